@@ -1,6 +1,5 @@
-"""The desk: a page in the browser where a researcher sees matches, judges them and keeps seeds.
+"""The desk: a page in the browser on which people read matches, judge them and edit seeds.
 
-`site` answers the browser and `guard` lets nobody else in; `views` says what each page shows and
-does, in words of `newsift.operations`; `static` is the page itself. What the pages share stands in
-`session`.
+`site` serves the browser and `guard` checks who asks; `views` has the endpoints of each page, and
+`static` the pages. `session` has the objects that all endpoints share.
 """

@@ -1,4 +1,4 @@
-"""Figures of an event for a paper: SVG that stands alone, drawn by plain functions of numbers."""
+"""Figures of an event as SVG files without external references: functions of numbers."""
 
 import math
 from collections import Counter
@@ -8,14 +8,13 @@ from datetime import timedelta
 from xml.sax.saxutils import escape, quoteattr
 
 from worker.posts.times import EPOCH, LAST_MS
-from worker.text import one_line
+from worker.text import cut, one_line
 
 WIDTH, HEIGHT = 720, 360
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 76, 56
-WIDEST = 60  # of a bar: one alone is no wall
-LONGEST = 90  # characters of a line
-TITLE = 64  # of one in large letters
-KINDS = {  # what it is: the attribute that has its colour, on paper and on a dark screen
+WIDEST = 60  # of a bar
+LINE_CHARS, TITLE_CHARS = 90, 64
+KINDS = {  # class: attribute with the colour, on paper and on a dark screen
     "paper": ("fill", "#ffffff", "#1c2225"),
     "ink": ("fill", "#1b2124", "#e8ebe9"),
     "quiet": ("fill", "#566066", "#a3adb0"),
@@ -27,53 +26,53 @@ KINDS = {  # what it is: the attribute that has its colour, on paper and on a da
 }
 Tick = tuple[float, str]
 HOUR = 3_600_000
-SPANS = (1, 2, 3, 6, 12, 24, 48, 168, 720, 8760)  # hours that one bar may stand for
+SPANS = (1, 2, 3, 6, 12, 24, 48, 168, 720, 8760)  # hours of one bar
 LAST_HOUR = LAST_MS // HOUR
 MOST_BARS = 240
 MOST_MINUTES = 120
-LABELS = 6
+MOST_LABELS = 6
 BINS = 50
-FINE = 0.05  # the largest share below which per mille are told
-MOST_CUTS = 5
+FINE = 0.05  # shares up to this have a decimal of a percent
+MOST_THRESHOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Where values stand in the picture: x from low to high, y from 0 to its top."""
+    """Maps x from low to high, and y from 0 to the top, to places in the figure."""
 
     low: float
     high: float
     top: float
 
     def x(self, value: float) -> float:
-        """The place of a value from left to right."""
         share = (value - self.low) / (self.high - self.low)
         return round(LEFT + share * (WIDTH - LEFT - RIGHT), 2)
 
     def y(self, value: float) -> float:
-        """The place of a value from the top down."""
         return round(HEIGHT - BOTTOM - value / self.top * (HEIGHT - TOP - BOTTOM), 2)
 
 
-def picture(title: str, says: str, subtitle: str, drawn: Iterable[str]) -> str:
-    """A whole file: what it is called and says, a line above what is drawn, and that itself."""
+def picture(title: str, description: str, subtitle: str, shapes: Iterable[str]) -> str:
+    """A whole file; a screen reader reads title and description."""
     dark = " ".join(f".{kind} {{ {name}: {there}; }}" for kind, (name, _, there) in KINDS.items())
     size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
-    head = [text(LEFT, 24, line(title, TITLE), size=16), text(LEFT, 44, line(subtitle), "quiet")]
+    head = [
+        text(LEFT, 24, line(title, TITLE_CHARS), size=16),
+        text(LEFT, 44, line(subtitle), "quiet"),
+    ]
     role = 'role="img" aria-labelledby="title desc" font-family="system-ui, sans-serif"'
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} {role}>',
         f'<title id="title">{escape(line(title))}</title>',
-        f'<desc id="desc">{escape(one_line(says))}</desc>',
+        f'<desc id="desc">{escape(one_line(description))}</desc>',
         f"<style>@media screen and (prefers-color-scheme: dark) {{ {dark} }}</style>",
         shape("rect", "paper", width=WIDTH, height=HEIGHT),
-        *head, *drawn, "</svg>",
+        *head, *shapes, "</svg>",
     ]  # fmt: skip
     return "\n".join(body) + "\n"
 
 
 def shape(name: str, kind: str, **attributes: object) -> str:
-    """An element of some kind, with what it is told."""
     colour, value, _ = KINDS[kind]
     values = {"class": kind, colour: value, **attributes}
     if colour == "stroke":
@@ -85,7 +84,6 @@ def shape(name: str, kind: str, **attributes: object) -> str:
 def text(
     x: float, y: float, content: str, kind: str = "ink", anchor: str = "start", size: int = 12
 ) -> str:
-    """A line of text."""
     _, value, _ = KINDS[kind]
     return (
         f'<text class="{kind}" x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}" '
@@ -94,7 +92,6 @@ def text(
 
 
 def axes(frame: Axes, across: Sequence[Tick], up: Sequence[Tick], below: str, beside: str) -> str:
-    """The grid, the numbers along it, and what they count."""
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = [
         shape("path", "grid", d=f"M{LEFT} {frame.y(value)}H{right}") for value, _ in up if value
@@ -108,14 +105,13 @@ def axes(frame: Axes, across: Sequence[Tick], up: Sequence[Tick], below: str, be
     return "\n".join(parts)
 
 
-def bar(frame: Axes, start: float, end: float, value: float, says: str) -> str:
-    """A bar between two values of x, which says what it stands for to who points at it."""
+def bar(frame: Axes, start: float, end: float, value: float, tooltip: str) -> str:
     left, right, up = frame.x(start), frame.x(end), frame.y(value)
     space = right - left
     width = round(min(max(space - (1 if space > 3 else 0), 0.5), WIDEST), 2)
     place = {"x": round(left + (space - width) / 2, 2), "y": up, "width": width}
-    drawn = shape("rect", "bar", **place, height=round(frame.y(0) - up, 2))
-    return f"{drawn[:-2]}><title>{escape(line(says))}</title></rect>"
+    rect = shape("rect", "bar", **place, height=round(frame.y(0) - up, 2))
+    return f"{rect[:-2]}><title>{escape(line(tooltip))}</title></rect>"
 
 
 def steps(frame: Axes, edges: Sequence[float], values: Sequence[float]) -> str:
@@ -128,27 +124,24 @@ def steps(frame: Axes, edges: Sequence[float], values: Sequence[float]) -> str:
 
 
 def ticks(top: float, most: int = 5) -> list[float]:
-    """Round numbers from 0 up to a value, few enough to be read."""
+    """Round numbers from 0 up to a value."""
     raw = top / most
     size = 10.0 ** math.floor(math.log10(raw))
     step = size * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * size >= raw * 0.999)
     return [n * step for n in range(math.floor(top / step + 1e-9) + 1)]
 
 
-def line(value: str, longest: int = LONGEST) -> str:
-    """A text of strangers in a line of a picture: what can be seen of it, cut where it is long."""
-    visible = one_line(value)
-    return visible if len(visible) <= longest else f"{visible[: longest - 1]}…"
+def line(text: str, most: int = LINE_CHARS) -> str:
+    """A text of strangers: printable, on one line, shortened."""
+    return cut(one_line(text), most)
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What posts are counted by."""
-
     name: str
     article: str
     length: timedelta
-    spans: tuple[int, ...]  # units that one bar, or the way between two labels, may be
+    spans: tuple[int, ...]  # of one bar, or between two labels, in units
     day: int  # units of a day
     last: int
 
@@ -160,9 +153,10 @@ MINUTES = Unit("minute", "a", timedelta(minutes=1), (1, 2, 5, 10, 15, 30), 1440,
 def hours_figure(
     event: str, hours: Mapping[int, int], minutes: Mapping[int, int] | None = None
 ) -> str:
-    """How many posts matched in each hour; both count them since 1970."""
+    """Matches by hour, or by minute where there are few; both since 1970."""
     if not sum(hours.values()):
-        return _none(event)
+        title = f"Matches of {event}"
+        return picture(title, f"{title}: there are none", "there are none", [])
     if minutes and max(minutes) - min(minutes) < MOST_MINUTES:
         return _figure(event, minutes, MINUTES)
     return _figure(event, hours, HOURS)
@@ -181,22 +175,23 @@ def _figure(event: str, counts: Mapping[int, int], unit: Unit) -> str:
     frame = Axes(start, start + span * (max(bars) + 1), max(bars.values()))
     subtitle = f"{total:,} posts from {_time(first, unit)} to {_time(last + 1, unit)} UTC"
     up: list[Tick] = [(v, f"{v:,.0f}") for v in ticks(frame.top) if v == int(v)]
-    drawn = [
+    shapes = [
         bar(frame, start + span * n, start + span * (n + 1), bars[n],
             f"{_time(start + span * n, unit)}: {bars[n]:,}")
         for n in sorted(bars)
     ]  # fmt: skip
     title = f"Matches of {event}"
-    says = f"{title} by the {each}: {subtitle}; at most {max(bars.values()):,} in one bar"
+    description = f"{title} by the {each}: {subtitle}; at most {max(bars.values()):,} in one bar"
     rate = f"posts {unit.article} {each}" if span == 1 else f"posts in {each}"
-    body = [axes(frame, _across(frame, unit), up, "time (UTC)", rate), *drawn]
-    return picture(title, says, subtitle, body)
+    body = [axes(frame, _across(frame, unit), up, "time (UTC)", rate), *shapes]
+    return picture(title, description, subtitle, body)
 
 
 def _across(frame: Axes, unit: Unit) -> list[Tick]:
-    """Some times along the axis, with their dates where they are days."""
     length = frame.high - frame.low
-    step = next((s for s in unit.spans if length / s <= LABELS), int(length // LABELS) + 1)
+    step = next(
+        (s for s in unit.spans if length / s <= MOST_LABELS), int(length // MOST_LABELS) + 1
+    )
     form = "%H:%M" if length <= unit.day else "%d %b %H:%M" if step < unit.day else "%d %b %Y"
     first = -(-int(frame.low) // step) * step
     return [(at, _time(at, unit, form)) for at in range(first, int(frame.high) + 1, step)]
@@ -206,26 +201,19 @@ def _time(at: int, unit: Unit, form: str = "%Y-%m-%d %H:%M") -> str:
     return (EPOCH + min(max(at, 0), unit.last) * unit.length).strftime(form)
 
 
-def _none(event: str) -> str:
-    title = f"Matches of {event}"
-    return picture(title, f"{title}: there are none", "there are none", [])
-
-
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many scores fall between two edges each; `edges` has one more than `counts`."""
+    """`edges` has one more than `counts`."""
 
     edges: Sequence[float]
     counts: Sequence[int]
 
     @property
     def total(self) -> int:
-        """How many there are."""
         return sum(self.counts)
 
     @property
     def shares(self) -> list[float]:
-        """The counts in parts of all."""
         return [count / max(self.total, 1) for count in self.counts]
 
 
@@ -238,36 +226,35 @@ def scores_figure(
     across: list[Tick] = [(v, f"{v:.1f}") for v in ticks(frame.high, 10) if v >= frame.low]
     share = ".0%" if frame.top >= FINE else ".1%"
     up: list[Tick] = [(v, format(v, share)) for v in ticks(frame.top)]
-    drawn = [axes(frame, across, up, "score", "share of the posts")]
+    shapes = [axes(frame, across, up, "score", "share of the posts")]
     pairs = zip(matches.edges, matches.edges[1:], matches.counts, matches.shares, strict=False)
-    drawn += [
+    shapes += [
         bar(frame, low, high, share, f"{low:.2f} to {high:.2f}: {count:,}")
         for low, high, count, share in pairs if count
     ]  # fmt: skip
     if background:
-        drawn.append(steps(frame, background.edges, background.shares))
-    drawn += [_cut(frame, threshold) for threshold in thresholds[:MOST_CUTS]]
+        shapes.append(steps(frame, background.edges, background.shares))
+    shapes += [_threshold_line(frame, threshold) for threshold in thresholds[:MOST_THRESHOLDS]]
     subtitle = _legend(matches, background, thresholds)
     title = f"Scores of {event}"
-    return picture(title, f"{title}: {subtitle}", subtitle, drawn)
+    return picture(title, f"{title}: {subtitle}", subtitle, shapes)
 
 
 def histogram(scores: Sequence[float], low: float = 0.0, high: float = 1.0) -> Histogram:
-    """Scores counted between edges of equal width; what lies beyond counts at the end."""
+    """Scores counted in bins of equal width; those beyond count in the last or first."""
     counts = [0] * BINS
     for score in scores:
         counts[min(max(int((score - low) / (high - low) * BINS), 0), BINS - 1)] += 1
     return Histogram([low + (high - low) * n / BINS for n in range(BINS + 1)], counts)
 
 
-def _cut(frame: Axes, threshold: float) -> str:
+def _threshold_line(frame: Axes, threshold: float) -> str:
     x = frame.x(min(max(threshold, frame.low), frame.high))
     line = f"M{x} {TOP}V{HEIGHT - BOTTOM}"
     return shape("path", "cut", d=line, stroke_width=2, stroke_dasharray="5 3")
 
 
 def _legend(matches: Histogram, background: Histogram | None, thresholds: Sequence[float]) -> str:
-    """What stands for what."""
     parts = [f"bars: {matches.total:,} matches"]
     if background:
         parts.append(f"outline: {background.total:,} posts of the background")

@@ -1,4 +1,4 @@
-"""The guard: who may ask the desk what, and what a browser may do with its answers."""
+"""Who may use the desk: tokens, sessions, origins; and the headers that protect its pages."""
 
 import asyncio
 import hmac
@@ -13,9 +13,9 @@ from aiohttp import web
 from worker.config.secret import Secret
 
 IDLE_S = 12 * 3600.0  # after its last request a session ends
-MOST = 256  # sessions; the one that was used longest ago gives way
-SHORTEST = 16  # characters of a token, so that nobody finds it by trying
-SLOW_S = 0.5  # before a wrong token is refused
+MOST_SESSIONS = 256  # beyond, the one that was used longest ago ends
+SHORTEST = 16  # characters of a token
+DELAY_S = 0.5  # before a wrong token is refused
 SAFE_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -38,15 +38,14 @@ class Sessions:
         self._used: dict[str, float] = {}  # when each was used last, longest ago first
 
     def begin(self) -> str:
-        """The id of a new session."""
-        if len(self._used) >= MOST:
+        if len(self._used) >= MOST_SESSIONS:
             del self._used[next(iter(self._used))]
         session_id = secrets.token_urlsafe(32)
         self._used[session_id] = self._clock()
         return session_id
 
     def use(self, session_id: str) -> bool:
-        """Whether there is such a session, which this request prolongs."""
+        """Whether there is such a session; this prolongs it."""
         if not self.holds(session_id):
             return False
         del self._used[session_id]
@@ -54,7 +53,7 @@ class Sessions:
         return True
 
     def holds(self, session_id: str) -> bool:
-        """Whether there is such a session; one that has ended is forgotten."""
+        """Whether there is such a session; this does not prolong it."""
         used = self._used.get(session_id)
         if used is not None and self._clock() - used > IDLE_S:
             del self._used[session_id]
@@ -63,7 +62,7 @@ class Sessions:
 
 
 class Guard:
-    """Lets in who comes from the desk's own page, with a session where there is a token."""
+    """Accepts requests of the desk's own pages, with a session where there is a token."""
 
     def __init__(self, token: Secret | None) -> None:
         self._proof = _digest(token.reveal()) if token else b""
@@ -72,7 +71,6 @@ class Guard:
 
     @property
     def has_token(self) -> bool:
-        """Whether a token is asked for."""
         return bool(self._proof)
 
     def name_cookie(self, port: int) -> None:
@@ -80,7 +78,7 @@ class Guard:
         self._cookie = f"newsift_desk_{port}"
 
     async def refusal(self, request: web.Request) -> tuple[int, str] | None:
-        """Why a question is not answered, if so: the status and the reason."""
+        """Status and reason, if a request is refused."""
         if not _from_own_page(request):
             return 403, "origin: another page asks; open the desk itself"
         if "Content-Encoding" in request.headers:
@@ -92,27 +90,27 @@ class Guard:
         if self._has_bearer(request):
             return None
         if "Authorization" in request.headers:
-            await asyncio.sleep(SLOW_S)
+            await asyncio.sleep(DELAY_S)
         return 401, "token: is missing or not the desk's; give it"
 
     def still_allows(self, request: web.Request) -> bool:
-        """Whether the session of an answer that goes on has not ended; this prolongs nothing."""
+        """Whether the session of a stream has not ended; this does not prolong it."""
         session_id = cookie(request, self._cookie)
         return not self._proof or self._sessions.holds(session_id) or self._has_bearer(request)
 
     async def login(self, request: web.Request) -> web.Response:
-        """Begin a session for the page, which sends the token that somebody typed."""
+        """Begin a session with the token that was typed on the page."""
         if not self._proof or not _from_own_page(request) or not self._has_bearer(request):
-            await asyncio.sleep(SLOW_S)
+            await asyncio.sleep(DELAY_S)
             return web.json_response({"reason": "token: is not the desk's"}, status=401)
-        response = web.json_response({"answer": None, "told": []})
+        response = web.json_response({"answer": None, "messages": []})
         self._begin_session(request, response)
         return response
 
     async def enter(self, request: web.Request, token: str) -> web.Response | None:
-        """Begin a session for who opens the printed address; None where the token is wrong."""
+        """Begin a session with the token of the printed address; None where it is wrong."""
         if not self._is_token(token):
-            await asyncio.sleep(SLOW_S)
+            await asyncio.sleep(DELAY_S)
             return None
         response = web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store"})
         self._begin_session(request, response)
@@ -135,12 +133,10 @@ class Guard:
 
 # aiohttp's own parsers of these two headers take time that is quadratic in their length.
 def media_type(request: web.Request) -> str:
-    """What a request says its body is, without parameters."""
     return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
 def cookie(request: web.Request, name: str) -> str:
-    """The value of a cookie of ours; empty without it."""
     pairs = (pair.partition("=") for pair in request.headers.get("Cookie", "").split(";"))
     return next((value.strip() for key, _, value in pairs if key.strip() == name), "")
 
@@ -150,13 +146,11 @@ def _digest(text: str) -> bytes:
 
 
 def _from_own_page(request: web.Request) -> bool:
-    """Whether no page of another origin asks, as far as a browser says."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = request.headers.get("Origin")
     return origin is None or origin in (f"http://{request.host}", f"https://{request.host}")
 
 
-async def harmless(_request: web.Request, response: web.StreamResponse) -> None:
-    """Tell the browser to load nothing from elsewhere, whatever an answer holds."""
+async def add_safe_headers(_request: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(SAFE_HEADERS)

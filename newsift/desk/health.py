@@ -1,24 +1,26 @@
-"""The status page: broker, workers, topics and collectors, asked while somebody looks."""
+"""The status page: what stands in the way of matches and what to do; polled while a page is open.
+
+While no page is open, the alerts of Prometheus watch (deploy/prometheus/rules.yml).
+"""
 
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from threading import Event, Lock, Thread
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from encoder.errors import NewsiftError
 from newsift.collect.state import list_collectors
-from newsift.desk.alerts import NOT_YET, HealthSnapshot, alerts_of, summary_of
 from newsift.desk.dead_letters import DeadLetterList
-from newsift.desk.mirrors import Following
+from newsift.desk.mirrors import TopicFollower
 from newsift.operations.cluster_status import (
     OffsetSnapshot,
     Row,
@@ -27,7 +29,6 @@ from newsift.operations.cluster_status import (
     partition_rows,
     read_offsets,
 )
-from newsift.operations.times import now_ms
 from newsift.operations.workers import (
     ANSWER_ERRORS,
     TOO_FEW,
@@ -42,324 +43,362 @@ from worker.kafka.reading import connected
 from worker.kafka.topics import administering, check_topics
 from worker.match.drift import in_a_sentence
 from worker.posts.times import rfc3339
+from worker.text import cut, one_line
 
-LOOKED_S = 15.0  # after which nobody is taken to look any more
+PRESENCE_S = 15.0  # after a request, for which values are polled
+EVERY_S, TOPICS_S = 5.0, 30.0
+NOT_YET = "it is not looked at yet"
+MOST_LAGS = 180  # a quarter of an hour
+RATES_S = 30.0  # between two readings, at most, to give a rate
+GROWS_S = 60.0  # for which a lag grows before it is a problem
+LONG_OPEN_S = 120.0  # of a transaction
+MOST_ROWS = 200  # partitions and members
+MOST_COLLECTORS = 50
+MOST_PROBLEMS, PROBLEM_CHARS = 50, 400
+ANSWER_S = 2.0  # for a worker
+AT_ONCE = 8
+LONGEST = 300  # characters of a worker's words
+INFO = {  # metrics: the key of the row, and the label that has its value
+    "newsift_model_info": ("model", "digest"),
+    "newsift_seed_set_info": ("seed_set", "digest"),
+    "newsift_version_info": ("version", "version"),
+}
+GAUGES = {  # metrics with their keys
+    "newsift_paused": "paused",
+    "newsift_offsets_lost_total": "offsets_lost",
+    "newsift_open_transaction_seconds": "open_transaction_s",
+}
 T = TypeVar("T")
 log = logging.getLogger("newsift.desk")
-REMEMBERED = 180  # looks: a quarter of an hour
-STALE_S = 30.0  # after which a look tells no rate any more
-GROWS_S = 60.0  # for so long a lag has to grow to be told of
-PAGE_KEYS = {"actual": "found", "required": "wanted"}  # as `topics check --json` names them
-MOST_ROWS = 200  # partitions and members, those that are furthest behind first
-ANSWER_S = 2.0
-AT_ONCE = 8
-LONGEST = 300  # characters of what one says
-INFO = {"newsift_model_info": "digest", "newsift_seed_set_info": "digest",
-        "newsift_version_info": "version"}  # fmt: skip
-NUMBERS = ("newsift_paused", "newsift_offsets_lost_total")
-SUMS = ("newsift_unreadable_batches_total", "newsift_lag_posts")
-MOST_OF = ("newsift_open_transaction_seconds",)
-TOPICS_S = 30.0  # between two looks at the topics' settings
-LATELY_MS = 600_000
-HOUR_MS = 3_600_000
-MOST_COLLECTORS = 50
 
 
 class ViewerPresence:
-    """Whether somebody looks; many threads ask."""
+    """Whether a page is open; from several threads."""
 
     def __init__(self) -> None:
-        self._last, self._arrival, self.ended = -LOOKED_S, Event(), Event()
+        self._last, self._arrival, self.ended = -PRESENCE_S, Event(), Event()
 
-    def look(self) -> None:
-        """Somebody looks now."""
+    def note(self) -> None:
         self._last = time.monotonic()
         self._arrival.set()
 
     def wait(self) -> bool:
-        """Wait until somebody looks; False once all is over."""
-        while not self.ended.is_set() and time.monotonic() - self._last > LOOKED_S:
+        """Wait until a page is open; False once the desk ends."""
+        while not self.ended.is_set() and time.monotonic() - self._last > PRESENCE_S:
             self._arrival.clear()
-            if time.monotonic() - self._last > LOOKED_S:  # nobody came in between
-                self._arrival.wait(LOOKED_S)
+            if time.monotonic() - self._last > PRESENCE_S:  # nobody came in between
+                self._arrival.wait(PRESENCE_S)
         return not self.ended.is_set()
 
     def close(self) -> None:
-        """All is over."""
         self.ended.set()
         self._arrival.set()
 
 
 class PolledValue(Generic[T]):
-    """The latest answer to a question, and why there is none any more, if so."""
+    """The latest value, and why the last poll gave none, if so."""
 
     def __init__(
-        self, name: str, ask: Callable[[], T], viewers: ViewerPresence, moved: Callable[[], None],
-        every_s: float = 5.0,
+        self, name: str, ask: Callable[[], T], viewers: ViewerPresence,
+        on_change: Callable[[], None], every_s: float = EVERY_S,
     ) -> None:  # fmt: skip
-        """`moved` is told of each answer, and of each refusal."""
-        self.name, self._ask, self._viewers, self._moved = name, ask, viewers, moved
+        """`on_change` is called after each poll."""
+        self.name, self._ask, self._viewers, self._on_change = name, ask, viewers, on_change
         self._every_s = every_s
-        self.answer: T | None = None
+        self.value: T | None = None
         self.away = NOT_YET
-        self.at: float | None = None  # when it was last answered, in seconds since 1970
-        self.since = time.time()  # when it began to be away, or to be there
+        self.since = time.time()  # when `away` became empty, or not
 
     def start(self) -> None:
-        """Begin to look when somebody does."""
         Thread(target=self._run, name=f"desk-{self.name}", daemon=True).start()
 
     def _run(self) -> None:
         while self._viewers.wait():
-            self.look()
-            self._moved()
+            self.poll()
+            self._on_change()
             self._viewers.ended.wait(self._every_s)
 
-    def look(self) -> None:
-        """Ask once."""
+    def poll(self) -> None:
         try:
-            self.answer, away, self.at = self._ask(), "", time.time()
+            self.value, away = self._ask(), ""
         except NewsiftError as error:
             away = str(error)
         except Exception as error:
-            log.exception("%s: it cannot be told how it is", self.name)
+            log.exception("%s: cannot be polled", self.name)
             away = f"{type(error).__name__}: {error}"
         if bool(away) != bool(self.away) or self.away == NOT_YET:
             self.since = time.time()
         self.away = away
 
-
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
-    """What the broker says of the workers at one moment."""
-
-    state: str
-    workers: list[Row]
-    partitions: list[Row]
-    lag: int
-    rates: dict[str, float] | None  # None with the first look
+    def row(self) -> Row:
+        since = None if self.away == NOT_YET else rfc3339(int(self.since * 1000))
+        return {"away": self.away, "since": since}
 
 
-@dataclass
 class BrokerMonitor:
-    """Looks at the broker, and remembers the lag of the last minutes."""
+    """Polls the broker, and keeps the lag of the last minutes."""
 
-    config: Config
-    line: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    _before: OffsetSnapshot | None = None
-    _lock: Lock = field(default_factory=Lock)
+    def __init__(self, config: Config) -> None:
+        self._config, self._lock = config, Lock()
+        self._lags: deque[tuple[float, int]] = deque(maxlen=MOST_LAGS)
+        self._before: OffsetSnapshot | None = None
 
-    def look(self) -> GroupStatus:
-        """Where everything stands now."""
-        with connected(self.config) as cluster, administering(self.config) as admin:
-            cluster.partitions(self.config.topics.posts)
-            now = read_offsets(cluster, admin, self.config)
-            state, workers = describe_group(admin, self.config)
+    def group(self) -> Row:
+        with connected(self._config) as cluster, administering(self._config) as admin:
+            cluster.partitions(self._config.topics.posts)
+            now = read_offsets(cluster, admin, self._config)
+            state, members = describe_group(admin, self._config)
         before, self._before = self._before, now
-        rows = partition_rows(now, workers)
-        lag = sum(now.lag.values())
         with self._lock:
-            self.line.append((time.time(), lag))
-        fresh = before is not None and now.at - before.at < STALE_S
-        return GroupStatus(
-            state, workers, rows, lag, message_rates(before, now) if before and fresh else None
+            self._lags.append((time.time(), sum(now.lag.values())))
+        recent = before if before is not None and now.at - before.at < RATES_S else None
+        return group_row(
+            state,
+            members,
+            partition_rows(now, members),
+            message_rates(recent, now) if recent else None,
         )
 
-    def lags(self) -> list[tuple[float, int]]:
-        """When it was looked, and what the lag was."""
-        with self._lock:
-            return list(self.line)
-
     def topics(self) -> list[Row]:
-        """Where the topics are not as they should be."""
-        labels = self.config.topics.labels, "topic"  # a missing one is made by the first label
-        problems = check_topics(self.config)
-        return [
-            {PAGE_KEYS.get(name, name): value for name, value in asdict(each).items()}
-            for each in problems if (each.topic, each.setting) != labels
-        ]  # fmt: skip
+        """Where settings of topics differ; a missing topic of labels is created by the first."""
+        labels = self._config.topics.labels, "topic"
+        problems = check_topics(self._config)
+        return [asdict(each) for each in problems if (each.topic, each.setting) != labels]
+
+    def lags(self) -> list[tuple[float, int]]:
+        """Times of polls, with the lag of each."""
+        with self._lock:
+            return list(self._lags)
 
 
-def grows(line: list[tuple[float, int]]) -> bool:
-    """Whether the lag has never fallen in the last minute, and has risen."""
-    if not line:
-        return False
-    recent = [each for each in line if line[-1][0] - each[0] <= GROWS_S]
-    whole = line[-1][0] - line[0][0] >= GROWS_S
-    never_less = all(b[1] >= a[1] for a, b in pairwise(recent))
-    return whole and never_less and recent[-1][1] > recent[0][1]
-
-
-def group_row(group: GroupStatus) -> dict[str, Any]:
-    """The group as the page gets it: bounded, who is furthest behind first."""
-    furthest = sorted(group.partitions, key=lambda row: (-row["lag"], row["partition"]))
-    lags = {row["partition"]: row["lag"] for row in group.partitions}
-    members = [
-        row | {"lag": sum(lags.get(part, 0) for part in row["partitions"])} for row in group.workers
-    ]
+def group_row(
+    state: str, members: list[Row], rows: list[Row], posts: Mapping[str, float] | None
+) -> Row:
+    """The group for the page, bounded: partitions with the largest lag first."""
+    lag_of = {row["partition"]: row["lag"] for row in rows}
     return {
-        "state": group.state, "lag": group.lag, "rates": group.rates,
-        "members": members[:MOST_ROWS], "all_members": len(members),
-        "partitions": furthest[:MOST_ROWS], "all_partitions": len(furthest),
-    }  # fmt: skip
+        "state": state,
+        "lag": sum(lag_of.values()),
+        "rates": posts,
+        "members": [
+            member | {"lag": sum(lag_of.get(part, 0) for part in member["partitions"])}
+            for member in members[:MOST_ROWS]
+        ],
+        "all_members": len(members),
+        "partitions": sorted(rows, key=lambda row: (-row["lag"], row["partition"]))[:MOST_ROWS],
+        "all_partitions": len(rows),
+    }
+
+
+def grows(lags: Sequence[tuple[float, int]]) -> bool:
+    """Whether the lag has risen in the last minute, and never fallen."""
+    if not lags or lags[-1][0] - lags[0][0] < GROWS_S:
+        return False
+    recent = [lag for at, lag in lags if lags[-1][0] - at <= GROWS_S]
+    return recent[-1] > recent[0] and all(after >= before for before, after in pairwise(recent))
 
 
 def query_workers(addresses: Iterable[str]) -> list[Row]:
-    """What each says of itself, asked at the same time."""
-    with ThreadPoolExecutor(AT_ONCE, "desk-worker") as hands:
-        return list(hands.map(query_worker, addresses))
+    with ThreadPoolExecutor(AT_ONCE, "desk-worker") as pool:
+        return list(pool.map(query_worker, addresses))
 
 
-def query_worker(address: str) -> Row:
-    """What a worker says of itself; `away` says why it says nothing."""
+def query_worker(address: str, seconds: float = ANSWER_S) -> Row:
+    """What a worker reports; `away` says why it does not answer, if so."""
     row: Row = {"address": address, "away": "", "ready": False, "reason": "", "drift": None}
     try:
-        status, body = get_answer(address, "/readyz", ANSWER_S)
+        status, body = get_answer(address, "/readyz", seconds)
         answer = msgspec.json.decode(body)
         reason = answer.get("reason") if isinstance(answer, dict) else None
         row |= {"ready": status == 200, "reason": str(reason or "")[:LONGEST]}
-        status, body = get_answer(address, "/metrics", ANSWER_S)
-        return row | (of_metrics(body.decode()) if status == 200 else {})
+        status, body = get_answer(address, "/metrics", seconds)
+        return row | (read_metrics(body.decode()) if status == 200 else {})
     except ANSWER_ERRORS as error:
         failure = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return row | {"away": f"no worker answers ({failure})"[:LONGEST]}
 
 
-def of_metrics(page: str) -> Row:
-    """What a page of a worker's metrics says."""
-    values: Row = dict.fromkeys((*INFO, *NUMBERS, *SUMS, *MOST_OF))
-    refused, bursts = 0, Counter[str]()
+def read_metrics(page: str) -> Row:
+    row: Row = dict.fromkeys([*(key for key, _ in INFO.values()), *GAUGES.values()])
+    bursts = Counter[str]()
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
-            name, value = sample.name, sample.value
-            if name in INFO:
-                values[name] = sample.labels.get(INFO[name], "")[:LONGEST]
-            elif name in NUMBERS:
-                values[name] = value
-            elif name in SUMS:
-                values[name] = (values[name] or 0) + value
-            elif name in MOST_OF:
-                values[name] = max(values[name] or 0, value)
-            elif name == "newsift_seeds" and sample.labels.get("state") == "refused":
-                refused = int(value)
-            elif name == "newsift_bursts_total":
-                bursts[sample.labels.get("event", "")] += int(value)
+            if sample.name in INFO:
+                key, label = INFO[sample.name]
+                row[key] = sample.labels.get(label, "")[:LONGEST]
+            elif key := GAUGES.get(sample.name, ""):
+                row[key] = max(row[key] or 0, sample.value)
+            elif sample.name == "newsift_bursts_total":
+                bursts[sample.labels.get("event", "")] += int(sample.value)
     drifting = parse_drift(page)
-    drifting_events = {each.event for each in drifting or ()}
     events = {
-        name: in_a_sentence(each for each in drifting or () if each.event == name)
-        for name in sorted(drifting_events)
+        event: in_a_sentence(each for each in drifting or () if each.event == event)
+        for event in {each.event for each in drifting or ()}
     }
-    short = {name.removeprefix("newsift_").removesuffix("_info"): v for name, v in values.items()}
     drift = None if drifting is None else in_a_sentence(drifting) or TOO_FEW
-    return short | {
-        "refused_seeds": refused, "drift": drift, "events": events, "bursts": bursts,
-    }  # fmt: skip
+    return row | {"drift": drift, "drift_by_event": events, "bursts": bursts}
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSnapshot:
+    """The latest values of all polls."""
+
+    away: str  # why the broker does not answer, if so
+    group: Row | None = None
+    grows: bool = False
+    workers: Sequence[Row] = ()
+    topics: Sequence[Row] = ()
+    labels_left_out: int = 0
+
+
+def problems_of(snapshot: HealthSnapshot) -> list[str]:
+    """What stands in the way of matches or labels, and what to do."""
+    if snapshot.away == NOT_YET:
+        return []
+    every = chain(_of_group(snapshot), _of_workers(snapshot.workers), _of_topics(snapshot))
+    problems = [f"the broker does not answer: {snapshot.away}"] if snapshot.away else every
+    return [cut(one_line(each), PROBLEM_CHARS) for each in islice(problems, MOST_PROBLEMS)]
+
+
+def _of_group(snapshot: HealthSnapshot) -> Iterator[str]:
+    if (group := snapshot.group) is not None:
+        if not group["all_members"]:
+            yield "no worker runs, so nothing is matched; start one with: faust -A worker worker"
+        elif snapshot.grows:
+            yield (
+                f"posts come faster than they are read: {group['lag']:,} wait; start another "
+                f"worker, up to {group['all_partitions']:,} in all"
+            )
+
+
+def _of_workers(rows: Sequence[Row]) -> Iterator[str]:
+    workers = [row for row in rows if not row["away"]]
+    for row in workers:
+        worker = f"the worker at {row['address']}"
+        if not row["ready"]:
+            yield f"{worker} is not ready: {row['reason'] or 'it gives no reason'}"
+        if row.get("paused"):
+            yield f"{worker} is paused: a topic does not take what it writes; check its brokers"
+        if lost := row.get("offsets_lost"):
+            yield f"{worker} lost {lost:,.0f} posts that were deleted before it read them"
+        if (row.get("open_transaction_s") or 0) > LONG_OPEN_S:
+            yield f"{worker} waits for a transaction that another producer left open; end that one"
+    if len({row["model"] for row in workers if row.get("model")}) > 1:
+        yield "workers run different models; compare their configurations"
+
+
+def _of_topics(snapshot: HealthSnapshot) -> Iterator[str]:
+    for row in snapshot.topics:
+        if row["serious"]:
+            setting = f"{row['setting']} is {row['actual']}, must be {row['required']}"
+            yield f"{row['topic']}: {setting}; {row['fix']}"
+    if left_out := snapshot.labels_left_out:
+        yield (
+            f"{left_out:,} labels are left out, as there is no room for them; "
+            "see on Judge who gave so many, or change topics.labels"
+        )
+
+
+def summary_of(snapshot: HealthSnapshot) -> Row:
+    """A state and two words, for the head of every page."""
+    problems = problems_of(snapshot)
+    state, text = ("bad", f"{len(problems)} problem{'s' * (len(problems) > 1)}")
+    if snapshot.away == NOT_YET:
+        state, text = "unknown", "looking"
+    elif snapshot.away:
+        text = "broker away"
+    elif snapshot.group is not None and not snapshot.group["all_members"]:
+        text = "no worker"
+    elif not problems:
+        state, text = "good", "all well"
+    return {"state": state, "text": text, "problems": problems}
 
 
 class HealthMonitor:
-    """Looks at the broker, the workers, the topics and the collectors while somebody does."""
+    """Polls broker, workers, topics and collectors while a page is open."""
 
     def __init__(
-        self,
-        config: Config,
-        followed: Callable[[], Mapping[str, str]],
-        labels: Callable[[], LabelState],
-        moved: Callable[[], None],
-    ) -> None:
-        """`followed` says of what the desk follows why it does not, if so."""
-        self.config, self._followed, self._labels = config, followed, labels
+        self, config: Config, sources: Callable[[], Mapping[str, str]],
+        labels: Callable[[], LabelState], on_change: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """`sources` gives what the desk reads, and why it cannot, if so."""
+        self._config, self._sources, self._labels = config, sources, labels
         self._viewers, self._broker = ViewerPresence(), BrokerMonitor(config)
-        self._group: PolledValue[GroupStatus] = PolledValue(
-            "broker", self._broker.look, self._viewers, moved
+
+        def polled(name: str, ask: Callable[[], T], every_s: float = EVERY_S) -> PolledValue[T]:
+            return PolledValue(name, ask, self._viewers, on_change, every_s)
+
+        self._group = polled("broker", self._broker.group)
+        self._topics = polled("topics", self._broker.topics, TOPICS_S)
+        self._workers = polled("workers", self._query_workers)
+        self._collectors = polled(
+            "collectors", lambda: list(islice(list_collectors(), MOST_COLLECTORS))
         )
-        self._topics = PolledValue("topics", self._broker.topics, self._viewers, moved, TOPICS_S)
-        self._workers = PolledValue("workers", self._ask_workers, self._viewers, moved)
-        self._collectors = PolledValue("collectors", _collectors, self._viewers, moved)
         self.letters = DeadLetterList(config)
-        self.of_letters = Following(config, config.topics.rejected, self.letters, moved)
-        self._lock, self._begun, self._reading = Lock(), False, False
-        self.retrying = Lock()  # one retry at a time
+        self.letters_follower = TopicFollower(
+            config, config.topics.rejected, self.letters, on_change
+        )
+        self._lock, self._polling, self._reading_letters = Lock(), False, False
+        self.retrying = Lock()  # one retry of dead letters at a time
 
-    def look(self, at_letters: bool = False) -> None:
-        """Somebody looks: from now on all is asked, for a while; letters are read once wanted."""
+    def note_viewer(self, letters: bool = False) -> None:
+        """Poll for a while; dead letters are read once they are asked for."""
         with self._lock:
-            if not self._begun:
-                self._begun = True
-                for part in (self._group, self._topics, self._workers, self._collectors):
-                    part.start()
-            if at_letters and not self._reading:
-                self._reading = True
-                self.of_letters.start()
-        self._viewers.look()
-
-    def _ask_workers(self) -> list[Row]:
-        return query_workers(worker_addresses(self.config, partial(kafka_cluster_id, self.config)))
+            if not self._polling:
+                self._polling = True
+                for value in (self._group, self._topics, self._workers, self._collectors):
+                    value.start()
+            if letters and not self._reading_letters:
+                self._reading_letters = True
+                self.letters_follower.start()
+        self._viewers.note()
 
     def stop(self) -> None:
-        """Look no more; harmless if nobody ever did."""
+        """Harmless if nothing was polled."""
         self._viewers.close()
-        self.of_letters.stop()
+        self.letters_follower.stop()
 
     def summary(self) -> Row:
-        """The state of all in two words, and what to do."""
         return summary_of(self._snapshot())
 
     def drift(self) -> dict[str, str]:
-        """What the workers say of each event's drift; empty where too little is known."""
+        """A sentence for each event that drifts, by the workers."""
         sentences: dict[str, str] = {}
-        for row in self._snapshot().workers:
-            for event, sentence in (row.get("events") or {}).items():
+        for row in self._workers.value or ():
+            for event, sentence in (row.get("drift_by_event") or {}).items():
                 sentences[event] = sentences.get(event) or sentence
         return sentences
 
     def bursts(self) -> Counter[str]:
-        """In how many minutes each event had a burst of stories, since the workers began."""
-        return sum((row.get("bursts") or Counter() for row in self._snapshot().workers), Counter())
+        """In how many minutes each event had a burst of stories, since the workers started."""
+        return sum((row.get("bursts") or Counter() for row in self._workers.value or ()), Counter())
 
-    def status(self) -> dict[str, Any]:
-        """All that was seen by the last looks."""
+    def status(self) -> Row:
         snapshot = self._snapshot()
         return {
-            "kafka": snapshot.kafka,
-            "group": self.config.kafka.group,
-            "alerts": alerts_of(snapshot),
-            "broker": _state(self._group) | (snapshot.group or {}),
-            "line": [[round(1000 * at), lag] for at, lag in self._broker.lags()],
-            "workers": _state(self._workers) | {"rows": snapshot.workers},
-            "topics": _state(self._topics) | {"rows": snapshot.topics},
-            "collectors": _state(self._collectors) | {"rows": snapshot.collectors},
-            "followed": [{"name": name, "away": why} for name, why in snapshot.followed.items()],
+            "kafka": self._config.kafka.bootstrap_servers,
+            "group": self._config.kafka.group,
+            "problems": problems_of(snapshot),
+            "broker": self._group.row() | (snapshot.group or {}),
+            "lags": [[round(1000 * at), lag] for at, lag in self._broker.lags()],
+            "workers": self._workers.row() | {"rows": snapshot.workers},
+            "topics": self._topics.row() | {"rows": snapshot.topics},
+            "collectors": self._collectors.row() | {"rows": self._collectors.value or []},
+            "sources": [{"name": name, "away": why} for name, why in self._sources().items()],
         }
 
-    def _snapshot(self) -> HealthSnapshot:
-        group = self._group.answer
-        lately = rfc3339(now_ms() - LATELY_MS)
-        there, labels = not self._group.away, self._labels()
-        return HealthSnapshot(
-            kafka=self.config.kafka.bootstrap_servers,
-            away=self._group.away,
-            group=group_row(group) if group and there else None,
-            grows=there and grows(self._broker.lags()),
-            workers=self._workers.answer or [],
-            topics=(self._topics.answer or []) if not self._topics.away else [],
-            collectors=self._collectors.answer or [],
-            followed=self._followed(),
-            rejected=self.letters.since(lately),
-            labels_left_out=labels.left_out,
-            labels_refused=len(labels.refused),
+    def _query_workers(self) -> list[Row]:
+        return query_workers(
+            worker_addresses(self._config, partial(kafka_cluster_id, self._config))
         )
 
-
-def _collectors() -> list[Row]:
-    """Those of this host, each with whether it was at work within the hour."""
-    lately = rfc3339(now_ms() - HOUR_MS)
-    rows = islice(list_collectors(), MOST_COLLECTORS)
-    return [row | {"ran_lately": (row["saved_at"] or "") > lately} for row in rows]
-
-
-def _state(part: PolledValue[Any]) -> dict[str, Any]:
-    """Whether a part is there, since when, and when it was last answered."""
-    at = None if part.at is None else rfc3339(int(part.at * 1000))
-    since = None if part.away == NOT_YET else rfc3339(int(part.since * 1000))
-    return {"away": part.away, "since": since, "at": at}
+    def _snapshot(self) -> HealthSnapshot:
+        away = self._group.away
+        return HealthSnapshot(
+            away,
+            group=None if away else self._group.value,
+            grows=not away and grows(self._broker.lags()),
+            workers=self._workers.value or [],
+            topics=(self._topics.value or []) if not self._topics.away else [],
+            labels_left_out=self._labels().left_out,
+        )

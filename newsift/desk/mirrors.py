@@ -16,141 +16,132 @@ from worker.kafka.reading import Offsets, StoredMessage, TopicReader, connected
 from worker.seeds.state import ControlReducer, ControlState
 
 NOT_READ = "it is not read yet"
-AGAIN_S = 1.0  # after an outage, before the broker is asked again
 BEHIND = "its newest records are not read yet; try again"
+RETRY_S = 1.0  # after an outage, and while there is no such topic
 POLL_S = 0.005
-LOOK_S = 30.0  # after which the broker is asked whether the topic has more partitions now
+PARTITIONS_S = 30.0  # between two looks whether the topic has more partitions
+ROOM = 2**28  # bytes of all records of the control topic
 log = logging.getLogger("newsift.desk")
-ROOM = 2**28  # bytes that the records of the control topic may take together
 S = TypeVar("S", bound=TopicState)
 
 
-class Follower(Protocol):
-    """What keeps what is in a topic, for others to look at."""
-
+class TopicConsumer(Protocol):
     def begin(self, cluster: TopicReader) -> Offsets:
         """Forget everything; where to read from, by partition."""
 
-    def take(self, batch: Sequence[StoredMessage]) -> None:
-        """Keep what came."""
+    def take(self, batch: Sequence[StoredMessage]) -> None: ...
 
 
-class Following:
-    """A topic on its way to a follower; `away` says why it stands still, if it does."""
+class TopicFollower:
+    """Reads a topic for a consumer; `away` says why it cannot, if so."""
 
     def __init__(
-        self, config: Config, topic: str, follower: Follower, moved: Callable[[], None]
-    ) -> None:
-        """`moved` is told whenever the follower, or whether it is away, has changed."""
-        self._config, self._topic, self._follower, self._moved = config, topic, follower, moved
-        self._at: Offsets = {}
-        self._ended = Event()
-        self.ready = Event()  # all that was there at the start is kept
+        self, config: Config, topic: str, consumer: TopicConsumer, on_change: Callable[[], None],
+        *, retry_s: float = RETRY_S, partitions_s: float = PARTITIONS_S,
+    ) -> None:  # fmt: skip
+        """`on_change` is called after new records, and when `away` or `ready` changes."""
+        self._config, self._topic = config, topic
+        self._consumer, self._on_change = consumer, on_change
+        self._retry_s, self._partitions_s = retry_s, partitions_s
+        self._offsets: Offsets = {}
+        self._stopped = Event()
+        self.ready = Event()  # all records that were there at the start are read
         self.away, self.missing = NOT_READ, False
         self._thread = Thread(target=self._run, name=f"desk-{topic}", daemon=True)
 
     def start(self) -> None:
-        """Begin to follow."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Follow no more; harmless if it never began."""
-        self._ended.set()
+        """Harmless if it was not started."""
+        self._stopped.set()
 
     def wait_until(self, end: Offsets) -> None:
-        """Wait until the follower has all records before these offsets, or refuse."""
+        """Wait until the consumer has all records before these offsets; refused after a while."""
         deadline = time.monotonic() + PATIENCE_S
         while not self.ready.is_set() or any(
-            self._at.get(part, 0) < at for part, at in end.items()
+            self._offsets.get(partition, 0) < offset for partition, offset in end.items()
         ):
-            if time.monotonic() > deadline or self._ended.is_set():
+            if time.monotonic() > deadline or self._stopped.is_set():
                 raise BrokerError(f"{self._topic}: {self.away or BEHIND}")
             time.sleep(POLL_S)
 
     def _run(self) -> None:
-        while not self._ended.is_set():
+        while not self._stopped.is_set():
             try:
                 with connected(self._config) as cluster:
                     self._follow(cluster)
             except NewsiftError as error:
-                self._tell(str(error))
+                self._set_away(str(error))
             except Exception as error:
                 log.exception("%s is not followed", self._topic)
-                self._tell(f"{type(error).__name__}: {error}")
-            self._ended.wait(AGAIN_S)
+                self._set_away(f"{type(error).__name__}: {error}")
+            self._stopped.wait(self._retry_s)
 
     def _follow(self, cluster: TopicReader) -> None:
-        if not self._awaited(cluster):
-            return
-        first, end = cluster.beginnings(self._topic), cluster.ends(self._topic)
-        if not self._at or not _lies_within(self._at, first, end):
-            self.ready.clear()
-            self._at = self._follower.begin(cluster)
-        self._at = first | self._at  # a partition may have been added
-        looked = time.monotonic()
-        for batch in cluster.follow(self._topic, self._at):
-            if self._ended.is_set() or not self._taken(batch, cluster, end):
-                return
-            if time.monotonic() - looked > LOOK_S:
-                looked = time.monotonic()
-                if cluster.look_again(self._topic) != sorted(self._at):
-                    return
-
-    def _taken(self, batch: Sequence[StoredMessage], cluster: TopicReader, end: Offsets) -> bool:
-        """Keep what came; False where it is of a topic that was made again meanwhile."""
-        if batch:
-            self._follower.take(batch)
-        now = cluster.positions(self._topic)
-        if any(now[part] < at for part, at in self._at.items()):
-            self._at = {}
-            return False
-        self._at = now
-        news = bool(batch or self.away)
-        self.away = ""
-        if not self.ready.is_set() and all(now[part] >= end[part] for part in end):
-            self.ready.set()
-            news = True
-        if news:
-            self._moved()
-        return True
-
-    def _awaited(self, cluster: TopicReader) -> bool:
-        """Wait until there is such a topic; False where the desk is closed before."""
         while not cluster.exists(self._topic):
             self.missing = True
-            self._tell(str(cluster.missing(self._topic)))
-            if self._ended.wait(AGAIN_S):
-                return False
+            self._set_away(str(cluster.missing(self._topic)))
+            if self._stopped.wait(self._retry_s):
+                return
         self.missing = False
+        first, end = cluster.beginnings(self._topic), cluster.ends(self._topic)
+        if not self._offsets or not _lies_within(self._offsets, first, end):
+            self.ready.clear()
+            self._offsets = self._consumer.begin(cluster)
+        self._offsets = first | self._offsets  # a partition may have been added
+        checked_at = time.monotonic()
+        for batch in cluster.follow(self._topic, self._offsets):
+            if self._stopped.is_set() or not self._take(batch, cluster, end):
+                return
+            if time.monotonic() - checked_at > self._partitions_s:
+                checked_at = time.monotonic()
+                if cluster.look_again(self._topic) != sorted(self._offsets):
+                    return
+
+    def _take(self, batch: Sequence[StoredMessage], cluster: TopicReader, end: Offsets) -> bool:
+        """False where the topic was deleted and created again meanwhile."""
+        if batch:
+            self._consumer.take(batch)
+        now = cluster.positions(self._topic)
+        if any(now[partition] < offset for partition, offset in self._offsets.items()):
+            self._offsets = {}
+            return False
+        self._offsets = now
+        changed = bool(batch or self.away)
+        self.away = ""
+        if not self.ready.is_set() and all(now[partition] >= end[partition] for partition in end):
+            self.ready.set()
+            changed = True
+        if changed:
+            self._on_change()
         return True
 
-    def _tell(self, why: str) -> None:
+    def _set_away(self, why: str) -> None:
         if self.away != why:
             log.warning("%s: %s", self._topic, why)
             self.away = why
-            self._moved()
+            self._on_change()
 
 
-def _lies_within(at: Offsets, first: Offsets, end: Offsets) -> bool:
-    """Whether the topic still is the one that was read so far."""
-    return at.keys() <= end.keys() and all(first[p] <= at[p] <= end[p] for p in at)
+def _lies_within(offsets: Offsets, first: Offsets, end: Offsets) -> bool:
+    """Whether the topic can still be the one that was read to these offsets."""
+    return offsets.keys() <= end.keys() and all(first[p] <= offsets[p] <= end[p] for p in offsets)
 
 
 class TopicMirror(Generic[S]):
-    """What a topic says, as far as it was read; from several threads."""
+    """The state of a topic, as far as it was read; from several threads."""
 
     def __init__(self, topic: str, reducer: Callable[[], Reducer[S]]) -> None:
-        self._topic, self._new, self._lock = topic, reducer, Lock()
+        self._topic, self._new_reducer, self._lock = topic, reducer, Lock()
         self._reducer = reducer()
 
     def begin(self, cluster: TopicReader) -> Offsets:
-        """Forget everything, and read from the start."""
         with self._lock:
-            self._reducer = self._new()
+            self._reducer = self._new_reducer()
         return cluster.beginnings(self._topic)
 
     def take(self, batch: Sequence[StoredMessage]) -> None:
-        """Let records take effect."""
         with self._lock:
             self._reducer.apply(batch)
 
@@ -160,66 +151,63 @@ class TopicMirror(Generic[S]):
             self._reducer.finish()
 
     def state(self) -> S:
-        """What the topic says; the same object until another record takes effect."""
+        """The same object until another record takes effect."""
         with self._lock:
             return self._reducer.snapshot()
 
 
 class TopicMirrors:
-    """Both topics, followed while the desk is open."""
+    """The control topic and the labels, followed while the desk is open."""
 
-    def __init__(self, config: Config, moved: Callable[..., None]) -> None:
-        """`moved` is told which parts of the desk have changed."""
-        self._topics = topics = config.topics
-        limits = config.limits
-        self._control = TopicMirror(topics.seeds, lambda: ControlReducer(limits, ROOM))
-        self._labels = TopicMirror(topics.labels, lambda: LabelReducer(limits))
+    def __init__(self, config: Config, on_change: Callable[..., None]) -> None:
+        """`on_change` is called with the parts of the desk that have changed."""
+        self._topics, limits = config.topics, config.limits
+        seeds, labels = self._topics.seeds, self._topics.labels
+        self._control = TopicMirror(seeds, lambda: ControlReducer(limits, ROOM))
+        self._labels = TopicMirror(labels, lambda: LabelReducer(limits))
 
-        def control_moved() -> None:
-            if self.of_seeds.ready.is_set():
+        def control_changed() -> None:
+            if self.seeds_follower.ready.is_set():
                 self._control.finish()
-            moved("seeds", "events")
+            on_change("seeds", "events")
 
-        def labels_moved() -> None:
-            if self.of_labels.ready.is_set():
+        def labels_changed() -> None:
+            if self.labels_follower.ready.is_set():
                 self._labels.finish()
-            moved("labels")
+            on_change("labels")
 
-        self.of_seeds = Following(config, topics.seeds, self._control, control_moved)
-        self.of_labels = Following(config, topics.labels, self._labels, labels_moved)
+        self.seeds_follower = TopicFollower(config, seeds, self._control, control_changed)
+        self.labels_follower = TopicFollower(config, labels, self._labels, labels_changed)
 
     @property
     def control(self) -> ControlState:
-        """The control topic as it is now."""
         return self._control.state()
 
     @property
     def labels(self) -> LabelState:
-        """The labels as they are now."""
         return self._labels.state()
 
     def catch_up(self, cluster: TopicReader) -> None:
-        """Wait until both states hold what is on the topics now; labels may have no topic yet."""
-        for mirrored, topic in (
-            (self.of_seeds, self._topics.seeds),
-            (self.of_labels, self._topics.labels),
+        """Wait until both states hold what the topics hold now; labels may have no topic yet."""
+        for follower, topic in (
+            (self.seeds_follower, self._topics.seeds),
+            (self.labels_follower, self._topics.labels),
         ):
-            if mirrored is self.of_seeds or cluster.exists(topic):
+            if follower is self.seeds_follower or cluster.exists(topic):
                 cluster.partitions(topic)
-                mirrored.wait_until(cluster.ends(topic))
+                follower.wait_until(cluster.ends(topic))
 
     def require_current(self) -> None:
-        """Refuse to decide by topics that are not followed just now; labels may have none yet."""
-        for mirrored in (self.of_seeds, self.of_labels):
-            if mirrored.away and not (mirrored is self.of_labels and mirrored.missing):
-                raise BrokerError(mirrored.away)
+        """Refused while a topic cannot be read; labels may have no topic yet."""
+        if why := self.seeds_follower.away:
+            raise BrokerError(why)
+        if (why := self.labels_follower.away) and not self.labels_follower.missing:
+            raise BrokerError(why)
 
     def start(self) -> None:
-        """Begin to follow."""
-        self.of_seeds.start()
-        self.of_labels.start()
+        self.seeds_follower.start()
+        self.labels_follower.start()
 
     def stop(self) -> None:
-        """Follow no more; harmless if it never began."""
-        self.of_seeds.stop()
-        self.of_labels.stop()
+        self.seeds_follower.stop()
+        self.labels_follower.stop()

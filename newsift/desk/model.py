@@ -1,4 +1,4 @@
-"""The model of the desk: loaded by a thread of its own, as the first start compiles for a while."""
+"""The desk's model, loaded in the background, and the control topic as the model sees it."""
 
 import logging
 import time
@@ -20,38 +20,35 @@ from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, Resolution
 
-WAIT_S = 60.0  # that an action waits for a model which is still being loaded
+LOAD_S = 60.0  # for which an action waits for the model
 LOADING = "the model is still being loaded; the first start takes a minute"
 log = logging.getLogger("newsift.desk")
 
 
 @dataclass(frozen=True, eq=False)
 class ControlView:
-    """A state of the control topic as its pages show it; without a model as far as that goes."""
+    """A state of the control topic with its seed set; without one where there is no model."""
 
     resolution: Resolution
     _seeds: SeedSet | None
 
     @property
     def state(self) -> ControlState:
-        """What it is of."""
         return self.resolution.state
 
     @property
     def seeds(self) -> SeedSet:
-        """What posts are compared with, as the model makes it."""
         assert self._seeds is not None
         return self._seeds
 
     @cached_property
     def events(self) -> dict[str, EventState]:
-        """All events by name, as the model sees them."""
         return events_of(self.state, self.seeds)
 
     def rows(self) -> list[SeedRow]:
         """Every seed and profile by event and id; each names the key of its record."""
         now = rfc3339(now_ms())
-        return [row | {"state": "expired"} if _is_over(row, now) else row for row in self._rows]
+        return [row | {"state": "expired"} if _has_expired(row, now) else row for row in self._rows]
 
     @cached_property
     def _rows(self) -> list[SeedRow]:
@@ -70,70 +67,65 @@ class ControlView:
         return sorted(rows, key=lambda row: (row.get("event") or "", row["id"]))
 
 
-def _is_over(row: SeedRow, now: str) -> bool:
-    """Whether a seed has ended since the rows were made."""
+def _has_expired(row: SeedRow, now: str) -> bool:
     return row["state"] == "live" and bool(row["expires_at"]) and row["expires_at"] <= now
 
 
 class Model:
-    """The encoder with its background, once it is there; `away` says why it is not."""
+    """The encoder with its background, once it is loaded; `away` says why it is not."""
 
     def __init__(
-        self, config: Config, control: Callable[[], ControlState], moved: Callable[[], None]
+        self, config: Config, control: Callable[[], ControlState], on_change: Callable[[], None]
     ) -> None:
-        """Of the state that `control` gives; `moved` is told when it is there, or refused."""
+        """`on_change` is called when the model is loaded or refused."""
         matching = replace(config.matching, why=False, max_matches=MAX_MATCHES)
-        self._config, self._moved = replace(config, matching=matching), moved
-        self._control, self._making = control, Lock()
+        self._config, self._on_change = replace(config, matching=matching), on_change
+        self._control, self._embedding = control, Lock()
         self._teacher: ModelContext | None = None
-        self._embedder: SeedEmbedder | None = None  # of its own, as it forgets what others ask for
+        self._embedder: SeedEmbedder | None = None  # a second one: it forgets what others ask for
         self._view: ControlView | None = None
-        self._bare_view: ControlView | None = None
+        self._view_without_model: ControlView | None = None
         self._settled = Event()
         self.away = LOADING
 
     def start(self) -> None:
-        """Begin to load it; nobody waits."""
         Thread(target=self._load, name="desk-model", daemon=True).start()
 
     def now(self) -> ModelContext | None:
-        """The model, if it is there."""
+        """The model, if it is loaded."""
         return self._teacher
 
-    def wait(self, seconds: float = WAIT_S) -> ModelContext:
-        """The model as soon as it is there, or a refusal that says why not."""
+    def wait(self, seconds: float = LOAD_S) -> ModelContext:
         self._settled.wait(seconds)
         if self._teacher is None:
             raise InputError(f"model: {self.away}")
         return self._teacher
 
     def view(self) -> ControlView:
-        """The control topic as it is now, with what posts are compared with; or a refusal."""
+        """The control topic as it is now; refused while the model is not loaded."""
         self.wait(0)
         state = self._control()
-        with lock_or_busy(self._making, "many seeds are being read"):
+        with lock_or_busy(self._embedding, "many seeds are being embedded"):
             if self._view is None or self._view.state is not state:
                 assert self._embedder is not None
-                began = time.monotonic()
+                start = time.monotonic()
                 seeds = self._embedder.make(state)
                 self._view = ControlView(state.resolve(self._embedder.facts), seeds)
-                if time.monotonic() - began > PATIENCE_S:
-                    self._moved()  # who was refused meanwhile asks again
+                if time.monotonic() - start > PATIENCE_S:
+                    self._on_change()  # pages that were refused meanwhile ask again
             return self._view
 
-    def view_without_model(self) -> ControlView:
-        """The control topic as it is now, as far as the model's manifest tells."""
-        state, view = self._control(), self._bare_view
-        if view is None or view.state is not state:
-            self._bare_view = view = ControlView(resolve_state(state, self._config), None)
-        return view
-
     def rows(self) -> list[SeedRow]:
-        """Every seed and profile, with the threshold that holds where the model is there."""
-        return (self.view() if self.now() else self.view_without_model()).rows()
+        """Every seed and profile; with thresholds where the model is loaded."""
+        if self.now():
+            return self.view().rows()
+        state, view = self._control(), self._view_without_model
+        if view is None or view.state is not state:
+            self._view_without_model = view = ControlView(resolve_state(state, self._config), None)
+        return view.rows()
 
     def events(self) -> dict[str, EventState]:
-        """All events as they are now; a refusal while the model is not there."""
+        """All events as they are now; refused while the model is not loaded."""
         return self.view().events
 
     def _load(self) -> None:
@@ -150,4 +142,4 @@ class Model:
         if self.away:
             log.warning("the model is not loaded: %s", self.away)
         self._settled.set()
-        self._moved()
+        self._on_change()

@@ -11,7 +11,7 @@ import numpy as np
 from encoder.embeddings import Embeddings
 from encoder.errors import InputError, NewsiftError
 from encoder.model.weights import F32
-from newsift.desk.board import Board, BoardRow, StoryGroup
+from newsift.desk.matches import MatchStore
 from newsift.desk.model import ControlView, Model
 from newsift.desk.threads import TimedCache
 from newsift.operations.cluster_status import StreamRate, stream_rate
@@ -29,58 +29,54 @@ from newsift.statistics.queues import Candidate, draw_order, queue_of
 from worker.config import Config
 from worker.errors import BrokerError
 from worker.kafka.reading import connected
-from worker.match.records import Match, MatchRecord, why_tokens
+from worker.match.records import why_tokens
 from worker.match.reservoir import NearAnswer
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import milliseconds, utc
 from worker.seeds.background import sides_of
 from worker.seeds.profile import Compared, Profile
 
-NEAR_S, STREAM_S = 10.0, 60.0  # that an answer is good for
+NEAR_S, STREAM_S = 10.0, 60.0  # for which answers are kept
 BLOCK_SCORES = 2**22
 MOST_MEASURES = 64
-Why = list[tuple[str, float]]
 MOST_STORIES = 5_000  # the newest
-MOST_MARKS = 500  # labelled posts, those that were judged last
+MOST_MARKS = 500  # labelled posts, the newest labels
 CLOSE = 1e-6  # thresholds that differ by less are the same
+Why = list[tuple[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
-    """What the workers tell of an event, and of which workers nothing is known."""
-
+class NearMisses:
     answers: tuple[NearAnswer, ...]
-    messages: tuple[str, ...]
+    messages: tuple[str, ...]  # of workers that do not answer
 
 
-class Outside:
-    """Both, asked now and then however many pages are open."""
+class StreamMonitor:
+    """Near misses and the rate of posts, asked at intervals however many pages are open."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._near: TimedCache[str, Near] = TimedCache(self._ask_near, NEAR_S)
-        self._stream: TimedCache[str, StreamRate] = TimedCache(self._ask_stream, STREAM_S)
+        self._near: TimedCache[str, NearMisses] = TimedCache(self._ask_workers, NEAR_S)
+        self._traffic: TimedCache[str, StreamRate] = TimedCache(self._read_traffic, STREAM_S)
 
-    def near(self, event: str) -> Near:
-        """The near misses of an event."""
+    def near_misses(self, event: str) -> NearMisses:
         try:
             return self._near.of(event)
-        except BrokerError as error:  # another page asks just now, and waits
-            return Near((), (str(error),))
+        except BrokerError as error:  # another page waits for the same answer
+            return NearMisses((), (str(error),))
 
-    def stream(self) -> StreamRate:
-        """How many posts come."""
+    def traffic(self) -> StreamRate:
         try:
-            return self._stream.of(self._config.topics.posts)
+            return self._traffic.of(self._config.topics.posts)
         except BrokerError as error:
             return StreamRate(why=str(error))
 
-    def _ask_near(self, event: str) -> Near:
+    def _ask_workers(self, event: str) -> NearMisses:
         with capture() as messages:
             answers = near_answers(self._config, event, partial(kafka_cluster_id, self._config))
-        return Near(tuple(answers), tuple(messages))
+        return NearMisses(tuple(answers), tuple(messages))
 
-    def _ask_stream(self, topic: str) -> StreamRate:
+    def _read_traffic(self, topic: str) -> StreamRate:
         try:
             with connected(self._config) as cluster:
                 return stream_rate(cluster, topic, now_ms())
@@ -99,45 +95,43 @@ class Measure:
     cuts: F32  # [k]
 
     @cached_property
-    def names(self) -> Mapping[tuple[str, str], float]:
-        """The threshold of each, by its id and version as matches name them."""
-        named = [(each.id, each.version) for each in self.compared]
-        return dict(zip(named, self.cuts.tolist(), strict=True))
+    def threshold_of(self) -> Mapping[tuple[str, str], float]:
+        """By id and version, as matches name them."""
+        names = [(each.id, each.version) for each in self.compared]
+        return dict(zip(names, self.cuts.tolist(), strict=True))
 
     @cached_property
     def is_automatic(self) -> bool:
-        """Whether nobody has set a threshold."""
         own = [each.threshold for each in self.compared]
         return self.teacher.config.matching.threshold is None and set(own) <= {None}
 
     @cached_property
     def automatic(self) -> tuple[float, ...]:
-        """The thresholds that are found on the background, rising; none where it is too small."""
-        rate, everyday = self.teacher.config.matching.background_rate, self.teacher.background
+        """The automatic thresholds, rising; none where the background is too small."""
+        rate, background = self.teacher.config.matching.background_rate, self.teacher.background
         profiles = [each for each in self.compared if isinstance(each, Profile)]
         at = [n for n, each in enumerate(self.compared) if not isinstance(each, Profile)]
         rows = self.rows[np.array(at, np.int64)]
         try:
-            thresholds = self.teacher.enc.thresholds(rows, rate, everyday).tolist() if at else []
-            thresholds += [profile_threshold(each.vector, everyday, rate) for each in profiles]
+            thresholds = self.teacher.enc.thresholds(rows, rate, background).tolist() if at else []
+            thresholds += [profile_threshold(each.vector, background, rate) for each in profiles]
         except InputError:
             return ()
         return tuple(sorted(thresholds))
 
     @cached_property
     def background(self) -> F32:
-        """What everyday posts score: those that no profile was told apart from."""
-        everyday = self.teacher.background
+        """Scores of the background; of the half that no profile was trained on, if there is one."""
+        background = self.teacher.background
         if any(isinstance(each, Profile) for each in self.compared):
-            everyday = sides_of(everyday)[1]
-        return self._best(everyday)
+            background = sides_of(background)[1]
+        return self._best(background)
 
     def scores(self, texts: Sequence[str]) -> F32:
-        """What posts with these texts score."""
         return self._best(self.teacher.enc.posts(texts))
 
     def why(self, texts: Sequence[str]) -> list[Why]:
-        """The words that make most of each text's score."""
+        """The words that contribute most to each text's score."""
         enc = self.teacher.enc
         best = enc.posts(texts).similarity(self.rows).argmax(axis=1).tolist()
         return [
@@ -153,7 +147,6 @@ class Measure:
 
 
 def measure_of(teacher: ModelContext, view: ControlView, name: str) -> Measure:
-    """The measure of an event, which has to exist."""
     event, seeds = require_event(view.events, name), view.seeds
     at = [n for n, each in enumerate(seeds.seeds) if each.event == name]
     compared = tuple(seeds.seeds[n] for n in at)
@@ -162,8 +155,8 @@ def measure_of(teacher: ModelContext, view: ControlView, name: str) -> Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
-    """The first of the matches that say the same, by what the event is compared with now."""
+class ScoredStory:
+    """The first match of a story by what the event is compared with now."""
 
     candidate: Candidate
     passed: Passed
@@ -171,103 +164,98 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Matched:
-    """The matches of an event that are kept, and since when they are all that there were."""
+class ScoredMatches:
+    """Matches of an event; complete since `since`, in milliseconds."""
 
-    own: tuple[Own, ...]
+    stories: tuple[ScoredStory, ...]
     since: int
 
 
-def matched(board: Board, measure: Measure) -> Matched:
-    """The matches that are on the board now."""
-    name, names = measure.event.name, measure.names
-    everything = board.stories(name)
-    stories = everything[-MOST_STORIES:]
-    own: list[Own] = []
-    since = board.since
-    if len(stories) < len(everything) or _has_let_go(board, name, everything):
-        since = max(since, min((story.first.at for story in stories), default=0))
-    for story in stories:
+def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
+    event = measure.event.name
+    every = store.stories(event)
+    newest = every[-MOST_STORIES:]
+    scored: list[ScoredStory] = []
+    since = store.since
+    if len(newest) < len(every) or sum(store.counts(event).posts) > sum(s.count for s in every):
+        since = max(since, min((story.first.at for story in newest), default=0))
+    for story in newest:
         for row in list(story.rows.values()):
             record = row.record
-            best = max((m for m in record.matches if m.event == name), key=lambda m: m.score)
-            cut = names.get((best.seed_id, best.seed_version))
-            if cut is not None:
-                own.append(_own(row, record, best, cut, story.count))
-                break
-            since = max(since, row.at + 1)  # what it was compared with says nothing of now
-    return Matched(tuple(own), since)
+            best = max((m for m in record.matches if m.event == event), key=lambda m: m.score)
+            cut = measure.threshold_of.get((best.seed_id, best.seed_version))
+            if cut is None:
+                since = max(since, row.at + 1)  # it was compared with something else
+                continue
+            post = Post(record.post.id, record.post.platform, "")  # without its text, to save room
+            hidden = best.threshold if best.threshold > cut + CLOSE else -inf
+            passed = Passed(best.score, row.at, story.count, hidden)
+            candidate = Candidate(post, best.score, row.group)
+            scored.append(ScoredStory(candidate, passed, record.processed_at))
+            break
+    return ScoredMatches(tuple(scored), since)
 
 
-def _own(row: BoardRow, record: MatchRecord, best: Match, cut: float, posts: float) -> Own:
-    hid = best.threshold if best.threshold > cut + CLOSE else -inf
-    named = Post(record.post.id, record.post.platform, "")  # its text is not needed, and much
-    candidate = Candidate(named, best.score, row.group)
-    return Own(candidate, Passed(best.score, row.at, posts, hid), record.processed_at)
-
-
-def _has_let_go(board: Board, name: str, stories: Sequence[StoryGroup]) -> bool:
-    """Whether older matches than those that are kept were counted."""
-    return sum(board.tally(name).posts) > sum(story.count for story in stories)
-
-
-def drawn(matches: Matched, labels: Sequence[Label]) -> Draws:
-    """The labels that were drawn at random, of the matches of the newest draw."""
+def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> Draws:
+    """The labels drawn at random, of the matches of the newest draw."""
     certifying = [label for label in labels if label.drawn == "certify"]
-    post_ids = {own.candidate.post_id for own in matches.own}
+    post_ids = {story.candidate.post_id for story in matches.stories}
     name = queue_of(label for label in certifying if label.post_id in post_ids)
     until = milliseconds(utc(name.until)) if name else -1
-    there = [o.candidate for o in matches.own if milliseconds(utc(o.processed_at)) <= until]
-    order, verdict_of = draw_order(there), unanimous_verdicts(certifying)
+    candidates = [
+        story.candidate
+        for story in matches.stories
+        if milliseconds(utc(story.processed_at)) <= until
+    ]
+    order, verdict_of = draw_order(candidates), unanimous_verdicts(certifying)
     return draws_of(
         [each.score for each in order], [verdict_of.get(each.post_id) for each in order]
     )
 
 
 class Scores:
-    """Measures of events, their matches and the scores of labelled posts, kept while they hold.
+    """Measures of events, their matches and the scores of labelled posts, cached.
 
-    Called from several threads: two may compute the same result at once, neither gets half of one.
+    From several threads: two may compute the same result at once.
     """
 
-    def __init__(self, board: Board, model: Model) -> None:
-        self._board, self._model, self._lock = board, model, Lock()
+    def __init__(self, store: MatchStore, model: Model) -> None:
+        self._store, self._model, self._lock = store, model, Lock()
         self._view: ControlView | None = None
         self._measures: dict[str, Measure] = {}  # of this view
-        self._matches = lru_cache(8)(lambda measure, _number: matched(board, measure))
+        self._matches = lru_cache(8)(lambda measure, _number: scored_matches(store, measure))
         self._scores = lru_cache(16)(lambda measure, texts: measure.scores(texts).tolist())
 
-    def measure(self, name: str) -> Measure:
-        """The measure of an event now; refused while the model is not loaded."""
+    def measure(self, event: str) -> Measure:
+        """Refused while the model is not loaded, and without such an event."""
         teacher, view = self._model.wait(0), self._model.view()
         with self._lock:
             if self._view is not view:
                 self._view, self._measures = view, {}
-            measure = self._measures.get(name)
+            measure = self._measures.get(event)
         if measure is None:
-            measure = measure_of(teacher, view, name)
+            measure = measure_of(teacher, view, event)
             with self._lock:
                 if self._view is view:
                     if len(self._measures) >= MOST_MEASURES:
                         self._measures.clear()
-                    measure = self._measures.setdefault(name, measure)
+                    measure = self._measures.setdefault(event, measure)
         return measure
 
-    def matches(self, measure: Measure) -> Matched:
-        """The matches that are on the board now."""
-        return self._matches(measure, self._board.tally(measure.event.name).number)
+    def matches(self, measure: Measure) -> ScoredMatches:
+        return self._matches(measure, self._store.counts(measure.event.name).number)
 
     def marks(
-        self, measure: Measure, matches: Matched, labels: Sequence[Label]
+        self, measure: Measure, matches: ScoredMatches, labels: Sequence[Label]
     ) -> tuple[LabelledScore, ...]:
-        """The posts that were labelled last, at their scores of now."""
+        """The posts that were labelled last, with their present scores."""
         newest = sorted(labels, key=lambda label: milliseconds(utc(label.at)), reverse=True)
         posts: dict[PostId, Post] = {}
         for label in newest:
             if len(posts) < MOST_MARKS:
                 posts.setdefault(label.post_id, label.post)
         verdict_of = joint_verdicts(labels)
-        scores = {own.candidate.post_id: own.candidate.score for own in matches.own}
+        scores = {each.candidate.post_id: each.candidate.score for each in matches.stories}
         rest = {name: post.text for name, post in posts.items() if name not in scores}
         scores |= dict(zip(rest, self._scores(measure, tuple(rest.values())), strict=True))
         return tuple(LabelledScore(scores[name], verdict_of[name]) for name in posts)

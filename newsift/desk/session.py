@@ -1,95 +1,85 @@
-"""The desk: what its pages share while it is open."""
+"""The objects that all endpoints of the desk share while it is open."""
 
-from newsift.desk.board import Board
-from newsift.desk.evidence import EvidenceCache, RecentMatches
+from newsift.desk.changes import Changes
 from newsift.desk.export import Exports
-from newsift.desk.feeds import Feeds
+from newsift.desk.feeds import FeedList
 from newsift.desk.health import HealthMonitor
-from newsift.desk.label_queues import LabelQueues
-from newsift.desk.lessons import Lessons
-from newsift.desk.mirrors import Following, TopicMirrors
+from newsift.desk.labelling import LabelQueues
+from newsift.desk.matches import MatchStore
+from newsift.desk.mirrors import TopicFollower, TopicMirrors
 from newsift.desk.model import Model
-from newsift.desk.pulse import Pulse
-from newsift.desk.scoring import Outside, Scores
+from newsift.desk.promise_tests import PromiseTests
+from newsift.desk.scoring import Scores, StreamMonitor
 from newsift.desk.seed_editor import SeedEditor
 from newsift.desk.threads import DaemonExecutor
+from newsift.desk.training import Training
 from newsift.operations.promises import ENOUGH
 from worker.config import Config
 from worker.seeds.profile import Profile
 
-WORKERS = 8  # questions that are answered at once
+CALLS = 12  # requests, draws of queues and trainings that run at once
 
 
 class Desk:
-    """A configuration, what is followed of its topics, and the hands that answer."""
-
     def __init__(self, config: Config, read_only: bool = False) -> None:
         self.config, self.read_only = config, read_only
-        self.pulse = Pulse()
-        self.mirrors = TopicMirrors(config, self.pulse.moved)
+        self.changes = changes = Changes()
+        self.executor = DaemonExecutor(CALLS)
+        self.mirrors = mirrors = TopicMirrors(config, changes.notify)
         self.model = Model(
-            config, lambda: self.mirrors.control, lambda: self.pulse.moved("events", "seeds")
+            config, lambda: mirrors.control, lambda: changes.notify("events", "seeds")
         )
-        self.board = Board(config, self._events_with_seeds)
-        self.of_matches = Following(
-            config, config.topics.matches, self.board, lambda: self.pulse.moved("matches")
+        self.matches = MatchStore(
+            config, lambda: {seed.event for seed in mirrors.control.seeds.values()}
         )
-        self.health = HealthMonitor(
-            config, self._followed, lambda: self.mirrors.labels, lambda: self.pulse.moved("health")
+        self.matches_follower = TopicFollower(
+            config, config.topics.matches, self.matches, lambda: changes.notify("matches")
         )
+        self.stream = StreamMonitor(config)
+        self.scores = Scores(self.matches, self.model)
+        self.promise_tests = PromiseTests(config)
+        self.queues = LabelQueues(config, mirrors, self.executor)
+        self.editor = SeedEditor(config)
+        self.training = Training(
+            config, self.model, mirrors, self.editor, self.executor,
+            lambda: changes.notify("events"),
+        )  # fmt: skip
+        self.feeds = FeedList(config, lambda: changes.notify("seeds"))
         self.exports = Exports(config)
-        self.outside = Outside(config)
-        self.scores = Scores(self.board, self.model)
-        self.label_queues = LabelQueues(config, self.mirrors)
-        self.evidence = EvidenceCache()
-        self.recent = RecentMatches(config)
-        self.seed_editor = SeedEditor(config)
-        self.lessons = Lessons(
-            config,
-            self.model,
-            self.mirrors,
-            self.seed_editor.topic,
-            lambda: self.pulse.moved("events"),
+        self.health = HealthMonitor(
+            config, self._sources, lambda: mirrors.labels, lambda: changes.notify("health")
         )
-        self.feeds = Feeds(config, lambda: self.pulse.moved("seeds"))
-        self.hands = DaemonExecutor(WORKERS)
 
     def start(self) -> None:
-        """Begin to follow the topics, and to load the model."""
         self.model.start()
         self.mirrors.start()
-        self.of_matches.start()
+        self.matches_follower.start()
         if not self.read_only:
             self.feeds.start()
 
     def stop(self) -> None:
-        """Follow nothing any more; harmless if it never began."""
+        """Harmless if it was not started."""
         self.mirrors.stop()
-        self.of_matches.stop()
+        self.matches_follower.stop()
         self.health.stop()
         self.feeds.stop()
-        self.hands.shutdown()
-        self.label_queues.stop()
+        self.queues.stop()
 
     def pass_rate(self, profile: Profile | None) -> float | None:
-        """The share of the last hour's posts that match a profile; None where nobody knows."""
-        follows = self.of_matches
-        if profile is None or follows.away or not follows.ready.is_set():
+        """The share of the last hour's posts that match a profile; None where that is unknown."""
+        follower = self.matches_follower
+        if profile is None or follower.away or not follower.ready.is_set():
             return None
-        passed = self.board.passed(profile.event, profile.version)
-        posts = self.outside.stream().last_hour
+        passed = self.matches.passed(profile.event, profile.version)
+        posts = self.stream.traffic().last_hour
         return None if passed is None or posts < ENOUGH else passed / posts
 
-    def _followed(self) -> dict[str, str]:
-        """What is followed, and why it is not, if so."""
-        topics = self.config.topics
+    def _sources(self) -> dict[str, str]:
+        """What the desk reads, and why it cannot, if so."""
+        topics, labels = self.config.topics, self.mirrors.labels_follower
         return {
-            topics.matches: self.of_matches.away,
-            topics.seeds: self.mirrors.of_seeds.away,
-            # the first label makes its topic
-            topics.labels: "" if self.mirrors.of_labels.missing else self.mirrors.of_labels.away,
+            topics.matches: self.matches_follower.away,
+            topics.seeds: self.mirrors.seeds_follower.away,
+            topics.labels: "" if labels.missing else labels.away,  # the first label creates it
             "the model": self.model.away,
         }
-
-    def _events_with_seeds(self) -> set[str]:
-        return {seed.event for seed in self.mirrors.control.seeds.values()}

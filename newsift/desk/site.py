@@ -1,12 +1,11 @@
-"""The site: routes of the desk, from a browser's request to a function of the desk and back."""
+"""The desk's HTTP server: static files, the stream of changes and the endpoints."""
 
 import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, cast
@@ -15,8 +14,8 @@ import msgspec
 from aiohttp import web
 
 from encoder.errors import InputError, NewsiftError
-from newsift.desk.api import DONE, Attachment, Endpoint, note
-from newsift.desk.guard import Guard, harmless
+from newsift.desk.api import DONE, Attachment, Endpoint, log_action
+from newsift.desk.guard import Guard, add_safe_headers
 from newsift.desk.session import Desk
 from newsift.operations.actor import acting_as
 from newsift.operations.messages import capture, notify
@@ -26,81 +25,50 @@ from worker.errors import ConflictError
 from worker.metrics.visits import Visit
 from worker.metrics.web import FRESH, Handler, Site, json_answer
 
-KINDS = {
+MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-PIECE = 2**18  # bytes that are read at once
-STUCK_S = 60.0  # for one piece, after which a reader is taken to be gone
-log = logging.getLogger("newsift.desk")
 FIRST_PORT = 6067
-LARGEST = 2**23  # bytes of a question: a saved page fits
-LARGEST_BODY = 2**24  # of it, what is above LARGEST is read and dropped, for the refusal to arrive
-PATIENCE = 32  # questions that wait or are answered at once; the next one is sent away
-OPEN_PAGES = 32
-SLOW_S = 30.0  # for a beat, after which a page is taken to be gone
+CHUNK = 2**18  # bytes of a file that are read at once
+CHUNK_S = 60.0  # for a browser to take them
+LARGEST = 2**23  # bytes of a request: a saved page fits
+LARGEST_BODY = 2**24  # what is above LARGEST is read and dropped, so that the refusal arrives
+MOST_REQUESTS = 32  # that wait or are answered; the next one is refused
+MOST_STREAMS = 32  # of changes: one for each open page
+STREAM_S = 30.0  # for a page to take a message
 STREAM = FRESH | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 JSON = FRESH | {"Content-Type": "application/json; charset=utf-8"}
+log = logging.getLogger("newsift.desk")
 
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """A file of the page, and the tag that tells whether a browser has it already."""
-
     content: bytes
-    kind: str
-    tag: str
+    media_type: str
+    etag: str
 
 
-def all_pages() -> dict[str, StaticFile]:
-    """Every file of the page by its path; the start page is /."""
-    pages = {
-        f"/{name}": _page(name, file) for name, file in _walk(files("newsift.desk") / "static")
-    }
-    pages["/"] = pages.pop("/index.html")
-    return pages
+def static_files() -> dict[str, StaticFile]:
+    """Every file of the pages by its path; the start page is /."""
+    by_path = dict(_walk(files("newsift.desk") / "static", "/"))
+    by_path["/"] = by_path.pop("/index.html")
+    return by_path
 
 
-def _walk(folder: Traversable, above: str = "") -> list[tuple[str, Traversable]]:
-    rows = []
+def _walk(folder: Traversable, path: str) -> Iterator[tuple[str, StaticFile]]:
     for each in folder.iterdir():
-        name = f"{above}{each.name}"
         if each.is_dir():
-            rows += _walk(each, f"{name}/")
-        elif each.name.rpartition(".")[2] in KINDS:
-            rows.append((name, each))
-    return rows
-
-
-def _page(name: str, file: Traversable) -> StaticFile:
-    content = file.read_bytes()
-    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-    return StaticFile(content, KINDS[name.rpartition(".")[2]], tag)
-
-
-async def sent(request: web.Request, file: Attachment) -> web.StreamResponse:
-    """Send a file piece by piece, as fast as it is taken; who takes nothing any more is left."""
-    response = web.StreamResponse(headers=FRESH | file.headers)
-    with file.content as content:
-        response.content_length = content.seek(0, os.SEEK_END)
-        content.seek(0)
-        try:
-            await response.prepare(request)
-            while piece := await asyncio.to_thread(content.read, PIECE):
-                async with asyncio.timeout(STUCK_S):
-                    await response.write(piece)
-        except (OSError, TimeoutError) as error:
-            log.info("%s was not taken to its end (%s)", request.path, type(error).__name__)
-            if request.transport is not None:
-                request.transport.abort()
-    return response
+            yield from _walk(each, f"{path}{each.name}/")
+        elif media_type := MEDIA_TYPES.get(each.name.rpartition(".")[2]):
+            content = each.read_bytes()
+            etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+            yield f"{path}{each.name}", StaticFile(content, media_type, etag)
 
 
 class DeskSite(Site):
-    """What a browser sees of a desk."""
-
     host_key, port_key = "desk.host", "--port"
     first_port, body_bytes = FIRST_PORT, LARGEST_BODY
 
@@ -111,12 +79,11 @@ class DeskSite(Site):
         super().__init__(listen, lambda: b"", lambda: "")
         self._query = f"?token={token.reveal()}" if token and print_token else ""
         self._desk, self._guard, self._endpoints = desk, Guard(token), endpoints
-        self._pages = all_pages()
-        self._open: set[asyncio.Task[Any] | None] = set()
-        self._pending = 0
+        self._files = static_files()
+        self._streams: set[asyncio.Task[Any] | None] = set()
+        self._requests = 0
 
     async def start(self) -> None:
-        """Follow the topics, and listen."""
         self._desk.start()
         await super().start()
 
@@ -125,149 +92,157 @@ class DeskSite(Site):
         await asyncio.Event().wait()
 
     async def stop(self) -> None:
-        """End the pages that listen, and listen no more."""
-        for task in filter(None, list(self._open)):
+        for task in filter(None, list(self._streams)):
             task.cancel()
         await super().stop()
         self._desk.stop()
 
     def began(self) -> None:
-        """Say where it is served."""
         self._guard.name_cookie(self.port)
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
         notify(f"the desk is open at http://{host}:{self.port}/{self._query} (Ctrl-C ends it)")
 
     def prepare(self, app: web.Application) -> None:
-        """Have every answer say what a browser may do with it, and every refusal be JSON."""
-        app.on_response_prepare.append(harmless)
-        app.middlewares.append(_in_json)
+        app.on_response_prepare.append(add_safe_headers)
+        app.middlewares.append(_refuse_in_json)
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
-        """The files of the page, the stream of beats, and every endpoint."""
-        yield from (web.get(path, self._get_page) for path in self._pages)
+        yield from (web.get(path, self._get_file) for path in self._files)
         yield web.post("/api/login", self._guard.login)
-        yield web.get("/api/beats", self._get_beats, allow_head=False)
+        yield web.get("/api/changes", self._get_changes, allow_head=False)
         for each in self._endpoints:
-            yield web.route("POST" if each.does else "GET", each.path, self._answering(each))
+            yield web.route("POST" if each.audit_name else "GET", each.path, self._handler(each))
 
-    async def _get_page(self, request: web.Request) -> web.Response:
-        page, token = self._pages[request.path], request.query.get("token")
+    async def _get_file(self, request: web.Request) -> web.Response:
+        file, token = self._files[request.path], request.query.get("token")
         if request.path == "/" and token is not None and self._guard.has_token:
             return await self._guard.enter(request, token) or web.Response(
-                body=page.content, status=401, headers=FRESH | {"Content-Type": page.kind}
+                body=file.content, status=401, headers=FRESH | {"Content-Type": file.media_type}
             )
-        headers = {"ETag": page.tag, "Cache-Control": "no-cache"}
-        if request.headers.get("If-None-Match") == page.tag:
+        headers = {"ETag": file.etag, "Cache-Control": "no-cache"}
+        if request.headers.get("If-None-Match") == file.etag:
             return web.Response(status=304, headers=headers)
-        return web.Response(body=page.content, headers=headers | {"Content-Type": page.kind})
+        return web.Response(body=file.content, headers=headers | {"Content-Type": file.media_type})
 
-    async def _get_beats(self, request: web.Request) -> web.StreamResponse:
-        if refused := await self._guard.refusal(request):
-            return _refused(*refused)
-        if len(self._open) >= OPEN_PAGES:
-            return _refused(503, f"{OPEN_PAGES} pages are open already; close one")
-        me, visit = asyncio.current_task(), _visit(request)
-        self._open.add(me)
+    async def _get_changes(self, request: web.Request) -> web.StreamResponse:
+        if refusal := await self._guard.refusal(request):
+            return _refuse(*refusal)
+        if len(self._streams) >= MOST_STREAMS:
+            return _refuse(503, f"{MOST_STREAMS} pages are open already; close one")
+        task, visit = asyncio.current_task(), _visit(request)
+        self._streams.add(task)
         try:
             response = web.StreamResponse(headers=STREAM)
             visit.stay()
             await response.prepare(request)
-            async for beat in self._desk.pulse.beats():
+            async for message in self._desk.changes.stream():
                 if not self._guard.still_allows(request):
                     break
-                async with asyncio.timeout(SLOW_S):
-                    await response.write(beat)
+                async with asyncio.timeout(STREAM_S):
+                    await response.write(message)
         except (OSError, TimeoutError):
             log.debug("a page is closed")
         finally:
             visit.hurry()
-            self._open.discard(me)
+            self._streams.discard(task)
         return response
 
-    def _answering(self, endpoint: Endpoint) -> Any:
-        async def answer(request: web.Request) -> web.StreamResponse:
+    def _handler(self, endpoint: Endpoint) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
             visit = _visit(request)
-            if refused := await self._guard.refusal(request):
-                return self._turned_away(endpoint, request, *refused)
-            if endpoint.does and self._desk.read_only:
+            if refusal := await self._guard.refusal(request):
+                return _refuse_action(endpoint, request, *refusal)
+            if endpoint.audit_name and self._desk.read_only:
                 reason = "--read-only: this desk only shows; open another to act"
-                return self._turned_away(endpoint, request, 403, reason)
-            if self._pending >= PATIENCE:
-                return _refused(503, "too much is asked at once; try again")
-            self._pending += 1
+                return _refuse_action(endpoint, request, 403, reason)
+            if self._requests >= MOST_REQUESTS:
+                return _refuse(503, "too much is asked at once; try again")
+            self._requests += 1
             try:
-                return await self._answered(endpoint, request, visit)
+                return await self._answer(endpoint, request, visit)
             finally:
-                self._pending -= 1
+                self._requests -= 1
                 visit.hurry()
 
-        return answer
+        return handle
 
-    def _turned_away(
-        self, endpoint: Endpoint, request: web.Request, status: int, reason: str
-    ) -> web.Response:
-        if endpoint.does:
-            log.warning("%s from %s: %s", endpoint.does, request.remote, reason)
-        return _refused(status, reason)
-
-    async def _answered(
+    async def _answer(
         self, endpoint: Endpoint, request: web.Request, visit: Visit
     ) -> web.StreamResponse:
         try:
-            question = await _question(endpoint, request)
+            values = await _read_request(endpoint, request)
         except InputError as error:
-            return self._turned_away(endpoint, request, 400, str(error))
+            return _refuse_action(endpoint, request, 400, str(error))
         visit.stay()
-        loop, done = asyncio.get_running_loop(), partial(self._done, endpoint, question)
         outcome = "the desk was ended meanwhile"
         try:
-            body, outcome = await loop.run_in_executor(self._desk.hands, done)
+            body, outcome = await asyncio.get_running_loop().run_in_executor(
+                self._desk.executor, self._call, endpoint, values
+            )
         except NewsiftError as error:
             outcome = str(error)
-            is_refusal = isinstance(error, InputError | ConflictError)
-            return _refused(409 if is_refusal else 502, outcome)
-        except Exception as error:  # one page's question ends nobody else's
+            return _refuse(409 if isinstance(error, InputError | ConflictError) else 502, outcome)
+        except Exception as error:  # other requests are answered nevertheless
             log.exception("%s failed", endpoint.path)
             outcome = f"{type(error).__name__}: {error}"
-            return _refused(500, outcome)
+            return _refuse(500, outcome)
         finally:
-            if endpoint.does:
-                note(endpoint, question, outcome, request.remote or "-")
+            if endpoint.audit_name:
+                log_action(endpoint, values, outcome, request.remote or "-")
         if isinstance(body, Attachment):
-            return await sent(request, body)
+            return await send_file(request, body)
         return web.Response(body=body, headers=JSON)
 
-    def _done(self, endpoint: Endpoint, question: msgspec.Struct) -> tuple[bytes | Attachment, str]:
-        """Answer, by one of the desk's hands, with what was said on the way; and how it ended."""
-        with capture() as messages, acting_as(getattr(question, "by", "")):
-            answer = endpoint.answer(self._desk, question)
+    def _call(self, endpoint: Endpoint, values: msgspec.Struct) -> tuple[bytes | Attachment, str]:
+        """The answer with the messages on the way, and the outcome for the audit log."""
+        with capture() as messages, acting_as(getattr(values, "by", "")):
+            answer = endpoint.function(self._desk, values)
         if isinstance(answer, Attachment):
             return answer, DONE
-        return msgspec.json.encode({"answer": answer, "told": messages}), endpoint.outcome(answer)
+        body = msgspec.json.encode({"answer": answer, "messages": messages})
+        return body, endpoint.outcome(answer)
 
 
-async def _question(endpoint: Endpoint, request: web.Request) -> msgspec.Struct:
-    """What was asked, in the body or in the address."""
-    if not endpoint.does:
-        return endpoint.question(dict(request.query), strict=False)
+async def _read_request(endpoint: Endpoint, request: web.Request) -> msgspec.Struct:
+    if not endpoint.audit_name:
+        return endpoint.convert(dict(request.query), strict=False)
     body = bytearray()
-    async for piece in request.content.iter_any():
+    async for chunk in request.content.iter_any():
         if len(body) <= LARGEST:
-            body += piece
+            body += chunk
     if len(body) > LARGEST:
-        raise InputError(f"question: is larger than {LARGEST:,} bytes; give less at once")
+        raise InputError(f"request: is larger than {LARGEST:,} bytes; give less at once")
     return endpoint.decode(bytes(body))
 
 
+async def send_file(
+    request: web.Request, file: Attachment, chunk_s: float = CHUNK_S
+) -> web.StreamResponse:
+    """Send a file as fast as it is taken; the connection is dropped where nothing is taken."""
+    response = web.StreamResponse(headers=FRESH | file.headers)
+    with file.content as content:
+        response.content_length = content.seek(0, os.SEEK_END)
+        content.seek(0)
+        try:
+            await response.prepare(request)
+            while chunk := await asyncio.to_thread(content.read, CHUNK):
+                async with asyncio.timeout(chunk_s):
+                    await response.write(chunk)
+        except (OSError, TimeoutError) as error:
+            log.info("%s was not sent to its end (%s)", request.path, type(error).__name__)
+            if request.transport is not None:
+                request.transport.abort()
+    return response
+
+
 @web.middleware
-async def _in_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse what there is not in the words of everything else."""
+async def _refuse_in_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except web.HTTPException as error:
-        return _refused(error.status, f"{request.method}: the desk has nothing of that name")
+        return _refuse(error.status, f"{request.method}: the desk has nothing of that name")
     except ConnectionError:
-        return web.Response(status=400)  # nobody is there to read it
+        return web.Response(status=400)  # nobody reads it
 
 
 def _visit(request: web.Request) -> Visit:
@@ -276,5 +251,13 @@ def _visit(request: web.Request) -> Visit:
     return cast(Visit, request.transport.get_protocol())
 
 
-def _refused(status: int, reason: str) -> web.Response:
+def _refuse(status: int, reason: str) -> web.Response:
     return json_answer({"reason": reason}, status)
+
+
+def _refuse_action(
+    endpoint: Endpoint, request: web.Request, status: int, reason: str
+) -> web.Response:
+    if endpoint.audit_name:
+        log.warning("%s from %s: %s", endpoint.audit_name, request.remote, reason)
+    return _refuse(status, reason)

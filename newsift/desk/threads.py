@@ -1,4 +1,4 @@
-"""Threads that share: a lock that refuses in time, answers kept for a while, daemon workers."""
+"""A lock that gives up in time, a cache for a limited time, and threads that delay no exit."""
 
 import time
 from collections import OrderedDict
@@ -6,9 +6,8 @@ from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from functools import partial
-from queue import SimpleQueue
-from threading import Lock, Thread
-from typing import Generic, NamedTuple, ParamSpec, TypeVar
+from threading import Lock, Semaphore, Thread
+from typing import Generic, ParamSpec, TypeVar
 
 from worker.errors import BrokerError
 
@@ -20,9 +19,9 @@ T = TypeVar("T")
 
 
 @contextmanager
-def lock_or_busy(lock: Lock, why: str) -> Iterator[None]:
-    """Hold a lock; refused with the reason where another holds it for too long."""
-    if not lock.acquire(timeout=PATIENCE_S):
+def lock_or_busy(lock: Lock, why: str, seconds: float = PATIENCE_S) -> Iterator[None]:
+    """Hold a lock; refused with the reason where another holds it for longer than this."""
+    if not lock.acquire(timeout=seconds):
         raise BrokerError(f"{why}; try again")
     try:
         yield
@@ -30,90 +29,67 @@ def lock_or_busy(lock: Lock, why: str) -> Iterator[None]:
         lock.release()
 
 
-class CachedValue(NamedTuple, Generic[V]):
-    """An answer, and until when it is good."""
-
-    value: V
-    until: float
-
-
 class TimedCache(Generic[K, V]):
-    """The newest answers by what was asked; one asks, others get that of before, or wait a little.
+    """The latest values by key. One thread computes a value; others get the previous one, or wait.
 
-    An answer is good for so many seconds, or so many times as long as it took to get.
+    A value is good for `seconds`, or for `times` as long as computing it took.
     """
 
     def __init__(
         self, make: Callable[[K], V], seconds: float, most: int = 64, times: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic, patience_s: float = PATIENCE_S,
     ) -> None:  # fmt: skip
         self._make, self._most, self._clock = make, most, clock
-        self._seconds, self._times = seconds, times
-        self._values: OrderedDict[K, CachedValue[V]] = OrderedDict()
-        self._asking: dict[K, Lock] = {}
+        self._seconds, self._times, self._patience_s = seconds, times, patience_s
+        self._values: OrderedDict[K, tuple[V, float]] = OrderedDict()  # and until when it is good
+        self._locks: dict[K, Lock] = {}
         self._lock = Lock()
 
     def of(self, key: K) -> V:
-        """The answer, not older than it is good for unless another thread asks again just now."""
         with self._lock:
             cached = self._values.get(key)
-            turn = self._asking.setdefault(key, Lock())
-        if cached and (self._clock() < cached.until or turn.locked()):
-            return cached.value
-        with lock_or_busy(turn, "what another page asks for too is on its way"):
+            turn = self._locks.setdefault(key, Lock())
+        if cached and (self._clock() < cached[1] or turn.locked()):
+            return cached[0]
+        with lock_or_busy(turn, "another page asks for the same", self._patience_s):
             with self._lock:
                 cached = self._values.get(key)
-            return cached.value if cached and self._clock() < cached.until else self._compute(key)
+            return cached[0] if cached and self._clock() < cached[1] else self._compute(key)
 
     def _compute(self, key: K) -> V:
-        began = self._clock()
+        start = self._clock()
         try:
             value = self._make(key)
         except BaseException:
             with self._lock:
                 if key not in self._values:
-                    self._asking.pop(key, None)
+                    self._locks.pop(key, None)
             raise
         now = self._clock()
         with self._lock:
-            self._values[key] = CachedValue(
-                value, now + max(self._seconds, self._times * (now - began))
-            )
+            self._values[key] = value, now + max(self._seconds, self._times * (now - start))
             self._values.move_to_end(key)
             while len(self._values) > self._most:
-                self._asking.pop(self._values.popitem(last=False)[0], None)
+                self._locks.pop(self._values.popitem(last=False)[0], None)
         return value
 
 
 class DaemonExecutor(Executor):
-    """Threads that are gone with the process: a broker that does not answer keeps none of them."""
+    """A thread for each call, so many at a time; a broker that hangs delays no exit."""
 
     def __init__(self, count: int) -> None:
-        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._count = count
-        for number in range(count):
-            Thread(target=self._serve, name=f"desk-{number}", daemon=True).start()
+        self._slots = Semaphore(count)
 
-    def submit(self, does: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Have something done, as soon as a hand is free."""
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         future: Future[T] = Future()
-        self._work.put(partial(_fulfil, future, partial(does, *args, **kwargs)))
+        call = partial(fn, *args, **kwargs)
+        Thread(target=self._run, args=(future, call), name="desk-call", daemon=True).start()
         return future
 
-    def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:
-        """Take no more once what waits is done."""
-        for _ in range(self._count):
-            self._work.put(None)
-
-    def _serve(self) -> None:
-        while work := self._work.get():
-            work()
-
-
-def _fulfil(future: "Future[T]", work: Callable[[], T]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        future.set_result(work())
-    except BaseException as error:  # noqa: BLE001 - whoever waits for the result is told
-        future.set_exception(error)
+    def _run(self, future: Future[T], call: Callable[[], T]) -> None:
+        with self._slots:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:  # noqa: BLE001 - it is raised where the result is read
+                    future.set_exception(error)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from newsift.desk.site import all_pages
+from newsift.desk.site import static_files
 from newsift.desk.views import ENDPOINTS
 from tests.broker.server import Server
 from tests.newsift.desk.place import DeskProcess, Place
@@ -67,12 +67,12 @@ def test_another_user_of_the_machine_reads_and_does_nothing(desk: DeskProcess) -
         for each in ENDPOINTS
         for more in ({}, shown)
     ]
-    asked += [("GET", "/api/beats", {}), ("POST", "/api/login", json)]
+    asked += [("GET", "/api/changes", {}), ("POST", "/api/login", json)]
     assert {status for status, _ in as_nobody(desk.port, asked)} == {401}
 
 
 def test_the_page_that_another_user_may_load_is_the_same_for_every_desk(desk: DeskProcess) -> None:
-    pages = all_pages()
+    pages = static_files()
     answers = as_nobody(desk.port, [("GET", path, {}) for path in pages])
     assert [body for _, body in answers] == [page.content for page in pages.values()]
 

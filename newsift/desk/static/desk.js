@@ -1,117 +1,140 @@
-// The desk: which page is shown, and what stands around it.
+// The desk's frame: which page is open, navigation, the user's name and the token.
 import { html, render, useEffect, useState } from "/vendor/preact.js";
-import { iam, listen, login, read, useOnline, whoami } from "/lib/api.js";
-import { Do, Fetched, News, Refused, tell } from "/lib/ui.js";
-import { Badge } from "/views/health/badge.js";
+import { listen, login, read, setUserName, useAnswer, useOnline, userName } from "/lib/api.js";
+import { Button, Loaded, notify, Notices, Refused } from "/lib/ui.js";
 
-// The pages by the first word of the address after #/; each is fetched when it is first opened.
+const HEALTH_MS = 4000;
+
+// Pages by the first word after #/, with the title in the navigation.
 const PAGES = {
   __proto__: null,
-  "": ["Events", () => import("/views/events.js")],
-  event: [null, () => import("/views/event.js")],
-  seeds: ["Seeds", () => import("/views/seeds.js")],
-  health: ["Health", () => import("/views/health.js")],
+  "": ["Events", () => import("/pages/events.js")],
+  event: [null, () => import("/pages/event.js")],
+  seeds: ["Seeds", () => import("/pages/seeds.js")],
+  health: ["Health", () => import("/pages/health.js")],
 };
 
-function place() {
-  const parts = location.hash.replace(/^#\//, "").split("/");
+function addressParts() {
   try {
-    return parts.map(decodeURIComponent);
+    return location.hash.replace(/^#\//, "").split("/").map(decodeURIComponent);
   } catch {
-    return [""]; // no address of ours
+    return [""]; // not encoded by us
   }
 }
 
-function usePlace() {
-  const [now, set] = useState(place());
+function useAddress() {
+  const [parts, setParts] = useState(addressParts());
   useEffect(() => {
-    const moved = () => set(place());
-    addEventListener("hashchange", moved);
-    return () => removeEventListener("hashchange", moved);
+    const update = () => setParts(addressParts());
+    addEventListener("hashchange", update);
+    return () => removeEventListener("hashchange", update);
   }, []);
-  return now;
+  return parts;
 }
 
-let arrived = false;
+let isFirst = true;
 
 function Page({ name, rest, session }) {
   const [title, load] = PAGES[name] ?? PAGES[""];
   useEffect(() => {
     document.title = `${title || rest[0] || "Event"} – newsift`;
-    if (arrived) document.querySelector("main").focus({ preventScroll: true }); // at first the keyboard begins at the top
-    arrived = true;
+    if (!isFirst) document.querySelector("main").focus({ preventScroll: true });
+    isFirst = false; // at first the keyboard begins at the top
   }, [name, rest[0]]);
-  return html`<${Fetched} load=${load} rest=${rest} session=${session} />`;
+  return html`<${Loaded} load=${load} rest=${rest} session=${session} />`;
 }
 
-function Who({ session }) {
-  const named = (event) => iam(event.target.value.trim() || session.you);
-  return html`<label class="who">You are <input value=${whoami()} maxlength="80" onChange=${named} autocomplete="off" /></label>`;
+function Health() {
+  const [health] = useAnswer("/api/health/summary", {}, ["health"], HEALTH_MS);
+  return html`<span role="status">${
+    health &&
+    html`<a class=${`badge ${health.state}`} href="#/health" title=${health.problems[0]}>
+      ${health.text}</a>`
+  }</span>`;
 }
 
-function Head({ now, session }) {
+function Head({ page, session }) {
   const online = useOnline();
+  const rename = (event) => setUserName(event.target.value.trim() || session.you);
+  const current = (name) => (page === name ? "page" : undefined);
   return html`<header>
     <a class="brand" href="#/"><img src="/icon.svg" alt="" width="24" height="24" /> newsift</a>
     <nav aria-label="Pages">
-      ${Object.entries(PAGES).map(([name, [title]]) => title && html`<a href=${`#/${name}`} aria-current=${now === name ? "page" : undefined}>${title}</a>`)}
+      ${Object.entries(PAGES).map(
+        ([name, [title]]) =>
+          title && html`<a href=${`#/${name}`} aria-current=${current(name)}>${title}</a>`,
+      )}
     </nav>
     ${session.read_only && html`<span class="badge">read-only</span>`}
-    ${online ? html`<${Badge} />` : html`<span class="badge bad" role="alert">the desk does not answer</span>`}
-    <${Who} session=${session} />
+    ${
+      online
+        ? html`<${Health} />`
+        : html`<span class="badge bad" role="alert">the desk does not answer</span>`
+    }
+    <label class="who">You are <input value=${userName()} maxlength="80" onChange=${rename}
+      autocomplete="off" /></label>
   </header>`;
 }
 
 function Login({ again }) {
-  const [token, set] = useState("");
+  const [token, setToken] = useState("");
   const enter = async () => {
     try {
       await login(token);
       again();
     } catch (error) {
-      tell(error.message, true);
+      notify(error.message, true);
     }
   };
   return html`<main class="login"><h1>newsift</h1>
-    <label>The desk's token <input type="password" value=${token} onInput=${(event) => set(event.target.value)} onKeyDown=${(event) => event.key === "Enter" && enter()} /></label>
-    <p>It is in the address that was printed when the desk was started, or the one that its operator has set.</p>
-    <${Do} kind="main" run=${enter}>Enter<//>
-  </main><${News} />`;
+    <label>The desk's token <input type="password" value=${token}
+      onInput=${(event) => setToken(event.target.value)}
+      onKeyDown=${(event) => event.key === "Enter" && enter()} /></label>
+    <p>The address that the desk printed at its start has the token, or its operator has set
+      one.</p>
+    <${Button} kind="main" run=${enter}>Enter<//>
+  </main><${Notices} />`;
 }
 
-// The name is of all tabs: whoever goes by it hears of another one.
-function useName() {
-  const [, set] = useState(whoami());
+// The name is the same in all tabs: each tab is drawn again when one changes it.
+function useUserName() {
+  const [, setName] = useState(userName());
   useEffect(() => {
-    const hear = () => set(whoami());
-    addEventListener("storage", hear);
-    return () => removeEventListener("storage", hear);
+    const update = () => setName(userName());
+    addEventListener("storage", update);
+    return () => removeEventListener("storage", update);
   }, []);
 }
 
 function Desk() {
-  useName();
-  const [session, set] = useState(null);
-  const [error, fail] = useState(null);
-  const [name, ...rest] = usePlace();
+  useUserName();
+  const [session, setSession] = useState(null);
+  const [error, setError] = useState(null);
+  const [name, ...rest] = useAddress();
   const begin = () =>
-    read("/api/session").then((found) => {
-      if (!localStorage.getItem("newsift.by")) iam(found.you);
-      fail(null);
-      set(found);
+    read("/api/session").then((answer) => {
+      if (!localStorage.getItem("newsift.by")) setUserName(answer.you);
+      setError(null);
+      setSession(answer);
       listen();
-    }, fail);
+    }, setError);
   useEffect(() => {
     begin();
-    addEventListener("newsift-token", () => fail({ status: 401 }));
+    addEventListener("newsift-token", () => setError({ status: 401 }));
   }, []);
   if (error?.status === 401) return html`<${Login} again=${begin} />`;
-  if (error) return html`<main><${Refused} error=${error} /><${Do} run=${begin}>Try again<//></main>`;
+  if (error) {
+    return html`<main><${Refused} error=${error} /><${Button} run=${begin}>Try again<//></main>`;
+  }
   if (!session) return null;
-  return html`<a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), document.querySelector("main").focus())}>Skip to the page</a>
-    <${Head} now=${PAGES[name] ? name : ""} session=${session} />
+  const skip = (event) => {
+    event.preventDefault();
+    document.querySelector("main").focus();
+  };
+  return html`<a class="skip" href="#main" onClick=${skip}>Skip to the page</a>
+    <${Head} page=${PAGES[name] ? name : ""} session=${session} />
     <main id="main" tabindex="-1"><${Page} name=${name} rest=${rest} session=${session} /></main>
-    <${News} />`;
+    <${Notices} />`;
 }
 
 render(html`<${Desk} />`, document.getElementById("desk"));

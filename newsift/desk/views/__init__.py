@@ -1,4 +1,4 @@
-"""What each page of the desk shows and does: questions in, answers out, and nothing of HTTP."""
+"""The endpoints of each page."""
 
 from newsift.desk.views import events, export, feeds, health, judge, learning, scores, seeds
 

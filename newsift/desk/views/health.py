@@ -1,4 +1,4 @@
-"""Health and dead letters: what is wrong and what to do, and another attempt at a letter."""
+"""Health and dead letters: problems with their remedies, and retries of letters."""
 
 from collections import Counter
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.api import Act, Nothing, acts, reads
+from newsift.desk.api import Action, Nothing, acts, reads
 from newsift.desk.dead_letters import REASONS, whole_letter
 from newsift.desk.mirrors import NOT_READ
 from newsift.desk.session import Desk
@@ -16,75 +16,68 @@ from worker.kafka.reading import connected
 
 MOST_NAMES = 200
 Place = Annotated[int, msgspec.Meta(ge=0)]
-Names = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_NAMES)]
+
+
+class LetterPlace(msgspec.Struct, frozen=True):
+    partition: Place
+    offset: Place
+
+
+class Retry(Action, frozen=True, kw_only=True):
+    """Letters by name, all of a reason, or all that can be retried."""
+
+    names: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_NAMES)] = ()
+    reason: str | None = None
+    every: bool = False
 
 
 @reads("/api/health", Nothing)
 def health(desk: Desk, _request: Nothing) -> dict[str, Any]:
-    """All that was seen by the last looks; asking is looking."""
-    desk.health.look(at_letters=True)
+    desk.health.note_viewer(letters=True)
     return desk.health.status()
 
 
 @reads("/api/health/summary", Nothing)
 def summary(desk: Desk, _request: Nothing) -> dict[str, Any]:
-    """The state of all in two words, which the head of every page shows."""
-    desk.health.look()
+    desk.health.note_viewer()
     return desk.health.summary()
-
-
-class Which(msgspec.Struct, frozen=True):
-    """Where a letter stands in its topic."""
-
-    partition: Place
-    offset: Place
-
-
-class Retry(Act, frozen=True, kw_only=True):
-    """Which letters are to be sent again: these, all of a reason, or all that can be."""
-
-    names: Names = ()
-    reason: str | None = None
-    every: bool = False
 
 
 @reads("/api/dead-letters", Nothing)
 def letters(desk: Desk, _request: Nothing) -> dict[str, Any]:
-    """How many there are by reason, and the newest."""
-    desk.health.look(at_letters=True)
-    follows = desk.health.of_letters
-    away = "" if follows.away == NOT_READ else follows.away
-    return desk.health.letters.summary() | {"away": away, "ready": follows.ready.is_set()}
+    desk.health.note_viewer(letters=True)
+    follower = desk.health.letters_follower
+    away = "" if follower.away == NOT_READ else follower.away
+    return desk.health.letters.summary() | {"away": away, "ready": follower.ready.is_set()}
 
 
-@reads("/api/dead-letters/one", Which)
-def one(desk: Desk, request: Which) -> dict[str, Any]:
-    """A letter with its bytes."""
+@reads("/api/dead-letters/one", LetterPlace)
+def one_letter(desk: Desk, request: LetterPlace) -> dict[str, Any]:
     with connected(desk.config) as cluster:
         cluster.partitions(desk.config.topics.rejected)
         return whole_letter(cluster, desk.config, request.partition, request.offset)
 
 
-def _sent(answer: dict[str, Any]) -> str:
-    unsent = format_counts(Counter(answer["kept"]))
+def _outcome(answer: dict[str, Any]) -> str:
+    unsent = format_counts(Counter(answer["unsent"]))
     return f"{answer['count']:,} sent again" + (f"; not sent: {unsent}" if unsent else "")
 
 
-@acts("/api/dead-letters/retry", Retry, "dead-letters.retry", _sent)
+@acts("/api/dead-letters/retry", Retry, "dead-letters.retry", _outcome)
 def retry(desk: Desk, request: Retry) -> dict[str, Any]:
-    """Send letters again, each once; those that the broker has are counted, and why others stay."""
+    """Send each letter once; letters that are not sent are counted by reason."""
     if bool(request.names) + (request.reason is not None) + request.every != 1:
         raise InputError("retry: name letters, or a reason, or say every")
     if request.reason is not None and request.reason not in REASONS:
         raise InputError(f"reason: {request.reason[:40]!r} is none; give one of those listed")
     if not desk.health.retrying.acquire(blocking=False):
         raise InputError("retry: another one is under way; wait for its end")
-    sent: list[str] = []
+    names: list[str] = []
 
     def note(letter: DeadLetter) -> None:
-        desk.health.letters.sent_again([letter.id])
-        if len(sent) < MOST_NAMES:
-            sent.append(letter.id)
+        desk.health.letters.note_retry(letter.id)
+        if len(names) < MOST_NAMES:
+            names.append(letter.id)
 
     try:
         done = retry_letters(
@@ -92,8 +85,8 @@ def retry(desk: Desk, request: Retry) -> dict[str, Any]:
         )
     finally:
         desk.health.retrying.release()
-        desk.pulse.moved("health")
-    return {"count": done.count, "kept": dict(done.not_sent), "names": sent}
+        desk.changes.notify("health")
+    return {"count": done.count, "unsent": dict(done.not_sent), "names": names}
 
 
-ENDPOINTS = (health, summary, letters, one, retry)
+ENDPOINTS = (health, summary, letters, one_letter, retry)

@@ -1,4 +1,4 @@
-"""An event's scores: the figure with its threshold, what lies just below, and setting another."""
+"""An event's scores: the histogram with its threshold, near misses, and a new threshold."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from encoder.errors import InputError
-from newsift.desk.api import Act, EventName, OfEvent, acts, reads
-from newsift.desk.scoring import Matched, Measure, Near, drawn
+from newsift.desk.api import Action, EventName, OfEvent, acts, reads
+from newsift.desk.scoring import Measure, NearMisses, ScoredMatches, drawn_labels
 from newsift.desk.session import Desk
 from newsift.operations.cluster_status import StreamRate
 from newsift.operations.events import IN_FORCE, EventState
@@ -20,7 +20,6 @@ from newsift.operations.promises import lapse_reason
 from newsift.operations.seed_drafts import change_seeds
 from newsift.operations.times import now_ms
 from newsift.statistics.estimates import (
-    Draws,
     LabelledScore,
     bin_counts,
     joint_verdicts,
@@ -36,49 +35,65 @@ from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, utc
 from worker.text import cut
 
-MOST_IDS = 20  # of seeds that a threshold would be set of
 MOST_ROWS = 50
-TEXT, NAME, WORD = 600, 200, 60  # characters that are shown
-LINK = 1_000
+TEXT_CHARS, LINK_CHARS, NAME_CHARS, WORD_CHARS = 600, 1_000, 200, 60
 Score = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
 @dataclass(frozen=True, slots=True)
 class FigureData:
-    """What a figure is drawn of."""
-
     measure: Measure
-    matches: Matched
+    matches: ScoredMatches
     labels: Sequence[Label]
     marks: Sequence[LabelledScore]  # of the labels
-    near: Near
+    near: NearMisses
     stream: StreamRate
     now: int
     rate: float | None = None  # of the last hour's posts, those that match the profile
 
 
-def figure(scene: FigureData) -> dict[str, Any]:
-    """The histogram, what would pass above each of its edges, and what labels say."""
-    measure, matches = scene.measure, scene.matches
-    near = NearBy.of(scene.near.answers)
-    draws, marks = drawn(matches, scene.labels), scene.marks
-    scores = [own.passed.score for own in matches.own]
-    judged = [mark.score for mark in marks]
-    edges = score_grid(measure.background, scores, near.scores, judged, measure.cuts)
+def figure(data: FigureData) -> dict[str, Any]:
+    """The histogram, what would pass above each of its edges, and what the labels show."""
+    measure, stories = data.measure, data.matches.stories
+    event, cuts = measure.event, sorted(measure.cuts.tolist())
+    near, draws = NearBy.of(data.near.answers), drawn_labels(data.matches, data.labels)
+    edges = score_grid(
+        measure.background,
+        [story.passed.score for story in stories],
+        near.scores,
+        [mark.score for mark in data.marks],
+        measure.cuts,
+    )
+    since = max(data.matches.since, data.stream.since)
+    hours = max(data.now - since, 0) / HOUR
     return {
-        **_event_fields(scene),
+        "event": event.name,
+        "state": event.state,
+        "why": event.why,
+        "compared": len(measure.compared),
+        "thresholds": [cuts[0], cuts[-1]] if cuts else [],
+        "is_automatic": measure.is_automatic,
+        "automatic": [*measure.automatic[:1], *measure.automatic[-1:]],
+        "configured": measure.teacher.config.matching.threshold,
+        "promise": promise_row(event, data.rate),
+        "background_posts": len(measure.background),
+        "matched": sum(story.passed.posts for story in stories),
+        "hours": hours,
+        "window": window_words(since, data.now),
         "edges": edges,
-        "bins": _bins(edges, scene, near),
-        "everyday": [1000 * share for share in share_above(edges, measure.background)],
-        "hourly": _hourly(edges, scene, near),
+        "bins": _bins(edges, data, near, hours),
+        "background": [1000 * share for share in share_above(edges, measure.background)],
+        "hourly": _hourly(edges, data, near, since),
         "floor": _finite(near.floor),
-        **_label_fields(marks, draws),
-        "told": [*scene.near.messages, *filter(None, [scene.stream.why])],
+        "marks": [[mark.score, mark.verdict] for mark in data.marks],
+        "glances": [asdict(each) for each in score_summaries(data.marks, draws)],
+        "reach": _finite(draws.reach),
+        "messages": [*data.near.messages, *filter(None, [data.stream.why])],
     }
 
 
-def promise_of(event: EventState, rate: float | None) -> dict[str, Any] | None:
-    """What an event's threshold promises, as far as that can be read, and whether it holds."""
+def promise_row(event: EventState, rate: float | None) -> dict[str, Any] | None:
+    """The promise of an event's threshold, if it is sound, and why it has lapsed, if so."""
     profile = event.profile
     if event.state != IN_FORCE or profile is None or profile.promise is None:
         return None
@@ -88,146 +103,107 @@ def promise_of(event: EventState, rate: float | None) -> dict[str, Any] | None:
     return {**numbers, "threshold": profile.threshold, "lapsed": lapse_reason(event, rate)}
 
 
-def _event_fields(scene: FigureData) -> dict[str, Any]:
-    """What the event is compared with, and where its thresholds are."""
-    measure = scene.measure
-    event, cuts = measure.event, sorted(measure.cuts.tolist())
-    return {
-        "event": event.name,
-        "state": event.state,
-        "why": event.why,
-        "compared": [each.id for each in measure.compared[:MOST_IDS]],
-        "number": len(measure.compared),
-        "thresholds": [cuts[0], cuts[-1]] if cuts else [],
-        "is_automatic": measure.is_automatic,
-        "automatic": [*measure.automatic[:1], *measure.automatic[-1:]],
-        "configured": measure.teacher.config.matching.threshold,
-        "promise": promise_of(event, scene.rate),
-        "everyday_posts": len(measure.background),
-        "matched": sum(own.passed.posts for own in scene.matches.own),
-        "hours": max(scene.now - _since(scene), 0) / HOUR,
-        "window": window_words(_since(scene), scene.now),
-    }
-
-
-def _since(scene: FigureData) -> int:
-    """Since when matches are counted: not before the first post."""
-    return max(scene.matches.since, scene.stream.since)
-
-
-def _bins(edges: Sequence[float], scene: FigureData, near: NearBy) -> dict[str, list[float]]:
-    """How many lie between the edges; near misses as many as came while the matches did."""
-    own = scene.matches.own
-    hours = max(scene.now - _since(scene), 0) / HOUR
-    per_share = scene.stream.hourly * hours
-    posts = [each.passed.posts for each in own]
+def _bins(
+    edges: Sequence[float], data: FigureData, near: NearBy, hours: float
+) -> dict[str, list[float]]:
+    """Counts between the edges; of near misses as many as came while the matches did."""
+    passed = [story.passed for story in data.matches.stories]
     bins = {
-        "everyday": bin_counts(edges, scene.measure.background),
-        "matches": bin_counts(edges, [each.passed.score for each in own], posts),
-        "near": bin_counts(edges, near.scores, near.shares * per_share),
+        "background": bin_counts(edges, data.measure.background),
+        "matches": bin_counts(
+            edges, [each.score for each in passed], [each.posts for each in passed]
+        ),
+        "near": bin_counts(edges, near.scores, near.shares * (data.stream.hourly * hours)),
     }
     return {name: np.round(each, 2).tolist() for name, each in bins.items()}
 
 
-def _hourly(edges: Sequence[float], scene: FigureData, near: NearBy) -> list[float | None]:
-    matches = [own.passed for own in scene.matches.own]
-    top = float(scene.measure.cuts.max(initial=0.0))
-    hourly = scene.stream.hourly
-    if scene.stream.why:
+def _hourly(
+    edges: Sequence[float], data: FigureData, near: NearBy, since: int
+) -> list[float | None]:
+    matches = [story.passed for story in data.matches.stories]
+    top = float(data.measure.cuts.max(initial=0.0))
+    hourly = data.stream.hourly
+    if data.stream.why:
         near, hourly = NearBy.of([]), 0.0
-    return passing(edges, matches, _since(scene), scene.now, top, near, hourly)
-
-
-def _label_fields(marks: Sequence[LabelledScore], draws: Draws) -> dict[str, Any]:
-    """The labels, and what they say from each of their scores on."""
-    return {
-        "marks": [[mark.score, mark.verdict] for mark in marks],
-        "glances": [asdict(each) for each in score_summaries(marks, draws)],
-        "reach": _finite(draws.reach),
-    }
+    return passing(edges, matches, since, data.now, top, near, hourly)
 
 
 def _finite(score: float) -> float | None:
     return None if isinf(score) else score
 
 
-def missed_rows(
+def near_rows(
     measure: Measure, answers: Sequence[NearAnswer], verdict_of: Mapping[PostId, Verdict]
 ) -> list[dict[str, Any]]:
-    """The newest of those that are kept."""
-    newest = sorted(candidates_in(answers), key=_came, reverse=True)[:MOST_ROWS]
-    why = measure.why([each.post.text for each in newest]) if len(measure.rows) else []
-    words_of = [*why, *[[] for _ in newest]]
-    return [_row(each, words, verdict_of) for each, words in zip(newest, words_of, strict=False)]
+    """The newest near misses, with the words that make their scores."""
+
+    def written(near: Candidate) -> tuple[int, float]:
+        at = utc(near.post.created_at)
+        return (milliseconds(at) if at else -1), near.score
+
+    newest = sorted(candidates_in(answers), key=written, reverse=True)[:MOST_ROWS]
+    texts = [near.post.text for near in newest]
+    words = measure.why(texts) if len(measure.rows) else [[] for _ in newest]
+    return [
+        {
+            "id": near.post.id,
+            "platform": near.post.platform,
+            "text": cut(near.post.text, TEXT_CHARS),
+            "author": cut(near.post.author or "", NAME_CHARS),
+            "created_at": utc(near.post.created_at),
+            "url": near.post.url if len(near.post.url or "") <= LINK_CHARS else None,
+            "score": near.score,
+            "why": [(cut(word, WORD_CHARS), part) for word, part in why],
+            "label": verdict_of.get(near.post_id),
+        }
+        for near, why in zip(newest, words, strict=True)
+    ]
 
 
-def _came(near: Candidate) -> tuple[int, float]:
-    """When a post was written; one that does not say comes last."""
-    at = utc(near.post.created_at)
-    return (milliseconds(at) if at else -1), near.score
-
-
-def _row(
-    near: Candidate, why: Sequence[tuple[str, float]], verdict_of: Mapping[PostId, Verdict]
-) -> dict[str, Any]:
-    post = near.post
-    return {
-        "id": post.id,
-        "platform": post.platform,
-        "text": cut(post.text, TEXT),
-        "author": cut(post.author or "", NAME),
-        "created_at": utc(post.created_at),
-        "url": post.url if len(post.url or "") <= LINK else None,
-        "score": near.score,
-        "why": [(cut(word, WORD), part) for word, part in why],
-        "said": verdict_of.get(near.post_id),
-    }
-
-
-class SetThreshold(Act, frozen=True, kw_only=True):
-    """The score from which an event's posts match; None for the automatic one."""
-
+class ThresholdAction(Action, frozen=True, kw_only=True):
     event: EventName
-    threshold: Score | None
+    threshold: Score | None  # None: automatic
 
 
 @reads("/api/scores", OfEvent)
 def scores(desk: Desk, request: OfEvent) -> dict[str, Any]:
-    """The figure of an event's scores; while the model is not there, why not."""
     if desk.model.now() is None:
         return {"away": desk.model.away}
     measure = desk.scores.measure(request.event)
-    near, stream = desk.outside.near(request.event), desk.outside.stream()
-    labels = desk.mirrors.labels.of(request.event)
-    rate, now = desk.pass_rate(measure.event.profile), now_ms()
-    matches = desk.scores.matches(measure)
-    marks = desk.scores.marks(measure, matches, labels)
-    scene = FigureData(measure, matches, labels, marks, near, stream, now, rate)
-    return {"away": "", **figure(scene)}
+    labels, matches = desk.mirrors.labels.of(request.event), desk.scores.matches(measure)
+    data = FigureData(
+        measure, matches, labels, desk.scores.marks(measure, matches, labels),
+        desk.stream.near_misses(request.event), desk.stream.traffic(), now_ms(),
+        desk.pass_rate(measure.event.profile),
+    )  # fmt: skip
+    return {"away": "", **figure(data)}
 
 
 @reads("/api/scores/near", OfEvent)
 def near(desk: Desk, request: OfEvent) -> dict[str, Any]:
-    """The newest near misses that the workers keep, with the words that make their scores."""
     if desk.model.now() is None:
         return {"away": desk.model.away}
-    measure, near_misses = desk.scores.measure(request.event), desk.outside.near(request.event)
+    measure, near = desk.scores.measure(request.event), desk.stream.near_misses(request.event)
     verdict_of = joint_verdicts(desk.mirrors.labels.of(request.event))
-    rows = missed_rows(measure, near_misses.answers, verdict_of)
-    count = sum(stratum.count for each in near_misses.answers for stratum in each.strata)
-    return {"away": "", "near": rows, "count": count, "told": near_misses.messages}
+    return {
+        "away": "",
+        "near": near_rows(measure, near.answers, verdict_of),
+        "count": sum(stratum.count for each in near.answers for stratum in each.strata),
+        "messages": near.messages,
+    }
 
 
-@acts("/api/scores/threshold", SetThreshold, "events.threshold")
-def set_threshold(desk: Desk, request: SetThreshold) -> dict[str, Any]:
-    """Set the threshold of all that an event's posts are compared with, or take it off."""
+@acts("/api/scores/threshold", ThresholdAction, "events.threshold")
+def set_threshold(desk: Desk, request: ThresholdAction) -> dict[str, Any]:
+    """Set the threshold of the event's profile and of all its seeds, or delete it."""
     desk.model.wait()
     measure = desk.scores.measure(request.event)
     ids = [each.id for each in measure.compared]
     if not ids:
         raise InputError(f"event {request.event!r}: no seed of it matches; add one or resume it")
-    promise = promise_of(measure.event, None)
-    with desk.seed_editor.topic() as topic:
+    promise = promise_row(measure.event, None)
+    with desk.editor.topic() as topic:
         change_seeds(topic, topic.state(), ids, {"threshold": request.threshold}, desk.config)
     if promise:
         notify("the promise is given up: it was of another threshold")

@@ -1,4 +1,4 @@
-"""Seeds: listed, changed, removed and brought back; articles read, tried and published."""
+"""Seeds: listed, changed, removed and restored; articles read, tried and published."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from encoder.errors import InputError
-from newsift.desk.api import Act, acts, reads
+from newsift.desk.api import Action, acts, reads
 from newsift.desk.seed_editor import Removal, mark_of
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
@@ -40,17 +40,13 @@ from worker.seeds.record import PREFIX, Seed, object_in
 from worker.seeds.state import ControlState, control_state, table_key
 from worker.text import cut, escaped
 
-DEFAULT_COUNT, MOST = 100, 1_000  # seeds in a list
-REFUSED = 50  # of them at the top
-EVENTS = 500  # names that are offered
-LINE = 200  # characters of a title in a list
-LONGEST_URL = 2_048
+DEFAULT_COUNT, MOST_SEEDS = 100, 1_000  # in a list
+MOST_REFUSED, MOST_EVENTS = 50, 500
+TITLE_CHARS, URL_CHARS, NAME_CHARS = 200, 2_048, 200
 SEARCHED = ("id", "title", "event", "url")
-MOST_DRAFTS = 100  # articles at a time
-LONGEST_NAME = 200  # characters of a file's name
+MOST_DRAFTS = 100
 PASTED = "the text"
-BUSY = "other articles are being tried"
-BOUNDS = Bounds()  # the open Internet alone
+BOUNDS = Bounds()  # public addresses only
 FORCE = ", or tick “Publish all the same”"
 FOREIGN = (
     "does not look English; newsift is made for English, and finds few posts by other articles"
@@ -58,20 +54,16 @@ FOREIGN = (
 
 
 class SeedSearch(msgspec.Struct, frozen=True):
-    """Which seeds are to be listed: those that hold these words, the first so many."""
-
-    search: str = ""
+    search: str = ""  # words that a seed has
     most: int = DEFAULT_COUNT
 
 
-class One(msgspec.Struct, frozen=True):
-    """One seed, by its id as the list has it."""
-
+class SeedRequest(msgspec.Struct, frozen=True):
     id: str
 
 
-class Change(Act, frozen=True, kw_only=True):
-    """What is to be otherwise of a seed that was seen as it is; null takes a key away."""
+class ChangeAction(Action, frozen=True, kw_only=True):
+    """Changes of the record with this mark; null deletes a key."""
 
     id: str
     mark: str
@@ -82,54 +74,50 @@ class Change(Act, frozen=True, kw_only=True):
     paused: bool | UnsetType = UNSET
 
 
-class Removed(Act, frozen=True, kw_only=True):
-    """A seed to remove, as it was seen."""
-
+class RemoveAction(Action, frozen=True, kw_only=True):
     id: str
     mark: str
 
 
-class Undone(Act, frozen=True, kw_only=True):
-    """A removal to undo."""
-
-    number: int
+class UndoAction(Action, frozen=True, kw_only=True):
+    number: int  # of the removal
 
 
 @reads("/api/seeds", SeedSearch)
 def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
-    """The seeds by event, those that are refused, and what may be offered beside them."""
+    """The seeds by event, refused ones, and what the page offers beside them."""
     rows, control = desk.model.rows(), desk.mirrors.control
-    matching = [row for row in rows if _holds(row, request.search.casefold().split())]
-    page = matching[: max(0, min(request.most, MOST))]
+    words = request.search.casefold().split()
+    matching = [row for row in rows if _has_words(row, words)]
+    page = matching[: max(0, min(request.most, MOST_SEEDS))]
     refused = [row for row in rows if row["state"] in ("refused", "stale")]
     events = sorted({row["event"] for row in rows if row["state"] != "refused"})
-    last = desk.seed_editor.last
+    removal = desk.editor.last_removal
     return {
         "rows": [_brief(row, control) for row in page],
-        "found": len(matching),
+        "matching": len(matching),
         "total": len(rows),
         "states": Counter(row["state"] for row in rows),
-        "refused": [_brief(row, control) for row in refused[:REFUSED]],
-        "events": events[:EVENTS],
-        "common": desk.config.matching.threshold,
+        "refused": [_brief(row, control) for row in refused[:MOST_REFUSED]],
+        "events": events[:MOST_EVENTS],
+        "configured": desk.config.matching.threshold,
         "one_in": round(1 / desk.config.matching.background_rate),
         "left_out": control.left_out,
-        "away": desk.mirrors.of_seeds.away,
+        "away": desk.mirrors.seeds_follower.away,
         "model": desk.model.away,
-        "removed": _removal_row(last) if last else None,
+        "removed": _removal_row(removal) if removal else None,
     }
 
 
-def _holds(row: SeedRow, words: list[str]) -> bool:
+def _has_words(row: SeedRow, words: list[str]) -> bool:
     text = " ".join(str(row.get(name) or "") for name in SEARCHED).casefold()
     return all(word in text for word in words)
 
 
 def _brief(row: SeedRow, control: ControlState) -> SeedRow:
-    """A row of the list: what is long is cut, and a mark says which record it is of."""
     brief = {name: value for name, value in row.items() if name != "key"}
-    brief["title"] = cut(str(row.get("title") or ""), LINE)
-    brief["url"] = str(row.get("url") or "")[:LONGEST_URL]
+    brief["title"] = cut(str(row.get("title") or ""), TITLE_CHARS)
+    brief["url"] = str(row.get("url") or "")[:URL_CHARS]
     return brief | _beside(row, control)
 
 
@@ -141,25 +129,24 @@ def _beside(row: SeedRow, control: ControlState) -> SeedRow:
     }
 
 
-@reads("/api/seed", One)
-def one_seed(desk: Desk, request: One) -> SeedRow:
-    """One seed whole, with the words that carry it."""
+@reads("/api/seed", SeedRequest)
+def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
+    """One seed whole, with its heaviest words."""
     control = desk.mirrors.control
     key = table_key(key_of(control, request.id))
     content = control.content(control.records[key].key or b"")
-    assert content is not None  # of a record that is there
+    assert content is not None
     row = content_row(content, control.records[key], whole=True)
     row |= next((each for each in desk.model.rows() if each["key"] == key), {"key": key})
     teacher = desk.model.now()
     if teacher is not None and "text" in row:
         row["words"] = heaviest_words(teacher.enc, row["title"], row["text"])
-    row |= {"common": desk.config.matching.threshold, **_beside(row, control)}
+    row |= {"configured": desk.config.matching.threshold, **_beside(row, control)}
     return {name: value for name, value in row.items() if name != "key"}
 
 
-@acts("/api/seeds/set", Change, "seeds set")
-def change(desk: Desk, request: Change) -> dict[str, Any]:
-    """Publish a seed with what is to be otherwise."""
+@acts("/api/seeds/set", ChangeAction, "seeds set")
+def change(desk: Desk, request: ChangeAction) -> dict[str, Any]:
     values = msgspec.structs.asdict(request)
     changes = {
         name: values[name]
@@ -170,28 +157,27 @@ def change(desk: Desk, request: Change) -> dict[str, Any]:
         changes["expires_at"] = rfc3339(until(changes["expires_at"], "ends"))
     if "paused" in changes:
         changes["paused"] = changes["paused"] or None
-    seed = desk.seed_editor.change(request.id, request.mark, changes)
+    seed = desk.editor.change(request.id, request.mark, changes)
     return {"id": seed.id, "version": seed.version}
 
 
-@acts("/api/seeds/remove", Removed, "seeds remove")
-def remove(desk: Desk, request: Removed) -> dict[str, Any]:
-    """Delete a seed; it can be brought back for as long as the desk is open."""
-    return _removal_row(desk.seed_editor.remove(request.id, request.mark, request.by))
+@acts("/api/seeds/remove", RemoveAction, "seeds remove")
+def remove(desk: Desk, request: RemoveAction) -> dict[str, Any]:
+    """Delete a seed; this can be undone while the desk is open."""
+    return _removal_row(desk.editor.remove(request.id, request.mark, request.by))
 
 
-@acts("/api/seeds/undo", Undone, "seeds undo")
-def undo(desk: Desk, request: Undone) -> dict[str, Any]:
-    """Publish the record of a seed that was removed again."""
-    return _removal_row(desk.seed_editor.undo(request.number))
+@acts("/api/seeds/undo", UndoAction, "seeds undo")
+def undo(desk: Desk, request: UndoAction) -> dict[str, Any]:
+    return _removal_row(desk.editor.undo(request.number))
 
 
 def _removal_row(removal: Removal) -> dict[str, Any]:
     return {"number": removal.number, "id": removal.name, "by": removal.by}
 
 
-class ArticleSource(Act, frozen=True, kw_only=True):
-    """Where an article is: pasted, behind an address, or in a file with its name."""
+class ArticleSource(Action, frozen=True, kw_only=True):
+    """A pasted text, an address, or a file with its name."""
 
     text: str = ""
     url: str = ""
@@ -200,7 +186,7 @@ class ArticleSource(Act, frozen=True, kw_only=True):
 
 
 class Edits(msgspec.Struct, frozen=True):
-    """What somebody wants otherwise than it was read, in the order that `seeds add` has."""
+    """Changes of an article, in the order of the keys that `seeds add` writes."""
 
     event: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
@@ -211,8 +197,6 @@ class Edits(msgspec.Struct, frozen=True):
 
 
 class DraftRequest(msgspec.Struct, frozen=True):
-    """An article that was read, and what somebody wants otherwise."""
-
     id: str
     value: str  # the record as it was read
     source: str
@@ -221,7 +205,6 @@ class DraftRequest(msgspec.Struct, frozen=True):
     mark: str = ""  # of the record that it would replace
 
     def draft(self) -> SeedDraft:
-        """The seed that is to be published."""
         record = object_in(self.value.encode("utf-8", "surrogatepass"))
         changes = msgspec.structs.asdict(self.edits)
         changes = {key: value for key, value in changes.items() if value is not UNSET}
@@ -234,14 +217,12 @@ class DraftRequest(msgspec.Struct, frozen=True):
         return SeedDraft(self.id.strip(), record | changes, self.source, doubt=doubt)
 
 
-class Drafts(Act, frozen=True, kw_only=True):
-    """Articles that were read."""
-
+class DraftsAction(Action, frozen=True, kw_only=True):
     drafts: list[DraftRequest]
     force: bool = False
 
     def all(self) -> list[SeedDraft]:
-        """The seeds that are to be published; two of one id are refused."""
+        """Two drafts of one id are refused."""
         if not 0 < len(self.drafts) <= MOST_DRAFTS:
             raise InputError(f"drafts: {len(self.drafts)}, give 1 to {MOST_DRAFTS} at a time")
         by_id: dict[str, SeedDraft] = {}
@@ -255,7 +236,7 @@ class Drafts(Act, frozen=True, kw_only=True):
 
 @acts("/api/seeds/read", ArticleSource, "seeds read")
 def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
-    """What is an article there, not yet published."""
+    """The articles of a source; nothing is published."""
     drafts = _read(request)
     if len(drafts) > MOST_DRAFTS:
         raise InputError(
@@ -270,7 +251,7 @@ def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
             "value": draft.value.decode(),
             "source": draft.source,
             "doubt": draft.doubt,
-            "ignored": [escaped(name[:LONGEST_NAME]) for name in draft.ignored[:MOST_DRAFTS]],
+            "ignored": [escaped(name[:NAME_CHARS]) for name in draft.ignored[:MOST_DRAFTS]],
         }
         for draft in drafts
     ]
@@ -281,15 +262,15 @@ def _read(request: ArticleSource) -> list[SeedDraft]:
         return [draft_of_url(request.url.strip(), BOUNDS)]
     if request.text:
         return list(drafts_in(WebPage(PASTED, request.text.encode()), DASH))
-    name = PurePosixPath(request.name.replace("\\", "/")).name[-LONGEST_NAME:]
+    name = PurePosixPath(request.name.replace("\\", "/")).name[-NAME_CHARS:]
     if name in ("", "-", "..") or not request.content:
         raise InputError("give a text, an address, or a file that is not empty")
     return list(drafts_in(WebPage(name, request.content), Path(name)))
 
 
-@acts("/api/seeds/check", Drafts, "seeds check")
-def check(desk: Desk, request: Drafts) -> list[dict[str, Any]]:
-    """What each of them would be: refused or not, its threshold, the words that carry it."""
+@acts("/api/seeds/check", DraftsAction, "seeds check")
+def check(desk: Desk, request: DraftsAction) -> list[dict[str, Any]]:
+    """What each draft would be: refused or not, its threshold, its heaviest words."""
     drafts = request.all()
     control = desk.mirrors.control
     cuts: AutoThresholds = {}
@@ -329,32 +310,34 @@ def _checked(
 
 
 def _notes(draft: SeedDraft, seed: Seed) -> list[str]:
-    """What is worth a second look, and no reason to refuse."""
+    """Doubts that are no reason to refuse."""
     doubt = None if draft.objection else rejection_reason(seed.title, seed.text)
     notes = [f"looks like {doubt}"] if doubt else []
     return [*notes, FOREIGN] if looks_foreign(seed.text) else notes
 
 
-@acts("/api/seeds/try", Drafts, "seeds try")
-def try_out(desk: Desk, request: Drafts) -> dict[str, Any]:
-    """What the events of these articles would have matched in the last hours, with them."""
+@acts("/api/seeds/try", DraftsAction, "seeds try")
+def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
+    """What the events of these articles would have matched in the last hours."""
     drafts = request.all()
     seeds = [parse_seed(draft, desk.config) for draft in drafts]
     teacher = desk.model.wait()
-    with lock_or_busy(desk.seed_editor.trying, BUSY), seed_topic(desk.config) as topic:
+    with (
+        lock_or_busy(desk.editor.trying, "other articles are being tried"),
+        seed_topic(desk.config) as topic,
+    ):
         state = desk.mirrors.control.with_seeds(seeds)
         seed_set = teacher.partial_seed_set(state.of_events({seed.event for seed in seeds}))
         result = preview_seeds(
             topic.cluster, teacher, seed_set, {seed.id for seed in seeds}, AT_TERMINAL
         )
-    return {"events": _event_rows(state, seeds), "seen": {
-        name: preview_row(result, name) for name in sorted({seed.event for seed in seeds})
-    }}  # fmt: skip
+    names = sorted({seed.event for seed in seeds})
+    matches = {name: preview_row(result, name) for name in names}
+    return {"events": _event_rows(state, seeds), "matches": matches}
 
 
-@acts("/api/seeds/publish", Drafts, "seeds add")
-def publish(desk: Desk, request: Drafts) -> dict[str, Any]:
-    """Publish them, read the topic back, and say what there is of their events now."""
+@acts("/api/seeds/publish", DraftsAction, "seeds add")
+def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     drafts = request.all()
     seeds = [parse_seed(draft, desk.config) for draft in drafts]
     if teacher := desk.model.now():
@@ -362,7 +345,7 @@ def publish(desk: Desk, request: Drafts) -> dict[str, Any]:
     if not request.force:
         require_articles(drafts, FORCE)
     marks = {draft.key: each.mark for draft, each in zip(drafts, request.drafts, strict=True)}
-    before = desk.seed_editor.publish({draft.key: draft.value for draft in drafts}, marks)
+    before = desk.editor.publish({draft.key: draft.value for draft in drafts}, marks)
     rows = [
         {"id": seed.id, "version": seed.version, "published": draft_status(draft, before)}
         for draft, seed in zip(drafts, seeds, strict=True)
@@ -371,14 +354,17 @@ def publish(desk: Desk, request: Drafts) -> dict[str, Any]:
 
 
 def _event_rows(state: ControlState, seeds: Sequence[Seed]) -> list[dict[str, Any]]:
-    """Of each event how many articles it has, and whether a profile is worth its while."""
+    """For each event how many articles it has, and whether a profile would help."""
     return [
         {
-            "event": name, "seeds": counts.seeds, "others": counts.others,
-            "few": counts.is_thin, "may_learn": counts.may_learn,
+            "event": name,
+            "seeds": counts.seeds,
+            "others": counts.others,
+            "few": counts.is_thin,
+            "may_learn": counts.may_learn,
         }
         for name, counts in event_seeds(state, seeds).items()
-    ]  # fmt: skip
+    ]
 
 
 ENDPOINTS = (seed_list, one_seed, change, remove, undo, read, check, try_out, publish)

@@ -47,12 +47,12 @@ def test_it_ends_soon_though_the_broker_is_away_and_a_page_is_open(
     start: Start, how: signal.Signals, code: int
 ) -> None:
     desk = start("--port", "0")
-    beats, session_of = (
-        Request(f"{desk.url}api/{name}", headers=desk.login) for name in ("beats", "session")
+    changes, session_of = (
+        Request(f"{desk.url}api/{name}", headers=desk.login) for name in ("changes", "session")
     )
-    with urlopen(beats) as page, urlopen(session_of) as session:
-        assert json.load(session)["answer"]["kafka"] == NOWHERE
-        assert page.readline() == b"event: beat\n"
+    with urlopen(changes) as page, urlopen(session_of) as session:
+        assert json.load(session)["answer"]["read_only"] is False
+        assert page.readline() == b"event: change\n"
         began = time.monotonic()
         assert desk.end(how) == code
     assert time.monotonic() - began < ENDS_WITHIN_S
@@ -100,7 +100,7 @@ def test_no_token_is_for_this_machine_alone_and_not_beside_one(start: Start) -> 
     desk = start("--port", "0", "--no-token")
     assert desk.address == desk.url
     with urlopen(f"{desk.url}api/session") as session:
-        assert json.load(session)["answer"]["kafka"] == NOWHERE
+        assert json.load(session)["answer"]["read_only"] is False
     message = refused(start("--no-token", NEWSIFT_DESK__TOKEN="a" * 32))
     assert message == "newsift: --no-token: but desk.token is set; leave one of the two out"
     message = refused(start("--no-token", NEWSIFT_DESK__HOST="0.0.0.0"))

@@ -97,10 +97,10 @@ def loaded(window: Window, place: Place, desk: DeskProcess, seconds: float) -> l
         f"{first[0] / MIB:.0f} to {late[0] / MIB:.0f} MiB, desk {first[1] / MIB:.0f} to "
         f"{late[1] / MIB:.0f} MiB"
     )
-    found = [f"the main thread was busy for {busy:.0%} of the time"] if busy > BUSY else []
+    faults = [f"the main thread was busy for {busy:.0%} of the time"] if busy > BUSY else []
     for name, was, now in zip(("page", "desk"), first, late, strict=True):
-        found += [f"the {name} grows"] if now > GROWN * was else []
-    return found
+        faults += [f"the {name} grows"] if now > GROWN * was else []
+    return faults
 
 
 def match(number: int) -> bytes:
@@ -126,8 +126,8 @@ def held(devtools: Any) -> float:
 
 def resident(desk: DeskProcess) -> float:
     """The bytes of memory that the desk holds now."""
-    told = Path(f"/proc/{desk.process.pid}/status").read_text("ascii")
-    return int(told.split("VmRSS:")[1].split()[0]) * 1024
+    status = Path(f"/proc/{desk.process.pid}/status").read_text("ascii")
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ HOUR = 3_600_000
 HOSTILE = 'a</title><script>alert(1)</script>"&\u202e|<b>\x1b[31m'
 
 
-def told(at: int) -> str:
+def moment(at: int) -> str:
     """A moment as the worker writes it."""
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
@@ -34,14 +34,14 @@ def record(
         "match_id": f"{event}-{post_id}", "seed_id": "s1", "seed_version": "c" * 12,
         "event": event, "title": "T", "score": score, "threshold": 0.25, "why": [["ferry", 0.1]],
     }  # fmt: skip
-    found = {
+    result = {
         "post": {"id": post_id, "platform": "plain", "text": text},
         "matches": [match | more.pop("match", {})],
         "matched": 1, "seed_set": "5" * 12, "model": "ab" * 32,
         "source": {"topic": "tweets", "partition": 0, "offset": 1, "timestamp": at},
-        "processed_at": told(within(at) + 5), **more,
+        "processed_at": moment(within(at) + 5), **more,
     }  # fmt: skip
-    return found if group is None else found | {"group": group, "new": True}
+    return result if group is None else result | {"group": group, "new": True}
 
 
 def publish(kafka: Kafka, records: Sequence[dict[str, Any]], topic: str = MATCHES) -> None:
@@ -55,25 +55,25 @@ def publish(kafka: Kafka, records: Sequence[dict[str, Any]], topic: str = MATCHE
 
 
 def label(
-    kafka: Kafka, post_id: str, said: str, by: str = "anna", event: str = "ferry", **more: Any
+    kafka: Kafka, post_id: str, text: str, by: str = "anna", event: str = "ferry", **more: Any
 ) -> dict[str, Any]:
     """Publish a label, and return its record."""
-    found = {
-        "label": said, "event": event, "post": {"id": post_id, "platform": "plain", "text": "t"},
+    result = {
+        "label": text, "event": event, "post": {"id": post_id, "platform": "plain", "text": "t"},
         "score": 0.5, "seed_set": "5" * 12, "model": "ab" * 32, "drawn": "certify",
         "probability": 0.5, "by": by, "at": "2026-11-22T10:00:00Z", **more,
     }  # fmt: skip
     key = json.dumps([event, "plain", post_id, by], separators=(",", ":")).encode()
-    kafka.send(LABELS, json.dumps(found).encode(), key, at=NOON)
-    return found
+    kafka.send(LABELS, json.dumps(result).encode(), key, at=NOON)
+    return result
 
 
 def many(seed: int, count: int, event: str = "ferry") -> list[dict[str, Any]]:
     """Records of random posts over a day and a half, some delivered twice, some copies."""
     dice = random.Random(seed)
-    made = [
+    created = [
         record(f"p{n}", round(dice.uniform(0.25, 0.95), 4), NOON + dice.randrange(36 * HOUR), event,
                group=f"g{dice.randrange(count // 2)}")
         for n in range(count)
     ]  # fmt: skip
-    return made + [made[dice.randrange(count)] for _ in range(count // 10)]
+    return created + [created[dice.randrange(count)] for _ in range(count // 10)]

@@ -1,4 +1,4 @@
-"""A place of a test's own: topics on a broker, and the commands that are run on them."""
+"""Topics of one test on a broker, and the processes that use them."""
 
 import itertools
 import json
@@ -34,10 +34,10 @@ class DeskProcess:
 
     def __init__(self, log: Path, env: dict[str, str], arguments: Iterable[str]) -> None:
         self._log = log
-        with log.open("ab") as said:
+        with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [NEWSIFT, "desk", *arguments], env=env, stdin=subprocess.DEVNULL, stdout=said,
-                stderr=said, cwd=log.parent,
+                [NEWSIFT, "desk", *arguments], env=env, stdin=subprocess.DEVNULL, stdout=output,
+                stderr=output, cwd=log.parent,
             )  # fmt: skip
 
     @property
@@ -49,11 +49,11 @@ class DeskProcess:
     def address(self) -> str:
         """The address that it prints, once it is served."""
         deadline = time.monotonic() + PATIENCE_S
-        while not (found := re.search(r"(http://\S+:\d+/\S*) ", self.said)):
+        while not (match := re.search(r"(http://\S+:\d+/\S*) ", self.said)):
             assert self.process.poll() is None, self.said
             assert time.monotonic() < deadline, self.said
             time.sleep(0.02)
-        return found[1]
+        return match[1]
 
     @property
     def url(self) -> str:
@@ -108,16 +108,16 @@ class Place:
     def env(self) -> dict[str, str]:
         """What a command is given to find all this."""
         others = {k: v for k, v in os.environ.items() if not k.startswith("NEWSIFT_")}
-        kept = {k: v for k, v in os.environ.items() if k == "NEWSIFT_CACHE"}
+        cache = {k: v for k, v in os.environ.items() if k == "NEWSIFT_CACHE"}
         own = {"NEWSIFT_CONFIG": str(self.config), "XDG_STATE_HOME": str(self.folder)}
-        return others | kept | own | {"OMP_NUM_THREADS": "1"}
+        return others | cache | own | {"OMP_NUM_THREADS": "1"}
 
     def desk(self, *arguments: str, port: int = 0, **env: str) -> DeskProcess:
         """Start a desk, with these options; it is ended with the place."""
         log = self.folder / f"desk-{next(_numbers)}.log"
-        given = DeskProcess(log, self.env | env, ["--port", str(port), *arguments])
-        self._started.callback(_killed, given.process)
-        return given
+        desk = DeskProcess(log, self.env | env, ["--port", str(port), *arguments])
+        self._started.callback(_killed, desk.process)
+        return desk
 
     def worker(self) -> Worker:
         """Start a worker, and wait until it is ready; it is ended with the place."""
@@ -142,7 +142,7 @@ class Place:
                 content = value if isinstance(value, bytes) else json.dumps(value).encode()
                 client.send(self.topics[kind], content, key=key.encode() if key else None)
 
-    def found(self, kind: str) -> list[Any]:
+    def values(self, kind: str) -> list[Any]:
         """The values of all that stands in a topic now."""
         rows = read_to_end(self.server.address, self.topics[kind])
         return [row.value and json.loads(row.value) for row in rows]

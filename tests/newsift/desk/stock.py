@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from newsift.cli.demo import read_articles, read_posts
-from tests.newsift.desk.matched import record, told
+from tests.newsift.desk.matched import moment, record
 from tests.newsift.desk.place import Place
 
 HOUR = 3_600_000
@@ -32,12 +32,12 @@ def stocked(place: Place, hostile: bool = False, posts: int = 400) -> None:
              for name, (title, text) in articles.items()}  # fmt: skip
     place.send("seeds", *seeds.items())
     about = [post for post in read_posts() if post.event]
-    found = [
+    result = [
         _match(f"p{n}", post.event or "", post.text, now - dice.randrange(HOURS * HOUR), dice)
         for n, post in enumerate(dice.choices(about, k=posts))
     ]
-    place.send("matches", *((row["post"]["id"], row) for row in found))
-    place.send("labels", *(_label(row, by, dice) for row in found[:30] for by in PEOPLE))
+    place.send("matches", *((row["post"]["id"], row) for row in result))
+    place.send("labels", *(_label(row, by, dice) for row in result[:30] for by in PEOPLE))
     place.send("rejected", *((f"bad{n}", b'{"id": "1"') for n in range(3)))
     if hostile:
         _attacked(place, now, dice)
@@ -48,7 +48,7 @@ def _match(name: str, event: str, text: str, at: int, dice: random.Random) -> di
     why = [[word.lower(), 0.1] for word in text.split()[:3]]
     post = {
         "id": name, "platform": "mastodon", "text": text, "author": "@sample@social.example",
-        "created_at": told(at), "url": f"https://social.example/{name}", "lang": "en",
+        "created_at": moment(at), "url": f"https://social.example/{name}", "lang": "en",
     }  # fmt: skip
     return record(name, score, at, event, group=f"{event}-{dice.randrange(99)}", post=post,
                   match={"seed_id": event, "title": event, "why": why})  # fmt: skip
@@ -56,12 +56,12 @@ def _match(name: str, event: str, text: str, at: int, dice: random.Random) -> di
 
 def _label(row: dict[str, Any], by: str, dice: random.Random) -> tuple[str, dict[str, Any]]:
     event, post = row["matches"][0]["event"], row["post"]
-    said = "on" if dice.random() < 0.8 else "off"
+    text = "on" if dice.random() < 0.8 else "off"
     key = f'["{event}","{post["platform"]}","{post["id"]}","{by}"]'
     return key, {
-        "label": said, "event": event, "post": {k: post[k] for k in ("id", "platform", "text")},
+        "label": text, "event": event, "post": {k: post[k] for k in ("id", "platform", "text")},
         "score": row["matches"][0]["score"], "seed_set": "5" * 12, "model": "ab" * 32,
-        "drawn": "given", "probability": None, "by": by, "at": told(row["source"]["timestamp"]),
+        "drawn": "given", "probability": None, "by": by, "at": moment(row["source"]["timestamp"]),
     }  # fmt: skip
 
 

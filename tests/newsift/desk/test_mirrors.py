@@ -1,49 +1,157 @@
-"""The mirrors of the control topic and of labels: the same as reading both anew."""
+"""Topics are followed to their ends, past markers, and when they are created or grow; mirrors."""
 
 import json
-import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
-from newsift.desk.mirrors import TopicMirrors
+import pytest
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from newsift.desk import mirrors
+from newsift.desk.mirrors import TopicConsumer, TopicFollower, TopicMirrors
 from newsift.operations.labels import label_topic
 from newsift.operations.seed_topic import seed_topic
+from tests.newsift.desk.client import DEADLINE_S, until
 from tests.newsift.desk.matched import label
-from tests.worker.kafka_side import SEEDS, Kafka
+from tests.worker.kafka_side import MATCHES, PARTITIONS, SEEDS, Kafka
 from worker.config import load_config
+from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 
 
-def until(holds: Callable[[], object]) -> None:
-    """Wait for a condition, not for ever."""
-    end = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < end, "it does not come to hold"
-        time.sleep(0.02)
+class Recorder(TopicConsumer):
+    def __init__(self, topic: str) -> None:
+        self.topic, self.values, self.begun = topic, list[bytes | None](), 0
+
+    def begin(self, cluster: TopicReader) -> Offsets:
+        self.values, self.begun = [], self.begun + 1
+        return cluster.beginnings(self.topic)
+
+    def take(self, batch: Sequence[StoredMessage]) -> None:
+        self.values += [message.value for message in batch]
 
 
-def test_it_is_what_the_commands_read_and_each_change_has_a_version(kafka: Kafka) -> None:
+@contextmanager
+def followed(topic: str, **limits: float) -> Iterator[tuple[TopicFollower, Recorder]]:
+    recorder = Recorder(topic)
+    follower = TopicFollower(load_config(), topic, recorder, lambda: None, **limits)
+    follower.start()
+    try:
+        yield follower, recorder
+    finally:
+        follower.stop()
+        follower._thread.join(DEADLINE_S)
+
+
+def test_all_that_is_there_comes_and_then_it_is_ready(kafka: Kafka) -> None:
+    for partition in range(PARTITIONS[MATCHES]):
+        kafka.fill(MATCHES, [b"%d" % n for n in range(700)], partition)
+    with followed(MATCHES) as (follower, recorder):
+        assert follower.ready.wait(DEADLINE_S)
+        assert Counter(recorder.values) == dict.fromkeys((b"%d" % n for n in range(700)), 3)
+        kafka.send(MATCHES, b"later")
+        until(lambda: b"later" in recorder.values)
+        assert (follower.away, recorder.begun) == ("", 1)
+
+
+def test_a_topic_that_is_missing_is_told_of_once_and_comes_when_it_is_made(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    with followed("later", retry_s=0.05) as (follower, recorder):
+        until(lambda: "has no topic 'later'" in follower.away)
+        assert not follower.ready.is_set()
+        _make(kafka, "later", 1)
+        assert follower.ready.wait(DEADLINE_S)
+        kafka.send("later", b"first")
+        until(lambda: recorder.values == [b"first"])
+    assert caplog.text.count("has no topic 'later'") == 1
+
+
+def test_a_partition_that_is_added_is_noticed_and_nothing_is_read_twice(kafka: Kafka) -> None:
+    _make(kafka, "grows", 1)
+    kafka.send("grows", b"old")
+    with followed("grows", retry_s=0.05, partitions_s=0.1) as (_, recorder):
+        until(lambda: recorder.values == [b"old"])
+        with _admin(kafka) as admin:
+            admin.create_partitions({"grows": 2})
+        kafka.send("grows", b"new", partition=1)
+        until(lambda: b"new" in recorder.values)
+        assert (recorder.values, recorder.begun) == ([b"old", b"new"], 1)
+
+
+def test_a_topic_that_was_created_again_is_read_from_its_start(kafka: Kafka) -> None:
+    _make(kafka, "again", 1)
+    kafka.fill("again", [b"old"] * 3)
+    with followed("again", retry_s=0.05) as (_, recorder):
+        until(lambda: len(recorder.values) == 3)
+        with _admin(kafka) as admin:
+            admin.delete_topics(["again"])
+        _make(kafka, "again", 1)
+        kafka.send("again", b"new")
+        until(lambda: recorder.values == [b"new"])
+        assert recorder.begun > 1
+
+
+class Marked:
+    """A cluster whose topic ends with a marker, which no record stands for."""
+
+    def __getattr__(self, name: str) -> Callable[[str], object]:
+        answer = {"exists": True, "beginnings": {0: 0}, "ends": {0: 3}, "positions": {0: 3}}
+        return lambda _topic: answer[name]
+
+    def follow(self, topic: str, _start: Offsets) -> Iterator[list[SimpleNamespace]]:
+        """Two records, and nothing more."""
+        yield [SimpleNamespace(topic=topic, partition=0, offset=n, value=b"") for n in range(2)]
+        while True:
+            yield []
+
+
+def test_it_is_ready_where_the_marker_of_a_transaction_stands_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mirrors, "connected", lambda _: nullcontext(Marked()))
+    with followed("any") as (follower, recorder):
+        assert follower.ready.wait(DEADLINE_S)
+        assert len(recorder.values) == 2
+
+
+def test_mirrors_hold_what_commands_read_and_notify_changes(kafka: Kafka) -> None:
     for n in range(5):
         kafka.send(SEEDS, json.dumps({"text": f"a ferry {n}"}).encode(), b"s%d" % (n % 3))
     kafka.send(SEEDS, None, b"s0")
     kafka.send(SEEDS, b"{", b"broken")
     label(kafka, "p1", "on")
     moved = list[str]()
-    mirrors = TopicMirrors(load_config(), lambda *parts: moved.extend(parts))
-    mirrors.start()
+    both = TopicMirrors(load_config(), lambda *parts: moved.extend(parts))
+    both.start()
     try:
-        until(lambda: mirrors.control.complete and mirrors.labels.complete)
-        before = mirrors.control
+        until(lambda: both.control.complete and both.labels.complete)
+        before = both.control
         with seed_topic(load_config()) as topic:
             assert topic.state() == before
             assert topic.state().digest == before.digest
         assert sorted(before.seeds) == ["s1", "s2"]
         assert list(before.refused) == [b"broken"]
         with label_topic(load_config()) as labels:
-            assert labels.state() == mirrors.labels
-        assert mirrors.control is before
+            assert labels.state() == both.labels
+        assert both.control is before
         kafka.send(SEEDS, json.dumps({"text": "a fire"}).encode(), b"s9")
-        until(lambda: mirrors.control is not before)
+        until(lambda: both.control is not before)
         assert "s9" not in before.seeds
-        assert sorted(mirrors.control.seeds) == ["s1", "s2", "s9"]
+        assert sorted(both.control.seeds) == ["s1", "s2", "s9"]
         assert {"seeds", "events", "labels"} <= set(moved)
     finally:
-        mirrors.stop()
+        both.stop()
+
+
+@contextmanager
+def _admin(kafka: Kafka) -> Iterator[KafkaAdminClient]:
+    admin = KafkaAdminClient(bootstrap_servers=str(kafka.address))
+    yield admin
+    admin.close()
+
+
+def _make(kafka: Kafka, topic: str, partitions: int) -> None:
+    with _admin(kafka) as admin:
+        admin.create_topics([NewTopic(topic, partitions, 1)])

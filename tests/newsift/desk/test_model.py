@@ -1,6 +1,7 @@
-"""The model of a desk: nobody waits for it, and who needs it is told why it is not there."""
+"""The model is loaded in the background; requests that need it are refused with the reason."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 
@@ -9,9 +10,9 @@ import pytest
 import encoder
 from encoder.errors import InputError
 from encoder.model_directory import write_model
-from newsift.desk import model as room
-from newsift.desk import threads as turn
+from newsift.desk import model as desk_model
 from newsift.desk.model import Model
+from newsift.desk.threads import lock_or_busy
 from tests.encoder.small import small_model
 from tests.worker.small import same, value
 from worker.config import Config, ModelConfig
@@ -35,13 +36,13 @@ def config_with(name: str) -> Config:
 def small(tmp_path: Path) -> Config:
     """A configuration whose model is there at once."""
     write_model(tmp_path / "model", small_model())
-    made = config_with(str(tmp_path / "model"))
-    return replace(made, matching=replace(made.matching, background_rate=0.05))
+    created = config_with(str(tmp_path / "model"))
+    return replace(created, matching=replace(created.matching, background_rate=0.05))
 
 
 def test_a_model_is_there_once_it_is_loaded(small: Config) -> None:
-    told: list[str] = []
-    model = Model(small, lambda: control(), lambda: told.append(model.away))
+    messages: list[str] = []
+    model = Model(small, lambda: control(), lambda: messages.append(model.away))
     assert model.now() is None
     assert "loaded" in model.away
     with pytest.raises(InputError, match="model: the model is still being loaded"):
@@ -49,7 +50,7 @@ def test_a_model_is_there_once_it_is_loaded(small: Config) -> None:
     model.start()
     teacher = model.wait()
     assert model.now() is teacher
-    assert (model.away, told) == ("", [""])
+    assert (model.away, messages) == ("", [""])
     assert teacher.enc.digest == encoder.load(small.model.name, device="cpu").digest
 
 
@@ -61,12 +62,12 @@ def test_a_model_that_is_refused_says_so_to_all(
         raise broken
 
     monkeypatch.setattr(encoder, "load", refuse)
-    moved = Event()
-    model = Model(config_with("default"), lambda: control(), moved.set)
+    changed = Event()
+    model = Model(config_with("default"), lambda: control(), changed.set)
     model.start()
     with pytest.raises(InputError, match=str(broken)):
         model.wait()
-    assert moved.wait(10)
+    assert changed.wait(10)
     assert model.now() is None
     assert str(broken) in model.away
 
@@ -86,31 +87,31 @@ def test_the_events_are_made_once_for_each_version_of_the_records(small: Config)
     assert same(model.view().seeds, teacher.seed_set(now))
 
 
-def test_while_many_seeds_are_read_nobody_waits_for_long(
+def test_while_many_seeds_are_embedded_nobody_waits_for_long(
     small: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for each in (room, turn):
-        monkeypatch.setattr(each, "PATIENCE_S", 0.05)
-    moved, begun, go, make = Event(), Event(), Event(), SeedEmbedder.make
+    monkeypatch.setattr(desk_model, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(desk_model, "lock_or_busy", partial(lock_or_busy, seconds=0.05))
+    changed, started, go, make = Event(), Event(), Event(), SeedEmbedder.make
 
     def slowly(embedder: SeedEmbedder, book: ControlState) -> SeedSet:
-        begun.set()
+        started.set()
         assert go.wait(20)
         return make(embedder, book)
 
     state = control(a="storm flood river")
-    model = Model(small, lambda: state, moved.set)
+    model = Model(small, lambda: state, changed.set)
     model.start()
     model.wait()
-    assert moved.wait(10)
-    moved.clear()
+    assert changed.wait(10)
+    changed.clear()
     monkeypatch.setattr(SeedEmbedder, "make", slowly)
     maker = Thread(target=model.view)
     maker.start()
-    assert begun.wait(10)
-    with pytest.raises(BrokerError, match="many seeds are being read; try again"):
+    assert started.wait(10)
+    with pytest.raises(BrokerError, match="many seeds are being embedded; try again"):
         model.view()
     go.set()
     maker.join(20)
-    assert moved.is_set()
+    assert changed.is_set()
     assert list(model.view().state.seeds) == ["a"]

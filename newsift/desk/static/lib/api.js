@@ -1,5 +1,8 @@
-// What the page asks the desk, and how it hears that something has changed.
+// Requests to the desk, and the stream that tells which of its parts have changed.
 import { useEffect, useRef, useState } from "/vendor/preact.js";
+
+const RETRY_MS = 2000;
+export const AWAY = "the desk does not answer; is `newsift desk` still running?";
 
 export class Refusal extends Error {
   constructor(status, reason) {
@@ -8,133 +11,133 @@ export class Refusal extends Error {
   }
 }
 
-async function asked(path, options) {
+async function request(path, options) {
   let response;
   try {
     response = await fetch(path, options);
   } catch {
-    throw new Refusal(0, "the desk does not answer; is `newsift desk` still running?");
+    throw new Refusal(0, AWAY);
   }
-  const said = await response.json().catch(() => ({ reason: `HTTP ${response.status}` }));
+  const body = await response.json().catch(() => ({ reason: `HTTP ${response.status}` }));
   if (response.status === 401) dispatchEvent(new Event("newsift-token"));
-  if (!response.ok) throw new Refusal(response.status, said.reason);
-  return said;
+  if (!response.ok) throw new Refusal(response.status, body.reason);
+  return body;
 }
 
-const given = (question) =>
-  new URLSearchParams(Object.entries(question).filter(([, value]) => value !== undefined && value !== null && value !== ""));
+const isSet = ([, value]) => value !== undefined && value !== null && value !== "";
+const queryOf = (question) =>
+  new URLSearchParams(Object.entries(question).filter(isSet)).toString();
 
-// Ask something; resolves to the answer.
 export async function read(path, question = {}) {
-  const query = given(question).toString();
-  return (await asked(query ? `${path}?${query}` : path)).answer;
+  const query = queryOf(question);
+  return (await request(query ? `${path}?${query}` : path)).answer;
 }
 
-// Do something, under the name of who sits here; resolves to {answer, told}.
+// Does something under the user's name; resolves to {answer, messages}.
 export async function act(path, question = {}) {
-  return asked(path, {
+  return request(path, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ by: whoami(), ...question }),
+    body: JSON.stringify({ by: userName(), ...question }),
   });
 }
 
 export async function login(token) {
-  await asked("/api/login", { method: "POST", headers: { Authorization: `Bearer ${token}` } });
+  await request("/api/login", { method: "POST", headers: { Authorization: `Bearer ${token}` } });
 }
 
-export const whoami = () => localStorage.getItem("newsift.by") || "somebody";
-export function iam(name) {
+export const userName = () => localStorage.getItem("newsift.by") || "somebody";
+export function setUserName(name) {
   localStorage.setItem("newsift.by", name);
-  dispatchEvent(new Event("storage")); // as other tabs hear of it
+  dispatchEvent(new Event("storage")); // the browser sends it to other tabs only
 }
 
-// The pulse: numbers that grow when a part of the desk has changed.
+// Numbers that grow when a part of the desk has changed.
 const listeners = new Set();
 let numbers = {};
 let online = true;
-
 let source = null;
-let wanted = false;
+let listening = false;
 
 export function listen() {
-  wanted = true;
+  listening = true;
   if (source || document.hidden) return;
-  source = new EventSource("/api/beats");
-  const tell = () => listeners.forEach((each) => each(numbers, online));
-  source.addEventListener("beat", (event) => {
+  source = new EventSource("/api/changes");
+  const notify = () => listeners.forEach((each) => each(numbers, online));
+  source.addEventListener("change", (event) => {
     numbers = JSON.parse(event.data);
     online = true;
-    tell();
+    notify();
   });
   source.onerror = () => {
     online = false;
-    tell();
+    notify();
     if (source?.readyState !== EventSource.CLOSED) return;
     source = null;
-    setTimeout(() => read("/api/session").then(listen, listen), 2000); // the token may be asked for again
+    setTimeout(() => read("/api/session").then(listen, listen), RETRY_MS); // asks for the token
   };
 }
 
-// A browser has six connections to a host for all its tabs: one that nobody sees gives its own back.
+// A browser has six connections to a host for all tabs: a hidden tab closes its own.
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && wanted) return listen();
+  if (!document.hidden && listening) return listen();
   source?.close();
   source = null;
 });
 
-// Whether the desk itself answers.
 export function useOnline() {
-  const [state, set] = useState(online);
+  const [state, setState] = useState(online);
   useEffect(() => {
-    const hear = (_, now) => set(now);
-    listeners.add(hear);
-    return () => listeners.delete(hear);
+    const update = (_, now) => setState(now);
+    listeners.add(update);
+    return () => listeners.delete(update);
   }, []);
   return state;
 }
 
-// The answer to a question, asked again whenever one of these parts has changed, at most once in
-// `apart` milliseconds and never while the tab is hidden: [answer, refusal, ask again].
+// The answer to a question, asked again when one of these parts changes, at most once in `apart`
+// milliseconds and not while the tab is hidden: [answer, error, ask again].
 export function useAnswer(path, question, parts = [], apart = 1000) {
-  const [state, set] = useState([undefined, undefined]);
-  const key = `${path}?${given(question)}`;
+  const [state, setState] = useState([undefined, undefined]);
   const again = useRef(() => {});
   useEffect(() => {
-    let gone = false, busy = false, due = false, timer = 0, seen = "";
+    let gone = false;
+    let busy = false;
+    let due = false;
+    let timer = 0;
+    const versionOf = (now, on) => JSON.stringify([on, ...parts.map((part) => now[part])]);
+    let version = versionOf(numbers, online);
     const ask = async () => {
       if (busy || document.hidden) return void (due = true);
       busy = true;
       due = false;
       try {
         const answer = await read(path, question);
-        if (!gone) set([answer, undefined]);
+        if (!gone) setState([answer, undefined]);
       } catch (error) {
-        if (!gone) set(([old]) => [old, error]);
+        if (!gone) setState(([old]) => [old, error]);
       }
       timer = setTimeout(() => {
         busy = false;
         if (due && !gone) ask();
       }, apart);
     };
-    const hear = (now, on) => {
-      const told = JSON.stringify([on, ...parts.map((part) => now[part])]);
-      if (on && told !== seen) ask();
-      seen = told;
+    const update = (now, on) => {
+      if (on && versionOf(now, on) !== version) ask();
+      version = versionOf(now, on);
     };
-    const shown = () => due && !busy && ask();
-    seen = JSON.stringify([online, ...parts.map((part) => numbers[part])]);
+    const appear = () => due && !busy && ask();
     again.current = ask;
-    set([undefined, undefined]);
+    setState([undefined, undefined]);
     ask();
-    listeners.add(hear);
-    document.addEventListener("visibilitychange", shown);
+    listeners.add(update);
+    document.addEventListener("visibilitychange", appear);
     return () => {
       gone = true;
       clearTimeout(timer);
-      listeners.delete(hear);
-      document.removeEventListener("visibilitychange", shown);
+      listeners.delete(update);
+      document.removeEventListener("visibilitychange", appear);
     };
-  }, [key]);
+  }, [`${path}?${queryOf(question)}`]);
   return [...state, () => again.current()];
 }

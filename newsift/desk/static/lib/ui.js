@@ -1,116 +1,179 @@
-// What every page is made of: words, times, notices, and what people press.
-import { html, useEffect, useLayoutEffect, useState } from "/vendor/preact.js";
+// Parts of all pages: numbers and times, notices, buttons, tables, dialogs, texts with lit words.
+import { html, useEffect, useLayoutEffect, useRef, useState } from "/vendor/preact.js";
 import { act } from "/lib/api.js";
 
+const NOTICE_MS = 5000;
+const BAD_NOTICE_MS = 12000;
+const isMissing = (value) => value === null || value === undefined;
+
 const count = new Intl.NumberFormat("en");
-export const number = (value) => (value === null || value === undefined ? "–" : count.format(value));
-export const score = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
+export const number = (value) => (isMissing(value) ? "–" : count.format(value));
+export const score = (value) => (isMissing(value) ? "–" : value.toFixed(3));
 export const percent = (share) => `${+(100 * share).toFixed(1)} %`;
 export const plural = (n, one, more = `${one}s`) => `${number(n)} ${n === 1 ? one : more}`;
+export const rate = (value) => (value >= 10 ? number(Math.round(value)) : value.toFixed(1));
+// One score, or the lowest and the highest of several.
+export const scores = ([low, high] = []) =>
+  high > low ? `${score(low)} to ${score(high)}` : score(low);
 
 const clock = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
-// A moment in the reader's own time; the title says it in UTC.
+// In the reader's time zone; the title has it in UTC.
 export function Time({ at }) {
   const moment = new Date(at ?? NaN);
   if (isNaN(moment)) return html`<span>–</span>`;
-  return html`<time datetime=${moment.toISOString()} title=${moment.toISOString()}>${clock.format(moment)}</time>`;
+  const utc = moment.toISOString();
+  return html`<time datetime=${utc} title=${utc}>${clock.format(moment)}</time>`;
 }
 
-// The address of an event's page, or of one of its tabs.
 export const eventPage = (name, tab = "matches") => `#/event/${encodeURIComponent(name)}/${tab}`;
 
-// A link out, to a web address alone: what a post names may be anything.
+// A link to the web, and to nothing else: a post may name any address.
 export function Out({ href, children }) {
-  let safe = false;
+  let isSafe = false;
   try {
-    safe = ["http:", "https:"].includes(new URL(href).protocol);
+    isSafe = ["http:", "https:"].includes(new URL(href).protocol);
   } catch {
-    return html`<span>${children}</span>`;
+    // no address
   }
-  return safe ? html`<a href=${href} target="_blank" rel="noopener noreferrer nofollow">${children}</a>` : html`<span>${children}</span>`;
+  if (!isSafe) return html`<span>${children}</span>`;
+  return html`<a href=${href} target="_blank" rel="noopener noreferrer nofollow">${children}</a>`;
 }
 
-// What may be wider than the page, and is reached by keys too.
-export const Scrolls = ({ name, children }) => html`<div class="scrolls" tabindex="0" role="region" aria-label=${name}>${children}</div>`;
+export const Refused = ({ error }) =>
+  error && html`<p class="refused" role="alert">${error.message}</p>`;
 
-// Something that went wrong, told once and in words.
-export const Refused = ({ error }) => error && html`<p class="refused" role="alert">${error.message}</p>`;
+export const Waiting = ({ what = "Asking" }) =>
+  html`<p class="waiting" role="status">${what} …</p>`;
 
-export const Waiting = ({ what = "Asking" }) => html`<p class="waiting" role="status">${what} …</p>`;
+// For an answer that is not there: its error, or that it is on its way. It is always an element:
+// where a component is nothing, this version of Preact moves what follows, and focus is lost.
+export const Status = ({ answer, error, what }) =>
+  html`<div>${error && html`<${Refused} error=${error} />`}
+    ${!answer && !error && html`<${Waiting} what=${what} />`}</div>`;
 
-// What a module shows, fetched when it is first wanted.
-export function Fetched({ load, ...rest }) {
-  const [[loaded, View, error], set] = useState([]);
+// A table that scrolls within the page; a head with # has numbers below it.
+export function Table({ name, caption, heads, rows, kind }) {
+  const isNumber = heads.map((head) => head.startsWith("#"));
+  const kindOf = (n) => (isNumber[n] ? "number" : undefined);
+  return html`<div class="scrolls" tabindex="0" role="region" aria-label=${name}><table
+    class=${kind}>
+    ${caption && html`<caption>${caption}</caption>`}
+    <thead><tr>
+      ${heads.map(
+        (head, n) => html`<th scope="col" class=${kindOf(n)}>${head.replace("#", "")}
+        </th>`,
+      )}
+    </tr></thead>
+    <tbody>${rows.map(
+      (cells) =>
+        html`<tr>${cells.map((cell, n) => html`<td class=${kindOf(n)}>${cell}</td>`)}</tr>`,
+    )}</tbody>
+  </table></div>`;
+}
+
+// Names with values; entries that are false are left out.
+export const Facts = ({ rows, kind = "facts" }) =>
+  html`<dl class=${kind}>
+    ${rows.filter(Boolean).map(
+      ([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd>
+      </div>`,
+    )}
+  </dl>`;
+
+// The view of a module that is loaded when it is first needed.
+export function Loaded({ load, ...rest }) {
+  const [[loaded, View, error], setState] = useState([]);
   useEffect(() => {
     let gone = false;
+    const failure = new Error("this page cannot be loaded; reload it once `newsift desk` runs");
     load().then(
-      (module) => gone || set([load, module.default]),
-      () => gone || set([load, null, new Error("this page cannot be fetched; reload it once `newsift desk` runs")]),
+      (module) => gone || setState([load, module.default]),
+      () => gone || setState([load, null, failure]),
     );
     return () => (gone = true);
   }, [load]);
-  if (loaded !== load) return html`<${Waiting} what="Fetching" />`;
+  if (loaded !== load) return html`<${Waiting} what="Loading" />`;
   return error ? html`<${Refused} error=${error} />` : html`<${View} ...${rest} />`;
 }
 
-// Short news for a moment, read out by a screen reader: tell("saved").
-const tellers = new Set();
-export const tell = (text, bad = false) => tellers.forEach((each) => each({ text, bad, id: Math.random() }));
-export function News() {
-  const [news, set] = useState([]);
+// Short notices, which a screen reader reads out: notify("saved").
+const noticeListeners = new Set();
+export const notify = (text, bad = false) =>
+  noticeListeners.forEach((each) => each({ text, bad, id: Math.random() }));
+export function Notices() {
+  const [notices, setNotices] = useState([]);
   useEffect(() => {
-    const hear = (each) => {
-      set((all) => [...all.slice(-3), each]);
-      setTimeout(() => set((all) => all.filter((other) => other !== each)), each.bad ? 12000 : 5000);
+    const add = (notice) => {
+      setNotices((all) => [...all.slice(-3), notice]);
+      const remove = () => setNotices((all) => all.filter((other) => other !== notice));
+      setTimeout(remove, notice.bad ? BAD_NOTICE_MS : NOTICE_MS);
     };
-    tellers.add(hear);
-    return () => tellers.delete(hear);
+    noticeListeners.add(add);
+    return () => noticeListeners.delete(add);
   }, []);
   return html`<div class="news" role="status" aria-live="polite">
-    ${news.map((each) => html`<p key=${each.id} class=${each.bad ? "bad" : ""}>${each.text}</p>`)}
+    ${notices.map(
+      (each) => html`<p key=${each.id} class=${each.bad ? "bad" : ""}>${each.text}
+      </p>`,
+    )}
   </div>`;
 }
 
-// Do something, say how it ended, and give its answer; undefined where it was refused.
-export async function doing(path, question, done) {
+// Does something and tells how it ended; resolves to the answer, undefined where it is refused.
+export async function perform(path, question, done) {
   try {
-    const { answer, told } = await act(path, question);
-    for (const line of told ?? []) tell(line);
-    if (done) tell(done);
+    const { answer, messages } = await act(path, question);
+    for (const line of messages) notify(line);
+    if (done) notify(done);
     return answer ?? null;
   } catch (error) {
-    tell(error.message, true);
+    notify(error.message, true);
     return undefined;
   }
 }
 
-// A button that cannot be pressed twice while what it does is under way, and keeps the focus.
-export function Do({ run, children, kind = "", ...rest }) {
-  const [busy, set] = useState(false);
+// A button that is busy while its action runs, and keeps the focus.
+export function Button({ run, children, kind = "", ...rest }) {
+  const [busy, setBusy] = useState(false);
   const press = async () => {
     if (busy) return;
-    set(true);
+    setBusy(true);
     try {
       await run();
     } finally {
-      set(false);
+      setBusy(false);
     }
   };
-  return html`<button type="button" class=${kind} onClick=${press} ...${rest} aria-disabled=${busy} aria-busy=${busy}>${children}</button>`;
+  return html`<button type="button" class=${kind} onClick=${press} ...${rest}
+    aria-disabled=${busy} aria-busy=${busy}>${children}</button>`;
 }
 
-// Keys that work while nobody types or is asked: {"y": f}; they are listed where they are used.
+// A dialog that asks before something is done.
+export function Confirm({ title, yes, run, close, kind = "main", children }) {
+  const dialog = useRef();
+  useEffect(() => dialog.current.showModal(), []);
+  const confirm = async () => {
+    await run();
+    dialog.current?.close();
+    close();
+  };
+  return html`<dialog ref=${dialog} onClose=${close} aria-labelledby="confirm">
+    <h2 id="confirm">${title}</h2>${children}
+    <p class="row"><${Button} run=${() => dialog.current.close()}>Cancel<//>
+      <${Button} kind=${kind} run=${confirm}>${yes}<//></p></dialog>`;
+}
+
+const TYPING = "input:not([type=radio], [type=checkbox]), textarea, select, [contenteditable]";
+
+// Keys that work while nobody types and no dialog is open: {"y": f}.
 export function useKeys(keys) {
-  // As soon as the page shows something new: a key that came before the effect would mean the old.
+  // A layout effect: a key after the page has changed must mean what the page shows.
   useLayoutEffect(() => {
     const press = (event) => {
-      const typing = event.target.closest("input:not([type=radio], [type=checkbox]), textarea, select, [contenteditable]");
-      if (typing || document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
-      const run = keys[event.key];
-      if (run) {
-        event.preventDefault();
-        run(event);
-      }
+      if (event.target.closest(TYPING) || document.querySelector("dialog[open]")) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
+      event.preventDefault();
+      keys[event.key](event);
     };
     document.addEventListener("keydown", press);
     return () => document.removeEventListener("keydown", press);
@@ -118,25 +181,32 @@ export function useKeys(keys) {
 }
 
 const WORD = /(#?)([\p{L}\p{M}\p{N}_]+)/gu;
+const SPECIAL = /[.*+?^${}()|[\]\\]/g;
 
-// A text with the words lit that made its score, and the parts of a hashtag; `why` is [[word, part], …].
+// A text in which words are lit by their contributions; `why` is [[word, contribution], …].
+// Of a hashtag the parts are lit.
 export function Lit({ text, why = [] }) {
-  const parts = new Map(why.filter(([word]) => word).map(([word, part]) => [word.toLowerCase(), part]));
+  const named = why.filter(([word]) => word).map(([word, part]) => [word.toLowerCase(), part]);
+  const parts = new Map(named);
   const top = Math.max(0, ...[...parts.values()].map(Math.abs));
-  if (!top) return html`<span class="said">${text}</span>`;
-  const words = [...parts.keys()].sort((a, b) => b.length - a.length).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  const inside = new RegExp(`(${words.join("|")})`, "iu");
+  if (!top) return html`<span class="quoted">${text}</span>`;
+  const words = [...parts.keys()].sort((a, b) => b.length - a.length);
+  const inside = new RegExp(
+    `(${words.map((word) => word.replace(SPECIAL, "\\$&")).join("|")})`,
+    "iu",
+  );
   const light = (piece) => {
     const part = parts.get(piece.toLowerCase()) ?? 0;
     if (Math.abs(part) < top / 20) return piece;
-    const lamp = part < 0 ? "cold" : `lamp${Math.min(3, Math.floor((part / top) * 4))}`;
-    return html`<mark class=${lamp} title=${part.toFixed(3)}>${piece}</mark>`;
+    const kind = part < 0 ? "cold" : `lamp${Math.min(3, Math.floor((part / top) * 4))}`;
+    return html`<mark class=${kind} title=${part.toFixed(3)}>${piece}</mark>`;
   };
   const pieces = [];
   let end = 0;
-  for (const { 0: found, 1: sign, 2: word, index } of text.matchAll(WORD)) {
-    pieces.push(text.slice(end, index), sign, ...(sign && !parts.has(word.toLowerCase()) ? word.split(inside) : [word]).map(light));
-    end = index + found.length;
+  for (const { 0: token, 1: sign, 2: word, index } of text.matchAll(WORD)) {
+    const split = sign && !parts.has(word.toLowerCase()) ? word.split(inside) : [word];
+    pieces.push(text.slice(end, index), sign, ...split.map(light));
+    end = index + token.length;
   }
-  return html`<span class="said">${pieces}${text.slice(end)}</span>`;
+  return html`<span class="quoted">${pieces}${text.slice(end)}</span>`;
 }

@@ -28,7 +28,7 @@ def add_an_article(page: Page) -> None:
 
 def found(place: Place) -> set[str]:
     """The posts that the worker took for matches, by their ids."""
-    return {row["post"]["id"] for row in place.found("matches")}
+    return {row["post"]["id"] for row in place.values("matches")}
 
 
 def judge(page: Page, place: Place) -> None:

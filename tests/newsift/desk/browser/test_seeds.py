@@ -16,7 +16,7 @@ HOSTILE = "x</b><script>alert(1)</script>\u202e'\"/?#%"
 
 def latest(place: Place) -> dict[str, Any]:
     """The latest value of each seed, by its title or text."""
-    return {value["title"]: value for value in place.found("seeds") if value}
+    return {value["title"]: value for value in place.values("seeds") if value}
 
 
 def add(place: Place, name: str, **more: Any) -> None:
@@ -47,7 +47,7 @@ def test_a_text_is_looked_at_tried_published_and_stands_in_the_list(
     expect(tried).to_contain_text("of the last 24 hours would have matched", timeout=60_000)
     expect(tried.get_by_role("listitem")).to_have_count(5)
     expect(tried).to_contain_text("with three an event found twice as many")
-    assert place.found("seeds") == []
+    assert place.values("seeds") == []
     press(page, "Publish 1 seed")
     expect(page.get_by_text("it is on the topic")).to_be_visible()
     assert latest(place)[TITLE] == {"text": TEXT, "title": TITLE, "event": "ferry"}
@@ -101,7 +101,7 @@ def test_a_file_that_is_dropped_anywhere_is_read(window: Window, place: Place) -
         f"# {TITLE}\n\n{TEXT}",
     )
     expect(page.get_by_role("article").get_by_label("Title")).to_have_value(TITLE)
-    assert place.found("seeds") == []
+    assert place.values("seeds") == []
 
 
 def test_a_seed_is_paused_set_removed_and_brought_back(window: Window, place: Place) -> None:
@@ -122,7 +122,7 @@ def test_a_seed_is_paused_set_removed_and_brought_back(window: Window, place: Pl
     press(page, "Remove")
     press(page, "Remove it")
     expect(page.get_by_text("fire was removed by")).to_be_visible()
-    assert place.found("seeds")[-1] is None
+    assert place.values("seeds")[-1] is None
     press(page, "Undo")
     expect(card(page, TITLE)).to_contain_text("0.25 (its own)")
     assert latest(place)[TITLE]["threshold"] == 0.25

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from newsift.desk.api import Attachment
-from newsift.desk.site import PIECE, sent
+from newsift.desk.site import CHUNK, send_file
 
 
 def fetched(file: Attachment) -> tuple[bytes, dict[str, str]]:
     """What a browser gets of a file."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        return await sent(request, file)
+        return await send_file(request, file)
 
     async def ask() -> tuple[bytes, dict[str, str]]:
         app = web.Application()
@@ -38,7 +38,7 @@ def fetched(file: Attachment) -> tuple[bytes, dict[str, str]]:
     return asyncio.run(ask())
 
 
-@pytest.mark.parametrize("size", [0, 1, PIECE, 3 * PIECE + 7])
+@pytest.mark.parametrize("size", [0, 1, CHUNK, 3 * CHUNK + 7])
 def test_it_is_sent_whole_and_closed(size: int) -> None:
     content = io.BytesIO(bytes(n % 251 for n in range(size)))
     expected = content.getvalue()
@@ -59,7 +59,7 @@ def test_who_goes_away_leaves_nothing_open(caplog: pytest.LogCaptureFixture) -> 
 
         async def answer(request: web.Request) -> web.StreamResponse:
             try:
-                return await sent(request, Attachment("a", "text/csv", content))
+                return await send_file(request, Attachment("a", "text/csv", content))
             finally:
                 ended.set()
 
@@ -78,7 +78,7 @@ def test_who_goes_away_leaves_nothing_open(caplog: pytest.LogCaptureFixture) -> 
 
     asyncio.run(run())
     assert content.closed
-    assert "was not taken to its end" in caplog.text
+    assert "was not sent to its end" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -92,21 +92,21 @@ def test_who_goes_away_leaves_nothing_open(caplog: pytest.LogCaptureFixture) -> 
     ],
 )
 def test_names(name: str, plain: str, full: str | None) -> None:
-    said = Attachment(name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
-    assert f'filename="{plain}"' in said
+    text = Attachment(name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
+    assert f'filename="{plain}"' in text
     if full is not None:
-        assert unquote(said.rpartition("''")[2]) == full
+        assert unquote(text.rpartition("''")[2]) == full
 
 
 @given(st.text(max_size=300))
 def test_no_name_leads_anywhere(name: str) -> None:
     given_name = f"newsift-{name}.csv"
-    said = Attachment(given_name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
-    assert said.isascii()
-    assert said.isprintable()
+    text = Attachment(given_name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
+    assert text.isascii()
+    assert text.isprintable()
     read = Message()
-    read["Content-Disposition"] = said
-    found = read.get_filename() or ""
-    assert re.search(r"[/\\\s\"<>|:*?]", found) is None
-    assert not found.startswith(".")
-    assert found.endswith(".csv")
+    read["Content-Disposition"] = text
+    result = read.get_filename() or ""
+    assert re.search(r"[/\\\s\"<>|:*?]", result) is None
+    assert not result.startswith(".")
+    assert result.endswith(".csv")

@@ -47,7 +47,7 @@ def test_a_browser_that_says_another_page_asks_gets_nothing(site: str) -> None:
     async def visit(visitor: Visitor) -> list[int]:
         answers = [
             await visitor.ask("/api/echo", Sec_Fetch_Site=site),
-            await visitor.ask("/api/beats", Sec_Fetch_Site=site),
+            await visitor.ask("/api/changes", Sec_Fetch_Site=site),
             await visitor.do("x", Sec_Fetch_Site=site),
         ]
         return [answer.status for answer in answers]
@@ -71,17 +71,18 @@ def test_a_name_that_was_made_to_lead_here_gets_nothing() -> None:
 
 def test_an_origin_without_a_host_is_not_that_of_a_request_without_one() -> None:
     """As a page of a file might say, to a desk that is open to others."""
-    found = asked({"Host": "", "Origin": "null", "Authorization": BEARER}, host="0.0.0.0",
+    result = asked({"Host": "", "Origin": "null", "Authorization": BEARER}, host="0.0.0.0",
                   token=TOKEN)  # fmt: skip
-    assert found.status == 403
+    assert result.status == 403
 
 
 def test_without_the_token_nothing_but_the_page_is_seen() -> None:
     async def visit(visitor: Visitor) -> list[int]:
         answers = [
-            await visitor.ask("/api/echo"), await visitor.ask("/api/beats"), await visitor.do("x"),
-            await visitor.ask("/"), await visitor.ask("/desk.js"),
-        ]  # fmt: skip
+            *[await visitor.ask(f"/api/{name}") for name in ("echo", "changes")],
+            await visitor.do("x"),
+            *[await visitor.ask(path) for path in ("/", "/desk.js")],
+        ]
         return [answer.status for answer in answers]
 
     assert visited(visit, token=TOKEN) == [401, 401, 401, 200, 200]
@@ -114,13 +115,13 @@ def test_with_tls_before_it_the_cookie_stays_encrypted() -> None:
 
 
 @pytest.mark.parametrize(
-    "shown", ["Bearer", "Bearer ", "Bearer x", f"Basic {TOKEN}", TOKEN, "Bearer \udcff", ""]
+    "data", ["Bearer", "Bearer ", "Bearer x", f"Basic {TOKEN}", TOKEN, "Bearer \udcff", ""]
 )
-def test_a_wrong_token_opens_nothing_and_takes_its_time(shown: str) -> None:
+def test_a_wrong_token_opens_nothing_and_takes_its_time(data: str) -> None:
     async def visit(visitor: Visitor) -> list[int]:
         replies = await asyncio.gather(
-            visitor.ask("/api/login", "POST", Authorization=shown),
-            visitor.do("x", Authorization=shown),
+            visitor.ask("/api/login", "POST", Authorization=data),
+            visitor.do("x", Authorization=data),
         )
         return [reply.status for reply in replies]
 
@@ -158,16 +159,16 @@ def test_a_body_without_the_token_is_refused_before_it_has_come() -> None:
             b"POST /api/say HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             b"Content-Length: 8000000\r\n\r\n{"
         )
-        found = await reader.readline()
+        result = await reader.readline()
         writer.close()
-        return found
+        return result
 
     assert visited(visit, token=TOKEN).split(b" ")[1] == b"401"
 
 
 def test_a_large_body_without_the_token_is_refused_and_the_answer_arrives() -> None:
-    found = visited(lambda visitor: visitor.do("x" * 8_000_000), token=TOKEN)
-    assert found.status == 401
+    result = visited(lambda visitor: visitor.do("x" * 8_000_000), token=TOKEN)
+    assert result.status == 401
 
 
 @pytest.mark.parametrize("rest", [";" * 30_000, "a=b;" * 7_500, '"\\' * 15_000, " =" * 15_000])
@@ -196,28 +197,28 @@ def test_the_printed_address_begins_a_session_and_leads_to_one_without_the_token
 
 @pytest.mark.parametrize("query", ["token=", "token=x", "token=correct%20horse", "token=%ff"])
 def test_an_address_with_a_wrong_token_shows_the_page_that_asks_for_it(query: str) -> None:
-    found = visited(lambda visitor: entered(visitor, query), token=TOKEN)
-    assert found.status == 401
-    assert "set-cookie" not in found.headers
-    assert b"<title>newsift</title>" in found.body
+    result = visited(lambda visitor: entered(visitor, query), token=TOKEN)
+    assert result.status == 401
+    assert "set-cookie" not in result.headers
+    assert b"<title>newsift</title>" in result.body
 
 
 def test_without_a_token_an_address_with_one_is_the_page() -> None:
-    found = visited(lambda visitor: entered(visitor, "token=x"))
-    assert (found.status, "set-cookie" in found.headers) == (200, False)
+    result = visited(lambda visitor: entered(visitor, "token=x"))
+    assert (result.status, "set-cookie" in result.headers) == (200, False)
 
 
 def test_a_stream_ends_with_its_session() -> None:
     async def visit(visitor: Visitor) -> bytes:
         pair = (await logged_in(visitor)).split(";")[0]
         reader, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port)
-        head = f"GET /api/beats HTTP/1.1\r\nHost: localhost\r\nCookie: {pair}\r\n\r\n"
+        head = f"GET /api/changes HTTP/1.1\r\nHost: localhost\r\nCookie: {pair}\r\n\r\n"
         writer.write(head.encode())
-        await reader.readuntil(b"event: beat")
+        await reader.readuntil(b"event: change")
         visitor.site._guard._sessions._used.clear()
-        visitor.site._desk.pulse.moved("matches")
+        visitor.site._desk.changes.notify("matches")
         rest = await asyncio.wait_for(reader.read(), 20)
         writer.close()
         return rest
 
-    assert b"event: beat" not in visited(visit, token=TOKEN)
+    assert b"event: change" not in visited(visit, token=TOKEN)

@@ -1,6 +1,6 @@
 """Sessions: how long they last, and how many there are."""
 
-from newsift.desk.guard import IDLE_S, MOST, Sessions
+from newsift.desk.guard import IDLE_S, MOST_SESSIONS, Sessions
 
 
 class Clock:
@@ -37,8 +37,8 @@ def test_to_look_at_a_session_does_not_prolong_it() -> None:
 
 def test_the_session_that_was_used_longest_ago_gives_way() -> None:
     sessions = Sessions()
-    ids = [sessions.begin() for _ in range(MOST)]
-    assert len(set(ids)) == MOST
+    ids = [sessions.begin() for _ in range(MOST_SESSIONS)]
+    assert len(set(ids)) == MOST_SESSIONS
     assert sessions.use(ids[0])
     sessions.begin()
     assert sessions.holds(ids[0])

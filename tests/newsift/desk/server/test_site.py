@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import worker.metrics.visits
 from newsift.desk.api import Endpoint
-from newsift.desk.site import LARGEST, OPEN_PAGES, PATIENCE, all_pages
+from newsift.desk.site import LARGEST, MOST_REQUESTS, MOST_STREAMS, static_files
 from tests.newsift.desk.server.visiting import (
     DONE,
     ENDPOINTS,
@@ -27,7 +27,7 @@ from worker.log import AUDIT, JsonLine, OneLine
 
 NOT_THERE = [
     "/metrics", "/healthz", "/seeds", "/near", "/index.html", "/desk.css/", "//", "/..",
-    "/../newsift/desk/desk.py", "/%2e%2e/desk.py", "/views/..%2f..%2fdesk.py", "/lib", "/.git/x",
+    "/../newsift/desk/desk.py", "/%2e%2e/desk.py", "/pages/..%2f..%2fdesk.py", "/lib", "/.git/x",
     "/desk.js%00.css", "/DESK.JS", "/api", "/api/echo/", "/" + "a" * 4000,
 ]  # fmt: skip
 
@@ -37,9 +37,9 @@ def asked(path: str, method: str = "GET", body: bytes = b"", **headers: str) -> 
 
 
 def test_an_answer_has_what_was_said_on_the_way() -> None:
-    found = visited(lambda visitor: visitor.do("hello"))
-    assert found.json == {"answer": 1, "told": ["said hello"]}
-    assert found.headers["cache-control"] == "no-store"
+    result = visited(lambda visitor: visitor.do("hello"))
+    assert result.json == {"answer": 1, "messages": ["said hello"]}
+    assert result.headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize(
@@ -52,24 +52,24 @@ def test_an_answer_has_what_was_said_on_the_way() -> None:
     ],
 )
 def test_a_refusal_is_one_line(word: object, status: int, reason: str) -> None:
-    found = visited(lambda visitor: visitor.do(word))
-    assert (found.status, found.json) == (status, {"reason": reason})
+    result = visited(lambda visitor: visitor.do(word))
+    assert (result.status, result.json) == (status, {"reason": reason})
 
 
 @pytest.mark.parametrize("path", NOT_THERE)
 def test_what_is_not_the_desk_s_is_not_there(path: str) -> None:
-    found = asked(path)
-    assert found.status in (400, 404)
-    assert set(found.json) == {"reason"}
-    assert b"Traceback" not in found.body
+    result = asked(path)
+    assert result.status in (400, 404)
+    assert set(result.json) == {"reason"}
+    assert b"Traceback" not in result.body
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "PUT", "DELETE", "TRACE", "PATCH", "X", "CONNECT"])
-@pytest.mark.parametrize("path", ["/", "/api/echo", "/api/say", "/api/login", "/api/beats"])
+@pytest.mark.parametrize("path", ["/", "/api/echo", "/api/say", "/api/login", "/api/changes"])
 def test_nothing_but_asking_and_doing(method: str, path: str) -> None:
-    found = asked(path, method)
-    assert found.status in (400, 404, 405)
-    assert "access-control-allow-origin" not in found.headers
+    result = asked(path, method)
+    assert result.status in (400, 404, 405)
+    assert "access-control-allow-origin" not in result.headers
 
 
 def test_an_action_is_not_done_by_a_link() -> None:
@@ -79,25 +79,25 @@ def test_an_action_is_not_done_by_a_link() -> None:
 
 def test_every_answer_tells_the_browser_to_load_nothing_from_elsewhere() -> None:
     for path in ("/", "/api/echo", "/nothing", "/icon.svg"):
-        found = asked(path)
-        policy = found.headers["content-security-policy"]
+        result = asked(path)
+        policy = result.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
-        assert found.headers["x-content-type-options"] == "nosniff"
+        assert result.headers["x-content-type-options"] == "nosniff"
 
 
 def test_files_are_asked_for_again_only_when_they_changed() -> None:
-    for path, page in all_pages().items():
-        found = asked(path)
-        assert (found.status, found.body) == (200, page.content)
-        again = asked(path, If_None_Match=found.headers["etag"])
+    for path, page in static_files().items():
+        result = asked(path)
+        assert (result.status, result.body) == (200, page.content)
+        again = asked(path, If_None_Match=result.headers["etag"])
         assert (again.status, again.body) == (304, b"")
 
 
 def test_a_head_alone_can_be_asked_for_but_not_of_what_goes_on() -> None:
-    found = asked("/", "HEAD")
-    assert (found.status, found.body) == (200, b"")
-    assert asked("/api/beats", "HEAD").status == 405
+    result = asked("/", "HEAD")
+    assert (result.status, result.body) == (200, b"")
+    assert asked("/api/changes", "HEAD").status == 405
 
 
 @pytest.mark.parametrize(
@@ -111,17 +111,17 @@ def test_a_head_alone_can_be_asked_for_but_not_of_what_goes_on() -> None:
     ],
 )  # fmt: skip
 def test_a_question_that_is_none_is_refused_in_a_line(body: bytes) -> None:
-    found = asked("/api/say", "POST", body)
-    assert (found.status, set(found.json)) == (400, {"reason"})
-    assert len(found.json["reason"]) < 200
+    result = asked("/api/say", "POST", body)
+    assert (result.status, set(result.json)) == (400, {"reason"})
+    assert len(result.json["reason"]) < 200
 
 
 def test_the_largest_question_is_taken_and_a_larger_one_refused_in_words() -> None:
     frame = len(b'{"by": "Ann", "word": ""}')
     for length, status in ((LARGEST - frame, 200), (LARGEST - frame + 1, 400)):
-        found = visited(partial(Visitor.do, word="x" * length))
-        assert found.status == status
-        assert status == 200 or "8,388,608 bytes" in found.json["reason"]
+        result = visited(partial(Visitor.do, word="x" * length))
+        assert result.status == status
+        assert status == 200 or "8,388,608 bytes" in result.json["reason"]
     assert len(DONE[-1].word) == LARGEST - frame
 
 
@@ -137,8 +137,8 @@ def test_one_that_never_ends_is_hung_up_on() -> None:
 
 @given(query=st.text(max_size=60), path=st.sampled_from(["/api/echo", "/api/say", "/"]))
 def test_any_address_is_answered_in_order(query: str, path: str) -> None:
-    said = query.translate({ord(c): None for c in " \r\n\t\x00"}).encode("utf-8", "surrogatepass")
-    raw = b"GET %s?%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % (path.encode(), said)
+    text = query.translate({ord(c): None for c in " \r\n\t\x00"}).encode("utf-8", "surrogatepass")
+    raw = b"GET %s?%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % (path.encode(), text)
     assert Reply.of(visited(lambda visitor: visitor.raw(raw))).status in (200, 400, 405)
 
 
@@ -149,9 +149,9 @@ def test_an_address_that_cannot_be_read_is_refused_or_taken_as_text(path: str) -
 
 def test_a_desk_that_only_shows_does_nothing_whatever_is_asked() -> None:
     done = len(DONE)
-    found = visited(lambda visitor: visitor.do("x"), read_only=True)
-    assert found.status == 403
-    assert "--read-only" in found.json["reason"]
+    result = visited(lambda visitor: visitor.do("x"), read_only=True)
+    assert result.status == 403
+    assert "--read-only" in result.json["reason"]
     assert visited(lambda visitor: visitor.ask("/api/echo"), read_only=True).status == 200
     assert len(DONE) == done
 
@@ -159,15 +159,15 @@ def test_a_desk_that_only_shows_does_nothing_whatever_is_asked() -> None:
 def test_many_questions_at_once_are_few_at_a_time_and_the_rest_sent_away() -> None:
     async def visit(visitor: Visitor) -> list[int]:
         HELD.clear()
-        waiting = [asyncio.create_task(visitor.ask("/api/held")) for _ in range(PATIENCE)]
-        while visitor.site._pending < PATIENCE:
+        waiting = [asyncio.create_task(visitor.ask("/api/held")) for _ in range(MOST_REQUESTS)]
+        while visitor.site._requests < MOST_REQUESTS:
             await asyncio.sleep(0.01)
         over = await visitor.ask("/api/echo")
         assert (await visitor.ask("/")).status == 200  # the page itself opens all the same
         HELD.set()
         return [over.status, *(reply.status for reply in await asyncio.gather(*waiting))]
 
-    assert visited(visit) == [503, *[200] * PATIENCE]
+    assert visited(visit) == [503, *[200] * MOST_REQUESTS]
 
 
 def test_who_does_not_take_an_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,16 +194,16 @@ async def beats(visitor: Visitor, count: int) -> list[Page]:
     pages = []
     for _ in range(count):
         reader, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port)
-        writer.write(b"GET /api/beats HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await reader.readuntil(b"event: beat")
+        writer.write(b"GET /api/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await reader.readuntil(b"event: change")
         pages.append((reader, writer))
     return pages
 
 
 def test_so_many_pages_and_no_more_and_all_of_them_end_with_the_desk() -> None:
     async def visit(visitor: Visitor) -> None:
-        pages = await beats(visitor, OPEN_PAGES)
-        assert (await visitor.ask("/api/beats")).status == 503
+        pages = await beats(visitor, MOST_STREAMS)
+        assert (await visitor.ask("/api/changes")).status == 503
         await visitor.site.stop()
         await asyncio.gather(*(heard(reader) for reader, _ in pages))
         for _, writer in pages:
@@ -216,17 +216,17 @@ def test_a_page_hears_of_what_moved_and_of_nothing_else() -> None:
     async def visit(visitor: Visitor) -> list[str]:
         ((reader, writer),) = await beats(visitor, 1)
         await reader.readuntil(b"\n\n")
-        visitor.site._desk.pulse.moved("matches", "seeds")
-        said = await reader.readuntil(b"}")
+        visitor.site._desk.changes.notify("matches", "seeds")
+        text = await reader.readuntil(b"}")
         writer.close()
-        numbers = json.loads(said[said.index(b"{") :])
+        numbers = json.loads(text[text.index(b"{") :])
         return [part for part, number in numbers.items() if number]
 
     assert visited(visit) == ["matches", "seeds"]
 
 
 def test_a_page_that_takes_no_beat_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.desk.site.SLOW_S", 0.2)
+    monkeypatch.setattr("newsift.desk.site.STREAM_S", 0.2)
     monkeypatch.setattr("newsift.desk.site.STREAM", {})
     monkeypatch.setattr(worker.metrics.visits, "LONGEST_S", 0.2)
 
@@ -234,14 +234,14 @@ def test_a_page_that_takes_no_beat_is_left(monkeypatch: pytest.MonkeyPatch) -> N
         while True:
             yield b"x" * 2**20
 
-    monkeypatch.setattr("newsift.desk.pulse.Pulse.beats", flood)
+    monkeypatch.setattr("newsift.desk.changes.Changes.stream", flood)
 
     async def visit(visitor: Visitor) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port, limit=1)
-        writer.write(b"GET /api/beats HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        while not visitor.site._open:
+        writer.write(b"GET /api/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        while not visitor.site._streams:
             await asyncio.sleep(0.01)
-        while visitor.site._open:
+        while visitor.site._streams:
             await asyncio.sleep(0.01)
         writer.close()
 
@@ -275,9 +275,9 @@ def test_a_line_of_the_audit_is_one_however_large_and_whatever_it_holds() -> Non
         visited(lambda visitor: visitor.do(word))
     (line,) = lines
     assert len(line) < 2500
-    made = logging.LogRecord(AUDIT, logging.INFO, __file__, 1, line, None, None)
-    assert OneLine("%(message)s").format(made).isprintable()
-    assert json.loads(JsonLine().format(made))["message"] == line
+    created = logging.LogRecord(AUDIT, logging.INFO, __file__, 1, line, None, None)
+    assert OneLine("%(message)s").format(created).isprintable()
+    assert json.loads(JsonLine().format(created))["message"] == line
 
 
 def test_no_name_can_write_a_line_of_another() -> None:
@@ -290,12 +290,12 @@ def test_no_name_can_write_a_line_of_another() -> None:
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: str(endpoint.path))
 def test_what_acts_is_asked_for_by_post_alone(endpoint: Endpoint) -> None:
-    found = asked(endpoint.path, "GET" if endpoint.does else "POST")
-    assert found.status == 405
+    result = asked(endpoint.path, "GET" if endpoint.audit_name else "POST")
+    assert result.status == 405
 
 
 @pytest.mark.parametrize("pair", [b";", b"a=b;"])
 def test_megabytes_of_cookies_are_refused_before_they_are_parsed(pair: bytes) -> None:
     head = b"GET /api/echo HTTP/1.1\r\nHost: localhost\r\nCookie: "
-    found = visited(lambda visitor: visitor.raw(head + pair * (2**20 // len(pair)) + b"\r\n\r\n"))
-    assert Reply.of(found).status == 431
+    result = visited(lambda visitor: visitor.raw(head + pair * (2**20 // len(pair)) + b"\r\n\r\n"))
+    assert Reply.of(result).status == 431

@@ -1,4 +1,4 @@
-"""A desk's site in this process, and raw visits to it: what no browser would say, too."""
+"""A desk's site in this process, and raw visits to it: what no browser would send, too."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.api import Act, Endpoint, Nothing, acts, reads
+from newsift.desk.api import Action, Endpoint, Nothing, acts, reads
 from newsift.desk.session import Desk
 from newsift.desk.site import DeskSite
 from newsift.operations.messages import notify
@@ -26,7 +26,7 @@ TOKEN = "correct horse battery staple"
 T = TypeVar("T")
 
 
-class Word(Act, frozen=True, kw_only=True):
+class Word(Action, frozen=True, kw_only=True):
     word: str
     times: int = 1
 
@@ -41,9 +41,9 @@ HELD = threading.Event()
 
 
 @reads("/api/echo", Asked)
-def echo(_desk: Desk, asked: Asked) -> str:
+def echo(_desk: Desk, values: Asked) -> str:
     """What was asked, so many times."""
-    return asked.word * asked.times
+    return values.word * values.times
 
 
 @reads("/api/held", Nothing)
@@ -53,17 +53,17 @@ def held(_desk: Desk, _asked: Nothing) -> None:
 
 
 @acts("/api/say", Word, "say.word")
-def say_word(_desk: Desk, asked: Word) -> int:
+def say_word(_desk: Desk, values: Word) -> int:
     """Say something on the way, or be refused in one of three ways."""
-    if asked.word == "refused":
+    if values.word == "refused":
         raise InputError("word: is refused; give another")
-    if asked.word == "lost":
+    if values.word == "lost":
         raise RunError("Kafka at nowhere does not answer")
-    if asked.word == "broken":
+    if values.word == "broken":
         raise ZeroDivisionError("by zero")
-    DONE.append(asked)
-    notify(f"said {asked.word}")
-    return asked.times
+    DONE.append(values)
+    notify(f"said {values.word}")
+    return values.times
 
 
 ENDPOINTS = (echo, held, say_word)
@@ -91,11 +91,11 @@ class Reply:
 
 async def heard(reader: asyncio.StreamReader) -> bytes:
     """All that comes until the server ends the connection."""
-    found = b""
+    result = b""
     with contextlib.suppress(ConnectionResetError):
         while some := await asyncio.wait_for(reader.read(2**16), PATIENCE_S):
-            found += some
-    return found
+            result += some
+    return result
 
 
 class Visitor:
@@ -104,25 +104,25 @@ class Visitor:
     def __init__(self, site: DeskSite) -> None:
         self.site = site
 
-    async def raw(self, said: bytes) -> bytes:
+    async def raw(self, text: bytes) -> bytes:
         """Say these bytes; all that comes back."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.site.port)
         with contextlib.suppress(ConnectionError):
-            writer.write(said)
+            writer.write(text)
             await writer.drain()
-        found = await heard(reader)
+        result = await heard(reader)
         writer.close()
-        return found
+        return result
 
     async def ask(
         self, path: str, method: str = "GET", body: bytes = b"", **headers: str | None
     ) -> Reply:
         """Ask as a script does; headers with underscores, None leaves one out."""
-        given: dict[str, str | None] = {"Host": f"127.0.0.1:{self.site.port}"}
+        values: dict[str, str | None] = {"Host": f"127.0.0.1:{self.site.port}"}
         if method == "POST":
-            given |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
-        given |= {name.replace("_", "-"): value for name, value in headers.items()}
-        rows = [f"{name}: {value}" for name, value in given.items() if value is not None]
+            values |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        values |= {name.replace("_", "-"): value for name, value in headers.items()}
+        rows = [f"{name}: {value}" for name, value in values.items() if value is not None]
         head = "\r\n".join([f"{method} {path} HTTP/1.1", *rows, "", ""])
         return Reply.of(await self.raw(head.encode("utf-8", "surrogateescape") + body))
 
@@ -139,8 +139,7 @@ class Still(Desk):
         """Follow no topic."""
 
     def stop(self) -> None:
-        """Let the hands go."""
-        self.hands.shutdown()
+        """Nothing was started."""
 
 
 def visited(

@@ -1,47 +1,46 @@
-"""Who judged, how far two agree, and where they do not: by the labels that are known."""
+"""Counts by judge, agreement of two, and posts on which judges differ."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from newsift.desk.views.judge import MOST_APART, MOST_PEOPLE, judges
+from newsift.desk.views.judge import MOST_DISPUTED, MOST_PEOPLE, judges
 from newsift.statistics.labels import Label, Verdict
+from tests.newsift.desk.client import call
 from worker.posts.outcome import Post
 
 EVIL = "\u202e<script>alert(1)</script>"
 
 
 def label(post: int, by: str, verdict: Verdict, **changes: Any) -> Label:
-    """What somebody says of a post."""
-    given = {"at": f"2026-03-01T10:00:{post % 60:02}Z", "drawn": "given"} | changes
-    return Label(verdict, "storm", Post(str(post), "x", f"rain {post}"), by, **given)
+    values = {"at": f"2026-03-01T10:00:{post % 60:02}Z", "drawn": "given"} | changes
+    return Label(verdict, "storm", Post(str(post), "x", f"rain {post}"), by, **values)
 
 
-def asked(labels: list[Label], away: str = "") -> Any:
-    """What the page gets."""
+def answer(labels: list[Label], away: str = "") -> Any:
     mirrors = SimpleNamespace(
         labels=SimpleNamespace(of=lambda event: tuple(labels) if event == "storm" else ()),
-        of_labels=SimpleNamespace(away=away),
+        labels_follower=SimpleNamespace(away=away),
     )
     desk: Any = SimpleNamespace(mirrors=mirrors)
-    return judges.answer(desk, judges.question({"event": "storm"}, False))
+    return call(desk, judges, event="storm")
 
 
 def test_two_who_differ_are_counted_and_compared() -> None:
     ann = [label(n, "ann", "on" if n < 6 else "off", drawn="learn") for n in range(10)]
     ben = [label(n, "ben", "on" if n < 4 else "off") for n in range(8)]
-    found = asked([*ann, *ben])
+    result = answer([*ann, *ben])
     none = {"unsure": 0, "certify": 0}
-    assert found["counts"] == [
+    assert result["counts"] == [
         {"by": "ann", "on": 6, "off": 4, "learn": 10, "given": 0} | none,
         {"by": "ben", "on": 4, "off": 4, "learn": 0, "given": 8} | none,
     ]
-    (pair,) = found["pairs"]
+    (pair,) = result["pairs"]
     assert (pair["one"], pair["other"], pair["posts"], pair["same"]) == ("ann", "ben", 8, 0.75)
     assert pair["kappa"] == pytest.approx((0.75 - 0.5) / 0.5)
-    assert [post["id"] for post in found["apart"]] == ["5", "4"]  # the newest first
-    assert found["apart"][0]["said"] == [
+    assert [post["id"] for post in result["disputed"]] == ["5", "4"]  # the newest first
+    assert result["disputed"][0]["labels"] == [
         {"by": "ann", "label": "on"}, {"by": "ben", "label": "off"}
     ]  # fmt: skip
 
@@ -50,34 +49,34 @@ def test_the_newest_is_so_in_whichever_zone_it_was_written() -> None:
     times = ("2026-03-01T12:00:00+02:00", "2026-03-01T11:00:00Z", "2026-03-01T03:30:00-07:00")
     labels = [label(n, "ann", "on", at=at) for n, at in enumerate(times)]
     labels += [label(n, "ben", "off", at=at) for n, at in enumerate(times)]
-    assert [post["id"] for post in asked(labels)["apart"]] == ["1", "2", "0"]
+    assert [post["id"] for post in answer(labels)["disputed"]] == ["1", "2", "0"]
 
 
-def test_nothing_is_said_where_nobody_judged() -> None:
-    found = asked([], "has no topic")
-    assert found == {
+def test_without_labels_everything_is_empty() -> None:
+    result = answer([], "has no topic")
+    assert result == {
         "counts": [],
         "people": 0,
         "pairs": [],
-        "apart": [],
-        "apart_in_all": 0,
+        "disputed": [],
+        "all_disputed": 0,
         "away": "",
     }
 
 
-def test_however_many_judge_the_answer_is_bounded() -> None:
+def test_the_answer_is_bounded() -> None:
     verdicts: tuple[Verdict, Verdict] = ("on", "off")
     labels = [label(post, f"p{by:03}{EVIL}", verdicts[by % 2])
-              for by in range(MOST_PEOPLE + 5) for post in range(MOST_APART + 5)]  # fmt: skip
-    found = asked(labels, "away")
-    assert (len(found["counts"]), found["people"]) == (MOST_PEOPLE, MOST_PEOPLE + 5)
-    assert (len(found["apart"]), found["apart_in_all"]) == (MOST_APART, MOST_APART + 5)
-    assert len(found["pairs"]) == 190
-    assert max(len(post["said"]) for post in found["apart"]) == 20
-    assert found["away"] == "away"
+              for by in range(MOST_PEOPLE + 5) for post in range(MOST_DISPUTED + 5)]  # fmt: skip
+    result = answer(labels, "away")
+    assert (len(result["counts"]), result["people"]) == (MOST_PEOPLE, MOST_PEOPLE + 5)
+    assert (len(result["disputed"]), result["all_disputed"]) == (MOST_DISPUTED, MOST_DISPUTED + 5)
+    assert len(result["pairs"]) == 190
+    assert max(len(post["labels"]) for post in result["disputed"]) == 20
+    assert result["away"] == "away"
 
 
 def test_times_that_are_none_and_posts_without_end_do_no_harm() -> None:
     last, first = "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"
     labels = [label(1, "a", "on", at=last), label(1, "b", "unsure", at=first)]
-    assert [post["id"] for post in asked(labels)["apart"]] == ["1"]
+    assert [post["id"] for post in answer(labels)["disputed"]] == ["1"]

@@ -1,19 +1,18 @@
-"""What the page of events says: thresholds, profiles, promises, drift, bursts, and odd records."""
+"""The page of events: thresholds, profiles, promises, drift, bursts, and odd records."""
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 import encoder
 from newsift.desk.session import Desk
-from newsift.desk.views.events import MOST, events
-from tests.newsift.desk.health.test_workers import served
+from newsift.desk.views.events import MOST_EVENTS, events
+from tests.newsift.desk.client import call, open_desk, until
 from tests.newsift.desk.matched import record
-from tests.newsift.desk.views.test_scores import TEXTS, desk, model, until
+from tests.newsift.desk.test_workers import served
+from tests.newsift.desk.views.test_scores import TEXTS, desk, model
 from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
 from worker.config import load_config
@@ -26,9 +25,8 @@ PAST = "2020-01-01T00:00:00Z"
 PROMISE = {"precision": 0.8, "confidence": 0.9, "labels": 22, "rate": 0.01}
 
 
-def page(desk: Desk, **asked: Any) -> Any:
-    """What the page is told."""
-    return events.answer(desk, events.question({k: str(v) for k, v in asked.items()}, False))
+def page(desk: Desk, **values: Any) -> Any:
+    return call(desk, events, **values)
 
 
 def row(desk: Desk, name: str = "flood") -> Any:
@@ -44,29 +42,16 @@ def seed(kafka: Kafka, name: str, text: str = "storm city", **more: Any) -> None
 def profile(kafka: Kafka, **more: Any) -> str:
     """Publish a profile of the two seeds; its version."""
     enc = encoder.load(load_config().model.name, device="cpu", threads=1)
-    made = profile_of(enc, "flood", {name: ("", text) for name, text in TEXTS.items()})
-    kafka.send(SEEDS, json.dumps(made.record() | more).encode(), made.id.encode())
-    return made.version
+    created = profile_of(enc, "flood", {name: ("", text) for name, text in TEXTS.items()})
+    kafka.send(SEEDS, json.dumps(created.record() | more).encode(), created.id.encode())
+    return created.version
 
 
 def matched(kafka: Kafka, names: range, version: str, seed_id: str = "profile|flood") -> None:
     """Publish matches of posts of these names, as of now."""
     by = {"seed_id": seed_id, "seed_version": version}
-    made = (record(f"{n}", 0.5, event="flood", group=f"{n}", match=by) for n in names)
-    kafka.fill(MATCHES, [json.dumps(each).encode() for each in made])
-
-
-@contextmanager
-def following() -> Iterator[Desk]:
-    """A desk without a model."""
-    made = Desk(load_config())
-    made.mirrors.start()
-    made.of_matches.start()
-    try:
-        until(lambda: page(made)["ready"])
-        yield made
-    finally:
-        made.stop()
+    created = (record(f"{n}", 0.5, event="flood", group=f"{n}", match=by) for n in names)
+    kafka.fill(MATCHES, [json.dumps(each).encode() for each in created])
 
 
 def test_thresholds_are_those_that_hold_now(desk: Desk, kafka: Kafka) -> None:
@@ -80,9 +65,9 @@ def test_thresholds_are_those_that_hold_now(desk: Desk, kafka: Kafka) -> None:
     until(lambda: row(desk)["thresholds"] == [0.5])
     seed(kafka, "beside", threshold=0.875)
     until(lambda: row(desk)["thresholds"] == [0.5, 0.875])
-    told = row(desk)
-    assert (told["state"], told["seeds"]) == ("live", {"replaced": 2, "live": 1})
-    assert (told["profile"], told["promise"]) == ({"state": "in force", "why": ""}, None)
+    answer = row(desk)
+    assert (answer["state"], answer["seeds"]) == ("live", {"replaced": 2, "live": 1})
+    assert (answer["profile"], answer["promise"]) == ({"state": "in force", "why": ""}, None)
 
 
 def test_a_stale_profile_says_why_and_its_seeds_serve(desk: Desk, kafka: Kafka) -> None:
@@ -90,11 +75,11 @@ def test_a_stale_profile_says_why_and_its_seeds_serve(desk: Desk, kafka: Kafka) 
     until(lambda: row(desk)["promise"])
     seed(kafka, "rain", threshold=0.25)
     until(lambda: row(desk)["profile"]["state"] == "stale")
-    told = row(desk)
-    assert "'rain' has changed" in told["profile"]["why"]
-    assert (told["state"], told["seeds"]) == ("live", {"live": 2})
-    assert told["thresholds"][0] == 0.25
-    assert told["promise"]["lapsed"] == "its profile is stale"
+    answer = row(desk)
+    assert "'rain' has changed" in answer["profile"]["why"]
+    assert (answer["state"], answer["seeds"]) == ("live", {"live": 2})
+    assert answer["thresholds"][0] == 0.25
+    assert answer["promise"]["lapsed"] == "its profile is stale"
 
 
 def test_matches_an_hour_are_of_the_time_that_is_told(desk: Desk, kafka: Kafka) -> None:
@@ -102,8 +87,8 @@ def test_matches_an_hour_are_of_the_time_that_is_told(desk: Desk, kafka: Kafka) 
     kafka.send(POSTS, b"{}", at=int(time.time() * 1000) - 6 * 60_000)
     matched(kafka, range(30), version)
     until(lambda: sum(row(desk)["posts"]) == 30)
-    told = row(desk)["hourly"]
-    assert (told["window"], round(told["rate"], -1)) == ("in the 6 minutes seen", 300)
+    answer = row(desk)["hourly"]
+    assert (answer["window"], round(answer["rate"], -1)) == ("in the 6 minutes seen", 300)
 
 
 def test_a_promise_lapses_by_the_posts_that_its_own_version_matched(
@@ -116,9 +101,9 @@ def test_a_promise_lapses_by_the_posts_that_its_own_version_matched(
     matched(kafka, range(100, 300), "0" * 12)
     matched(kafka, range(300, 500), "c" * 12, "river")
     until(lambda: sum(row(desk)["posts"]) == 404 and row(desk)["promise"])
-    told = row(desk)["promise"]
-    assert (told["precision"], told["confidence"], told["labels"]) == (0.8, 0.9, 22)
-    assert "4 of 1,000 posts passed in the last hour" in told["lapsed"]  # and 10 do without it
+    answer = row(desk)["promise"]
+    assert (answer["precision"], answer["confidence"]) == (0.8, 0.9)
+    assert "4 of 1,000 posts passed in the last hour" in answer["lapsed"]  # and 10 do without it
     matched(kafka, range(500, 560), version)
     until(lambda: not row(desk)["promise"]["lapsed"])
 
@@ -139,36 +124,36 @@ def test_the_state_of_an_event_is_that_of_its_records(kafka: Kafka) -> None:
     kafka.send(SEEDS, b"{", b"of no event")
     odd = record("1", 0.5, event="alone", group="1")
     kafka.fill(MATCHES, [json.dumps(odd).encode()])
-    with following() as desk:
+    with open_desk(matches=True) as desk:
         until(lambda: row(desk, "alone"))
-        told = page(desk)
-    states = {each["event"]: each["state"] for each in told["events"]}
+        answer = page(desk)
+    states = {each["event"]: each["state"] for each in answer["events"]}
     assert states == {
         "alone": "none", "broken": "refused", "held": "paused", "live": "live", "over": "expired",
     }  # fmt: skip
-    assert {each["id"] for each in told["refused"]} == {"profile|broken", "of no event"}
-    assert told["more_refused"] == 0
+    assert {each["id"] for each in answer["refused"]} == {"profile|broken", "of no event"}
+    assert answer["more_refused"] == 0
 
 
 def test_a_profile_that_has_ended_with_its_seeds_is_not_in_force(kafka: Kafka, model: str) -> None:
     for name, text in TEXTS.items():
         seed(kafka, name, text, expires_at=PAST)
     profile(kafka)
-    with following() as desk:
+    with open_desk(matches=True) as desk:
         assert (row(desk)["state"], row(desk)["profile"]["state"]) == ("expired", "expired")
         assert row(desk)["thresholds"] == []
 
 
 def test_many_events_come_in_pages_and_are_found_by_their_names(kafka: Kafka) -> None:
-    names = [f"Event {n:03}" for n in range(MOST + 7)]
+    names = [f"Event {n:03}" for n in range(MOST_EVENTS + 7)]
     for name in names:
         kafka.send(SEEDS, json.dumps({"text": "storm", "event": name}).encode(), name.encode())
-    with following() as desk:
-        first, second = page(desk), page(desk, skip=MOST)
+    with open_desk(matches=True) as desk:
+        first, second = page(desk), page(desk, skip=MOST_EVENTS)
         assert [each["event"] for each in (*first["events"], *second["events"])] == names
-        assert (len(first["events"]), first["total"]) == (MOST, len(names))
-        found = page(desk, text="eVENT 01")
-        assert [each["event"] for each in found["events"]] == names[10:20]
+        assert (len(first["events"]), first["total"]) == (MOST_EVENTS, len(names))
+        result = page(desk, text="eVENT 01")
+        assert [each["event"] for each in result["events"]] == names[10:20]
 
 
 def test_drift_and_bursts_are_what_the_workers_say(
@@ -183,7 +168,7 @@ def test_drift_and_bursts_are_what_the_workers_say(
         metrics.burst(event)
     with served(one) as first, served(other) as second:
         monkeypatch.setenv("NEWSIFT_DESK__WORKERS", f"{first}, {second}")
-        with following() as desk:
+        with open_desk(matches=True) as desk:
             until(lambda: row(desk)["bursts"])
             assert (row(desk)["bursts"], row(desk, long)["bursts"]) == (3, 1)
             assert row(desk)["drift"].startswith("event flood passes 12 times the promised rate")

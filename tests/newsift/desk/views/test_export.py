@@ -18,10 +18,10 @@ from newsift.desk.api import Attachment, Endpoint
 from newsift.desk.export import FRESH_S, Exports
 from newsift.desk.session import Desk
 from newsift.desk.views import export
-from tests.newsift.desk.matched import HOSTILE, HOUR, NOON, label, many, publish, record, told
+from tests.newsift.desk.client import call, open_desk
+from tests.newsift.desk.matched import HOSTILE, HOUR, NOON, label, many, moment, publish, record
 from tests.worker.fake import Command
 from tests.worker.kafka_side import Kafka
-from worker.config import load_config
 
 SVG = "{http://www.w3.org/2000/svg}"
 MADE = many(7, 60)
@@ -29,37 +29,33 @@ MADE = many(7, 60)
 
 @pytest.fixture
 def desk(kafka: Kafka) -> Iterator[Desk]:
-    made = Desk(load_config())
-    made.mirrors.start()
-    yield made
-    made.stop()
+    with open_desk() as desk:
+        yield desk
 
 
-def ask(desk: Desk, endpoint: Endpoint, **asked: Any) -> Any:
-    """What the page gets that asks this in its address."""
-    given = {"event": "ferry"} | {name: str(value) for name, value in asked.items()}
-    return endpoint.answer(desk, endpoint.question(given, strict=False))
+def ask(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
+    return call(desk, endpoint, **{"event": "ferry", **values})
 
 
 def content(file: Attachment) -> bytes:
-    with file.content as found:
-        return found.read()
+    with file.content as result:
+        return result.read()
 
 
 def firsts(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Each post once."""
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for each in records:
-        found.setdefault(each["post"]["id"], each)
-    return found
+        result.setdefault(each["post"]["id"], each)
+    return result
 
 
 def bars(file: Attachment) -> list[int]:
     """How many posts each bar says that it stands for."""
     root = ElementTree.fromstring(content(file))
     titles = [each.find(f"{SVG}title") for each in root.iter(f"{SVG}rect")]
-    said = [each.text or "" for each in titles if each is not None]
-    return [int(each.rpartition(": ")[2].replace(",", "")) for each in said]
+    text = [each.text or "" for each in titles if each is not None]
+    return [int(each.rpartition(": ")[2].replace(",", "")) for each in text]
 
 
 def test_csv_is_what_newsift_matches_writes_with_labels_beside(
@@ -78,8 +74,8 @@ def test_csv_is_what_newsift_matches_writes_with_labels_beside(
     key = "post_id"
     without = [{k: v for k, v in row.items() if k not in ("label", "judges")} for row in ours]
     assert sorted(map(str, without)) == sorted(map(str, theirs))
-    said = {row[key]: (row["label"], row["judges"]) for row in ours if row["label"]}
-    assert said == {"p3": ("off; on", "'=bea: off; anna: on")}
+    text = {row[key]: (row["label"], row["judges"]) for row in ours if row["label"]}
+    assert text == {"p3": ("off; on", "'=bea: off; anna: on")}
     assert file.name == "newsift-ferry-matches.csv"
 
 
@@ -88,10 +84,10 @@ def test_the_filters_hold(
     desk: Desk, kafka: Kafka, least: float | None, since: int | None, until: int | None
 ) -> None:
     publish(kafka, MADE)
-    asked: dict[str, Any] = {"form": "jsonl"} | ({"threshold": least} if least else {})
+    values: dict[str, Any] = {"form": "jsonl"} | ({"threshold": least} if least else {})
     if since is not None and until is not None:
-        asked |= {"since": told(NOON + since * HOUR), "until": told(NOON + until * HOUR)}
-    rows = [json.loads(line) for line in content(ask(desk, export.matches, **asked)).splitlines()]
+        values |= {"since": moment(NOON + since * HOUR), "until": moment(NOON + until * HOUR)}
+    rows = [json.loads(line) for line in content(ask(desk, export.matches, **values)).splitlines()]
     expected = [
         each["post"]["id"]
         for each in MADE
@@ -106,19 +102,19 @@ def test_a_database_has_posts_once_and_labels_in_a_table(
     desk: Desk, kafka: Kafka, tmp_path: Path
 ) -> None:
     publish(kafka, [*MADE, record("h", 0.9, text="x\0y" + HOSTILE)])
-    given = [label(kafka, "p1", "on"), label(kafka, "p2", "unsure", by="a\0b")]
+    values = [label(kafka, "p1", "on"), label(kafka, "p2", "unsure", by="a\0b")]
     label(kafka, "p1", "on", event="game")
     file = tmp_path / "out.db"
     file.write_bytes(content(ask(desk, export.matches, form="db")))
     with closing(sqlite3.connect(file)) as db:
         posts = {name for (name,) in db.execute("SELECT post_id FROM posts")}
-        said = db.execute('SELECT post_id, label, "by", probability FROM labels').fetchall()
+        text = db.execute('SELECT post_id, label, "by", probability FROM labels').fetchall()
         scores = dict(db.execute("SELECT match_id, score FROM matches"))
     assert posts == {*firsts(MADE), "h"}
     assert len(scores) == len(posts)
     assert scores["ferry-p7"] == firsts(MADE)["p7"]["matches"][0]["score"]
-    assert sorted(said) == [("p1", "on", "anna", 0.5), ("p2", "unsure", "a\ufffdb", 0.5)]
-    assert len(given) == len(said)
+    assert sorted(text) == [("p1", "on", "anna", 0.5), ("p2", "unsure", "a\ufffdb", 0.5)]
+    assert len(values) == len(text)
 
 
 def test_parquet_if_it_can_be_written(desk: Desk, kafka: Kafka) -> None:
@@ -134,18 +130,18 @@ def test_hostile_text_runs_in_no_spreadsheet(desk: Desk, kafka: Kafka) -> None:
     file = ask(desk, export.matches, event=HOSTILE)
     row = next(csv.DictReader(io.StringIO(content(file).decode())))
     assert (row["text"], row["post_id"][:2]) == ("'=1+1", "'=")
-    said = file.headers["Content-Disposition"]
-    assert said.isprintable()
-    assert not {"/", "<", ">", "|", "\\"} & set(said)
+    text = file.headers["Content-Disposition"]
+    assert text.isprintable()
+    assert not {"/", "<", ">", "|", "\\"} & set(text)
 
 
 def test_bars_are_the_posts_of_each_hour(desk: Desk, kafka: Kafka) -> None:
     publish(kafka, [*MADE, record("odd", 0.9, at=-1)])
-    found = bars(ask(desk, export.figure, which="hours"))
+    result = bars(ask(desk, export.figure, which="hours"))
     once = firsts(MADE).values()
     hours = Counter((each["source"]["timestamp"] - NOON) // HOUR for each in once)
     hours[0] += 1  # without a time of Kafka's it is when it was worked on
-    assert found == [hours[hour] for hour in sorted(hours)]
+    assert result == [hours[hour] for hour in sorted(hours)]
 
 
 def test_bars_are_the_posts_of_each_score(desk: Desk, kafka: Kafka) -> None:
@@ -153,12 +149,12 @@ def test_bars_are_the_posts_of_each_score(desk: Desk, kafka: Kafka) -> None:
     file = content(ask(desk, export.figure, which="scores"))
     scores = [each["matches"][0]["score"] for each in firsts(MADE).values()]
     expected = Counter(int(score * 50 + 1e-9) for score in scores)
-    found = bars(Attachment("", "", io.BytesIO(file)))
-    assert found == [expected[at] for at in sorted(expected)]
-    said = "".join(ElementTree.fromstring(file).itertext())
-    assert f"bars: {len(scores)} matches" in said
-    assert "dashed: threshold 0.250" in said
-    assert "background" not in said  # the model is not there
+    result = bars(Attachment("", "", io.BytesIO(file)))
+    assert result == [expected[at] for at in sorted(expected)]
+    text = "".join(ElementTree.fromstring(file).itertext())
+    assert f"bars: {len(scores)} matches" in text
+    assert "dashed: threshold 0.250" in text
+    assert "background" not in text  # the model is not there
 
 
 @pytest.mark.parametrize("which", ["hours", "scores"])
@@ -167,15 +163,15 @@ def test_a_figure_stands_alone_whatever_the_name(
     desk: Desk, kafka: Kafka, which: str, event: str
 ) -> None:
     publish(kafka, [record("1", 1e308, event=HOSTILE, at=2**62, match={"threshold": -1e308})])
-    made = content(ask(desk, export.figure, which=which, event=event)).decode()
-    root = ElementTree.fromstring(made)
+    created = content(ask(desk, export.figure, which=which, event=event)).decode()
+    root = ElementTree.fromstring(created)
     assert {each.tag for each in root.iter()} <= {
         SVG + name for name in ("svg", "title", "desc", "style", "rect", "path", "text")
     }
     title, desc = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
     assert all(each is not None and each.text for each in (title, desc))
-    assert not {"\x1b", "\u202e"} & set(made)
-    assert "http" not in made.replace("http://www.w3.org/2000/svg", "")
+    assert not {"\x1b", "\u202e"} & set(created)
+    assert "http" not in created.replace("http://www.w3.org/2000/svg", "")
 
 
 def test_labels_are_those_of_the_event(desk: Desk, kafka: Kafka) -> None:
@@ -209,7 +205,7 @@ def test_a_file_that_grows_too_large_is_refused_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("values", "text"),
     [
         ({"since": "then"}, "since: 'then' is no time"),
         ({"since": "2026-11-22T10:00:00Z", "until": "2026-11-22T09:00:00Z"}, "is not after since"),
@@ -217,9 +213,9 @@ def test_a_file_that_grows_too_large_is_refused_and_leaves_nothing(
         ({"threshold": "x"}, "threshold: "),
     ],
 )
-def test_what_is_refused(desk: Desk, asked: dict[str, str], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        ask(desk, export.matches, **asked)
+def test_what_is_refused(desk: Desk, values: dict[str, str], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        ask(desk, export.matches, **values)
 
 
 def test_counts_are_kept_for_a_moment(desk: Desk, kafka: Kafka) -> None:

@@ -1,4 +1,4 @@
-"""Health as the page gets it: what `newsift status` says, and what is away hides no other."""
+"""The page of health: as `newsift status`; what is away hides no other."""
 
 import json
 import time
@@ -11,10 +11,9 @@ import pytest
 from kafka import KafkaAdminClient
 
 from newsift.collect.state import default_state
-from newsift.desk.api import Nothing
 from newsift.desk.session import Desk
 from newsift.desk.views import health
-from tests.newsift.desk.health.test_part import until
+from tests.newsift.desk.client import call, until
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, POSTS, Kafka
 from worker.config import load_config
@@ -31,9 +30,9 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def desk(kafka: Kafka) -> Iterator[Desk]:
-    made = Desk(load_config())
-    yield made
-    made.stop()
+    created = Desk(load_config())
+    yield created
+    created.stop()
 
 
 def ended(name: str, at: float) -> None:
@@ -46,19 +45,15 @@ def ended(name: str, at: float) -> None:
     file.write_text(json.dumps(content))
 
 
-def told(desk: Desk) -> Any:
-    return json.loads(json.dumps(health.health.answer(desk, Nothing()), default=vars_of))
-
-
-def vars_of(found: Any) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in found.__slots__}
+def status_of(desk: Desk) -> Any:
+    return call(desk, health.health)
 
 
 def looked(desk: Desk) -> Any:
     """What is told once every part was looked at."""
     parts = ("broker", "workers", "topics", "collectors")
-    until(lambda: all(told(desk)[part]["since"] for part in parts))
-    return told(desk)
+    until(lambda: all(status_of(desk)[part]["since"] for part in parts))
+    return status_of(desk)
 
 
 def test_a_topic_of_labels_that_the_first_label_makes_is_nothing_to_mend(
@@ -68,11 +63,11 @@ def test_a_topic_of_labels_that_the_first_label_makes_is_nothing_to_mend(
     admin.delete_topics([LABELS])
     admin.close()
     desk.mirrors.start()
-    until(lambda: desk.mirrors.of_labels.missing)
-    found = looked(desk)
-    assert not any(LABELS in each["says"] for each in found["alerts"])
-    assert {row["topic"] for row in found["topics"]["rows"]}.isdisjoint([LABELS])
-    assert not any(each["away"] for each in found["followed"] if each["name"] == LABELS)
+    until(lambda: desk.mirrors.labels_follower.missing)
+    result = looked(desk)
+    assert not any(LABELS in each for each in result["problems"])
+    assert {row["topic"] for row in result["topics"]["rows"]}.isdisjoint([LABELS])
+    assert not any(each["away"] for each in result["sources"] if each["name"] == LABELS)
 
 
 def test_it_says_what_status_says(desk: Desk, kafka: Kafka, newsift: Command) -> None:
@@ -82,35 +77,33 @@ def test_it_says_what_status_says(desk: Desk, kafka: Kafka, newsift: Command) ->
     ended("bluesky", time.time())
     ended("mastodon", time.time() - 7200)
     status = json.loads(newsift("status", "--json").out)
-    found = looked(desk)
-    assert found["broker"]["lag"] == status["lag"] == 6
-    assert found["broker"]["state"] == status["state"]
-    assert found["line"][-1][1] == 6
-    mine = {row["partition"]: row for row in found["broker"]["partitions"]}
+    result = looked(desk)
+    assert result["broker"]["lag"] == status["lag"] == 6
+    assert result["broker"]["state"] == status["state"]
+    assert result["lags"][-1][1] == 6
+    mine = {row["partition"]: row for row in result["broker"]["partitions"]}
     assert mine == {row["partition"]: row for row in status["posts"]["partitions"]}
-    assert [row["lag"] for row in found["broker"]["partitions"]] == [4, 2, 0]
-    rows = [
-        {k: v for k, v in row.items() if k != "ran_lately"} for row in found["collectors"]["rows"]
-    ]
-    assert rows == status["collectors"]
-    assert [row["ran_lately"] for row in found["collectors"]["rows"]] == [True, False]
+    assert [row["lag"] for row in result["broker"]["partitions"]] == [4, 2, 0]
+    assert result["collectors"]["rows"] == status["collectors"]
 
 
 def test_without_a_worker_it_says_how_to_start_one(desk: Desk, kafka: Kafka) -> None:
     looked(desk)
-    found: Any = health.summary.answer(desk, Nothing())
-    assert (found["state"], found["says"]) == ("bad", "no worker")
-    assert "start one with: faust -A worker worker" in found["alerts"][0]["says"]
+    result: Any = call(desk, health.summary)
+    assert (result["state"], result["text"]) == ("bad", "no worker")
+    assert "start one with: faust -A worker worker" in result["problems"][0]
 
 
 def test_topics_that_are_not_as_they_should_be(desk: Desk, kafka: Kafka, newsift: Command) -> None:
+    names = {"actual": "found", "required": "wanted"}
     theirs = [json.loads(line) for line in newsift("topics", "check", "--json").out.splitlines()]
-    found = looked(desk)
-    assert found["topics"]["rows"] == theirs
+    result = looked(desk)
+    rows = [{names.get(k, k): v for k, v in row.items()} for row in result["topics"]["rows"]]
+    assert rows == theirs
     serious = [row for row in theirs if row["serious"]]
     assert serious  # the control topic of this broker is not compacted
-    alerts = [each["says"] for each in found["alerts"] if each["serious"]]
-    assert all(any(row["fix"][:50] in each for each in alerts) for row in serious)
+    problems = result["problems"]
+    assert all(any(row["fix"][:50] in each for each in problems) for row in serious)
 
 
 def test_a_broker_that_is_away_hides_no_other(
@@ -118,14 +111,14 @@ def test_a_broker_that_is_away_hides_no_other(
 ) -> None:
     monkeypatch.setenv("NEWSIFT_KAFKA", "127.0.0.1:1")
     other = Desk(load_config())
-    found = looked(other)
-    assert "nobody listens there" in found["broker"]["away"]
-    assert "lag" not in found["broker"]
-    assert found["collectors"]["away"] == ""
-    assert "no worker answers" in found["workers"]["rows"][0]["away"]
-    assert len(found["alerts"]) == 1
-    summary: Any = health.summary.answer(other, Nothing())
-    assert summary["says"] == "broker away"
+    result = looked(other)
+    assert "nobody listens there" in result["broker"]["away"]
+    assert "lag" not in result["broker"]
+    assert result["collectors"]["away"] == ""
+    assert "no worker answers" in result["workers"]["rows"][0]["away"]
+    assert len(result["problems"]) == 1
+    summary: Any = call(other, health.summary)
+    assert summary["text"] == "broker away"
     other.stop()
 
 
@@ -133,7 +126,7 @@ def test_asking_never_waits(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> No
     """What is told is of the last looks: the first answer comes before any of them."""
     monkeypatch.setattr("newsift.desk.health.PolledValue.start", lambda _: None)
     other = Desk(load_config())
-    found: Any = health.summary.answer(other, Nothing())
-    assert (found["state"], found["alerts"]) == ("unknown", [])
-    assert told(other)["broker"]["since"] is None
+    result: Any = call(other, health.summary)
+    assert (result["state"], result["problems"]) == ("unknown", [])
+    assert status_of(other)["broker"]["since"] is None
     other.stop()

@@ -1,26 +1,24 @@
 """What the page asks and does of judging, on a broker, held against `newsift labels ask`."""
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from encoder.errors import InputError
-from newsift.desk import label_queues as judging_queues
+from newsift.desk import labelling as judging_queues
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import judge as judging
 from newsift.statistics.labels import DECODER
 from tests.newsift.cli.labels.at_terminal import AtTerminal
+from tests.newsift.desk.client import call, open_desk, until
 from tests.worker.judged import begin, drawn, match
 from tests.worker.kafka_side import LABELS, MATCHES, Kafka
-from worker.config import load_config
 
 NAMES = [str(n) for n in range(120)]
 KEYS = {"y": "on", "n": "off", "u": "unsure"}
-DEADLINE_S = 60.0
 
 
 @pytest.fixture
@@ -28,40 +26,32 @@ def desk(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """A desk on a broker with matches, which follows what people say."""
     monkeypatch.setattr(judging_queues, "token_hex", lambda _: "")
     kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in NAMES])
-    made = Desk(load_config())
-    made.mirrors.start()
-    assert made.mirrors.of_seeds.ready.wait(DEADLINE_S)
-    assert made.mirrors.of_labels.ready.wait(DEADLINE_S)
-    yield made
-    made.stop()
+    with open_desk() as desk:
+        yield desk
 
 
-def does(desk: Desk, endpoint: Endpoint, **given: Any) -> Any:
-    """What the desk answers a page, as JSON has it."""
-    strict = bool(endpoint.does)
-    return endpoint.answer(desk, endpoint.question({"event": "storm"} | given, strict))
+def does(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
+    return call(desk, endpoint, **{"event": "storm", **values})
 
 
 def asks(desk: Desk, by: str = "ann", kind: str = "certify") -> Any:
-    """The state of a queue, once it is frozen."""
-    until = time.monotonic() + DEADLINE_S
-    while (state := does(desk, judging.ask, by=by, kind=kind))["drawing"]:
-        assert time.monotonic() < until, "it is not frozen"
-    return state
+    """The state of a queue, once it is drawn."""
+    until(lambda: not does(desk, judging.question, by=by, kind=kind)["drawing"])
+    return does(desk, judging.question, by=by, kind=kind)
 
 
 def says(desk: Desk, state: Any, verdict: str, by: str = "ann", kind: str = "certify") -> Any:
     """Answer the question of a state."""
     post = {"platform": "x", "id": state["question"]["id"], "verdict": verdict}
-    given = {"by": by, "kind": kind, "queue": state["queue"]} | post
-    return does(desk, judging.answer, **given)
+    values = {"by": by, "kind": kind, "queue": state["queue"]} | post
+    return does(desk, judging.answer, **values)
 
 
 def said(kafka: Kafka, by: str) -> list[tuple[list[str], bytes | None]]:
     """What one person's records hold, but for who that is, and when."""
-    found = [record for record in kafka.records(LABELS) if json.loads(record.key)[3] == by]
-    assert {str(record.headers) for record in found} <= {"[('schema', b'newsift.label/1')]"}
-    return [(json.loads(r.key)[:3], r.value and _unsigned(r.value, by)) for r in found]
+    result = [record for record in kafka.records(LABELS) if json.loads(record.key)[3] == by]
+    assert {str(record.headers) for record in result} <= {"[('schema', b'newsift.label/1')]"}
+    return [(json.loads(r.key)[:3], r.value and _unsigned(r.value, by)) for r in result]
 
 
 def _unsigned(value: bytes, by: str) -> bytes:
@@ -96,8 +86,8 @@ def test_the_page_and_the_terminal_publish_the_same_records(
 def test_a_page_cannot_say_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None:
     state = asks(desk)
     post = {"platform": "x", "id": state["question"]["id"], "verdict": "on"}
-    given = {"by": "ann", "kind": "certify", "queue": state["queue"]} | post
-    does(desk, judging.answer, **given, drawn="given", probability=1.0, score=0.1)
+    values = {"by": "ann", "kind": "certify", "queue": state["queue"]} | post
+    does(desk, judging.answer, **values, drawn="given", probability=1.0, score=0.1)
     (record,) = kafka.records(LABELS)
     label = DECODER.decode(record.value)
     share = 0.5 / 25
@@ -107,7 +97,7 @@ def test_a_page_cannot_say_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> Non
         0.9 - 0.001 * int(label.post.id),
     )
     other = {"platform": "x", "id": drawn(NAMES)[-1]}
-    assert does(desk, judging.answer, **(given | other))["missed"]
+    assert does(desk, judging.answer, **(values | other))["missed"]
     assert len(kafka.records(LABELS)) == 1
 
 
@@ -136,10 +126,9 @@ def test_what_the_same_person_says_at_a_terminal_is_not_asked_again(
         terminal.hears("[q] quit")
         terminal.press("y")
         terminal.hears("[q] quit")
-    until = time.monotonic() + DEADLINE_S
-    while (now := asks(desk))["question"] == state["question"]:
-        assert time.monotonic() < until, "it is not heard of"
-    assert now["question"] == state["then"]["on"]
+    until(lambda: asks(desk)["question"] != state["question"])
+    now = asks(desk)
+    assert now["question"] == state["following"]["on"]
     assert says(desk, state, "on")["missed"] == ""
     assert len(kafka.records(LABELS)) == 2
     assert "'on' was answered" in says(desk, state, "off")["missed"]
@@ -158,36 +147,28 @@ def test_the_audit_says_whether_a_label_was_published(desk: Desk, kafka: Kafka) 
         (judging.correct, {"platform": "x", "id": first, "verdict": "off"}),
         (judging.undo, {"step": 2}),
         (judging.undo, {"step": 2}),
-        (judging.anew, {}),
-        (judging.anew, {}),
+        (judging.redraw, {}),
+        (judging.redraw, {}),
     ]
-    told = [each.outcome(does(desk, each, **queue, **given)) for each, given in steps]
-    assert told == [
+    answer = [each.outcome(does(desk, each, **queue, **values)) for each, values in steps]
+    assert answer == [
         "done", "not published: it stands already", "not published: 'on' was answered meanwhile",
         "done", "not published: it stands already", "done", "not published: it stands already",
         "done", "nothing done: the queue has gone before",
     ]  # fmt: skip
-    assert len(kafka.records(LABELS)) == told.count("done") - 1
-
-
-def test_a_queue_that_is_not_asked_any_more_takes_no_answer(desk: Desk, kafka: Kafka) -> None:
-    state = asks(desk)
-    does(desk, judging.anew, by="ann", kind="certify", queue=state["queue"])
-    with pytest.raises(InputError, match="asked no longer"):
-        says(desk, state, "on")
-    assert kafka.records(LABELS) == []
+    assert len(kafka.records(LABELS)) == answer.count("done") - 1
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("values", "answer"),
     [
         ({"event": ""}, "event: give a name"),
         ({"event": "é" * 121}, "event: give a name"),
         ({"by": "x" * 241}, "by: give a name"),
-        ({"kind": "given"}, "kind: Invalid enum value"),
+        ({"kind": "values"}, "kind: Invalid enum value"),
         ({"event": 7}, "event"),
     ],
 )
-def test_names_that_cannot_be_are_refused(desk: Desk, given: Any, told: str) -> None:
-    with pytest.raises(InputError, match=told):
-        does(desk, judging.ask, **{"by": "ann", **given})
+def test_names_that_cannot_be_are_refused(desk: Desk, values: Any, answer: str) -> None:
+    with pytest.raises(InputError, match=answer):
+        does(desk, judging.question, **{"by": "ann", **values})

@@ -1,7 +1,6 @@
 """An event learns at the desk what it learns by `newsift events learn`; and there is a way back."""
 
 import json
-import time
 from collections.abc import Iterator
 from threading import Event
 from typing import Any
@@ -16,11 +15,10 @@ from newsift.desk.views import learning
 from newsift.operations.profile_training import LearnOptions, ProfileTraining
 from newsift.operations.seed_topic import SeedTopic
 from tests.newsift.cli.events.ferry import add_posts, add_seeds
-from tests.newsift.desk.views.test_scores import until
+from tests.newsift.desk.client import call, open_desk, until
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.loaded_once import enc, loaded_once
-from worker.config import load_config
 
 __all__ = ["enc", "loaded_once"]
 
@@ -32,103 +30,97 @@ def desk(kafka: Kafka, enc: Encoder) -> Iterator[Desk]:
     """A desk on a stream with a ferry that burns, and its two seeds."""
     add_seeds(kafka)
     add_posts(kafka)
-    made = Desk(load_config())
-    made.mirrors.start()
-    made.model.start()
-    made.model.wait()
-    until(made.mirrors.of_seeds.ready.is_set)
-    yield made
-    made.stop()
+    with open_desk(model=True) as desk:
+        yield desk
 
 
-def does(desk: Desk, endpoint: Endpoint, **given: Any) -> Any:
-    """What the desk answers a page."""
-    return endpoint.answer(desk, endpoint.question({"event": "ferry"} | given, bool(endpoint.does)))
+def does(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
+    return call(desk, endpoint, event="ferry", **values)
 
 
-def lesson(desk: Desk, hours: int = 24, labels: bool = True) -> Any:
-    """Let it learn, and wait for what it would."""
+def train(desk: Desk, hours: int = 24, labels: bool = True) -> Any:
+    """A run, once it has ended."""
     does(desk, learning.learn, by="ann", hours=hours, labels=labels)
-    until(lambda: does(desk, learning.learned)["lesson"]["ended"])
-    return does(desk, learning.learned)["lesson"]
+    until(lambda: does(desk, learning.learned)["run"]["ended"])
+    return does(desk, learning.learned)["run"]
 
 
 def profiles(kafka: Kafka) -> list[Any]:
     """All that was published of the event's profile, in order."""
-    found = [record for record in kafka.records(SEEDS) if record.key == PROFILE]
-    return [record.value and json.loads(record.value) for record in found]
+    result = [record for record in kafka.records(SEEDS) if record.key == PROFILE]
+    return [record.value and json.loads(record.value) for record in result]
 
 
 def test_what_it_would_learn_is_shown_then_published_and_taken_back(
     desk: Desk, kafka: Kafka, newsift: Command
 ) -> None:
     assert not does(desk, learning.learned)["has_profile"]
-    shown = lesson(desk)
-    assert (shown["refused"], profiles(kafka)) == ("", [])
-    proposal = shown["proposal"]
+    data = train(desk)
+    assert (data["refusal"], profiles(kafka)) == ("", [])
+    proposal = data["proposal"]
     done = newsift("events", "learn", "ferry", "--json", "--yes")
     row = json.loads(done.out)
     for name in ("version", "threshold", "read", "passes", "per_1000_of_the_background"):
-        told = row[name] | {} if isinstance(row[name], dict) else row[name]
+        answer = row[name] | {} if isinstance(row[name], dict) else row[name]
         if name == "threshold":
-            told = {key: [*cuts[:1], *cuts[-1:]] for key, cuts in told.items()}
-        assert proposal[name] == told
-    assert [list(pair) for pair in proposal["made"]["gained"]] == row["made"]["gained"]
+            answer = {key: [*cuts[:1], *cuts[-1:]] for key, cuts in answer.items()}
+        assert proposal[name] == answer
+    assert [list(pair) for pair in proposal["creation"]["gained"]] == row["made"]["gained"]
     assert [post["id"] for post in proposal["come"]] == [post["id"] for post in row["come"]]
     kafka.send(SEEDS, None, PROFILE)
     until(lambda: not does(desk, learning.learned)["has_profile"])
-    found = does(desk, learning.publish, by="ann", version=proposal["version"])
-    assert (found["profile"], found["version"]) == ("in force", proposal["version"])
+    result = does(desk, learning.publish, by="ann", version=proposal["version"])
+    assert (result["profile"], result["version"]) == ("in force", proposal["version"])
     by_command, _, by_desk = profiles(kafka)
-    made, command_made = by_desk.pop("made"), by_command.pop("made")
-    assert (by_command, made["by"]) == (by_desk, "ann")
+    created, command_made = by_desk.pop("made"), by_command.pop("made")
+    assert (by_command, created["by"]) == (by_desk, "ann")
     whose = {"at": "", "by": ""}
-    assert made | whose == command_made | whose
+    assert created | whose == command_made | whose
     until(lambda: does(desk, learning.learned)["has_profile"])
-    assert does(desk, learning.learned)["lesson"] is None
+    assert does(desk, learning.learned)["run"] is None
     back = does(desk, learning.forget, by="ann", version=proposal["version"])
     assert (back["has_profile"], profiles(kafka)[-1]) == (False, None)
 
 
-def test_one_lesson_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_run_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     go = Event()
     real = ProfileTraining.propose
     monkeypatch.setattr(ProfileTraining, "propose", lambda self: go.wait(30) and real(self))
     does(desk, learning.learn, by="ann", hours=0, labels=False)
-    told = does(desk, learning.learned)
-    assert (told["busy"], told["lesson"]["ended"]) == ("ferry", False)
+    answer = does(desk, learning.learned)
+    assert (answer["busy"], answer["run"]["ended"]) == ("ferry", False)
     with pytest.raises(InputError, match="one at a time"):
         does(desk, learning.learn, by="ben", hours=0, labels=False)
     go.set()
-    until(lambda: does(desk, learning.learned)["lesson"]["ended"])
-    told = does(desk, learning.learned)
-    assert (told["busy"], told["lesson"]["by"]) == (None, "ann")
-    assert told["lesson"]["proposal"]["read"] == 0
+    until(lambda: does(desk, learning.learned)["run"]["ended"])
+    answer = does(desk, learning.learned)
+    assert (answer["busy"], answer["run"]["by"]) == (None, "ann")
+    assert answer["run"]["proposal"]["read"] == 0
 
 
-def test_a_lesson_that_begins_while_another_is_published_is_not_lost(
+def test_a_run_that_begins_while_another_is_published_is_not_lost(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    version, publish = lesson(desk, hours=0)["proposal"]["version"], SeedTopic.publish
+    version, publish = train(desk, hours=0)["proposal"]["version"], SeedTopic.publish
 
     def begin_and_publish(*args: Any) -> None:
-        desk.lessons.begin(LearnOptions("ferry", None, False), "ben")
+        desk.training.begin(LearnOptions("ferry", None, False), "ben")
         publish(*args)
 
     monkeypatch.setattr(SeedTopic, "publish", begin_and_publish)
     does(desk, learning.publish, by="ann", version=version)
-    until(lambda: desk.lessons.under_way is None)
-    last = desk.lessons.of("ferry")
+    until(lambda: desk.training.busy_event is None)
+    last = desk.training.run_of("ferry")
     assert last is not None
-    assert (last.by, last.ended is None) == ("ben", False)
+    assert (last.by, last.end is None) == ("ben", False)
 
 
 def test_what_changed_meanwhile_is_not_overwritten(desk: Desk, kafka: Kafka) -> None:
-    version = lesson(desk, hours=0)["proposal"]["version"]
+    version = train(desk, hours=0)["proposal"]["version"]
     with pytest.raises(InputError, match="was not proposed last"):
         does(desk, learning.publish, by="ann", version="0" * 12)
     kafka.send(SEEDS, b'{"text": "another article on the ferry", "event": "ferry"}', b"third")
-    with pytest.raises(InputError, match="is not what it was at the lesson"):
+    with pytest.raises(InputError, match="has changed since it learned"):
         does(desk, learning.publish, by="ann", version=version)
     with pytest.raises(InputError, match="has no profile"):
         does(desk, learning.forget, by="ann", version="")
@@ -143,30 +135,28 @@ def test_a_promised_profile_is_left_alone(desk: Desk, kafka: Kafka, newsift: Com
     promise = {"precision": 0.8, "confidence": 0.9, "rate": 0.001}
     kafka.send(SEEDS, json.dumps(record | {"promise": promise}).encode(), PROFILE)
     until(lambda: does(desk, learning.learned).get("promised"))
-    shown = lesson(desk, hours=0)
-    assert shown["proposal"] is None
-    assert "its threshold has a promise, which other vectors would break" in shown["refused"]
+    data = train(desk, hours=0)
+    assert data["proposal"] is None
+    assert "its threshold has a promise, which other vectors would break" in data["refusal"]
 
 
 def test_what_a_stranger_wrote_into_a_record_is_told_as_far_as_it_is_sound() -> None:
     odd = {"at": ["x"], "by": "b" * 999, "method": None, "beta": 10**400, "cohesion": float("nan"),
            "labels": "many", "posts": [["x", "1"], 5, [[]], ["x"] * 9], "lost": "words",
            "gained": [["a" * 99, 0.5], ["b", 9], ["c"], "d", [1, 0.5]]}  # fmt: skip
-    found = learning.creation_row(odd)
-    assert found == {
+    result = learning.creation_row(odd)
+    assert result == {
         "by": "b" * 199 + "…", "posts": [["x", "1"], [], [], ["x", "x"]], "lost": [],
         "gained": [("a" * 39 + "…", 0.5)],
     }  # fmt: skip
     assert learning.creation_row(None) == {"posts": [], "gained": [], "lost": []}
 
 
-def test_a_lesson_that_fails_says_why(desk: Desk) -> None:
+def test_a_run_that_fails_says_why(desk: Desk) -> None:
     with pytest.raises(InputError, match="none of 0, 1, 6, 24"):
         does(desk, learning.learn, by="ann", hours=7, labels=False)
-    desk.lessons.begin(LearnOptions("none", None, False), "ann")
-    end = time.monotonic() + 30
-    while desk.lessons.under_way:
-        assert time.monotonic() < end
-    found = desk.lessons.of("none")
-    assert found is not None
-    assert "there is none of this name" in found.refused
+    desk.training.begin(LearnOptions("none", None, False), "ann")
+    until(lambda: not desk.training.busy_event)
+    result = desk.training.run_of("none")
+    assert result is not None
+    assert "there is none of this name" in result.refusal

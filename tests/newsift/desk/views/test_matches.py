@@ -1,4 +1,4 @@
-"""What the page of an event's matches says: stories, labels beside them, and one post in full."""
+"""An event's matches: stories, labels beside them, and one post in full."""
 
 import json
 import time
@@ -11,33 +11,27 @@ import pytest
 from encoder.errors import InputError
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
-from newsift.desk.views.events import MOST_MARKS, SHORT, match, matches, story
+from newsift.desk.views.events import MOST_MARKS, TEXT_CHARS, match, matches, story
+from tests.newsift.desk.client import call, open_desk, until
 from tests.newsift.desk.matched import HOSTILE, HOUR, label, many, record
-from tests.newsift.desk.views.test_scores import until
 from tests.worker.kafka_side import MATCHES, Kafka
-from worker.config import load_config
 
 
 @pytest.fixture
 def desk(kafka: Kafka) -> Iterator[Desk]:
     """A desk that follows matches and labels."""
-    made = Desk(load_config())
-    made.mirrors.start()
-    made.of_matches.start()
-    yield made
-    made.stop()
+    with open_desk(matches=True) as desk:
+        yield desk
 
 
-def asks(desk: Desk, endpoint: Endpoint = matches, **asked: Any) -> Any:
-    """What the page is told."""
-    given = {"event": "ferry"} | {name: str(value) for name, value in asked.items()}
-    return endpoint.answer(desk, endpoint.question(given, False))
+def asks(desk: Desk, endpoint: Endpoint = matches, **values: Any) -> Any:
+    return call(desk, endpoint, event="ferry", **values)
 
 
 def came(desk: Desk, kafka: Kafka, records: list[dict[str, Any]]) -> None:
     """Publish matches in this order, and wait until the desk has them."""
     kafka.fill(MATCHES, [json.dumps(each).encode() for each in records])
-    until(lambda: desk.board.tally("ferry").number >= len(records))
+    until(lambda: desk.matches.counts("ferry").number >= len(records))
 
 
 def test_stories_are_the_newest_first_each_by_its_first_post_that_is_wanted(
@@ -45,21 +39,21 @@ def test_stories_are_the_newest_first_each_by_its_first_post_that_is_wanted(
 ) -> None:
     records = many(3, 120)
     came(desk, kafka, records)
-    seen, firsts, counts = set[str](), dict[str, tuple[int, str]](), dict[str, int]()
+    earlier, firsts, counts = set[str](), dict[str, tuple[int, str]](), dict[str, int]()
     for n, each in enumerate(records):
         name, group = each["post"]["id"], each["group"]
-        if name in seen:
+        if name in earlier:
             continue
-        seen.add(name)
+        earlier.add(name)
         counts[group] = counts.get(group, 0) + 1
         if each["matches"][0]["score"] >= 0.5:
             firsts.setdefault(group, (n, name))
     expected = [(group, name) for group, (_, name) in
                 sorted(firsts.items(), key=lambda pair: pair[1], reverse=True)]  # fmt: skip
-    told = asks(desk, least=0.5, count=20)
-    assert [(each["group"], each["id"]) for each in told["stories"]] == expected[:20]
-    assert told["total"] == len(expected)
-    assert [each["count"] for each in told["stories"]] == [counts[g] for g, _ in expected[:20]]
+    answer = asks(desk, least=0.5, count=20)
+    assert [(each["group"], each["id"]) for each in answer["stories"]] == expected[:20]
+    assert answer["total"] == len(expected)
+    assert [each["count"] for each in answer["stories"]] == [counts[g] for g, _ in expected[:20]]
     rest = asks(desk, least=0.5, count=100, skip=20)["stories"]
     assert [(each["group"], each["id"]) for each in rest] == expected[20:120]
 
@@ -91,26 +85,26 @@ def test_what_people_said_stands_beside_their_posts(desk: Desk, kafka: Kafka) ->
 
 
 def test_a_post_in_full_has_its_score_with_each_seed_of_the_event(desk: Desk, kafka: Kafka) -> None:
-    made = record("1", 0.5, text="x" * 2000, group="a")
+    created = record("1", 0.5, text="x" * 2000, group="a")
     more = [{"seed_id": "s2", "score": 0.75}, {"event": "quake", "score": 0.9}]
-    made["matches"] += [made["matches"][0] | each for each in more]
-    came(desk, kafka, [made])
+    created["matches"] += [created["matches"][0] | each for each in more]
+    came(desk, kafka, [created])
     (brief,) = asks(desk)["stories"]
-    assert (len(brief["text"]), brief["cut"], brief["score"]) == (SHORT, True, 0.75)
-    told = asks(desk, match, platform="plain", id="1")
-    assert (told["text"], told["cut"], told["score"]) == ("x" * 2000, False, 0.75)
-    assert [(each["id"], each["score"]) for each in told["seeds"]] == [("s1", 0.5), ("s2", 0.75)]
-    assert (told["events"], told["source"]) == (["ferry", "quake"], "tweets-0-1")
+    assert (len(brief["text"]), brief["cut"], brief["score"]) == (TEXT_CHARS, True, 0.75)
+    answer = asks(desk, match, platform="plain", id="1")
+    assert (answer["text"], answer["cut"], answer["score"]) == ("x" * 2000, False, 0.75)
+    assert [(each["id"], each["score"]) for each in answer["seeds"]] == [("s1", 0.5), ("s2", 0.75)]
+    assert (answer["events"], answer["source"]) == (["ferry", "quake"], "tweets-0-1")
     with pytest.raises(InputError, match="not among the newest"):
         asks(desk, match, platform="x", id="1")
 
 
-def texts_in(told: Any) -> Iterator[str]:
+def texts_in(answer: Any) -> Iterator[str]:
     """Every text of an answer."""
-    if isinstance(told, str):
-        yield told
-    elif isinstance(told, dict | list):
-        for each in [*told, *told.values()] if isinstance(told, dict) else told:
+    if isinstance(answer, str):
+        yield answer
+    elif isinstance(answer, dict | list):
+        for each in [*answer, *answer.values()] if isinstance(answer, dict) else answer:
             yield from texts_in(each)
 
 
@@ -130,10 +124,10 @@ def test_of_what_strangers_write_nothing_is_long_and_no_page_breaks(
     kafka.fill(MATCHES, [b"{", b"", *values])
     until(lambda: asks(desk)["total"])
     assert asks(desk)["total"] == 1
-    for told in (asks(desk), asks(desk, story, group="a")):
-        plain = msgspec.json.decode(msgspec.json.encode(told))
-        assert max(map(len, texts_in(plain))) <= SHORT
+    for answer in (asks(desk), asks(desk, story, group="a")):
+        plain = msgspec.json.decode(msgspec.json.encode(answer))
+        assert max(map(len, texts_in(plain))) <= TEXT_CHARS
     full = msgspec.json.decode(msgspec.json.encode(asks(desk, match, platform="x", id="1")))
-    assert sum(len(text) > SHORT for text in texts_in(full)) == 1  # its own text alone
+    assert sum(len(text) > TEXT_CHARS for text in texts_in(full)) == 1  # its own text alone
     assert full["url"] is None
     assert len(full["why"]) <= 8

@@ -1,9 +1,9 @@
-"""What the page of scores asks and sets, on a broker, held against `newsift seeds set`."""
+"""The page of scores on a broker, compared with `newsift seeds set`."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ import pytest
 import encoder
 from encoder.errors import InputError
 from encoder.model_directory import write_model
-from newsift.desk import threads as turn
-from newsift.desk.api import Endpoint
+from newsift.desk import seed_editor
 from newsift.desk.session import Desk
+from newsift.desk.threads import lock_or_busy
 from newsift.desk.views import export, scores
 from tests.encoder.small import small_model
+from tests.newsift.desk.client import call, open_desk, until
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
@@ -24,7 +25,6 @@ from worker.config import ModelConfig, load_config
 from worker.errors import BrokerError
 from worker.seeds.background import sides_of
 
-DEADLINE_S = 60.0
 TEXTS = {"river": "storm flood river city", "rain": "storm storm flood"}
 
 
@@ -42,27 +42,8 @@ def desk(kafka: Kafka, model: str) -> Iterator[Desk]:
     """A desk on a broker with the two seeds of an event, which is followed."""
     for name, text in TEXTS.items():
         kafka.send(SEEDS, json.dumps({"text": text, "event": "flood"}).encode(), name.encode())
-    made = Desk(load_config())
-    made.mirrors.start()
-    made.of_matches.start()
-    made.model.start()
-    made.model.wait()
-    until(lambda: made.mirrors.of_seeds.ready.is_set() and made.of_matches.ready.is_set())
-    yield made
-    made.stop()
-
-
-def until(true: Callable[[], object]) -> None:
-    """Wait until something is true."""
-    end = time.monotonic() + DEADLINE_S
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def does(desk: Desk, endpoint: Endpoint, **given: Any) -> Any:
-    """What the desk answers a page."""
-    return endpoint.answer(desk, endpoint.question({"event": "flood"} | given, bool(endpoint.does)))
+    with open_desk(model=True, matches=True) as desk:
+        yield desk
 
 
 def cuts_of(kafka: Kafka) -> dict[str, float | None]:
@@ -71,9 +52,13 @@ def cuts_of(kafka: Kafka) -> dict[str, float | None]:
     return {name: value.get("threshold") for name, value in records.items()}
 
 
+def set_threshold(desk: Desk, threshold: float | None) -> Any:
+    return call(desk, scores.set_threshold, event="flood", by="ann", threshold=threshold)
+
+
 def thresholds(desk: Desk) -> list[float]:
-    found: list[float] = does(desk, scores.scores)["thresholds"]
-    return found
+    result: list[float] = call(desk, scores.scores, event="flood")["thresholds"]
+    return result
 
 
 def test_a_threshold_is_set_of_all_that_posts_are_compared_with_and_taken_off_again(
@@ -81,24 +66,24 @@ def test_a_threshold_is_set_of_all_that_posts_are_compared_with_and_taken_off_ag
 ) -> None:
     automatic = thresholds(desk)
     assert automatic[0] < automatic[1]
-    assert does(desk, scores.set_threshold, by="ann", threshold=0.75)["compared"] == 2
+    assert set_threshold(desk, 0.75)["compared"] == 2
     assert cuts_of(kafka) == {"river": 0.75, "rain": 0.75}
     until(lambda: thresholds(desk) == [0.75, 0.75])
-    assert not does(desk, scores.scores)["is_automatic"]
-    does(desk, scores.set_threshold, by="ann", threshold=None)
+    assert not call(desk, scores.scores, event="flood")["is_automatic"]
+    set_threshold(desk, None)
     assert cuts_of(kafka) == {"river": None, "rain": None}
     until(lambda: thresholds(desk) == automatic)
-    assert does(desk, scores.scores)["is_automatic"]
+    assert call(desk, scores.scores, event="flood")["is_automatic"]
 
 
 def test_it_waits_for_what_another_changes_just_now(
     desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "PATIENCE_S", 0.05)
-    with desk.seed_editor.topic(), pytest.raises(BrokerError, match="another change is on its way"):
-        does(desk, scores.set_threshold, by="ann", threshold=0.75)
+    monkeypatch.setattr(seed_editor, "lock_or_busy", partial(lock_or_busy, seconds=0.05))
+    with desk.editor.topic(), pytest.raises(BrokerError, match="another change is being published"):
+        set_threshold(desk, 0.75)
     assert cuts_of(kafka) == {"river": None, "rain": None}
-    assert does(desk, scores.set_threshold, by="ann", threshold=0.75)["compared"] == 2
+    assert set_threshold(desk, 0.75)["compared"] == 2
 
 
 def test_of_a_profile_in_force_it_gives_up_the_promise_as_the_command_does(
@@ -109,9 +94,9 @@ def test_of_a_profile_in_force_it_gives_up_the_promise_as_the_command_does(
     promise = {"precision": 0.8, "confidence": 0.9, "rate": 0.001}
     value = json.dumps(profile.record() | {"threshold": 0.5, "promise": promise}).encode()
     kafka.send(SEEDS, value, profile.id.encode())
-    until(lambda: does(desk, scores.scores)["state"] == "in force")
-    assert does(desk, scores.scores)["promise"]["threshold"] == 0.5
-    does(desk, scores.set_threshold, by="ann", threshold=0.625)
+    until(lambda: call(desk, scores.scores, event="flood")["state"] == "in force")
+    assert call(desk, scores.scores, event="flood")["promise"]["threshold"] == 0.5
+    set_threshold(desk, 0.625)
     by_desk = kafka.records(SEEDS)[-1]
     kafka.send(SEEDS, value, profile.id.encode())
     assert newsift("seeds", "set", profile.id, "--threshold", 0.625).code == 0
@@ -128,14 +113,14 @@ def test_an_exported_figure_has_the_background_of_the_page(desk: Desk, kafka: Ka
         len(desk.model.wait().background),
         len(sides_of(desk.model.wait().background)[1]),
     ):
-        until(lambda: does(desk, scores.scores)["everyday_posts"] == posts)  # noqa: B023
-        drawn = does(desk, export.figure, which="scores").content.read().decode()
+        until(lambda: call(desk, scores.scores, event="flood")["background_posts"] == posts)  # noqa: B023
+        drawn = call(desk, export.figure, event="flood", which="scores").content.read().decode()
         assert f"outline: {posts:,} posts of the background" in drawn
         kafka.send(SEEDS, json.dumps(profile.record()).encode(), profile.id.encode())
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("values", "text"),
     [
         ({"threshold": 1.5}, "threshold"), ({"threshold": 0}, "threshold"),
         ({"threshold": "0.5"}, "threshold"), ({}, "threshold"),
@@ -143,9 +128,9 @@ def test_an_exported_figure_has_the_background_of_the_page(desk: Desk, kafka: Ka
         ({"threshold": 0.5, "event": "e" * 300}, "event"),
     ],
 )  # fmt: skip
-def test_what_is_refused(desk: Desk, kafka: Kafka, given: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        does(desk, scores.set_threshold, by="ann", **given)
+def test_what_is_refused(desk: Desk, kafka: Kafka, values: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        call(desk, scores.set_threshold, **{"event": "flood", "by": "ann", **values})
     assert cuts_of(kafka) == {"river": None, "rain": None}
 
 
@@ -153,13 +138,13 @@ def test_without_a_model_the_page_is_told_why(kafka: Kafka, model: str) -> None:
     config = replace(load_config(), model=ModelConfig(name="no such model"))
     desk = Desk(config)
     for view in (scores.scores, scores.near):
-        assert "being loaded" in does(desk, view)["away"]
+        assert "being loaded" in call(desk, view, event="flood")["away"]
     desk.model.start()
     with pytest.raises(InputError, match="no such model"):
         desk.model.wait()
-    assert "no such model" in does(desk, scores.scores)["away"]
+    assert "no such model" in call(desk, scores.scores, event="flood")["away"]
     with pytest.raises(InputError, match="no such model"):
-        does(desk, scores.set_threshold, by="ann", threshold=0.5)
+        set_threshold(desk, 0.5)
     desk.stop()
 
 
@@ -170,11 +155,11 @@ def test_posts_and_matches_of_strangers_leave_the_page_whole(desk: Desk, kafka: 
     record = {"post": {"id": "1", "platform": "x", "text": "<b>"}, "matches": [odd], "matched": 1,
               "seed_set": "", "model": "", "source": source, "processed_at": "never"}  # fmt: skip
     version = desk.model.events()["flood"].seeds[1].version
-    known = json.dumps(record | {"matches": [odd | {"seed_version": version}]}).encode()
-    kafka.fill(MATCHES, [json.dumps(record).encode(), known, b"{", b""])
+    before = json.dumps(record | {"matches": [odd | {"seed_version": version}]}).encode()
+    kafka.fill(MATCHES, [json.dumps(record).encode(), before, b"{", b""])
     kafka.fill(POSTS, [b"{}"])
     kafka.send(LABELS, b"{}", b"?")
-    until(lambda: desk.board.tally("flood").number >= 2)
-    told = does(desk, scores.scores)
-    assert told["matched"] == 1
-    assert does(desk, scores.near)["near"] == []
+    until(lambda: desk.matches.counts("flood").number >= 2)
+    answer = call(desk, scores.scores, event="flood")
+    assert answer["matched"] == 1
+    assert call(desk, scores.near, event="flood")["near"] == []

@@ -1,0 +1,50 @@
+"""Tells open pages which parts of the desk have changed.
+
+A page that sees a new number asks for what it shows: a thousand matches a second cost it a few
+requests, and nothing is queued for any page.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from threading import Lock
+
+PARTS = ("events", "matches", "labels", "seeds", "health")
+INTERVAL_S = 0.25  # between two messages, at least
+KEEPALIVE_S = 15.0
+
+
+class Changes:
+    """A number for each part, which grows with each change; from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._numbers = dict.fromkeys(PARTS, 0)
+        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+
+    def notify(self, *parts: str) -> None:
+        with self._lock:
+            for part in parts:
+                self._numbers[part] += 1
+            for loop, event in self._waiting:
+                loop.call_soon_threadsafe(event.set)
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """Server-sent events with the numbers: at once, with every change, and as keepalive."""
+        event = asyncio.Event()
+        entry = asyncio.get_running_loop(), event
+        with self._lock:
+            self._waiting.add(entry)
+        try:
+            while True:
+                event.clear()
+                yield b"event: change\ndata: %s\n\n" % json.dumps(self._numbers).encode()
+                await asyncio.sleep(INTERVAL_S)
+                try:
+                    async with asyncio.timeout(KEEPALIVE_S):
+                        await event.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            with self._lock:
+                self._waiting.discard(entry)

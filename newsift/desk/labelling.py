@@ -1,0 +1,311 @@
+"""Judging in the browser: queues that are drawn once, and labels on their way to the broker.
+
+A page names a post and a verdict and no more: how the post was drawn, and with which probability,
+is known here alone. A question is answered once, however many tabs show it.
+"""
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, wait
+from contextlib import ExitStack
+from itertools import count
+from secrets import token_hex
+from threading import Lock
+from typing import Any, NamedTuple
+
+import msgspec
+
+from encoder.errors import InputError
+from newsift.desk.mirrors import TopicMirrors
+from newsift.desk.threads import DaemonExecutor, lock_or_busy
+from newsift.operations.labels import (
+    HEADERS,
+    AnswerLog,
+    FrozenQueue,
+    QueueKind,
+    freeze_queue,
+    make_label_topic,
+)
+from newsift.operations.messages import capture
+from newsift.operations.times import now_ms, present
+from newsift.statistics.labels import Label, Verdict
+from newsift.statistics.queues import Question
+from worker.config import Config
+from worker.kafka.reading import connected
+from worker.kafka.sending import Outbox, sending
+from worker.kafka.settings import speaking
+from worker.match.records import WHY_TOKENS
+from worker.posts.outcome import Post, PostId
+
+MOST = {"text": 50_000, "url": 2_000, "author": 200, "created_at": 40, "lang": 40}  # characters
+BUSY = "an answer before this one is still on its way"
+STOP_S = 1.0  # for a label on its way, when the desk ends
+DAY_MS = 86_400_000  # of matches, as `newsift labels ask` draws from
+MOST_QUEUES = 32
+MOST_POSTS = 60_000  # of all queues together
+MOST_DRAWS = 2  # at once
+DRAW_S = 1.0  # for which a page waits before it asks again
+IDLE_S = 12 * 3600.0  # after which a queue is drawn anew
+EMPTY_S = 5.0  # the same, of a queue without a question
+Clock = Callable[[], float]
+State = dict[str, Any]
+
+
+class LabelSession:
+    """One judge's queue, for all tabs that show it; from several threads."""
+
+    def __init__(
+        self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = ()
+    ) -> None:
+        """`messages` are those of the draw."""
+        self.token, self.at = secrets.token_hex(8), present()
+        self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
+        self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
+        self._queue, self._lock = frozen.queue, Lock()
+        self._numbers = count(1)
+        self._steps: list[int] = []  # of the answers that can be undone, as the page names them
+        self._changes = 0
+
+    @property
+    def version(self) -> str:
+        """The version of the profile at the draw; empty without one."""
+        return self._frozen.profile.version if self._frozen.profile else ""
+
+    def merge(self, labels: Iterable[Label]) -> None:
+        """Take over labels that the same judge gave elsewhere."""
+        self._answers.merge(labels)
+
+    def state(self) -> State:
+        """For the page: the question, those after each answer, the progress and the last step."""
+        changes, answered = self._changes, self._answers.verdicts()
+        question, last = self._queue.next(answered), self._answers.last
+        steps, judged = self._steps.copy(), sum(name in self._frozen.matches for name in answered)
+        following = None
+        if question is not None:
+            name = question.candidate.post_id
+            following = {
+                word: self._card(self._queue.next(answered | {name: verdict}))
+                for word, verdict in (("on", True), ("off", False))
+            }
+        return {
+            "queue": self.token, "at": self.at, "matches": self.size, "empty": self.empty,
+            "messages": self._messages,
+            "change": changes, "judged": judged, "progress": self._queue.summary(answered),
+            "question": self._card(question), "following": following,
+            "left": self._queue.left(answered),
+            "undo": None if last is None or not steps else {"step": steps[-1], "label": last.label},
+        }  # fmt: skip
+
+    def answer(self, post_id: PostId, verdict: Verdict) -> str | None:
+        """Publish an answer to the question; else the reason why not, empty if it was published.
+
+        The same answer again changes nothing: a page repeats one of which it has no reply.
+        """
+        with lock_or_busy(self._lock, BUSY):
+            question = self._queue.next(self._answers.verdicts())
+            if question is not None and question.candidate.post_id == post_id:
+                self._answers.answer(question, verdict)
+                self._count_step()
+                return None
+        current = self._answers.label_of(post_id)
+        if current is None:
+            return "the answer before it was taken back: the post comes again"
+        return "" if current.label == verdict else f"{current.label!r} was answered meanwhile"
+
+    def correct(self, post_id: PostId, verdict: Verdict) -> bool:
+        """Publish another verdict on a post that this judge has labelled; False if it is equal."""
+        with lock_or_busy(self._lock, BUSY):
+            current = self._answers.label_of(post_id)
+            if current is None:
+                raise InputError("post: you have not judged it; only your own answer can change")
+            if current.label == verdict:
+                return False
+            self._answers.replace(msgspec.structs.replace(current, label=verdict, at=present()))
+            self._count_step()
+            return True
+
+    def undo(self, step: int) -> bool:
+        """Publish the label before the last answer; False if that was done before."""
+        with lock_or_busy(self._lock, BUSY):
+            if step not in self._steps:
+                return False
+            if step != self._steps[-1]:
+                raise InputError("undo: something was answered since, in another tab; look again")
+            self._answers.undo()
+            self._steps.pop()
+            self._changes += 1
+            return True
+
+    def _count_step(self) -> None:
+        self._steps.append(next(self._numbers))
+        self._changes += 1
+
+    def _card(self, question: Question | None) -> State | None:
+        """A post for the judge, without how it was drawn."""
+        if question is None:
+            return None
+        candidate = question.candidate
+        match = self._frozen.matches.get(candidate.post_id)
+        return bounded_post(candidate.post) | {
+            "score": candidate.score,
+            "threshold": match.match.threshold if match else None,
+            "why": match.match.why[:WHY_TOKENS] if match else (),
+        }
+
+
+def bounded_post(post: Post) -> State:
+    """A post for the page; whoever may write to the topic may have written long texts."""
+    fields = msgspec.to_builtins(post)
+    return {name: text[: MOST.get(name, len(text))] for name, text in fields.items()}
+
+
+class LabelOutbox:
+    """Publishes one label after the other over one connection."""
+
+    def __init__(self, config: Config) -> None:
+        self._config, self._lock = config, Lock()
+        self._connection = ExitStack()
+        self._outbox: Outbox | None = None
+
+    def publish(self, key: bytes, value: bytes | None) -> None:
+        """Publish a label and wait for the broker; the first one creates the topic."""
+        with lock_or_busy(self._lock, "labels before this one are still on their way"):
+            try:
+                with speaking(self._config):
+                    if self._outbox is None:
+                        make_label_topic(self._config)
+                        self._outbox = self._connection.enter_context(sending(self._config))
+                    self._outbox.send(self._config.topics.labels, value, key, HEADERS)
+                    self._outbox.settle()
+            except BaseException:
+                self._close()
+                raise
+
+    def stop(self) -> None:
+        locked = self._lock.acquire(timeout=STOP_S)
+        self._close()
+        if locked:
+            self._lock.release()
+
+    def _close(self) -> None:
+        self._outbox = None
+        self._connection.close()
+
+
+class QueueKey(NamedTuple):
+    event: str
+    by: str
+    kind: QueueKind
+
+
+class ActiveQueue(NamedTuple):
+    session: LabelSession
+    since: float
+    used: float
+    why: str  # it replaced another
+
+
+class LabelQueues:
+    """Draws queues and keeps those used last; from several threads."""
+
+    def __init__(
+        self, config: Config, mirrors: TopicMirrors, executor: DaemonExecutor,
+        clock: Clock = time.monotonic,
+    ) -> None:  # fmt: skip
+        self.outbox = LabelOutbox(config)
+        self._config, self._mirrors, self._executor = config, mirrors, executor
+        self._clock, self._lock = clock, Lock()
+        self._active: OrderedDict[QueueKey, ActiveQueue] = OrderedDict()
+        self._draws: dict[QueueKey, tuple[Future[LabelSession], str]] = {}
+        self._nonce = token_hex(8)  # of matches without a label: the same for all judges
+
+    def stop(self) -> None:
+        self.outbox.stop()
+
+    def queue(self, key: QueueKey) -> ActiveQueue | None:
+        """A judge's queue; None while it is drawn, or waits for other draws."""
+        with self._lock:
+            active = self._active.get(key)
+            why = self._end_reason(key, active)
+            if active is not None and why is None:
+                return self._activate(key, active)
+            self._active.pop(key, None)
+            if key not in self._draws:
+                if len(self._draws) >= MOST_DRAWS:  # some may be done, of pages that were closed
+                    self._draws = {k: draw for k, draw in self._draws.items() if not draw[0].done()}
+                if len(self._draws) >= MOST_DRAWS:
+                    return None
+                self._draws[key] = self._executor.submit(self._draw, key), why or ""
+            draw, why = self._draws[key]
+        wait([draw], DRAW_S)
+        if not draw.done():
+            return None
+        try:
+            session = draw.result()
+        except BaseException:
+            with self._lock:
+                self._draws.pop(key, None)
+            raise
+        with self._lock:
+            if self._draws.pop(key, None) is None and key in self._active:  # another was faster
+                return self._active[key]
+            return self._activate(key, ActiveQueue(session, self._clock(), 0.0, why))
+
+    def of(self, key: QueueKey, token: str) -> LabelSession:
+        """The queue that a page names; refused if it has ended."""
+        with self._lock:
+            active = self._active.get(key)
+            if (
+                active is None
+                or active.session.token != token
+                or self._end_reason(key, active) is not None
+            ):
+                raise InputError(
+                    "queue: is asked no longer, as another was begun or the desk was started again"
+                )
+            return self._activate(key, active).session
+
+    def discard(self, key: QueueKey, token: str) -> bool:
+        """Have the next question drawn anew; False if the queue has ended before."""
+        with self._lock:
+            active = self._active.get(key)
+            if active is None or active.session.token != token:
+                return False
+            del self._active[key]
+            return True
+
+    def _end_reason(self, key: QueueKey, active: ActiveQueue | None) -> str | None:
+        """Why a queue has ended, empty without a reason that the page shows; None if it has not."""
+        if active is None:
+            return ""
+        state, now = self._mirrors.control, self._clock()
+        profile = state.profiles.get(key.event)
+        if state.complete and (profile.version if profile else "") != active.session.version:
+            return "the event's profile is another one now, which scores otherwise"
+        if now - active.used > IDLE_S:
+            return "nobody answered for half a day; these are the matches of now"
+        return "" if active.session.empty and now - active.since > EMPTY_S else None
+
+    def _activate(self, key: QueueKey, active: ActiveQueue) -> ActiveQueue:
+        self._active[key] = active = active._replace(used=self._clock())
+        self._active.move_to_end(key)
+        while len(self._active) > 1 and (
+            len(self._active) > MOST_QUEUES
+            or sum(each.session.size for each in self._active.values()) > MOST_POSTS
+        ):
+            self._active.popitem(last=False)
+        return active
+
+    def _draw(self, key: QueueKey) -> LabelSession:
+        start = now_ms() - DAY_MS
+        with capture() as messages, connected(self._config) as cluster:
+            self._mirrors.catch_up(cluster)
+            labels = self._mirrors.labels.of(key.event)
+            profile = self._mirrors.control.profiles.get(key.event)
+            draw = freeze_queue(
+                cluster, self._config, key.event, key.kind, start, labels, profile, self._nonce
+            )
+        answers = AnswerLog(key.event, key.by, draw.matches, labels, self.outbox.publish)
+        return LabelSession(draw, answers, messages)

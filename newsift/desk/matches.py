@@ -1,0 +1,370 @@
+"""The newest matches of each event, with counts, in bounded memory.
+
+Counts are of posts: only the first match of a post with an event counts. Workers name the story
+group of each match; of a group the first posts are kept, and the number of all.
+"""
+
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from newsift.files.rows import read_match
+from newsift.operations.times import now_ms
+from newsift.statistics.labels import PLATFORMS
+from worker.config import Config
+from worker.kafka.reading import Offsets, StoredMessage, TopicReader
+from worker.match.records import Match, MatchRecord
+from worker.posts.outcome import PostId
+from worker.seeds.record import EVENT_BYTES, PREFIX
+
+HOUR, MINUTE = 3_600_000, 60_000
+HOURS = 24
+MOST_STORIES = 5_000  # of an event, the newest
+MOST_ROWS = 12  # of a story, the first
+OVERHEAD = 700  # bytes of a row beside its record
+LONGEST = 512  # characters of an id
+MOST_LANGUAGES = 64
+LANGUAGE_CHARS = 16
+MOST_VERSIONS = 8  # of an event's profile, those that matched last
+MOST_MATCHES = 1_000  # of a record, as matching.max_matches allows
+ALL = 2**53 - 1  # the largest integer that every reader of JSON can hold
+ANY = ""
+MOST_READ = 200_000  # records that are read when the desk starts, the newest
+MOST_EVENTS = 1_000
+ROOM = 2**26  # bytes of all rows
+REMEMBERED_POSTS = 2**17  # at least: a later match of the same post does not count
+
+
+@dataclass(frozen=True, slots=True)
+class MatchRow:
+    """The newest match of a post with an event."""
+
+    number: int  # grows in the order of arrival, over all events
+    at: int  # milliseconds, of the first match of the post
+    post_id: PostId
+    lang: str
+    score: float
+    new: bool  # the first post of its story
+    group: str
+    value: bytes  # the record
+    profile_version: str  # empty if only seeds match
+
+    @property
+    def record(self) -> MatchRecord:
+        record = read_match(self.value)
+        assert record is not None
+        return record
+
+    @property
+    def size(self) -> int:
+        return OVERHEAD + len(self.value)
+
+
+@dataclass(slots=True)
+class StoryGroup:
+    """Posts with one text, by the workers' hints."""
+
+    group: str
+    count: int = 0  # of posts, those included that are not kept
+    last: int = 0  # when the newest came
+    rows: dict[PostId, MatchRow] = field(default_factory=dict)  # in order of arrival
+
+    @property
+    def first(self) -> MatchRow:
+        return next(iter(self.rows.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class EventCounts:
+    number: int  # of the newest match: it grows with every match of the event
+    last: int  # when that came
+    posts: list[int]  # by hour, the present one last
+    stories: list[int]
+    languages: dict[str, int]
+    platforms: dict[str, int]
+
+
+class EventMatches:
+    def __init__(self) -> None:
+        self.size = 0  # bytes
+        self.number = self.last = 0
+        self._stories: dict[str, StoryGroup] = {}
+        self._group_of: dict[PostId, str] = {}
+        self._hours: dict[int, list[int]] = {}  # posts and stories
+        self._minutes: OrderedDict[str, Counter[int]] = OrderedDict()  # posts by profile version
+        self._languages: Counter[str] = Counter()
+        self._platforms: Counter[str] = Counter()
+
+    def add(self, row: MatchRow, is_first: bool) -> None:
+        """`is_first` says whether it is the first match of its post."""
+        self.number, self.last = row.number, max(self.last, row.at)
+        if is_first:
+            self._count(row)
+        if row.post_id in self._group_of:
+            rows = self._stories[self._group_of[row.post_id]].rows
+            old = rows[row.post_id]
+            rows[row.post_id] = replace(
+                row, number=old.number, at=old.at, new=old.new, group=old.group
+            )
+            self.size += len(row.value) - len(old.value)
+            return
+        story = self._stories.setdefault(row.group, StoryGroup(row.group))
+        story.count += is_first or not story.rows
+        story.last = max(story.last, row.at)
+        if len(story.rows) < MOST_ROWS:
+            story.rows[row.post_id] = row
+            self._group_of[row.post_id] = row.group
+            self.size += row.size
+        if len(self._stories) > MOST_STORIES * 5 // 4:
+            self.keep(MOST_STORIES)
+
+    def keep(self, most: int) -> None:
+        """Drop all stories but so many, the newest."""
+        by_age = sorted(self._stories.values(), key=lambda story: story.last)
+        for story in by_age[: max(len(by_age) - most, 0)]:
+            del self._stories[story.group]
+            for row in story.rows.values():
+                del self._group_of[row.post_id]
+                self.size -= row.size
+
+    @property
+    def stories(self) -> list[StoryGroup]:
+        """In the order of their arrival."""
+        return list(self._stories.values())
+
+    def row(self, post_id: PostId) -> MatchRow | None:
+        group = self._group_of.get(post_id)
+        return None if group is None else self._stories[group].rows[post_id]
+
+    def story(self, group: str) -> StoryGroup | None:
+        return self._stories.get(group)
+
+    def counts(self, now: int) -> EventCounts:
+        hours = range(now // HOUR - HOURS + 1, now // HOUR + 1)
+        posts, stories = ([self._hours.get(hour, (0, 0))[n] for hour in hours] for n in (0, 1))
+        by_name = dict(self._languages), dict(self._platforms)
+        return EventCounts(self.number, self.last, posts, stories, *by_name)
+
+    def passed(self, version: str, now: int) -> int:
+        """How many posts of the last 60 minutes matched this version of the event's profile."""
+        counts = self._minutes.get(version, Counter[int]())
+        return sum(counts[minute] for minute in range(now // MINUTE - 59, now // MINUTE + 1))
+
+    def _count(self, row: MatchRow) -> None:
+        hour = row.at // HOUR
+        counts = self._hours.setdefault(hour, [0, 0])
+        counts[0] += 1
+        counts[1] += row.new
+        if len(self._hours) > 2 * HOURS:
+            for old in sorted(self._hours)[:-HOURS]:
+                del self._hours[old]
+        if row.profile_version:
+            self._count_passed(row)
+        if row.lang in self._languages or len(self._languages) < MOST_LANGUAGES:
+            self._languages[row.lang] += 1
+        self._platforms[row.post_id[0]] += 1
+
+    def _count_passed(self, row: MatchRow) -> None:
+        minutes = self._minutes.setdefault(row.profile_version, Counter())
+        self._minutes.move_to_end(row.profile_version)
+        if len(self._minutes) > MOST_VERSIONS:
+            self._minutes.popitem(last=False)
+        minutes[row.at // MINUTE] += 1
+        if len(minutes) > 2 * 60:
+            for old in sorted(minutes)[:-60]:
+                del minutes[old]
+
+
+def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str, MatchRow]]:
+    """The events of a message with a row each; none where it is no sound match record."""
+    record, value = read_match(message.value), message.value
+    if record is None or value is None or not _is_sound(record):
+        return
+    at = max(min(message.timestamp, now), 0)
+    post_id = record.post.platform, record.post.id
+    lang = (record.post.lang or "")[:LANGUAGE_CHARS]
+    group = record.group if isinstance(record.group, str) else record.matches[0].match_id
+    by_event = defaultdict[str, list[Match]](list)
+    for match in record.matches:
+        by_event[match.event].append(match)
+    for event, own in by_event.items():
+        version = next((each.seed_version for each in own if each.seed_id == PREFIX + event), "")
+        score, new = max(each.score for each in own), record.new is not False
+        yield (
+            event,
+            MatchRow(number, at, post_id, lang, score, new, group, value, version[:LONGEST]),
+        )
+
+
+def _is_sound(record: MatchRecord) -> bool:
+    """Whether a worker may have written it."""
+    groups = [record.group] if isinstance(record.group, str) else []
+    names = [record.post.id, *groups, *(match.match_id for match in record.matches)]
+    return (
+        0 < len(record.matches) <= MOST_MATCHES
+        and record.post.platform in PLATFORMS
+        and all(0 < len(name) <= LONGEST for name in names)
+        and all(0 < len(match.event.encode()) <= EVENT_BYTES for match in record.matches)
+        and all(-1.001 <= match.score <= 1.001 for match in record.matches)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MatchFilter:
+    since: int = 0  # milliseconds
+    lang: str = ANY
+    platform: str = ANY
+    least: float = -2.0  # score
+    most: float = 2.0
+    new: bool = False  # only stories of which the first post is kept
+    text: str = ""
+    seen: int = ALL  # the number of the last match on the page; later ones are only counted
+    skip: int = 0
+    count: int = 50
+
+    def accepts(self, row: MatchRow) -> bool:
+        return (
+            self.since <= row.at
+            and self.least <= row.score <= self.most
+            and self.lang in (ANY, row.lang)
+            and self.platform in (ANY, row.post_id[0])
+            and (row.new or not self.new)
+            and (not self.text or self._in_text(row))
+        )
+
+    def _in_text(self, row: MatchRow) -> bool:
+        post, text = row.record.post, self.text.casefold()
+        return text in post.text.casefold() or text in (post.author or "").casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class StoryPage:
+    stories: list[tuple[MatchRow, StoryGroup]]  # newest first, each with its first accepted post
+    total: int  # of stories, on all pages
+    newer: int  # stories since `seen`
+    last: int  # the number of the newest, to be given as `seen`
+
+
+def filter_stories(stories: Iterable[StoryGroup], match_filter: MatchFilter) -> StoryPage:
+    matching = []
+    for story in stories:
+        row = next((row for row in list(story.rows.values()) if match_filter.accepts(row)), None)
+        if row is not None:
+            matching.append((row, story))
+    earlier = [each for each in matching if each[0].number <= match_filter.seen]
+    earlier.sort(key=lambda each: (each[0].at, each[0].number), reverse=True)
+    page = earlier[match_filter.skip : match_filter.skip + match_filter.count]
+    last = max((row.number for row, _ in earlier), default=0)
+    return StoryPage(page, len(earlier), len(matching) - len(earlier), last)
+
+
+class MatchStore:
+    """Consumes the topic of matches; from any thread."""
+
+    def __init__(
+        self, config: Config, pinned: Callable[[], Collection[str]] = tuple,
+        now: Callable[[], int] = now_ms,
+    ) -> None:  # fmt: skip
+        """`pinned` gives the events that are dropped last where there are too many."""
+        self._topic, self._pinned, self._now = config.topics.matches, pinned, now
+        self._lock = Lock()
+        self._cut = set[int]()  # partitions of which older records are not read
+        self._clear()
+
+    def begin(self, cluster: TopicReader) -> Offsets:
+        """Start with the last day, or with the newest records where it has too many."""
+        with self._lock:
+            self._clear()
+            now, ends = self._now(), cluster.ends(self._topic)
+            day = cluster.at(self._topic, now - HOURS * HOUR)
+            most = MOST_READ // len(ends)
+            self._cut = {part for part, end in ends.items() if end - day[part] > most}
+            self._since = now - HOURS * HOUR
+        return {part: max(day[part], end - most) for part, end in ends.items()}
+
+    def take(self, batch: Sequence[StoredMessage]) -> None:
+        now = self._now()
+        with self._lock:
+            for message in batch:
+                self._take(message, now)
+
+    @property
+    def since(self) -> int:
+        """The time from which on all matches are counted, in milliseconds."""
+        with self._lock:
+            return self._since
+
+    def events(self) -> list[str]:
+        with self._lock:
+            return list(self._events)
+
+    def counts(self, event: str) -> EventCounts:
+        with self._lock:
+            return self._of(event).counts(self._now())
+
+    def passed(self, event: str, version: str) -> int | None:
+        """How many posts matched a version of a profile within an hour; None if not all counted."""
+        now = self._now()
+        with self._lock:
+            return None if self._since > now - HOUR else self._of(event).passed(version, now)
+
+    def find(self, event: str, match_filter: MatchFilter) -> StoryPage:
+        return filter_stories(self.stories(event), match_filter)
+
+    def stories(self, event: str) -> list[StoryGroup]:
+        """In the order of their arrival."""
+        with self._lock:
+            return self._of(event).stories
+
+    def row(self, event: str, post_id: PostId) -> MatchRow | None:
+        with self._lock:
+            return self._of(event).row(post_id)
+
+    def copies(self, event: str, group: str) -> list[MatchRow]:
+        """The posts of a story in the order of their arrival."""
+        with self._lock:
+            story = self._of(event).story(group)
+            return [] if story is None else list(story.rows.values())
+
+    def _of(self, event: str) -> EventMatches:
+        return self._events.get(event) or EventMatches()
+
+    def _clear(self) -> None:
+        self._events: dict[str, EventMatches] = {}
+        self._young, self._old = set[int](), set[int]()  # hashes of event and post
+        self._number = self._since = self._size = 0
+
+    def _take(self, message: StoredMessage, now: int) -> None:
+        if message.partition in self._cut:
+            self._cut.discard(message.partition)
+            self._since = max(self._since, min(message.timestamp, now))
+        self._number += 1
+        for event, row in rows_in(message, self._number, now):
+            matches = self._events.setdefault(event, EventMatches())
+            before = matches.size
+            matches.add(row, self._is_first(event, row.post_id))
+            self._size += matches.size - before
+        if len(self._events) > MOST_EVENTS * 5 // 4:
+            self._drop_events()
+        while self._size > ROOM:
+            largest = max(self._events.values(), key=lambda matches: matches.size)
+            before = largest.size
+            largest.keep(len(largest.stories) // 2)
+            self._size += largest.size - before
+
+    def _is_first(self, event: str, post_id: PostId) -> bool:
+        digest = hash((event, post_id))
+        if digest in self._young or digest in self._old:
+            return False
+        self._young.add(digest)
+        if len(self._young) >= REMEMBERED_POSTS:
+            self._young, self._old = set(), self._young
+        return True
+
+    def _drop_events(self) -> None:
+        """Events without seeds go first, of each kind those that matched longest ago."""
+        pinned = self._pinned()
+        by_age = sorted(self._events, key=lambda name: (name in pinned, self._events[name].number))
+        for name in by_age[:-MOST_EVENTS]:
+            self._size -= self._events.pop(name).size

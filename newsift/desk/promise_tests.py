@@ -1,0 +1,73 @@
+"""What the labels of an event show of its threshold: one object, both shown and decided by."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+
+from newsift.desk.threads import TimedCache, lock_or_busy
+from newsift.operations.events import PromiseTarget
+from newsift.operations.labels import EventMatch, read_event_matches
+from newsift.operations.messages import capture
+from newsift.operations.promises import PromiseEvidence, weigh_labels
+from newsift.operations.times import now_ms
+from newsift.statistics.labels import Label
+from worker.config import Config
+from worker.kafka.reading import connected
+from worker.posts.outcome import PostId
+from worker.seeds.profile import Profile
+
+DAY_MS = 86_400_000  # of matches, as `newsift events promise` takes them
+MOST_EVENTS = 4  # whose matches are kept
+FRESH_S, TIMES = 20.0, 10  # for which matches are kept: so long, or so many times as reading takes
+MOST_TESTS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class PromiseTest:
+    profile: Profile
+    labels: tuple[Label, ...]
+    matches: Mapping[PostId, EventMatch]
+    target: PromiseTarget
+    result: PromiseEvidence
+
+
+class PromiseTests:
+    """The latest test of each event and target; from several threads."""
+
+    def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
+        self._config, self._lock, self._reading = config, Lock(), Lock()
+        self._matches = TimedCache(self._read, FRESH_S, MOST_EVENTS, TIMES, clock)
+        self._tests: OrderedDict[tuple[str, float, float], PromiseTest] = OrderedDict()
+
+    def matches(self, event: str) -> Mapping[PostId, EventMatch]:
+        return self._matches.of(event)
+
+    def of(
+        self, profile: Profile, labels: tuple[Label, ...], matches: Mapping[PostId, EventMatch],
+        precision: float, confidence: float,
+    ) -> PromiseTest:  # fmt: skip
+        """The same object while profile, labels and matches are the same."""
+        name = profile.event, precision, confidence
+        with self._lock:
+            test = self._tests.get(name)
+        if test and (test.profile, test.labels) == (profile, labels) and test.matches is matches:
+            return test
+        target = PromiseTarget.of(profile, precision, confidence)
+        test = PromiseTest(
+            profile, labels, matches, target, weigh_labels(labels, matches, profile, target)
+        )
+        with self._lock:
+            self._tests[name] = test
+            self._tests.move_to_end(name)
+            while len(self._tests) > MOST_TESTS:
+                self._tests.popitem(last=False)
+        return test
+
+    def _read(self, event: str) -> Mapping[PostId, EventMatch]:
+        with (
+            lock_or_busy(self._reading, "the matches of another event are being read"),
+            capture(), connected(self._config) as cluster,
+        ):  # fmt: skip
+            return read_event_matches(cluster, self._config, event, now_ms() - DAY_MS)

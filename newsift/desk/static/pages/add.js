@@ -1,0 +1,322 @@
+// An article on its way to being a seed: pasted, fetched or from a file; read, tried, published.
+import { html, useEffect, useRef, useState } from "/vendor/preact.js";
+import { act, useAnswer } from "/lib/api.js";
+import { Button, Lit, notify, number, Out, plural, Refused, score, Waiting } from "/lib/ui.js";
+import { Advice, defaultThreshold, ENDS_NOTE, EventNames, Field } from "/lib/seeds.js";
+import { heaviestWords, seedPage, thresholdOf } from "/lib/seeds.js";
+
+const FILE_BYTES = 5.5 * 2 ** 20; // that fit into a request
+const MOST_FILES = 50;
+const ACCEPT = ".txt,.md,.markdown,.html,.htm,.xhtml,.json,.jsonl";
+const TYPING_MS = 500; // after the last key, before drafts are checked
+const LOADING_MS = 3000; // before a check is repeated while the model is loaded
+const LIT_CHARS = 4000;
+const POST_CHARS = 500;
+
+// Files that were dropped on a page of seeds, until this page reads them.
+const dropped = [];
+export function dropFiles(files) {
+  dropped.push(...files);
+  dispatchEvent(new Event("newsift-files"));
+}
+
+const base64 = (file) =>
+  new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onerror = () => reject(new Error(`${file.name}: cannot be read`));
+    reader.readAsDataURL(file);
+  });
+
+const readArticles = async (question) => (await act("/api/seeds/read", question)).answer;
+
+async function readFile(file) {
+  if (!file.size) throw new Error(`${file.name}: is empty`);
+  if (file.size > FILE_BYTES)
+    throw new Error(`${file.name}: is larger than 5.5 MiB; give smaller ones`);
+  return readArticles({ name: file.name, content: await base64(file) });
+}
+
+const toDraft = (article) => ({
+  ...article,
+  key: crypto.getRandomValues(new Uint32Array(1))[0],
+  record: JSON.parse(article.value),
+  edits: {},
+});
+
+// Drafts as they are sent: the article that was read, the changes, and the record to replace.
+const toQuestion = (drafts) =>
+  drafts.map(({ id, value, source, doubt, edits, check }) => {
+    const sent = { ...edits };
+    if ("threshold" in sent) sent.threshold = thresholdOf(sent.threshold);
+    return { id, value, source, doubt, edits: sent, mark: check?.mark ?? "" };
+  });
+
+export function Add() {
+  const [drafts, setDrafts] = useState([]);
+  const [errors, setErrors] = useState([]);
+  const [result, setResult] = useState(null);
+  const [busy, setBusy] = useState("");
+  const [list] = useAnswer("/api/seeds", { most: 0 }, ["seeds"]);
+  const run = async (what, jobs) => {
+    setErrors([]);
+    setResult(null);
+    setBusy(what);
+    for (const job of jobs) {
+      try {
+        const articles = await job();
+        setDrafts((all) => [...all, ...articles.map(toDraft)]);
+      } catch (error) {
+        setErrors((all) => [...all, error]);
+      }
+    }
+    setBusy("");
+  };
+  const readFiles = (files) => {
+    if (files.length > MOST_FILES) {
+      notify(`${files.length} files: the first ${MOST_FILES} are read`, true);
+    }
+    return run(
+      "Reading",
+      files.slice(0, MOST_FILES).map((file) => () => readFile(file)),
+    );
+  };
+  useEffect(() => {
+    const take = () => dropped.length && readFiles(dropped.splice(0));
+    take();
+    addEventListener("newsift-files", take);
+    return () => removeEventListener("newsift-files", take);
+  }, []);
+  const focus = () => document.querySelector("main").focus({ preventScroll: true });
+  useEffect(focus, [drafts.length > 0, !!result]);
+  const head = html`<p><a href="#/seeds">All seeds</a></p><h1>Add an article</h1>
+    <${EventNames} names=${list?.events} />`;
+  if (result) return html`${head}<${Published} result=${result} again=${() => setResult(null)} />`;
+  return html`${head}
+    ${!drafts.length && html`<${Sources} run=${run} readFiles=${readFiles} busy=${busy} />`}
+    <div role="status">${busy && html`<${Waiting} what=${busy} />`}</div>
+    ${errors.map((error) => html`<${Refused} error=${error} />`)}
+    ${
+      drafts.length > 0 &&
+      html`<${Drafts} drafts=${drafts} setDrafts=${setDrafts} setResult=${setResult}
+        configured=${list?.configured} />`
+    }`;
+}
+
+function Sources({ run, readFiles, busy }) {
+  const [text, setText] = useState("");
+  const [url, setUrl] = useState("");
+  const fetchPage = (event) => {
+    event.preventDefault();
+    if (url.trim()) run("Fetching the page", [() => readArticles({ url })]);
+  };
+  return html`<p>Nothing is published before you have seen it. Three articles of an event find about
+      twice as many posts as one.</p>
+    <div class="card form">
+      <${Field} label="Paste a text" note="a first line that begins with # is the title">
+        <textarea rows="8" value=${text} onInput=${(event) => setText(event.target.value)}>
+          </textarea>
+      <//>
+      <${Button} kind="main" disabled=${!text.trim() || busy}
+        run=${() => run("Reading", [() => readArticles({ text })])}>Read the text<//></div>
+    <form class="card form" onSubmit=${fetchPage}>
+      <${Field} label="Or the address of an article">
+        <input type="url" placeholder="https://" maxlength="2048" value=${url}
+          onInput=${(event) => setUrl(event.target.value)} /><//>
+      <button class="main" disabled=${!url.trim() || busy}>Fetch the page</button></form>
+    <div class="card form">
+      <${Field} label="Or files"
+        note="texts, Markdown, JSON, saved pages; they may be dropped anywhere on this page too">
+        <input type="file" multiple accept=${ACCEPT} disabled=${!!busy}
+          onChange=${(event) => readFiles([...event.target.files])} /><//></div>`;
+}
+
+// The drafts are checked after each change, before they can be published.
+function Drafts({ drafts, setDrafts, configured, setResult }) {
+  const [event, setEvent] = useState("");
+  const [error, setError] = useState(null);
+  const [force, setForce] = useState(false);
+  const latest = useRef(0); // check
+  const name = event.trim();
+  const named = drafts.map((draft) => ({ ...draft, edits: { ...draft.edits, event: name } }));
+  const sent = name ? named : drafts;
+  const version = JSON.stringify(sent.map(({ id, edits, key }) => [id, edits, key]));
+  const check = async () => {
+    const own = (latest.current += 1);
+    try {
+      const { answer } = await act("/api/seeds/check", { drafts: toQuestion(sent) });
+      if (own !== latest.current) return;
+      setDrafts((all) => all.map((draft, n) => ({ ...draft, check: answer[n], version })));
+      setError(null);
+    } catch (failure) {
+      if (own === latest.current) setError(failure);
+    }
+  };
+  useEffect(() => {
+    const timer = setTimeout(check, latest.current ? TYPING_MS : 0);
+    latest.current += 1;
+    return () => clearTimeout(timer);
+  }, [version]);
+  const isLoading = drafts.some((draft) => draft.check?.away?.includes("loaded"));
+  useEffect(() => {
+    const timer = isLoading && setTimeout(check, LOADING_MS);
+    return () => clearTimeout(timer);
+  }, [isLoading, drafts]);
+  const isChecked = !error && drafts.every((draft) => draft.version === version);
+  const isRefused = drafts.some((draft) => draft.check?.refused);
+  const isDoubted = drafts.some((draft) => draft.check?.doubt);
+  const publish = async () => {
+    try {
+      const question = { drafts: toQuestion(sent), force };
+      const { answer } = await act("/api/seeds/publish", question);
+      setDrafts([]);
+      setResult(answer);
+    } catch (failure) {
+      notify(failure.message, true);
+      check();
+    }
+  };
+  const edit = (key) => (changes) =>
+    setDrafts((all) => all.map((each) => (each.key === key ? { ...each, ...changes } : each)));
+  const drop = (key) => setDrafts((all) => all.filter((each) => each.key !== key));
+  const own = [...new Set(drafts.map(({ record, id }) => record.event || id))];
+  const more = own.length > 3 ? ` and ${own.length - 3} more` : "";
+  const articles = drafts.length > 1 ? `all ${drafts.length} articles` : "this article";
+  const note = `of ${articles}; nothing: ${own.slice(0, 3).join(", ")}${more}`;
+  const disabled = !isChecked || isRefused || (isDoubted && !force);
+  const draftRow = (draft) =>
+    html`<${Draft} key=${draft.key} draft=${draft} event=${name} configured=${configured}
+      edit=${edit(draft.key)} drop=${() => drop(draft.key)} />`;
+  return html`<div class="card form"><${Field} label="Event" note=${note}>
+      <input list="events" maxlength="240" value=${event}
+        onInput=${(typed) => setEvent(typed.target.value)} /><//></div>
+    ${drafts.map(draftRow)}
+    ${error && html`<${Refused} error=${error} /><${Button} run=${check}>Look again<//>`}
+    ${isChecked && !isRefused && html`<${Trial} drafts=${sent} version=${version} />`}
+    ${
+      isDoubted &&
+      html`<label class="row"><input type="checkbox" checked=${force}
+        onChange=${(change) => setForce(change.target.checked)} /> Publish all the same what looks
+          like
+        no article, or has fewer than 40 words</label>`
+    }
+    <div class="row sticky"><${Button} kind="main" run=${publish} disabled=${disabled}>
+        Publish ${plural(drafts.length, "seed")}<//>
+      <${Button} run=${() => setDrafts([])}>Begin anew<//>
+      <span class="quiet">Nothing is published yet.</span></div>`;
+}
+
+function Draft({ draft, event, configured, edit, drop }) {
+  const { id, record, edits, check, doubt, source } = draft;
+  const now = { ...record, ...edits };
+  const text = String(now.text ?? "");
+  const field = (name) => ({
+    value: now[name] ?? "",
+    onInput: ({ target: { value } }) => {
+      const { [name]: _, ...rest } = edits;
+      const isSame = name in record ? String(record[name]) === value : value === "";
+      edit({ edits: isSame ? rest : { ...rest, [name]: value } });
+    },
+  });
+  const words = plural(text.trim().split(/\s+/).length, "word");
+  const link = html` · <${Out} href=${record.url}><span class="quoted">${record.url}</span><//>`;
+  return html`<article class="card form" aria-label=${`Draft of ${source}`}>
+    <h2 class="quoted">${now.title || id}</h2>
+    <p class="quiet">from <span class="quoted">${source}</span>${record.url && link} · ${words} ·
+      event
+      ${" "}<span class="quoted">${event || record.event || id}</span></p>
+    <${Doubts} check=${check} doubt=${doubt} ignored=${draft.ignored} />
+    <div class="fields">
+      <${Field} label="Title"><input maxlength="1024" ...${field("title")} /><//>
+      <${Field} label="Id"><input maxlength="256" value=${id}
+        onInput=${(typed) => edit({ id: typed.target.value })} /><//>
+      <${Field} label="Threshold" note=${defaultThreshold(check?.auto_threshold, configured)}>
+        <input inputmode="decimal" ...${field("threshold")} /><//>
+      <${Field} label="Ends" note=${ENDS_NOTE}><input maxlength="64" ...${field("expires_at")} />
+        <//>
+    </div>
+    <details><summary>Change the text</summary>
+      <${Field} label="Text"><textarea rows="12" ...${field("text")}></textarea><//></details>
+    <section aria-label="Text"><${Lit} text=${text.slice(0, LIT_CHARS)} why=${check?.words ?? []} />
+      ${
+        text.length > LIT_CHARS &&
+        html`<span class="quiet"> … and ${number(text.length - LIT_CHARS)} letters more</span>`
+      }</section>
+    ${check?.words?.length > 0 && heaviestWords(check.words)}
+    <div class="row"><${Button} run=${drop} aria-label=${`Leave ${id} out`}>Leave it out<//></div>
+  </article>`;
+}
+
+function Doubts({ check, doubt, ignored }) {
+  const reason = check ? check.doubt : doubt;
+  return html`${check?.refused && html`<p class="refused" role="alert">${check.refused}</p>`}
+    ${
+      reason &&
+      html`<p class="refused"
+        role="alert">This ${/^\d/.test(reason) ? "has" : "looks like"} ${reason}.
+        Correct the text, or publish it all the same below.</p>`
+    }
+    ${check?.notes?.map((note) => html`<p class="warn">It ${note}.</p>`)}
+    ${
+      check?.published === "replaced" &&
+      html`<p class="warn">A seed of this id is there already: this would take its place.</p>`
+    }
+    ${
+      check?.published === "unchanged" &&
+      html`<p class="quiet">This very seed is on the topic already.</p>`
+    }
+    ${
+      ignored?.length > 0 &&
+      html`<p class="quiet quoted">Left out, as a seed has no such keys: ${ignored.join(", ")}</p>`
+    }
+    ${check?.away && html`<p class="quiet">${check.away}</p>`}`;
+}
+
+// What the events of new articles would have matched in the last hours.
+function Trial({ drafts, version }) {
+  const [[answer, error], setState] = useState([]);
+  useEffect(() => {
+    let gone = false;
+    setState([]);
+    act("/api/seeds/try", { drafts: toQuestion(drafts) }).then(
+      (reply) => gone || setState([reply.answer]),
+      (failure) => gone || setState([null, failure]),
+    );
+    return () => (gone = true);
+  }, [version]);
+  const row = ([event, matches]) => {
+    const { others } = answer.events.find((each) => each.event === event);
+    return html`<${EventMatches} event=${event} matches=${matches} others=${others} />`;
+  };
+  return html`<section class="card" aria-label="What it would have matched">
+    <h2>What it would have matched</h2><${Refused} error=${error} />
+    ${!answer && !error && html`<${Waiting} what="Trying it on the posts of the last hours" />`}
+    ${answer && Object.entries(answer.matches).map(row)}
+    ${answer && html`<${Advice} events=${answer.events} />`}</section>`;
+}
+
+function EventMatches({ event, matches, others }) {
+  const { posts, hours, whole, there, matched, gained, best } = matches;
+  const name = html`<span class="quoted">${event}</span>`;
+  if (!posts) return html`<p>There is no post of the last ${hours} hours to try ${name} on.</p>`;
+  const sample = `a sample of ${number(posts)} of ${plural(there, "post")}`;
+  const many = (count) => (count ? number(count) : "none");
+  const post = (each) =>
+    html`<li class="row post"><span class="badge">${score(each.score)}</span>
+      <span class="quoted">${each.text.slice(0, POST_CHARS)}</span></li>`;
+  return html`<p><strong>${name}
+    </strong>: ${many(matched)} of ${whole ? plural(posts, "post") : sample}
+      ${" "}of the last ${hours} hours would have matched
+      ${others > 0 && `, ${many(gained)} only by what is added`}.</p>
+    <ol class="plain">${best.map(post)}</ol>`;
+}
+
+function Published({ result, again }) {
+  const seed = ({ id, version, published }) =>
+    html`<p class="card"><a class="quoted" href=${seedPage(id)}>${id}</a> <code>${version}</code>
+      ${` ${published}`}: it is on the topic, and every worker compares posts with it.</p>`;
+  return html`<section role="status">${result.seeds.map(seed)}
+    <${Advice} events=${result.events} />
+    <div class="row"><${Button} kind="main" run=${again}>Add another<//>
+      <a class="button" href="#/seeds">All seeds</a></div></section>`;
+}

@@ -1,0 +1,39 @@
+// One event: a frame with tabs, each a page that is loaded when it is opened.
+import { html } from "/vendor/preact.js";
+import { useAnswer } from "/lib/api.js";
+import { eventPage, Loaded, plural } from "/lib/ui.js";
+
+const TABS = {
+  __proto__: null,
+  matches: ["Matches", () => import("/pages/event/matches.js")],
+  scores: ["Scores", () => import("/pages/event/scores.js")],
+  judge: ["Judge", () => import("/pages/event/judge.js")],
+  learned: ["Learned", () => import("/pages/event/learned.js")],
+  export: ["Export", () => import("/pages/event/export.js")],
+};
+
+function LeftOutLabels() {
+  const [labels] = useAnswer("/api/judge/left-out", {}, ["labels"]);
+  const count = (n) => plural(n, "label is", "labels are");
+  return html`${
+    labels?.left_out > 0 &&
+    html`<p class="refused">${count(labels.left_out)} left out, of all events: there is no room for
+      them. Each person has a fair share for each event.</p>`
+  }${
+    labels?.refused > 0 &&
+    html`<p class="quiet">${count(labels.refused)} refused, of all events: not written as a label
+      is.</p>`
+  }`;
+}
+
+export default function Event({ rest, session }) {
+  const [event = "", name = "matches"] = rest;
+  const current = TABS[name] ? name : "matches";
+  const tab = ([each, [title]]) =>
+    html`<a href=${eventPage(event, each)} aria-current=${each === current ? "page" : undefined}>
+      ${title}</a>`;
+  return html`<h1><bdi>${event}</bdi></h1>
+    <nav class="tabs" aria-label="Of this event">${Object.entries(TABS).map(tab)}</nav>
+    <${LeftOutLabels} />
+    <${Loaded} key=${event} load=${TABS[current][1]} event=${event} session=${session} />`;
+}

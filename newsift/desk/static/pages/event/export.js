@@ -1,0 +1,123 @@
+// Export: an event's matches, labels and figures, as files.
+import { html, useState } from "/vendor/preact.js";
+import { AWAY, useAnswer, userName } from "/lib/api.js";
+import { Button, notify, plural, Status, Time } from "/lib/ui.js";
+
+const APART_MS = 10000;
+const FORMS = {
+  csv: ["CSV", "a table for a spreadsheet, labels as two columns"],
+  db: ["SQLite", "posts, seeds, matches and labels as tables, with full text search"],
+  jsonl: ["JSON lines", "the workers' own records, labels beside"],
+  parquet: ["Parquet", "a table for pandas or R; needs pyarrow where the desk runs"],
+};
+const FIGURES = { hours: "Matches by the hour", scores: "Scores, beside the background" };
+const UNFILTERED = { since: "", until: "", threshold: "" };
+const address = (what, question) => `/api/export/${what}?${new URLSearchParams(question)}`;
+
+async function save(what, question) {
+  let response;
+  try {
+    response = await fetch(address(what, question));
+  } catch {
+    return notify(AWAY, true);
+  }
+  if (!response.ok) {
+    const refusal = await response.json().catch(() => ({}));
+    return notify(refusal.reason ?? `HTTP ${response.status}`, true);
+  }
+  const encoded = response.headers.get("Content-Disposition")?.split("''")[1];
+  const name = decodeURIComponent(encoded ?? "newsift-export");
+  let content;
+  try {
+    content = await response.blob();
+  } catch {
+    return notify(`${name}: the desk ended before the file was complete`, true);
+  }
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  notify(`${name} is saved`);
+}
+
+export default function Export({ event }) {
+  const [filter, setFilter] = useState({});
+  const question = { event, ...filter };
+  const parts = ["seeds", "labels"];
+  const [data, error] = useAnswer("/api/export/summary", question, parts, APART_MS);
+  return html`<${Filter} filter=${filter} setFilter=${setFilter} />
+    <${Status} answer=${data} error=${error} what="Counting what the topics hold" />
+    ${
+      data &&
+      html`<p><strong>${plural(data.posts, "post")}</strong> in ${plural(data.records, "record")}
+        ${
+          data.posts > 0 && html`, from <${Time} at=${data.first} /> to <${Time} at=${data.last} />`
+        }; ${plural(data.labels, "label")}.</p>`
+    }
+    <${Files} question=${question} labels=${data?.labels} />
+    <h2>Figures</h2>
+    ${data && html`<${Figures} question=${question} data=${data} />`}`;
+}
+
+function Filter({ filter, setFilter }) {
+  const [fields, setFields] = useState(UNFILTERED);
+  const input = (name) => ({
+    value: fields[name],
+    onInput: (event) => setFields({ ...fields, [name]: event.target.value }),
+  });
+  const moment = (value) => value && new Date(value).toISOString();
+  const apply = (event) => {
+    event.preventDefault();
+    const { since, until, threshold } = fields;
+    const next = { since: moment(since), until: moment(until), threshold };
+    setFilter(Object.fromEntries(Object.entries(next).filter(([, value]) => value)));
+  };
+  const clear = () => {
+    setFields(UNFILTERED);
+    setFilter({});
+  };
+  return html`<form class="row" aria-label="Which matches" onSubmit=${apply}>
+    <label>From <input type="datetime-local" ...${input("since")} /></label>
+    <label>Until <input type="datetime-local" ...${input("until")} /></label>
+    <label>Score at least <input type="number" min="0" max="1" step="any"
+      ...${input("threshold")} /></label>
+    <button class="main">Apply</button>
+    ${
+      Object.keys(filter).length > 0 &&
+      html`<button type="button" onClick=${clear}>All again</button>`
+    }
+  </form>`;
+}
+
+function Files({ question, labels }) {
+  const file = ([form, [name, text]]) => {
+    const run = () => save("matches", { ...question, form, by: userName() });
+    return html`<li key=${form}><${Button} run=${run}>Save ${name}<//>
+      ${" "}<span class="quiet">${text}</span></li>`;
+  };
+  const none = labels === 0;
+  const text = none ? "there are none yet" : "all labels of the event as CSV, without a filter";
+  return html`<h2>Matches and labels</h2>
+    <ul class="files">${Object.entries(FORMS).map(file)}
+      <li><${Button} run=${() => save("labels", { event: question.event })} disabled=${none}>
+        Save labels<//> <span class="quiet">${text}</span></li>
+    </ul>
+    <p class="quiet">The same columns as <code>newsift matches --out</code>; no cell is a formula
+      to a
+      spreadsheet.</p>`;
+}
+
+function Figures({ question, data }) {
+  const figure = ([which, name]) => {
+    const src = address("figure", { ...question, which, of: `${data.posts} ${data.model}` });
+    const run = () => save("figure", { ...question, which });
+    return html`<figure key=${which}><img src=${src} alt=${name} width="720" height="360" />
+      <figcaption class="row"><span>${name}</span><${Button} run=${run}>Save SVG<//></figcaption>
+    </figure>`;
+  };
+  return html`${
+    data.model && html`<p class="quiet">The second one lacks the background: ${data.model}.</p>`
+  }
+    <div class="figures">${Object.entries(FIGURES).map(figure)}</div>`;
+}

@@ -1,0 +1,230 @@
+// Judging an event's posts one at a time by keys; promises; and who agrees with whom.
+import { html, useEffect, useState } from "/vendor/preact.js";
+import { useAnswer, userName } from "/lib/api.js";
+import { Button, eventPage, Lit, number, Out, plural, Refused, score } from "/lib/ui.js";
+import { Table, Time, useKeys, Waiting } from "/lib/ui.js";
+import { Promises } from "/pages/event/promise.js";
+import { useQueue } from "/pages/event/queue.js";
+
+const KINDS = {
+  certify: ["Drawn at random", "shows how many matches are right, and from which threshold on"],
+  learn: ["Around the threshold", "with near misses, for training; certifies nothing"],
+};
+const ANSWERS = [
+  ["y", "on", "On the event"],
+  ["n", "off", "Off"],
+  ["u", "unsure", "Unsure"],
+];
+const COUNTS = ["on", "off", "unsure", "certify", "learn", "given"];
+const COUNT_HEADS = ["Person", "#on", "#off", "#unsure", "#at random", "#to learn", "#imported"];
+
+export default function Judge({ event, session }) {
+  const [kind, setKind] = useState("certify");
+  const [post, setPost] = useState(null); // to judge again
+  const by = userName();
+  useEffect(() => setPost(null), [event, kind, by]);
+  const judgeAgain = (next) => {
+    setPost(next);
+    document.querySelector(".kinds")?.scrollIntoView({ block: "start" });
+  };
+  const queue = html`${
+    by === "somebody" &&
+    html`<p class="quiet">You judge as <b>somebody</b>: give your name above, so that two people can
+        be told apart.</p>`
+  }
+    <${Kinds} kind=${kind} choose=${setKind} />
+    <${Queue} key=${JSON.stringify([event, kind, by])} event=${event} kind=${kind} by=${by}
+      again=${post} leave=${() => setPost(null)} />`;
+  const only = html`<p class="refused">This desk only shows; open one that may change things to
+    judge.</p>`;
+  return html`<div class="judging"><div>${session.read_only ? only : queue}</div>
+    <${Promises} event=${event} session=${session} />
+    <${Judges} event=${event} by=${by} judgeAgain=${session.read_only ? null : judgeAgain} />
+  </div>`;
+}
+
+function Kinds({ kind, choose }) {
+  const choice = ([name, [title, purpose]]) =>
+    html`<label key=${name}>
+      <input type="radio" name="kind" checked=${kind === name} onChange=${() => choose(name)} />
+      <span>${title} <small class="quiet">${purpose}</small></span></label>`;
+  return html`<fieldset class="kinds" aria-label="Which posts are asked about">
+    ${Object.entries(KINDS).map(choice)}</fieldset>`;
+}
+
+function Queue({ event, kind, by, again, leave }) {
+  const queue = useQueue(event, kind, by);
+  const { state } = queue;
+  const post = again ?? queue.question;
+  const judge = (verdict) => {
+    if (!again) return queue.answer(verdict);
+    queue.correct(again, verdict);
+    leave();
+  };
+  const undo = (press) => press.repeat || queue.undo();
+  const keys = { z: undo, Z: undo, ...(again && { Escape: leave }) };
+  for (const [key, verdict] of ANSWERS) {
+    keys[key] = keys[key.toUpperCase()] = (press) => post && !press.repeat && judge(verdict);
+  }
+  useKeys(keys);
+  if (queue.error && !state) {
+    return html`<${Refused} error=${queue.error} />
+      <${Button} run=${queue.again}>Try again<//>`;
+  }
+  if (!state) return html`<${Waiting} what="Drawing from the matches of the last 24 hours" />`;
+  const last = state.undo ? ` (${state.undo.label})` : "";
+  return html`<section aria-label="Posts to judge">
+    <${Progress} queue=${queue} />
+    ${queue.missed.map((entry) => html`<${Missed} queue=${queue} entry=${entry} />`)}
+    ${
+      again &&
+      html`<p class="row"><b>Judge again</b> what you called ${again.yours}
+        <${Button} run=${leave}>Leave it <kbd>Esc</kbd><//></p>`
+    }
+    ${post && html`<${Card} post=${post} judge=${judge} />`}
+    ${post === null && html`<${NoQuestion} queue=${queue} />`}
+    ${post === undefined && html`<${Waiting} what="Saving" />`}
+    <div class="row">
+      <${Button} run=${queue.undo} disabled=${!state.undo && !queue.waiting}>
+        <kbd>z</kbd> Undo${last}<//>
+      <span class="quiet">${plural(state.matches, "match", "matches")} of 24 hours, drawn
+        ${" "}<${Time} at=${state.at} /></span>
+      ${!state.empty && post && html`<${Button} run=${queue.redraw}>Draw anew<//>`}</div>
+  </section>`;
+}
+
+function Progress({ queue }) {
+  const { state, waiting, unsaved, problem } = queue;
+  const done = state.judged;
+  const saved = problem ? "" : waiting ? "saving …" : state.change ? "saved" : "";
+  return html`<div class="progress">
+    ${state.why && html`<p class="refused" role="status">A new queue: ${state.why}.</p>`}
+    ${state.messages.map((line) => html`<p class="quiet">${line}</p>`)}
+    <p class="row"><progress value=${done} max=${done + state.left || 1}
+        aria-label="labels given, of those that are to give"></progress>
+      <strong>${state.progress}</strong>
+      <span class="quiet">${plural(done, "label")} of yours</span>
+      <span class="saved" role="status">${saved}</span></p>
+    ${
+      problem &&
+      html`<p class="refused" role="alert">${plural(unsaved, "answer is", "answers are")} kept on
+        this
+        page and tried again: ${problem} <${Button} run=${queue.retry}>Try now<//></p>`
+    }
+  </div>`;
+}
+
+function Missed({ queue, entry: { verdict, text, why }, entry }) {
+  const correct = () => {
+    queue.correct(entry, verdict);
+    queue.dismiss(entry);
+  };
+  const what = verdict ? html`<b>${verdict}</b> for “<bdi>${text}</bdi>”` : "that";
+  return html`<div class="refused row" role="alert"><span>Not saved: ${what}: ${why}.</span>
+    ${
+      verdict &&
+      why.includes("was answered") &&
+      html`<${Button} run=${correct}>Make it ${verdict}<//>`
+    }
+    <${Button} run=${() => queue.dismiss(entry)}>Dismiss<//></div>`;
+}
+
+function NoQuestion({ queue: { state, redraw } }) {
+  if (state.empty) {
+    return html`<div class="card"><p>Nothing to ask about yet: no post of the last 24 hours has
+      matched. This page looks again by itself.</p></div>`;
+  }
+  return html`<div class="card">
+    <p>You have judged what can be asked about these matches: ${state.progress}.</p>
+    <${Button} run=${redraw}>Draw anew, from the matches by now<//></div>`;
+}
+
+function Card({ post, judge }) {
+  const isNear = post.threshold === null || post.threshold === undefined;
+  // The second click of a double click would answer a post that nobody has read.
+  const button = ([key, verdict, name]) =>
+    html`<button type="button" key=${verdict} class=${verdict} aria-keyshortcuts=${key}
+      onClick=${(event) => event.detail < 2 && judge(verdict)}>${name} <kbd>${key}</kbd></button>`;
+  const words = post.why?.map(([word, part]) => [
+    html`<bdi>${word || "the rest"}</bdi>`,
+    score(part),
+  ]);
+  const limit = isNear ? "a near miss, below the threshold" : `threshold ${score(post.threshold)}`;
+  return html`<article class="card post">
+    <p class="row quiet from"><span class="badge">${post.platform}</span>
+      ${post.author && html`<bdi>${post.author}</bdi>`}<${Time} at=${post.created_at} />
+      ${post.url && html`<${Out} href=${post.url}>Open the post<//>`}</p>
+    <p class="words" tabindex="0" aria-live="polite" aria-atomic="true">
+      <${Lit} text=${post.text} why=${post.why} /></p>
+    <p>Score <b>${score(post.score)}</b> <span class="quiet">${limit}</span></p>
+    <div class="answers" role="group" aria-label="Is it on the event?">${ANSWERS.map(button)}</div>
+    ${
+      words?.length > 0 &&
+      html`<${Table} name="Why it matched" caption="Why it matched" kind="why"
+        heads=${["Word", "#Part"]} rows=${words} />`
+    }
+  </article>`;
+}
+
+function Judges({ event, by, judgeAgain }) {
+  const [data, error] = useAnswer("/api/judge/judges", { event }, ["labels"]);
+  return html`<section><h2>Who judged</h2><${Refused} error=${error} />
+    ${
+      data?.counts.length === 0 &&
+      html`<p class="quiet">No label yet. The first answer makes the topic of labels, if there is
+        none.</p>`
+    }
+    ${data?.counts.length > 0 && html`<${Labels} data=${data} by=${by} judgeAgain=${judgeAgain} />`}
+    <p><a href=${eventPage(event, "export")}>Take labels along, or bring some</a></p>
+  </section>`;
+}
+
+function Labels({ data, by, judgeAgain }) {
+  const { counts, people, pairs, away, disputed, all_disputed: all } = data;
+  const name = (text) => html`<bdi>${text}</bdi>`;
+  const rows = counts.map((row) => [name(row.by), ...COUNTS.map((key) => number(row[key]))]);
+  const agreements = pairs.map((pair) => [
+    name(pair.one),
+    name(pair.other),
+    number(pair.posts),
+    pair.same.toFixed(2),
+    pair.kappa === null ? "–" : pair.kappa.toFixed(2),
+  ]);
+  const apart = (post) =>
+    html`<${Disputed} key=${`${post.platform} ${post.id}`} post=${post} by=${by}
+      judgeAgain=${judgeAgain} />`;
+  return html`<${Table} name="Labels by person" caption="Labels by person" heads=${COUNT_HEADS}
+      rows=${rows} />
+    ${
+      people > counts.length &&
+      html`<p
+      class="quiet">and ${number(people - counts.length)} more</p>`
+    }
+    ${
+      pairs.length > 0
+        ? html`<${Table} name="How far two agree" rows=${agreements}
+            caption="How far two agree: κ is 1 where always, 0 where by chance alone"
+            heads=${["One", "Other", "#Posts", "#Same", "#κ"]} />`
+        : html`<p class="quiet">No two people have judged the same post yet. Two who judge the same
+            fifty show what the labels are worth.</p>`
+    }
+    ${away && html`<p class="refused">These may be old: ${away}</p>`}
+    ${
+      disputed.length > 0 &&
+      html`<h3>${plural(all, "post")} on which they differ</h3>
+        <ul class="disputed">${disputed.map(apart)}</ul>`
+    }`;
+}
+
+function Disputed({ post, by, judgeAgain }) {
+  const yours = post.labels.find((each) => each.by === by)?.label;
+  const label = (each) => html`<span class="badge"><bdi>${each.by}</bdi>: ${each.label}</span>`;
+  return html`<li class="card"><p class="row">${post.labels.map(label)}</p>
+    <p class="quoted">${post.text}</p>
+    <p class="row">${post.url && html`<${Out} href=${post.url}>Open the post<//>`}
+      ${
+        yours &&
+        judgeAgain &&
+        html`<${Button} run=${() => judgeAgain({ ...post, yours })}>Judge again<//>`
+      }</p></li>`;
+}

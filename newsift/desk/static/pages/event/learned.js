@@ -1,0 +1,230 @@
+// What an event has learned, what it would learn now, and the way back.
+import { html, useEffect, useState } from "/vendor/preact.js";
+import { useAnswer } from "/lib/api.js";
+import { Button, Confirm, eventPage, Facts, number, perform, plural, score } from "/lib/ui.js";
+import { scores, Status, Time } from "/lib/ui.js";
+
+const SPANS = [
+  [1, "the last hour"],
+  [6, "the last 6 hours"],
+  [24, "the last 24 hours"],
+  [0, "no posts: its seeds and everyday posts alone"],
+];
+const thresholdWords = (thresholds) => (thresholds.length ? scores(thresholds) : "–");
+
+export default function Learned({ event, session }) {
+  const [data, error] = useAnswer("/api/learned", { event }, ["events", "seeds"]);
+  return html`<${Status} answer=${data} error=${error} />
+    ${data?.away && html`<p class="refused" role="status">${data.away}</p>`}
+    ${
+      data?.event &&
+      html`<${Profile} data=${data} />
+        <${Learn} data=${data} session=${session} />
+        <${Versions} data=${data} session=${session} />`
+    }`;
+}
+
+function Profile({ data }) {
+  const names = `${data.seeds.join(", ")}${data.all_seeds > data.seeds.length ? ", …" : ""}`;
+  const seeds = `${plural(data.all_seeds, "seed")}${data.all_seeds ? ` (${names})` : ""}`;
+  if (!data.has_profile) {
+    return html`<h2>Nothing learned yet</h2><p>Posts are compared with ${seeds}.</p>`;
+  }
+  return html`<h2>What it has learned</h2>
+    ${
+      data.why
+        ? html`<p class="refused">The profile is ${data.profile}: ${data.why}. Its seeds serve:
+            ${` ${seeds}`}.</p>`
+        : html`<p>A profile is in force in the place of ${seeds}; threshold
+            ${` ${thresholdWords(data.thresholds)}, ${data.automatic ? "automatic" : "set"}`}.</p>`
+    }
+    <${Words} creation=${data.creation} />
+    <${Creation} creation=${data.creation} />`;
+}
+
+function Learn({ data, session }) {
+  const [hours, setHours] = useState(24);
+  const [labels, setLabels] = useState(true);
+  const { event, busy, run } = data;
+  if (data.promised) {
+    return html`<h2>Learn now</h2><p>Its threshold has a promise, which other vectors would break.
+      Renew the promise on the page <a href=${eventPage(event, "judge")}>Judge</a>, or give it up by
+      going back below.</p>`;
+  }
+  if (!data.all_seeds) {
+    return html`<h2>Learn now</h2><p>It has no seed that matches; <a href="#/seeds">add one</a> or
+      resume it.</p>`;
+  }
+  const begin = () => perform("/api/learned/learn", { event, hours, labels });
+  const choice = ([value, text]) =>
+    html`<label class="choice"><input type="radio" name="span" checked=${hours === value}
+      onChange=${() => setHours(value)} /> ${text}</label>`;
+  return html`<h2>Learn now</h2>
+    ${
+      !session.read_only &&
+      html`<fieldset><legend>From its seeds, and of the stream</legend>${SPANS.map(choice)}
+        <label class="choice"><input type="checkbox" checked=${labels}
+          onChange=${(change) => setLabels(change.target.checked)} /> and from labels</label>
+        <p class="row"><${Button} run=${begin} disabled=${!!busy}>See what it would learn<//>
+          <span class="quiet">Nothing is published before you have seen it.</span></p>
+        ${
+          busy &&
+          busy !== event &&
+          html`<p class="quiet"><bdi>${busy}</bdi> learns now; one at a time.</p>`
+        }
+      </fieldset>`
+    }
+    ${run && html`<${Run} data=${data} run=${run} session=${session} />`}`;
+}
+
+function Versions({ data, session }) {
+  const [asking, setAsking] = useState(false);
+  if (!data.has_profile) return null;
+  const target = data.back_to ? "the version before" : "no profile: its seeds serve";
+  const question = { event: data.event, version: data.version ?? "" };
+  const go = () => perform("/api/learned/forget", question, `back to ${target}`);
+  const version = ({ at, by, method, labels }) =>
+    html`<li>${at ? html`<${Time} at=${at} />` : "at an unknown time"}
+      ${by && html` by <bdi>${by}</bdi>`}${method && `, of ${method}`}
+      ${labels > 0 && `, ${plural(labels, "label")}`}</li>`;
+  return html`<h2>Versions before</h2>
+    ${
+      data.before.length
+        ? html`<ol>${data.before.map(version)}</ol>`
+        : html`<p class="quiet">None: before this profile its seeds served.</p>`
+    }
+    ${
+      !session.read_only &&
+      html`<p><button type="button" class="bad" onClick=${() => setAsking(true)}>
+        Go back to ${target}</button></p>`
+    }
+    ${
+      asking &&
+      html`<${Confirm} title="Go back?" yes="Go back" run=${go} close=${() => setAsking(false)}>
+        <p>${
+          data.back_to
+            ? "The version before takes the place of this profile."
+            : "The profile is deleted, and posts are compared with the seeds again."
+        } This version is not kept. All workers follow within a second.</p>
+        ${
+          data.promised &&
+          html`<p class="refused">The promise of its threshold is given up with it.</p>`
+        }
+      <//>`
+    }`;
+}
+
+// A training: that it runs, why it failed, or what it proposes.
+export function Run({ data, run, session }) {
+  if (!run.ended) return html`<${Running} run=${run} />`;
+  if (run.refusal) return html`<p class="refused" role="alert">${run.refusal}</p>`;
+  return html`<${Proposal} data=${data} run=${run} proposal=${run.proposal} session=${session} />`;
+}
+
+function Running({ run }) {
+  const [more, setMore] = useState(0);
+  useEffect(() => {
+    setMore(0);
+    const timer = setInterval(() => setMore((seconds) => seconds + 1), 1000);
+    return () => clearInterval(timer);
+  }, [run.seconds]);
+  const hours = `${plural(run.hours, "hour")} of posts and as many before are read`;
+  return html`<p role="status">It
+    learns${run.hours ? `; ${hours}, then read again to compare` : ""} …</p>
+    <p class="quiet" aria-hidden="true">${Math.round(run.seconds) + more} s <progress></progress>
+      </p>`;
+}
+
+function Proposal({ data, run, proposal, session }) {
+  const [asking, setAsking] = useState(false);
+  const question = { event: data.event, version: proposal.version };
+  const publish = () => perform("/api/learned/publish", question, "the profile is published");
+  const replaced = data.has_profile
+    ? "the profile that the event has, which is kept as a version before"
+    : plural(data.all_seeds, "seed");
+  const lost = data.automatic === false ? "; the one that was set is gone" : "";
+  return html`<section class="card" aria-label="What it would learn">
+    <h3>${proposal.is_news ? "What it would learn" : "Nothing new: the profile stays as it is"}</h3>
+    ${run.messages.map((line) => html`<p class="quiet">${line}</p>`)}
+    ${run.danger && html`<p class="refused">Look before you publish: ${run.danger}</p>`}
+    <${Words} creation=${proposal.creation} />
+    <${Change} proposal=${proposal} />
+    <${Creation} creation=${proposal.creation} />
+    ${
+      proposal.is_news &&
+      !session.read_only &&
+      html`<button type="button" class="main" onClick=${() => setAsking(true)}>
+        Publish this profile</button>`
+    }
+    ${
+      asking &&
+      html`<${Confirm} title="Publish this profile?" yes="Publish" run=${publish}
+        close=${() => setAsking(false)}>
+        <p>It takes the place of ${replaced}. Scores are others from then on, and so are
+          thresholds${lost}.</p>
+        ${run.danger && html`<p class="refused">${run.danger}</p>`}
+      <//>`
+    }
+  </section>`;
+}
+
+function Change({ proposal }) {
+  const { passes, threshold, read, hours, per_1000_of_the_background: background } = proposal;
+  const both = ({ before, after }) => `${before.toFixed(1)} → ${after.toFixed(1)}`;
+  const hourly = { before: passes.before / hours, after: passes.after / hours };
+  const rates = hours > 1 / 60 ? `; an hour ${both(hourly)}` : "";
+  const rows = [
+    ["Threshold", `${thresholdWords(threshold.before)} → ${thresholdWords(threshold.after)}`],
+    ["Of 1,000 everyday posts", `${both(background)} pass`],
+    read > 0 && [
+      `Of ${number(read)} posts of the stream`,
+      `${number(passes.before)} → ${number(passes.after)} pass${rates}`,
+    ],
+  ];
+  return html`<${Facts} rows=${rows} />
+    <${Posts} title="Posts that come" posts=${proposal.come} />
+    <${Posts} title="Posts that go" posts=${proposal.go} />`;
+}
+
+function Posts({ title, posts }) {
+  if (!posts.length) return null;
+  const row = (post) =>
+    html`<li><span class="quiet">${score(post.score)}</span>
+      ${" "}<span class="quoted">${post.text}</span></li>`;
+  return html`<h4>${title}</h4><ul>${posts.map(row)}</ul>`;
+}
+
+function Words({ creation: { gained, lost } }) {
+  if (!gained.length && !lost.length) return html`<p class="quiet">No words moved.</p>`;
+  const most = Math.max(1e-6, ...[...gained, ...lost].map(([, change]) => Math.abs(change)));
+  const row = ([word, change]) => {
+    const size = Math.abs(change);
+    return html`<li><span class="quoted">${word}</span>
+      ${" "}<span class="quiet">${change > 0 ? "+" : "−"}${size.toFixed(3)}</span>
+      <span class="size" style=${{ width: `${(100 * size) / most}%` }}></span></li>`;
+  };
+  const list = (kind, words) =>
+    words.length > 0 &&
+    html`<section><h3>Words that ${kind}</h3>
+      <ul class=${`plain moved ${kind}`}>${words.map(row)}</ul></section>`;
+  return html`<div class="moves">${list("gained", gained)}${list("lost", lost)}</div>`;
+}
+
+// How a profile was made.
+function Creation({ creation: { method, at, by, beta, cohesion, labels, posts } }) {
+  const agreement = cohesion ? `; they agree by ${cohesion.toFixed(2)}` : "";
+  const rows = [
+    method && ["Made of", method],
+    at && ["When", html`<${Time} at=${at} />`],
+    by && ["By", html`<bdi>${by}</bdi>`],
+    beta !== undefined && ["Weight of the stream's posts", `${beta.toFixed(2)} of 1${agreement}`],
+    labels > 0 && ["Labels", number(labels)],
+  ];
+  const post = ([platform, id]) => html`<li><bdi class="quoted">${platform} ${id}</bdi></li>`;
+  return html`<${Facts} rows=${rows} />
+    ${
+      posts.length > 0 &&
+      html`<details><summary>It learned from ${plural(posts.length, "post")}</summary>
+        <ul>${posts.map(post)}</ul></details>`
+    }`;
+}

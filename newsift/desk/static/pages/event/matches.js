@@ -1,0 +1,291 @@
+// The matches of an event as they arrive: filters, stories, and the posts of each story.
+import { html, useEffect, useMemo, useRef, useState } from "/vendor/preact.js";
+import { useAnswer } from "/lib/api.js";
+import { Lit, number, Out, plural, score, Status, Table, Time } from "/lib/ui.js";
+import { useKeys } from "/lib/ui.js";
+
+const PAGE = 50; // stories
+const APART_MS = 500;
+const COPIES_MS = 2000;
+const MOST_STORIES = 5000; // that the desk keeps of an event
+const TYPING_MS = 300; // after the last key
+const LANGUAGE = /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i; // a screen reader can read it
+const UNFILTERED = Object.freeze({});
+const TIMES = [
+  ["", "any time"],
+  [5, "the last 5 minutes"],
+  [60, "the last hour"],
+  [360, "the last 6 hours"],
+];
+const keyOf = (post) => `${post.platform}|${post.id}`;
+const activeCard = () => document.activeElement?.closest("article[data-card]");
+
+// Live, the list is the latest answer; held, its order stays, and counts and labels are updated.
+function useStories(event, filters) {
+  const [hold, setHold] = useState(null); // {seen, skip, by}
+  const rows = useRef({ list: [] });
+  const question = useMemo(
+    () => ({ event, ...filters, seen: hold?.seen, skip: hold?.skip, count: PAGE }),
+    [event, filters, hold],
+  );
+  const [answer, error] = useAnswer("/api/matches", question, ["matches", "labels"], APART_MS);
+  if (answer && answer !== rows.current.answer) {
+    const fresh = new Map(answer.stories.map((each) => [keyOf(each), each]));
+    const stays = hold && rows.current.skip === hold.skip;
+    const list = stays
+      ? rows.current.list.map((old) => fresh.get(keyOf(old)) ?? old)
+      : answer.stories;
+    rows.current = { list, answer, skip: answer.skip };
+  }
+  return { error, hold, setHold, stories: rows.current.list, data: rows.current.answer };
+}
+
+function useCardKeys(list) {
+  const step = (by) => {
+    const cards = [...(list.current?.querySelectorAll("article[data-card]") ?? [])];
+    const at = cards.indexOf(activeCard());
+    cards[Math.max(0, Math.min(cards.length - 1, at + by))]?.focus();
+  };
+  const open = (event) => event.repeat || activeCard()?.querySelector("a[target]")?.click();
+  return { j: () => step(1), k: () => step(-1), o: open };
+}
+
+// Calls `changed` when the mark comes into view, or leaves it.
+function useVisible(mark, changed) {
+  useEffect(() => {
+    const observer = new IntersectionObserver(([entry]) => changed.current(entry.isIntersecting));
+    observer.observe(mark.current);
+    return () => observer.disconnect();
+  }, []);
+}
+
+export default function Matches({ event }) {
+  const [filters, setFilters] = useState(UNFILTERED);
+  const { error, hold, setHold, stories, data } = useStories(event, filters);
+  const mark = useRef();
+  const list = useRef();
+  const changed = useRef();
+  const stop = (by) => data && !hold && setHold({ seen: data.seen, skip: 0, by });
+  const resume = () => {
+    setHold(null);
+    const inList = document.activeElement?.closest("article, .fresh");
+    if (inList) document.querySelector("main").focus({ preventScroll: true });
+    scrollTo({ top: 0 });
+  };
+  const toggle = () => (hold ? resume() : stop("pause"));
+  const filter = (next) => {
+    setHold(null);
+    setFilters(next);
+  };
+  changed.current = (above) => (above ? hold?.by === "scroll" && setHold(null) : stop("scroll"));
+  useVisible(mark, changed);
+  useKeys({ ...useCardKeys(list), p: toggle });
+  return html`<${Filters} now=${filters} data=${data} change=${filter} />
+    <${Status} answer=${data} error=${error} />
+    <div class="row bar" ref=${mark}>
+      <${Count} data=${data} count=${stories.length} />
+      <button type="button" aria-pressed=${!!hold} onClick=${toggle}>
+        ${hold ? "Go on" : "Pause"}${" "}<kbd>p</kbd></button>
+    </div>
+    ${
+      hold &&
+      data?.newer > 0 &&
+      html`<button type="button" class="main fresh" onClick=${resume}>
+        ${number(data.newer)}${data.newer >= MOST_STORIES ? " or more" : ""} new</button>`
+    }
+    ${
+      data &&
+      !stories.length &&
+      html`<${Nothing} data=${data}
+      filtered=${filters !== UNFILTERED} />`
+    }
+    <ol class="plain" ref=${list}
+      onfocusin=${(move) => move.target.closest("article") && stop("focus")}>
+      ${stories.map((each) => html`<${Story} key=${keyOf(each)} event=${event} post=${each} />`)}
+    </ol>
+    <${Pages} data=${data} hold=${hold} setHold=${setHold} />
+    <p class="quiet keys"><kbd>j</kbd> <kbd>k</kbd> next and last, <kbd>Enter</kbd> all of it,
+      <kbd>o</kbd> open the post, <kbd>p</kbd> pause</p>`;
+}
+
+function Count({ data, count }) {
+  if (!data) return html`<span class="grow"></span>`;
+  return html`<span class="grow quiet">
+    ${plural(Math.max(data.total, count), "story", "stories")}
+      ${data.ready ? "" : ", still reading"},
+    since <${Time} at=${data.since} />
+    ${data.away && html` <span class="bad">the topic is not followed: ${data.away}</span>`}</span>`;
+}
+
+function Nothing({ data, filtered }) {
+  if (data.newer) return null;
+  if (filtered) return html`<p class="card">No match is like that. Take a filter away.</p>`;
+  return html`<p class="card">${
+    data.ready
+      ? "Nothing has matched in the last day. Matches show here by themselves."
+      : "The matches are being read."
+  }</p>`;
+}
+
+function Pages({ data, hold, setHold }) {
+  const skip = hold?.skip ?? 0;
+  if (!data || (data.total <= PAGE && !skip)) return null;
+  const turn = (to) => {
+    setHold({ seen: hold?.seen ?? data.seen, skip: to, by: "page" });
+    scrollTo({ top: 0 });
+  };
+  const end = Math.min(skip + PAGE, data.total);
+  return html`<div class="row">
+    <button type="button" disabled=${!skip} onClick=${() => turn(skip - PAGE)}>Newer</button>
+    <button type="button" disabled=${skip + PAGE >= data.total}
+      onClick=${() => turn(skip + PAGE)}>Older</button>
+    <span class="quiet">${number(skip + 1)} to ${number(end)} of ${number(data.total)}</span>
+  </div>`;
+}
+
+function Filters({ now, data, change }) {
+  const set = (name) => (value) => {
+    const isSet = ([, each]) => each !== "" && each !== undefined;
+    const next = Object.fromEntries(Object.entries({ ...now, [name]: value }).filter(isSet));
+    change(Object.keys(next).length ? next : UNFILTERED);
+  };
+  const select = (name) => (event) => set(name)(event.target.value);
+  const bounds = { type: "number", min: "-1", max: "1", step: "0.01", class: "short" };
+  const time = ([value, title]) => html`<option value=${value}>${title}</option>`;
+  return html`<form class="row filters" role="search" aria-label="Filters"
+    onSubmit=${(event) => event.preventDefault()}>
+    <${DelayedInput} label="Words or author" now=${now.text} set=${set("text")} type="search"
+      maxlength="100" />
+    <label>Time <select value=${now.minutes ?? ""} onChange=${select("minutes")}>
+      ${TIMES.map(time)}</select></label>
+    <${Choice} label="Language" now=${now.lang} names=${data?.languages}
+      onChange=${select("lang")} />
+    <${Choice} label="Platform" now=${now.platform} names=${data?.platforms}
+      onChange=${select("platform")} />
+    <${DelayedInput} label="Score from" now=${now.least} set=${set("least")} ...${bounds} />
+    <${DelayedInput} label="to" now=${now.most} set=${set("most")} ...${bounds} />
+    <label class="row"><input type="checkbox" checked=${!!now.new}
+      onChange=${(event) => set("new")(event.target.checked || "")} /> New stories only</label>
+    ${
+      now !== UNFILTERED &&
+      html`<button type="button" onClick=${() => change(UNFILTERED)}>All</button>`
+    }
+  </form>`;
+}
+
+function Choice({ label, now = "", names = [], onChange }) {
+  const all = names.includes(now) || !now ? names : [now, ...names];
+  return html`<label>${label}${" "}<select value=${now} onChange=${onChange}>
+    <option value="">any</option>
+    ${all.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>`;
+}
+
+// Its value counts once nobody has typed for a moment.
+function DelayedInput({ label, now = "", set, ...rest }) {
+  const [text, setText] = useState(now);
+  const timer = useRef(0);
+  const latest = useRef();
+  latest.current = set;
+  useEffect(() => setText(now), [now]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const input = (event) => {
+    const { value, validity } = event.target;
+    setText(value);
+    clearTimeout(timer.current);
+    if (validity.valid) timer.current = setTimeout(() => latest.current(value), TYPING_MS);
+  };
+  return html`<label>${label}${" "}
+    <input value=${text} onInput=${input} autocomplete="off" ...${rest} /></label>`;
+}
+
+function Story({ event, post }) {
+  const [whole, setWhole] = useState(false);
+  const [copies, setCopies] = useState(false);
+  const more = post.count - 1;
+  const enter = (key) => {
+    if (key.key !== "Enter" || key.target !== key.currentTarget) return;
+    key.preventDefault();
+    setWhole(!whole);
+  };
+  const version = [event, post.count, post.marks, post.score, post.why, whole, copies];
+  return useMemo(
+    () => html`<li><article class="card match" data-card tabindex="0" onKeyDown=${enter}
+      aria-label=${`${post.platform} post by ${post.author || "somebody"}`}>
+      <${Post} post=${post} />
+      <div class="row">
+        <button type="button" class="link" aria-expanded=${whole} onClick=${() => setWhole(!whole)}>
+          ${whole ? "Less" : post.cut ? "All of the text and the scores" : "The scores"}</button>
+        ${
+          more > 0 &&
+          html`<button type="button" class="link" aria-expanded=${copies}
+            onClick=${() => setCopies(!copies)}>and ${number(more)} more that
+            ${more === 1 ? " says" : " say"} the same</button>`
+        }
+      </div>
+      ${whole && html`<${Whole} event=${event} post=${post} />`}
+      ${copies && html`<${Copies} event=${event} post=${post} />`}
+    </article></li>`,
+    [JSON.stringify(version)],
+  );
+}
+
+const MARKS = { on: "good", off: "bad" };
+
+function Post({ post }) {
+  const came = html`came <${Time} at=${post.at} />`;
+  const mark = ({ label, by }) =>
+    html`<span class=${`badge ${MARKS[label] ?? ""}`}>${label}: <bdi>${by}</bdi></span>`;
+  return html`<p class="row about">
+      <span class="badge">${post.platform}</span>
+      ${post.author && html`<bdi class="author">${post.author}</bdi>`}
+      <span class="quiet">${post.created_at ? html`<${Time} at=${post.created_at} />` : came}
+        ${post.lang && ` · ${post.lang}`}</span>
+      <span class="grow"></span>
+      ${post.marks.map(mark)}
+      ${!post.new && html`<span class="quiet">said before</span>`}
+      <span title=${`the score; ${score(post.threshold)} has to be reached`}>${score(post.score)}
+        </span>
+      ${post.url && html`<${Out} href=${post.url}>open<//>`}
+    </p>
+    <p class="text" dir="auto" lang=${LANGUAGE.test(post.lang) ? post.lang : undefined}>
+      <${Lit} text=${post.text} why=${post.why} /></p>`;
+}
+
+// All of a post's text, and its score with each of the event's seeds.
+function Whole({ event, post }) {
+  const question = { event, platform: post.platform, id: post.id };
+  const [full, error] = useAnswer("/api/match", question);
+  if (!full) return html`<${Status} error=${error} />`;
+  const words = (why) => why.map(([word, part]) => html`<bdi>${word}</bdi> ${score(part)} `);
+  const name = (seed) =>
+    html`<bdi>${seed.title || seed.id}</bdi>
+      ${seed.title && html` <small class="quiet"><bdi>${seed.id}</bdi></small>`}`;
+  const rows = full.seeds.map((seed) => [
+    name(seed),
+    score(seed.score),
+    score(seed.threshold),
+    words(seed.why),
+  ]);
+  const { events } = full;
+  return html`${
+    (full.cut || post.cut) &&
+    html`<p class="text" dir="auto"><${Lit} text=${full.text} why=${full.why} /></p>`
+  }
+    <${Table} name="Scores" heads=${["Seed", "#Score", "#Threshold", "Words"]} rows=${rows} />
+    <p class="quiet">Came <${Time} at=${full.at} />; post <bdi>${full.id}</bdi>,
+      from ${full.source};
+      ${" "}seeds ${full.seed_set}, model ${full.model.slice(0, 12)}
+      ${events.length > 1 && `; matches ${plural(events.length, "event")}: ${events.join(", ")}`}
+        </p>`;
+}
+
+function Copies({ event, post }) {
+  const question = { event, group: post.group };
+  const [posts, error] = useAnswer("/api/story", question, ["matches"], COPIES_MS);
+  if (!posts) return html`<${Status} error=${error} />`;
+  const others = posts.filter((each) => keyOf(each) !== keyOf(post));
+  const left = post.count - 1 - others.length;
+  return html`<ul class="plain copies">
+      ${others.map((each) => html`<li key=${keyOf(each)}><${Post} post=${each} /></li>`)}</ul>
+    ${left > 0 && html`<p class="quiet">and ${number(left)} more, which are only counted</p>`}`;
+}

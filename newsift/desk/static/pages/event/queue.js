@@ -1,0 +1,150 @@
+// A judge's queue as the page sees it, and answers that wait until the broker has them.
+import { useEffect, useRef, useState } from "/vendor/preact.js";
+import { act, useAnswer } from "/lib/api.js";
+import { notify } from "/lib/ui.js";
+
+const KEY = "newsift.unsaved";
+const TEXT_CHARS = 200;
+const FIRST_RETRY_MS = 1000;
+const LAST_RETRY_MS = 15000;
+const AWAY = [0, 401, 502, 503]; // the desk or its broker is away, or the token is missing
+const DRAWING_MS = 700; // before a queue that is drawn is asked for again
+const EMPTY_MS = 6000; // the same, of a queue without a question
+const MOST_MISSED = 20;
+const PARTS = ["labels", "events", "seeds"];
+const listeners = new Set();
+
+// Requests in order, kept through a reload of the page; one is sent at a time.
+const outbox = { items: restored(), problem: "", busy: false, retryMs: FIRST_RETRY_MS, timer: 0 };
+
+function restored() {
+  try {
+    return JSON.parse(sessionStorage.getItem(KEY)) ?? [];
+  } catch {
+    return [];
+  }
+}
+
+function changed(item, answer, error) {
+  try {
+    sessionStorage.setItem(KEY, JSON.stringify(outbox.items));
+  } catch {
+    // without storage they are kept while the page is open
+  }
+  listeners.forEach((each) => each(item, answer, error));
+}
+
+async function sendNext() {
+  if (outbox.busy || !outbox.items.length) return;
+  clearTimeout(outbox.timer);
+  outbox.busy = true;
+  const item = outbox.items[0];
+  let answer, error;
+  try {
+    const reply = await act(item.path, item.question);
+    answer = reply.answer;
+    reply.messages.forEach((line) => notify(line, true));
+  } catch (refusal) {
+    error = refusal;
+  }
+  outbox.busy = false;
+  if (error && AWAY.includes(error.status)) {
+    outbox.problem = error.message;
+    outbox.timer = setTimeout(sendNext, outbox.retryMs);
+    outbox.retryMs = Math.min(2 * outbox.retryMs, LAST_RETRY_MS);
+    return changed();
+  }
+  const why = error?.message ?? answer?.missed;
+  if (why && !listeners.size) notify(`Not saved: ${item.text ?? "that"}: ${why}`, true);
+  Object.assign(outbox, { items: outbox.items.slice(1), problem: "", retryMs: FIRST_RETRY_MS });
+  changed(item, answer, error);
+  sendNext();
+}
+
+function put(path, question, text) {
+  outbox.items = [...outbox.items, { path, question, text: text?.slice(0, TEXT_CHARS) }];
+  changed();
+  sendNext();
+}
+
+addEventListener("beforeunload", (event) => outbox.items.length && event.preventDefault());
+sendNext();
+
+// `finished` is called with each item, and its answer or error.
+function useOutbox(finished) {
+  const [, redraw] = useState(0);
+  useEffect(() => {
+    const update = (item, answer, error) => {
+      if (item) finished(item, answer, error);
+      redraw((n) => n + 1);
+    };
+    listeners.add(update);
+    return () => listeners.delete(update);
+  });
+}
+
+const isSame = (one, other) => other && one.platform === other.platform && one.id === other.id;
+
+// The question to show: while one answer is on its way, the one that follows it.
+function nextQuestion(state, waiting) {
+  if (!waiting.length) return state.question;
+  const [{ path, question }] = waiting;
+  const isKnown = path.endsWith("/answer") && isSame(question, state.question);
+  if (waiting.length > 1 || !isKnown) return undefined;
+  return state.following?.[question.verdict === "on" ? "on" : "off"] || undefined;
+}
+
+export function useQueue(event, kind, by) {
+  const key = { event, by, kind };
+  const [latest, error, again] = useAnswer("/api/judge/question", key, PARTS);
+  const [state, setState] = useState(null);
+  const [missed, setMissed] = useState([]);
+  const [undos, setUndos] = useState(0); // that wait for answers before them
+  const isWaiting = useRef(false);
+  const take = (next) =>
+    setState((old) =>
+      old?.queue === next.queue && next.change < old.change ? old : { ...old, ...next },
+    );
+  useOutbox((item, answer, failure) => {
+    const why = failure?.message ?? answer?.missed;
+    const entry = { ...item.question, text: item.text, why };
+    if (why) setMissed((all) => [...all.slice(1 - MOST_MISSED), entry]);
+    if (failure || !answer) again();
+    else if (answer?.queue === state?.queue) take(answer);
+  });
+  const waiting = outbox.items.filter((item) => item.question.queue === state?.queue);
+  isWaiting.current = waiting.length > 0;
+  const send = (name, more, text) =>
+    put(`/api/judge/${name}`, { ...key, queue: state.queue, ...more }, text);
+  const judge = (name, { platform, id, text }, verdict) =>
+    send(name, { platform, id, verdict }, text);
+  useEffect(() => {
+    const isOld = isWaiting.current && latest?.queue === state?.queue;
+    if (latest && !latest.drawing && !isOld) take(latest);
+    const wait = latest?.drawing ? DRAWING_MS : latest?.empty ? EMPTY_MS : 0;
+    const timer = wait && setTimeout(again, wait);
+    return () => clearTimeout(timer);
+  }, [latest]);
+  useEffect(() => {
+    if (!undos || waiting.length || !state) return;
+    setUndos(undos - 1);
+    if (state.undo) send("undo", { step: state.undo.step });
+  }, [undos, waiting.length, state]);
+  const question = state && nextQuestion(state, waiting);
+  return {
+    state,
+    question,
+    error,
+    missed,
+    again,
+    waiting: waiting.length,
+    problem: outbox.problem,
+    unsaved: outbox.items.length,
+    retry: sendNext,
+    answer: (verdict) => question && judge("answer", question, verdict),
+    correct: (post, verdict) => state && judge("correct", post, verdict),
+    undo: () => setUndos((n) => n + 1),
+    redraw: () => send("redraw", {}),
+    dismiss: (entry) => setMissed((all) => all.filter((other) => other !== entry)),
+  };
+}

@@ -1,0 +1,183 @@
+// An event's scores: their histogram, what another threshold would do, and near misses.
+import { html, useState } from "/vendor/preact.js";
+import { useAnswer } from "/lib/api.js";
+import { Confirm, eventPage, Facts, Lit, number, Out, percent, perform } from "/lib/ui.js";
+import { plural, score, scores, Status, Table, Time } from "/lib/ui.js";
+import { Histogram, Legend } from "/pages/event/histogram.js";
+import { backgroundWords, hourlyWords, labelWords, recallWords } from "/pages/event/reading.js";
+import { inRange, readAt, shareWords, STEP } from "/pages/event/reading.js";
+
+const SCORES_MS = 3000;
+const NEAR_MS = 10000;
+const TABLE_ROWS = 24;
+const SCORES_PARTS = ["matches", "labels", "seeds", "events"];
+
+const span = (hours) =>
+  hours < 1.5
+    ? plural(Math.max(1, Math.round(60 * hours)), "minute")
+    : plural(Math.round(hours), "hour");
+const promiseWords = ({ precision, confidence }) =>
+  `${percent(precision)} of the matches on the event, at ${percent(confidence)} confidence`;
+
+export default function Scores({ event, session }) {
+  const [data, error] = useAnswer("/api/scores", { event }, SCORES_PARTS, SCORES_MS);
+  return html`<${Status} answer=${data} error=${error} />
+    ${data?.away && html`<p class="refused" role="status">${data.away}</p>`}
+    ${data?.edges && !data.compared && html`<${NoSeed} data=${data} />`}
+    ${data?.compared > 0 && html`<${Thresholds} data=${data} event=${event} session=${session} />`}
+    <${NearMisses} event=${event} />`;
+}
+
+const NoSeed = ({ data }) =>
+  html`<p>No post is compared with this event: it has no seed that matches.
+    ${data.why && ` Its profile is ${data.state}: ${data.why}.`} <a href="#/seeds">Seeds</a></p>`;
+
+function Thresholds({ data, event, session }) {
+  const [choice, setChoice] = useState(null);
+  const at = choice ?? inRange(data.thresholds[0]);
+  const reading = readAt(data, at);
+  const compared = data.state === "in force" ? "the profile" : plural(data.compared, "seed");
+  return html`
+    ${data.messages.map((line) => html`<p class="refused">${line}</p>`)}
+    ${
+      data.why &&
+      html`<p class="refused">The profile is ${data.state}, its seeds serve: ${data.why}</p>`
+    }
+    <h2>Where the scores lie</h2>
+    <p class="quiet">${number(data.matched)} matches of the last ${span(data.hours)},
+      by ${compared}. The threshold is ${scores(data.thresholds)},
+      ${data.is_automatic ? " automatic." : " set."}</p>
+    <${Histogram} data=${data} at=${at} move=${setChoice} />
+    <${Legend} />
+    <${Reading} data=${data} reading=${reading} />
+    <${SetThreshold} data=${data} event=${event} at=${at} reading=${reading} move=${setChoice}
+      session=${session} isMoved=${choice !== null} />
+    <${ScoreTable} data=${data} />`;
+}
+
+function Reading({ data, reading }) {
+  const window = html` <span class="quiet">(${data.window})</span>`;
+  const rows = [
+    [
+      `From ${reading.score.toFixed(3)} on, an hour`,
+      html`${hourlyWords(data, reading)}${reading.hourly !== null && window}`,
+    ],
+    ["Of 1,000 everyday posts", backgroundWords(data, reading)],
+    ["Labels from there on", labelWords(reading)],
+    ["On the event, of the matches", shareWords(data, reading)],
+    ["Of what is on the event, it finds", recallWords(data, reading)],
+    ["Promise", promiseState(data.promise, reading.score)],
+  ];
+  return html`<${Facts} rows=${rows} />
+    <p class="quiet">These intervals hold at 90 % confidence for a threshold that was chosen before
+      anybody looked. If you move the handle until you like the figures, chance has a part in
+      them. A promise is shown by labels, on the page${" "}
+      <a href=${eventPage(data.event, "judge")}>Judge</a>.</p>`;
+}
+
+function promiseState(promise, at) {
+  if (!promise) return "none";
+  if (promise.lapsed) return `lapsed: ${promise.lapsed}`;
+  const isHere = Math.abs(promise.threshold - at) < STEP / 2;
+  if (isHere) return `holds here: ${promiseWords(promise)}`;
+  return `holds at ${score(promise.threshold)}, and not shown here`;
+}
+
+function SetThreshold({ data, event, at, reading, move, session, isMoved }) {
+  const [action, setAction] = useState(null);
+  const [low, high] = data.thresholds;
+  const differs = isMoved && (high > low || Math.abs(at - low) >= STEP / 2);
+  const isAutomatic = action === "automatic";
+  const set = async () => {
+    const threshold = isAutomatic ? null : Number(at.toFixed(3));
+    const done = `the threshold is ${isAutomatic ? "automatic again" : score(threshold)}`;
+    const answer = await perform("/api/scores/threshold", { event, threshold }, done);
+    if (answer !== undefined) move(null);
+  };
+  const type = ({ target }) =>
+    target.reportValidity() && target.value && move(inRange(Number(target.value)));
+  return html`<div class="row">
+    <label>Threshold <input type="number" min="0.001" max="1" step="0.001" value=${at.toFixed(3)}
+      onChange=${type} /></label>
+    ${
+      isMoved &&
+      html`<button type="button" onClick=${() => move(null)}>Back to what is set</button>`
+    }
+    ${
+      !session.read_only &&
+      html`<button type="button" class="main" disabled=${!differs}
+          onClick=${() => setAction("set")}>Set this threshold</button>
+        <button type="button" disabled=${data.is_automatic}
+          onClick=${() => setAction("automatic")}>
+          ${data.configured === null ? "Automatic again" : "As configured again"}</button>`
+    }
+  </div>
+  ${
+    action &&
+    html`<${Confirm} run=${set} close=${() => setAction(null)}
+      title=${isAutomatic ? "Take the threshold off?" : `Set the threshold to ${score(at)}?`}
+      yes=${isAutomatic ? "Take it off" : "Set it"}>
+      <${Consequences} data=${data} isAutomatic=${isAutomatic} reading=${reading} /><//>`
+  }`;
+}
+
+function Consequences({ data, isAutomatic, reading }) {
+  const one = data.state === "in force" ? "the event's profile" : "its one seed";
+  const all = `all ${number(data.compared)} that its posts are compared with`;
+  const { automatic, promise } = data;
+  const about = automatic.length ? `automatic: about ${scores(automatic)}` : "automatic";
+  const configured = `${score(data.configured)}, as matching.threshold has it`;
+  const next = data.configured === null ? about : configured;
+  const now = readAt(data, data.thresholds[0]);
+  return html`<p>The threshold of ${data.compared === 1 ? one : all} is
+      ${" "}${scores(data.thresholds)}${data.is_automatic ? ", automatic" : ""}; it becomes
+      ${" "}${isAutomatic ? next : score(reading.score)}. All workers follow within a second;
+        matches
+      that were published stay.</p>
+    ${
+      !isAutomatic &&
+      html`<p>An hour: ${hourlyWords(data, reading)}; now ${hourlyWords(data, now)}. Of 1,000
+        everyday posts: ${backgroundWords(data, reading)}; now ${backgroundWords(data, now)}.</p>`
+    }
+    ${
+      promise &&
+      html`<p class="refused">The promise of ${promiseWords(promise)}, from
+        ${" "}${score(promise.threshold)} on, is given up: it is of that threshold alone.</p>`
+    }`;
+}
+
+function ScoreTable({ data }) {
+  const step = Math.max(1, Math.ceil(data.edges.length / TABLE_ROWS));
+  const edges = data.edges.filter((edge, n) => n % step === 0 && edge > 0).reverse();
+  const rows = edges.map((edge) => {
+    const reading = readAt(data, edge);
+    const words = [hourlyWords(data, reading), backgroundWords(data, reading), labelWords(reading)];
+    return [edge.toFixed(2), ...words];
+  });
+  const heads = ["#From", "An hour", "#Of 1,000 everyday posts", "Labels"];
+  return html`<details><summary>As a table</summary>
+    <${Table} name="Scores as a table" heads=${heads} rows=${rows} /></details>`;
+}
+
+function NearMisses({ event }) {
+  const [data, error] = useAnswer("/api/scores/near", { event }, ["matches", "seeds"], NEAR_MS);
+  const reasons = data?.messages?.length ? `: ${data.messages.join("; ")}` : "";
+  return html`<h2>Just below the threshold</h2>
+    <${Status} answer=${data} error=${error} />
+    ${data?.near?.length === 0 && html`<p class="quiet">No near misses are kept${reasons}.</p>`}
+    ${
+      data?.near?.length > 0 &&
+      html`<p class="quiet">${number(data.count)} posts came near and did not match. The workers
+        keep
+          some of them, drawn at random; the newest are:</p>
+        <ul class="plain">${data.near.map((post) => html`<${NearMiss} post=${post} />`)}</ul>`
+    }`;
+}
+
+const NearMiss = ({ post }) =>
+  html`<li class="card"><p><${Lit} text=${post.text} why=${post.why} /></p>
+    <p class="quiet row"><span>${score(post.score)}</span> <span>${post.platform}</span>
+      ${post.author && html`<bdi>${post.author}</bdi>`}
+      ${post.created_at && html`<${Time} at=${post.created_at} />`}
+      ${post.url && html`<${Out} href=${post.url}>open<//>`}
+      ${post.label && html`<span class="badge">labelled ${post.label}</span>`}</p></li>`;

@@ -1,0 +1,151 @@
+// The events: what is in force, what matched in the last day, and which seeds are refused.
+import { html, useRef, useState } from "/vendor/preact.js";
+import { useAnswer } from "/lib/api.js";
+import { eventPage, number, percent, plural, rate, Refused, scores } from "/lib/ui.js";
+import { Status, Time, Waiting } from "/lib/ui.js";
+
+const APART_MS = 2000;
+const PAGE = 50;
+const WIDTH = 144;
+const HEIGHT = 36;
+const PARTS = ["events", "seeds", "matches", "health"];
+const STATES = {
+  live: ["in force", "good"],
+  paused: ["paused", ""],
+  expired: ["expired", ""],
+  refused: ["refused", "bad"],
+  none: ["no seed in force", ""],
+};
+
+export default function Events() {
+  const [text, setText] = useState("");
+  const [skip, setSkip] = useState(0);
+  const [answer, error] = useAnswer("/api/events", { text, skip }, PARTS, APART_MS);
+  const last = useRef();
+  const isLong = useRef(false);
+  if (answer) last.current = answer;
+  const data = last.current;
+  if (!data) return html`<h1>Events</h1><${Status} error=${error} />`;
+  isLong.current ||= data.total > PAGE; // the search stays while its result is short
+  const search = (event) => {
+    setSkip(0);
+    setText(event.target.value);
+  };
+  return html`<h1>Events</h1>
+    <${Refused} error=${error} />
+    ${data.away && html`<p class="refused">Not up to date: ${data.away}</p>`}
+    ${
+      isLong.current &&
+      html`<p><label>Find an event <input type="search" value=${text} maxlength="100"
+        onInput=${search} /></label></p>`
+    }
+    <ul class="plain">
+      ${data.events.map(
+        (row) => html`<${Event} key=${row.event} row=${row}
+        model=${data.model} />`,
+      )}
+    </ul>
+    ${!data.events.length && html`<${Empty} data=${data} text=${text} />`}
+    ${
+      (skip > 0 || data.total > skip + PAGE) &&
+      html`<div class="row">
+        <button type="button" disabled=${!skip}
+          onClick=${() => setSkip(skip - PAGE)}>Before</button>
+        <button type="button" disabled=${skip + PAGE >= data.total}
+          onClick=${() => setSkip(skip + PAGE)}>After</button>
+        <span class="quiet">${plural(data.total, "event")}</span></div>`
+    }
+    <${RefusedSeeds} data=${data} />
+    ${
+      data.events.length > 0 &&
+      html`<p class="quiet">Matches are counted since <${Time} at=${data.since} />
+        ${data.ready ? "." : "; they are still being read."}</p>`
+    }`;
+}
+
+function Empty({ data, text }) {
+  if (text) return html`<p class="card">No event has “${text}” in its name.</p>`;
+  if (!data.ready) return data.away ? null : html`<${Waiting} what="Reading the topics" />`;
+  return html`<div class="card"><h2>No event yet</h2>
+    <p>An event begins with a seed: an article about it. Posts about the same are its matches,
+      which appear here as they arrive.</p>
+    <p><a href="#/seeds">Add the first seed</a></p></div>`;
+}
+
+const sum = (counts) => counts.reduce((total, n) => total + n, 0);
+
+function Event({ row, model }) {
+  const [state, kind] = STATES[row.state];
+  const { profile, promise, hourly } = row;
+  const seeds = Object.entries(row.seeds).map(([name, n]) => `${plural(n, "seed")} ${name}`);
+  return html`<li class="card event">
+    <div class="row"><h2><a href=${eventPage(row.event)}><bdi>${row.event}</bdi></a></h2>
+      <span class=${`badge ${kind}`}>${state}</span>
+      ${
+        profile &&
+        html`<span class=${`badge ${profile.state === "in force" ? "good" : "bad"}`}
+          title=${profile.why}>profile ${profile.state}</span>`
+      }
+      <${Promise} promise=${promise} /></div>
+    <div class="row numbers"><${Hours} hours=${row.posts} name=${row.event} />
+      <span><strong>${number(row.posts.at(-1))}</strong> this hour</span>
+      ${
+        hourly &&
+        html`<span>about <strong>${rate(hourly.rate)}</strong> an hour ${hourly.window}
+        </span>`
+      }
+      <span>${plural(sum(row.posts), "match", "matches")} and${" "}
+        ${plural(sum(row.stories), "story", "stories")} in 24 h</span>
+      ${row.last && html`<span class="quiet">last <${Time} at=${row.last} /></span>`}</div>
+    <p class="quiet"><${Threshold} row=${row} model=${model} /> · ${seeds.join(", ") || "no seed"}
+      </p>
+    ${profile?.why && html`<p class="quiet">The profile is ${profile.state}: ${profile.why}</p>`}
+    ${promise?.lapsed && html`<p class="quiet">The promise has lapsed: ${promise.lapsed}</p>`}
+    ${
+      row.bursts > 0 &&
+      html`<p class="quiet">Bursts: in ${plural(row.bursts, "minute")} since the workers started
+        far more stories came than in the hour before</p>`
+    }
+    ${row.drift && html`<p class="quiet">Drift: ${row.drift}</p>`}
+  </li>`;
+}
+
+function Promise({ promise }) {
+  if (!promise) return html`<span class="badge">no promise</span>`;
+  const { precision, confidence, lapsed } = promise;
+  return html`<span class=${`badge ${lapsed ? "bad" : "good"}`}>
+    promise ${lapsed ? "lapsed" : "holds"}: ${percent(precision)} on the event,${" "}
+    ${percent(confidence)} sure</span>`;
+}
+
+function Threshold({ row, model }) {
+  const cuts = row.thresholds;
+  if (cuts.length)
+    return `threshold${cuts.length > 1 ? "s" : ""} ${scores([cuts[0], cuts.at(-1)])}`;
+  if (row.state !== "live") return "no threshold";
+  return model ? html`<span title=${model}>threshold automatic</span>` : "threshold unknown";
+}
+
+// Matches by hour of the last day; the last bar is the present hour.
+function Hours({ hours, name }) {
+  const most = Math.max(...hours, 1);
+  const step = WIDTH / hours.length;
+  const label =
+    `${name}: matches an hour in the last ${hours.length} hours, ` +
+    `${number(Math.max(...hours))} at most, ${number(hours.at(-1))} in this one`;
+  const bar = (n, at) => {
+    const height = n ? Math.max(2, (n / most) * (HEIGHT - 1)) : 1;
+    return html`<rect class=${n ? "" : "none"} x=${at * step} y=${HEIGHT - height}
+      width=${step - 1} height=${height} />`;
+  };
+  return html`<svg class="hours" width=${WIDTH} height=${HEIGHT} role="img" aria-label=${label}
+    viewBox=${`0 0 ${WIDTH} ${HEIGHT}`}>${hours.map(bar)}</svg>`;
+}
+
+function RefusedSeeds({ data }) {
+  if (!data.refused.length) return null;
+  const row = (each) => html`<li class="refused"><bdi>${each.id}</bdi>: ${each.reason}</li>`;
+  return html`<h2>Refused seeds</h2><ul class="plain">${data.refused.map(row)}</ul>
+    <p>${data.more_refused > 0 && `and ${number(data.more_refused)} more; `}
+      <a href="#/seeds">see the seeds</a></p>`;
+}

@@ -1,0 +1,140 @@
+// Feeds: previewed, followed for as long as the desk is open, and stopped.
+import { html, useState } from "/vendor/preact.js";
+import { act, useAnswer } from "/lib/api.js";
+import { Button, Confirm, number, Out, perform, plural, Refused, Status } from "/lib/ui.js";
+import { Time, Waiting } from "/lib/ui.js";
+import { EventNames, Field } from "/lib/seeds.js";
+
+const STATES = {
+  starting: "starts",
+  reading: "is read now",
+  waiting: "followed",
+  elsewhere: "followed by another command",
+  ended: "ended",
+  stopped: "stopped",
+};
+const ARTICLES = {
+  seed: "would be a seed",
+  exists: "is a seed already",
+  later: "read when the feed is followed",
+  refused: "makes no seed",
+};
+
+export function Feeds({ session }) {
+  const [rows, error] = useAnswer("/api/feeds", {}, ["seeds"]);
+  const [ending, setEnding] = useState(null);
+  const stop = () =>
+    perform("/api/feeds/stop", { feed: ending.feed }, "the feed is followed no more");
+  const feed = (row) =>
+    html`<${Feed} key=${row.feed} row=${row}
+      stop=${!session.read_only && (() => setEnding(row))} />`;
+  return html`<p><a href="#/seeds">All seeds</a></p><h1>Feeds</h1>
+    <p>Each article that a feed names, RSS or Atom, becomes a seed, for as long as this desk is open
+      and again when it is opened anew; <code>newsift seeds follow</code> does the same without
+      it.</p>
+    ${!session.read_only && html`<${Follow} />`}
+    <${Status} answer=${rows} error=${error} />
+    ${rows?.map(feed)}
+    ${rows?.length === 0 && html`<p class="quiet">This desk follows no feed.</p>`}
+    ${
+      ending &&
+      html`<${Confirm} kind="bad" title=${`Follow ${ending.feed} no more? Its seeds stay.`}
+        yes="Stop"
+        run=${stop} close=${() => setEnding(null)} />`
+    }`;
+}
+
+function Follow() {
+  const [fields, setFields] = useState({ feed: "", event: "", keep: "14d" });
+  const [preview, setPreview] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState(null);
+  const [list] = useAnswer("/api/seeds", { most: 0 });
+  const field = (name) => ({
+    value: fields[name],
+    onInput: (event) => setFields({ ...fields, [name]: event.target.value }),
+  });
+  const show = async (event) => {
+    event.preventDefault();
+    setError(null);
+    setBusy(true);
+    try {
+      setPreview({ of: fields, ...(await act("/api/feeds/preview", fields)).answer });
+    } catch (failure) {
+      setError(failure);
+    }
+    setBusy(false);
+  };
+  const follow = async () => {
+    const answer = await perform("/api/feeds/follow", fields, "the feed is followed");
+    if (answer !== undefined) setFields({ feed: "", event: "", keep: fields.keep });
+  };
+  const waiting = "Reading the feed and its newest articles, with the pauses that sites ask for";
+  return html`<form class="card form" onSubmit=${show}><${EventNames} names=${list?.events} />
+    <div class="fields">
+      <${Field} label="Address of the feed"><input type="url" required placeholder="https://"
+        maxlength="2048" ...${field("feed")} /><//>
+      <${Field} label="Event" note="nothing: each article is an event of its own">
+        <input list="events" maxlength="240" ...${field("event")} /><//>
+      <${Field} label="Keep each for" note="7d, 2w, 48h">
+        <input maxlength="20" ...${field("keep")} /><//></div>
+    <button class="main" disabled=${busy || !fields.feed.trim()}>Show what it names</button>
+    <div role="status">${busy && html`<${Waiting} what=${waiting} />`}</div>
+    <${Refused} error=${error} />
+    ${
+      preview?.of === fields &&
+      html`<${Preview} preview=${preview} />
+        <div class="row"><${Button} kind="main" run=${follow}>Follow this feed<//>
+          <span class="quiet">Nothing is published yet.</span></div>`
+    }
+  </form>`;
+}
+
+function Preview({ preview: { articles, total, messages } }) {
+  const newest = total > articles.length ? `; the newest ${number(articles.length)}` : "";
+  const text = total
+    ? `The feed names ${plural(total, "article")} that would not have ended already${newest}:`
+    : "The feed names no article now that would not have ended already.";
+  const article = (each) =>
+    html`<li class="post">
+      <${Out} href=${each.link}><span class="quoted">${each.title || each.link}</span><//>
+      ${" "}<span class="quiet"><${Time} at=${each.published} /> · ${ARTICLES[each.state]}</span>
+      ${each.why && html`<div class="quoted bad">${each.why}</div>`}</li>`;
+  return html`<p>${text}</p>
+    ${messages.map((line) => html`<p class="quiet quoted">${line}</p>`)}
+    <ul class="plain">${articles.map(article)}</ul>`;
+}
+
+function Feed({ row, stop }) {
+  const isBad = ["ended", "elsewhere"].includes(row.state);
+  const event = row.event ? `Event ${row.event}` : "Each article its own event";
+  const message = ({ at, text }) =>
+    html`<li><span class="quiet"><${Time} at=${at} /></span> <span class="quoted">${text}</span>
+      </li>`;
+  const seed = (line) => html`<li class="quoted">${line}</li>`;
+  const published = `${plural(row.seeds.length, "seed")} published since the desk was opened`;
+  return html`<article class="card" aria-label=${`Feed ${row.feed}`}>
+    <h2><${Out} href=${row.feed}><span class="quoted">${row.feed}</span><//>
+      ${" "}<span class=${`badge ${isBad ? "bad" : "good"}`}>${STATES[row.state]}</span></h2>
+    ${row.why && html`<p class="quoted bad">${row.why}</p>`}
+    <p class="quiet quoted">${event}, kept ${row.keep}; added by ${row.by}.
+      ${row.last && html` Last read <${Time} at=${row.last} />.`}
+      ${` ${plural(row.articles, "article")}`} known, ${number(row.seed_articles)} of them
+        seeds.</p>
+    ${
+      row.messages.length > 0 &&
+      html`<details open=${isBad}><summary>Messages</summary>
+        <ul class="plain">${row.messages.map(message)}</ul></details>`
+    }
+    ${
+      row.seeds.length > 0 &&
+      html`<details><summary>${published}</summary>
+        <ul class="plain">${row.seeds.map(seed)}</ul></details>`
+    }
+    ${
+      stop &&
+      html`<div class="row"><${Button} run=${stop} aria-label=${`Stop following ${row.feed}`}>
+        Stop<//></div>`
+    }
+  </article>`;
+}

@@ -1,0 +1,212 @@
+// Health: what stands in the way of matches and what to do, then each part by itself.
+import { html } from "/vendor/preact.js";
+import { useAnswer } from "/lib/api.js";
+import { Facts, number, plural, Status, Table, Time } from "/lib/ui.js";
+import { DeadLetters } from "/pages/letters.js";
+
+const APART_MS = 2000;
+const LINE_WIDTH = 320;
+const LINE_HEIGHT = 64;
+const PAUSE_MS = 20000; // between two polls: nobody had a page open
+const quoted = (text) => html`<span class="quoted">${text}</span>`;
+
+export default function Health({ session }) {
+  const [data, error] = useAnswer("/api/health", {}, ["health"], APART_MS);
+  return html`<h1>Health</h1>
+    <${Status} answer=${data} error=${error} what="Looking" />
+    ${
+      data &&
+      html`<${Problems} data=${data} />
+        <div class="cards"><${Broker} data=${data} /><${Lag} data=${data} /></div>
+        <${Members} data=${data} />
+        <${Workers} data=${data.workers} />
+        <${Collectors} data=${data.collectors} />
+        <${Topics} data=${data.topics} />
+        <${Sources} rows=${data.sources} />`
+    }
+    <${DeadLetters} session=${session} />`;
+}
+
+function Problems({ data }) {
+  if (!data.problems.length) {
+    const text = data.broker.since ? "All well: nothing has to be done." : "Looking …";
+    return html`<p class="card" role="status">${text}</p>`;
+  }
+  const row = (problem) => html`<li>${quoted(problem)}</li>`;
+  return html`<ul class="problems" aria-label="What to do">${data.problems.map(row)}</ul>`;
+}
+
+const Away = ({ data, what }) =>
+  data.away &&
+  data.since &&
+  html`<p class="refused">${what} away since <${Time} at=${data.since} />: ${quoted(data.away)}
+    </p>`;
+
+function Broker({ data: { broker, kafka } }) {
+  const { away, since, rates } = broker;
+  const pairs = rates && [
+    ["Posts come in", `${number(rates.posts_in)} a second`],
+    ["Posts are done", `${number(rates.posts_done)} a second`],
+    ["Matches go out", `${number(rates.matches)} a second`],
+  ];
+  return html`<section class="card" aria-labelledby="broker"><h2 id="broker">Broker</h2>
+    <p class="quoted">${kafka}</p>
+    <${Away} data=${broker} what="The broker is" />
+    ${!away && since && html`<p>There since <${Time} at=${since} />.</p>`}
+    ${pairs && html`<${Facts} kind="pairs" rows=${pairs} />`}
+  </section>`;
+}
+
+function Lag({ data: { broker, lags } }) {
+  const { partitions, all_partitions: all } = broker;
+  const rows = partitions?.map((row) => [
+    row.partition,
+    number(row.lag),
+    number(row.committed),
+    number(row.end),
+    quoted(row.worker ?? "nobody"),
+  ]);
+  const heads = ["#Partition", "#Waiting", "#Done up to", "#End", "Worker"];
+  return html`<section class="card" aria-labelledby="lag"><h2 id="lag">Posts that wait</h2>
+    <p class="big">${number(broker.lag)}</p>
+    <${LagLine} lags=${lags} />
+    ${
+      rows &&
+      html`<details><summary>By partition</summary>
+        <${Table} name="Waiting by partition" heads=${heads} rows=${rows} />
+        ${
+          all > rows.length &&
+          html`<p class="quiet">${number(all - rows.length)} more wait for
+          less.</p>`
+        }
+      </details>`
+    }
+  </section>`;
+}
+
+// The lag of the last minutes; the line has a break where nobody had a page open.
+function LagLine({ lags }) {
+  if (lags.length < 2) {
+    return html`<p class="quiet">A line of the last minutes begins with the second look.</p>`;
+  }
+  const [first, start] = lags[0];
+  const [last, end] = lags.at(-1);
+  const span = Math.max(last - first, 1);
+  const most = Math.max(...lags.map(([, lag]) => lag));
+  const place = ([at, lag]) => {
+    const x = ((at - first) / span) * LINE_WIDTH;
+    const y = LINE_HEIGHT - 2 - (lag / Math.max(most, 1)) * (LINE_HEIGHT - 6);
+    return `${x.toFixed(1)} ${y.toFixed(1)}`;
+  };
+  const step = (each, n) => (n && each[0] - lags[n - 1][0] < PAUSE_MS ? "L" : "M") + place(each);
+  const minutes = Math.max(1, Math.round(span / 60000));
+  const label =
+    `${number(start)} to ${number(end)} posts waiting over the last ` +
+    `${minutes === 1 ? "minute" : `${minutes} minutes`}, ${number(most)} at most`;
+  return html`<svg class="lag" role="img" aria-label=${label} preserveAspectRatio="none"
+      viewBox=${`0 0 ${LINE_WIDTH} ${LINE_HEIGHT}`}><path d=${lags.map(step).join("")} /></svg>
+    <p class="quiet">${label}.</p>`;
+}
+
+function Members({ data: { broker, group } }) {
+  if (!broker.partitions) return null;
+  const rows = broker.members.map((row) => [
+    quoted(row.id),
+    quoted(row.host),
+    row.partitions.join(", ") || "none",
+    number(row.lag),
+  ]);
+  return html`<section aria-labelledby="members"><h2 id="members">Workers in the group</h2>
+    <p>${plural(broker.all_members, "worker")} in ${quoted(group)} (${broker.state}).</p>
+    ${
+      rows.length > 0 &&
+      html`<${Table} name="Partitions of each worker" rows=${rows}
+        heads=${["Worker", "Host", "Partitions", "#Waiting"]} />`
+    }
+  </section>`;
+}
+
+function Workers({ data }) {
+  const isSilent = data.since && data.rows.every((row) => row.away);
+  return html`<section aria-labelledby="workers"><h2 id="workers">What workers report</h2>
+    <${Away} data=${data} what="They are" />
+    ${
+      isSilent &&
+      html`<p class="quiet">No worker's web server answers: near misses, drift and readiness are
+        unknown. <code>desk.workers</code> names workers on other machines.</p>`
+    }
+    ${data.rows.map((row) => html`<${Worker} key=${row.address} row=${row} />`)}
+  </section>`;
+}
+
+function Worker({ row }) {
+  const state = row.away ? "away" : row.ready ? "ready" : "not ready";
+  const pairs = [
+    ["Version", row.version],
+    ["Model", row.model?.slice(0, 12)],
+    ["Set of seeds", row.seed_set],
+    ["Drift", row.drift],
+  ].map(([name, value]) => [name, quoted(value ?? "unknown")]);
+  return html`<div class="card">
+    <p class="row"><strong class="quoted">${row.address}</strong>
+      <span class=${`badge ${row.ready ? "good" : "bad"}`}>${state}</span></p>
+    ${row.away && html`<p class="quiet quoted">${row.away}</p>`}
+    ${row.reason && html`<p class="quoted">${row.reason}</p>`}
+    ${!row.away && html`<${Facts} kind="pairs" rows=${pairs} />`}
+  </div>`;
+}
+
+function Collectors({ data }) {
+  const rows = data.rows.map((row) => [
+    quoted(row.source),
+    html`<span class=${`badge ${row.running ? "good" : ""}`}>
+      ${row.running ? "running" : "does not run"}</span>`,
+    html`<${Time} at=${row.last_post_at} />`,
+    html`<${Time} at=${row.saved_at} />`,
+    `${number(row.gaps)}${row.gaps > 0 ? ` (${number(Math.round(row.gap_seconds))} s known)` : ""}`,
+  ]);
+  return html`<section aria-labelledby="collectors">
+    <h2 id="collectors">Collectors of this host</h2>
+    <${Away} data=${data} what="Their state files are" />
+    ${
+      !rows.length &&
+      data.since &&
+      html`<p class="quiet">None has run here; <code>newsift collect</code> brings posts from a
+        platform.</p>`
+    }
+    ${
+      rows.length > 0 &&
+      html`<${Table} name="Sources" rows=${rows}
+        heads=${["Source", "State", "Last post", "Acknowledged", "#Gaps"]} />`
+    }
+  </section>`;
+}
+
+function Topics({ data }) {
+  const row = (each) =>
+    html`<div class="card" key=${each.topic + each.setting}>
+      <p><span class=${`badge ${each.serious ? "bad" : ""}`}>${each.serious ? "must" : "should"}
+        </span>
+        ${" "}<strong class="quoted">${each.topic}</strong>: ${each.setting} is
+        ${" "}${quoted(each.actual)}, required ${quoted(each.required)}</p>
+      <p class="quiet quoted">${each.why}</p><p><code class="quoted">${each.fix}</code></p></div>`;
+  return html`<section aria-labelledby="topics"><h2 id="topics">Topics</h2>
+    <${Away} data=${data} what="Their settings are" />
+    ${
+      !data.away &&
+      !data.rows.length &&
+      html`<p class="quiet">All topics are as they should be.</p>`
+    }
+    ${!data.away && data.rows.map(row)}
+  </section>`;
+}
+
+function Sources({ rows }) {
+  const away = rows.filter((row) => row.away);
+  const row = ({ name, away: why }) =>
+    html`<li key=${name}><strong class="quoted">${name}</strong>: ${quoted(why)}</li>`;
+  const all = html`<p class="quiet">All of it: ${rows.map(({ name }) => name).join(", ")}.</p>`;
+  return html`<section aria-labelledby="sources"><h2 id="sources">What this desk reads</h2>
+    ${away.length ? html`<ul>${away.map(row)}</ul>` : all}
+  </section>`;
+}

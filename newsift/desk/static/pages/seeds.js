@@ -1,0 +1,283 @@
+// Seeds: the articles that posts are compared with, by event, with refused ones on top; one seed.
+import { html, useEffect, useRef, useState } from "/vendor/preact.js";
+import { useAnswer } from "/lib/api.js";
+import { Button, Confirm, eventPage, Facts, Lit, notify, number, Out, perform } from "/lib/ui.js";
+import { plural, Status, Time } from "/lib/ui.js";
+import { defaultThreshold, ENDS_NOTE, EventNames, Field, heaviestWords } from "/lib/seeds.js";
+import { pauseSeed, removeSeed, seedPage, State, thresholdOf } from "/lib/seeds.js";
+import { thresholdWords, undoRemoval } from "/lib/seeds.js";
+import { Add, dropFiles } from "/pages/add.js";
+import { Feeds } from "/pages/feeds.js";
+
+const PAGE = 100;
+const MOST_SEEDS = 1000;
+const TEXT_CHARS = 4000; // that are shown at first
+
+export default function Seeds({ rest, session }) {
+  const [page = "", id = ""] = rest;
+  useEffect(() => (session.read_only ? undefined : acceptFiles()), [session.read_only]);
+  const views = {
+    add: !session.read_only && html`<${Add} />`,
+    feeds: html`<${Feeds} session=${session} />`,
+    seed: html`<${Seed} key=${id} id=${id} session=${session} />`,
+  };
+  return html`<div class="seeds">
+    ${(Object.hasOwn(views, page) && views[page]) || html`<${List} session=${session} />`}</div>`;
+}
+
+// Files may be dropped anywhere on the page; the browser would open them.
+function acceptFiles() {
+  const over = (event) => event.dataTransfer.types.includes("Files") && event.preventDefault();
+  const drop = (event) => {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    dropFiles([...event.dataTransfer.files]);
+    location.hash = "#/seeds/add";
+  };
+  addEventListener("dragover", over);
+  addEventListener("drop", drop);
+  return () => {
+    removeEventListener("dragover", over);
+    removeEventListener("drop", drop);
+  };
+}
+
+function List({ session }) {
+  const [search, setSearch] = useState("");
+  const [most, setMost] = useState(PAGE);
+  const [doomed, setDoomed] = useState(null);
+  const [answer, error] = useAnswer("/api/seeds", { search, most }, ["seeds"]);
+  const last = useRef();
+  if (answer) last.current = answer;
+  const data = last.current;
+  const remove = session.read_only ? null : setDoomed;
+  const more = html`<${Button} run=${() => setMost(most + PAGE)}>Show more<//> `;
+  return html`<div class="row head"><h1>Seeds</h1>
+      ${!session.read_only && html`<a class="button main" href="#/seeds/add">Add an article</a>`}
+      <a class="button" href="#/seeds/feeds">Feeds</a>
+      <input type="search" class="search" aria-label="Search seeds" value=${search} maxlength="200"
+        placeholder="Search id, title, event, address"
+        onInput=${(event) => setSearch(event.target.value)} />
+    </div>
+    <${Status} answer=${data} error=${error} />
+    ${data && html`<${Overview} data=${data} session=${session} remove=${remove} />`}
+    ${data && html`<${Groups} data=${data} remove=${remove} />`}
+    ${
+      data?.matching > data?.rows.length &&
+      html`<p>${most < MOST_SEEDS && more}<span class="quiet">${number(data.rows.length)} of
+        ${" "}${number(data.matching)} are shown; search for the others</span></p>`
+    }
+    ${
+      doomed &&
+      html`<${Confirm} kind="bad" yes="Remove it" run=${() => removeSeed(doomed)}
+        title=${`Remove the seed ${doomed.id}? Posts are no longer compared with it.`}
+        close=${() => setDoomed(null)} />`
+    }`;
+}
+
+// Above the list: what is not up to date, what can be undone, what is refused.
+function Overview({ data, session, remove }) {
+  const { removed, refused, states } = data;
+  const counts = Object.entries(states).map(([state, n]) => `${number(n)} ${state}`);
+  const total = `${plural(data.total, "seed")}: ${counts.join(", ")}.`;
+  const rate =
+    ` An automatic threshold is the score that 1 in ${number(data.one_in)} ` +
+    "everyday posts reaches.";
+  return html`${
+    data.away &&
+    html`<p class="refused" role="status">The seeds are not up to date: ${data.away}</p>`
+  }
+    ${
+      data.left_out > 0 &&
+      html`<p class="refused">${plural(data.left_out, "record")} had no room here.</p>`
+    }
+    ${
+      removed &&
+      !session.read_only &&
+      html`<p class="card row" role="status">
+        <span class="quoted">${removed.id} was removed by ${removed.by}.</span>
+        <${Button} run=${() => undoRemoval(removed)}>Undo<//></p>`
+    }
+    ${refused.length > 0 && html`<${RefusedSeeds} data=${data} remove=${remove} />`}
+    <p class="quiet">${data.total ? total : "No seeds yet: posts are compared with nothing."}
+      ${data.total > 0 && data.configured === null && rate} ${data.model}</p>`;
+}
+
+function RefusedSeeds({ data: { refused, states }, remove }) {
+  const all = (states.refused ?? 0) + (states.stale ?? 0);
+  const row = (each) =>
+    html`<li key=${each.id} class="row"><${State} row=${each} />
+      <a class="quoted" href=${seedPage(each.id)}>${each.id || "(no id)"}</a>
+      <span class="quoted">${each.reason}</span>
+      ${
+        remove && each.mark && html`<${Button} kind="small" run=${() => remove(each)}>Remove<//>`
+      }</li>`;
+  return html`<section aria-label="Refused" class="card warn">
+    <h2>Refused or stale: ${plural(all, "record")}</h2>
+    <ul class="plain">${refused.map(row)}</ul>
+    ${all > refused.length && html`<p class="quiet">and ${number(all - refused.length)} more</p>`}
+  </section>`;
+}
+
+function Groups({ data, remove }) {
+  const groups = new Map();
+  const above = new Set(data.refused.map((row) => row.id));
+  for (const row of data.rows.filter((each) => !above.has(each.id))) {
+    const name = row.event ?? "";
+    groups.set(name, [...(groups.get(name) ?? []), row]);
+  }
+  const seed = (row) =>
+    html`<${Row} key=${row.id} row=${row} configured=${data.configured} remove=${remove} />`;
+  return [...groups].map(
+    ([name, rows]) => html`<section key=${name}>
+      <h2>${name ? html`<a class="quoted" href=${eventPage(name)}>${name}</a>` : "Refused"}</h2>
+      <ul class="plain">${rows.map(seed)}</ul></section>`,
+  );
+}
+
+function Row({ row, configured, remove }) {
+  const name = row.is_profile ? `Profile of ${row.event}` : row.title || row.id;
+  const href = row.is_profile && row.event ? eventPage(row.event, "learned") : seedPage(row.id);
+  const pause = row.state === "paused" ? "Resume" : "Pause";
+  return html`<li class="card seed">
+    <div class="what"><a class="quoted" href=${href}>${name}</a> <${State} row=${row} />
+      <div class="quiet"><span class="quoted">${row.id}</span>
+        ${row.url && html` · <${Out} href=${row.url}><span class="quoted">${row.url}</span><//>`}
+          </div>
+      ${row.reason && html`<div class="quoted bad">${row.reason}</div>`}</div>
+    <dl><div><dt>Threshold</dt><dd>${thresholdWords(row, configured)}</dd></div>
+      <div><dt>Ends</dt><dd><${Ends} at=${row.expires_at} /></dd></div></dl>
+    ${
+      remove &&
+      !row.is_profile &&
+      html`<div class="row acts">
+        ${
+          row.state !== "refused" &&
+          html`<${Button} run=${() => pauseSeed(row)} aria-label=${`${pause} ${row.id}`}>
+            ${pause}<//>`
+        }
+        <${Button} run=${() => remove(row)} aria-label=${`Remove ${row.id}`}>Remove<//></div>`
+    }
+  </li>`;
+}
+
+const Ends = ({ at }) => (at ? html`<${Time} at=${at} />` : html`<span>never</span>`);
+
+function Seed({ id, session }) {
+  const [row, error] = useAnswer("/api/seed", { id }, ["seeds"]);
+  const [asking, setAsking] = useState(false);
+  const mayChange = row && !session.read_only && !row.is_profile;
+  const remove = async () => (await removeSeed(row)) && (location.hash = "#/seeds");
+  return html`<p><a href="#/seeds">All seeds</a></p>
+    <${Status} answer=${row} error=${error} />
+    ${row && html`<h1 class="quoted">${row.title || row.id}</h1><${Details} row=${row} />`}
+    ${
+      mayChange &&
+      html`<div class="row acts">
+        ${
+          row.state !== "refused" &&
+          html`<${Button} run=${() => pauseSeed(row)}>
+            ${row.state === "paused" ? "Resume" : "Pause"}<//>`
+        }
+        <${Button} kind="bad" run=${() => setAsking(true)}>Remove<//></div>`
+    }
+    ${mayChange && row.state !== "refused" && html`<${Settings} row=${row} />`}
+    ${row && html`<${Text} row=${row} />`}
+    ${
+      asking &&
+      html`<${Confirm} kind="bad" yes="Remove it" run=${remove}
+        title=${`Remove the seed ${row.id}? Posts are no longer compared with it.`}
+        close=${() => setAsking(false)} />`
+    }`;
+}
+
+function Details({ row }) {
+  const quoted = (text) => html`<span class="quoted">${text}</span>`;
+  const rows = [
+    ["Id", quoted(row.id)],
+    ["State", html`<${State} row=${row} /> ${quoted(row.reason)}`],
+    row.event && ["Event", html`<a class="quoted" href=${eventPage(row.event)}>${row.event}</a>`],
+    ["Threshold", thresholdWords(row, row.configured)],
+    row.state !== "refused" && ["Ends", html`<${Ends} at=${row.expires_at} />`],
+    row.url && ["Address", html`<${Out} href=${row.url}>${quoted(row.url)}<//>`],
+    row.seed_version && ["Version", html`<code>${row.seed_version}</code>`],
+    row.published_at && ["Published", html`<${Time} at=${row.published_at} />`],
+  ];
+  return html`<${Facts} kind="facts card" rows=${rows} />`;
+}
+
+const fieldsOf = (row) => ({
+  event: row.event,
+  title: row.title,
+  threshold: row.threshold ?? "",
+  expires_at: row.expires_at ?? "",
+});
+
+function changeOf(name, value) {
+  if (name === "threshold") return thresholdOf(value);
+  return name === "expires_at" && !value.trim() ? null : value.trim();
+}
+
+// What was typed is kept when somebody else has changed the seed meanwhile.
+function Settings({ row }) {
+  const [{ mark, fields }, setState] = useState({ mark: row.mark, fields: fieldsOf(row) });
+  const [before, setBefore] = useState(fieldsOf(row));
+  const [list] = useAnswer("/api/seeds", { most: 0 });
+  const changed = Object.keys(fields).filter(
+    (name) => String(fields[name]) !== String(before[name]),
+  );
+  const take = () => {
+    setBefore(fieldsOf(row));
+    setState({ mark: row.mark, fields: fieldsOf(row) });
+  };
+  useEffect(() => {
+    if (row.mark !== mark && !changed.length) take();
+  }, [row.mark, mark]);
+  const field = (name) => ({
+    value: fields[name],
+    onInput: ({ target }) => setState({ mark, fields: { ...fields, [name]: target.value } }),
+  });
+  const save = async () => {
+    const changes = Object.fromEntries(changed.map((name) => [name, changeOf(name, fields[name])]));
+    if (typeof changes.threshold === "string") {
+      return notify("threshold: give a score above 0, at most 1, or nothing for automatic", true);
+    }
+    const question = { id: row.id, mark, ...changes };
+    const done = await perform("/api/seeds/set", question, `${row.id} is saved`);
+    if (done) setState({ mark: "", fields: before });
+  };
+  return html`<form class="card form" onSubmit=${(event) => event.preventDefault()}>
+    ${
+      row.mark !== mark &&
+      changed.length > 0 &&
+      html`<p class="refused" role="alert">Somebody has changed this seed since you began.
+        ${" "}<${Button} run=${take}>Show it as it is now<//></p>`
+    }
+    <${EventNames} names=${list?.events} />
+    <div class="fields">
+      <${Field} label="Title" note="another title makes another version">
+        <input maxlength="1024" ...${field("title")} /><//>
+      <${Field} label="Event"><input list="events" maxlength="240" ...${field("event")} /><//>
+      <${Field} label="Threshold" note=${defaultThreshold()}>
+        <input inputmode="decimal" ...${field("threshold")} /><//>
+      <${Field} label="Ends" note=${ENDS_NOTE}><input maxlength="64" ...${field("expires_at")} />
+        <//>
+    </div>
+    <${Button} kind="main" run=${save} disabled=${!changed.length}>Save<//>
+  </form>`;
+}
+
+function Text({ row }) {
+  const [isWhole, setWhole] = useState(false);
+  const text = row.text ?? row.value ?? "";
+  return html`<section class="card"><h2>Text</h2>
+    ${row.words?.length > 0 && heaviestWords(row.words)}
+    <${Lit} text=${isWhole ? text : text.slice(0, TEXT_CHARS)} why=${row.words ?? []} />
+    ${
+      !isWhole &&
+      text.length > TEXT_CHARS &&
+      html`<p><${Button} run=${() => setWhole(true)}>Show all ${number(text.length)} letters<//>
+        </p>`
+    }
+  </section>`;
+}

@@ -1,0 +1,144 @@
+"""Training of an event's profile at the desk: one run at a time, in a thread of its own."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from threading import Lock
+
+from encoder.errors import InputError, NewsiftError
+from newsift.desk.mirrors import TopicMirrors
+from newsift.desk.model import ControlView, Model
+from newsift.desk.seed_editor import SeedEditor
+from newsift.desk.threads import DaemonExecutor
+from newsift.operations.actor import acting_as
+from newsift.operations.events import NONE, EventState, require_event
+from newsift.operations.messages import capture, notify
+from newsift.operations.profile_training import (
+    LearnOptions,
+    ProfileTraining,
+    Proposal,
+    previous_profile,
+    publication_risk,
+    refuse_promised,
+    report_stream,
+)
+from newsift.operations.seed_topic import SeedTopic
+from worker.config import Config
+from worker.kafka.reading import connected
+
+log = logging.getLogger("newsift.desk")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingRun:
+    """Ends with a proposal or with a refusal."""
+
+    learning: LearnOptions
+    by: str
+    start: float  # by the monotonic clock
+    end: float | None = None
+    proposal: Proposal | None = None
+    danger: str = ""  # why the proposal should be checked before it is published
+    messages: tuple[str, ...] = ()
+    refusal: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return (time.monotonic() if self.end is None else self.end) - self.start
+
+
+class Training:
+    """The last run, and the publication of its proposal."""
+
+    def __init__(
+        self, config: Config, model: Model, mirrors: TopicMirrors, editor: SeedEditor,
+        executor: DaemonExecutor, on_change: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """`on_change` is called when a run ends."""
+        self._config, self._model, self._mirrors = config, model, mirrors
+        self._editor, self._executor, self._on_change = editor, executor, on_change
+        self._lock = Lock()
+        self._last: TrainingRun | None = None
+
+    def run_of(self, event: str) -> TrainingRun | None:
+        """The last run, if it was of this event."""
+        last = self._last
+        return last if last is not None and last.learning.name == event else None
+
+    @property
+    def busy_event(self) -> str | None:
+        """The event of the run that has not ended."""
+        last = self._last
+        return last.learning.name if last is not None and last.end is None else None
+
+    def begin(self, learning: LearnOptions, by: str) -> None:
+        with self._lock:
+            if busy := self.busy_event:
+                raise InputError(f"event {busy!r} learns now; one at a time, wait until it is done")
+            self._last = run = TrainingRun(learning, by, time.monotonic())
+        self._executor.submit(self._run, run)
+
+    def publish(self, event: str, version: str) -> EventState:
+        """Publish the proposal of the last run; the event as it is then."""
+        run = self.run_of(event)
+        proposal = run.proposal if run else None
+        if proposal is None or proposal.profile.version != version:
+            raise InputError(f"event {event!r}: this was not proposed last; let it learn anew")
+        if not proposal.is_news:
+            raise InputError("nothing new: the profile stays as it is")
+        self._model.wait()
+        with self._editor.topic() as topic:
+            view = self._view(topic)
+            now = require_event(view.events, event)
+            refuse_promised(now)
+            if (now.profile, now.seeds) != (proposal.event.profile, proposal.event.seeds):
+                raise InputError(f"event {event!r}: has changed since it learned; learn anew")
+            topic.publish({proposal.event.key: proposal.value}, view.state)
+            published = self._view(topic).events.get(event, proposal.event)
+            if published.why:
+                notify(f"the profile is {published.state}, the seeds serve: {published.why}")
+        with self._lock:
+            if self._last is run:  # no other was begun meanwhile
+                self._last = None
+        return published
+
+    def forget(self, event: str, version: str) -> EventState:
+        """Go back from this version of an event's profile to the one before, or to its seeds."""
+        teacher = self._model.wait()
+        with self._editor.topic() as topic:
+            view = self._view(topic)
+            now = require_event(view.events, event)
+            if (now.profile.version if now.profile else "") != version:
+                raise InputError(f"event {event!r}: its profile is another one by now; look again")
+            if now.state == NONE:
+                raise InputError(f"event {event!r}: has no profile, its seeds serve")
+            before = previous_profile(now.profile)
+            value = before.value(teacher.config.limits) if before else None
+            topic.publish({now.key: value}, view.state)
+            return self._view(topic).events.get(event, EventState(event))
+
+    def _view(self, topic: SeedTopic) -> ControlView:
+        self._mirrors.catch_up(topic.cluster)
+        return self._model.view()
+
+    def _run(self, run: TrainingRun) -> None:
+        with capture() as messages, acting_as(run.by):
+            done = self._train(run)
+        self._last = replace(done, end=time.monotonic(), messages=tuple(messages))
+        self._on_change()
+
+    def _train(self, run: TrainingRun) -> TrainingRun:
+        try:
+            teacher = self._model.wait()
+            with connected(self._config) as cluster:
+                proposal, _ = ProfileTraining(cluster, teacher, run.learning).propose()
+            report_stream(proposal)
+            # without a stream there is nothing to compare with
+            danger = publication_risk(proposal) if run.learning.span else ""
+            return replace(run, proposal=proposal, danger=danger)
+        except NewsiftError as error:
+            return replace(run, refusal=str(error))
+        except Exception as error:
+            log.exception("training failed")
+            return replace(run, refusal=f"{type(error).__name__}: {error}")

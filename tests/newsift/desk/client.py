@@ -1,0 +1,66 @@
+"""A desk without its web server, and calls of its endpoints as a page makes them."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from newsift.desk.api import Endpoint
+from newsift.desk.session import Desk
+from newsift.desk.views import ENDPOINTS
+from worker.config import load_config
+
+DEADLINE_S = 60.0
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for a condition, at most a minute."""
+    end = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < end, "the condition is still false"
+        time.sleep(0.02)
+
+
+def call(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
+    """The answer as the endpoint gives it."""
+    return endpoint.function(desk, endpoint.convert(values, bool(endpoint.audit_name)))
+
+
+class Client:
+    """Calls endpoints by their paths; answers are plain JSON. `by` is the user."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def __call__(self, path: str, by: str = "ada", **values: Any) -> Any:
+        (endpoint,) = (each for each in ENDPOINTS if each.path == path)
+        values |= {"by": by} if endpoint.audit_name else {}
+        return json.loads(msgspec.json.encode(call(self.desk, endpoint, **values)))
+
+    def until(self, path: str, condition: Callable[[Any], object], **values: Any) -> Any:
+        """The first answer for which the condition is true."""
+        until(lambda: condition(self(path, **values)))
+        return self(path, **values)
+
+
+@contextmanager
+def open_desk(*, model: bool = False, matches: bool = False) -> Iterator[Desk]:
+    """A desk on the broker of the environment, with its topics read."""
+    desk = Desk(load_config())
+    desk.mirrors.start()
+    followers = [desk.mirrors.seeds_follower, desk.mirrors.labels_follower]
+    if matches:
+        desk.matches_follower.start()
+        followers.append(desk.matches_follower)
+    if model:
+        desk.model.start()
+        desk.model.wait()
+    try:
+        for each in followers:
+            assert each.ready.wait(DEADLINE_S)
+        yield desk
+    finally:
+        desk.stop()

@@ -1,0 +1,154 @@
+"""An event with all posts of its stream, so that a histogram can be checked by counting."""
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from newsift.desk.matches import MatchStore
+from newsift.desk.model import ControlView, Model
+from newsift.desk.scoring import Measure, NearMisses, Scores, measure_of, scored_matches
+from newsift.desk.views.scores import FigureData
+from newsift.operations.cluster_status import StreamRate
+from newsift.operations.model_context import ModelContext
+from newsift.statistics.labels import Label
+from tests.encoder.small import WORDS
+from tests.newsift.desk.matched import moment
+from tests.worker.small import Mail
+from worker.kafka.reading import Offsets, TopicReader
+from worker.match.near import Cuts, Edges, Nears
+from worker.match.pipeline import Pipeline
+from worker.match.reservoir import NearAnswer
+from worker.match.reservoir import NearMisses as WorkerNearMisses
+from worker.posts.outcome import Post
+from worker.seeds.set import SeedSet
+from worker.seeds.state import ModelFacts, control_state
+
+HOUR = 3_600_000
+NOW = 1_795_000_000_000
+HOURS = 10
+EVENT = "flood"
+SEEDS = {"river": "storm flood river city the river flood", "rain": "storm storm city flood"}
+
+
+def view_of(teacher: ModelContext, records: Mapping[str, dict[str, object]]) -> ControlView:
+    """What these records make."""
+    state = control_state({key.encode(): json.dumps(row).encode() for key, row in records.items()})
+    seeds = teacher.seed_set(state)
+    enc = teacher.enc
+    return ControlView(state.resolve(ModelFacts(enc.digest, enc.dim, enc.mix)), seeds)
+
+
+def seeds_of(**more: object) -> dict[str, dict[str, object]]:
+    """The records of the event's two seeds."""
+    return {name: {"text": text, "event": EVENT, **more} for name, text in SEEDS.items()}
+
+
+def stream(seed: int, count: int = 900) -> list[tuple[Post, int]]:
+    """Posts of a few words each, and when they came: in the last ten hours."""
+    dice = random.Random(seed)
+    created = []
+    for n in range(count):
+        text = " ".join(dice.choices(WORDS[:10], k=dice.randint(3, 8)))
+        at = NOW - HOURS * HOUR + n * HOURS * HOUR // count
+        created.append((Post(str(n), "plain", f"{text} n{n}"), at))
+    return created
+
+
+class FixedModel(Model):
+    """A model that is loaded, and the control topic as a test sets it."""
+
+    def __init__(self, teacher: ModelContext, view: ControlView) -> None:
+        self.teacher, self.current_view = teacher, view
+
+    def wait(self, seconds: float = 0) -> ModelContext:
+        """The model, at once."""
+        return self.teacher
+
+    def view(self) -> ControlView:
+        """The view as it is now."""
+        return self.current_view
+
+
+class Topic:
+    """A topic of matches that is read from its start."""
+
+    def at(self, _topic: str, _since: int) -> Offsets:
+        return {0: 0}
+
+    def ends(self, _topic: str) -> Offsets:
+        return {0: 0}
+
+
+@dataclass
+class Town:
+    """A stream that a worker has matched with the seeds as they stood."""
+
+    teacher: ModelContext
+    posts: list[tuple[Post, int]]
+    store: MatchStore
+
+    def run(self, seeds: SeedSet, posts: Sequence[tuple[Post, int]]) -> None:
+        """Match posts as a worker does, and put what matches on the board."""
+        pipeline = Pipeline(self.teacher.enc, "plain")
+        for n, (post, at) in enumerate(posts):
+            sent = Mail(
+                json.dumps({"id": post.id, "text": post.text}).encode(), offset=n, timestamp=at
+            )
+            outcome = pipeline.run([sent], seeds, lambda at=at: moment(at))  # type: ignore[misc]
+            result = [Mail(each.value, offset=n, timestamp=at) for each in outcome.records]
+            self.store.take(result)  # type: ignore[arg-type]
+
+    def near(self, measure: Measure, seeds: SeedSet) -> NearAnswer:
+        """What a worker tells that has looked at all posts with these seeds."""
+        edges, _ = Edges.of(
+            seeds, _cuts(self.teacher), (0.1, 0.15), {}
+        )  # fewer than are kept at most
+        near_misses = WorkerNearMisses([EVENT])
+        near_misses.look(len(self.posts))
+        scores = measure.scores([post.text for post, _ in self.posts])
+        vectors = self.teacher.enc.posts([post.text for post, _ in self.posts])
+        levels = (vectors.similarity(seeds.embeddings)[:, :, None] < edges.edges[None]).sum(axis=2)
+        level = levels.min(axis=1)
+        rows = np.flatnonzero((level > 0) & (level < 3))
+        none = np.zeros(len(rows), np.int64)
+        nears = Nears(rows, none, level[rows] - 1, scores[rows])
+        near_misses.add(
+            [p for p, _ in self.posts], nears.posts, nears.events, nears.strata, nears.scores
+        )
+        of_seeds = {s.id: tuple(edges.edges[n].tolist()) for n, s in enumerate(seeds.seeds)}
+        return NearAnswer(
+            EVENT, seeds.digest, of_seeds, near_misses.strata(EVENT), near_misses.seen(EVENT)
+        )
+
+
+def _cuts(teacher: ModelContext) -> Cuts:
+    return lambda rows, rate: teacher.enc.thresholds(rows, rate, teacher.background)
+
+
+def town(teacher: ModelContext, seed: int = 1) -> Town:
+    """A town with its stream, and no matches."""
+    store = MatchStore(teacher.config, now=lambda: NOW)
+    store.begin(cast(TopicReader, Topic()))
+    return Town(teacher, stream(seed), store)
+
+
+def scene(
+    here: Town, now: ControlView, labels: Sequence[Label] = (), answers: Sequence[NearAnswer] = ()
+) -> FigureData:
+    """What a page sees of the town at the end."""
+    measure = measure_of(here.teacher, now, EVENT)
+    flow = StreamRate(len(here.posts), NOW - HOURS * HOUR, NOW, 100)
+    result = scored_matches(here.store, measure)
+    marks = Scores(here.store, FixedModel(here.teacher, now)).marks(measure, result, labels)
+    return FigureData(
+        measure, result, tuple(labels), marks, NearMisses(tuple(answers), ()), flow, NOW
+    )
+
+
+def without_workers(data: FigureData) -> FigureData:
+    """The same while no worker answers."""
+    return replace(data, near=NearMisses((), ("worker 127.0.0.1:1: tells of no near misses",)))

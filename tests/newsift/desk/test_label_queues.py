@@ -1,0 +1,226 @@
+"""Queues are drawn once, kept while they are used, and drawn anew with a reason."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from encoder.errors import InputError, NewsiftError
+from newsift.broker.server import running
+from newsift.desk import labelling
+from newsift.desk.labelling import ActiveQueue, LabelQueues, QueueKey
+from newsift.desk.mirrors import TopicMirrors
+from newsift.desk.threads import DaemonExecutor
+from newsift.operations.labels import LabelTopic
+from newsift.statistics.labels import LabelState
+from tests.newsift.desk.client import until
+from tests.worker.judged import drawn, labels, match
+from tests.worker.kafka_side import LABELS, MATCHES, PARTITIONS, Kafka, broker_of_its_own
+from worker.config import load_config
+from worker.kafka.reading import TopicReader
+from worker.seeds.state import ControlState
+
+ANN = QueueKey("storm", "ann", "certify")
+NAMES = [str(n) for n in range(60)]
+
+
+class FakeMirrors:
+    """Mirrors with a clock; a test sets the version of the profile."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.version: str | None = ""
+        self.labels = LabelState({})
+
+    def clock(self) -> float:
+        return self.seconds
+
+    def catch_up(self, cluster: TopicReader) -> None:
+        """Read the labels; the control topic is what the test sets."""
+        if cluster.exists(LABELS):
+            self.labels = LabelTopic(cluster, load_config()).state()
+
+    @property
+    def control(self) -> ControlState:
+        """A control topic in which the event has a profile of this version; None: not read yet."""
+        profile = SimpleNamespace(
+            version=self.version, promise=None, made={}, record=dict, before=()
+        )
+        profiles: Any = {ANN.event: profile} if self.version else {}
+        return ControlState({}, profiles, {}, {}, complete=self.version is not None)
+
+
+@pytest.fixture
+def at() -> FakeMirrors:
+    return FakeMirrors()
+
+
+@pytest.fixture(autouse=True)
+def without_a_nonce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queues in the order that `drawn` gives."""
+    monkeypatch.setattr(labelling, "token_hex", lambda _: "")
+
+
+@contextmanager
+def judging(at: FakeMirrors) -> Iterator[LabelQueues]:
+    created = LabelQueues(load_config(), cast(TopicMirrors, at), DaemonExecutor(4), at.clock)
+    try:
+        yield created
+    finally:
+        created.stop()
+
+
+def drawn_queue(queues: LabelQueues, whose: QueueKey = ANN) -> ActiveQueue:
+    until(lambda: queues.queue(whose))
+    queue = queues.queue(whose)
+    assert queue is not None
+    return queue
+
+
+def test_a_queue_is_drawn_once_for_all_tabs_and_what_comes_later_is_not_in_it(
+    kafka: Kafka, at: FakeMirrors
+) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    with judging(at) as queues:
+        first = drawn_queue(queues).session
+        kafka.fill(MATCHES, [match(str(n)) for n in range(100, 200)])
+        assert drawn_queue(queues).session is first
+        assert queues.of(ANN, first.token) is first
+        assert first.size == len(NAMES)
+        ben = drawn_queue(queues, ANN._replace(by="ben")).session
+        assert (ben.size, ben.token != first.token) == (160, True)
+        assert queues.of(ANN, first.token) is first
+
+
+def test_the_first_label_makes_the_topic_and_a_queue_goes_on_where_it_was(
+    kafka: Kafka, at: FakeMirrors
+) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    order = drawn(NAMES)
+    with judging(at) as queues:
+        queue = drawn_queue(queues).session
+        assert queue.answer(("x", order[0]), "on") is None
+        assert queue.answer(("x", order[1]), "off") is None
+        assert queue.answer(("x", order[2]), "unsure") is None
+        queue.undo(queue.state()["undo"]["step"])
+    assert labels(kafka) == [
+        (order[0], "on"), (order[1], "off"), (order[2], "unsure"), (order[2], None)
+    ]  # fmt: skip
+    with judging(at) as queues:
+        state = drawn_queue(queues).session.state()
+    assert (state["question"]["id"], state["judged"]) == (order[2], 2)
+
+
+def test_another_profile_begins_another_queue_and_says_so(kafka: Kafka, at: FakeMirrors) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    with judging(at) as queues:
+        first = drawn_queue(queues)
+        assert first.why == ""
+        at.version = "0123456789ab"
+        with pytest.raises(InputError, match="asked no longer"):
+            queues.of(ANN, first.session.token)
+        second = drawn_queue(queues)
+        assert "the event's profile is another one" in second.why
+        assert second.session.token != first.session.token
+
+
+def test_half_a_day_without_an_answer_ends_a_queue(kafka: Kafka, at: FakeMirrors) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    with judging(at) as queues:
+        first = drawn_queue(queues)
+        at.seconds = labelling.IDLE_S
+        assert drawn_queue(queues).session is first.session
+        at.seconds *= 2.1
+        second = drawn_queue(queues)
+        assert "half a day" in second.why
+        queues.discard(ANN, first.session.token)  # of a tab that shows the first
+        assert drawn_queue(queues).session is second.session
+        queues.discard(ANN, second.session.token)
+        assert drawn_queue(queues).session is not second.session
+
+
+def test_without_a_match_it_is_looked_at_again(kafka: Kafka, at: FakeMirrors) -> None:
+    with judging(at) as queues:
+        assert drawn_queue(queues).session.empty
+        kafka.fill(MATCHES, [match(n) for n in NAMES])
+        for _ in range(4):  # a page that asks again and again
+            assert drawn_queue(queues).session.empty
+            at.seconds += labelling.EMPTY_S / 3
+        assert not drawn_queue(queues).session.empty
+
+
+def test_a_draw_that_fails_for_want_of_time_is_told_and_drawn_anew(
+    kafka: Kafka, at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_: object) -> None:
+        raise TimeoutError("the labels")
+
+    with judging(at) as queues:
+        with monkeypatch.context() as patched:
+            patched.setattr(at, "catch_up", late)
+            with pytest.raises(TimeoutError, match="the labels"):
+                drawn_queue(queues)
+        assert drawn_queue(queues).session.empty
+
+
+def test_the_queue_that_was_asked_longest_ago_goes(
+    kafka: Kafka, at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(labelling, "MOST_POSTS", 2 * len(NAMES))
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    three = [ANN._replace(by=by) for by in ("a", "b", "c")]
+    with judging(at) as queues:
+        tokens = [drawn_queue(queues, whose).session.token for whose in three[:2]]
+        queues.of(three[0], tokens[0])
+        drawn_queue(queues, three[2])
+        assert queues.of(three[0], tokens[0]).token == tokens[0]
+        with pytest.raises(InputError, match="asked no longer"):
+            queues.of(three[1], tokens[1])
+
+
+def test_a_broker_that_is_away_is_told_to_who_asks(
+    at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_KAFKA", "127.0.0.1:1")
+    with judging(at) as queues:
+        for _ in range(2):
+            with pytest.raises(NewsiftError, match="broker"):
+                drawn_queue(queues)
+        with pytest.raises(NewsiftError, match="broker"):
+            queues.outbox.publish(b"key", b"value")
+
+
+def test_labels_go_on_when_the_broker_is_there_again(
+    at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with broker_of_its_own() as kafka:
+        port = str(kafka.address).rpartition(":")[2]
+        monkeypatch.setenv("NEWSIFT_KAFKA", str(kafka.address))
+        kafka.fill(MATCHES, [match(n) for n in NAMES])
+        queues = LabelQueues(load_config(), cast(TopicMirrors, at), DaemonExecutor(4), at.clock)
+        queue = drawn_queue(queues).session
+        assert queue.answer(("x", drawn(NAMES)[0]), "on") is None
+    second = drawn(NAMES)[1]
+    with pytest.raises(NewsiftError, match=port):
+        queue.answer(("x", second), "on")
+    assert queue.state()["judged"] == 1
+    with running(int(port), auto_create=False) as address:
+        again = Kafka(address)
+        again.make(*PARTITIONS)
+        assert queue.answer(("x", second), "on") is None
+        assert labels(again) == [(second, "on")]
+        queues.stop()
+
+
+def test_one_draw_too_many_waits(at: FakeMirrors, kafka: Kafka) -> None:
+    go = Event()
+    at.catch_up = lambda _cluster: go.wait(20)  # type: ignore[assignment]
+    keys = [ANN._replace(by=by) for by in ("a", "b", "c")]
+    with judging(at) as queues:
+        assert [queues.queue(key) for key in keys] == [None] * 3
+        assert len(queues._draws) == labelling.MOST_DRAWS
+        go.set()
+        assert all(drawn_queue(queues, key).session.empty for key in keys)

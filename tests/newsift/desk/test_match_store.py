@@ -1,0 +1,218 @@
+"""Counts, stories and filters against a slow loop; bounds on memory; odd records."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from newsift.desk import matches
+from newsift.desk.matches import (
+    MOST_MATCHES,
+    MOST_STORIES,
+    MOST_VERSIONS,
+    MatchFilter,
+    MatchRow,
+    MatchStore,
+)
+from tests.newsift.desk.matched import HOUR, NOON, many, record
+from worker.config import Config
+from worker.kafka.reading import Offsets, TopicReader
+from worker.kafka.sending import Headers
+
+NOW = NOON + 40 * HOUR
+
+
+@dataclass
+class Mail:
+    """A record of the topic of matches."""
+
+    value: bytes | None
+    timestamp: int = NOON
+    partition: int = 0
+    topic: str = "matches"
+    offset: int = 0
+    key: bytes | None = None
+    headers: Headers = ()
+
+
+def mail(records: Iterable[dict[str, Any]]) -> list[Mail]:
+    return [Mail(json.dumps(each).encode(), each["source"]["timestamp"]) for each in records]
+
+
+def store_of(records: Iterable[dict[str, Any]]) -> MatchStore:
+    created = MatchStore(Config(), now=lambda: NOW)
+    created.take(mail(records))
+    return created
+
+
+def rows_of(store: MatchStore) -> list[MatchRow]:
+    stories = [story for name in store.events() for story in store.stories(name)]
+    return [row for story in stories for row in story.rows.values()]
+
+
+def firsts(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first record of each post."""
+    return [each for n, each in enumerate(records) if each["post"] not in
+            [other["post"] for other in records[:n]]]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_first_match_of_each_post_is_counted_in_its_hour(seed: int) -> None:
+    records = many(seed, 200)
+    counts = store_of(records).counts("ferry")
+    for back in range(24):
+        start = (NOW // HOUR - 23 + back) * HOUR
+        own = [r for r in firsts(records) if start <= r["source"]["timestamp"] < start + HOUR]
+        assert counts.posts[back] == len(own)
+        assert counts.stories[back] == sum(each["new"] for each in own)
+    assert counts.platforms == {"plain": 200}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_stories_are_those_of_a_slow_loop(seed: int) -> None:
+    dice, records = random.Random(seed), many(seed, 200)
+    for each in records:
+        each["post"]["text"] = dice.choice(["The FERRY sank", "a fire"])
+        each["post"]["lang"] = dice.choice(["en", "de"])
+    records = firsts(records)
+    wanted = MatchFilter(least=0.4, most=0.8, lang="en", text="ferry", count=1000)
+    stories: dict[str, list[dict[str, Any]]] = {}
+    for each in records:
+        stories.setdefault(each["group"], []).append(each)
+
+    def fits(each: dict[str, Any]) -> bool:
+        post, score = each["post"], each["matches"][0]["score"]
+        return 0.4 <= score <= 0.8 and post["lang"] == "en" and "FERRY" in post["text"]
+
+    expected = {
+        group: (next(filter(fits, own))["post"]["id"], len(own))
+        for group, own in stories.items() if any(map(fits, own))
+    }  # fmt: skip
+    store = store_of(records)
+    result = store.find("ferry", wanted)
+    assert {s.group: (row.post_id[1], s.count) for row, s in result.stories} == expected
+    assert result.total == len(expected)
+    times = [row.at for row, _ in result.stories]
+    assert times == sorted(times, reverse=True)
+    pages = [store.find("ferry", MatchFilter(skip=n, count=7)).stories for n in range(0, 200, 7)]
+    assert [row for page in pages for row, _ in page] == [
+        row for row, _ in store.find("ferry", MatchFilter(count=1000)).stories
+    ]
+
+
+def test_what_came_since_the_page_was_held_is_counted_and_not_shown() -> None:
+    store = store_of([record("1", 0.5, group="a"), record("2", 0.6, group="b")])
+    earlier = store.find("ferry", MatchFilter()).last
+    store.take(mail([record("3", 0.5, group="a"), record("4", 0.5, group="c")]))
+    result = store.find("ferry", MatchFilter(seen=earlier))
+    assert ({s.group: s.count for _, s in result.stories}, result.newer) == ({"a": 2, "b": 1}, 1)
+
+
+def test_a_post_that_is_matched_anew_counts_once_and_shows_its_newest_score() -> None:
+    store = store_of([record("1", s, NOW, group=g) for s, g in ((0.5, "a"), (0.7, "b"))])
+    ((row, story),) = store.find("ferry", MatchFilter()).stories
+    assert (row.score, story.count, sum(store.counts("ferry").posts)) == (0.7, 1, 1)
+
+
+class Long:
+    """A topic with more records than are read."""
+
+    def at(self, _topic: str, _since: int) -> Offsets:
+        return {0: 0}
+
+    def ends(self, _topic: str) -> Offsets:
+        return {0: matches.MOST_READ + 1}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_posts_of_the_last_hour_count_by_the_version_that_they_matched(seed: int) -> None:
+    dice = random.Random(seed)
+    records = many(seed, 300)
+    for each in records:
+        at = NOW - dice.randrange(2 * HOUR)
+        each["source"]["timestamp"] = at - at % 60_000
+        own = each["matches"][0]
+        own["seed_version"], own["seed_id"] = dice.choice("abc"), "profile|ferry"
+        each["matches"].append(own | {"seed_id": "beside", "seed_version": "b", "score": 0.99})
+    records.sort(key=lambda each: dice.random())
+    hour = [each for each in firsts(records) if each["source"]["timestamp"] > NOW - HOUR]
+    expected = Counter(each["matches"][0]["seed_version"] for each in hour)
+    store = store_of(records)
+    assert {name: store.passed("ferry", name) for name in "abc"} == expected
+    assert store.passed("ferry", "none") == store.passed("quake", "a") == 0
+
+
+def test_of_an_hour_that_is_not_read_whole_nothing_is_said() -> None:
+    store = MatchStore(Config(), now=lambda: NOW)
+    store.begin(cast(TopicReader, Long()))
+    store.take(mail([record("1", 0.5, NOW - HOUR + 1)]))
+    assert store.passed("ferry", "a") is None
+    store.begin(cast(TopicReader, Long()))
+    store.take(mail([record("1", 0.5, NOW - HOUR)]))
+    assert store.passed("ferry", "a") == 0
+
+
+def test_of_many_versions_those_that_matched_last_are_counted() -> None:
+    by = ({"seed_id": "profile|ferry", "seed_version": f"{n}"} for n in range(99))
+    store = store_of(record(f"{n}", 0.5, NOW, match=each) for n, each in enumerate(by))
+    counted = [n for n in range(99) if store.passed("ferry", f"{n}")]
+    assert counted == list(range(99 - MOST_VERSIONS, 99))
+
+
+def test_a_record_of_more_matches_than_any_worker_names_is_passed_over() -> None:
+    created = record("1", 0.5)
+    crowd = [created["matches"][0] | {"event": f"{n}"} for n in range(MOST_MATCHES + 1)]
+    store = store_of([created | {"matches": crowd}])
+    assert store.events() == []
+    store = store_of([created | {"matches": crowd[1:]}])
+    assert len(store.events()) == MOST_MATCHES
+
+
+def test_memory_has_a_bound_whatever_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matches, "ROOM", 200_000)
+    monkeypatch.setattr(matches, "MOST_EVENTS", 20)
+    store = MatchStore(Config(), pinned=lambda: {"event 0"}, now=lambda: NOW)
+    for n in range(500):
+        store.take(mail([record(f"{n}", 0.5, event=f"event {n}", text="x" * 2000, group=f"{n}")]))
+    assert len(store.events()) <= 25
+    assert "event 0" in store.events()
+    assert sum(row.size for row in rows_of(store)) <= 200_000
+
+
+def test_of_one_event_the_newest_stories_are_kept() -> None:
+    count = MOST_STORIES + MOST_STORIES // 2
+    store = store_of(record(f"{n}", 0.5, NOON + n, group=f"{n}") for n in range(count))
+    remaining = {row.post_id[1] for row in rows_of(store)}
+    assert MOST_STORIES <= len(remaining) <= MOST_STORIES * 5 // 4
+    assert remaining == {f"{n}" for n in range(count - len(remaining), count)}
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
+    max_leaves=8,
+)  # fmt: skip
+PLACES = ["post", "matches", "group", "new", "source", "processed_at", "model"]
+IN_MATCH = ["event", "score", "why", "match_id", "threshold", "seed_id"]
+
+
+@given(st.sampled_from(PLACES), st.sampled_from(IN_MATCH), ODD, ODD, st.integers(), st.binary())
+def test_what_a_stranger_writes_is_passed_over_or_kept_and_counted(
+    place: str, of_match: str, odd: object, other: object, at: int, raw: bytes
+) -> None:
+    wild = record("1", 0.5, group="g") | {place: odd}
+    wild_match = record("2", 0.5, group="g", match={of_match: other})
+    values = [json.dumps(each).encode() for each in (wild, wild_match)]
+    store = MatchStore(Config(), now=lambda: NOW)
+    store.take([Mail(value, at) for value in (*values, raw, None)])
+    store.take(mail([record("3", 0.5, NOW, group="h")]))
+    assert {row.number for row in rows_of(store)} <= {1, 2, 3, 4, 5}
+    assert sum(store.counts("ferry").posts) >= 1
+    for name in store.events():
+        store.find(name, MatchFilter(text="x", least=0.1))

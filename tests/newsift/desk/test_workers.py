@@ -1,0 +1,124 @@
+"""What a worker's web server reports; workers that are away, slow or odd."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import pytest
+
+from newsift.desk.health import query_worker, query_workers, read_metrics
+from worker.config import WebConfig
+from worker.match.drift import Drifting
+from worker.metrics.registry import Metrics
+from worker.metrics.web import Health, Web
+
+
+@contextmanager
+def served(metrics: Metrics, not_ready: str = "") -> Iterator[str]:
+    """The address of a worker's web server, while the block lasts."""
+    loop = asyncio.new_event_loop()
+    web = Web(WebConfig("127.0.0.1", 0), metrics, lambda: Health(not_ready))
+    thread = Thread(target=loop.run_forever)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(web.start(), loop).result(20)
+    try:
+        yield f"127.0.0.1:{web.port}"
+    finally:
+        asyncio.run_coroutine_threadsafe(web.stop(), loop).result(20)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(20)
+        loop.close()
+
+
+@contextmanager
+def answering(raw: bytes) -> Iterator[str]:
+    """The address of a server that answers each visit with these bytes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            try:
+                while True:
+                    link, _ = listener.accept()
+                    with link:
+                        link.recv(2**16)
+                        link.sendall(raw)
+            except OSError:
+                return
+
+        thread = Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(20)
+
+
+def full() -> Metrics:
+    metrics = Metrics()
+    metrics.model("ab" * 32, "kernel", 0.6)
+    metrics.seeds(1, 2, 0, 0, 0, "5" * 12, 0.0)
+    metrics.drift([Drifting("ferry", "", 12.0, 0.1)])
+    metrics.offsets_lost(7)
+    metrics.open_transaction("tweets", 0, 3, 5.0)
+    metrics.open_transaction("tweets", 1, 3, 150.0)
+    metrics.paused("output")
+    return metrics
+
+
+def test_what_it_reports() -> None:
+    with served(full()) as address:
+        row = query_worker(address)
+    assert row["drift"].startswith("event ferry passes 12 times")
+    assert {name: row[name] for name in ("away", "ready", "reason", "model", "seed_set")} == {
+        "away": "", "ready": True, "reason": "", "model": "ab" * 32, "seed_set": "5" * 12,
+    }  # fmt: skip
+    assert (row["offsets_lost"], row["open_transaction_s"], row["paused"]) == (7, 150, 1)
+    assert row["version"]
+
+
+def test_one_that_is_not_ready_says_why() -> None:
+    with served(Metrics(), "seeds are read") as address:
+        row = query_worker(address)
+    assert (row["away"], row["ready"], row["reason"]) == ("", False, "seeds are read")
+
+
+def test_a_worker_that_is_away_hides_no_other() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = f"127.0.0.1:{closed.getsockname()[1]}"
+    with served(full()) as address:
+        row = query_workers([nobody, address])
+    assert [row["address"] for row in row] == [nobody, address]
+    assert "no worker answers" in row[0]["away"]
+    assert row[1]["ready"]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\x00" * 100,
+        b"HTTP/1.1 200 OK\r\n\r\n[1]",
+        b"HTTP/1.1 200 OK\r\n\r\nnull",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000,
+        b'HTTP/1.1 200 OK\r\n\r\n{"reason": {"a": 1}} x',
+        b"HTTP/1.1 200 OK\r\n\r\nnewsift_seeds{ 1",
+        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n",
+    ],
+)
+def test_whatever_answers_it_is_a_row(raw: bytes) -> None:
+    with answering(raw) as address:
+        row = query_worker(address)
+    assert row["address"] == address
+    assert row["away"] or not row.get("model")
+
+
+def test_a_worker_that_does_not_answer_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        row = query_worker(f"127.0.0.1:{silent.getsockname()[1]}", seconds=0.3)
+    assert "no worker answers" in row["away"]
+
+
+def test_a_page_of_other_metrics_says_nothing() -> None:
+    row = read_metrics("other_total 1\n")
+    assert (row["model"], row["drift"], row["bursts"]) == (None, None, {})
