@@ -63,7 +63,7 @@ def test_another_user_of_the_machine_reads_and_does_nothing(desk: DeskProcess) -
     json = {"Content-Type": "application/json"}
     shown = {"Cookie": f"newsift_desk_{desk.port}=x; newsift_desk_{desk.port}="}
     asked: list[Asked] = [
-        ("POST" if each.does else "GET", each.path, (json if each.does else {}) | more)
+        ("POST" if each.audit_name else "GET", each.path, (json if each.audit_name else {}) | more)
         for each in ENDPOINTS
         for more in ({}, shown)
     ]
