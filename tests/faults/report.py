@@ -1,4 +1,4 @@
-"""What came of the campaign: a line for each story as it is told, and the page that is kept."""
+"""The results of a campaign: a line for each story on the terminal, and docs/reliability.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,21 +16,20 @@ SHORT = ("#", "", "broker", "fired", "posts", "missing", "twice", "drained", "se
 TEXT = """\
 # Reliability
 
-The checker knows no worker: of every post it derives alone what must come of it, and holds the topics and the commits against that.
-A row says: the fault fired so often, nothing is missing, wrong or committed too early, and no more is repeated than allowed.
+The checker does not use the worker's code: it derives what each post must produce, and compares the topics and the commits with that.
+In a row, the fault occurred as often as `fired` says, nothing is missing, wrong or committed too early, and no more is repeated than allowed.
 
 Written by `{command}` on {day}.
-`make faults` starts each worker by its command and tells
-the stories in full; with `--fork` they are forked, and some stories are brief. A story fails if its fault never came, or if its
-posts are not all done within {bound:g} s.
+`make faults` runs every story in full, with the worker as a process of its own; `--fork` forks it, and shortens some stories. A story fails if its
+fault did not occur, or if its posts are not all done within {bound:g} s.
 {left_out}
 {table}
-"""  # noqa: E501 - the first two are a line of the page each
+"""  # noqa: E501 - lines of the page
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of one story on one broker."""
+    """The result of one story on one broker."""
 
     number: int
     what: str
