@@ -55,14 +55,14 @@ TimedReading = tuple[int, Reading]  # when it was written, in milliseconds or 0
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`share` tells which share of all was read after so many messages."""
+    """`share` gives the share that was read, by the number of messages."""
 
     readings: Iterator[TimedReading]
     share: Callable[[int], float]
 
 
 def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
-    """About so many messages of the posts topic, drawn uniformly from its offsets."""
+    """About this many messages of the posts topic, drawn uniformly from its offsets."""
     topic = config.topics.posts
     begins, ends = cluster.beginnings(topic), cluster.ends(topic)
     spans = rounds(begins, ends, most, Random())

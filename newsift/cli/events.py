@@ -202,7 +202,7 @@ def learn_once(training: ProfileTraining, yes: bool, as_json: bool, again: bool 
 def learn_repeatedly(training: ProfileTraining, every: float) -> None:
     """Learn for as long as it is safe; SIGTERM ends it.
 
-    Where somebody else has published meanwhile, the next round tries again.
+    If another person has published in between, the next round tries again.
     """
     with end_on_sigterm():
         while True:

@@ -290,5 +290,5 @@ def read_followed(content: bytes, where: str) -> Followed:
         return msgspec.json.decode(content, type=Followed)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise InputError(
-            f"{where}: is no state of a feed; move it away, and the feed is read anew"
+            f"{where}: is no state of a feed; move it away, and the feed is read from the start"
         ) from None

@@ -127,7 +127,7 @@ class LedgerEntry(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The position in all files: so many rows of the file with this number."""
+    """The position in all files: a number of rows of the file with this number."""
 
     number: int
     rows: int

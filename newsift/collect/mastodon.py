@@ -164,7 +164,7 @@ def time_of_id(id: str) -> float | None:
 
 
 def id_before(id: str, seconds: float) -> str:
-    """An id so many seconds earlier; the same id if ids hold no time."""
+    """The id of this many seconds earlier; the same id if ids hold no time."""
     time = time_of_id(id)
     return id if time is None else str(max(0, round((time - seconds) * 1000)) << 16)
 
@@ -515,7 +515,7 @@ class Mastodon:
             self._newest.raise_to(str(mark.cursor))
             timeline.since = id_before(str(mark.cursor), LATE_S)
         elif self._newest.id is None:
-            # If this fails, the stream starts all the same.
+            # If this fails, the stream starts nevertheless.
             with suppress(LostError), connection_errors(self.place):
                 if (last := await timeline.newest()) is not None:
                     self._newest.raise_to(last)

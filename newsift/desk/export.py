@@ -36,7 +36,7 @@ LARGEST = 2**29  # bytes of a file
 MOST_FILES = 2  # in the making or on their way to a browser
 MOST_COUNTS = 8
 FRESH_S = 30.0  # counts are kept so long, so that all figures of a page agree
-TIMES = 10  # or so many times as long as counting takes
+TIMES = 10  # a count is cached this many times as long as counting took
 KINDS: Mapping[str, str] = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",

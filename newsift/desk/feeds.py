@@ -216,5 +216,5 @@ class FeedList:
         except (OSError, msgspec.MsgspecError) as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(
-                f"{self._file}: is no list of feeds ({reason}); move it away, and follow them anew"
+                f"{self._file}: is no list of feeds ({reason}); move it away, and follow them again"
             ) from None

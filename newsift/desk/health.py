@@ -86,7 +86,7 @@ class ViewerPresence:
         """Wait until a page is open; False once the desk ends."""
         while not self.ended.is_set() and time.monotonic() - self._last > PRESENCE_S:
             self._arrival.clear()
-            if time.monotonic() - self._last > PRESENCE_S:  # nobody came in between
+            if time.monotonic() - self._last > PRESENCE_S:  # no viewer has come since
                 self._arrival.wait(PRESENCE_S)
         return not self.ended.is_set()
 
@@ -295,7 +295,7 @@ def _of_topics(snapshot: HealthSnapshot) -> Iterator[str]:
     if left_out := snapshot.labels_left_out:
         yield (
             f"{left_out:,} labels are left out, as there is no room for them; "
-            "see on Judge who gave so many, or change topics.labels"
+            "see on Judge who gave most of them, or change topics.labels"
         )
 
 

@@ -47,7 +47,7 @@ MOST_QUEUES = 32
 MOST_POSTS = 60_000  # of all queues together
 MOST_DRAWS = 2  # at once
 DRAW_S = 1.0  # for which a page waits before it asks again
-IDLE_S = 12 * 3600.0  # after which a queue is drawn anew
+IDLE_S = 12 * 3600.0  # after which a queue is drawn again
 EMPTY_S = 5.0  # the same, of a queue without a question
 Clock = Callable[[], float]
 State = dict[str, Any]
@@ -268,7 +268,7 @@ class LabelQueues:
             return self._activate(key, active).session
 
     def discard(self, key: QueueKey, token: str) -> bool:
-        """Have the next question drawn anew; False if the queue has ended before."""
+        """Let the next question come from a new queue; False if the queue has already ended."""
         with self._lock:
             active = self._active.get(key)
             if active is None or active.session.token != token:

@@ -120,7 +120,7 @@ class EventMatches:
             self.keep(MOST_STORIES)
 
     def keep(self, most: int) -> None:
-        """Drop all stories but so many, the newest."""
+        """Drop all stories but the newest `most`."""
         by_age = sorted(self._stories.values(), key=lambda story: story.last)
         for story in by_age[: max(len(by_age) - most, 0)]:
             del self._stories[story.group]

@@ -20,7 +20,7 @@ from worker.seeds.profile import Profile
 
 DAY_MS = 86_400_000  # of matches, as `newsift events promise` takes them
 MOST_EVENTS = 4  # whose matches are kept
-FRESH_S, TIMES = 20.0, 10  # for which matches are kept: so long, or so many times as reading takes
+FRESH_S, TIMES = 20.0, 10  # matches are cached this long, or TIMES as long as reading took
 MOST_TESTS = 64
 
 

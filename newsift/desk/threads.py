@@ -75,7 +75,7 @@ class TimedCache(Generic[K, V]):
 
 
 class DaemonExecutor(Executor):
-    """A thread for each call, so many at a time; a broker that hangs delays no exit."""
+    """A daemon thread for each call, `count` at once; a broker that hangs delays no exit."""
 
     def __init__(self, count: int) -> None:
         self._slots = Semaphore(count)

@@ -84,7 +84,7 @@ class Training:
         run = self.run_of(event)
         proposal = run.proposal if run else None
         if proposal is None or proposal.profile.version != version:
-            raise InputError(f"event {event!r}: this was not proposed last; let it learn anew")
+            raise InputError(f"event {event!r}: this is not the last proposal; let it learn again")
         if not proposal.is_news:
             raise InputError("nothing new: the profile stays as it is")
         self._model.wait()
@@ -93,13 +93,15 @@ class Training:
             now = require_event(view.events, event)
             refuse_promised(now)
             if (now.profile, now.seeds) != (proposal.event.profile, proposal.event.seeds):
-                raise InputError(f"event {event!r}: has changed since it learned; learn anew")
+                raise InputError(
+                    f"event {event!r}: has changed since it learned; let it learn again"
+                )
             topic.publish({proposal.event.key: proposal.value}, view.state)
             published = self._view(topic).events.get(event, proposal.event)
             if published.why:
                 notify(f"the profile is {published.state}, the seeds serve: {published.why}")
         with self._lock:
-            if self._last is run:  # no other was begun meanwhile
+            if self._last is run:  # no other has begun
                 self._last = None
         return published
 

@@ -97,7 +97,7 @@ class ParquetTable:
         if len(length) < LENGTH or len(content) < size:
             raise FormatError(
                 f"the Parquet takes more than {self._memory >> 20} MiB of memory to read; "
-                "write it anew with smaller pages"
+                "write it again with smaller pages"
             )
         return content
 
@@ -186,7 +186,7 @@ def _batch_rows(table: Any, batch_rows: int, batch_bytes: int) -> int:
 
 
 def _damage(error: Exception) -> str:
-    return f"the Parquet is damaged or cut off ({error}); write it anew"
+    return f"the Parquet is damaged or cut off ({error}); write it again"
 
 
 def _small_texts(file: Any, batch_bytes: int) -> list[str]:

@@ -139,7 +139,7 @@ def _window(head: bytes) -> int:
 
 
 def _damaged(packer: str) -> DamagedError:
-    return DamagedError(f"the {packer} input is damaged or cut off", "pack it anew")
+    return DamagedError(f"the {packer} input is damaged or cut off", "pack it again")
 
 
 def _in_utf8(pieces: Pieces) -> Pieces:

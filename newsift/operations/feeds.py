@@ -208,7 +208,7 @@ class Follower:
             return THERE
         try:
             content = self._read_page(article)
-            state = topic.state()  # anew, as the page took a while
+            state = topic.state()  # again, because reading the page took time
             self.index.update(state)
             outcome = self._publish(article, content, topic, state)
         except InputError as error:

@@ -39,7 +39,7 @@ from worker.seeds.record import PREFIX
 
 HEADERS = (("schema", SCHEMA.encode()),)
 MOST_NAMED = 10  # refused labels that are reported by their keys
-MAX_MATCHES = 20_000  # matches, the newest: so many are held at once
+MAX_MATCHES = 20_000  # the newest matches, held at once
 MATCHES_BYTES = 2**27  # bytes that their records may take together
 WAIT_S = 5.0  # for the near misses of a worker
 LOCAL_PORTS = "on the ports 6066 to 6075 of this machine"

@@ -118,7 +118,7 @@ def load_context(config: Config) -> ModelContext | None:
         matching = replace(config.matching, why=False, max_matches=MAX_MATCHES)
         return ModelContext(replace(config, matching=matching))
     except NewsiftError as error:
-        notify(f"thresholds and matches are not told: {error}")
+        notify(f"thresholds and matches are not shown: {error}")
         return None
 
 
@@ -151,7 +151,7 @@ def list_seed_rows(state: ControlState, config: Config) -> list[SeedRow]:
     automatic = _automatic_ids(state, config)
     if has_many := len(automatic) > MAX_AUTO_THRESHOLDS:
         notify(
-            f"{len(automatic):,} automatic thresholds are not told; newsift seeds show ID tells one"
+            f"{len(automatic):,} automatic thresholds are left out; newsift seeds show ID has one"
         )
     needs_model = _has_profile(state, automatic) or (automatic and not has_many)
     context = load_context(config) if needs_model else None

@@ -49,7 +49,7 @@ MOST_SHOWN = 5  # posts of a comparison
 POOL_SIZE = 1_000  # posts; an event learns from twenty, of which some may say the same
 MOST_COUNTED = 100_000  # distinct texts of matches
 ENOUGH_HISTORY = 0.1  # of the posts since: fewer before show no burst
-RISKY_FACTOR = 3  # so many times the posts that passed before
+RISKY_FACTOR = 3  # times as many posts as passed before
 HOUR = 3_600_000
 
 LabelledPosts = tuple[list[Post], list[Post]]  # on the event, and off it

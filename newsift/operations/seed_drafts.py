@@ -222,7 +222,7 @@ def _from_export(item: dict[str, Any], source: str) -> SeedDraft:
     except (ValueError, TypeError, RecursionError):
         record = None
     if not isinstance(key, str) or not isinstance(record, dict):
-        raise InputError(f"{source}: is refused by every worker; remove it, or export anew")
+        raise InputError(f"{source}: is refused by every worker; remove it, or export again")
     return SeedDraft(key, record, source)
 
 

@@ -151,7 +151,7 @@ def _batches(
 def sample_spans(
     start: Mapping[int, int], end: Mapping[int, int], most: int
 ) -> list[tuple[Offsets, Offsets]]:
-    """Spans of offsets with at most so many posts: all, or blocks from all over.
+    """Spans of offsets with at most `most` posts: all, or blocks spread over the whole range.
 
     The order is mixed but always the same, so that a reading that is cut short is from all over.
     """
@@ -186,7 +186,7 @@ def preview_published(
         seeds = context.partial_seed_set(state.of_events({seed.event for seed in added}))
         return preview_seeds(topic.cluster, context, seeds, {seed.id for seed in added}, limits)
     except NewsiftError as error:
-        notify(f"published; what would have matched is not told: {error}")
+        notify(f"published; what would have matched is not shown: {error}")
         return None
 
 

@@ -74,7 +74,7 @@ def text_hash(text: str) -> int | None:
 
 
 def in_turns(posts: Sequence[DistinctPost], most: int) -> list[int]:
-    """The indices of at most so many posts: every author's first, then the seconds, and so on.
+    """The indices of at most `most` posts: every author's first, then the seconds, and so on.
 
     A post without an author counts as a first.
     """

@@ -129,7 +129,7 @@ def trust(cohesion: float, confirmed: bool | None) -> float:
 
 
 def is_burst(now: int, before: int, share: float, attempts: int = 1) -> bool:
-    """Whether so many matches, in this share of the whole time, are more than chance."""
+    """Whether `now` matches, in this share of the whole time, are more than chance."""
     if not 0 < share < 1 or attempts < 1:
         raise InputError(f"share: {share}, attempts: {attempts}; expected 0 to 1, and 1 or more")
     return binomial_tail(now + before, share, now) < CHANCE / attempts
@@ -142,7 +142,7 @@ def profile_threshold(vector: EventVector, background: Embeddings, rate: float) 
 
 
 def without_repeats(posts: Embeddings, order: Sequence[int], count: int, taken: Embeddings) -> I64:
-    """The first so many posts that are no copies of each other or of those taken."""
+    """The first `count` posts that are no copies of each other or of those in `taken`."""
     chosen: list[int] = []
     for start in range(0, len(order), PAGE):
         page = np.array(order[start : start + PAGE])

@@ -42,7 +42,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NearBy:
-    """Near misses, each for so many of all posts; below the floor not all were counted."""
+    """Near misses and the number of posts that each represents; above the floor all count."""
 
     scores: F64
     shares: F64

@@ -45,7 +45,7 @@ def precision_threshold(
 
 
 def labels_needed(precision: float, confidence: float, errors: int = 0) -> int:
-    """The least number of labels that show the precision, of which so many are wrong."""
+    """The least number of labels, with this many errors, that prove the precision."""
     promised(precision, confidence)
     high = errors + 1
     while not certifies(high - errors, high, precision, confidence):
@@ -56,7 +56,7 @@ def labels_needed(precision: float, confidence: float, errors: int = 0) -> int:
 
 
 def certifies(positives: int, n: int, precision: float, confidence: float) -> bool:
-    """Whether so many right ones of n would be too unlikely at a lower precision."""
+    """Whether this many positives of n would be too unlikely at a lower precision."""
     alpha = (1 - confidence) * (1 + ROUNDING)
     return binomial_tail(n, precision, positives) <= alpha
 
@@ -135,11 +135,11 @@ class Look:
 
     threshold: float | None  # the loosest cut that is shown to keep the promise
     ask: int | None  # the match to label next; None where no more can be shown
-    missing: int  # so many labels until the next cut is shown, if none is wrong
+    missing: int  # labels until the next cut is proven, if none is wrong
     share: float = 0.0  # of the matches above that cut which are labelled, with that one
     cut: float | None = field(default=None, compare=False)  # that cut
     off: int = field(default=0, compare=False)  # of the labels that put it out of reach
-    labelled: int = field(default=0, compare=False)  # so many labels put it out of reach
+    labelled: int = field(default=0, compare=False)  # the number of labels that put it out of reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class FrozenCuts:
 
 
 def cut_ranks(count: int) -> list[int]:
-    """The ranks of the cuts among so many matches: 25, 40, 64, 102, … and the last one."""
+    """The ranks of the cuts among this many matches: 25, 40, 64, 102, … and the last one."""
     ranks = [FIRST] if count else []
     while ranks and ranks[-1] < count:
         ranks.append(round(FIRST * GROWTH ** len(ranks)))
@@ -217,7 +217,7 @@ def cut_ranks(count: int) -> list[int]:
 
 @lru_cache(REMEMBERED)
 def log_evidence(positives: int, n: int, precision: float) -> float:
-    """The logarithm of the evidence of so many right ones of n for more than the precision.
+    """The logarithm of the evidence of this many positives of n for more than the precision.
 
     The evidence is the gain of a bet, at the odds of the precision, spread evenly over all above.
     """

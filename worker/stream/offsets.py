@@ -202,8 +202,8 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             )  # fmt: skip
             return
         log.error(
-            "%s ends before offset %d, which is next: the topic was made anew or cut short, nobody "
-            "knows how much is lost; all that is there is read, from %d on", where, offset, first,
+            "%s ends before offset %d, which is next: the topic was recreated or cut short; the "
+            "loss is unknown; reading continues with what it has, from %d on", where, offset, first,
         )  # fmt: skip
 
 

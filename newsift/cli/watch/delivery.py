@@ -280,7 +280,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
                 await self._consumer.commit(news)
             except (CommitFailedError, IllegalStateError) as error:
                 kind = type(error).__name__
-                log.info("not committed, as the partitions are dealt anew (%s)", kind)
+                log.info("not committed, as the group rebalances (%s)", kind)
             else:
                 self._committed |= news
 
@@ -295,7 +295,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
             async with asyncio.timeout(LEAVE_S):
                 await self.commit()
         except (KafkaError, TimeoutError) as error:
-            log.warning("not committed before the partitions were dealt anew: %s", error)
+            log.warning("not committed before the rebalance: %s", error)
         except Exception as error:  # noqa: BLE001 - aiokafka would swallow it
             self._fail(error)
         finally:
@@ -325,7 +325,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         try:
             batches = await self._records()
         except IllegalStateError as error:
-            log.info("the partitions are dealt anew: %s", error)
+            log.info("the group rebalances: %s", error)
         except KafkaError as error:
             if not error.retriable:
                 raise

@@ -1,4 +1,4 @@
-"""Queues are drawn once, kept while they are used, and drawn anew with a reason."""
+"""Queues are drawn once, kept while they are used, and drawn again with a reason."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

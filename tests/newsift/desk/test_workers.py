@@ -1,6 +1,5 @@
 """What a worker's web server reports; workers that are away, slow or odd."""
 
-import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,27 +8,10 @@ from threading import Thread
 import pytest
 
 from newsift.desk.health import query_worker, query_workers, read_metrics
-from worker.config import WebConfig
+from tests.newsift.worker_web import worker_web
 from worker.match.drift import Drifting
 from worker.metrics.registry import Metrics
-from worker.metrics.web import Health, Web
-
-
-@contextmanager
-def served(metrics: Metrics, not_ready: str = "") -> Iterator[str]:
-    """The address of a worker's web server, while the block lasts."""
-    loop = asyncio.new_event_loop()
-    web = Web(WebConfig("127.0.0.1", 0), metrics, lambda: Health(not_ready))
-    thread = Thread(target=loop.run_forever)
-    thread.start()
-    asyncio.run_coroutine_threadsafe(web.start(), loop).result(20)
-    try:
-        yield f"127.0.0.1:{web.port}"
-    finally:
-        asyncio.run_coroutine_threadsafe(web.stop(), loop).result(20)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(20)
-        loop.close()
+from worker.metrics.web import Health
 
 
 @contextmanager
@@ -67,7 +49,7 @@ def full() -> Metrics:
 
 
 def test_what_it_reports() -> None:
-    with served(full()) as address:
+    with worker_web(full(), Health("")) as address:
         row = query_worker(address)
     assert row["drift"].startswith("event ferry passes 12 times")
     assert {name: row[name] for name in ("away", "ready", "reason", "model", "seed_set")} == {
@@ -78,7 +60,7 @@ def test_what_it_reports() -> None:
 
 
 def test_one_that_is_not_ready_says_why() -> None:
-    with served(Metrics(), "seeds are read") as address:
+    with worker_web(Metrics(), Health("seeds are read")) as address:
         row = query_worker(address)
     assert (row["away"], row["ready"], row["reason"]) == ("", False, "seeds are read")
 
@@ -86,7 +68,7 @@ def test_one_that_is_not_ready_says_why() -> None:
 def test_a_worker_that_is_away_hides_no_other() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = f"127.0.0.1:{closed.getsockname()[1]}"
-    with served(full()) as address:
+    with worker_web(full(), Health("")) as address:
         row = query_workers([nobody, address])
     assert [row["address"] for row in row] == [nobody, address]
     assert "no worker answers" in row[0]["away"]

@@ -38,7 +38,7 @@ def test_members_and_frames_follow_each_other(
 def test_what_is_cut_off_is_damaged_wherever_it_is(pack: Pack) -> None:
     packed = pack(b"a line\n" * 50 + bytes(range(1, 256)))
     for end in range(4, len(packed)):
-        with pytest.raises(DamagedError, match="is damaged or cut off; pack it anew"):
+        with pytest.raises(DamagedError, match="is damaged or cut off; pack it again"):
             list(unpacked_text(pieces(packed[:end], 50)))
 
 

@@ -1,6 +1,5 @@
 """Workers' own web servers, asked from elsewhere: which they are, and one that never ends."""
 
-import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,9 +16,10 @@ from newsift.operations.workers import (
     own_workers,
     worker_addresses,
 )
-from worker.config import Config, KafkaConfig, WebConfig, load_config
+from tests.newsift.worker_web import worker_web
+from worker.config import Config, KafkaConfig, load_config
 from worker.metrics.registry import Metrics
-from worker.metrics.web import Health, Web
+from worker.metrics.web import Health
 
 OURS = Identity("cluster", "group")
 
@@ -28,24 +28,12 @@ OURS = Identity("cluster", "group")
 def serving(*identities: Identity) -> Iterator[list[str]]:
     """The addresses of workers that name these."""
     with ExitStack() as stack:
-        yield [stack.enter_context(one_serving(each)) for each in identities]
-
-
-@contextmanager
-def one_serving(identity: Identity) -> Iterator[str]:
-    loop = asyncio.new_event_loop()
-    health = Health("", None, identity.cluster_id, identity.group)
-    web = Web(WebConfig("127.0.0.1", 0), Metrics(), lambda: health)
-    thread = Thread(target=loop.run_forever)
-    thread.start()
-    asyncio.run_coroutine_threadsafe(web.start(), loop).result(20)
-    try:
-        yield f"127.0.0.1:{web.port}"
-    finally:
-        asyncio.run_coroutine_threadsafe(web.stop(), loop).result(20)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(20)
-        loop.close()
+        yield [
+            stack.enter_context(
+                worker_web(Metrics(), Health("", None, each.cluster_id, each.group))
+            )
+            for each in identities
+        ]
 
 
 def test_addresses_are_those_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,7 +202,7 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
     }
     <div class="row sticky"><${Button} kind="main" run=${publish} disabled=${disabled}>
         Publish ${plural(drafts.length, "seed")}<//>
-      <${Button} run=${() => setDrafts([])}>Begin anew<//>
+      <${Button} run=${() => setDrafts([])}>Start over<//>
       <span class="quiet">Nothing is published yet.</span></div>`;
 }
 

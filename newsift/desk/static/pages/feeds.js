@@ -30,7 +30,7 @@ export function Feeds({ session }) {
       stop=${!session.read_only && (() => setEnding(row))} />`;
   return html`<p><a href="#/seeds">All seeds</a></p><h1>Feeds</h1>
     <p>Each article that a feed names, RSS or Atom, becomes a seed, for as long as this desk is open
-      and again when it is opened anew; <code>newsift seeds follow</code> does the same without
+      and again at its next start; <code>newsift seeds follow</code> does the same without
       it.</p>
     ${!session.read_only && html`<${Follow} />`}
     <${Status} answer=${rows} error=${error} />

@@ -218,7 +218,7 @@ function changeOf(name, value) {
   return name === "expires_at" && !value.trim() ? null : value.trim();
 }
 
-// What was typed is kept when somebody else has changed the seed meanwhile.
+// Keep what was typed when another person has changed the seed.
 function Settings({ row }) {
   const [{ mark, fields }, setState] = useState({ mark: row.mark, fields: fieldsOf(row) });
   const [before, setBefore] = useState(fieldsOf(row));

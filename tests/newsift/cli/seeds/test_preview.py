@@ -135,7 +135,7 @@ def test_a_model_that_is_not_there_keeps_nothing_from_being_published(
     monkeypatch.setattr("encoder.load", load)
     done = newsift("seeds", "add", fire)
     assert done.code == 0
-    assert "thresholds and matches are not told: model 'gone': there is none" in done.err
+    assert "thresholds and matches are not shown: model 'gone': there is none" in done.err
     assert len(kafka.records(SEEDS)) == 1
     assert newsift("seeds", "list").out.splitlines()[1].split()[4] == "auto"
 

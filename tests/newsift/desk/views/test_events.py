@@ -11,13 +11,14 @@ from newsift.desk.session import Desk
 from newsift.desk.views.events import MOST_EVENTS, events
 from tests.newsift.desk.client import call, open_desk, until
 from tests.newsift.desk.matched import record
-from tests.newsift.desk.test_workers import served
 from tests.newsift.desk.views.test_scores import TEXTS, desk, model
+from tests.newsift.worker_web import worker_web
 from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
 from worker.config import load_config
 from worker.match.drift import Drifting
 from worker.metrics.registry import Metrics
+from worker.metrics.web import Health
 
 __all__ = ["desk", "model"]
 
@@ -166,7 +167,7 @@ def test_drift_and_bursts_are_what_the_workers_say(
     one.drift([Drifting("flood", "", 12.0, 0.1)])
     for metrics, event in ((one, "flood"), (one, "flood"), (other, "flood"), (other, long)):
         metrics.burst(event)
-    with served(one) as first, served(other) as second:
+    with worker_web(one, Health("")) as first, worker_web(other, Health("")) as second:
         monkeypatch.setenv("NEWSIFT_DESK__WORKERS", f"{first}, {second}")
         with open_desk(matches=True) as desk:
             until(lambda: row(desk)["bursts"])

@@ -117,7 +117,7 @@ def test_a_run_that_begins_while_another_is_published_is_not_lost(
 
 def test_what_changed_meanwhile_is_not_overwritten(desk: Desk, kafka: Kafka) -> None:
     version = train(desk, hours=0)["proposal"]["version"]
-    with pytest.raises(InputError, match="was not proposed last"):
+    with pytest.raises(InputError, match="is not the last proposal"):
         does(desk, learning.publish, by="ann", version="0" * 12)
     kafka.send(SEEDS, b'{"text": "another article on the ferry", "event": "ferry"}', b"third")
     with pytest.raises(InputError, match="has changed since it learned"):

@@ -89,7 +89,7 @@ function Queue({ event, kind, by, again, leave }) {
         <kbd>z</kbd> Undo${last}<//>
       <span class="quiet">${plural(state.matches, "match", "matches")} of 24 hours, drawn
         ${" "}<${Time} at=${state.at} /></span>
-      ${!state.empty && post && html`<${Button} run=${queue.redraw}>Draw anew<//>`}</div>
+      ${!state.empty && post && html`<${Button} run=${queue.redraw}>Draw again<//>`}</div>
   </section>`;
 }
 
@@ -136,7 +136,7 @@ function NoQuestion({ queue: { state, redraw } }) {
   }
   return html`<div class="card">
     <p>You have judged what can be asked about these matches: ${state.progress}.</p>
-    <${Button} run=${redraw}>Draw anew, from the matches by now<//></div>`;
+    <${Button} run=${redraw}>Draw again, from the present matches<//></div>`;
 }
 
 function Card({ post, judge }) {
