@@ -36,8 +36,6 @@ def test_each_background_post_is_on_one_side_with_its_copies() -> None:
 
 
 class Counting:
-    """An encoder that notes its calls."""
-
     def __init__(self, mix: float = 0.6) -> None:
         self.real = small_encoder(mix)
         self.digest, self.dim, self.mix = self.real.digest, self.real.dim, self.real.mix
