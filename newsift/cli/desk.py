@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Event
 
@@ -16,7 +16,7 @@ from newsift.desk.file_stream import FileStream
 from newsift.desk.guard import SHORTEST
 from newsift.desk.project import Project, open_project
 from newsift.desk.session import Desk
-from newsift.desk.site import DeskSite
+from newsift.desk.site import DeskSite, announce
 from newsift.desk.views import ENDPOINTS
 from newsift.files.posts import open_inputs
 from newsift.files.read import DASH, find_files
@@ -124,14 +124,15 @@ def check_access(config: Config, no_token: bool) -> None:
 
 
 def serve(
-    config: Config, port: int | None, no_token: bool, opened: Desk, services: Sequence[Service] = ()
-) -> None:
+    config: Config, port: int | None, no_token: bool, opened: Desk,
+    services: Sequence[Service] = (), on_open: Callable[[str], None] = announce,
+) -> None:  # fmt: skip
     """Serve the desk, beside other services, until somebody ends it."""
     own = config.desk
     log.set_up(config.log, None)
     token = None if no_token else own.token or Secret(secrets.token_urlsafe(TOKEN_BYTES))
     listen, printed = WebConfig(own.host, port), own.token is None
-    site = DeskSite(opened, listen, token, ENDPOINTS, print_token=printed)
+    site = DeskSite(opened, listen, token, ENDPOINTS, print_token=printed, on_open=on_open)
     ended = asyncio.run(run_services(lambda _leave: [site, *services]))
     if ended is not None:
         raise ended
