@@ -77,15 +77,11 @@ def test_it_finds_what_the_worker_finds(newsift: Command, kafka: Kafka) -> None:
     assert len(expected) == 3
 
 
-def test_nothing_is_written_or_committed_unless_asked_for(newsift: Command, kafka: Kafka) -> None:
+def test_published_matches_are_marked(newsift: Command, kafka: Kafka) -> None:
     history(kafka)
     assert newsift("backfill", "ferry-fire", "--since", "1w").code == 0
     assert kafka.records(MATCHES) == []
-    assert json.loads(newsift("status", "--json").out)["state"] == "dead"
-
-
-def test_published_matches_are_marked(newsift: Command, kafka: Kafka) -> None:
-    history(kafka)
+    assert json.loads(newsift("status", "--json").out)["state"] == "dead"  # nothing was committed
     done = newsift("backfill", "ferry-fire", "--since", "1w", "--publish", "--json")
     assert "3 matched" in done.err
     assert f"; {len(done.out.splitlines())} published to matched-tweets\n" in done.err
@@ -132,34 +128,6 @@ def test_a_profile_in_force_finds_what_the_worker_finds(newsift: Command, kafka:
     late = newsift("backfill", "profile|ferry", "--since", "4h")
     assert (late.code, late.out) == (2, "")
     assert "is stale: seeds: 'ferry-fire' stands no more" in late.err
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["gone", "--since", "1h"], "seed 'gone': there is none of this id"),
-        (["odd", "--since", "1h"], "seed 'odd': is refused: text: missing"),
-        (["empty", "--since", "1h"], "seed 'empty': is refused: text: holds no word"),
-        (["ferry-fire", "--since", "now"], "--since 'now': is no time"),
-        (["ferry-fire"], "--since"),
-    ],
-)
-def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], message: str) -> None:
-    kafka.send(SEEDS, SEED, b"ferry-fire")
-    kafka.send(SEEDS, b"{}", b"odd")
-    kafka.send(SEEDS, b'{"text": "https://t.co/x"}', b"empty")
-    done = newsift("backfill", *args)
-    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
-
-
-def test_a_seed_of_too_few_words_needs_force(newsift: Command, kafka: Kafka) -> None:
-    kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"short")
-    kafka.send(POSTS, post("1", "A ferry burns."), b"k")
-    args = ("backfill", "short", "--since", "1h", "--json")
-    done = newsift(*args)
-    assert (done.code, done.out) == (2, "")
-    assert "seed 'short': has 3 words, and an article has 40" in done.err
-    assert newsift(*args, "--force").code == 0
 
 
 def test_an_expired_seed_matches_what_came_before(newsift: Command, kafka: Kafka) -> None:

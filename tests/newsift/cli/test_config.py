@@ -1,6 +1,5 @@
 """`newsift config check` and `show`."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,6 @@ from worker.config import Config, load_config
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def test_check_without_a_file(newsift: Command) -> None:
-    done = newsift("config", "check")
-    assert (done.code, done.out) == (0, "")
-    assert done.err == "the defaults: right; every key has its default\n"
 
 
 def test_check_names_a_model_that_is_not_there(newsift: Command) -> None:
@@ -65,20 +58,6 @@ def test_show_can_be_read_again(newsift: Command, monkeypatch: pytest.MonkeyPatc
     again = load_config(Path("again.yaml"), {})
     assert (again.topics.posts, again.model.threads) == ("no", 2)
     assert again.kafka.bootstrap_servers == "b:1"
-
-
-def test_show_as_json(newsift: Command) -> None:
-    Path("config.yaml").write_text(
-        "log: {level: debug}\nkafka: {ca_file: c, security_protocol: SSL}\n"
-    )
-    result = json.loads(newsift("config", "show", "--json").out)
-    assert result["file"] == "config.yaml"
-    assert result["values"]["log"] == {"level": "debug", "format": "text"}
-    assert result["values"]["kafka"]["ca_file"] == "c"
-    assert result["values"]["kafka"]["password"] is None
-    assert result["origins"]["log.level"] == "config.yaml line 1"
-    assert result["origins"]["web.port"] == "default"
-    assert len(result["origins"]) == sum(map(len, result["values"].values()))
 
 
 def test_the_template_is_the_file_that_ships(newsift: Command) -> None:

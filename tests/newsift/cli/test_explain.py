@@ -8,15 +8,6 @@ import pytest
 from tests.worker.fake import Command, FakeEncoder
 
 
-def test_words_alone(newsift: Command, fake: FakeEncoder) -> None:
-    done = newsift("explain", "ferry on fire")
-    assert (done.code, done.err) == (0, "")
-    for word in ("ferry", "on", "fire"):
-        assert word in done.out
-    assert "\x1b" not in done.out
-    assert "score" not in done.out
-
-
 def test_a_score_stands_beside_its_threshold(newsift: Command, fake: FakeEncoder) -> None:
     done = newsift("explain", "ferry on fire", "--article", "a ferry burns")
     assert done.out.endswith("score 1.0000, automatic threshold 0.9000: a match\n")
@@ -61,18 +52,3 @@ def test_an_article_from_a_file_brings_its_title(
         ("", "No title here.\nIt burnt."),
         ("", "said / done " * 500),
     ]
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["x", "--article", "no/such.md"], "there is no such file"),
-        (["x", "--article", "seed.txt"], "there is no such file"),
-        (["x", "--title", "T"], "--title needs --article"),
-    ],
-)
-def test_what_is_refused(
-    newsift: Command, fake: FakeEncoder, args: list[str], message: str
-) -> None:
-    done = newsift("explain", *args)
-    assert (done.code, message in done.err) == (2, True), done.err

@@ -28,9 +28,3 @@ def test_all_together_are_valid_schemas(newsift: Command) -> None:
     assert sorted(result) == sorted(file.stem for file in FOLDER.glob("*.json"))
     for schema in result.values():
         jsonschema.Draft202012Validator.check_schema(schema)
-
-
-def test_an_unknown_name_is_refused(newsift: Command) -> None:
-    done = newsift("schemas", "matches")
-    assert (done.code, done.out) == (2, "")
-    assert "no schema 'matches'; there are asyncapi" in done.err

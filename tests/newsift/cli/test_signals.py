@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from newsift.cli import cli, run
-from newsift.cli.signals import interruptible
+from newsift.cli.processes import end_group
+from newsift.cli.signals import INTERRUPTS, defer_interrupts, interruptible
 from tests.broker.clients import until
 from tests.worker.articles import FERRY, lines, write_seeds
 from tests.worker.interrupted import said_until_ended_by
@@ -84,3 +85,47 @@ def test_what_fails_on_account_of_an_interrupt_is_the_interrupt(
     monkeypatch.setattr(cli, "main", compiling)
     assert run([]) == 130
     assert capsys.readouterr().err == "newsift: interrupted\n"
+
+
+@pytest.mark.parametrize("kind", INTERRUPTS)
+@pytest.mark.parametrize("deferred", [True, False])
+def test_an_interrupt_ends_a_block_at_once_or_after_the_deferred_work(
+    kind: signal.Signals, deferred: bool
+) -> None:
+    done = []
+
+    def work() -> None:
+        with defer_interrupts() if deferred else interruptible():
+            os.kill(os.getpid(), kind)
+            done.append("the rest")
+
+    before = signal.getsignal(kind)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == (["the rest"] if deferred else [])
+    assert signal.getsignal(kind) is before
+
+
+@pytest.mark.parametrize(("heeds", "code"), [(True, -signal.SIGTERM), (False, -signal.SIGKILL)])
+def test_a_process_is_ended_in_order_or_by_force_with_its_children(
+    heeds: bool, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newsift.cli.processes.END_S", 0.2)
+    deaf = "" if heeds else "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    child = "import time; time.sleep(600)"
+    script = (
+        f"import signal, subprocess, sys\n{deaf}\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {child!r}])\n"
+        "print(child.pid, flush=True)\nchild.wait()"
+    )
+    started = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert started.stdout is not None
+    with started.stdout as message:
+        line = message.readline()
+        assert line.strip().isdigit()
+        end_group(started)
+        # The child holds the other end of this pipe: it closes when the last of them is gone.
+        assert message.read() == b""
+    assert started.returncode == code

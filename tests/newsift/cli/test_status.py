@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from newsift.cli.status import seeds_line
 from newsift.operations.cluster_status import OffsetSnapshot, message_rates
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
@@ -42,28 +41,6 @@ def test_lag_is_what_was_not_committed(newsift: Command, kafka: Kafka) -> None:
     }  # fmt: skip
     assert result["lag"] == 6
     assert (result["workers"], result["state"]) == ([], "empty")
-
-
-def test_posts_and_matches_an_hour_are_of_a_window_that_is_told(
-    newsift: Command, kafka: Kafka
-) -> None:
-    fill(kafka, {0: 1})
-    assert status(newsift)["hourly"]["posts"] is None  # of a few seconds nothing is told
-    began = int(time.time() * 1000) - 6 * 60_000
-    kafka.send(POSTS, b"{}", at=began, partition=1)
-    kafka.send(MATCHES, b"{}", at=began + 1, partition=1)
-    kafka.send(MATCHES, b"{}", at=began - 86_400_000 * 2, partition=2)
-    result = status(newsift)["hourly"]
-    assert result["window"] == "in the 6 minutes seen"
-    assert (round(result["posts"]), round(result["matches"])) == (20, 10)
-    assert "about 20 posts and 10 matches, in the 6 minutes seen" in newsift("status").out
-
-
-def test_articles_that_a_profile_stands_for_are_told_as_such() -> None:
-    seeds: dict[str, Any] = {"live": 1, "expired": 0, "paused": 2, "replaced": 3}
-    assert seeds_line(seeds | {key: {} for key in ("refused", "stale", "unknown")}) == (
-        "1 live, 3 articles by their event's profile, 2 paused"
-    )
 
 
 def test_a_new_broker_has_nobody_and_nothing(newsift: Command, kafka: Kafka) -> None:
@@ -107,25 +84,6 @@ def test_seeds_and_outputs(newsift: Command, kafka: Kafka) -> None:
     assert "1 live, 1 expired, 1 refused" in output
     assert "refused       odd: text: missing" in output
     assert "2 in matched-tweets" in output
-
-
-def test_an_output_that_is_missing_is_told(
-    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("MATCHES", "SEEDS"):
-        monkeypatch.setenv(f"NEWSIFT_TOPICS__{name}", f"no-{name}")
-    result = status(newsift)
-    assert (result["seeds"], result["matches"]["end_offsets"]) == (None, None)
-    assert newsift("status").out.count("missing; make it with `newsift topics create`") == 2
-
-
-def test_without_posts_there_is_no_status(
-    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NEWSIFT_TOPICS__POSTS", "nowhere")
-    done = newsift("status")
-    assert (done.code, done.out) == (2, "")
-    assert "no topic 'nowhere'" in done.err
 
 
 def test_rates_come_from_two_readings() -> None:

@@ -52,14 +52,13 @@ async def until_crash(result: Collecting, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
-def test_nothing_is_missing_whatever_happens(
+async def test_nothing_is_missing_whatever_happens(
     version: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newsift.collect.collector.STORE_EVERY_S", 0.0005)
     chance = random.Random(seed)
     seen: set[str] = set()
-
-    async def run(side: JetstreamSide) -> None:
+    async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
         number = {side.cursor_of(n): n for n in range(COUNT)}
         mark: SourceMark | None = None
         for lap in range(ROUNDS + 1):
@@ -81,10 +80,4 @@ def test_nothing_is_missing_whatever_happens(
             mark = result.outlet.marks[-1] if result.outlet.marks else mark
             if mark is not None:  # all that it passes over was delivered
                 assert {address(n) for n in range(number[int(mark.cursor)] + 1)} <= seen
-
-    async def beside() -> None:
-        async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
-            await run(side)
-
-    asyncio.run(beside())
     assert seen == {address(n) for n in range(COUNT)}

@@ -5,7 +5,6 @@ import gzip
 import os
 import random
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
@@ -41,29 +40,26 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-def test_a_file_without_end_holds_nobody_up(tmp_path: Path) -> None:
+async def test_leaving_ends_the_thread_that_reads(tmp_path: Path) -> None:
     put(tmp_path, "a.jsonl", posts("a", 1))
     reading = asyncio.Event()
 
-    async def test() -> None:
-        loop = asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
 
-        def read(_path: Path) -> Iterator[Sequence[FileMessage]]:
-            loop.call_soon_threadsafe(reading.set)
-            yield from repeat(())
+    def read(_path: Path) -> Iterator[Sequence[FileMessage]]:
+        loop.call_soon_threadsafe(reading.set)
+        yield from repeat(())
 
-        source = watched(tmp_path, tmp_path / "state")
-        source.read = read
-        arrivals = source.arrivals(NOBODY, None)
-        assert await anext(arrivals) == ()
-        task = asyncio.ensure_future(anext(arrivals))
-        async with asyncio.timeout(60):
-            await reading.wait()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await loop.shutdown_default_executor()  # it waits for the thread
-
-    asyncio.run(test())
+    source = watched(tmp_path, tmp_path / "state")
+    source.read = read
+    arrivals = source.arrivals(NOBODY, None)
+    assert await anext(arrivals) == ()
+    task = asyncio.ensure_future(anext(arrivals))
+    async with asyncio.timeout(60):
+        await reading.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await loop.shutdown_default_executor()  # it waits for the thread
 
 
 def crash_and_go_on(place: Path, state: Path, dice: random.Random) -> tuple[list[str], int]:
@@ -107,23 +103,6 @@ def test_whatever_crashes_nothing_is_missing_and_little_comes_twice(
     assert list(dict.fromkeys(sent)) == expected
 
 
-def test_files_that_come_and_go_between_crashes(place: Path, state: Path) -> None:
-    put(place, "a.jsonl", posts("a", 10))
-
-    async def three() -> SourceMark:
-        source = watched(place, state)
-        async for frame in frames_of(source, None):
-            if frame.key == b"a-2":
-                return mark_of(source, frame)
-        raise AssertionError
-
-    mark = asyncio.run(three())
-    put(place, "older.jsonl", posts("older", 1), age=500)
-    source = watched(place, state)
-    keys, _ = all_of(source, mark)
-    assert keys == [f"a-{n}" for n in range(3, 10)] + ["older-0"]  # the one under way first
-
-
 @pytest.mark.parametrize("change", ["remove", "rewrite"])
 def test_a_file_that_was_under_way_is_not_there_any_more(
     place: Path, state: Path, change: str, caplog: pytest.LogCaptureFixture
@@ -156,19 +135,7 @@ def test_every_file_once_the_oldest_first(place: Path, state: Path) -> None:
     assert all_of(watched(place, state), mark)[0] == ["e-0"]
 
 
-def test_the_bytes_of_a_platform_s_post_stay_as_they_are(place: Path, state: Path) -> None:
-    row = b'{"id":"1",   "text": "a  b", "more": [1,2]}'
-    put(place, "a.jsonl", row + b"\n")
-
-    async def first() -> bytes:
-        async for frame in frames_of(watched(place, state), None):
-            return frame.value
-        return b""
-
-    assert asyncio.run(first()) == row
-
-
-def test_what_is_hidden_or_holds_no_posts_by_its_name_is_left(place: Path, state: Path) -> None:
+def test_ignores_hidden_and_other_files(place: Path, state: Path) -> None:
     for name in (".a.jsonl", ".hidden/a.jsonl", "a.jsonl.part", "a.jsonl.tmp", "notes.md"):
         put(place, name, posts("x", 1))
     (place / "folder.csv").mkdir()
@@ -178,15 +145,7 @@ def test_what_is_hidden_or_holds_no_posts_by_its_name_is_left(place: Path, state
     assert all_of(watched(place, state)) == ([], None)
 
 
-def test_a_pattern(place: Path, state: Path) -> None:
-    for name in ("a.jsonl", "b.log", "deep/c.log"):
-        put(place, name, posts(name[-5], 1))
-    assert all_of(watched(place / "**" / "*.log", state))[0] == ["b-0", "c-0"]
-
-
-def test_a_file_of_many_names_comes_once_and_what_is_none_not_at_all(
-    place: Path, state: Path
-) -> None:
+def test_reads_a_file_of_many_names_once(place: Path, state: Path) -> None:
     odd = put(place, "new\nline \udcff.jsonl", posts("a", 2))
     (place / "again.jsonl").symlink_to(odd)
     (place / "linked.jsonl").hardlink_to(odd)
@@ -230,7 +189,7 @@ def test_a_file_that_is_being_written_is_waited_for(
     assert next(looks) == 7  # two more, until it had been the same for five seconds
 
 
-def test_what_is_not_understood_is_told_once_and_the_rest_goes_on(
+def test_an_unreadable_file_is_reported_once_and_holds_up_no_other(
     place: Path, state: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(place, "a.csv", b"x,y\n1,2\n", age=90)
@@ -252,7 +211,7 @@ def test_what_is_not_understood_is_told_once_and_the_rest_goes_on(
     assert all_of(watched(place, state), mark)[0] == ["c-0"]  # it was mended
 
 
-def test_a_row_that_nobody_can_read_is_counted_and_not_sent(
+def test_counts_and_skips_an_unreadable_row(
     place: Path, state: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = posts("a", 2) + b'{"id": "x"}\n' * 5 + b"{\n" + posts("a", 4, 2)
@@ -263,21 +222,7 @@ def test_a_row_that_nobody_can_read_is_counted_and_not_sent(
     assert caplog.text.count("not sent") == 2  # one for each reason
 
 
-def test_a_file_that_was_written_to_after_it_was_sent_is_told(
-    place: Path, state: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = put(place, "a.jsonl", posts("a", 2))
-    _, mark = all_of(watched(place, state))
-    with file.open("ab") as out:
-        out.write(posts("a", 3, 2))
-    os.utime(file, (1.0e9, 1.0e9))
-    assert all_of(watched(place, state), mark) == ([], mark)
-    assert "a.jsonl: was written to after it was sent" in caplog.text
-
-
-def test_a_folder_that_was_copied_back_is_known_again(
-    place: Path, state: Path, tmp_path: Path
-) -> None:
+def test_recognises_a_folder_that_was_copied_back(place: Path, state: Path, tmp_path: Path) -> None:
     """As one that is mounted anew: other inodes, the same names, sizes, times and contents."""
     put(place, "a.jsonl", posts("a", 2))
     put(place, "b.jsonl", posts("b", 2))
@@ -288,48 +233,35 @@ def test_a_folder_that_was_copied_back_is_known_again(
     assert all_of(watched(place, state), mark) == ([], mark)
 
 
-def test_a_folder_that_is_gone_is_waited_for_and_told_once(
+async def test_waits_for_a_missing_folder_and_reports_it_once(
     place: Path, state: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = watched(place, state, once=False)
     put(place, "a.jsonl", posts("a", 1))
 
-    async def keys() -> list[str]:
-        result: list[str] = []
-        arrivals = source.arrivals(NOBODY, None)
-        idle = 0
-        async for frames in arrivals:
-            assert isinstance(frames, list | tuple)
-            result += [(frame.key or b"").decode() for frame in frames if frame.value]
-            idle += 1
-            if result == ["a-0"] and place.exists():
-                shutil.rmtree(place)
-                asyncio.get_running_loop().call_later(0.2, put, place, "b.jsonl", posts("b", 1))
-            if result == ["a-0", "b-0"]:
-                break
-        await arrivals.aclose()
-        return result
-
-    assert asyncio.run(keys()) == ["a-0", "b-0"]
+    result: list[str] = []
+    arrivals = source.arrivals(NOBODY, None)
+    idle = 0
+    async for frames in arrivals:
+        assert isinstance(frames, list | tuple)
+        result += [(frame.key or b"").decode() for frame in frames if frame.value]
+        idle += 1
+        if result == ["a-0"] and place.exists():
+            shutil.rmtree(place)
+            asyncio.get_running_loop().call_later(0.2, put, place, "b.jsonl", posts("b", 1))
+        if result == ["a-0", "b-0"]:
+            break
+    await arrivals.aclose()
+    assert result == ["a-0", "b-0"]
     assert caplog.text.count("is not there; it is waited for") == 1
 
 
-def test_more_files_than_are_begun_at_a_time(
-    place: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("cursor", "of", "message"),
+    [("x", "", "is of no folder"), (7, "", "is of no folder"), ("1:2", "/a", "of the folder '/a'")],
+)
+def test_refuses_another_state(
+    place: Path, state: Path, cursor: str | int, of: str, message: str
 ) -> None:
-    monkeypatch.setattr(folder_module, "FILES", 7)
-    for number in range(50):
-        put(place, f"{number}.jsonl", posts(str(number), 2), age=100 - number)
-    keys, _ = all_of(watched(place, state))
-    assert Counter(keys) == Counter(f"{n}-{row}" for n in range(50) for row in range(2))
-
-
-def test_the_state_of_another_folder_is_refused(place: Path, state: Path) -> None:
-    with pytest.raises(InputError, match="is of the folder '/elsewhere'"):
-        all_of(watched(place, state), SourceMark("1:2", "/elsewhere"))
-
-
-@pytest.mark.parametrize("cursor", ["x", 7, "1:x", "1:2:3"])
-def test_a_cursor_that_is_none_of_a_folder(place: Path, state: Path, cursor: str | int) -> None:
-    with pytest.raises(InputError, match="is of no folder"):
-        all_of(watched(place, state), SourceMark(cursor, str(place)))
+    with pytest.raises(InputError, match=message):
+        all_of(watched(place, state), SourceMark(cursor, of or str(place)))

@@ -66,12 +66,6 @@ def test_the_file_under_way_is_resumed_and_then_known(folder: Path, file: Path) 
     assert ledger.entry_of(files[2]) is None
 
 
-def test_without_a_cursor_all_is_begun_anew(folder: Path, file: Path) -> None:
-    start_files(folder, file)
-    ledger = again(file, None)
-    assert [ledger.entry_of(each) for each in result(folder)] == [None] * 3
-
-
 def test_a_line_that_a_crash_cut_off_was_not_begun(folder: Path, file: Path) -> None:
     start_files(folder, file)
     file.write_bytes(file.read_bytes() + b'[4,"/x/y.jsonl",1,')
@@ -83,18 +77,6 @@ def test_a_ledger_that_was_lost_is_not_taken_for_an_empty_one(folder: Path, file
     file.unlink()
     with pytest.raises(InputError, match="says which files were sent; delete the state too"):
         again(file, Place(3, ENTIRE))
-
-
-def test_a_file_that_was_refused_may_be_mended(folder: Path, file: Path) -> None:
-    ledger = start_files(folder, file, 1)
-    (line,) = (ledger.entry_of(each) for each in result(folder))
-    assert line is not None
-    ledger.refuse(line)
-    for each in (ledger, again(file, Place(1, ENTIRE))):
-        put(folder, "0.jsonl", posts("mended", 1), age=50)
-        (now,) = result(folder)
-        assert each.entry_of(now) is None
-        assert each.changed(now) is None
 
 
 def test_of_far_too_many_the_oldest_that_are_gone_are_forgotten(
@@ -131,35 +113,6 @@ def test_logs_that_are_turned_are_known_however_often_it_starts_again(
         late.write(posts("late", 1))
     (changed,) = (each for each in result(folder) if ledger.entry_of(each) is None)
     assert ledger.changed(changed) is not None
-
-
-def test_of_far_too_many_that_are_all_there_none_is_forgotten(
-    folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folder_module, "MOST", 3)
-    ledger = start_files(folder, file, 8)
-    written = file.stat().st_ino
-    ledger.prune(result(folder))
-    assert all(ledger.entry_of(each) for each in result(folder))
-    assert file.stat().st_ino == written  # not anew at each look
-
-
-def test_a_name_that_is_no_text(folder: Path, file: Path) -> None:
-    folder.mkdir()
-    odd = folder / "b\udcff.jsonl"
-    odd.write_bytes(posts("odd", 1))
-    ledger = FileLedger(file)
-    ledger.open(None)
-    ledger.begin(result(folder))
-    assert again(file, Place(1, ENTIRE)).entry_of(result(folder)[0]) is not None
-
-
-def test_who_keeps_nothing_leaves_no_file(folder: Path, file: Path) -> None:
-    put(folder, "a.jsonl", posts("a", 1))
-    ledger = FileLedger(file, persistent=False)
-    ledger.open(None)
-    ledger.begin(result(folder))
-    assert not file.exists()
 
 
 def a_file(size: int, changed: float) -> FileVersion:

@@ -21,11 +21,6 @@ class Message(StoredMessage):
     headers: Headers = ()
 
 
-def test_the_batches_of_one_partition_come_as_they_are() -> None:
-    batches: list[list[StoredMessage]] = [[Message(0, 0, 9, b"a")], [Message(0, 1, 3, b"b")]]
-    assert list(in_order(iter(batches), 1)) == batches
-
-
 def test_several_partitions_are_merged_by_time() -> None:
     first: list[StoredMessage] = [Message(0, 0, 10, b"a"), Message(0, 1, 30, b"c")]
     second: list[StoredMessage] = [Message(1, 0, 20, b"b")]

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from encoder.errors import InputError
 from newsift.statistics.estimates import MOST_JUDGES, Agreement, agreements, cohens_kappa
 from newsift.statistics.labels import Label
 from worker.posts.outcome import Post
@@ -43,8 +42,3 @@ def test_a_crowd_of_judges_costs_no_more_than_the_busiest_of_them() -> None:
     result = agreements([*crowd, label("ann", "1", "on"), label("ann", "2", "on")])
     assert len(result) == MOST_JUDGES * (MOST_JUDGES - 1) // 2
     assert result[0].one == "ann"
-
-
-def test_lists_of_two_lengths_are_refused() -> None:
-    with pytest.raises(InputError, match="1 and 2"):
-        cohens_kappa(["on"], ["on", "off"])

@@ -10,7 +10,7 @@ from scipy import integrate, stats
 
 from encoder.errors import InputError
 from newsift.statistics import precision_threshold
-from newsift.statistics.promise import FrozenCuts, Look, cut_ranks, labels_missing, log_evidence
+from newsift.statistics.promise import FrozenCuts, Look, cut_ranks, log_evidence
 
 
 def name(place: int) -> str:
@@ -45,13 +45,6 @@ def test_the_evidence_is_what_an_even_bet_on_all_higher_precisions_wins(
     assert mean == pytest.approx(1)  # a fair game at the precision itself
 
 
-@pytest.mark.parametrize(("precision", "needed"), [(0.8, [16, 27, 36]), (0.9, [34, 56, 75])])
-def test_labels_that_are_needed_are_those_of_the_table(precision: float, needed: list[int]) -> None:
-    for errors, n in enumerate(needed):
-        assert labels_missing(n - 1 - errors, n - 1, precision, 0.9) == 1
-        assert log_evidence(n - errors, n, precision) >= math.log(10)
-
-
 def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
     assert cut_ranks(300) == [25, 40, 64, 102, 164, 262, 419]
     scores = [float(score) for score in range(300)]
@@ -59,14 +52,6 @@ def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
     assert FrozenCuts.among([1.0] * 99 + [0.5]).cuts == (1, 0.5)
     assert FrozenCuts.among([]).cuts == ()
     assert FrozenCuts.among([]).look([], [], lambda _: None) == Look(None, None, 0)
-
-
-def test_what_is_right_everywhere_is_shown_with_few_labels() -> None:
-    scores = [float(score) for score in range(500, 0, -1)]
-    look, questions = walk(FrozenCuts.among(scores), scores, [True] * 500)
-    assert look == Look(1, None, 0)
-    assert len(questions) < 16 * 8  # the inner labels count again further out
-    assert questions[:16] == sorted(range(25), key=name)[:16]
 
 
 def test_the_walk_ends_where_the_set_cannot_be_shown_any_more() -> None:
@@ -77,16 +62,6 @@ def test_the_walk_ends_where_the_set_cannot_be_shown_any_more() -> None:
     )
     assert look == Look(None, None, 23)
     assert len(questions) == 4  # 27 labels allow one error, and there are 25 matches
-
-
-def test_a_label_that_is_taken_back_counts_no_more() -> None:
-    scores = [float(score) for score in range(30, 0, -1)]
-    cuts, hashes = FrozenCuts.among(scores), [name(place) for place in range(30)]
-    order = sorted(range(25), key=name)
-    label_of = dict.fromkeys(order[:16], True)
-    assert cuts.look(scores, hashes, label_of.get).threshold == 6
-    del label_of[order[0]]
-    assert cuts.look(scores, hashes, label_of.get) == Look(None, order[0], 16, 1 / 25)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120), st.floats(0.5, 0.9))
@@ -130,11 +105,6 @@ def test_nonsense_is_refused_by_name(
 ) -> None:
     with pytest.raises(InputError, match=f"^{named}: "):
         FrozenCuts(cuts, precision, confidence)
-
-
-def test_scores_without_their_hashes_are_refused() -> None:
-    with pytest.raises(InputError, match=r"^hashes: 1 of them and 2 scores"):
-        FrozenCuts((1.0,)).look([2.0, 1.0], ["a"], lambda _: None)
 
 
 @pytest.mark.parametrize("size", [25, 40, 64, 102])

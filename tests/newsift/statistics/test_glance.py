@@ -135,14 +135,6 @@ def test_every_glance_is_what_its_labels_say(
         assert each.recall == (recall if output else None)
 
 
-def test_very_many_labels_are_looked_at_at_some_scores() -> None:
-    marks = tuple(LabelledScore(n / 1000, "on") for n in range(1, 1000))
-    result = score_summaries(marks, Draws())
-    assert len(result) == 64
-    assert (result[0].least, result[-1].least, result[-1].on) == (0.999, 0.001, 999)
-    assert all(each.on == 1000 - round(1000 * each.least) for each in result)
-
-
 @given(st.lists(st.floats(-1, 1, width=32), max_size=60), st.lists(st.floats(0, 1, width=32)))
 def test_bins_and_shares_are_those_of_a_slow_count(one: list[float], other: list[float]) -> None:
     edges = score_grid(one, other)

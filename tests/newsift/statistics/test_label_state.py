@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from random import Random
 from typing import Any
 
 import msgspec
@@ -71,15 +70,6 @@ def test_it_is_what_a_slow_reading_of_the_latest_records_says(log: list[Record])
     assert list(state.refused) == sorted(e for e in contents if isinstance(e, RefusedLabel))
 
 
-@given(logs, st.randoms(use_true_random=False))
-def test_any_order_of_the_same_latest_records_gives_the_same_state(
-    log: list[Record], random: Random
-) -> None:
-    latest = list(dict(log).items())
-    random.shuffle(latest)
-    assert state_of(latest) == state_of(log)
-
-
 @given(logs, st.sets(st.integers(0, 13)))
 def test_one_by_one_is_all_at_once_and_a_snapshot_never_changes(
     log: list[Record], looks: set[int]
@@ -98,45 +88,12 @@ def test_one_by_one_is_all_at_once_and_a_snapshot_never_changes(
     assert all(state == state_of(log[: at + 1]) for at, state in states)
 
 
-def test_the_latest_label_of_each_person_on_each_post_stands() -> None:
-    book = LabelTopic()
-    for made in (label("on"), label("off", by="bob"), label("off", post="2"), label("unsure")):
-        book.put(made.key, made.value)
-    book.put(label(post="2").key, None)
-    assert [(one.label, one.by) for one in book.snapshot().of("fire")] == [
-        ("unsure", "ann"),
-        ("off", "bob"),
-    ]
-    assert book.snapshot().of("flood") == ()
-    book.put(label().key, b"{")
-    assert [one.by for one in book.snapshot().of("fire")] == ["bob"]
-    assert [one.key for one in book.snapshot().refused] == [label().key.decode()]
-
-
 def test_a_long_key_is_held_by_its_digest_and_can_be_taken_back() -> None:
     book = LabelTopic()
     book.put(b"k" * 10**6, b"{")
     assert len(book.snapshot().refused[0].key) == KEY_BYTES
     book.put(b"k" * 10**6, None)
     assert book.snapshot().refused == ()
-
-
-def test_a_stranger_who_fills_the_topic_takes_no_more_room_than_there_is() -> None:
-    honest, room = label(), 20_000
-    book = LabelTopic(room)
-    book.put(honest.key, honest.value)
-    flood = [label(post=str(number), by="eve") for number in range(1_000)]
-    for made in flood:
-        book.put(made.key, made.value)
-        book.put(made.key, b"{" * 9_999)  # what is refused takes little, and room like the others
-    stored = len(book.snapshot().of("fire")) + len(book.snapshot().refused)
-    assert honest in book.snapshot().of("fire")
-    assert 20 < stored < room / OVERHEAD
-    assert book.snapshot().left_out >= 1_000 - stored
-    for made in flood:
-        book.put(made.key, None)
-    book.put(flood[-1].key, flood[-1].value)
-    assert book.snapshot().of("fire") == (honest, flood[-1])
 
 
 def test_a_flood_of_one_pair_leaves_all_others_in_place() -> None:
@@ -200,10 +157,3 @@ def test_no_pair_is_without_its_share_and_the_room_is_kept(
     for by, own in expected.items():
         if peak[by] <= room / 3 - largest or not book.snapshot().left_out:
             assert {each.key for each in book.snapshot().of("fire") if each.by == by} == own.keys()
-
-
-def test_a_label_that_is_given_anew_takes_its_room_once() -> None:
-    book = LabelTopic(2 * (len(label().value) + OVERHEAD))
-    for labels in ("on", "off", "unsure") * 100:
-        book.put(label(labels).key, label(labels).value)
-    assert (book.snapshot().of("fire")[0].label, book.snapshot().left_out) == ("unsure", 0)

@@ -70,52 +70,32 @@ def test_a_key_that_is_spelled_otherwise_is_refused(by: str) -> None:
     assert isinstance(read_label(made.key + b" " * KEY_BYTES, made.value), RefusedLabel)
 
 
-@given(TEXTS, TEXTS)
-def test_a_key_is_written_as_json_dumps_does(event: str, post: str) -> None:
-    made = label(event=event, post=post)
-    parts = [event, "x", post, "ann"]
-    assert made.key == json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode()
-
-
 @pytest.mark.parametrize(
     ("value", "named"),
     [
         (b"", "value"),
-        (b"{", "value"),
-        (b"[]", "value"),
         (b"\xff", "value"),
         (b"[" * 100_000, "value"),
-        (b'{"label": "\\ud800"}', "value"),
-        (tree(label=None), "value"),
         (tree(label="maybe"), "label"),
-        (tree(label=True), "label"),
-        (tree(event=""), "event"),
         (tree(event="e" * 241), "event"),
         (tree(by=""), "by"),
         (tree(by="é" * 121), "by"),
         (tree(at="now"), "at"),
-        (tree(at=AT + " " * 5_000), "at"),
         (tree(at="2026-99-99T99:99:99Z"), "at"),
         (tree(drawn="chosen"), "drawn"),
         (tree(probability=0), "probability"),
-        (tree(probability=1.5), "probability"),
-        (tree(probability="half"), "probability"),
-        (tree(probability=None), "probability"),
         (tree(score=2), "score"),
         (tree().replace(b"0.25", b"1e999"), "score"),
         (tree().replace(b"0.25", b"NaN"), "value"),
-        (tree(post="1"), "post"),
         (tree(post={"id": "1", "platform": "x"}), "post"),
         (tree(post={"id": "1", "platform": "myspace", "text": ""}), "post.platform"),
         (tree(post={"id": "", "platform": "x", "text": ""}), "post.id"),
         (tree(post={"id": "1" * KEY_BYTES, "platform": "x", "text": ""}), "post.id"),
         (tree(post={"id": "1", "platform": "x", "text": "a" + "́" * 31}), "limits.marks"),
-        (tree(queue="a"), "queue"),
         (tree(queue={"nonce": "a" * 65, "until": AT}), "queue.nonce"),
         (tree(queue={"nonce": "a", "until": "now"}), "queue.until"),
         (tree(more="x" * 10_000), "limits.post_bytes"),
         (tree(post={"id": "2", "platform": "x", "text": ""}), "key"),
-        (tree(by="bob"), "key"),
     ],
 )  # fmt: skip
 def test_what_is_no_label_is_refused_by_name(value: bytes, named: str) -> None:

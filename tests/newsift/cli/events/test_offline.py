@@ -72,21 +72,6 @@ def test_another_file_teaches(newsift: Command, folder: Path) -> None:
     assert ids(rows(done.out)) == ids(rows(whole.out))
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["-", "--learn"], "--learn reads the posts twice, and standard input can be read once"),
-        (["-", "--learn-from", "-"], "--learn-from -: standard input can be read once"),
-        (["--learn"], "--learn reads the posts twice"),
-    ],
-)
-def test_what_can_be_read_once_is_refused(
-    newsift: Command, folder: Path, args: list[str], message: str
-) -> None:
-    done = newsift("filter", *args, "--seeds", folder / "seeds", stdin=b"a post\n")
-    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
-
-
 def test_an_export_with_profiles_filters_as_the_worker_does(
     newsift: Command, folder: Path, kafka: Kafka, enc: Encoder
 ) -> None:
@@ -109,13 +94,3 @@ def test_an_export_with_profiles_filters_as_the_worker_does(
         "dam",
         "profile|ferry",
     }
-
-
-def test_a_stale_profile_lets_its_seeds_serve(newsift: Command, folder: Path, kafka: Kafka) -> None:
-    add_seeds(kafka)
-    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
-    kafka.send(SEEDS, None, b"rescue")
-    newsift("seeds", "export", folder / "all.jsonl")
-    done = newsift("filter", folder / "posts.jsonl", "--seeds", folder / "all.jsonl")
-    assert "'profile|ferry': is stale: seeds: 'rescue' stands no more" in done.err
-    assert {match["seed_id"] for row in rows(done.out) for match in row["matches"]} == {"fire"}

@@ -91,17 +91,6 @@ def test_wrong_labels_show_nothing(
     assert published(kafka).promise is None
 
 
-def test_two_who_disagree_and_labels_that_train_certify_nothing(
-    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
-) -> None:
-    own = list(certifying(matched()))
-    for record in own:
-        label(kafka, record, "on")
-        label(kafka, record, "off", by="ben")
-    (row,) = rows(newsift("events", "promise", "ferry", "--yes", "--json").out)
-    assert (row["on"], row["threshold"]) == (0, None)
-
-
 def test_without_a_profile_one_comes_first(newsift: Command, kafka: Kafka) -> None:
     add_seeds(kafka)
     done = newsift("events", "promise", "ferry", "--yes")

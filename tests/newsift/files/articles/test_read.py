@@ -1,16 +1,13 @@
-"""One reader of articles: texts as they are, pages without what stands around the story."""
+"""Articles as files: texts as they are, pages without what stands around the story."""
 
 import base64
-import os
-import threading
 from pathlib import Path
 
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.articles import read_article, read_possible_article
-from tests.newsift.files.articles.pages import BANNER, MENU, STORIES, STORY, TITLE, page
-from tests.worker.fake import Command
+from newsift.files.articles import WebPage, decode_page, read_article, read_possible_article
+from tests.newsift.files.articles.pages import STORIES, STORY, TITLE, page
 
 pytestmark = pytest.mark.usefixtures("read_in_process")
 
@@ -65,25 +62,75 @@ def test_a_pdf_is_told_whatever_it_is_called(tmp_path: Path, name: str) -> None:
         read_article(saved(tmp_path, name, b"%PDF-1.7\n\x00\x01"))
 
 
-def test_a_page_in_a_pipe_is_read(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=[STORIES["article"].encode()])
-    writer.start()
-    assert STORY[3] in read_article(pipe).text
-    writer.join()
+WHOLE = STORIES["article"]
+QUOTED = "<p>“Café” – 10 €, said Žofia</p>"
 
 
-@pytest.mark.usefixtures("fake")
-def test_every_command_that_takes_an_article_reads_pages(newsift: Command, tmp_path: Path) -> None:
-    good = saved(tmp_path, "ferry.html", STORIES["plain divs"])
-    bad = saved(tmp_path, "notice.html", page(BANNER + MENU))
-    done = newsift("explain", "A ferry burns", "--article", good, "--json")
-    assert done.code == 0
-    for force, command in enumerate(
-        (["explain", "A ferry", "--article", bad], ["filter", "-", "--seeds", bad])
-    ):
-        done = newsift(*command)
-        assert (done.code, done.out) == (2, "")
-        assert "notice.html: looks like a cookie or consent notice" in done.err
-        assert ("--force" in done.err) == bool(force)
+@pytest.mark.parametrize(
+    "body",
+    [
+        WHOLE.encode(),
+        b"\xef\xbb\xbf" + WHOLE.encode(),
+        WHOLE.encode("utf-16"),
+        b"<!-- saved from url=(0021)https://courier.test/ -->\n" + WHOLE.encode(),
+        b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><body/></html>',
+        b"<div><p>One.</p><p>Two.</p></div>",
+    ],
+)
+def test_a_page_is_one_whatever_it_is_called(body: bytes) -> None:
+    assert WebPage("x.txt", body).is_markup
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"A text.",
+        b"# A title\n\nA text with <b>a word</b> in bold, </p> </p> </p> and more.",
+        b"<https://courier.test/ferry> is where it stands.",
+        b"<!-- a note that never ends " + b"-" * 100_000,
+        b"html",
+    ],
+)
+def test_a_text_is_no_page(body: bytes) -> None:
+    assert not WebPage("x.html", body).is_markup
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"%PDF-1.7\n%\xe2\xe3", "a PDF"),
+        (b"PK\x03\x04\x14\x00", "an archive, as .docx, .odt, .epub and .zip are"),
+        (b"{\\rtf1\\ansi A ferry}", "a document in RTF"),
+        (b"\x1f\x8b\x08\x00", "packed by gzip"),
+        (b"From: <Saved by Blink>\nContent-Type: multipart/related;", "a page saved as MHTML"),
+        (b"\x7fELF\x02\x01\x01\x00", "no text but bytes"),
+        (b"A text\x00.", "no text but bytes"),
+        (b"MIME-Version: a short history of mail", None),
+        (WHOLE.encode(), None),
+    ],
+)  # fmt: skip
+def test_names_what_is_no_text(body: bytes, kind: str | None) -> None:
+    assert WebPage("x", body).other_kind == kind
+
+
+@pytest.mark.parametrize(
+    ("stated", "charset"),
+    [
+        ('<meta charset="utf-8">', "utf-8"),
+        ("<meta charset=iso-8859-1>", "cp1252"),  # as every browser reads it
+        ('<meta http-equiv="Content-Type" content="text/html; charset=windows-1250">', "cp1250"),
+        ("<meta charset='utf-16'>", "utf-8"),  # or this could not have been read
+        ("<meta charset=no-such-set>", "utf-8"),
+        ("", "utf-8"),
+        ("", "utf-16"),
+    ],
+)
+def test_the_characters_are_those_that_it_states(stated: str, charset: str) -> None:
+    html = page(QUOTED.replace("Žofia", "Zofia") if charset == "cp1252" else QUOTED, head=stated)
+    assert decode_page(WebPage("x.html", html.encode(charset))) == html
+
+
+def test_what_a_server_says_comes_before_the_page() -> None:
+    html = page("<p>Ночью горел паром</p>", head="<meta charset=utf-8>")
+    assert decode_page(WebPage("x", html.encode("koi8-r"), "koi8-r")) == html

@@ -1,17 +1,23 @@
 """What an event hears of a stream: distinct posts of many people, whatever a few of them send."""
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 
 from encoder import Encoder
 from encoder.score.lexical import slot
+from newsift.operations.events import PromiseTarget
 from newsift.operations.model_context import moved_words
 from newsift.operations.profile_training import MOST_COUNTED, MatchCounter, PostPool, TrainingData
 from newsift.statistics.feedback import AuthoredPosts, mean, vector_of
 from newsift.statistics.queues import certifies_only
 from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
+from tests.worker.learned import profile
+from tests.worker.small import ARTICLES as SMALL_ARTICLES
 from worker.posts.outcome import Post
-from worker.seeds.profile import EventVector
+from worker.seeds.profile import EventVector, Profile
 
 ON = [str(post["text"]) for post in sample_posts() if is_on(post)]
 
@@ -95,3 +101,20 @@ def test_words_move_as_their_slots_do(enc: Encoder) -> None:
     assert gained[0][1] == pytest.approx(0.2, abs=1e-4)
     assert [word for word, _ in lost] == ["dam", "lifeboat"]
     assert [move for _, move in lost] == pytest.approx([-0.8, -0.6], abs=1e-4)
+
+
+def target(**promise: Any) -> PromiseTarget:
+    return PromiseTarget.of(
+        Profile(**profile("storm", {"flood": SMALL_ARTICLES["flood"]}, promise=promise))
+    )
+
+
+def test_a_version_keeps_its_share_of_the_error() -> None:
+    assert target(version=7).version == 7
+    assert target(version=7).test_confidence == pytest.approx(1 - 0.1 * 6 / (49 * math.pi**2))
+
+
+@pytest.mark.parametrize("version", [10**400, 10**30, -1, 0, True, "7", [], None, 1e9])
+def test_replaces_an_impossible_version(version: object) -> None:
+    assert target(version=version).version > 0
+    assert 0 < target(version=version).test_confidence < 1

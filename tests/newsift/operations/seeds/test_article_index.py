@@ -13,20 +13,6 @@ def seed(name: str) -> Seed:
     return content
 
 
-def test_refused_seeds_count_and_profiles_do_not() -> None:
-    index = ArticleIndex()
-    too_long = b"x" * 300
-    index.update(
-        control_state(
-            {b"a": ARTICLE, b"bad": b"{", too_long: ARTICLE, b"profile|e": b'{"event": "e"}'}
-        )
-    )
-    assert len(index) == 3
-    assert [name in index for name in ("a", "bad", too_long.decode(), "profile|e", "c")] == [
-        True, True, True, False, False,
-    ]  # fmt: skip
-
-
 def test_a_draft_counts_once_and_what_is_deleted_no_more() -> None:
     index = ArticleIndex()
     index.update(control_state({b"a": ARTICLE}))

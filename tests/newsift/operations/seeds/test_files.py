@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from encoder.errors import InputError
-from newsift.operations.seed_drafts import read_seed_files, require_articles, with_event
+from newsift.operations.seed_drafts import read_seed_files, require_articles, seed_id, with_event
 
 pytestmark = pytest.mark.usefixtures("read_in_process")
 
@@ -82,3 +82,16 @@ def test_an_article_of_too_few_words_is_refused(tmp_path: Path, name: str) -> No
     drafts = read_seed_files([tmp_path / name])
     with pytest.raises(InputError, match=r"a\.\w+: has 39 words, and an article has 40 .*--force"):
         require_articles(drafts)
+
+
+@pytest.mark.parametrize(
+    ("title", "url", "expected"),
+    [
+        ("Fire on the Ferry: 9 missing!", "https://x.y/z", "fire-on-the-ferry-9-missing"),
+        ("", "https://news.example/2026/ferry-fire.html", "news-example-2026-ferry-fire-html"),
+        ("Ж" * 100, "https://x.y", "ж" * 59 + "…"),
+        ("…", "", "article"),
+    ],
+)
+def test_an_id_for_people(title: str, url: str, expected: str) -> None:
+    assert seed_id(title, url) == expected

@@ -1,15 +1,12 @@
 """What the commands say of seeds that are paused, too many, or at the edges of time."""
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from newsift.operations.seed_rows import content_row
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
-from worker.seeds.record import read_seed
 
 
 def listed(newsift: Command) -> dict[str, dict[str, Any]]:
@@ -41,14 +38,6 @@ def test_no_time_ends_a_command(newsift: Command, kafka: Kafka) -> None:
     for name in result:
         assert newsift("seeds", "show", name).code == 0
     assert newsift("status").code == 0
-
-
-@pytest.mark.parametrize("timestamp", [-1, 0, 2**63 - 1, -(2**63)])
-def test_a_record_of_any_time_is_described(timestamp: int) -> None:
-    record: Any = SimpleNamespace(timestamp=timestamp, key=b"a", value=b'{"text": "A"}')
-    seed = read_seed(b"a", record.value)
-    assert seed is not None
-    assert content_row(seed, record)["published_at"].endswith("Z")
 
 
 def test_seeds_beyond_the_limit_are_listed_as_refused(
