@@ -10,7 +10,6 @@ import encoder
 from encoder import Encoder
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
-from tests.worker.learned import profile_of
 from tests.worker.small import ControlTopic
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
@@ -90,44 +89,6 @@ def test_published_matches_are_marked(newsift: Command, kafka: Kafka) -> None:
     assert {record.key for record in result} == {b"5h", b"3h", b"1h"}
     for record in result:
         assert record.headers == [("schema", b"newsift.match/1"), ("origin", b"backfill")]
-
-
-def test_it_shows_lit_lines_and_csv(newsift: Command, kafka: Kafka) -> None:
-    history(kafka)
-    out = newsift("backfill", "ferry-fire", "--since", "2h").out
-    assert out.count("\n") == 1
-    (post,) = (one for one in kafka.records(POSTS) if b"1h" in one.value)
-    written = post.timestamp / 1000  # the post says no time of its own
-    assert out.startswith(time.strftime("%Y-%m-%dT%H:%M:%SZ  ", time.gmtime(written)))
-    assert " ferry " in out
-    assert "Astrid[" in out
-    table = newsift("backfill", "ferry-fire", "--since", "1w", "--csv").out
-    assert len(table.splitlines()) == 4
-    assert table.startswith("match_id,score,")
-
-
-def test_a_profile_in_force_finds_what_the_worker_finds(newsift: Command, kafka: Kafka) -> None:
-    history(kafka)
-    enc = encoder.load("default", device="cpu")
-    learned = profile_of(enc, "ferry", {"ferry-fire": (TITLE, TEXT)}).value()
-    kafka.send(SEEDS, b'{"text": "Somebody else\'s article on a dam"}', b"other")
-    kafka.send(SEEDS, learned, b"profile|ferry")
-    done = newsift("backfill", "profile|ferry", "--since", "4h", "--json")
-    assert done.code == 0, done.err
-    book = ControlTopic()
-    for key, value in ((b"profile|ferry", learned), (b"ferry-fire", SEED)):
-        book.put(key, value)
-    seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
-    outcome = Pipeline(enc).run(kafka.records(POSTS), seeds, lambda: "now")
-    expected = [json.loads(r.value) for r in outcome.records if r.kind == "match" and r.value]
-    result = [row | {"processed_at": "now"} for row in rows(done.out)]
-    assert result
-    assert all(row in expected for row in result)
-    assert {match["seed_id"] for row in result for match in row["matches"]} == {"profile|ferry"}
-    kafka.send(SEEDS, None, b"ferry-fire")
-    late = newsift("backfill", "profile|ferry", "--since", "4h")
-    assert (late.code, late.out) == (2, "")
-    assert "is stale: seeds: 'ferry-fire' stands no more" in late.err
 
 
 def test_an_expired_seed_matches_what_came_before(newsift: Command, kafka: Kafka) -> None:

@@ -84,24 +84,6 @@ def test_it_is_shown_beside_the_model_s_own(newsift: Command, kafka: Kafka) -> N
     assert f"{shipped:.3f}" in usual
 
 
-def test_filter_agrees_with_the_configuration(
-    newsift: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = written(Path("posts.jsonl"), [*everyday(320), ABOUT])
-    Path("ferry.json").write_bytes(SEED)
-    assert newsift("background", "build", "posts.jsonl").code == 0
-    usual = newsift("filter", "--force", str(texts), "--seeds", "ferry.json").out
-    monkeypatch.setenv("NEWSIFT_MATCHING__BACKGROUND", "background.safetensors")
-    result = newsift("filter", "--force", str(texts), "--seeds", "ferry.json")
-    assert result.code == 0
-    sets = {json.loads(out.splitlines()[-1])["seed_set"] for out in (usual, result.out)}
-    assert len(sets) == 2
-    done = newsift("filter", "--force", str(texts), "--seeds", "ferry.json", "--rate", "0.001")
-    assert done.code == 2
-    assert "matching.background: background.safetensors: 321 posts are too few" in done.err
-    assert "; 3,000 are needed" in done.err
-
-
 BOUNDS = st.tuples(st.integers(0, 10**9), st.integers(0, 10**6))
 
 

@@ -41,12 +41,6 @@ def test_every_command_of_the_table_exists_and_has_help(newsift: Command, name: 
     assert "\\b" not in done.out
 
 
-def test_no_command_shows_the_help(newsift: Command) -> None:
-    done = newsift()
-    assert done.code == 2
-    assert "Commands:" in done.err
-
-
 @pytest.mark.parametrize(
     ("typed", "message"), [("embd", "did you mean 'embed'?"), ("zzz", "see 'newsift --help'")]
 )
@@ -54,13 +48,6 @@ def test_unknown_command(newsift: Command, typed: str, message: str) -> None:
     done = newsift(typed)
     assert (done.code, done.out) == (2, "")
     assert done.err == f"newsift: no such command {typed!r}; {message}\n"
-
-
-def test_unknown_option_is_one_line(newsift: Command) -> None:
-    done = newsift("embed", "--atricles")
-    assert done.code == 2
-    assert done.err.startswith("newsift: No such option")
-    assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

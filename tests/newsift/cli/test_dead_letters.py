@@ -104,13 +104,6 @@ def test_show_gives_the_bytes(newsift: Command, kafka: Kafka) -> None:
     assert "\x1b" not in newsift("dead-letters", "show", name).out
 
 
-def test_without_the_worker_s_headers_it_has_its_own_place(newsift: Command, kafka: Kafka) -> None:
-    kafka.send(REJECTED, b"foreign", partition=1)
-    assert rows(newsift("dead-letters", "list", "--json").out)[0]["id"] == "rejected-tweets-1-0"
-    assert newsift("dead-letters", "retry", "rejected-tweets-1-0").code == 0
-    assert ("attempt", b"2") in kafka.records(POSTS)[0].headers
-
-
 def test_retry_sends_the_bytes_again_and_counts_up(newsift: Command, kafka: Kafka) -> None:
     first, second = reject(kafka, 1, key=None), reject(kafka, 2, b"two", attempt=2)
     reject(kafka, 3)

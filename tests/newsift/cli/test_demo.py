@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,17 +17,11 @@ from newsift.cli.demo import (
     HARMLESS,
     POISON,
     REMOVED,
-    Cue,
-    DemoResults,
-    Script,
-    SeedChange,
     as_message,
     read_articles,
     read_posts,
-    summary,
 )
 from tests.worker.fake import Command
-from worker.match.records import Match, MatchRecord, PostPosition
 from worker.posts.read import PassedOver, Post, Rejected, read_post
 from worker.posts.shape import shape
 from worker.seeds.record import Seed, read_seed
@@ -147,46 +140,3 @@ def test_poison_is_rejected_for_its_reason(reason: str, value: bytes | None) -> 
 
 def test_what_is_harmless_is_passed_over() -> None:
     assert [type(read_post(value)) for value in HARMLESS] == [PassedOver] * len(HARMLESS)
-
-
-CHANGES = (SeedChange(1.0, "flood", adds=True), SeedChange(2.0, "fire", adds=False))
-
-
-def record(post: str, *events: str) -> MatchRecord:
-    """A match record, as far as the demo reads it."""
-    matches = [
-        Match(f"{n}", "id", "1", event, "", 0.5 - n / 10, 0.2, [("smoke", 0.3)])
-        for n, event in enumerate(events)
-    ]
-    result, source = (
-        Post(post, "plain", "Smoke! #Smoke\x1b[2J"),
-        PostPosition("tweets", 0, 1, 10_000),
-    )
-    return MatchRecord(result, matches, len(matches), "a" * 12, "ab" * 32, source, "")
-
-
-@pytest.fixture
-def tally() -> DemoResults:
-    """Four posts on a fire, one of them after its article went; two on nothing; one too early."""
-    fires = [Cue(b"{}", "fire", name, live=name != "p3") for name in ("p0", "p1", "p2", "p3")]
-    others = [Cue(b"{}", None, "p4"), Cue(b"{"), Cue(None), Cue(b"{}", "flood", "p5")]
-    made = DemoResults(Script((*fires, *others), CHANGES, 4.0))
-    for post, now in (("p0", 10.010), ("p1", 10.030), ("p4", 10.020)):
-        made.add(record(post, "fire"), now)
-    made.add(record("p0", "fire"), 10.5)
-    return made
-
-
-def test_the_summary_counts_each_match_once(tally: DemoResults) -> None:
-    assert tally.matched_posts("fire") == {"p0", "p1", "p4"}
-    assert [tally.latency(share) for share in (0.0, 0.5, 1.0)] == pytest.approx([10, 30, 500])
-    lines = list(summary(tally, ["fire", "flood"], Counter(bad_json=1), 6))
-    assert lines[1].split() == ["fire", "3", "3", "0.67", "0.67"]
-    assert lines[2].split() == ["flood", "0", "0", "-", "-"]
-    assert "flood: 1 posts came before its article was added; 0 of them matched." in lines
-    assert "fire: 1 posts came after its article was removed; 0 of them matched." in lines
-    assert any("p50 30 ms, p99 500 ms" in line for line in lines)
-    assert lines[-1] == "Dead letters: 1 (bad_json 1). Passed over: 6."
-    tally.add(record("p3", "fire"), 11.0)
-    late = "fire: 1 posts came after its article was removed; 1 of them matched."
-    assert late in summary(tally, ["fire"], Counter(), 0)

@@ -15,11 +15,10 @@ import pytest
 import encoder
 from encoder import Encoder
 from tests.newsift.files.formats import forms
-from tests.worker.articles import ARTICLES, FERRY, OTHER, POSTS, lines, write_seeds
+from tests.worker.articles import ARTICLES, FERRY, POSTS, lines, write_seeds
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS as POSTS_TOPIC
 from tests.worker.kafka_side import Kafka
-from worker.match.pipeline import Pipeline
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "deploy/schemas/match.json").read_text("utf-8"))
 
@@ -163,13 +162,6 @@ def test_bad_lines_are_reported_and_written(newsift: Command, seeds: Path, tmp_p
     assert stored.read_bytes().split(b"\n") == [*bad, b""]
 
 
-def test_reports_only_the_first_hundred_bad_lines(newsift: Command, seeds: Path) -> None:
-    stdin = lines({"id": "1", "text": OTHER}) + b"{\n" * 300
-    done = newsift("filter", "--force", "--seeds", seeds, stdin=stdin)
-    assert done.err.count("newsift: rejected:") == 101
-    assert "300 rejected (300 bad_json)" in done.err
-
-
 def test_a_line_over_the_limit_is_rejected(
     newsift: Command, seeds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,32 +174,8 @@ def test_a_line_over_the_limit_is_rejected(
     assert "stdin line 1: limits.post_bytes" in done.err
 
 
-def test_filter_keeps_what_it_found_before_ctrl_c(
-    newsift: Command, seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, text in (("1", FERRY), ("2", OTHER), ("3", FERRY)):
-        (tmp_path / f"{name}.jsonl").write_bytes(lines({"id": name, "text": text}))
-    run, batches = Pipeline.run, []
-
-    def until_ctrl_c(self: Pipeline, *args: object) -> object:
-        batches.append(1)
-        if len(batches) == 2:
-            raise KeyboardInterrupt
-        return run(self, *args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Pipeline, "run", until_ctrl_c)
-    files = [tmp_path / f"{number}.jsonl" for number in (1, 2, 3)]
-    out = tmp_path / "out"
-    out.write_bytes(b"old")
-    done = newsift("filter", "--force", *files, "--seeds", seeds, "--no-why", "--out", out)
-    assert done.code == 130, done.err
-    assert '"id":"1"' in out.read_text("utf-8")
-    assert "1 posts read" in done.err
-    assert done.err.endswith("newsift: interrupted\n")
-
-
 SAID = "Fire on the ferry Astrid Vane off Port Maren, we are in the lifeboats"
-TABLE = f'Tweet Id;Full Text;mine\r\n7;"{SAID}\r\nnow";é\r\n8;{OTHER};b\r\n'.encode("cp1252")
+TABLE = f'Tweet Id;Full Text;mine\r\n7;"{SAID}\r\nnow";é\r\n8;Best tacos;b\r\n'.encode("cp1252")
 
 
 @pytest.fixture
@@ -281,12 +249,3 @@ def test_replay_sends_nothing_that_check_refuses(
     done = newsift("replay", "some.jsonl")
     assert (done.code, len(kafka.records(POSTS_TOPIC))) == (1, 9)
     assert "not sent: some.jsonl line 10: bad_json" in done.err
-
-
-def test_recognises_the_form_of_standard_input(newsift: Command, folder: Path) -> None:
-    args = ("filter", "--force", "-", "--seeds", "seed.md", "--threshold", "0.5")
-    for stdin in (TABLE, f"{SAID}\n{OTHER}\n".encode(), json.dumps([{"text": SAID}]).encode(),
-                  gzip.compress(lines({"text": SAID}))):  # fmt: skip
-        done = newsift(*args, stdin=stdin)
-        assert (done.code, done.out.count("\n")) == (0, 1), done.err
-    assert newsift(*args, "--format", "jsonl", stdin=SAID.encode()).code == 2

@@ -53,17 +53,3 @@ def test_it_is_used_by_its_name(
     by_name = newsift("explain", "a storm", "--model", "multilingual")
     by_path = newsift("explain", "a storm", "--model", tmp_path / "small")
     assert (by_name.code, by_name.out) == (0, by_path.out)
-
-
-def test_a_digest_that_is_none_and_a_damaged_model_are_told_in_one_line(
-    newsift: Command, tmp_path: Path
-) -> None:
-    done = newsift("models", "add", "small.tar", "--digest", "12")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "64 hex digits" in done.err
-    broken = tmp_path / "state" / "models" / "broken"
-    broken.mkdir(parents=True)
-    (broken / "manifest.json").write_text("{")
-    row = json.loads(newsift("models", "list", "--json").out.splitlines()[1])
-    assert (row["name"], row["digest"]) == ("broken", None)
-    assert "restore" in row["about"]

@@ -16,7 +16,7 @@ import pytest
 from newsift.operations.offline_pipeline import Totals
 from tests.broker.clients import until
 from tests.newsift.cli.test_matches import record
-from tests.worker.articles import FERRY, lines
+from tests.worker.articles import FERRY
 from tests.worker.fake import Command
 from tests.worker.interrupted import said_until_ended_by
 from tests.worker.kafka_side import MATCHES, SEEDS, Kafka
@@ -80,28 +80,3 @@ def test_backfill_keeps_what_it_found_before_ctrl_c(
     output = f"newsift: {stored} posts read, {stored} matched; {stored} published to {MATCHES}\n"
     assert output in done.err
     assert len(kafka.records(MATCHES)) == stored
-
-
-def test_on_a_terminal_a_filter_is_read_and_elsewhere_kept(
-    newsift: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A line a post, wrapped, its time in UTC or none; records where they are asked for."""
-    Path("s.md").write_text("# T\n\na ferry", "utf-8")
-    long = " ".join(["ferry"] * 40)
-    posts = lines(
-        {"id": "1", "text": long, "created_at": "2026-01-31T12:00:00+02:00"},
-        {"id": "2", "text": "a ferry"},
-    )
-    piped = newsift("filter", "--force", "--seeds", "s.md", stdin=posts)
-    assert [json.loads(line)["post"]["id"] for line in piped.out.splitlines()] == ["1", "2"]
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    seen = newsift("filter", "--force", "--seeds", "s.md", stdin=posts).out.splitlines()
-    assert seen[0].startswith("2026-01-31T10:00:00Z  ")
-    assert 60 < max(map(len, seen)) <= 80
-    assert sum(line.count("ferry") for line in seen) == 41
-    assert [line[:2] for line in seen if not line.startswith(" ")] == ["20", "- "]
-    for args in (["--json"], ["--out", "-"]):
-        stored = newsift("filter", "--force", "--seeds", "s.md", *args, stdin=posts).out
-        assert [json.loads(line)["post"]["id"] for line in stored.splitlines()] == ["1", "2"]

@@ -101,6 +101,7 @@ REFUSED = [
     ("watch --webhook http://127.0.0.1:1/ --group newsift-ingest", "--group "),
     ("watch --listen 127.0.0.1:99999", "--listen "),
     ("watch --listen :8080", "--listen "),
+    ("embed --atricles", "No such option"),
     ("labels ask storm", "needs a terminal"),
     ("schemas matches", "no schema 'matches'"),
     ("NEWSIFT_TOPICS__SEEDS=nowhere seeds list", "has no topic 'nowhere'"),

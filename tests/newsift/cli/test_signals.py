@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from newsift.cli import cli, run
-from newsift.cli.processes import end_group
 from newsift.cli.signals import INTERRUPTS, defer_interrupts, interruptible
 from tests.broker.clients import until
 from tests.worker.articles import FERRY, lines, write_seeds
@@ -104,28 +103,3 @@ def test_an_interrupt_ends_a_block_at_once_or_after_the_deferred_work(
         work()
     assert done == (["the rest"] if deferred else [])
     assert signal.getsignal(kind) is before
-
-
-@pytest.mark.parametrize(("heeds", "code"), [(True, -signal.SIGTERM), (False, -signal.SIGKILL)])
-def test_a_process_is_ended_in_order_or_by_force_with_its_children(
-    heeds: bool, code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("newsift.cli.processes.END_S", 0.2)
-    deaf = "" if heeds else "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
-    child = "import time; time.sleep(600)"
-    script = (
-        f"import signal, subprocess, sys\n{deaf}\n"
-        f"child = subprocess.Popen([sys.executable, '-c', {child!r}])\n"
-        "print(child.pid, flush=True)\nchild.wait()"
-    )
-    started = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True
-    )
-    assert started.stdout is not None
-    with started.stdout as message:
-        line = message.readline()
-        assert line.strip().isdigit()
-        end_group(started)
-        # The child holds the other end of this pipe: it closes when the last of them is gone.
-        assert message.read() == b""
-    assert started.returncode == code

@@ -1,7 +1,8 @@
-"""What a Jetstream sends, read by the documents; and whatever anybody sends does no harm."""
+"""Jetstream by its documents: no message does harm, and after any fault nothing is missing."""
 
 import asyncio
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from newsift.collect.source import (
     LIMITED,
     MALFORMED,
     STALLED,
-    TOO_OLD,
+    Backoff,
     SourceFrame,
     SourceMark,
 )
@@ -36,12 +37,14 @@ from tests.newsift.collect.jetstream_side import (
     after,
     binary,
     event,
+    fall_silent,
     half_a_frame,
     ping_in_silence,
     refuse_with,
     send_and_close,
     serve_jetstream,
 )
+from worker.config import StreamConfig
 from worker.errors import AccessError
 
 HOSTS = {1: "wss://one.test/subscribe",
@@ -255,20 +258,6 @@ async def test_deleted_events_are_a_gap(version: int) -> None:
         assert result.outlet.keys == [address(n) for n in range(8, COUNT)]
 
 
-TOO_OLD_FRAME = {"$type": "error", "error": "CursorTooOld", "message": "cursor 3 below floor 9"}
-
-
-async def test_obeys_a_frame_that_says_that_the_cursor_is_too_old() -> None:
-    async with serve_jetstream(JetstreamSide(2, COUNT)) as side:
-        side.floor = 8
-        side.faults.append(after(0, send_and_close(json.dumps(TOO_OLD_FRAME))))
-        async with collecting(source_of(side.url), mark_of(side, 2)) as result:
-            await result.until(lambda: len(result.outlet.keys) == COUNT - 8)
-            assert result.counted("gaps_total") == 1
-            assert result.counted("reconnects_total", reason=TOO_OLD) == 1
-        assert result.outlet.keys == [address(n) for n in range(8, COUNT)]
-
-
 @pytest.mark.parametrize("version", [1, 2])
 async def test_another_host_is_asked_by_the_time_and_a_little_earlier(version: int) -> None:
     async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
@@ -291,3 +280,60 @@ def test_posts_are_requested_unless_the_address_says_otherwise(version: int, que
     assert jetstream(version).url.query_string == query
     own = f"{query.partition('=')[0]}=app.bsky.feed.like"
     assert Jetstream(URL(f"{HOSTS[version]}?{own}"), ("a",), ()).url.query_string == own
+
+
+MANY, ROUNDS, FAULTS_EACH = 300, 5, 3
+SMALL = StreamConfig(batch_bytes=4096, in_flight=2, batch_posts=7, shutdown_s=2.1)
+
+
+def some_fault(chance: random.Random) -> Fault:
+    """One of the faults, after some events."""
+    ends = (send_and_close(), abort, half_a_frame, fall_silent, ping_in_silence)
+    some = after(chance.randrange(60), chance.choice(ends))
+    return chance.choice((some, some, some, refuse_with(429), refuse_with(503)))
+
+
+async def until_crash(result: Collecting, chance: random.Random) -> None:
+    """Let it go on until so many more frames are delivered, the broker now fast and now slow."""
+    count = len(result.outlet.frames) + chance.randrange(10, 60)
+    while len(result.outlet.frames) < count and address(MANY - 1) not in result.outlet.keys:
+        if chance.random() < 0.2:
+            result.outlet.free.clear()
+            await asyncio.sleep(0.002)
+            result.outlet.free.set()
+        if result.task.done():
+            result.task.result()
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+async def test_nothing_is_missing_whatever_happens(
+    version: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newsift.collect.collector.STORE_EVERY_S", 0.0005)
+    chance = random.Random(seed)
+    seen: set[str] = set()
+    async with serve_jetstream(JetstreamSide(version, MANY)) as side:
+        number = {side.cursor_of(n): n for n in range(MANY)}
+        mark: SourceMark | None = None
+        for lap in range(ROUNDS + 1):
+            side.faults.extend(some_fault(chance) for _ in range(FAULTS_EACH))
+            source = Bluesky((side.url,), (), (), 0.05)
+            pauses = Backoff(0.001, 0.01)
+            source.backoff = lambda _, pauses=pauses: pauses  # type: ignore[misc, method-assign]
+            async with collecting(source, mark, SMALL) as result:
+                if lap < ROUNDS:
+                    await until_crash(result, chance)
+                    result.outlet.free.clear()  # what is under way now is not acknowledged
+                    await asyncio.sleep(0.02)
+                    result.outlet.crashed = True
+                    result.outlet.free.set()
+                else:
+                    await result.until(lambda: address(MANY - 1) in result.outlet.keys)
+            assert result.counts.gaps == 0
+            seen.update(result.outlet.keys)
+            mark = result.outlet.marks[-1] if result.outlet.marks else mark
+            if mark is not None:  # all that it passes over was delivered
+                assert {address(n) for n in range(number[int(mark.cursor)] + 1)} <= seen
+    assert seen == {address(n) for n in range(MANY)}

@@ -1,13 +1,12 @@
 """The collector: pauses, outlets, acknowledgement and the mark."""
 
 import asyncio
-import io
 from collections.abc import Sequence
 
 import pytest
 from aiohttp import ClientSession
 
-from newsift.collect.collector import Counts, PrintOutlet, TopicOutlet, size_of
+from newsift.collect.collector import Counts, TopicOutlet, size_of
 from newsift.collect.source import (
     BUSY,
     CLOSED,
@@ -58,12 +57,6 @@ async def test_a_frame_too_large_leaves_a_record_and_holds_up_no_other(kafka: Ka
     assert isinstance(refused, Rejected)
     assert refused.reason is Reason.EMPTY_VALUE
     assert b'unsendable_total{source="bluesky"} 1.0' in counts.render()
-
-
-async def test_a_dry_run_prints_a_frame_on_a_line() -> None:
-    stream = io.BytesIO()
-    await PrintOutlet(stream).deliver([SourceFrame(b'{"a":\r\n1}'), SourceFrame(b"", cursor=1)])
-    assert stream.getvalue() == b'{"a": 1}\n'
 
 
 Step = Sequence[SourceFrame] | Gap | Exception

@@ -96,34 +96,25 @@ def test_an_event_without_end_is_given_up(part: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"),
-    [(429, LIMITED), (500, BUSY), (503, BUSY), (408, BUSY), (425, BUSY), (302, BUSY)],
+    ("status", "reason"), [(429, LIMITED), (500, BUSY), (503, BUSY), (408, BUSY), (302, BUSY)]
 )
-def test_an_answer_that_waiting_cures_is_a_lost_connection(status: int, kind: str) -> None:
+def test_an_answer_that_waiting_cures_is_a_lost_connection(status: int, reason: str) -> None:
     result = answer_error("h", status, {"Retry-After": "3"}, "", "do this")
     assert isinstance(result, LostError)
-    assert (result.reason, result.wait) == (kind, 3)
+    assert (result.reason, result.wait) == (reason, 3)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
-def test_an_answer_that_waiting_does_not_cure_is_a_refusal(status: int) -> None:
-    result = answer_error("h", status, {}, "words", "do this")
-    assert isinstance(result, AccessError)
-    assert str(result) == f"h answers {status} (words); do this"
+def test_another_answer_is_a_refusal(status: int) -> None:
+    assert isinstance(answer_error("h", status, {}, "words", "do this"), AccessError)
 
 
 @pytest.mark.parametrize(
-    "url", ["", "h/a", "http://h/a", "ws://", "ws:///a", "ws://h:x/", "ws://[/", "ws://h:99999/"]
+    "url", ["", "h/a", "ws:///a", "ws://h:x/", "ws://[/", "http://user:hidden@h/a?token=hidden"]
 )
-def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(InputError, match=r"^--url: .* ws or wss"):
+def test_refuses_another_address_and_shows_no_secret(url: str) -> None:
+    with pytest.raises(InputError, match=r"^--url: .* ws or wss") as caught:
         endpoint(url, "ws", "wss")
-
-
-def test_a_refusal_shows_no_secret_of_an_address() -> None:
-    with pytest.raises(InputError) as caught:
-        endpoint("gopher://user:secret@h/a?token=hidden", "ws", "wss")
-    assert "secret" not in str(caught.value)
     assert "hidden" not in str(caught.value)
 
 

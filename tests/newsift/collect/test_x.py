@@ -22,7 +22,6 @@ from newsift.collect.source import (
     LIMITED,
     STALLED,
     UNREACHABLE,
-    EnoughError,
     LostError,
 )
 from newsift.collect.x import (
@@ -159,16 +158,6 @@ async def _arrivals(side: FakeX, file: Path) -> Any:
             yield result
 
 
-async def test_a_full_book_makes_room_before_it_adds(tmp_path: Path) -> None:
-    file = written(tmp_path, "\n".join(f"new{n}" for n in range(5)))
-    async with serve_x() as side:
-        side.cap = 5
-        side.rules = [{"id": str(n), "value": f"old{n}"} for n in range(5)]
-        async with follow(source(side, file)):
-            await side.opened.wait()
-    assert sorted(rule["value"] for rule in side.rules) == [f"new{n}" for n in range(5)]
-
-
 async def test_follows_a_changed_file_of_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,20 +242,6 @@ async def test_what_comes_with_an_end_is_not_lost() -> None:
     assert follower.keyed() == [tweet_id(1)]
     assert follower.lost[0].reason == ANNOUNCED
     assert "UpstreamOperationalDisconnect" in str(follower.lost[0])
-
-
-async def test_it_ends_when_enough_has_come() -> None:
-    keys = list[str]()
-    async with serve_x() as side, client_session(limits(30)) as client:
-        arrivals = stream_of(side, limit=3).arrivals(client, None)
-        await anext(arrivals)
-        await side.post(*[tweet_id(second) for second in range(5)])
-        with suppress(EnoughError):
-            while True:
-                result = await anext(arrivals)
-                assert isinstance(result, list)
-                keys.extend(frame.key.decode() for frame in result if frame.key)
-    assert keys == [tweet_id(second) for second in range(3)]
 
 
 @pytest.mark.parametrize(

@@ -222,13 +222,6 @@ def test_without_matches_a_file_is_complete(tmp_path: Path, ending: str) -> None
         assert file.read_text().startswith("match_id")
 
 
-@pytest.mark.parametrize("ending", [".parquet", ".db"])
-def test_a_number_beyond_64_bits_is_left_out(tmp_path: Path, ending: str) -> None:
-    write(tmp_path / f"m{ending}", [output_record(2**70, "far away")])
-    (row,) = read_rows(tmp_path / f"m{ending}")
-    assert (row["line"], row["text"]) == (None, "far away")
-
-
 @pytest.mark.parametrize(("limit", "most"), [("GROUP_CELLS", 4 * 21), ("GROUP_CHARACTERS", 700)])
 def test_groups_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int

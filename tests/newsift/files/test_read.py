@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from newsift.files.read import DASH, DamagedError, find_files, glob_files, unpacked_text
+from newsift.files.read import DamagedError, find_files, glob_files, unpacked_text
 
 Pack = Callable[[bytes], bytes]
 PACKERS: list[Pack] = [bytes, gzip.compress, zstandard.compress]
@@ -110,11 +110,6 @@ def test_a_pattern_means_what_python_s_own_does(folder: Path, pattern: str) -> N
     expected = {Path(path) for path in glob.glob(whole, recursive=True)}  # noqa: PTH207
     files = {Path(path) for path in glob_files(whole) if Path(path).is_file()}
     assert files == {path for path in expected if path.is_file()}
-
-
-def test_files_that_are_named_come_in_that_order(folder: Path) -> None:
-    assert named(folder, folder / "g", folder / "b.csv", folder / "e.md") == ["g", "b.csv", "e.md"]
-    assert find_files([DASH, folder / "none"]) == (DASH, folder / "none")
 
 
 def test_nothing_found_is_refused(folder: Path) -> None:

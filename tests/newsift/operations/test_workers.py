@@ -14,7 +14,6 @@ from newsift.operations.workers import (
     Identity,
     get_answer,
     own_workers,
-    parse_drift,
     read_drift,
     web_address,
     worker_addresses,
@@ -110,13 +109,6 @@ def test_another_server_is_no_worker(body: bytes) -> None:
         thread.join(20)
     assert read_drift([address]) is None  # nobody listens
     assert read_drift([]) is None
-
-
-def test_rows_are_put_together_by_seed() -> None:
-    metrics = Metrics()
-    rows = [Drifting("fire", "f", 2.0, 0.25), Drifting("fire", "", 1.5, 0.5)]
-    metrics.drift(rows)
-    assert parse_drift(metrics.render().decode()) == rows
 
 
 @pytest.mark.parametrize(("host", "port", "address"), [

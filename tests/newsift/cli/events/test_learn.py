@@ -1,13 +1,10 @@
 """`newsift events`: what is learned, shown, published, read back and forgotten."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ import pytest
 from encoder import Encoder
 from newsift.statistics.labels import Label
 from newsift.statistics.queues import certifies_only
+from tests.broker.clients import until
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, is_on, sample_posts
 from tests.newsift.cli.labels.at_terminal import CODE, ROOT, AtTerminal
 from tests.worker.fake import Command
@@ -169,9 +167,6 @@ def test_hostile_posts_steer_no_terminal(newsift: Command, kafka: Kafka) -> None
     assert not {"\x1b", "\u202e", "\r", "\x07"} & set(done.out + done.err)
 
 
-PATIENCE_S = 60.0
-
-
 def versions(kafka: Kafka) -> list[Profile]:
     """All profiles that were ever published."""
     result = [read_record(r.key, r.value) for r in kafka.records(SEEDS) if r.key == KEY and r.value]
@@ -179,52 +174,29 @@ def versions(kafka: Kafka) -> list[Profile]:
     return [each for each in result if isinstance(each, Profile)]
 
 
-def a_burst(kafka: Kafka) -> None:
-    """An event that begins after a day without it."""
-    now = int(time.time() * 1000)
+@pytest.mark.slow
+def test_every_learns_again_until_sigterm(kafka: Kafka) -> None:
+    add_seeds(kafka)
+    now = int(time.time() * 1000)  # the event begins after a day without it
     for post in [post for post in sample_posts() if not is_on(post)][:80]:
         kafka.send(POSTS, json.dumps(post).encode(), at=now - 30 * HOUR)
     for post in filter(is_on, sample_posts()):
         kafka.send(POSTS, json.dumps(post).encode(), at=now - HOUR)
-
-
-@contextmanager
-def learning(*args: str) -> Iterator["subprocess.Popen[str]"]:
-    """The command in a process of its own, killed at the end."""
     process = subprocess.Popen(
-        [sys.executable, "-c", CODE, "events", "learn", "ferry", "--yes", *args],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=dict(os.environ),
+        [sys.executable, "-c", CODE, "events", "learn", "ferry", "--yes", "--every", "1s"],
+        stderr=subprocess.PIPE, text=True, cwd=ROOT,
     )  # fmt: skip
     try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def until_published(kafka: Kafka, count: int) -> None:
-    ends = time.monotonic() + PATIENCE_S
-    while len(versions(kafka)) < count:
-        assert time.monotonic() < ends
-        time.sleep(0.2)
-
-
-@pytest.mark.slow
-def test_it_goes_on_and_sigterm_ends_it(kafka: Kafka) -> None:
-    add_seeds(kafka)
-    a_burst(kafka)
-    with learning("--every", "1s") as process:
-        until_published(kafka, 1)
+        until(lambda: len(versions(kafka)) == 1, 60)
         for n in range(8):
             text = f"Ferry Astrid Vane on fire, lifeboat {n} of the Astrid Vane reached Port Maren"
             kafka.send(POSTS, json.dumps({"id": f"new{n}", "text": text}).encode())
-        until_published(kafka, 2)
+        until(lambda: len(versions(kafka)) >= 2, 60)
         process.send_signal(signal.SIGTERM)
-        message, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, message
-    assert "Traceback" not in message
-    attempts = [each.made["attempts"] for each in versions(kafka)]
-    assert attempts == sorted(set(attempts))
+        _, message = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, "Traceback" in message) == (0, False), message
     assert versions(kafka)[-1].before
 
 
@@ -250,21 +222,3 @@ def test_seeds_add_offers_a_profile_at_a_terminal(kafka: Kafka, tmp_path: Any) -
         assert terminal.ends() == 0
     (made,) = versions(kafka)
     assert made.seeds.keys() == {"fire", "rescue", "more"}
-
-
-def says_no(terminal: AtTerminal) -> int:
-    terminal.press("n\n")
-    return terminal.ends()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("answer", "code"), [(says_no, 0), (AtTerminal.interrupts, 130)])
-def test_no_consent_publishes_nothing(
-    kafka: Kafka, answer: Callable[[AtTerminal], int], code: int
-) -> None:
-    add_seeds(kafka)
-    with AtTerminal("events", "learn", "ferry", "--background") as terminal:
-        terminal.hears("[y/N]: ")
-        assert answer(terminal) == code
-        assert "Traceback" not in terminal.shown
-    assert versions(kafka) == []

@@ -1,10 +1,8 @@
 """`newsift labels ask` at a terminal: what it shows, what each key publishes, and its end."""
 
-import pytest
-
 from newsift.statistics.labels import Label, QueueName, read_label
 from tests.newsift.cli.labels.at_terminal import AtTerminal
-from tests.worker.judged import EVIL, begin, drawn, labels, match
+from tests.worker.judged import begin, drawn, labels, match
 from tests.worker.kafka_side import LABELS, MATCHES, Kafka
 
 KEYS = "[q] quit"
@@ -47,14 +45,3 @@ def test_matches_are_asked_about_in_the_order_of_their_hashes(kafka: Kafka) -> N
         assert "Traceback" not in terminal.shown
     with AtTerminal("labels", "ask", "storm", "--by", "ben") as terminal:
         assert f"https://x.example/{a}" in terminal.hears(KEYS)  # the same posts, for κ
-
-
-@pytest.mark.slow
-def test_nothing_to_ask_about_and_names_that_cannot_be(kafka: Kafka) -> None:
-    with AtTerminal("labels", "ask", f"no{EVIL}") as terminal:
-        assert terminal.ends() == 0
-        assert "no matches to ask about" in terminal.shown
-        assert "\x1b]" not in terminal.shown
-    with AtTerminal("labels", "ask", "e" * 241) as terminal:
-        assert terminal.ends() == 2
-        assert "EVENT: give a name of 1 to 240 bytes" in terminal.shown

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas
 import pytest
 
 from newsift.statistics.labels import Label, read_label
@@ -127,23 +126,6 @@ def test_a_file_is_refused_before_anything_is_published(
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert message in done.err
     assert kafka.records(LABELS) == []
-
-
-def test_labels_in_a_spreadsheet_s_csv_and_in_parquet(
-    newsift: Command, kafka: Kafka, tmp_path: Path
-) -> None:
-    rows = [["event", "label", "post_id", "text"], ["crue", "On", "1", "l’été"],
-            ["crue", "", "2", ""]]  # fmt: skip
-    table = tmp_path / "labels.csv"
-    table.write_bytes("\r\n".join(map(";".join, rows)).encode("cp1252"))
-    names, *cells = rows
-    parquet = tmp_path / "labels.parquet"
-    pandas.DataFrame(cells, columns=names).to_parquet(parquet)
-    for file in (table, parquet):
-        assert newsift("labels", "import", file, "--by", "ann", "--yes").code == 0
-    for label in stored(kafka):
-        assert (label.event, label.label, label.post.text) == ("crue", "on", "l’été")
-    assert len(stored(kafka)) == 2
 
 
 def test_people_are_counted_and_compared(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.articles import WebPage, decode_page, extract_here
+from newsift.files.articles import WebPage, extract_here
 from newsift.web.client import Bounds, fetch
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
@@ -58,11 +58,6 @@ def test_refuses_what_holds_no_article(web: str, name: str, message: str) -> Non
     small = Bounds(size=2**20, allow=lambda _: True, seconds=0.5 if "drip" in name else 20.0)
     with pytest.raises(InputError, match=message):
         extract_here(fetch(f"{web}/{name}", small)).require_article(name)
-
-
-def test_a_slow_page_is_given_up(web: str) -> None:
-    with pytest.raises(InputError, match=r"took (longer than 0\.3 s|too long)"):
-        fetch(f"{web}/slow", Bounds(seconds=0.3, allow=lambda _: True))
 
 
 @pytest.mark.parametrize(
@@ -154,22 +149,6 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_used(web: str) -> No
     assert page.body.decode() == f"moving.test:{port}"
     assert checked == ["127.0.0.1"]
     assert len(answers) == 1
-
-
-@pytest.mark.parametrize(
-    ("body", "charset", "text"),
-    [
-        ("é".encode(), None, "é"),
-        ("é".encode("latin-1"), "latin-1", "é"),
-        (b"\xef\xbb\xbf\xc3\xa9", "latin-1", "é"),
-        ("é".encode("utf-16"), None, "é"),
-        ("é".encode("cp1252"), "no-such-charset", "é"),
-        (b"\x1f\x8b\x08packed twice", None, "\x1f‹\x08packed twice"),
-        ("é".encode(), "hex", "é"),
-    ],
-)
-def test_detects_the_encoding(body: bytes, charset: str | None, text: str) -> None:
-    assert decode_page(WebPage("http://x.y", body, charset)) == text
 
 
 @pytest.fixture

@@ -7,18 +7,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient
 
 from newsift.cli.options import configuration
 from newsift.collect.feeds import Followed
-from newsift.operations.feeds import LINGER, ArticleIndex, Follower, FollowLoop, FollowOptions
+from newsift.operations.feeds import LINGER, Follower, FollowLoop, FollowOptions
 from newsift.operations.times import now_ms
 from newsift.web.client import Bounds
 from newsift.web.polite import PoliteWeb
@@ -27,8 +25,6 @@ from tests.newsift.cli.seeds.feed_side import Reply, Site, feed, item, page, see
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.learned import profile_value
-from worker.errors import RunError
-from worker.seeds.state import ControlState
 
 HOUR = 3_600_000
 NAME = "fire-on-the-astrid"
@@ -89,17 +85,6 @@ def test_asks_for_a_feed_only_if_it_has_changed(
     assert site.asked[1][1][condition] == value
     assert site.paths() == ["/feed"]
     assert len(kafka.records(SEEDS)) == 1
-
-
-def test_reads_only_new_articles_of_a_changed_feed(once: Any, site: Site, kafka: Kafka) -> None:
-    entry = item("/a", "Astrid")
-    site.replies |= {"/a": page("Astrid"), "/b": page("Birka"), "/feed": feed(entry)}
-    once()
-    site.paths()
-    site.replies["/feed"] = feed(item("/b"), entry.replace("/a", "/a?utm_medium=x"))
-    assert once().code == 0
-    assert site.paths() == ["/feed", "/b"]
-    assert len(kafka.records(SEEDS)) == 2
 
 
 def test_a_corrected_article_replaces_its_text_and_keeps_what_people_set(
@@ -410,21 +395,6 @@ def test_an_absent_feed_is_reported_once_and_tried_with_growing_pauses(
     assert tour.follower.followed.failures == 0
 
 
-def test_a_feed_that_has_answered_ends_only_with_gone(
-    tour: FollowLoop, site: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
-    site.replies["/feed"] = feed()
-    again(tour)
-    for reply in (Reply(b"<html>maintenance"), Reply(status=404), Reply(status=403)):
-        site.replies["/feed"] = reply
-        again(tour)
-    output = capsys.readouterr().err
-    assert output.count("tried again") == 3
-    site.replies["/feed"] = Reply(status=410)
-    with pytest.raises(RunError, match="gone for good"):
-        again(tour)
-
-
 def test_an_absent_broker_is_reported_once_and_loses_nothing(
     tour: FollowLoop, site: Site, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -439,59 +409,6 @@ def test_an_absent_broker_is_reported_once_and_loses_nothing(
     tour.follower.config = there
     again(tour)
     assert len(seeds_of(kafka)) == 1
-
-
-def test_a_control_topic_that_was_made_again_is_read_anew(
-    tour: FollowLoop, site: Site, kafka: Kafka
-) -> None:
-    for name in ("Astrid", "Birka"):
-        site.replies |= {f"/{name}": page(name), "/feed": feed(item(f"/{name}"))}
-        again(tour)
-    index = tour.follower.index
-    assert (len(index), "fire-on-the-astrid" in index, "fire-on-the-birka" in index) == (
-        2, True, True,
-    )  # fmt: skip
-    admin = KafkaAdminClient(bootstrap_servers=str(kafka.address))
-    admin.delete_topics(["seed-articles"])
-    admin.close()
-    kafka.make("seed-articles")
-    site.replies |= {"/c": page("Cinderella"), "/feed": feed(item("/c"))}
-    again(tour)
-    assert (len(index), "fire-on-the-cinderella" in index) == (1, True)
-
-
-class InterruptedIndex(ArticleIndex):
-    """Lets something happen after it was brought up to date for the second time in a round."""
-
-    def __init__(self, interruption: Callable[[], None]) -> None:
-        super().__init__()
-        self.interruption, self.updates = interruption, 0
-
-    def update(self, state: ControlState) -> None:
-        super().update(state)
-        self.updates += 1
-        if self.updates == 2:
-            self.interruption()
-
-
-@pytest.mark.parametrize("corrected", [False, True])
-def test_a_seed_that_somebody_publishes_while_an_article_is_compared_stays(
-    tour: FollowLoop, site: Site, kafka: Kafka, capsys: pytest.CaptureFixture[str], corrected: bool
-) -> None:
-    mine = {"text": "Written by hand in the same moment."}
-    site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"))}
-    if corrected:
-        again(tour)
-        site.replies["/a"] = page("Astrid", "Correction: eleven people are missing. " * 5)
-        site.replies["/feed"] = feed(item("/a", said="Corrected"))
-    value = json.dumps(mine).encode()
-    tour.follower.index = InterruptedIndex(lambda: kafka.send(SEEDS, value, b"fire-on-the-astrid"))
-    again(tour)
-    assert "'fire-on-the-astrid': was published by somebody else" in capsys.readouterr().err
-    assert seeds_of(kafka)["fire-on-the-astrid"] == mine
-    again(tour)
-    assert seeds_of(kafka)["fire-on-the-astrid"] == mine
-    assert len(seeds_of(kafka)) == (1 if corrected else 2)
 
 
 @pytest.mark.slow

@@ -75,18 +75,6 @@ def test_a_stale_profile_says_why(newsift: Command, kafka: Kafka, enc: Encoder) 
     assert "stale" in newsift("seeds", "show", "profile|flood").out
 
 
-def test_without_a_model_its_state_is_unknown(
-    newsift: Command, kafka: Kafka, enc: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    send(kafka)
-    kafka.send(SEEDS, learned(enc).value(), KEY)
-    monkeypatch.setenv("NEWSIFT_MODEL__NAME", "/nowhere")
-    row = listed(newsift)["profile|flood"]
-    assert row["state"] == "unknown"
-    assert "no such directory" in row["reason"]
-    assert newsift("status").code == 0
-
-
 def test_setting_its_threshold_drops_its_promise(
     newsift: Command, kafka: Kafka, enc: Encoder
 ) -> None:

@@ -55,12 +55,6 @@ def test_what_is_cut_off_is_refused(tmp_path: Path, cut: int) -> None:
         read(file)
 
 
-def test_too_many_columns_are_refused(tmp_path: Path) -> None:
-    file = write(tmp_path / "a.parquet", **{f"c{n}": ["a"] for n in range(1001)})
-    with pytest.raises(InputError, match="has 1,001 columns"):
-        read(file)
-
-
 def test_without_pyarrow_the_remedy_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,8 +84,3 @@ def test_a_row_that_is_too_long_is_bad_by_itself(tmp_path: Path) -> None:
     result = [each.reading for batch in read(tmp_path / "a") for each in batch]
     assert [isinstance(each, Post) for each in result] == [True, False, True]
     assert "is longer than 16 MiB; split it" in str(result[1])
-
-
-def test_lists_are_no_texts(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'text' holds list.*; name others with --text-column"):
-        read(write(tmp_path / "a", text=[["a"], ["b"]]))

@@ -3,7 +3,6 @@
 import io
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -81,23 +80,6 @@ def test_what_the_models_own_check_refuses_is_not_added(
     assert "vocabulary.txt: wrong digest" in str(output.value)
     assert ".adding-" not in str(output.value)
     assert visible(state) == set()
-
-
-def test_a_second_one_at_once_is_refused_and_the_first_ends_well(
-    state: Path, file: Path, web: WebSide, packed: Packed
-) -> None:
-    web.files["/own.tar"] = packed
-    first = threading.Thread(target=add, args=[f"{web.base}/slow/own.tar", packed.digest, None])
-    first.start()
-    try:
-        assert web.halfway.wait(30)
-        with pytest.raises(InputError, match="under way"):
-            add(str(file), None, "second")
-        assert list(named_models()) == ["default"]
-    finally:
-        web.go_on.set()
-        first.join(30)
-    assert visible(state) == {"own"}
 
 
 def test_one_that_is_killed_in_the_middle_leaves_no_model_and_is_swept(
