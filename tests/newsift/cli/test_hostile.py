@@ -1,18 +1,13 @@
 """Every command, over what strangers wrote to steer the terminal of whoever looks at it."""
 
 import json
-import threading
 import unicodedata
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 import encoder
 from encoder import Encoder
-from newsift.files.articles import WebPage
-from newsift.web.client import Bounds, fetch
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
 
@@ -89,7 +84,7 @@ def given(
 
 
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
-def test_no_command_hands_it_on(
+def test_no_command_steers_the_terminal(
     newsift: Command, given: dict[str, str], terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
@@ -115,46 +110,3 @@ def test_json_loses_nothing(newsift: Command, given: dict[str, str]) -> None:
     assert json.loads(letter)["id"] == EVIL
     whole = json.loads(newsift("seeds", "show", NAME, "--json").out)
     assert (whole["title"], whole["event"]) == (EVIL, EVIL)
-
-
-class Rude(BaseHTTPRequestHandler):
-    """Answers with what it can put into a head."""
-
-    def do_GET(self) -> None:
-        head = "\x1b[31m\x9b2J\x7f"
-        answers = {
-            "/reason": f"HTTP/1.1 404 {head}\r\n\r\n",
-            "/kind": f"HTTP/1.1 200 OK\r\nContent-Type: {head}/{head}\r\n\r\n",
-            "/place": f"HTTP/1.1 302 Found\r\nLocation: ftp://x{head}/\r\n\r\n",
-            "/coding": "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
-            f"Content-Encoding: {head}\r\n\r\n",
-        }
-        self.wfile.write(answers[self.path].encode("latin-1"))
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def rude(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    here = Bounds(allow=lambda _: True)
-
-    def any_page(url: str, _: Bounds) -> WebPage:
-        return fetch(url, here)
-
-    monkeypatch.setattr("newsift.operations.seed_drafts.fetch", any_page)
-    server = HTTPServer(("127.0.0.1", 0), Rude)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.mark.parametrize("page", ["reason", "kind", "place", "coding"])
-@pytest.mark.usefixtures("kafka")
-def test_no_server_of_a_page_speaks_to_the_terminal(newsift: Command, rude: str, page: str) -> None:
-    done = newsift("seeds", "add", "--yes", "--url", f"{rude}/{page}")
-    assert done.code == 2
-    assert not steers(done.err), done.err

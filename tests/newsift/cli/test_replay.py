@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import itertools
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from typing import Any
 import pytest
 
 from newsift.cli.replay import RateLimit
-from tests.newsift.cli.labels.at_terminal import AtTerminal
 from tests.worker.fake import Command
 from tests.worker.interrupted import said_until_ended_by
 from tests.worker.kafka_side import POSTS, Kafka
@@ -43,7 +41,7 @@ def packed(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("pack", [bytes, packed], ids=["plain", "gzip"])
-def test_what_can_be_read_arrives_byte_by_byte(
+def test_readable_posts_arrive_byte_for_byte(
     newsift: Command, kafka: Kafka, tmp_path: Path, pack: Callable[[bytes], bytes]
 ) -> None:
     file = tmp_path / "posts"
@@ -111,19 +109,12 @@ def due(clock: Clock, pace: RateLimit, posts: int) -> list[float]:
     return times
 
 
-def test_a_rate_is_kept(clock: Clock) -> None:
-    assert due(clock, RateLimit(4), 5) == [0, 0.25, 0.5, 0.75, 1]
-
-
-def test_what_is_far_behind_is_not_caught_up_with(clock: Clock) -> None:
+def test_keeps_a_rate_and_does_not_catch_up(clock: Clock) -> None:
+    assert due(clock, RateLimit(None), 3) == [0, 0, 0]
     pace = RateLimit(10)
     assert due(clock, pace, 2) == [0, 0.1]
     clock.now += 60
     assert due(clock, pace, 3) == [60.1, 60.2, 60.3]
-
-
-def test_without_a_rate_nothing_waits(clock: Clock) -> None:
-    assert due(clock, RateLimit(None), 3) == [0, 0, 0]
 
 
 def test_a_record_that_the_broker_refuses_says_where_to_go_on(
@@ -141,50 +132,7 @@ def test_a_record_that_the_broker_refuses_says_where_to_go_on(
     assert {record.key for record in kafka.records(POSTS)} >= {b"1", b"2"}
 
 
-def test_the_time_that_is_left_is_shown_on_a_terminal(kafka: Kafka, tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"\n".join(map(post, range(100))))
-    with AtTerminal("replay", str(tmp_path / "a"), "--rate", "60") as terminal:
-        assert " left" in terminal.hears("100 posts sent")
-        assert terminal.ends() == 0
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["gone"], "gone: cannot be read (No such file or directory)"),
-        (["."], "holds no file of posts"),
-        (["fine", "cut.gz"], "cut.gz: the gzip input is damaged or cut off"),
-        (["fine", "long"], "line 2: is not understood ('xxx"),
-        (["fine", "gone"], "gone: cannot be read (No such file or directory)"),
-        (["fine", "--rate", "0"], "--rate"),
-        ([], "FILE"),
-    ],
-)
-def test_of_what_is_refused_nothing_is_sent(
-    newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    args: list[str], message: str,
-) -> None:  # fmt: skip
-    monkeypatch.setattr("newsift.files.read.LONGEST_LINE", 2000)
-    (tmp_path / "fine").write_bytes(post(1))
-    (tmp_path / "cut.gz").write_bytes(
-        gzip.compress(b"\n".join(post(os.urandom(50).hex()) for _ in range(90)))[:-100]
-    )
-    (tmp_path / "long").write_bytes(b"\n" + b"x" * 5000)
-    done = newsift("replay", *args)
-    assert (done.code, message in done.err) == (2, True), done.err
-    assert kafka.records(POSTS) == []
-
-
-def test_a_missing_topic_is_said_before_anything_is_read(
-    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NEWSIFT_TOPICS__POSTS", "nowhere")
-    done = newsift("replay", "-", stdin=post(1))
-    assert done.code == 2
-    assert "no topic 'nowhere'" in done.err
-
-
-def test_ctrl_c_tells_what_was_sent(kafka: Kafka, tmp_path: Path) -> None:
+def test_ctrl_c_says_what_was_sent(kafka: Kafka, tmp_path: Path) -> None:
     file = tmp_path / "many"
     file.write_bytes(b"\n".join(map(post, range(10_000))))
     root = str(__file__).partition("/tests/")[0]

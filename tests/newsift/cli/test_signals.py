@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from newsift.cli import cli, run
-from newsift.cli.signals import interruptible
+from newsift.cli.signals import INTERRUPTS, defer_interrupts, interruptible
 from tests.broker.clients import until
 from tests.worker.articles import FERRY, lines, write_seeds
 from tests.worker.interrupted import said_until_ended_by
@@ -84,3 +84,22 @@ def test_what_fails_on_account_of_an_interrupt_is_the_interrupt(
     monkeypatch.setattr(cli, "main", compiling)
     assert run([]) == 130
     assert capsys.readouterr().err == "newsift: interrupted\n"
+
+
+@pytest.mark.parametrize("kind", INTERRUPTS)
+@pytest.mark.parametrize("deferred", [True, False])
+def test_an_interrupt_ends_a_block_at_once_or_after_the_deferred_work(
+    kind: signal.Signals, deferred: bool
+) -> None:
+    done = []
+
+    def work() -> None:
+        with defer_interrupts() if deferred else interruptible():
+            os.kill(os.getpid(), kind)
+            done.append("the rest")
+
+    before = signal.getsignal(kind)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == (["the rest"] if deferred else [])
+    assert signal.getsignal(kind) is before

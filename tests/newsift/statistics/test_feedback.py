@@ -185,17 +185,6 @@ def test_whatever_is_said_a_profile_is_finite_and_near_its_seeds(
     assert (cosines[~np.eye(len(cosines), dtype=bool)] < 0.7 + 1e-5).all()
 
 
-def test_a_silent_stream_adds_nothing() -> None:
-    rng = np.random.default_rng(1)
-    seeds, background = texts(rng, 2, about=3), texts(rng, 200)
-    silent = texts(rng, 8, about=0)
-    quiet = learn(seeds, background, AuthoredPosts.anonymous(silent))
-    assert quiet.cohesion < 0.15
-    assert (quiet.beta, len(quiet.posts)) == (0, 0)
-    assert quiet.vector.encoded() == learn(seeds, background).vector.encoded()
-    assert learn(seeds, background, AuthoredPosts.anonymous(silent[:1]), burst=True).beta == 0
-
-
 def test_a_flood_of_copies_weighs_as_much_as_one_post() -> None:
     rng = np.random.default_rng(2)
     seeds, background, posts = texts(rng, 2, about=3), texts(rng, 200), texts(rng, 40, about=1.5)
@@ -205,43 +194,6 @@ def test_a_flood_of_copies_weighs_as_much_as_one_post() -> None:
     assert (flooded.posts >= 40).sum() == 1
     alone = learn(seeds, background, AuthoredPosts.anonymous(stream.posts[:41]), burst=True)
     assert alone.vector.encoded() == flooded.vector.encoded()
-
-
-def test_a_flood_by_one_author_weighs_as_much_as_one_post() -> None:
-    rng = np.random.default_rng(2)
-    seeds, background, posts = texts(rng, 2, about=3), texts(rng, 200), texts(rng, 40, about=1.5)
-    flood = Embeddings.concat([posts, texts(rng, 300, about=3)])
-    authors = [*range(40), *["a flood"] * 300]
-    flooded = learn(seeds, background, AuthoredPosts(flood, authors), burst=True)
-    assert flooded.beta > 0
-    assert (flooded.posts >= 40).sum() == 1
-    alone = learn(seeds, background, AuthoredPosts.anonymous(posts), burst=True)
-    assert plain_profile(alone.vector) @ plain_profile(flooded.vector) > 0.97
-    existing = AuthoredPosts(flood[40:41], ["a flood"])
-    labelled = learn(seeds, background, AuthoredPosts(flood, authors), on=existing, burst=True)
-    assert (labelled.posts < 40).all()
-
-
-def test_what_a_label_says_no_is_not_learned_from_copies() -> None:
-    rng = np.random.default_rng(3)
-    seeds, background, posts = texts(rng, 1, about=3), texts(rng, 99), texts(rng, 30, about=2)
-    before = learn(seeds, background, AuthoredPosts.anonymous(posts))
-    wrong = posts[before.posts[:1]]
-    after = learn(
-        seeds, background, AuthoredPosts.anonymous(posts), off=AuthoredPosts.anonymous(wrong)
-    )
-    assert before.posts[0] not in after.posts
-    assert after.vector.scores(wrong) < before.vector.scores(wrong)
-
-
-def test_a_hundred_labels_far_off_leave_the_profile_near_its_seeds() -> None:
-    rng = np.random.default_rng(4)
-    seeds, background = texts(rng, 1, about=3), texts(rng, 99)
-    away = AuthoredPosts.anonymous(texts(rng, 100, about=0))
-    profile = plain_profile(
-        learn(seeds, background, on=away, off=AuthoredPosts.anonymous(seeds)).vector
-    )
-    assert profile @ plain_start(seeds) >= NEAREST - 1e-5
 
 
 @pytest.mark.parametrize("attempts", [1, 48])
@@ -264,17 +216,3 @@ def test_a_threshold_knows_no_post_that_the_profile_was_told_apart_from() -> Non
     assert result == pytest.approx(scores[reach - 1], abs=1e-5)
     with pytest.raises(InputError, match=r"rate: 0\.001 is finer"):
         profile_threshold(vector, background, 0.001)
-
-
-def test_what_cannot_be_learned_from_is_refused() -> None:
-    rng = np.random.default_rng(6)
-    seeds = texts(rng, 2)
-    with pytest.raises(InputError, match="authors: 1 for 2 posts"):
-        AuthoredPosts(seeds, ["somebody"])
-    with pytest.raises(InputError, match="no direction"):
-        learn(seeds[:0], seeds)
-    odd = Embeddings(np.full((1, AXES), np.nan, np.float32), SparseRows.empty(1), 0.6, "a model")
-    with pytest.raises(InputError, match="posts: a row is neither of length 1 nor zero"):
-        AuthoredPosts.anonymous(odd)
-    with pytest.raises(InputError, match="attempts: 0"):
-        is_burst(1, 1, 0.5, 0)

@@ -83,7 +83,3 @@ def test_a_threshold_that_was_lowered_hides_nothing_above_the_old_one(
     assert high == pytest.approx(sum(score >= 0.7 for score in scores) / 100)
     since = sum(score >= 0.6 for score in scores[moved_at:])
     assert low == pytest.approx(since / (100 - moved_at + 1), rel=1e-6)
-
-
-def test_copies_count_as_posts() -> None:
-    assert passing([0.5], [Passed(0.6, NOW, 7.0)], NOW - HOUR, NOW, 0.5, NOBODY, 0) == [7]

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas
 import pytest
 
 from newsift.statistics.labels import Label, read_label
@@ -59,15 +58,6 @@ def test_what_is_exported_can_be_imported(
     assert first[2].post.text == EVIL
 
 
-@pytest.mark.parametrize("name", ["l.xlsx", "l.db"])
-def test_an_ending_that_labels_have_not_is_refused(
-    newsift: Command, kafka: Kafka, tmp_path: Path, name: str
-) -> None:
-    done = newsift("labels", "export", tmp_path / name)
-    assert (done.code, "is of no known format" in done.err) == (2, True)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_matches_in_a_table_with_a_column_of_labels(
     newsift: Command, kafka: Kafka, tmp_path: Path
 ) -> None:
@@ -98,7 +88,6 @@ def test_matches_in_a_table_with_a_column_of_labels(
     [
         ("a.jsonl", b"", "holds no label"),
         ("a.jsonl", b"\n\n[[1]]\n", "item 1: is not {"),
-        ("a.jsonl", b"{}\n\n[1]\n", "line 1: value: Object missing"),
         ("a.jsonl", b'{"label": "on"}\n', "line 1: value: Object missing required field"),
         ("a.jsonl", json.dumps(given()).encode() + b"\n\xff", "line 2: is not UTF-8 at byte 1"),
         (
@@ -107,28 +96,14 @@ def test_matches_in_a_table_with_a_column_of_labels(
             "line 1: label: 'maybe' is none of on, off, unsure; mend it",
         ),
         ("a.jsonl", json.dumps(given(event="e" * 241)).encode(), "line 1: event: 241 bytes"),
-        ("a.jsonl", json.dumps(given(event="\ud800")).encode(), "line 1: "),
-        ("a.jsonl", json.dumps(given(event="")).encode(), "line 1: event: 0 bytes"),
         ("a.jsonl", json.dumps(given(score=10**400)).encode(), "line 1: "),
-        ("a.jsonl", b"[" * 10**5, "the JSON is cut off after item 0"),
-        ("a.jsonl", b'{"a":' * 990 + b"1" + b"}" * 990, "line 1: is not {"),
         ("a.jsonl", (json.dumps(given()) + "\n").encode() * 2, "line 2: 'ann' judged this post"),
         ("a.csv", b"event,label,text\n", "line 1: has no column 'post_id'"),
         ("a.csv", HEADER.encode() + b"\nstorm,on\n", "line 2: has 2 cells, the header 7"),
         (
             "a.csv",
-            HEADER.encode() + b"\nstorm,on,a,,x,1,a,b\n",
-            "line 2: has 8 cells, the header 7",
-        ),
-        (
-            "a.csv",
             HEADER.encode() + b'\nstorm,on,a,,y,"1\n',
             "line 2: a quote that opens here is never closed",
-        ),
-        (
-            "a.csv",
-            HEADER.encode() + b'\nstorm,on,a,,x,"' + b"1" * 2**21,
-            "line 2: a cell is too large",
         ),
         (
             "a.csv",
@@ -151,23 +126,6 @@ def test_a_file_is_refused_before_anything_is_published(
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert message in done.err
     assert kafka.records(LABELS) == []
-
-
-def test_labels_in_a_spreadsheet_s_csv_and_in_parquet(
-    newsift: Command, kafka: Kafka, tmp_path: Path
-) -> None:
-    rows = [["event", "label", "post_id", "text"], ["crue", "On", "1", "l’été"],
-            ["crue", "", "2", ""]]  # fmt: skip
-    table = tmp_path / "labels.csv"
-    table.write_bytes("\r\n".join(map(";".join, rows)).encode("cp1252"))
-    names, *cells = rows
-    parquet = tmp_path / "labels.parquet"
-    pandas.DataFrame(cells, columns=names).to_parquet(parquet)
-    for file in (table, parquet):
-        assert newsift("labels", "import", file, "--by", "ann", "--yes").code == 0
-    for label in stored(kafka):
-        assert (label.event, label.label, label.post.text) == ("crue", "on", "l’été")
-    assert len(stored(kafka)) == 2
 
 
 def test_people_are_counted_and_compared(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
@@ -201,13 +159,3 @@ def test_many_labels_and_hostile_records(newsift: Command, kafka: Kafka, tmp_pat
     assert sum(json.loads(line)["on"] for line in done.out.splitlines()) == 20_000
     assert done.err.count("newsift: refused: ") == 3
     assert "\x1b" not in done.err
-
-
-def test_without_the_topic_it_is_named(newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from newsift.broker.server import running
-
-    with running(auto_create=False) as address:
-        monkeypatch.setenv("NEWSIFT_KAFKA", str(address))
-        done = newsift("labels", "list")
-    assert done.code == 2
-    assert "no topic 'newsift-labels'; make it with `newsift topics create`" in done.err

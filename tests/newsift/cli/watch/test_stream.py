@@ -102,24 +102,6 @@ def test_who_comes_back_misses_nothing_and_sees_nothing_twice(kafka: Kafka, tmp_
 
 
 @pytest.mark.slow
-def test_who_has_seen_nothing_yet_comes_back_and_misses_nothing(
-    kafka: Kafka, tmp_path: Path
-) -> None:
-    fill(kafka, 0, 6)
-    with watching(tmp_path, "--listen", 0) as command:
-        port = port_of(command)
-        with listening(port) as answer:
-            assert answer.readline() == b":\n"
-            place = answer.readline().decode().removeprefix("id: ").strip()
-            assert answer.readline() == b"\n"
-        assert parse_event_id(place) == {0: 2, 1: 2, 2: 2}
-        fill(kafka, 6, 9)
-        with listening(port, Last_Event_ID=place) as answer:
-            result = events(answer, 3)
-    assert sorted(name for _, name in result) == ["6", "7", "8"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("further", [0, 2_000], ids=["of here", "of very many partitions"])
 def test_a_place_that_is_no_more_is_the_beginning(
     kafka: Kafka, tmp_path: Path, further: int
@@ -156,18 +138,6 @@ def test_so_many_listen_and_no_more_and_one_who_leaves_makes_room(
 
         command.until(has_room)
         assert command.leave() == 0
-
-
-@pytest.mark.slow
-def test_a_port_that_is_taken_is_told_of_in_one_line(kafka: Kafka, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with watching(tmp_path, "--listen", port) as command:
-            assert command.ended() == 2
-    assert (
-        command.said.splitlines()[-1]
-        == f"newsift: --listen: {port} is taken; free it, or give another"
-    )
 
 
 @pytest.mark.parametrize(

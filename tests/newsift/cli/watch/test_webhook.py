@@ -1,5 +1,6 @@
 """Webhooks: signed, in order, again until they are taken; nothing is missing whatever fails."""
 
+import json
 import re
 import signal
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
+from newsift.broker.server import running
 from tests.newsift.cli.test_matches import record
 from tests.newsift.cli.watch.receiver import (
     GARBAGE,
@@ -21,8 +23,7 @@ from tests.newsift.cli.watch.receiver import (
     receiving,
     watching,
 )
-from tests.worker.fake import Command
-from tests.worker.kafka_side import MATCHES, Kafka
+from tests.worker.kafka_side import MATCHES, PARTITIONS, Kafka
 
 FERRY, FIRE = "event of ferry", "event of fire"
 PAGE = Path(__file__).parents[4] / "docs" / "watch.md"
@@ -52,11 +53,15 @@ def committed(kafka: Kafka, group: str = "newsift-watch") -> int:
 
 
 def test_each_match_is_posted_once_signed_and_in_order(kafka: Kafka, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(f"{SECRET}\n")
     fill(kafka, numbers(0, 300))
-    with receiving() as receiver, watching(tmp_path, "--webhook", receiver.url, *ALL) as command:
-        command.until(lambda: len(receiver.taken) == 300)
-        command.until(lambda: committed(kafka) == 300)
-        assert command.leave() == 0
+    with receiving() as receiver:
+        args = ("--webhook", receiver.url, *ALL, "--secret-file", tmp_path / "secret")
+        with watching(tmp_path, *args, NEWSIFT_WEBHOOK_SECRET="another") as command:
+            command.until(lambda: len(receiver.taken) == 300)
+            command.until(lambda: committed(kafka) == 300)
+            assert command.leave() == 0
+    assert SECRET not in command.said
     assert [post.name for post in receiver.came] == numbers(0, 300)
     assert all(post.is_signed for post in receiver.came)
     first = receiver.came[0]
@@ -120,34 +125,6 @@ def test_a_receiver_that_is_gone_ends_it_and_what_it_did_not_take_stays(
 
 
 @pytest.mark.slow
-def test_an_event_that_is_not_taken_holds_up_no_other_and_comes_later_in_order(
-    kafka: Kafka, tmp_path: Path
-) -> None:
-    """Far more than a lane holds wait in the topic, while another event's go on."""
-    closed = [True]
-    fires, ferries = list[str](), list[str]()
-    for start in range(0, 1_000, 100):
-        fires += numbers(start, start + 50)
-        fill(kafka, numbers(start, start + 50), fire=0.5)
-        ferries += numbers(start + 50, start + 100)
-        fill(kafka, numbers(start + 50, start + 100), ferry=0.5)
-    with (
-        receiving(lambda post, _: 503 if post.event == FIRE and closed else 200) as receiver,
-        watching(tmp_path, "--webhook", receiver.url, *ALL) as command,
-    ):
-        command.until(lambda: len(receiver.taken) == 500)
-        assert receiver.names(FIRE) == []
-        assert committed(kafka) == 0
-        closed.clear()
-        command.until(lambda: len(receiver.taken) == 1_000)
-        fill(kafka, ["last"], fire=0.5, ferry=0.6)
-        command.until(lambda: committed(kafka) == 1_001)
-        assert command.leave() == 0
-    assert receiver.names(FIRE) == [*fires, "last"]
-    assert receiver.names(FERRY) == [*ferries, "last"]
-
-
-@pytest.mark.slow
 def test_a_death_between_the_post_and_the_commit_loses_nothing(
     kafka: Kafka, tmp_path: Path
 ) -> None:
@@ -163,20 +140,6 @@ def test_a_death_between_the_post_and_the_commit_loses_nothing(
             command.until(lambda: committed(kafka) == 200)
             assert command.leave() == 0
     assert sorted(receiver.names(), key=int) == numbers(0, 200)
-
-
-@pytest.mark.slow
-def test_the_secret_of_a_file_signs_and_shows_nowhere(kafka: Kafka, tmp_path: Path) -> None:
-    file = tmp_path / "secret"
-    file.write_text(f"{SECRET}\n")
-    fill(kafka, ["1"])
-    with receiving() as receiver:
-        args = ("--webhook", receiver.url, *ALL, "--secret-file", file)
-        with watching(tmp_path, *args, NEWSIFT_WEBHOOK_SECRET="another") as command:
-            command.until(lambda: receiver.taken)
-            assert command.leave() == 0
-    assert receiver.taken[0].is_signed
-    assert SECRET not in command.said
 
 
 @pytest.mark.slow
@@ -215,35 +178,53 @@ def has_taken(receiver: Receiver, many: int) -> bool:
     return len(receiver.names()) >= many
 
 
-HERE = ("--webhook", "http://127.0.0.1:1/")
+def fill_all(kafka: Kafka, start: int, end: int) -> None:
+    """Matches of three events, over all partitions."""
+    for number in range(start, end):
+        value = record(str(number), "A fire", **{"abc"[number % 3]: 0.5})
+        kafka.send(MATCHES, value, partition=number // 3 % 3)
 
 
-@pytest.mark.parametrize(
-    ("args", "secret", "output"),
-    [
-        ((), "s", "--webhook URL"),
-        (("--webhook", "newsroom"), "s", "--webhook: "),
-        (("--webhook", "ftp://a/b"), "s", "--webhook: "),
-        (HERE, "", "NEWSIFT_WEBHOOK_SECRET: "),
-        (HERE, "\udcff", "NEWSIFT_WEBHOOK_SECRET: "),
-        ((*HERE, "--secret-file", "/"), "s", "--secret-file: "),
-        ((*HERE, "--group", "newsift-ingest"), "s", "--group "),
-        ((*HERE, "--group", " "), "s", "group"),
-        (("--listen", "here"), "s", "--listen "),
-        (("--listen", "127.0.0.1:99999"), "s", "--listen "),
-        (("--listen", ":8080"), "s", "--listen "),
-    ],
-)
-def test_nonsense_is_refused_in_one_line(
-    newsift: Command, monkeypatch: pytest.MonkeyPatch, args: Sequence[str], secret: str, output: str
+@pytest.mark.slow
+def test_two_share_the_partitions_and_one_goes_on_alone_without_a_gap(
+    kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("NEWSIFT_WEBHOOK_SECRET", secret)
-    result = newsift("watch", *args)
-    assert (result.code, result.out, len(result.err.splitlines())) == (2, "", 1)
-    assert output in result.err
+    monkeypatch.setenv("NEWSIFT_KAFKA__SESSION_TIMEOUT_S", "2")
+    fill_all(kafka, 0, 30)
+    with receiving() as receiver:
+        args = ("--webhook", receiver.url, "--since", "1h")
+        with watching(tmp_path, *args) as first, watching(tmp_path, *args) as second:
+            second.until(lambda: "to read: " in second.said and len(set(receiver.names())) == 30)
+            fill_all(kafka, 30, 60)
+            first.process.send_signal(signal.SIGKILL)
+            fill_all(kafka, 60, 90)
+            second.until(lambda: len(receiver.names()) == 90)
+            assert second.leave() == 0
+    assert sorted(map(int, receiver.names())) == list(range(90))
+    assert all(json.loads(post.body)["matches"] for post in receiver.came)
 
 
-def test_a_broker_that_is_away_is_told_of_in_one_line(newsift: Command) -> None:
-    result = newsift("watch", "--listen", "0", "--kafka", "127.0.0.1:1")
-    assert (result.code, len(result.err.splitlines())) == (1, 1)
-    assert "nobody listens there" in result.err
+@pytest.mark.slow
+def test_a_broker_that_goes_away_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(auto_create=False) as broker:
+        kafka = Kafka(broker)
+        kafka.make(*PARTITIONS)
+        monkeypatch.setenv("NEWSIFT_KAFKA", str(broker))
+        monkeypatch.setenv("NEWSIFT_KAFKA__REQUEST_TIMEOUT_S", "4")
+        fill_all(kafka, 0, 9)
+        with receiving() as receiver:
+            args = ("--webhook", receiver.url, "--since", "1h")
+            with watching(tmp_path, *args) as command:
+                command.until(lambda: len(receiver.taken) == 9)
+                broker.stop()
+                command.until(lambda: "the broker does not answer: waiting" in command.said)
+                broker.start()
+                fill_all(kafka, 9, 18)
+                command.until(lambda: len(receiver.names()) == 18)
+                broker.stop()
+                assert command.leave() == 0
+                assert "Traceback" not in command.said
+                broker.start()
+    assert sorted(map(int, receiver.names())) == list(range(18))

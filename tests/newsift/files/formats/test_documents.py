@@ -66,15 +66,6 @@ def test_a_list_of_messages_is_told_with_what_stands_before_it(
         assert json.loads(item.around + b"null}") == earlier | {"messages": None}
 
 
-def test_each_list_of_a_document_has_its_own_surroundings() -> None:
-    chats = [{"id": n, "messages": [{"n": n}, {"n": -n}]} for n in (1, 2)]
-    whole = {"about": [{"x": [1]}], "chats": {"list": chats}, "left": {"list": chats[:1]}}
-    for size in (1, 7, 1000):
-        result = cut(json.dumps(whole).encode(), size)
-        assert decoded(result) == [{"n": 1}, {"n": -1}, {"n": 2}, {"n": -2}, {"n": 1}, {"n": -1}]
-        assert [json.loads(item.around + b"0}")["id"] for item in result] == [1, 1, 2, 2, 1, 1]
-
-
 def test_what_is_cut_off_is_refused_wherever_it_is() -> None:
     content = json.dumps([{"a": 'x\\" [é', "b": [1, {}]}, 2, "c"]).encode()
     for end in range(1, len(content)):

@@ -53,14 +53,6 @@ def test_no_object_raises_and_every_value_reads_as_it_was_found(
 
 
 @settings(max_examples=100)
-@given(st.dictionaries(FIELDS, SMALL, max_size=5), st.sampled_from(["text", "id", "a"]))
-def test_no_object_raises_where_columns_are_named(whole: dict[str, Any], name: str) -> None:
-    (message,) = messages(json.dumps(whole).encode(), text=name)
-    if not isinstance(whole.get(name, 0), str | None):
-        assert isinstance(message.reading, Rejected)
-
-
-@settings(max_examples=100)
 @given(st.binary(max_size=60) | st.text(max_size=30).map(str.encode))
 def test_bytes_that_are_no_object_are_bad_rows(wild: bytes) -> None:
     assert messages(b"[" + wild)
@@ -129,12 +121,6 @@ def test_tweets_line_by_line_and_in_arrays(read: Read) -> None:
     assert posts(read(json_lines(forms.FLATTENED)))[0].text == forms.ORIGINAL["text"]
 
 
-def test_the_least_a_tweet_has_is_enough_where_it_is_named(read: Read) -> None:
-    least = {"id": "20", "text": "just setting up"}
-    assert [post.platform for post in posts(read(json_lines(least)))] == ["plain"]
-    assert [post.platform for post in posts(read(json_lines(least), format="twarc"))] == ["x"]
-
-
 def test_a_page_that_would_grow_without_bound_is_a_bad_row(read: Read) -> None:
     refer = [{"type": "quoted", "id": "9"}]
     tweets = [{"id": str(n), "text": "a", "referenced_tweets": refer} for n in range(2000)]
@@ -199,14 +185,6 @@ def test_telegram_s_exports(read: Read, indent: int | None) -> None:
     assert message.place == "item 2"
     result = posts(read(json.dumps(forms.ALL_CHATS, indent=indent)))
     assert [post.id for post in result] == ["5/2", "6/2"]
-
-
-def test_telegram_s_own_escapes_are_mended(read: Read) -> None:
-    text = json.dumps(forms.CHAT | {"messages": [forms.MESSAGE | {"text": "a\x0bb\\x0c"}]})
-    assert r"\u000b" in text
-    (message,) = read(text.replace(r"\u000b", r"\x0B"))
-    assert message.reading == posts(read(text))[0]
-    assert posts([message])[0].text == "a\x0bb\\x0c"
 
 
 def test_4cat_s_tables(read: Read) -> None:

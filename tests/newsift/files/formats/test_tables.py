@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from newsift.files import tables
 from newsift.files.messages import FormatError
 from newsift.files.read import lines
-from newsift.files.tables import WINDOWS, Table, TableRow, likely_delimiter, unique_names
+from newsift.files.tables import WINDOWS, Table, TableRow
 
 CELLS = st.text(st.sampled_from("ab\",;\t|\né '"), max_size=6)
 WILD = st.text(st.sampled_from('a",;\n'), max_size=30)
@@ -89,10 +89,8 @@ def test_a_row_that_is_none_costs_each_of_its_lines_and_no_other() -> None:
     [
         (b'id,text\n1,a\n2,"b\n3,c\n', "a quote that opens here is never closed"),
         (b'id,text\n1,"' + b"x" * 300, "a cell is too large"),
-        (b"id,text\n1," + b"x" * 300 + b"\n", "a cell is too large"),
         (b'id,text\n1,"' + b"x\n" * 2000, "a row is longer than"),
         (b",".join(b"c%d" % n for n in range(1001)), "has 1,001 columns, more than 1,000"),
-        (b"," * 1_000_000 + b"\n1\n", "has 1,000,001 columns"),
         (b"id,te\x81t\n\x81\n", "and should be a header"),
         (b"id,text\r1,a\r2,b\r", "a carriage return alone ends no line; save it with line feeds"),
     ],
@@ -121,12 +119,6 @@ def test_what_is_refused_names_where_the_row_begins(
 def test_headers(content: str, header: list[str], cells: list[str]) -> None:
     table, (row,) = read(content.encode())
     assert (table.header, list(row.cells.values())) == (header, cells)
-
-
-def test_names_stay_apart() -> None:
-    assert unique_names(["a (2)", "a", "a"]) == ["a (2)", "a", "a (3)"]
-    assert len(unique_names(["a (3)", "a", "a", "a"])) == 4
-    assert likely_delimiter("text") == ","
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,28 @@
-"""What an event hears of a stream: distinct posts of many people, whatever a few of them send."""
+"""What an event learns from: distinct posts of many people, and its newest matches."""
+
+import json
+import math
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from encoder import Encoder
-from encoder.score.lexical import slot
-from newsift.operations.model_context import moved_words
+from newsift.operations.events import PromiseTarget
+from newsift.operations.labels import read_event_matches
+from newsift.operations.messages import capture
 from newsift.operations.profile_training import MOST_COUNTED, MatchCounter, PostPool, TrainingData
 from newsift.statistics.feedback import AuthoredPosts, mean, vector_of
 from newsift.statistics.queues import certifies_only
 from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
+from tests.newsift.desk.matched import record
+from tests.worker.learned import profile
+from tests.worker.small import ARTICLES as SMALL_ARTICLES
+from tests.worker.small import Mail
+from worker.config import Config
+from worker.kafka.reading import TopicReader
 from worker.posts.outcome import Post
-from worker.seeds.profile import EventVector
+from worker.seeds.profile import EventVector, Profile
 
 ON = [str(post["text"]) for post in sample_posts() if is_on(post)]
 
@@ -81,17 +92,47 @@ def test_a_burst_needs_a_history(
     assert lesson.burst(1) is burst
 
 
-def test_words_move_as_their_slots_do(enc: Encoder) -> None:
-    def vector(**words: float) -> EventVector:
-        places = {slot(word): weight for word, weight in words.items()}
-        slots = np.array(sorted(places), np.int32)
-        weights = np.array([places[n] for n in slots.tolist()], np.float32)
-        return EventVector.of(np.zeros(enc.dim, np.float32), slots, weights)
+def target(**promise: Any) -> PromiseTarget:
+    return PromiseTarget.of(
+        Profile(**profile("storm", {"flood": SMALL_ARTICLES["flood"]}, promise=promise))
+    )
 
-    first, second = vector(ferry=3.0, dam=4.0), vector(ferry=4.0, lifeboat=-3.0)
-    text = "The ferry, the dam, the lifeboat and a harbour"
-    gained, lost = moved_words(enc, first, second, [text, "x" * 20_000])
-    assert [word for word, _ in gained] == ["ferry"]
-    assert gained[0][1] == pytest.approx(0.2, abs=1e-4)
-    assert [word for word, _ in lost] == ["dam", "lifeboat"]
-    assert [move for _, move in lost] == pytest.approx([-0.8, -0.6], abs=1e-4)
+
+def test_a_version_keeps_its_share_of_the_error() -> None:
+    assert target(version=7).version == 7
+    assert target(version=7).test_confidence == pytest.approx(1 - 0.1 * 6 / (49 * math.pi**2))
+
+
+@pytest.mark.parametrize("version", [10**400, 10**30, -1, 0, True, "7", [], None, 1e9])
+def test_replaces_an_impossible_version(version: object) -> None:
+    assert target(version=version).version > 0
+    assert 0 < target(version=version).test_confidence < 1
+
+
+LARGE = 10_000
+
+
+class MatchTopic:
+    """A topic of forty matches, each fourth of them large, in batches; some come twice."""
+
+    def at(self, _topic: str, _since: int) -> dict[int, int]:
+        return {0: 0}
+
+    def read(self, _topic: str, _start: dict[int, int]) -> list[list[Mail]]:
+        values = [json.dumps(record(f"{n}", 0.5, text="x" * (n % 4 == 0) * LARGE)).encode()
+                  for n in range(40)]  # fmt: skip
+        return [[Mail(value) for value in values[n : n + 12]] for n in range(0, 40, 10)]
+
+
+@pytest.mark.parametrize(
+    ("most", "room", "stored"), [(100, 2**20, 40), (7, 2**20, 7), (100, 2 * LARGE, 7)]
+)
+def test_the_newest_are_kept(
+    monkeypatch: pytest.MonkeyPatch, most: int, room: int, stored: int
+) -> None:
+    monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES", most)
+    monkeypatch.setattr("newsift.operations.labels.MATCHES_BYTES", room)
+    with capture() as output:
+        result = read_event_matches(cast(TopicReader, MatchTopic()), Config(), "ferry", 0)
+    assert [name for _, name in result] == [f"{n}" for n in range(40 - stored, 40)]
+    assert (output == []) == (stored == 40)

@@ -3,13 +3,16 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import encoder
 from encoder import Embeddings
-from newsift.cli.background import USUAL
+from newsift.cli.background import USUAL, WINDOWS, rounds, windows
 from tests.newsift.cli.test_backfill import ABOUT, SEED, post
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, SEEDS, Kafka
@@ -81,65 +84,51 @@ def test_it_is_shown_beside_the_model_s_own(newsift: Command, kafka: Kafka) -> N
     assert f"{shipped:.3f}" in usual
 
 
-def test_without_a_broker_a_file_is_shown_all_the_same(newsift: Command) -> None:
-    texts = written(Path("posts.jsonl"), everyday(320), lambda _: "ann")
-    assert newsift("background", "build", str(texts)).code == 0
-    done = newsift("background", "show", "background.safetensors", "--kafka", "127.0.0.1:1")
-    assert done.code == 0
-    assert "no thresholds of seeds: broker 127.0.0.1:1" in done.err
-    assert "posts         320" in done.out
-    assert done.out.splitlines()[-1].split() == ["0.01", "3", "±", "58%"]
+BOUNDS = st.tuples(st.integers(0, 10**9), st.integers(0, 10**6))
 
 
-def test_filter_agrees_with_the_configuration(
-    newsift: Command, monkeypatch: pytest.MonkeyPatch
+@given(BOUNDS, st.floats(1e-7, 3), st.integers())
+def test_windows_lie_apart_within_the_partition(
+    bounds: tuple[int, int], share: float, seed: int
 ) -> None:
-    texts = written(Path("posts.jsonl"), [*everyday(320), ABOUT])
-    Path("ferry.json").write_bytes(SEED)
-    assert newsift("background", "build", "posts.jsonl").code == 0
-    usual = newsift("filter", "--force", str(texts), "--seeds", "ferry.json").out
-    monkeypatch.setenv("NEWSIFT_MATCHING__BACKGROUND", "background.safetensors")
-    result = newsift("filter", "--force", str(texts), "--seeds", "ferry.json")
-    assert result.code == 0
-    sets = {json.loads(out.splitlines()[-1])["seed_set"] for out in (usual, result.out)}
-    assert len(sets) == 2
-    done = newsift("filter", "--force", str(texts), "--seeds", "ferry.json", "--rate", "0.001")
-    assert done.code == 2
-    assert "matching.background: background.safetensors: 321 posts are too few" in done.err
-    assert "; 3,000 are needed" in done.err
+    begin, end = bounds[0], bounds[0] + bounds[1]
+    result = list(windows(begin, end, share, Random(seed)))
+    assert len(result) <= WINDOWS + 1
+    flat = [begin, *(offset for window in result for offset in window), end]
+    assert flat == sorted(flat)
+    assert all(low < high for low, high in result)
+    if share >= 1:
+        assert result == ([(begin, end)] if begin < end else [])
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        ([], "give files, or --from-topic"),
-        (["posts.jsonl", "--from-topic"], "give files, or --from-topic"),
-        (["posts.jsonl", "--out", "own.bin"], "--out own.bin: must end in .safetensors"),
-        (["posts.jsonl", "--out", "no/own.safetensors"], "no/own.safetensors: there is no folder"),
-        (["posts.jsonl", "--posts", "0"], "--posts"),
-        (["gone.jsonl"], "gone.jsonl: cannot be read"),
-        (["posts.jsonl"], "posts.jsonl: 200 posts are too few for matching.background_rate 0.01"),
-        (["posts.jsonl", "--posts", "50"], "50 posts are too few"),
-    ],
-)
-def test_what_is_refused_leaves_the_old_file(
-    newsift: Command, args: list[str], message: str
-) -> None:
-    old = Path("background.safetensors")
-    old.write_bytes(b"old")
-    written(Path("posts.jsonl"), everyday(200))
-    done = newsift("background", "build", *args)
-    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
-    assert old.read_bytes() == b"old"
-    assert sorted(path.name for path in Path().iterdir()) == [old.name, "posts.jsonl"]
+@pytest.mark.parametrize(("size", "share"), [(100, 0.5), (1000, 0.05), (700, 0.3), (50, 0.01)])
+def test_each_offset_is_as_likely_as_another(size: int, share: float) -> None:
+    tries = 4000
+    hits, random = [0] * size, Random(7)
+    for _ in range(tries):
+        for low, high in windows(10, 10 + size, share, random):
+            for offset in range(low, high):
+                hits[offset - 10] += 1
+    mean = sum(hits) / size / tries
+    assert mean == pytest.approx(share, rel=0.35)
+    deviation = (mean * (1 - mean) * tries) ** 0.5
+    assert max(abs(count - mean * tries) for count in hits) < 5 * deviation
 
 
-def test_a_missing_file_is_found_by_config_check(
-    newsift: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NEWSIFT_MATCHING__BACKGROUND", "gone.safetensors")
-    done = newsift("config", "check")
-    assert done.code == 2
-    assert "NEWSIFT_MATCHING__BACKGROUND: matching.background: gone.safetensors: cannot" in done.err
-    shown = newsift("background", "show")
-    assert shown.code == 2
+def test_rounds_read_as_much_of_each_partition_as_it_has() -> None:
+    begins, ends = {0: 100, 1: 0, 2: 5}, {0: 64_100, 1: 6_400, 2: 5}
+    read = dict.fromkeys(ends, 0)
+    for start, end in rounds(begins, ends, 7040, Random(1)):
+        assert start.keys() == end.keys() == ends.keys()
+        for n in ends:
+            assert start[n] == end[n] == ends[n] or begins[n] <= start[n] < end[n] <= ends[n]
+            read[n] += end[n] - start[n]
+    assert read[0] == pytest.approx(6400, rel=0.05)
+    assert read[1] == pytest.approx(640, rel=0.05)
+    assert read[2] == 0
+
+
+def test_all_is_read_where_there_is_no_more() -> None:
+    begins, ends = {0: 3, 1: 0}, {0: 10, 1: 4}
+    assert list(rounds(begins, ends, 100, Random(1))) == [(begins, ends)]
+    assert list(rounds({0: 7}, {0: 7}, 100, Random(1))) == []

@@ -1,4 +1,4 @@
-"""What a look at a threshold says is what a slow count over everything says."""
+"""Estimates from labels are what slow counts, scipy and scikit-learn say."""
 
 from bisect import bisect_left
 from math import inf
@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from sklearn.metrics import cohen_kappa_score
 
 from newsift.statistics.estimates import (
+    MOST_JUDGES,
+    Agreement,
     Draws,
     LabelledScore,
+    agreements,
     bin_counts,
+    cohens_kappa,
     draws_of,
     joint_verdicts,
     recall_interval,
@@ -24,6 +29,41 @@ from newsift.statistics.estimates import (
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.promise import FrozenCuts
 from worker.posts.outcome import Post
+
+VERDICTS = st.sampled_from(["on", "off", "unsure"])
+
+
+def judged(by: str, post: str, said: str) -> Label:
+    at = "2026-11-22T10:00:00Z"
+    return Label(said, "fire", Post(post, "x", ""), by, at, "given")  # type: ignore[arg-type]
+
+
+@given(st.lists(st.tuples(VERDICTS, VERDICTS), min_size=1, max_size=60))
+def test_kappa_is_scikit_learns(pairs: list[tuple[str, str]]) -> None:
+    one, other = zip(*pairs, strict=True)
+    result = cohens_kappa(one, other)
+    if len({*one, *other}) == 1:
+        assert result is None
+    else:
+        assert result == pytest.approx(cohen_kappa_score(one, other))
+
+
+def test_judges_are_compared_on_the_posts_that_both_have() -> None:
+    labels = [judged("ann", "1", "on"), judged("ann", "2", "off"), judged("ann", "3", "on"),
+            judged("bob", "2", "off"), judged("bob", "3", "on"), judged("bob", "9", "on"),
+            judged("eve", "9", "off")]  # fmt: skip
+    assert agreements(labels) == [
+        Agreement("ann", "bob", 2, 1, 1),
+        Agreement("bob", "eve", 1, 0, 0),
+    ]
+
+
+def test_a_crowd_of_judges_costs_no_more_than_the_busiest_of_them() -> None:
+    crowd = [judged(f"judge {n:05}", "1", "on") for n in range(5_000)]
+    result = agreements([*crowd, judged("ann", "1", "on"), judged("ann", "2", "on")])
+    assert len(result) == MOST_JUDGES * (MOST_JUDGES - 1) // 2
+    assert result[0].one == "ann"
+
 
 WORDS: tuple[Verdict, ...] = ("on", "off", "unsure")
 SCORES = st.sampled_from([n / 20 for n in range(2, 20)])
@@ -133,14 +173,6 @@ def test_every_glance_is_what_its_labels_say(
         recall = recall_interval(draws.scores, draws.on, draws.weights, each.least, reach)
         output = each.least > reach and recall != (0, 1)
         assert each.recall == (recall if output else None)
-
-
-def test_very_many_labels_are_looked_at_at_some_scores() -> None:
-    marks = tuple(LabelledScore(n / 1000, "on") for n in range(1, 1000))
-    result = score_summaries(marks, Draws())
-    assert len(result) == 64
-    assert (result[0].least, result[-1].least, result[-1].on) == (0.999, 0.001, 999)
-    assert all(each.on == 1000 - round(1000 * each.least) for each in result)
 
 
 @given(st.lists(st.floats(-1, 1, width=32), max_size=60), st.lists(st.floats(0, 1, width=32)))
