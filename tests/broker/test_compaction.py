@@ -17,13 +17,11 @@ EAGER: dict[str, Any] = {
 
 
 def kept(address: str, topic: str) -> list[tuple[bytes, bytes | None]]:
-    """Key and value of what is there, without the records that only close segments."""
     rows = [(record.key, record.value) for record in read_to_end(address, topic)]
     return [row for row in rows if row[0] != b"nudge"]
 
 
 def nudge(address: str, topic: str) -> None:
-    """Write a record after the segment's time, so that the segment before it closes."""
     time.sleep(0.11)
     write(address, topic, [b"x"], key=b"nudge")
 

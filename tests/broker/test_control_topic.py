@@ -14,7 +14,6 @@ pytestmark = pytest.mark.slow
 
 
 def ready(worker: Worker) -> tuple[int, str]:
-    """What /readyz says."""
     line = next(line for line in worker.said.splitlines() if "/metrics" in line)
     address = line.rsplit(" ", 1)[1].removesuffix("/metrics") + "/readyz"
     try:

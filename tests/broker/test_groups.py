@@ -21,7 +21,6 @@ def committed(address: str, group: str, topic: str, partition: int = 0) -> int |
 
 
 def one_member(address: str, group: str, **settings: Any) -> Member:
-    """A group of one that is stable."""
     member = Member(address, group, **settings)
     assert member.join() == NO_ERROR
     assert member.sync({member.id: b"all"}) == (NO_ERROR, b"all")
@@ -29,7 +28,6 @@ def one_member(address: str, group: str, **settings: Any) -> Member:
 
 
 def two_members(address: str, group: str, **settings: Any) -> tuple[Member, Member]:
-    """A stable group of two, the leader first."""
     first = one_member(address, group, **settings)
     second = Member(address, group, **settings)
     second.ask_to_join()

@@ -12,7 +12,6 @@ from tests.broker.kafka import KafkaUnavailable, check_jars, free_ports, pinned,
 
 @pytest.fixture
 def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of two small jars, and a list that pins them."""
     folder = tmp_path / "jars"
     folder.mkdir()
     rows = []

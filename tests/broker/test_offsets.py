@@ -61,7 +61,6 @@ def test_a_position_past_the_end_is_reset_as_asked(
 
 
 async def nothing_yet(client: Any) -> None:
-    """Poll until the client has something to say."""
     while not await client.getmany(timeout_ms=50):
         pass
 

@@ -21,15 +21,12 @@ pytestmark = pytest.mark.usefixtures("impatient")
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, story: Story) -> Story:
-    """The story, where the broker has transactions."""
     if request.node.callspec.params["server"] == "embedded":
         pytest.skip("the embedded broker has no transactions, and refuses them")
     return story
 
 
 class Writer:
-    """Another producer of posts, with transactions."""
-
     def __init__(self, story: Story) -> None:
         self.topics = story.topics
         self.client: Any = KafkaProducer(
@@ -38,7 +35,6 @@ class Writer:
         self.client.init_transactions()
 
     def begin(self, *ids: str, partition: int = 0) -> None:
-        """Write posts that match, and leave the transaction open."""
         self.client.begin_transaction()
         for name in ids:
             value = json.dumps({"id": name, "text": "storm flood river city"}).encode()
@@ -48,7 +44,6 @@ class Writer:
 
 @contextmanager
 def writing(story: Story) -> Iterator[Writer]:
-    """A writer, closed at the end."""
     writer = Writer(story)
     try:
         yield writer

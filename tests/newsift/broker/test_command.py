@@ -31,7 +31,7 @@ def started(*options: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_where_it_is_serves_and_ends_well(number: int) -> None:
+def test_the_command_prints_its_address_and_ends_on_a_signal(number: int) -> None:
     with started("--port", "0", "--partitions", "3") as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
@@ -45,7 +45,7 @@ def test_it_says_where_it_is_serves_and_ends_well(number: int) -> None:
         )
 
 
-def test_help_states_the_limits() -> None:
+def test_the_help_states_the_limits() -> None:
     text = " ".join(CliRunner().invoke(broker, ["--help"]).output.split())
     for limit in ("in memory", "One node", "No TLS", "No transactions", "--retention-mb"):
         assert limit in text

@@ -1,4 +1,4 @@
-"""The life of a group, told with a clock that the test moves."""
+"""The life of a consumer group, with a clock that the test moves."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,8 +15,6 @@ SESSION, REBALANCE = 10.0, 60.0
 
 @dataclass
 class Consumer:
-    """A client of the group, which remembers what it was told."""
-
     group: ConsumerGroup
     id: str = ""
     protocols: dict[str, bytes] = field(default_factory=lambda: {"range": b"", "sticky": b""})
@@ -69,7 +67,6 @@ def group(clock: Clock) -> ConsumerGroup:
 
 
 def stable(group: ConsumerGroup, count: int = 2) -> list[Consumer]:
-    """A group with so many members, all of them synced."""
     consumers: list[Consumer] = []
     for _ in range(count):
         consumers.append(Consumer(group).join())
@@ -104,7 +101,9 @@ def test_an_id_is_promised_first_and_expires(group: ConsumerGroup, clock: Clock)
     assert refusal(gone.join) == Code.UNKNOWN_MEMBER_ID
 
 
-def test_a_rebalance_waits_for_whom_an_id_was_promised(group: ConsumerGroup, clock: Clock) -> None:
+def test_a_rebalance_waits_for_a_member_with_a_promised_id(
+    group: ConsumerGroup, clock: Clock
+) -> None:
     (first,) = stable(group, 1)
     Consumer(group, asks_for_id=True).join()
     first.join()
@@ -145,7 +144,7 @@ def test_the_protocol_is_one_that_all_have(group: ConsumerGroup) -> None:
     assert first.last.protocol == "sticky"
 
 
-def test_after_a_restart_members_have_to_join_again(group: ConsumerGroup, clock: Clock) -> None:
+def test_members_have_to_join_again_after_a_restart(group: ConsumerGroup, clock: Clock) -> None:
     first, second = stable(group)
     group.forget_members()
     assert refusal(first.beat) == Code.UNKNOWN_MEMBER_ID

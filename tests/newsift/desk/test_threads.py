@@ -1,7 +1,7 @@
 """Values are computed once in their time; a lock is waited for, but not for long."""
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Event, Lock, Thread
+from threading import Barrier, Event, Lock
 
 import pytest
 
@@ -106,26 +106,6 @@ def test_a_lock_that_is_held_too_long_is_refused() -> None:
     ):
         pass
     assert not lock.locked()
-
-
-def test_a_lock_is_released_by_an_error() -> None:
-    lock, held, done = Lock(), Event(), Event()
-
-    def wait() -> None:
-        with lock_or_busy(lock, "the other"):
-            done.set()
-
-    def fail() -> None:
-        with lock_or_busy(lock, "the other"):
-            waiting = Thread(target=wait)
-            waiting.start()
-            held.set()
-            raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        fail()
-    assert held.is_set()
-    assert done.wait(10)
 
 
 def test_so_many_calls_run_at_once_and_errors_are_raised_where_results_are_read() -> None:
