@@ -35,35 +35,6 @@ async def consumed(
     return values
 
 
-def test_a_restart_keeps_records_and_offsets_and_makes_members_join_again(broker: Address) -> None:
-    create(broker, "t", 4)
-
-    async def story() -> list[bytes]:
-        producer = AIOKafkaProducer(bootstrap_servers=broker, enable_idempotence=True)
-        consumer = AIOKafkaConsumer(
-            "t", bootstrap_servers=broker, group_id="g", auto_offset_reset="earliest",
-            enable_auto_commit=False, heartbeat_interval_ms=100, retry_backoff_ms=20,
-        )  # fmt: skip
-        async with producer, consumer:
-            await producer.send_and_wait("t", b"before")
-            await consumed(consumer, lambda values: b"before" in values)
-            await consumer.commit()
-            await asyncio.to_thread(broker.stop)
-            await asyncio.sleep(0.1)
-            await asyncio.to_thread(broker.start)
-            group = broker.broker.cluster.groups.existing("g")
-            values = await consumed(consumer, lambda _: group.generation == 2)
-            await producer.send_and_wait("t", b"after")
-            values += await consumed(consumer, lambda values: b"after" in values)
-            await consumer.commit()
-            return values
-
-    assert asyncio.run(story()) == [b"after"]
-    group = broker.broker.cluster.groups.get("g")
-    assert group is not None
-    assert sum(each.offset for each in group.offsets.values()) == 2
-
-
 def test_dropped_connections_neither_lose_nor_repeat_a_record(broker: Address) -> None:
     create(broker, "t", 4)
     sent = [b"%d" % n for n in range(300)]

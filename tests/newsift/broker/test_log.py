@@ -10,7 +10,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from newsift.broker.codes import Code, RequestError
 from newsift.broker.log import (
     OVERHEAD,
-    REMEMBERED_PRODUCERS,
     Log,
     MemoryBudget,
     Sequences,
@@ -117,15 +116,6 @@ def test_sequences_begin_anywhere_and_wrap_around() -> None:
     partition = Partition()
     partition.send(2**31 - 2, count=2)
     assert partition.send(0) == 2
-
-
-def test_the_least_recent_producer_is_forgotten() -> None:
-    partition = Partition()
-    for producer in range(REMEMBERED_PRODUCERS + 1):
-        partition.send(0, producer=producer)
-    partition.send(9, producer=0)
-    with pytest.raises(RequestError):
-        partition.send(9, producer=REMEMBERED_PRODUCERS)
 
 
 MANY = 2**30
@@ -253,12 +243,3 @@ def test_offset_by_time_is_the_first_record_not_older(times: list[list[int]], wa
     flat = [time for each in times for time in each]
     expected = next(((t, n) for n, t in enumerate(flat) if t >= wanted), None)
     assert log.at_time(wanted) == expected
-
-
-def test_the_newest_record_stays_so_that_a_reader_finds_the_end() -> None:
-    log = Log(MemoryBudget(MANY))
-    append(log, batch([(b"a", b"1")]))
-    append(log, batch([(b"a", None)]))
-    for now in (0, 1, 1000):
-        compact(log, now, delete_retention=0)
-        assert [(r.key, r.value) for r in rows(log.read(0, MANY, True))] == [(b"a", None)]

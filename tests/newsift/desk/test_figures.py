@@ -20,7 +20,6 @@ from newsift.desk.figures import (
     histogram,
     hours_figure,
     scores_figure,
-    ticks,
 )
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -119,13 +118,3 @@ def test_few_thresholds_are_drawn() -> None:
     created = scores_figure("ferry", histogram([0.5]), None, [n / 20 for n in range(1, 20)])
     assert sum(e.get("class") == "cut" for e in ElementTree.fromstring(created).iter()) == 5
     assert "19 thresholds from 0.050 to 0.950" in created
-
-
-@given(st.floats(1e-6, 1e9), st.integers(2, 12))
-def test_ticks_are_few_and_even(top: float, most: int) -> None:
-    result = ticks(top, most)
-    assert result[0] == 0
-    assert 2 <= len(result) <= most + 2
-    assert result[-1] <= top * (1 + 1e-6)
-    step = result[1]
-    assert [n * step for n in range(len(result))] == pytest.approx(result)

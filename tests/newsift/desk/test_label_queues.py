@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 from encoder.errors import InputError, NewsiftError
-from newsift.broker.server import running
 from newsift.desk import labelling
 from newsift.desk.labelling import ActiveQueue, LabelQueues, QueueKey
 from newsift.desk.mirrors import TopicMirrors
@@ -17,8 +16,8 @@ from newsift.desk.threads import DaemonExecutor
 from newsift.operations.labels import LabelTopic
 from newsift.statistics.labels import LabelState
 from tests.newsift.desk.client import until
-from tests.worker.judged import drawn, labels, match
-from tests.worker.kafka_side import LABELS, MATCHES, PARTITIONS, Kafka, broker_of_its_own
+from tests.worker.judged import match
+from tests.worker.kafka_side import LABELS, MATCHES, Kafka
 from worker.config import load_config
 from worker.kafka.reading import TopicReader
 from worker.seeds.state import ControlState
@@ -151,28 +150,6 @@ def test_an_unreachable_broker_is_reported(
                 drawn_queue(queues)
         with pytest.raises(NewsiftError, match="broker"):
             queues.outbox.publish(b"key", b"value")
-
-
-def test_labels_are_published_once_the_broker_returns(
-    at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with broker_of_its_own() as kafka:
-        port = str(kafka.address).rpartition(":")[2]
-        monkeypatch.setenv("NEWSIFT_KAFKA", str(kafka.address))
-        kafka.fill(MATCHES, [match(n) for n in NAMES])
-        queues = LabelQueues(load_config(), cast(TopicMirrors, at), DaemonExecutor(4), at.clock)
-        queue = drawn_queue(queues).session
-        assert queue.answer(("x", drawn(NAMES)[0]), "on") is None
-    second = drawn(NAMES)[1]
-    with pytest.raises(NewsiftError, match=port):
-        queue.answer(("x", second), "on")
-    assert queue.state()["judged"] == 1
-    with running(int(port), auto_create=False) as address:
-        again = Kafka(address)
-        again.make(*PARTITIONS)
-        assert queue.answer(("x", second), "on") is None
-        assert labels(again) == [(second, "on")]
-        queues.stop()
 
 
 def test_few_draws_run_at_once(at: FakeMirrors, kafka: Kafka) -> None:

@@ -26,24 +26,6 @@ def test_a_value_is_computed_again_once_it_is_old() -> None:
     assert [cache.of("a"), cache.of("b")] == [3, 5]  # of b, the oldest, there was no room
 
 
-def test_one_thread_computes_and_the_others_wait() -> None:
-    values, ready = list[str](), Barrier(4)
-
-    def make(name: str) -> str:
-        values.append(name)
-        return name
-
-    cache = TimedCache(make, 60.0)
-
-    def ask(name: str) -> str:
-        ready.wait(10)
-        return cache.of(name)
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(ask, "aaaa")) == list("aaaa")
-    assert values == ["a"]
-
-
 def test_a_thread_that_waits_gets_the_previous_value_or_is_refused() -> None:
     now, begun, go = 0.0, Event(), Event()
 
@@ -69,32 +51,6 @@ def test_a_thread_that_waits_gets_the_previous_value_or_is_refused() -> None:
                     cache.of(name)
             go.set()
             assert values.result(10) == at
-
-
-def test_a_value_that_took_long_is_good_for_longer() -> None:
-    now = 0.0
-
-    def make(_: str) -> float:
-        nonlocal now
-        now += 5.0
-        return now
-
-    cache = TimedCache(make, 10.0, times=4, clock=lambda: now)
-    assert cache.of("a") == 5.0
-    now = 24.9
-    assert cache.of("a") == 5.0
-    now = 25.0
-    assert cache.of("a") == 30.0
-
-
-def test_an_error_is_not_cached() -> None:
-    def refuse(_: str) -> str:
-        raise ValueError("no")
-
-    cache = TimedCache(refuse, 60.0)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="no"):
-            cache.of("a")
 
 
 def test_a_lock_that_is_held_too_long_is_refused() -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from encoder.errors import InputError
 from newsift.desk.api import Attachment, Endpoint
-from newsift.desk.export import FRESH_S, Exports
 from newsift.desk.session import Desk
 from newsift.desk.views import export
 from tests.newsift.desk.client import call, open_desk
@@ -144,15 +143,3 @@ def test_a_file_that_is_too_large_is_refused(
         with pytest.raises(InputError, match="since: the file grows beyond"):
             ask(desk, export.matches, by="anna")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_counts_are_cached(desk: Desk, kafka: Kafka) -> None:
-    now = [0.0]
-    desk.exports = Exports(desk.config, clock=lambda: now[0])
-    publish(kafka, MADE[:5])
-    before = ask(desk, export.summary)
-    assert before["records"] == before["posts"] == len(firsts(MADE[:5]))
-    publish(kafka, MADE[5:9])
-    assert ask(desk, export.summary) == before
-    now[0] = 2 * FRESH_S
-    assert ask(desk, export.summary)["posts"] == len(firsts(MADE[:9]))

@@ -107,13 +107,6 @@ def test_a_feed_of_the_own_network_is_refused(
     assert site.asked == []
 
 
-def test_a_preview_does_not_wait_for_a_slow_site(ask: Client, site: Site) -> None:
-    site.replies["/robots.txt"] = Reply(b"User-agent: *\nCrawl-delay: 60", "text/plain")
-    text = ask("/api/feeds/preview", feed=f"{site.url}/feed")
-    assert "s between two requests; followed, it gets them" in text["messages"][0]
-    assert [row["state"] for row in text["articles"]] == ["later", "later"]
-
-
 def test_a_feed_is_followed_as_the_command_follows_it(
     ask: Client, site: Site, kafka: Kafka, newsift: Command
 ) -> None:
