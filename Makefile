@@ -6,12 +6,16 @@ BIN := .venv/bin
 INTO := --quiet --python $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-strip-extras --no-build $(UPGRADE)
-# PyTorch and what it alone needs, which the first lock holds already.
+LOCK_INPUTS := --constraint requirements-dev.lock pyproject.toml
+# PyTorch and what it alone needs, which the lock of development holds already.
 NO_TORCH := awk '/^[a-z]/ { keep = !/^(torch|triton|cuda-|nvidia-)/ } keep'
 # Named after what was installed: a changed lock makes a new stamp, a new date does not.
 SUM = $(shell cat pyproject.toml $(1) | cksum | cut -d ' ' -f 1)
-READY := .venv/ready-$(call SUM,requirements.lock requirements-uv.lock)
-PEERS := $(READY:.venv/ready%=.venv/peers%)-$(call SUM,requirements-peers.lock)
+# Three stages, each adds to the one before: what newsift needs; PyTorch and the tools of
+# development; the models that it is compared with.
+READY := .venv/ready-$(call SUM,requirements.lock requirements-build.lock)
+DEV := $(READY:.venv/ready%=.venv/dev%)-$(call SUM,requirements-dev.lock)
+PEERS := $(DEV:.venv/dev%=.venv/peers%)-$(call SUM,requirements-peers.lock)
 
 # Every process that a test starts would compile each module again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,7 +28,7 @@ SLOW := fuzz revoking control_lost
 
 .PHONY: demo test test-fast faults lint bench env peers lock clean soak
 
-demo: env
+demo: $(READY)
 	@$(BIN)/newsift demo
 
 test: env
@@ -58,7 +62,7 @@ lint: env
 bench: peers
 	$(BIN)/newsift bench encoder
 
-env: $(READY)
+env: $(DEV)
 
 peers: $(PEERS)
 
@@ -70,26 +74,34 @@ $(READY):
 		$(PYTHON) -m venv --clear .venv || { \
 		echo "no virtual environment can be made: install the venv module (python3-venv)" >&2; \
 		exit 2; }; fi
-	@rm -f .venv/ready-* .venv/peers-* && touch .venv/unfinished
-	@echo "newsift: installing into .venv; the first time this downloads PyTorch" >&2
+	@rm -f .venv/ready-* && touch .venv/unfinished
+	@echo "newsift: installing into .venv" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
-		--require-hashes -r requirements-uv.lock
-	@$(BIN)/uv pip sync $(INTO) --no-build --require-hashes requirements.lock
+		--require-hashes -r requirements-build.lock
+	@$(BIN)/uv pip install $(INTO) --no-build --require-hashes -r requirements.lock
 	@$(BIN)/uv pip install $(INTO) --no-deps --no-build-isolation --editable .
 	@rm .venv/unfinished && touch $@
 
-$(PEERS): | $(READY)
+$(DEV): | $(READY)
+	@rm -f .venv/dev-* .venv/peers-*
+	@echo "newsift: installing PyTorch and the tools of development into .venv" >&2
+	@$(BIN)/uv pip install $(INTO) --no-build --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(PEERS): | $(DEV)
 	@$(BIN)/uv pip install $(INTO) --no-build --no-deps --require-hashes -r requirements-peers.lock
 	@touch $@
 
 # `make lock` keeps the versions it can; `make lock UPGRADE=--upgrade` takes the newest.
 lock: env
-	$(COMPILE) pyproject.toml --group dev --output-file requirements.lock
-	$(COMPILE) pyproject.toml --extra peers --constraint requirements.lock \
-		--output-file requirements-peers.lock
+	$(COMPILE) pyproject.toml --group dev --extra figures --extra parquet \
+		--output-file requirements-dev.lock
+	$(COMPILE) $(LOCK_INPUTS) --output-file requirements.lock
+	$(COMPILE) $(LOCK_INPUTS) --extra gpu --output-file requirements-gpu.lock
+	$(COMPILE) --constraint requirements-dev.lock --group build --output-file requirements-build.lock
+	$(COMPILE) $(LOCK_INPUTS) --extra peers --output-file requirements-peers.lock
 	$(NO_TORCH) requirements-peers.lock > .venv/peers.lock
 	mv .venv/peers.lock requirements-peers.lock
-	echo uv | $(COMPILE) - --output-file requirements-uv.lock
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

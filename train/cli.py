@@ -143,13 +143,9 @@ def figures(
 
     A figure whose data is not there is passed over, with a line that says what it needs.
     """
-    try:
-        from train.figures.draw import chosen, draw
-        from train.figures.subject import Subject
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f'{error.name} is not installed; figures need it: pip install "newsift[figures]"'
-        ) from error
+    from train.figures.draw import chosen, draw
+    from train.figures.subject import Subject
+
     subject = Subject(model, data, case, SPLITS[split], rate, device)
     written = 0
     for file in draw(subject, chosen(only), out, _say):

@@ -97,7 +97,7 @@ def _torch(model: Model, device: str, threads: int | None) -> Backend:
         import torch
     except ImportError:
         raise DeviceError(
-            f"device: {device} needs PyTorch, which is not installed here; `pip install torch`"
+            f"device: {device} needs PyTorch, which is not installed; pip install 'newsift[gpu]'"
         ) from None
 
     from encoder.backends.torch_backend import TorchBackend

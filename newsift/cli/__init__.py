@@ -15,6 +15,8 @@ from newsift.cli.table import ReaderLeft, TableGroup
 from worker.text import escaped
 
 FAILED = 1
+# The extra of the distribution that has a module which is not always installed.
+EXTRAS = {"torch": "train", "entmax": "train", "matplotlib": "figures", "sklearn": "figures"}
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 INTERRUPTED = 130
 # SIGTERM is the regular end of these, from their first import on.
@@ -117,6 +119,10 @@ def run(args: Sequence[str] | None = None) -> int:
             _discard_output()
             message = f"what it prints, or puts by, cannot be written ({error.strerror}); make room"
             return _print_error(message, FAILED)
+        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+            extra = EXTRAS[error.name]
+            message = f"{error.name} is not installed; pip install 'newsift[{extra}]'"
+            return _print_error(message, NewsiftError.exit_code)
         return _print_error(f"{type(error).__name__}: {error}", FAILED)
 
 

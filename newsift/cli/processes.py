@@ -29,6 +29,11 @@ class WorkerProcess:
         self._process, self._port, self._log = process, port, log
 
     @property
+    def address(self) -> str:
+        """Of its web server."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
     def pid(self) -> int:
         return self._process.pid
 
@@ -56,7 +61,7 @@ class WorkerProcess:
 
     def _answer(self, page: str) -> bytes:
         try:
-            status, body = get_answer(f"127.0.0.1:{self._port}", f"/{page}", 2.0)
+            status, body = get_answer(self.address, f"/{page}", 2.0)
         except ANSWER_ERRORS:
             return b""
         return body if status == 200 else b""
@@ -68,10 +73,10 @@ class WorkerProcess:
 
 @contextmanager
 def worker_process(
-    kafka: str, folder: Path, settings: Mapping[str, str]
+    kafka: str, folder: Path, settings: Mapping[str, str], port: int = 0
 ) -> Iterator[WorkerProcess]:
-    """Run `faust -A worker worker` during the block."""
-    port, log = free_port(), folder / "worker.log"
+    """Run `faust -A worker worker` during the block; port 0 takes a free one."""
+    port, log = port or free_port(), folder / "worker.log"
     environment = {
         name: value for name, value in os.environ.items()
         if not name.startswith("NEWSIFT_") or name in PASSED_ON

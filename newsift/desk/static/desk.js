@@ -1,9 +1,9 @@
 // The desk's frame: which page is open, navigation, the user's name and the token.
 import { html, render, useEffect, useState } from "/vendor/preact.js";
 import { listen, login, read, setUserName, useAnswer, useOnline, userName } from "/lib/api.js";
-import { Button, Loaded, notify, Notices, Refused } from "/lib/ui.js";
+import { Button, Loaded, notify, Notices, percent, plural, Refused } from "/lib/ui.js";
 
-const HEALTH_MS = 4000;
+const HEALTH_MS = 2000;
 
 // Pages by the first word after #/, with the title in the navigation.
 const PAGES = {
@@ -46,11 +46,22 @@ function Page({ name, rest, session }) {
 
 function Health() {
   const [health] = useAnswer("/api/health/summary", {}, ["health"], HEALTH_MS);
-  return html`<span role="status">${
+  return html`<span role="status">${health?.file && html`<${FileState} file=${health.file} />`}${
     health &&
     html`<a class=${`badge ${health.state}`} href="#/health" title=${health.problems[0]}>
       ${health.text}</a>`
   }</span>`;
+}
+
+// How far the file is read whose posts are the stream.
+function FileState({ file }) {
+  const { name, state, posts, share, seconds_left: left } = file;
+  const text = {
+    waiting: "waits for the first article",
+    reading: `${percent(share)} read${left === null ? "" : `, ${plural(Math.ceil(left), "second")} left`}`,
+    read: `${plural(posts, "post")} read`,
+  }[state];
+  return html`<span class="badge file"><bdi>${name}</bdi>: ${text}</span> `;
 }
 
 function Head({ page, session }) {

@@ -72,7 +72,7 @@ def test_standard_input_is_imported(newsift: Command, kafka: Kafka) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"", "holds no seed"),
+        (b"", "holds no record"),
         (b"{", "line 2: is not"),
         (b"[]", "line 2: is not"),
         (b'{"key": "b"}', "line 2: is not"),
@@ -81,7 +81,7 @@ def test_standard_input_is_imported(newsift: Command, kafka: Kafka) -> None:
         (b'{"key": "\\ud800", "value": "{}"}', "line 2: is not"),
         (b'{"id": "b", "text": "B"}', "line 2: is not"),
         (b'{"key": "b", "value": null}', "line 2: has no value; newsift seeds remove"),
-        (b'{"key": "a", "value": "{}"}', "line 2: its key stood before"),
+        (b'{"key": "a", "value": "{}"}', "line 2: has the key of an earlier row"),
         (b"[" * 100_000, "line 2: is not"),
     ],
 )
