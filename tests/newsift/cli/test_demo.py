@@ -36,7 +36,6 @@ REASONS = (
 
 
 def children(pid: int) -> list[int]:
-    """The living processes that this one has started."""
     result = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

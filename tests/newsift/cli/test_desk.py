@@ -25,7 +25,6 @@ Start = Callable[..., DeskProcess]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start a desk whose broker is away; it is ended with the test."""
     numbers = itertools.count()
     with ExitStack() as stack:
 
@@ -58,7 +57,6 @@ def test_it_ends_soon_though_the_broker_is_away_and_a_page_is_open(
 
 
 def refusal(url: str) -> int:
-    """The status of a refused request."""
     with pytest.raises(HTTPError) as caught:
         urlopen(url)
     caught.value.close()

@@ -287,7 +287,6 @@ SMALL = StreamConfig(batch_bytes=4096, in_flight=2, batch_posts=7, shutdown_s=2.
 
 
 def some_fault(chance: random.Random) -> Fault:
-    """One of the faults, after some events."""
     ends = (send_and_close(), abort, half_a_frame, fall_silent, ping_in_silence)
     some = after(chance.randrange(60), chance.choice(ends))
     return chance.choice((some, some, some, refuse_with(429), refuse_with(503)))

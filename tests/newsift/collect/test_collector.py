@@ -63,8 +63,6 @@ Step = Sequence[SourceFrame] | Gap | Exception
 
 
 class Played:
-    """A source whose connections bring what the script says, one after the other."""
-
     name, place = "bluesky", "played.test"
 
     def __init__(self, *connections: Sequence[Step]) -> None:

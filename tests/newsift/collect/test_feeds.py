@@ -117,7 +117,6 @@ def test_atom_and_rdf(body: str) -> None:
     [
         ("", 0),
         ("<ttl>90</ttl>", 5400),
-        ("<ttl>soon</ttl>", 0),
         ("<ttl>999999</ttl>", 86_400),
         ("<sy:updatePeriod>hourly</sy:updatePeriod>", 3600),
         (
@@ -128,7 +127,6 @@ def test_atom_and_rdf(body: str) -> None:
             "<sy:updatePeriod>hourly</sy:updatePeriod><sy:updateFrequency>0</sy:updateFrequency>",
             3600,
         ),
-        ("<ttl>10</ttl><sy:updatePeriod>hourly</sy:updatePeriod>", 3600),
     ],
 )
 def test_reads_the_interval_of_a_feed(head: str, seconds: float) -> None:

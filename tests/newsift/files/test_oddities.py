@@ -24,7 +24,6 @@ READ_AS_UTC = "times without an offset in 'created_at', read as UTC: "
 
 
 def read(file: Path, **options: Any) -> tuple[list[FileMessage], list[str]]:
-    """The rows of a file, and what is told once they were read."""
     messages: list[str] = []
     (one,) = open_inputs([file], FileOptions(**options), DEFAULT_LIMITS, messages.append)
     messages.clear()
@@ -36,7 +35,6 @@ def times(rows: list[FileMessage]) -> list[str | None]:
 
 
 def written(folder: Path, form: str, *moments: str) -> Path:
-    """A file of posts with these times."""
     file = folder / f"posts.{form}"
     rows = [{"id": str(n), "text": f"post {n}", "created_at": at} for n, at in enumerate(moments)]
     if form == "parquet":

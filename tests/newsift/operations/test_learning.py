@@ -113,8 +113,6 @@ LARGE = 10_000
 
 
 class MatchTopic:
-    """A topic of forty matches, each fourth of them large, in batches; some come twice."""
-
     def at(self, _topic: str, _since: int) -> dict[int, int]:
         return {0: 0}
 

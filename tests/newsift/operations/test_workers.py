@@ -29,7 +29,6 @@ OURS = Identity("cluster", "group")
 
 @contextmanager
 def serving(*identities: Identity) -> Iterator[list[str]]:
-    """The addresses of workers that name these."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(

@@ -126,26 +126,6 @@ def test_each_draw_stands_for_the_matches_of_its_step(
     assert sum(result.weights) == pytest.approx(sum(s >= result.reach for s in scores))
 
 
-def test_the_walks_draws_are_true_on_average() -> None:
-    """The walk labels the best more often than the rest, which the weights make good."""
-    rng = np.random.default_rng(14)
-    scores = np.sort(rng.random(300))[::-1]
-    truth = rng.random(300) < scores
-    shares, recalls = [], []
-    for _ in range(600):
-        order, labels = rng.permutation(300), dict[int, bool]()
-        for members, most in ((25, 15), (64, 25), (300, 60)):
-            for at in [at for at in order if at < members][:most]:
-                labels[int(at)] = bool(truth[at])
-        draws = draws_of(scores.tolist(), [labels.get(at) for at in range(300)])
-        on, weights = np.array(draws.on), np.array(draws.weights)
-        high = np.array(draws.scores) >= scores[99]
-        shares.append(share_interval(on, weights)[1])
-        recalls.append(weights[on & high].sum() / weights[on].sum())
-    assert np.mean(shares) == pytest.approx(truth.mean(), abs=0.01)
-    assert np.mean(recalls) == pytest.approx(truth[:100].sum() / truth.sum(), abs=0.015)
-
-
 @given(
     st.lists(st.tuples(SCORES, st.sampled_from(WORDS)), max_size=40),
     st.lists(st.tuples(SCORES, st.booleans(), st.sampled_from([1.0, 3.0])), max_size=30),

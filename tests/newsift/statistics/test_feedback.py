@@ -52,7 +52,6 @@ def texts(
 
 
 def plain(posts: Embeddings) -> F64:
-    """The vectors of posts over the axes and the few words there are."""
     whole = posts.as_vectors()
     return np.hstack([
         whole[:, :AXES].toarray(), whole[:, AXES + WORDS].toarray(),
@@ -60,7 +59,6 @@ def plain(posts: Embeddings) -> F64:
 
 
 def plain_profile(vector: EventVector) -> F64:
-    """A profile likewise."""
     lexical = np.zeros(SLOTS)
     lexical[vector.slots] = vector.weights
     return np.concatenate([vector.dense.astype(np.float64), lexical[WORDS]])
@@ -84,7 +82,6 @@ def slow_best(
 
 
 def slow_agreement(posts: F64) -> list[float]:
-    """The mean cosine of each with the others."""
     return [
         sum(one @ other for j, other in enumerate(posts) if j != i) / max(len(posts) - 1, 1)
         for i, one in enumerate(posts)
@@ -95,7 +92,6 @@ def slow_learn(
     seeds: F64, against: F64, posts: F64, authors: Sequence[object], on: F64, off: F64,
     burst: bool | None,
 ) -> tuple[F64, list[int]]:  # fmt: skip
-    """The profile, and the posts that enter."""
     w0: F64 = np.mean(seeds, axis=0)
     w0 /= np.sqrt(w0 @ w0)
     nobody = [None] * max(len(against), len(on), len(off))
@@ -151,7 +147,6 @@ def slow_drawn_back(profile: F64, start: F64) -> F64:
 
 
 def plain_start(seeds: Embeddings) -> F64:
-    """The unit mean of the seeds."""
     start: F64 = plain(seeds).mean(axis=0)
     return start / np.sqrt(start @ start)
 

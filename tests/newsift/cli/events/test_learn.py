@@ -33,7 +33,6 @@ def rows(out: str) -> list[dict[str, Any]]:
 
 
 def published(kafka: Kafka) -> Profile | None:
-    """The profile that a worker would read."""
     result = [record for record in kafka.records(SEEDS) if record.key == KEY]
     if not result:
         return None
@@ -168,7 +167,6 @@ def test_hostile_posts_steer_no_terminal(newsift: Command, kafka: Kafka) -> None
 
 
 def versions(kafka: Kafka) -> list[Profile]:
-    """All profiles that were ever published."""
     result = [read_record(r.key, r.value) for r in kafka.records(SEEDS) if r.key == KEY and r.value]
     assert all(isinstance(each, Profile) for each in result)
     return [each for each in result if isinstance(each, Profile)]

@@ -256,29 +256,6 @@ def test_what_was_exported_and_lost_is_imported_as_it_was(
     assert [(r["key"], r["value"]) for r in rows] == [(r["key"], r["value"]) for r in before]
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (b"", "holds no seed"),
-        (b"{", "line 2: is not"),
-        (b'{"key": 7, "value": "{}"}', "line 2: is not"),
-        (b'{"key": "\\ud800", "value": "{}"}', "line 2: is not"),
-        (b'{"key": "b", "value": null}', "line 2: has no value; newsift seeds remove"),
-        (b'{"key": "a", "value": "{}"}', "line 2: its key stood before"),
-    ],
-)
-def test_nothing_is_published_where_a_line_is_not_understood(
-    newsift: Command, kafka: Kafka, tmp_path: Path, line: bytes, message: str
-) -> None:
-    file = tmp_path / "seeds.jsonl"
-    first = b'{"key": "a", "value": "{}"}\n' if line else b"\n"
-    file.write_bytes(first + line + b"\n")
-    done = newsift("seeds", "import", file)
-    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
-    assert len(done.err.splitlines()) == 1
-    assert kafka.records(SEEDS) == []
-
-
 def test_imports_from_standard_input(newsift: Command, kafka: Kafka) -> None:
     line = json.dumps({"key": "a", "value": '{"text": "A"}'})
     assert newsift("seeds", "import", "-", stdin=line.encode()).code == 0

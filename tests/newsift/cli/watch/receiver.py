@@ -33,8 +33,6 @@ def taking(_post: "Post", _before: int) -> int:
 
 @dataclass(frozen=True)
 class Post:
-    """One POST, as it came."""
-
     headers: dict[str, str]
     body: bytes
 
@@ -58,8 +56,6 @@ class Post:
 
 @dataclass
 class Receiver:
-    """What came, in order, and how to answer it."""
-
     answer: Answer
     came: list[Post] = field(default_factory=list)
     taken: list[Post] = field(default_factory=list)
@@ -84,14 +80,12 @@ class Receiver:
         return status
 
     def names(self, event: str | None = None) -> list[str]:
-        """The posts that were taken, in order, each once."""
         mine = (post for post in self.taken if event in (None, post.event))
         return list(dict.fromkeys(post.name for post in mine))
 
 
 @contextmanager
 def receiving(answer: Answer = taking) -> Iterator[Receiver]:
-    """A receiver on a free port of this machine."""
     receiver = Receiver(answer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -134,8 +128,6 @@ def receiving(answer: Answer = taking) -> Iterator[Receiver]:
 
 @dataclass
 class Watching:
-    """The command as a process, and what it has said so far."""
-
     process: "subprocess.Popen[bytes]"
     log: Path
 
@@ -151,7 +143,6 @@ class Watching:
         return self.ended()
 
     def until(self, met: Callable[[], object]) -> None:
-        """Wait for a condition, for a long time if it must be."""
         limit = time.monotonic() + PATIENCE_S
         while not met():
             assert time.monotonic() < limit, f"waited in vain: {self.said}"
@@ -160,7 +151,6 @@ class Watching:
 
 @contextmanager
 def watching(folder: Path, *args: object, **env: str) -> Iterator[Watching]:
-    """Run `newsift watch` while the block lasts."""
     log = folder / f"watch-{time.monotonic_ns()}.log"
     command = [sys.executable, "-c", "from newsift.cli import main; main()", "watch"]
     with log.open("wb") as file:

@@ -23,7 +23,6 @@ Event = tuple[str, str]  # its id, and the post's
 
 
 def port_of(command: Watching) -> int:
-    """The port that it says it listens on."""
     result: list[str] = []
 
     def told() -> bool:

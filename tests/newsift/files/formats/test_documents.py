@@ -24,7 +24,6 @@ LAYOUTS: list[dict[str, Any]] = [{}, {"indent": 1}, {"separators": (",", ":")}]
 
 
 def cut(content: bytes, size: int) -> list[Item]:
-    """The items of a document that comes in chunks of this size."""
     pieces = (content[start : start + size] for start in range(0, len(content), size))
     return [item for batch in items(pieces) for item in batch]
 

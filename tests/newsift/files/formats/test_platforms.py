@@ -75,8 +75,6 @@ Read = Callable[..., list[FileMessage]]
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    """Write a file, and read its rows."""
-
     def reading(content: object, name: str = "f.json", **options: str) -> list[FileMessage]:
         file = tmp_path / name
         file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")

@@ -20,8 +20,6 @@ WILD = st.text(st.sampled_from('a",;\n'), max_size=30)
 def read(
     content: bytes, size: int = 7, delimiter: str | None = None
 ) -> tuple[Table, list[TableRow]]:
-    """A table that comes in chunks of this size, and all of its rows."""
-
     def pieces() -> Iterator[bytes]:
         for start in range(0, len(content), size):
             yield content[start : start + size]
