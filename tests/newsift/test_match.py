@@ -51,7 +51,7 @@ def find(enc: Encoder) -> Callable[..., Any]:
     return call
 
 
-def test_it_finds_what_the_worker_and_filter_find(newsift: Command) -> None:
+def test_finds_the_matches_of_filter(newsift: Command) -> None:
     options = ("--seeds", SAMPLES / "seeds", "--device", "cpu")
     done = newsift("filter", SAMPLES / "posts.jsonl", *options)
     records = {record["post"]["id"]: record for record in map(json.loads, done.out.splitlines())}
@@ -72,7 +72,7 @@ def test_it_finds_what_the_worker_and_filter_find(newsift: Command) -> None:
 
 
 @pytest.mark.parametrize("threshold", [None, 0.3])
-def test_each_post_is_told_with_the_article_it_comes_closest_to(
+def test_each_post_names_its_closest_article(
     enc: Encoder, find: Callable[..., Any], threshold: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newsift.matching.BLOCK", 2)
@@ -138,7 +138,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_read_is_refused_with_the_remedy(
+def test_refuses_bad_posts_and_articles_with_the_remedy(
     find: Callable[..., Any], what: str
 ) -> None:
     posts, articles, options, message = REFUSED[what]

@@ -56,7 +56,7 @@ def history(kafka: Kafka) -> None:
     kafka.send(POSTS, b"{broken", partition=0)
 
 
-def test_it_finds_what_the_worker_finds(newsift: Command, kafka: Kafka) -> None:
+def test_finds_the_matches_of_the_worker(newsift: Command, kafka: Kafka) -> None:
     history(kafka)
     done = newsift("backfill", "ferry-fire", "--since", "4h", "--json")
     assert done.code == 0, done.err
@@ -103,7 +103,7 @@ def test_an_expired_seed_matches_what_came_before(newsift: Command, kafka: Kafka
     assert sorted(row["post"]["id"] for row in result) == ["3h", "5h"]
 
 
-def test_backfill_keeps_what_it_found_before_ctrl_c(
+def test_backfill_keeps_its_matches_on_ctrl_c(
     newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kafka.send(SEEDS, SEED, b"ferry")

@@ -136,7 +136,7 @@ def test_nothing_is_missing_after_many_kills(
 
 
 @pytest.mark.slow
-def test_a_broker_that_returns_gets_what_came_meanwhile(
+def test_a_broker_that_returns_gets_the_posts_of_its_absence(
     kafka: Kafka, jetstream: JetstreamSide, tmp_path: Path, start: Start
 ) -> None:
     side, state = jetstream, tmp_path / "state.json"

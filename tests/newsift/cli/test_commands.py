@@ -73,9 +73,7 @@ def test_errors_are_one_line_and_a_code(
     assert (done.code, done.out, done.err.lstrip("\n")) == (code, "", line)
 
 
-def test_the_traceback_comes_when_asked_for(
-    newsift: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_debug_prints_the_traceback(newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_DEBUG", "1")
     monkeypatch.setitem(COMMANDS, "gone", ("no.such.module:x", "Fail."))
     done = newsift("gone")
@@ -103,7 +101,7 @@ def test_a_reader_that_leaves_is_no_error_message() -> None:
     assert (len(done.stdout), done.stderr) == (1000, "")
 
 
-def test_every_command_stands_in_one_group_of_the_help() -> None:
+def test_every_command_is_in_one_group_of_the_help() -> None:
     groups = GROUPS
     assert [*groups] == ["Start", "Watch", "Judge", "Operate", "Develop"]
     assert sorted(name for names in groups.values() for name in names) == sorted(COMMANDS)

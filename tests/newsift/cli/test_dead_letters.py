@@ -238,14 +238,14 @@ def test_the_same_place_in_a_topic_made_again_is_another_letter(
 def test_lists_only_what_the_broker_acknowledged(
     newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    delivered = [0]
+    broker = SimpleNamespace(delivered=0)
 
     def send(*_: object) -> None:
-        if delivered[0] == 2:
+        if broker.delivered == 2:
             raise RunError("the broker is full")
-        delivered[0] = 1 if delivered[0] == 0 else 2  # the first with the second
+        broker.delivered = 1 if broker.delivered == 0 else 2  # the first with the second
 
-    broker = SimpleNamespace(send=send, drained=lambda _: delivered[0])
+    broker.send, broker.drained = send, lambda _: broker.delivered
     names = [reject(kafka, n) for n in range(4)]
     monkeypatch.setattr("newsift.operations.dead_letters.sending", lambda _: nullcontext(broker))
     done = newsift("dead-letters", "retry", "--all")

@@ -132,7 +132,7 @@ def test_says_why_nothing_is_printed(
     assert message in done.err
 
 
-def test_what_is_no_match_record_is_counted(newsift: Command, kafka: Kafka) -> None:
+def test_counts_records_that_are_no_matches(newsift: Command, kafka: Kafka) -> None:
     for odd in (b"", b"[]", b"{}", b"\xff", b'{"post": 1}', b"[" * 10_000, None):
         kafka.send(MATCHES, odd, key=b"k")
     kafka.send(MATCHES, record("1"))

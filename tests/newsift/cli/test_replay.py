@@ -84,7 +84,11 @@ def test_keeps_a_rate_and_does_not_catch_up(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("newsift.cli.replay.time", clock)
 
     def due(pace: RateLimit, posts: int) -> list[float]:
-        return [round((pace.wait(), clock.now)[1] - 100, 2) for _ in range(posts)]
+        times = []
+        for _ in range(posts):
+            pace.wait()
+            times.append(round(clock.now - 100, 2))
+        return times
 
     assert due(RateLimit(None), 3) == [0, 0, 0]
     pace = RateLimit(10)
@@ -93,7 +97,7 @@ def test_keeps_a_rate_and_does_not_catch_up(monkeypatch: pytest.MonkeyPatch) -> 
     assert due(pace, 3) == [60.1, 60.2, 60.3]
 
 
-def test_a_record_that_the_broker_refuses_says_where_to_go_on(
+def test_a_refused_record_says_where_to_resume(
     newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NEWSIFT_LIMITS__POST_BYTES", str(2**22))
@@ -108,7 +112,7 @@ def test_a_record_that_the_broker_refuses_says_where_to_go_on(
     assert {record.key for record in kafka.records(POSTS)} >= {b"1", b"2"}
 
 
-def test_ctrl_c_says_what_was_sent(kafka: Kafka, tmp_path: Path) -> None:
+def test_ctrl_c_reports_the_posts_sent(kafka: Kafka, tmp_path: Path) -> None:
     file = tmp_path / "many"
     file.write_bytes(b"\n".join(map(post, range(10_000))))
     root = str(__file__).partition("/tests/")[0]

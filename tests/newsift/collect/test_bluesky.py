@@ -259,7 +259,7 @@ async def test_deleted_events_are_a_gap(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_another_host_is_asked_by_the_time_and_a_little_earlier(version: int) -> None:
+async def test_resumes_another_host_by_time_and_a_little_earlier(version: int) -> None:
     async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
         mark = mark_of(side, 5, "another.test:443/subscribe")
         async with collecting(source_of(side.url), mark) as result:

@@ -76,7 +76,7 @@ DATA = st.one_of(
 
 
 @given(st.lists(st.tuples(NAMES, DATA), max_size=8))
-def test_no_event_is_too_odd(events: list[tuple[str, bytes]]) -> None:
+def test_any_event_is_a_frame_or_nothing(events: list[tuple[str, bytes]]) -> None:
     newest = Newest()
     for name, data in events:
         frame = newest.event(MastodonEvent(name, data, event_value(name, data)))
@@ -318,7 +318,7 @@ async def test_a_refusal_ends_it_with_the_remedy(path: str, code: int, remedy: s
     assert TOKEN not in str(caught.value)
 
 
-async def test_what_exceeds_the_limit_is_a_gap_and_the_stream_goes_on() -> None:
+async def test_more_pages_than_the_limit_are_a_gap() -> None:
     mark = status_id(0)
     async with serve_instance() as side:
         await side.post(*[status_id(second) for second in range(1, 301)])
@@ -332,7 +332,7 @@ async def test_what_exceeds_the_limit_is_a_gap_and_the_stream_goes_on() -> None:
     assert gap.seconds is not None
 
 
-async def test_the_state_of_another_instance_is_one_gap_however_often_it_connects() -> None:
+async def test_the_state_of_another_instance_is_one_gap() -> None:
     """Nothing is known here: there is no timeline, and no post comes."""
     async with serve_instance() as side:
         gone = [web.Response(status=404) for _ in range(20)]
@@ -351,7 +351,7 @@ async def test_the_state_of_another_instance_is_one_gap_however_often_it_connect
     assert len(follower.gaps) == 1
 
 
-async def test_a_status_that_is_too_large_is_a_gap_and_the_stream_goes_on(
+async def test_a_status_above_the_limit_is_a_gap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("newsift.collect.mastodon.LARGEST_PAGE", 20_000)

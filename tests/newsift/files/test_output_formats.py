@@ -283,12 +283,12 @@ def test_the_queries_of_the_docs_give_what_they_say(tmp_path: Path) -> None:
         *((name, None) for name in ("m", "m.txt", "m.gz", "csv", ".csv", "-", "m.csv.bz2")),
     ],
 )  # fmt: skip
-def test_the_ending_tells_the_format(name: str, form: object) -> None:
+def test_the_ending_names_the_format(name: str, form: object) -> None:
     assert format_by_ending(Path(name)) is form
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_ctrl_c_completes_what_was_found(tmp_path: Path, ending: str) -> None:
+def test_ctrl_c_completes_the_file(tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"m{ending}"
     file.write_bytes(b"old")
     with pytest.raises(KeyboardInterrupt):

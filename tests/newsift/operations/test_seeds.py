@@ -150,7 +150,7 @@ def test_the_control_topic_is_read_on(kafka: Kafka) -> None:
         assert list(topic.state().seeds) == ["b"]
 
 
-def test_what_was_published_since_the_state_was_read_stands(kafka: Kafka) -> None:
+def test_publishing_refuses_a_conflict(kafka: Kafka) -> None:
     kafka.send(SEEDS, SHORT, b"a")
     with seed_topic(load_config()) as topic:
         state = topic.state()
@@ -174,7 +174,7 @@ def seed_of(name: str) -> Seed:
     return content
 
 
-def test_a_draft_counts_once_and_what_is_deleted_no_more() -> None:
+def test_a_draft_counts_once_and_a_deleted_seed_no_more() -> None:
     index = ArticleIndex()
     index.update(control_state({b"a": ARTICLE}))
     for name in ("a", "b"):

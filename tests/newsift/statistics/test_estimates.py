@@ -75,7 +75,7 @@ def label(post: str, said: Verdict, by: str) -> Label:
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5))
-def test_people_together_say_on_or_off_where_nobody_says_the_other(words: list[Verdict]) -> None:
+def test_judges_agree_where_none_contradicts(words: list[Verdict]) -> None:
     labels = [label("1", word, f"by {n}") for n, word in enumerate(words)]
     (result,) = joint_verdicts([*labels, label("2", "on", "x")]).items() - {(("x", "2"), "on")}
     if all(word == "on" for word in words):
@@ -101,7 +101,7 @@ def test_a_share_has_the_interval_of_clopper_and_pearson(rows: list[tuple[bool, 
 
 
 @given(st.lists(st.tuples(SCORES, st.sampled_from([None, None, True, False])), max_size=120))
-def test_each_draw_stands_for_the_matches_of_its_step(
+def test_each_draw_has_the_weight_of_its_step(
     rows: list[tuple[float, bool | None]],
 ) -> None:
     scores = [s for s, _ in rows]

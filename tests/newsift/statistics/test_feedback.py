@@ -156,7 +156,7 @@ def plain_start(seeds: Embeddings) -> F64:
     st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(0, 30), st.integers(0, 6),
     st.sampled_from([0.0, 0.75]), st.sampled_from([None, False, True]), st.integers(1, 40),
 )  # fmt: skip
-def test_whatever_is_said_a_profile_is_finite_and_near_its_seeds(
+def test_any_profile_is_finite_and_near_its_seeds(
     seed: int, seeds: int, posts: int, labels: int, mix: float, burst: bool | None, people: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -200,7 +200,7 @@ def test_a_burst_is_what_a_binomial_hardly_brings(attempts: int) -> None:
     assert not is_burst(0, 0, 0.5)
 
 
-def test_a_threshold_knows_no_post_that_the_profile_was_told_apart_from() -> None:
+def test_a_threshold_uses_only_the_calibrating_side() -> None:
     rng = np.random.default_rng(5)
     background = texts(rng, 400)
     vector = learn(texts(rng, 2, about=3), background).vector

@@ -58,7 +58,7 @@ def test_without_a_hit_above_or_a_draw_below_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize("rare", [0.1, 0.01])
-def test_each_end_misses_as_seldom_as_it_says(rare: float) -> None:
+def test_each_end_misses_as_seldom_as_promised(rare: float) -> None:
     """A population whose recall is known, drawn from in two strata below the threshold."""
     random, missed = np.random.default_rng(5), np.zeros(2)
     scores = np.repeat([0.9, 0.4, 0.3], [500, 2_000, 7_000])

@@ -69,7 +69,7 @@ def by_hand(log: Sequence[Record], limits: Limits) -> tuple[set[str], set[str], 
 
 
 @given(logs, limits)
-def test_it_is_what_a_slow_reading_of_the_latest_records_says(
+def test_the_state_is_that_of_a_slow_reading_of_the_latest_records(
     log: list[Record], limits: Limits
 ) -> None:
     state = state_of(log, limits)

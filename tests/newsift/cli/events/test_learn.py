@@ -61,7 +61,7 @@ def test_an_event_learns_from_its_posts(newsift: Command, kafka: Kafka) -> None:
     assert kafka.records(SEEDS)[-1].headers == [("schema", b"newsift.profile/1")]
 
 
-def test_what_is_shown_is_what_the_worker_will_do(
+def test_learn_shows_the_thresholds_and_matches_of_the_worker(
     newsift: Command, kafka: Kafka, enc: Encoder
 ) -> None:
     add_seeds(kafka)
@@ -198,7 +198,7 @@ def test_every_learns_again_until_sigterm(kafka: Kafka) -> None:
     assert versions(kafka)[-1].before
 
 
-def test_it_publishes_nothing_that_nobody_should_trust(newsift: Command, kafka: Kafka) -> None:
+def test_every_publishes_nothing_without_enough_history(newsift: Command, kafka: Kafka) -> None:
     add_seeds(kafka)
     add_posts(kafka)
     done = newsift("events", "learn", "ferry", "--yes", "--every", "1s")

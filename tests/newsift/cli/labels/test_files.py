@@ -34,7 +34,7 @@ def stored(kafka: Kafka) -> list[Label]:
 
 
 @pytest.mark.parametrize("name", ["l.jsonl", "l.csv", "l.tsv.gz", "l.json", "l.txt"])
-def test_what_is_exported_can_be_imported(
+def test_exported_labels_can_be_imported(
     newsift: Command, kafka: Kafka, tmp_path: Path, name: str
 ) -> None:
     odd = {"id": "-5", "platform": "plain", "text": EVIL, "author": "=x", "lang": "en"}

@@ -118,7 +118,7 @@ def test_remove_takes_all_or_none(newsift: Command, kafka: Kafka) -> None:
     assert newsift("seeds", "remove", "a").code == 2
 
 
-def test_set_changes_what_is_named_and_nothing_else(newsift: Command, kafka: Kafka) -> None:
+def test_set_changes_only_the_named_fields(newsift: Command, kafka: Kafka) -> None:
     kafka.send(SEEDS, b'{"text": "Old."}', b"a")
     kafka.send(SEEDS, b'{"text": "New.", "threshold": 3, "note": [1], "event": "e"}', b"a")
     assert newsift("seeds", "set", "a", "--threshold", "0.4").code == 0
@@ -227,7 +227,7 @@ def latest(kafka: Kafka) -> dict[Any, Any]:
 
 
 @pytest.mark.parametrize("name", ["seeds.jsonl", "seeds.json.gz"])
-def test_what_was_exported_and_lost_is_imported_as_it_was(
+def test_exported_seeds_are_imported_to_the_byte(
     newsift: Command, kafka: Kafka, tmp_path: Path, name: str
 ) -> None:
     publish(kafka)

@@ -55,7 +55,7 @@ def readable(enc: Encoder) -> int:
     return sum(dense.any() or n > 0 for dense, n in zip(vectors.dense, words, strict=True))
 
 
-def test_it_says_its_threshold_and_what_would_have_matched(
+def test_add_shows_the_threshold_and_what_would_have_matched(
     newsift: Command, kafka: Kafka, enc: Encoder, fire: Path
 ) -> None:
     add_posts(kafka)
@@ -76,7 +76,7 @@ def test_it_says_its_threshold_and_what_would_have_matched(
     assert newsift("seeds", "list").out.splitlines()[1].split()[4:6] == ["auto", f"{cut:.4f}"]
 
 
-def test_json_holds_the_preview_when_asked_for(
+def test_json_holds_the_preview_only_with_the_option(
     newsift: Command, kafka: Kafka, enc: Encoder, fire: Path
 ) -> None:
     add_seeds(kafka)

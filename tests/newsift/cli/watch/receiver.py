@@ -27,7 +27,7 @@ STALL, RESET, GARBAGE = 0, 1, 2  # what may come in the place of a status
 Answer = Callable[["Post", int], int]  # what came, and how often its match came before
 
 
-def taking(_post: "Post", _before: int) -> int:
+def accept(_post: "Post", _before: int) -> int:
     return 204
 
 
@@ -57,11 +57,11 @@ class Post:
 @dataclass
 class Receiver:
     answer: Answer
-    came: list[Post] = field(default_factory=list)
-    taken: list[Post] = field(default_factory=list)
+    requests: list[Post] = field(default_factory=list)
+    accepted: list[Post] = field(default_factory=list)
     port: int = 0
     over: Event = field(default_factory=Event)
-    _often: Counter[str] = field(default_factory=Counter)
+    _counts: Counter[str] = field(default_factory=Counter)
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -71,21 +71,21 @@ class Receiver:
     def status(self, post: Post) -> int:
         with self._lock:
             name = post.headers["Newsift-Match"]
-            before, self._often[name] = self._often[name], self._often[name] + 1
-            self.came.append(post)
+            before, self._counts[name] = self._counts[name], self._counts[name] + 1
+            self.requests.append(post)
         status = self.answer(post, before)
         if 200 <= status < 300:
             with self._lock:
-                self.taken.append(post)
+                self.accepted.append(post)
         return status
 
     def names(self, event: str | None = None) -> list[str]:
-        mine = (post for post in self.taken if event in (None, post.event))
+        mine = (post for post in self.accepted if event in (None, post.event))
         return list(dict.fromkeys(post.name for post in mine))
 
 
 @contextmanager
-def receiving(answer: Answer = taking) -> Iterator[Receiver]:
+def receiving(answer: Answer = accept) -> Iterator[Receiver]:
     receiver = Receiver(answer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -132,20 +132,20 @@ class Watching:
     log: Path
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text("utf-8")
 
-    def ended(self) -> int:
+    def wait(self) -> int:
         return self.process.wait(PATIENCE_S)
 
     def leave(self) -> int:
         self.process.terminate()
-        return self.ended()
+        return self.wait()
 
     def until(self, met: Callable[[], object]) -> None:
         limit = time.monotonic() + PATIENCE_S
         while not met():
-            assert time.monotonic() < limit, f"waited in vain: {self.said}"
+            assert time.monotonic() < limit, f"waited in vain: {self.output}"
             time.sleep(0.02)
 
 
