@@ -23,7 +23,6 @@ waits_long = pytest.mark.skipif(
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model."""
     folder = tmp_path_factory.mktemp("model") / "model"
     write_model(folder, small_model())
     return folder
@@ -33,7 +32,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shared_target(
     server: Server, model: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
-    """The worker that all attacks of a session are made on; on Apache Kafka by the command."""
     made = Target(server, tmp_path_factory.mktemp("target"), model, fork=not conftest.ASKED)
     try:
         yield made
@@ -51,7 +49,6 @@ def target(shared_target: Target) -> Target:
 
 @pytest.fixture
 def own_target(server: Server, model: Path, tmp_path: Path) -> Iterator[MakeTarget]:
-    """Make a worker of the test's own, where an attack leaves traces that others would meet."""
     made: list[Target] = []
 
     def make(**settings: Any) -> Target:

@@ -15,7 +15,6 @@ MANY = (200, 8_300)
 
 @pytest.fixture(scope="module")
 def everyday(shared_target: Target) -> float:
-    """The seconds of CPU that a byte of ordinary posts costs, once the worker is warm."""
     count, size = MANY
     for _ in range(2):
         with attacked(shared_target) as attack:
@@ -25,7 +24,7 @@ def everyday(shared_target: Target) -> float:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("how_many", [LARGE, MANY], ids=["large", "many"])
-def test_a_byte_costs_no_more_than_a_few_of_ordinary_posts(
+def test_a_hostile_byte_costs_no_more_than_a_few_ordinary_ones(
     target: Target, everyday: float, shape: str, how_many: tuple[int, int]
 ) -> None:
     count, size = how_many
@@ -36,14 +35,14 @@ def test_a_byte_costs_no_more_than_a_few_of_ordinary_posts(
     assert attack.cpu_s < A_FEW * everyday * count * size + SLACK_S
 
 
-def test_marks_without_end_are_refused(target: Target) -> None:
+def test_too_many_marks_are_refused(target: Target) -> None:
     """8,192 characters took a third of a second each, and held every other thread up."""
     with attacked(target) as attack:
         attack.posts([post(str(n), marks(4095)) for n in range(300)])
     attack.refused("limits.marks", 300)
 
 
-def test_the_tweet_of_the_review(target: Target) -> None:
+def test_too_many_list_items_are_refused(target: Target) -> None:
     """18,000 references times 165,000 tweets in 999 KB ended every worker for good."""
     refs = ",".join(['{"type":"retweeted"}'] * 18_000)
     tweets = ",".join(["{}"] * 165_000)
@@ -53,7 +52,7 @@ def test_the_tweet_of_the_review(target: Target) -> None:
     attack.refused("limits.list_items")
 
 
-def test_what_is_no_post_is_a_dead_letter_each(target: Target) -> None:
+def test_each_invalid_message_is_a_dead_letter(target: Target) -> None:
     poison = [(why, value) for why, value in POISON if not why.startswith("limits.")]
     with attacked(target) as attack:
         attack.posts([value for _, value in poison], partition=0)

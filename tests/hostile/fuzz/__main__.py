@@ -14,7 +14,6 @@ COLUMNS = f"{'target':<10}{'from':>9}{'inputs':>10}{'refused':>10}{'ms a KB':>9}
 
 
 def main(arguments: list[str]) -> int:
-    """Feed each target for its share of the time; 1 if anything failed."""
     options = parsed(arguments)
     names = options.target or list(NAMES)
     say(COLUMNS)
@@ -29,7 +28,6 @@ def main(arguments: list[str]) -> int:
 
 
 def row(report: Report) -> str:
-    """The line of a target in the table."""
     return (
         f"{report.name:<10}{report.start:>9}{report.inputs:>10}{report.refused:>10}"
         f"{report.slowest:>9.2f}{len(report.failures):>10}"
@@ -37,7 +35,6 @@ def row(report: Report) -> str:
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
-    """The options of the command line."""
     parser = argparse.ArgumentParser(prog="tests.hostile.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="in all, shared by the targets")
     parser.add_argument("--target", action="append", choices=NAMES, help="this one alone")
@@ -47,7 +44,6 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
 
 
 def say(line: str) -> None:
-    """Print a line now."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

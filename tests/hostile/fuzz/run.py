@@ -20,8 +20,6 @@ NUMBER, INPUTS, REFUSED, SLOWEST = range(4)  # what the two processes share
 
 @dataclass
 class Report:
-    """What came of feeding a target."""
-
     name: str
     start: int
     inputs: int = 0
@@ -31,12 +29,10 @@ class Report:
 
     @property
     def next(self) -> int:
-        """Where a next run goes on."""
         return self.start + self.inputs
 
 
 def fuzz(name: str, seconds: float, start: int = 0, most: int = 2**62) -> Report:
-    """Feed a target for so long, or with so many inputs, from the input of this number on."""
     report = Report(name, start)
     until = time.monotonic() + seconds
     while report.inputs < most and (left := until - time.monotonic()) > 0:
@@ -67,7 +63,6 @@ def fed(report: Report, seconds: float, most: int) -> bool:
 
 @contextmanager
 def started(process: Any) -> Iterator[Any]:
-    """A process while the block lasts."""
     process.start()
     try:
         yield process
@@ -95,7 +90,6 @@ def followed(process: Any, here: Connection, shared: Any, report: Report) -> str
 
 
 def work(name: str, start: int, seconds: float, most: int, shared: Any, there: Connection) -> None:
-    """Feed a target, tell each failure, and keep the counts where the other process sees them."""
     target = opened(name)
     mutator = target.mutator
     for data in target.corpus:
@@ -114,7 +108,6 @@ def work(name: str, start: int, seconds: float, most: int, shared: Any, there: C
 
 
 def attempt(target: Target, data: bytes, shared: Any) -> str:
-    """Feed one input; what is wrong with what came of it."""
     try:
         cost, taken = priced(target, data)
     except Exception as error:  # noqa: BLE001 - whatever comes out of it is what we look for

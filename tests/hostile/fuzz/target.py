@@ -25,11 +25,9 @@ class Target:
 
     @property
     def mutator(self) -> Mutator:
-        """What makes its inputs."""
         return Mutator(self.corpus, self.tokens, self.largest)
 
 
 def opened(name: str) -> Target:
-    """The target of this name; what it needs is imported now."""
     target: Target = import_module(f"tests.hostile.fuzz.targets.{name}").opened()
     return target

@@ -9,30 +9,19 @@ from worker.config import load_config
 from worker.errors import ConfigError
 
 TOKENS = [
-    *(b"kafka:", b"topics:", b"limits:", b"\n  ", b"\n", b"\t", b": ", b"- ", b"? ", b"&a ", b"*a"),
-    *(
-        b"<<: *a",
-        b"!!python/object/apply:os.system [id]",
-        b"!!binary",
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b"|",
-    ),
-    *(b">", b"'", b'"', b"#", b"---", b"...", b"%YAML 9.9", b"null", b"1e999", b"0x10", b"1:30"),
-    *(b"\xff\xfe", b"\xef\xbb\xbf", b"\x00", b"9" * 400, "\u2028".encode(), "\u0301".encode()),
-]
+    b"kafka:", b"topics:", b"limits:", b"\n  ", b"\n", b"\t", b": ", b"- ", b"? ", b"&a ", b"*a",
+    b"<<: *a", b"!!python/object/apply:os.system [id]", b"!!binary", b"{", b"}", b"[", b"]", b"|",
+    b">", b"'", b'"', b"#", b"---", b"...", b"%YAML 9.9", b"null", b"1e999", b"0x10", b"1:30",
+    b"\xff\xfe", b"\xef\xbb\xbf", b"\x00", b"9" * 400, "\u2028".encode(), "\u0301".encode(),
+]  # fmt: skip
 
 
 def refused_in_a_line(error: ConfigError) -> bool:
-    """Not taken, and said as the operator will read it."""
     assert str(error).isprintable(), str(error)
     return False
 
 
 def opened() -> Target:
-    """What reads a config.yaml, away from this machine's own settings."""
     file = Path(tempfile.mkdtemp()) / "config.yaml"
     whole = (ROOT / "config.yaml").read_bytes()
     bare = b"\n".join(line for line in whole.splitlines() if not line.strip().startswith(b"#"))

@@ -23,7 +23,6 @@ TOKENS = [
 
 
 def opened() -> Target:
-    """The handlers, before a fresh cluster each time, with one topic of a few records."""
     frames = recorded()
     loop = asyncio.new_event_loop()
 
@@ -41,7 +40,6 @@ def opened() -> Target:
 
 
 async def answered(cluster: Cluster, frame: bytes) -> bool:
-    """Handle a frame as the server does; a request that waits, as a fetch may, is let go."""
     if len(frame) < 8:
         return False
     try:
@@ -57,7 +55,6 @@ async def answered(cluster: Cluster, frame: bytes) -> bool:
 
 
 def recorded() -> list[bytes]:
-    """One frame of each kind and length that ordinary clients send."""
     seen: dict[tuple[bytes, int], bytes] = {}
 
     def recording(frame: bytes, *more: Any) -> Any:

@@ -1,12 +1,10 @@
-"""Near misses are listed newest first, bounded, with the words that made their scores."""
+"""Measures, and the list of near misses: newest first, bounded, with contributions."""
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
-from newsift.desk.scoring import measure_of
+from newsift.desk.matches import MatchStore
+from newsift.desk.scoring import Scores, measure_of
 from newsift.desk.views.scores import MOST_ROWS, NAME_CHARS, TEXT_CHARS, near_rows
 from newsift.operations.model_context import ModelContext
-from tests.newsift.desk.scene import EVENT, seeds_of, view_of
+from tests.newsift.desk.scene import EVENT, FixedModel, seeds_of, view_of
 from worker.match.reservoir import NearAnswer, NearMiss, Stratum
 from worker.posts.outcome import Post
 
@@ -16,7 +14,7 @@ def answer(*posts: Post) -> NearAnswer:
     return NearAnswer(EVENT, "0" * 12, {"river": (0.5, 0.4, 0.3)}, (Stratum(9, remaining),), 100)
 
 
-def test_the_newest_come_first_and_their_words_are_lit(teacher: ModelContext) -> None:
+def test_the_newest_come_first_with_contributions(teacher: ModelContext) -> None:
     measure = measure_of(teacher, view_of(teacher, seeds_of()), EVENT)
     posts = [
         Post("1", "x", "storm cat", created_at="2026-11-22T10:00:00Z"),
@@ -32,7 +30,7 @@ def test_the_newest_come_first_and_their_words_are_lit(teacher: ModelContext) ->
     assert dict(rows[1]["why"]) == {word: round(part, 6) for word, part in parts if round(part, 6)}
 
 
-def test_many_are_not_shown_and_long_ones_are_cut(teacher: ModelContext) -> None:
+def test_near_misses_are_bounded(teacher: ModelContext) -> None:
     measure = measure_of(teacher, view_of(teacher, seeds_of()), EVENT)
     posts = [Post(str(n), "x", "storm " * 300, author="a" * 900, url="u" * 5000) for n in range(99)]
     rows = near_rows(measure, [answer(*posts)], {})
@@ -42,15 +40,12 @@ def test_many_are_not_shown_and_long_ones_are_cut(teacher: ModelContext) -> None
     }
 
 
-ODD = st.tuples(st.text(), st.text(), st.none() | st.text())
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(said=st.lists(ODD, max_size=5))
-def test_whatever_a_stranger_wrote_is_listed(
-    teacher: ModelContext, said: list[tuple[str, str, str | None]]
+def test_a_measure_is_the_same_object_until_the_control_topic_changes(
+    teacher: ModelContext,
 ) -> None:
-    measure = measure_of(teacher, view_of(teacher, seeds_of()), EVENT)
-    posts = [Post(str(n), "x", text, who, at) for n, (text, who, at) in enumerate(said)]
-    rows = near_rows(measure, [answer(*posts)], {})
-    assert {row["id"] for row in rows} == {str(n) for n in range(len(posts))}
+    model = FixedModel(teacher, view_of(teacher, seeds_of()))
+    scores = Scores(MatchStore(teacher.config), model)
+    first = scores.measure(EVENT)
+    assert scores.measure(EVENT) is first
+    model.current_view = view_of(teacher, seeds_of(threshold=0.5))
+    assert scores.measure(EVENT).cuts.tolist() == [0.5, 0.5]
