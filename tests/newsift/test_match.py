@@ -51,7 +51,7 @@ def find(enc: Encoder) -> Callable[..., Any]:
     return call
 
 
-def test_it_finds_what_the_worker_and_filter_find(newsift: Command) -> None:
+def test_finds_the_matches_of_filter(newsift: Command) -> None:
     options = ("--seeds", SAMPLES / "seeds", "--device", "cpu")
     done = newsift("filter", SAMPLES / "posts.jsonl", *options)
     records = {record["post"]["id"]: record for record in map(json.loads, done.out.splitlines())}
@@ -72,7 +72,7 @@ def test_it_finds_what_the_worker_and_filter_find(newsift: Command) -> None:
 
 
 @pytest.mark.parametrize("threshold", [None, 0.3])
-def test_each_post_is_told_with_the_article_it_comes_closest_to(
+def test_each_post_names_its_closest_article(
     enc: Encoder, find: Callable[..., Any], threshold: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newsift.matching.BLOCK", 2)
@@ -128,6 +128,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "a dict": ({"text": "storm"}, ARTICLES, {}, "posts: a single dict was given; put it into a l"),
     "no text": ([{"txt": "a"}], ARTICLES, {}, r"posts\[0\]: no text, expected a str under 'text'"),
     "an article": (POSTS, "storm", {}, "a single str was given; put it into a list"),
+    "a pair": (POSTS, ("a", "b"), {}, r"a bare \(title, text\) was given; put it into a list"),
     "no article": (POSTS, [], {}, "articles: there is none to compare with"),
     "no words": (POSTS, ["city", "🔥"], {}, r"articles\[1\]: text: holds no word"),
     "a seed's threshold": (POSTS, [{"text": "a", "threshold": 2}], {}, r"articles\[0\]: threshold"),
@@ -137,7 +138,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_read_is_refused_with_the_remedy(
+def test_refuses_bad_posts_and_articles_with_the_remedy(
     find: Callable[..., Any], what: str
 ) -> None:
     posts, articles, options, message = REFUSED[what]
@@ -157,14 +158,8 @@ def test_a_table_comes_back_as_a_table(find: Callable[..., Any]) -> None:
     result = find(table, text="said")
     assert isinstance(result, pandas.DataFrame)
     assert [*result.columns] == KEYS
-    assert (
-        result.assign(event=result.event.astype(object).where(result.matched, None)).to_dict(
-            "records"
-        )
-        == rows
-    )
-    assert result.matched.dtype == bool
-    assert [*table.join(result).columns] == ["said", *KEYS]
+    events = result.event.astype(object).where(result.matched, None)
+    assert result.assign(event=events).to_dict("records") == rows
     named = table.assign(id=range(5))
     assert find(named, text="said")["id"].tolist() == [0, 1, 2, 3, 4]
     assert find(table.assign(key=list("vwxyz")), text="said", id="key")["id"].tolist() == [*"vwxyz"]

@@ -2,12 +2,15 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import encoder
 from encoder import Encoder
+from newsift.operations.offline_pipeline import Totals
+from tests.newsift.cli.test_matches import rows_in
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.small import ControlTopic
@@ -45,7 +48,6 @@ def rows(out: str) -> list[dict[str, Any]]:
 
 
 def history(kafka: Kafka) -> None:
-    """A seed, and posts of the last five hours in all partitions."""
     kafka.send(SEEDS, SEED, b"ferry-fire")
     now = int(time.time() * 1000)
     for age, text in ((5, ABOUT), (3, ABOUT + "!"), (2, OTHER), (1, ABOUT + "?")):
@@ -54,7 +56,7 @@ def history(kafka: Kafka) -> None:
     kafka.send(POSTS, b"{broken", partition=0)
 
 
-def test_it_finds_what_the_worker_finds(newsift: Command, kafka: Kafka) -> None:
+def test_finds_the_matches_of_the_worker(newsift: Command, kafka: Kafka) -> None:
     history(kafka)
     done = newsift("backfill", "ferry-fire", "--since", "4h", "--json")
     assert done.code == 0, done.err
@@ -99,3 +101,25 @@ def test_an_expired_seed_matches_what_came_before(newsift: Command, kafka: Kafka
     kafka.send(SEEDS, json.dumps(value | {"expires_at": ended}).encode(), b"ferry-fire")
     result = rows(newsift("backfill", "ferry-fire", "--since", "1w", "--json").out)
     assert sorted(row["post"]["id"] for row in result) == ["3h", "5h"]
+
+
+def test_backfill_keeps_its_matches_on_ctrl_c(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.send(SEEDS, SEED, b"ferry")
+    for n in range(2):
+        kafka.send(POSTS, post(str(n), ABOUT), partition=n)
+    add = Totals.add
+
+    def until_ctrl_c(self: Totals, *args: Any, **kwargs: Any) -> None:
+        add(self, *args, **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Totals, "add", until_ctrl_c)
+    done = newsift("backfill", "ferry", "--force", "--since", "1h", "--publish", "--out", "m.db")
+    stored = len(rows_in(Path("m.db")))
+    assert (done.code, done.out) == (130, "")
+    assert stored in (1, 2)
+    output = f"newsift: {stored} posts read, {stored} matched; {stored} published to {MATCHES}\n"
+    assert output in done.err
+    assert len(kafka.records(MATCHES)) == stored

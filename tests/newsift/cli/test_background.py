@@ -63,7 +63,7 @@ def test_from_the_topic_without_what_the_seeds_look_for(newsift: Command, kafka:
     assert json.loads(newsift("status", "--json").out)["state"] == "dead"  # no group was there
 
 
-def test_it_is_shown_beside_the_model_s_own(newsift: Command, kafka: Kafka) -> None:
+def test_show_compares_with_the_shipped_background(newsift: Command, kafka: Kafka) -> None:
     texts = written(Path("posts.jsonl"), everyday(500))
     assert newsift("background", "build", str(texts), "--posts", "400").code == 0
     kafka.send(SEEDS, SEED, b"ferry-fire")

@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,8 +31,6 @@ def reject(
     kafka: Kafka, offset: int, value: bytes | None = BAD, reason: Reason = Reason.BAD_JSON,
     attempt: int = 1, at: int | None = None, key: bytes | None = b"k",
 ) -> str:  # fmt: skip
-    """A dead letter as the worker writes it; returns its id."""
-
     class Input:
         topic, partition, timestamp = POSTS, 2, 0
         headers = [("attempt", str(attempt).encode())] if attempt > 1 else []
@@ -177,8 +175,7 @@ def test_a_letter_without_its_value_is_sent_again_from_the_original(
     assert (done.code, "it was sent again before" in done.err) == (2, True)
 
 
-@pytest.mark.parametrize("source", ["tweets", "tweets-", "tweets-0", "secrets-0-0", "tweets-0-0-0",
-                                    "tweets-0-" + "9" * 400, "tweets-²-0"])  # fmt: skip
+@pytest.mark.parametrize("source", ["tweets-0", "secrets-0-0", "tweets-0-" + "9" * 400])
 def test_nothing_but_a_post_is_ever_read_for_a_retry(
     newsift: Command, kafka: Kafka, source: str
 ) -> None:
@@ -238,31 +235,19 @@ def test_the_same_place_in_a_topic_made_again_is_another_letter(
     assert newsift("dead-letters", "retry", "--all").out == ""
 
 
-class FullBroker:
-    """An outbox whose broker acknowledges two records and takes no third."""
-
-    delivered = 0
-
-    def send(self, *_: object) -> None:
-        """Take a record; the first is acknowledged when the second is sent."""
-        if self.delivered == 2:
-            raise RunError("the broker is full")
-        self.delivered = 1 if self.delivered == 0 else 2
-
-    def drained(self, _seconds: float) -> int:
-        """Wait for what is under way."""
-        return self.delivered
-
-
 def test_lists_only_what_the_broker_acknowledged(
     newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @contextmanager
-    def full(_config: object) -> Iterator[FullBroker]:
-        yield FullBroker()
+    broker = SimpleNamespace(delivered=0)
 
+    def send(*_: object) -> None:
+        if broker.delivered == 2:
+            raise RunError("the broker is full")
+        broker.delivered = 1 if broker.delivered == 0 else 2  # the first with the second
+
+    broker.send, broker.drained = send, lambda _: broker.delivered
     names = [reject(kafka, n) for n in range(4)]
-    monkeypatch.setattr("newsift.operations.dead_letters.sending", full)
+    monkeypatch.setattr("newsift.operations.dead_letters.sending", lambda _: nullcontext(broker))
     done = newsift("dead-letters", "retry", "--all")
     assert done.code == 1
     assert [line.split()[0] for line in done.out.splitlines()] == names[:2]

@@ -36,7 +36,6 @@ REASONS = (
 
 
 def children(pid: int) -> list[int]:
-    """The living processes that this one has started."""
     result = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -138,5 +137,5 @@ def test_poison_is_rejected_for_its_reason(reason: str, value: bytes | None) -> 
     assert result.reason == reason
 
 
-def test_what_is_harmless_is_passed_over() -> None:
+def test_harmless_messages_are_passed_over() -> None:
     assert [type(read_post(value)) for value in HARMLESS] == [PassedOver] * len(HARMLESS)

@@ -25,7 +25,6 @@ Start = Callable[..., DeskProcess]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start a desk whose broker is away; it is ended with the test."""
     numbers = itertools.count()
     with ExitStack() as stack:
 
@@ -41,7 +40,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_it_ends_soon_though_the_broker_is_away_and_a_page_is_open(
+def test_ends_soon_with_an_absent_broker_and_an_open_page(
     start: Start, how: signal.Signals, code: int
 ) -> None:
     desk = start("--port", "0")
@@ -58,7 +57,6 @@ def test_it_ends_soon_though_the_broker_is_away_and_a_page_is_open(
 
 
 def refusal(url: str) -> int:
-    """The status of a refused request."""
     with pytest.raises(HTTPError) as caught:
         urlopen(url)
     caught.value.close()
@@ -76,7 +74,7 @@ def test_without_the_token_of_this_start_nothing_is_answered(start: Start) -> No
 
 
 @pytest.mark.slow
-def test_a_token_of_one_s_own_is_asked_for_and_not_printed(start: Start) -> None:
+def test_a_configured_token_is_required_and_not_printed(start: Start) -> None:
     token = "a" * 32
     desk = start("--port", "0", NEWSIFT_DESK__TOKEN=token)
     assert (desk.address, token in desk.said) == (desk.url, False)

@@ -25,7 +25,6 @@ SCHEMA = json.loads((Path(__file__).parents[3] / "deploy/schemas/match.json").re
 
 @pytest.fixture(scope="module")
 def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the articles, of which one is JSON."""
     folder = tmp_path_factory.mktemp("seeds")
     write_seeds(folder)
     return folder
@@ -49,7 +48,6 @@ def records(out: str) -> list[dict[str, Any]]:
 
 
 def hexed(value: object) -> str:
-    """A digest as the contract defines it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -113,16 +111,12 @@ def test_the_time_of_a_post_is_its_message_s(newsift: Command, tmp_path: Path) -
     }
 
 
-def test_articles_of_several_paths_are_one_event_and_short_ones_are_refused(
+def test_event_joins_the_articles_of_several_paths(
     newsift: Command, seeds: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "one.md").write_text(f"{FERRY} " * 9)
-    args = ("filter", "--seeds", seeds, "--seeds", tmp_path / "one.md", "--event", "ferry")
-    done = newsift(*args, stdin=lines(*POSTS))
-    assert (done.code, done.out) == (2, "")
-    assert "clinics.json: has 22 words, and an article has 40" in done.err
-    assert done.err.endswith("; write more, or give --force\n")
-    result = records(newsift(*args, "--force", stdin=lines(*POSTS)).out)
+    args = ("--seeds", seeds, "--seeds", tmp_path / "one.md", "--event", "ferry")
+    result = records(newsift("filter", *args, "--force", stdin=lines(*POSTS)).out)
     assert {match["event"] for record in result for match in record["matches"]} == {"ferry"}
     assert {match["seed_id"] for record in result for match in record["matches"]} > {"one", "dam"}
 
@@ -151,14 +145,10 @@ def test_bad_lines_are_reported_and_written(newsift: Command, seeds: Path, tmp_p
     source, stored = tmp_path / "posts", tmp_path / "bad"
     source.write_bytes(b"\n".join([good, bad[0], b"", bad[1], good, bad[2]]))
     done = newsift("filter", "--force", source, "--seeds", seeds, "--rejected", stored)
-    assert done.code == 1
-    assert "3 of 5 rows could not be read, more than 5%" in done.err.splitlines()[-1]
-    assert len(records(done.out)) == 2
-    output = [line for line in done.err.splitlines() if "rejected: posts line" in line]
-    assert [line.split("line ")[1].split(" (")[0] for line in output] == [
-        "2: bad_json", "4: no_text", "6: invalid_utf8",
-    ]  # fmt: skip
-    assert "5 posts read, 2 matched, 3 rejected (1 bad_json, 1 invalid_utf8, 1 no_text)" in done.err
+    assert (done.code, len(records(done.out))) == (1, 2)
+    for place in ("line 2: bad_json", "line 4: no_text", "line 6: invalid_utf8"):
+        assert f"rejected: posts {place}" in done.err
+    assert "5 posts read, 2 matched, 3 rejected" in done.err
     assert stored.read_bytes().split(b"\n") == [*bad, b""]
 
 
@@ -180,7 +170,6 @@ TABLE = f'Tweet Id;Full Text;mine\r\n7;"{SAID}\r\nnow";é\r\n8;Best tacos;b\r\n'
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The current folder, with a seed, a table and a page of tweets."""
     (tmp_path / "seed.md").write_text(f"# Ferry\n{SAID}", "utf-8")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "tweets.csv").write_bytes(TABLE)
@@ -206,7 +195,7 @@ def test_a_folder_of_what_there_is_becomes_one_table(newsift: Command, folder: P
     assert "4 posts read, 2 matched" in done.err
 
 
-@pytest.mark.parametrize(("bad", "code"), [(0, 0), (5, 0), (6, 1), (90, 1)])
+@pytest.mark.parametrize(("bad", "code"), [(5, 0), (6, 1)])
 def test_more_than_a_few_bad_rows_fail_at_the_end(
     newsift: Command, folder: Path, bad: int, code: int
 ) -> None:

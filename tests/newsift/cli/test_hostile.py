@@ -48,7 +48,6 @@ COMMANDS = (
 
 
 def steers(said: str) -> set[str]:
-    """The characters that would steer a terminal; lines may end."""
     return {char for char in said if unicodedata.category(char) in STEERING} - {"\n"}
 
 
@@ -61,7 +60,6 @@ def model() -> Encoder:
 def given(
     model: Encoder, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, str]:
-    """Topics and files full of it; what stands for what in a command."""
     monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
     monkeypatch.setenv("NEWSIFT_MATCHING__THRESHOLD", "0.000001")
     kafka.send(SEEDS, json.dumps(SEED).encode(), NAME.encode())

@@ -3,8 +3,11 @@
 import csv
 import io
 import json
+import sqlite3
 import threading
 import time
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,7 +132,7 @@ def test_says_why_nothing_is_printed(
     assert message in done.err
 
 
-def test_what_is_no_match_record_is_counted(newsift: Command, kafka: Kafka) -> None:
+def test_counts_records_that_are_no_matches(newsift: Command, kafka: Kafka) -> None:
     for odd in (b"", b"[]", b"{}", b"\xff", b'{"post": 1}', b"[" * 10_000, None):
         kafka.send(MATCHES, odd, key=b"k")
     kafka.send(MATCHES, record("1"))
@@ -158,3 +161,22 @@ def test_following_prints_what_comes(newsift: Command, kafka: Kafka) -> None:
     result = ids(done.out)
     first = int(result[0].split()[1])
     assert result == [f"new {first + n}" for n in range(3)]
+
+
+def rows_in(file: Path) -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(file)) as db:
+        return sorted(
+            db.execute("SELECT post_id, seed_id FROM matches JOIN posts USING (post_key)")
+        )
+
+
+def test_matches_of_one_event_go_into_a_table(newsift: Command, kafka: Kafka) -> None:
+    kafka.send(MATCHES, record("a", ferry=0.75, dam=0.5), partition=0)
+    kafka.send(MATCHES, record("b", dam=0.5), partition=1)
+    done = newsift("matches", "--since", "1h", "--event", "event of ferry", "--out", "m.db")
+    assert (done.code, done.out) == (0, ""), done.err
+    assert rows_in(Path("m.db")) == [("a", "ferry")]
+    newsift("matches", "--no-follow", "--out", "m.csv", "--per", "post")
+    with Path("m.csv").open(newline="") as table:
+        rows = [(row["post_id"], row["seed_id"]) for row in csv.DictReader(table)]
+    assert rows == [("a", "ferry"), ("b", "dam")]

@@ -40,7 +40,7 @@ def test_from_a_directory_to_a_name_and_back(newsift: Command, tmp_path: Path, m
     assert newsift("models", "list").out.count("\n") == 2
 
 
-def test_it_is_used_by_its_name(
+def test_an_added_model_is_used_by_its_name(
     newsift: Command, tmp_path: Path, made: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newsift("models", "pack", tmp_path / "small", "--out", tmp_path / "multilingual.tar")

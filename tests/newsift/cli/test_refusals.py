@@ -27,6 +27,9 @@ FILES = {
     "cut.json": b'[{"id": "1", "text": "a"}, {"id"',
     "emoji.md": "🔥🔥".encode(),
     "lines": b"just\nwords\n",
+    "export.jsonl": b'{"key": "a", "value": "{}"}\n{',
+    "export2.jsonl": b'{"key": "a", "value": "{}"}\n{"key": "b", "value": null}',
+    "export3.jsonl": b'{"key": "a", "value": "{}"}\n{"key": "a", "value": "{}"}',
     "nan.json": b'{"text": "A", "threshold": NaN}',
     "nothing.json": b"[]",
     "posts.jsonl": POST * 20,
@@ -51,6 +54,16 @@ REFUSED = [
     ("seeds set ferry", "nothing to change"),
     ("seeds set ferry --threshold much", "--threshold 'much': give a score"),
     ("seeds set gone --threshold 0.5", "seed 'gone': there is none of this id"),
+    ("seeds import export.jsonl", "line 2: is not"),
+    ("seeds import export2.jsonl", "line 2: has no value; newsift seeds remove"),
+    ("seeds import export3.jsonl", "line 2: has the key of an earlier row"),
+    ("collect bluesky --url ws://127.0.0.1:1/firehose", "--url: the path '/firehose'"),
+    ("collect bluesky --state /dev/null/state", "--state: /dev/null/state cannot be written"),
+    ("collect mastodon --url https://m.example", "NEWSIFT_MASTODON_TOKEN"),
+    ("collect mastodon --url https://m.example --token-file /dev/null", "--token-file: "),
+    ("collect mastodon --url https://m.example --stream hashtag", "--stream hashtag"),
+    ("collect x", "NEWSIFT_X_TOKEN"),
+    ("collect files nowhere", "there is no such folder"),
     ("backfill gone --since 1h", "seed 'gone': there is none of this id"),
     ("backfill odd --since 1h", "seed 'odd': is refused: text: missing"),
     ("backfill empty --since 1h", "seed 'empty': is refused: text: holds no word"),
@@ -116,9 +129,11 @@ def model() -> Encoder:
 
 @pytest.fixture
 def folder(model: Encoder, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder with all the files, and topics with seeds and dead letters."""
     monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
     monkeypatch.setenv("NEWSIFT_WEBHOOK_SECRET", "s")
+    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path.parent / "state"))
+    for name in ("MASTODON", "X"):
+        monkeypatch.delenv(f"NEWSIFT_{name}_TOKEN", raising=False)
     monkeypatch.chdir(tmp_path)
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)

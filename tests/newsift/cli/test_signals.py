@@ -67,7 +67,7 @@ def test_an_interrupt_that_c_code_swallows_comes_again() -> None:
         ("filter", signal.SIGTERM, 130),
     ],
 )  # fmt: skip
-def test_sigterm_is_the_end_of_what_goes_on_while_it_still_imports(
+def test_a_signal_during_import_ends_a_command(
     monkeypatch: pytest.MonkeyPatch, name: str, number: signal.Signals, code: int
 ) -> None:
     monkeypatch.setattr("newsift.cli.table.import_module", lambda _: signal.raise_signal(number))

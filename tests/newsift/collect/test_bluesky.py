@@ -259,7 +259,7 @@ async def test_deleted_events_are_a_gap(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_another_host_is_asked_by_the_time_and_a_little_earlier(version: int) -> None:
+async def test_resumes_another_host_by_time_and_a_little_earlier(version: int) -> None:
     async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
         mark = mark_of(side, 5, "another.test:443/subscribe")
         async with collecting(source_of(side.url), mark) as result:
@@ -287,7 +287,6 @@ SMALL = StreamConfig(batch_bytes=4096, in_flight=2, batch_posts=7, shutdown_s=2.
 
 
 def some_fault(chance: random.Random) -> Fault:
-    """One of the faults, after some events."""
     ends = (send_and_close(), abort, half_a_frame, fall_silent, ping_in_silence)
     some = after(chance.randrange(60), chance.choice(ends))
     return chance.choice((some, some, some, refuse_with(429), refuse_with(503)))

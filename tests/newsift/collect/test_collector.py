@@ -63,8 +63,6 @@ Step = Sequence[SourceFrame] | Gap | Exception
 
 
 class Played:
-    """A source whose connections bring what the script says, one after the other."""
-
     name, place = "bluesky", "played.test"
 
     def __init__(self, *connections: Sequence[Step]) -> None:
@@ -105,7 +103,7 @@ async def test_the_next_connection_begins_where_the_last_was_acknowledged() -> N
     assert result.outlet.marks[-1] == SourceMark(4, "played.test", 4.0)
 
 
-async def test_nothing_is_marked_or_asked_again_before_it_is_acknowledged() -> None:
+async def test_nothing_is_marked_before_it_is_acknowledged() -> None:
     source = Played([frames(1), LostError(CLOSED, "gone")], [()])
     async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as result:
         result.outlet.free.clear()

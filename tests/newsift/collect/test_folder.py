@@ -89,7 +89,7 @@ async def test_after_many_crashes_nothing_is_missing_and_little_comes_twice(
 
 
 @pytest.mark.parametrize("change", ["remove", "rewrite"])
-def test_a_file_that_was_under_way_is_not_there_any_more(
+def test_reports_a_file_in_progress_that_has_gone(
     place: Path, state: Path, change: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = put(place, "a.jsonl", posts("a", 10))
@@ -243,9 +243,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_what_is_done_is_what_comes_before_the_cursor(
-    folder: Path, file: Path, number: int
-) -> None:
+def test_files_before_the_cursor_are_done(folder: Path, file: Path, number: int) -> None:
     start_files(folder, file)
     ledger = again(file, Place(number, ENTIRE))
     assert [ledger.entry_of(each) is not None for each in scan(folder)] == [
@@ -257,7 +255,7 @@ def test_what_is_done_is_what_comes_before_the_cursor(
     ]
 
 
-def test_the_file_under_way_is_resumed_and_then_known(folder: Path, file: Path) -> None:
+def test_resumes_the_file_in_progress(folder: Path, file: Path) -> None:
     start_files(folder, file)
     again(file, Place(2, 5))
     ledger = again(file, Place(2, 5))  # as it was, had it crashed at once
@@ -295,9 +293,7 @@ def test_of_far_too_many_the_oldest_that_are_gone_are_forgotten(
         assert [each.entry_of(old) is not None for old in before] == [False] * 9 + [True] * 5
 
 
-def test_logs_that_are_turned_are_known_however_often_it_starts_again(
-    folder: Path, file: Path
-) -> None:
+def test_recognises_rotated_logs_after_restarts(folder: Path, file: Path) -> None:
     ledger, log = FileLedger(file), folder / "log.jsonl"
     ledger.open(None)
     for number in range(4):

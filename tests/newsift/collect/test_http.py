@@ -135,7 +135,6 @@ def test_a_token_comes_from_a_file_else_from_the_environment(tmp_path: Path) -> 
 
 @asynccontextmanager
 async def serving(handler: Any) -> AsyncIterator[tuple[ClientSession, str]]:
-    """A client, and the address of a server of this machine."""
     app = web.Application()
     app.add_routes([web.get("/{tail:.*}", handler)])
     async with TestServer(app) as server, client_session(limits(30)) as client:

@@ -61,7 +61,6 @@ def source_of(
 
 
 def ids(frames: Sequence[SourceFrame]) -> list[str]:
-    """The ids of frames as the worker reads them."""
     result = [read_post(frame.value) for frame in frames]
     assert all(isinstance(post, Post) for post in result), result
     return [post.id for post in result if isinstance(post, Post)]
@@ -77,7 +76,7 @@ DATA = st.one_of(
 
 
 @given(st.lists(st.tuples(NAMES, DATA), max_size=8))
-def test_no_event_is_too_odd(events: list[tuple[str, bytes]]) -> None:
+def test_any_event_is_a_frame_or_nothing(events: list[tuple[str, bytes]]) -> None:
     newest = Newest()
     for name, data in events:
         frame = newest.event(MastodonEvent(name, data, event_value(name, data)))
@@ -113,10 +112,6 @@ def test_a_page_is_read_oldest_first(numbers: list[int]) -> None:
          "http://m.example:81/api/v1/streaming/public/local"),
         ("wss://m.example/api/v1/streaming?stream=hashtag&tag=a", None, None,
          PublicStream("hashtag", "a"), "wss://m.example/api/v1/streaming?stream=hashtag&tag=a"),
-        ("ws://m.example/api/v1/streaming", None, None, PublicStream("public"),
-         "ws://m.example/api/v1/streaming?stream=public"),
-        ("https://m.example/api/v1/streaming?stream=public:local", None, None,
-         PublicStream("public:local"), "https://m.example/api/v1/streaming/public/local"),
         ("https://m.example/other?x=1", "public", None, PublicStream("public"),
          "https://m.example/other?x=1"),
     ],
@@ -135,9 +130,7 @@ def test_an_address_is_an_instance_or_a_stream_of_one(
         ("ftp://m.example", None, None, "--url"),
         ("https://m.example", "home", None, "--stream"),
         ("https://m.example", "hashtag", None, "--tag NAME"),
-        ("https://m.example", "public", "a", "--tag"),
         ("https://m.example/api/v1/streaming/public", "public:local", None, "--stream"),
-        ("https://m.example/api/v1/streaming/hashtag", None, None, "--tag NAME"),
     ],
 )
 def test_refuses_an_address_without_a_stream(
@@ -280,9 +273,7 @@ def public_stream(name: str) -> PublicStream:
     ("stream", "access", "words"),
     [
         ("public", NO_REMOTE, "live_feeds.remote: disabled.*public:local"),
-        ("public", dict.fromkeys(OPEN, "disabled"), "local.*remote: disabled.*another instance"),
         ("public", "disabled", "live_feeds"),
-        ("public:remote", NO_REMOTE, "live_feeds.remote"),
         ("hashtag", NO_REMOTE, "hashtag_feeds.remote"),
     ],
 )
@@ -298,7 +289,6 @@ def test_refuses_a_stream_that_the_instance_shows_to_nobody(
     [
         ("public", OPEN, "/public", "/public"),
         ("public:local", NO_REMOTE, "/public/local", "/public?local=true"),
-        ("public:remote", OPEN, "/public/remote", "/public?remote=true"),
         ("hashtag", OPEN, "/hashtag?tag=F%C3%A4hre", "/tag/F%C3%A4hre"),
         ("hashtag:local", NO_REMOTE, "/hashtag/local?tag=F%C3%A4hre",
          "/tag/F%C3%A4hre?local=true"),
@@ -328,7 +318,7 @@ async def test_a_refusal_ends_it_with_the_remedy(path: str, code: int, remedy: s
     assert TOKEN not in str(caught.value)
 
 
-async def test_what_exceeds_the_limit_is_a_gap_and_the_stream_goes_on() -> None:
+async def test_more_pages_than_the_limit_are_a_gap() -> None:
     mark = status_id(0)
     async with serve_instance() as side:
         await side.post(*[status_id(second) for second in range(1, 301)])
@@ -342,7 +332,7 @@ async def test_what_exceeds_the_limit_is_a_gap_and_the_stream_goes_on() -> None:
     assert gap.seconds is not None
 
 
-async def test_the_state_of_another_instance_is_one_gap_however_often_it_connects() -> None:
+async def test_the_state_of_another_instance_is_one_gap() -> None:
     """Nothing is known here: there is no timeline, and no post comes."""
     async with serve_instance() as side:
         gone = [web.Response(status=404) for _ in range(20)]
@@ -361,7 +351,7 @@ async def test_the_state_of_another_instance_is_one_gap_however_often_it_connect
     assert len(follower.gaps) == 1
 
 
-async def test_a_status_that_is_too_large_is_a_gap_and_the_stream_goes_on(
+async def test_a_status_above_the_limit_is_a_gap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("newsift.collect.mastodon.LARGEST_PAGE", 20_000)

@@ -16,7 +16,7 @@ from tests.worker.kafka_side import Kafka
 MARK = SourceMark(1_725_911_162_329_308, "jetstream.test", 1_725_911_162.3)
 
 
-def test_what_was_stored_is_there_for_the_next(tmp_path: Path) -> None:
+def test_a_stored_mark_is_read_by_the_next(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "state.json"
     with open_state(file, "bluesky") as state:
         assert state.mark is None
@@ -73,7 +73,7 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
 
 
-def test_who_runs_and_how_far_each_came() -> None:
+def test_lists_collectors_and_their_marks() -> None:
     with open_state(default_state("bluesky"), "bluesky") as state:
         state.store(SourceMark(17, "jetstream.test", AT))
     with open_state(default_state("x"), "x"):
@@ -87,7 +87,7 @@ def test_who_runs_and_how_far_each_came() -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"\xff", b"[]", b"{}", b'{"schema": 1}', b"x" * 2**17, b"[" * 9999]
 )
-def test_a_file_that_is_none_is_named_alone(content: bytes) -> None:
+def test_lists_a_damaged_state_by_name(content: bytes) -> None:
     file = default_state("odd")
     file.parent.mkdir()
     file.write_bytes(content)
@@ -98,7 +98,7 @@ def test_a_file_that_is_none_is_named_alone(content: bytes) -> None:
     }  # fmt: skip
 
 
-def test_status_tells_of_them(newsift: Command, kafka: Kafka) -> None:
+def test_status_lists_the_collectors(newsift: Command, kafka: Kafka) -> None:
     with open_state(default_state("bluesky"), "bluesky") as state:
         state.note(Gap("too old", 90.0))
         state.store(SourceMark(17, "h", AT))

@@ -61,14 +61,14 @@ LINES = st.one_of(
 
 
 @given(LINES)
-def test_no_line_is_too_odd(line: bytes) -> None:
+def test_any_line_has_an_id_or_none(line: bytes) -> None:
     with suppress(LostError):
         id = post_id(line, "x.example")
         assert id is None or (len(id) < 20 and id.isdigit())
 
 
 @given(st.sampled_from([400, 403, 420, 429, 500, 503]), LINES)
-def test_no_answer_is_too_odd(status: int, body: bytes) -> None:
+def test_any_answer_is_an_error(status: int, body: bytes) -> None:
     result = refusal_error(status, {"x-rate-limit-reset": "soon"}, body, "x.example")
     assert isinstance(result, AccessError | LostError)
     assert str(result).isprintable()
@@ -233,7 +233,7 @@ async def test_nothing_that_was_sent_is_missing_and_each_gap_is_reported(seed: i
     assert {lost.reason for lost in follower.lost} <= {CLOSED, BUSY, ANNOUNCED, UNREACHABLE}
 
 
-async def test_what_comes_with_an_end_is_not_lost() -> None:
+async def test_a_post_beside_a_disconnect_is_not_lost() -> None:
     async with serve_x() as side, follow(stream_of(side)) as follower:
         await side.opened.wait()
         parts = [json.dumps(body).encode() for body in (make_tweet(tweet_id(1)), DISCONNECT)]

@@ -35,7 +35,7 @@ def test_no_cell_of_any_text_is_a_formula(first: str, second: str) -> None:
 @pytest.mark.parametrize(
     "cell", ["1 + 1", "a-b", "https://x.y/?a=b", "a@b.c", "me; you", -0.5, None]
 )
-def test_what_is_no_formula_stays(cell: str | float | None) -> None:
+def test_keeps_what_is_no_formula(cell: str | float | None) -> None:
     assert escape_formulas(cell) == cell
 
 

@@ -24,7 +24,6 @@ READ_AS_UTC = "times without an offset in 'created_at', read as UTC: "
 
 
 def read(file: Path, **options: Any) -> tuple[list[FileMessage], list[str]]:
-    """The rows of a file, and what is told once they were read."""
     messages: list[str] = []
     (one,) = open_inputs([file], FileOptions(**options), DEFAULT_LIMITS, messages.append)
     messages.clear()
@@ -36,7 +35,6 @@ def times(rows: list[FileMessage]) -> list[str | None]:
 
 
 def written(folder: Path, form: str, *moments: str) -> Path:
-    """A file of posts with these times."""
     file = folder / f"posts.{form}"
     rows = [{"id": str(n), "text": f"post {n}", "created_at": at} for n, at in enumerate(moments)]
     if form == "parquet":
@@ -67,7 +65,7 @@ def test_times_without_an_offset_are_utc_and_counted(tmp_path: Path, form: str) 
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_a_time_zone_says_otherwise(tmp_path: Path, form: str) -> None:
+def test_reads_times_in_the_given_time_zone(tmp_path: Path, form: str) -> None:
     moments = ("2026-01-31 12:00:00", "2026-07-31 12:00:00", "2026-07-31T12:00:00Z")
     rows, messages = read(written(tmp_path, form, *moments), timezone="Europe/Berlin")
     expected = ["2026-01-31T11:00:00Z", "2026-07-31T10:00:00Z", "2026-07-31T12:00:00Z"]
@@ -84,16 +82,14 @@ def test_an_hour_that_occurs_twice_or_not_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Mars", "", "Europe", "../etc/passwd", "a\0b", "a" * 5000])
-def test_what_is_no_time_zone_is_refused(name: str) -> None:
+def test_refuses_what_is_no_time_zone(name: str) -> None:
     with pytest.raises(InputError, match=r"^--timezone .*: there is no such time zone; give one"):
         FileOptions(timezone=name)
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 @pytest.mark.parametrize("id", ["3.25292E+17", "3,25292E+17", "1e+18"])
-def test_rounded_ids_are_told_and_texts_name_their_posts(
-    tmp_path: Path, form: str, id: str
-) -> None:
+def test_rounded_ids_are_replaced_by_digests_of_texts(tmp_path: Path, form: str, id: str) -> None:
     file = tmp_path / f"a.{form}"
     if form == "csv":
         file.write_text(f'id,text\n"{id}",one\n"{id}",two\n7e5,three\n')
@@ -111,7 +107,7 @@ def test_rounded_ids_are_told_and_texts_name_their_posts(
     )
 
 
-def test_filter_tells_once_and_seeds_expire_by_those_times(
+def test_filter_warns_once_and_seeds_expire_by_those_times(
     newsift: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = encoder.load("default", device="cpu")

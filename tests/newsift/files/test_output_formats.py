@@ -57,7 +57,6 @@ JOIN seeds USING (seed_id, seed_version, event) ORDER BY matches.rowid
 def output_record(
     number: int, text: str, *seeds: str, columns: Mapping[str, str] | None = None, **post: Any
 ) -> OutputRecord:
-    """The record of a post on line `number`, as a filter writes it."""
     matches = [
         {
             "match_id": f"{number}-{seed}", "seed_id": seed, "seed_version": "a1b2c3d4e5f6",
@@ -80,7 +79,6 @@ def output_record(
 
 
 def wild_records(columns: Mapping[str, str] | None = None) -> list[OutputRecord]:
-    """A record of each wild text, with two matches."""
     return [
         output_record(n, text, "ferry", "dam", columns=columns)
         for n, text in enumerate(TEXTS, start=1)
@@ -144,7 +142,6 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
 
 
 def random_texts(start: int) -> list[OutputRecord]:
-    """Records that nothing packs well, so that a pipe is full soon."""
     dice = random.Random(start)
     return [output_record(n, dice.randbytes(4000).hex()) for n in range(start, start + 40)]
 
@@ -286,12 +283,12 @@ def test_the_queries_of_the_docs_give_what_they_say(tmp_path: Path) -> None:
         *((name, None) for name in ("m", "m.txt", "m.gz", "csv", ".csv", "-", "m.csv.bz2")),
     ],
 )  # fmt: skip
-def test_the_ending_tells_the_format(name: str, form: object) -> None:
+def test_the_ending_names_the_format(name: str, form: object) -> None:
     assert format_by_ending(Path(name)) is form
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_ctrl_c_completes_what_was_found(tmp_path: Path, ending: str) -> None:
+def test_ctrl_c_completes_the_file(tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"m{ending}"
     file.write_bytes(b"old")
     with pytest.raises(KeyboardInterrupt):

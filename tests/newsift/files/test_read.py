@@ -35,7 +35,7 @@ def test_members_and_frames_follow_each_other(
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
-def test_what_is_cut_off_is_damaged_wherever_it_is(pack: Pack) -> None:
+def test_refuses_packed_input_that_is_cut_off(pack: Pack) -> None:
     packed = pack(b"a line\n" * 50 + bytes(range(1, 256)))
     for end in range(4, len(packed)):
         with pytest.raises(DamagedError, match="is damaged or cut off; pack it again"):
@@ -94,7 +94,7 @@ def named(folder: Path, *paths: Path) -> list[str]:
     return [str(file.relative_to(folder)) for file in find_files(paths)]
 
 
-def test_a_folder_stands_for_what_it_holds(folder: Path) -> None:
+def test_a_folder_stands_for_its_files(folder: Path) -> None:
     (folder / "loop").symlink_to(folder)
     assert named(folder, folder) == ["a.jsonl.gz", "b.csv", "sub/c.PARQUET", "sub/d.txt.zst"]
 
@@ -112,7 +112,7 @@ def test_a_pattern_means_what_python_s_own_does(folder: Path, pattern: str) -> N
     assert files == {path for path in expected if path.is_file()}
 
 
-def test_nothing_found_is_refused(folder: Path) -> None:
+def test_refuses_a_pattern_or_folder_without_files(folder: Path) -> None:
     with pytest.raises(InputError, match="there is no such file; mend the pattern"):
         find_files([folder / "*.xlsx"])
     (folder / "empty").mkdir()

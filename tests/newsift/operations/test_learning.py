@@ -113,8 +113,6 @@ LARGE = 10_000
 
 
 class MatchTopic:
-    """A topic of forty matches, each fourth of them large, in batches; some come twice."""
-
     def at(self, _topic: str, _since: int) -> dict[int, int]:
         return {0: 0}
 
@@ -127,7 +125,7 @@ class MatchTopic:
 @pytest.mark.parametrize(
     ("most", "room", "stored"), [(100, 2**20, 40), (7, 2**20, 7), (100, 2 * LARGE, 7)]
 )
-def test_the_newest_are_kept(
+def test_keeps_the_newest_matches_within_bounds(
     monkeypatch: pytest.MonkeyPatch, most: int, room: int, stored: int
 ) -> None:
     monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES", most)

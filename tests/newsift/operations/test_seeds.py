@@ -16,7 +16,7 @@ from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from worker.config import load_config
 from worker.errors import ConflictError
-from worker.kafka.reading import StoredMessage, TopicReader
+from worker.kafka.reading import StoredMessage
 from worker.kafka.sending import Headers
 from worker.seeds.record import Seed, read_seed
 from worker.seeds.state import ControlReducer, control_state
@@ -32,7 +32,6 @@ def event_of(record: dict[str, Any]) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two articles of their own, and two subfolders."""
     folder = tmp_path / "articles"
     for file, content in {
         "fire.md": f"# Fire\n\n{TEXT}",
@@ -140,26 +139,18 @@ def test_seeds_beyond_the_limit_are_listed_as_refused(
 SHORT = b'{"text": "A ferry burns."}'
 
 
-def test_it_is_read_once_and_then_read_on(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_control_topic_is_read_on(kafka: Kafka) -> None:
     for name in (b"a", b"b"):
         kafka.send(SEEDS, SHORT, name)
-    starts, read = [], TopicReader.read
-
-    def counted(reader: TopicReader, topic: str, start: dict[int, int], *more: object) -> object:
-        starts.append(start[0])
-        return read(reader, topic, start, *more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(TopicReader, "read", counted)
     with seed_topic(load_config()) as topic:
         first = topic.state()
         assert (first.offset, first.complete, sorted(first.seeds)) == (2, True, ["a", "b"])
         assert topic.state() is first
         kafka.send(SEEDS, None, b"a")
         assert list(topic.state().seeds) == ["b"]
-    assert starts == [0, 2, 2]
 
 
-def test_what_was_published_since_the_state_was_read_stands(kafka: Kafka) -> None:
+def test_publishing_refuses_a_conflict(kafka: Kafka) -> None:
     kafka.send(SEEDS, SHORT, b"a")
     with seed_topic(load_config()) as topic:
         state = topic.state()
@@ -183,7 +174,7 @@ def seed_of(name: str) -> Seed:
     return content
 
 
-def test_a_draft_counts_once_and_what_is_deleted_no_more() -> None:
+def test_a_draft_counts_once_and_a_deleted_seed_no_more() -> None:
     index = ArticleIndex()
     index.update(control_state({b"a": ARTICLE}))
     for name in ("a", "b"):

@@ -29,7 +29,6 @@ OURS = Identity("cluster", "group")
 
 @contextmanager
 def serving(*identities: Identity) -> Iterator[list[str]]:
-    """The addresses of workers that name these."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(
@@ -39,7 +38,7 @@ def serving(*identities: Identity) -> Iterator[list[str]]:
         ]
 
 
-def test_unset_the_workers_of_this_machine_with_the_same_cluster_and_group_are_asked(
+def test_finds_local_workers_of_the_same_cluster_and_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert (LOCAL[0], LOCAL[-1], len(LOCAL)) == ("127.0.0.1:6066", "127.0.0.1:6075", 10)
@@ -57,7 +56,7 @@ def test_unset_the_workers_of_this_machine_with_the_same_cluster_and_group_are_a
         assert worker_addresses(config, lambda: "") == []
 
 
-def test_who_drips_is_left() -> None:
+def test_gives_up_a_worker_that_drips() -> None:
     left = Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -31,7 +31,7 @@ def drawn(texts: list[str], most: int) -> tuple[list[str], PostSampler]:
         "Storm over the river 🌊", "@bob Storm over the river",
     ],
 )  # fmt: skip
-def test_what_says_the_same_is_drawn_once(again: str) -> None:
+def test_copies_are_drawn_once(again: str) -> None:
     assert text_hash(again) == text_hash(SAID)
     result, draw = drawn([SAID, again], 10)
     assert (result, draw.read, draw.copies) == ([SAID], 2, 1)
@@ -46,7 +46,7 @@ def test_the_draw_is_the_lowest_hashes_in_any_order() -> None:
         assert drawn([*texts, *texts[::-1]], 20)[0] == lowest
 
 
-def test_the_draw_favours_nobody() -> None:
+def test_every_post_is_as_likely_to_be_drawn() -> None:
     hits = Counter[int]()
     for salt in range(200):
         result = drawn([f"{salt} on {i}" for i in range(20)], 5)[0]
@@ -56,7 +56,7 @@ def test_the_draw_favours_nobody() -> None:
 
 
 @given(st.lists(st.sampled_from([None, "", "a", "b", "c"]), max_size=30), st.integers(0, 40))
-def test_nobody_has_a_second_post_before_everyone_had_a_first(
+def test_no_author_has_a_second_post_before_all_have_one(
     authors: list[str | None], most: int
 ) -> None:
     posts = [DistinctPost(str(i), "x", author, None) for i, author in enumerate(authors)]

@@ -80,7 +80,7 @@ def test_every_match_is_as_likely_among_the_first_of_a_draw() -> None:
     assert (np.abs(times - 800) < 4.5 * spread).all()
 
 
-def test_what_certifies_and_what_trains_have_no_post_in_common() -> None:
+def test_certifying_and_training_posts_are_disjoint() -> None:
     certify = {match.post_id for match in draw_order(MANY)}
     learn = {match.post_id for match in LearnQueue(MANY, 0.5).order[:5_000]}
     assert not certify & learn
@@ -88,7 +88,7 @@ def test_what_certifies_and_what_trains_have_no_post_in_common() -> None:
     assert 900 < len(certify) < 1_100
 
 
-def test_a_group_is_asked_about_once_by_its_first() -> None:
+def test_a_group_is_in_a_queue_once() -> None:
     copies = [candidate(name, group=f"g{name % 7}") for name in range(70)]
     assert distinct([*copies, *copies]) == copies[:7]
     questions = [*draw_order(copies), *LearnQueue(copies, 0.5).order[:99]]
@@ -124,7 +124,7 @@ def test_a_look_after_each_label_asks_about_one_match_after_the_other() -> None:
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 120), st.sampled_from([0.3, 0.8, 0.95]))
-def test_after_the_walk_all_matches_are_asked_about_and_nothing_more_is_shown(
+def test_after_the_walk_all_matches_are_queued_and_nothing_more_is_shown(
     random: Random, count: int, right: float
 ) -> None:
     queue, label_of = CertifyQueue(MANY[:count]), dict[PostId, bool]()

@@ -52,7 +52,6 @@ def texts(
 
 
 def plain(posts: Embeddings) -> F64:
-    """The vectors of posts over the axes and the few words there are."""
     whole = posts.as_vectors()
     return np.hstack([
         whole[:, :AXES].toarray(), whole[:, AXES + WORDS].toarray(),
@@ -60,7 +59,6 @@ def plain(posts: Embeddings) -> F64:
 
 
 def plain_profile(vector: EventVector) -> F64:
-    """A profile likewise."""
     lexical = np.zeros(SLOTS)
     lexical[vector.slots] = vector.weights
     return np.concatenate([vector.dense.astype(np.float64), lexical[WORDS]])
@@ -84,7 +82,6 @@ def slow_best(
 
 
 def slow_agreement(posts: F64) -> list[float]:
-    """The mean cosine of each with the others."""
     return [
         sum(one @ other for j, other in enumerate(posts) if j != i) / max(len(posts) - 1, 1)
         for i, one in enumerate(posts)
@@ -95,7 +92,6 @@ def slow_learn(
     seeds: F64, against: F64, posts: F64, authors: Sequence[object], on: F64, off: F64,
     burst: bool | None,
 ) -> tuple[F64, list[int]]:  # fmt: skip
-    """The profile, and the posts that enter."""
     w0: F64 = np.mean(seeds, axis=0)
     w0 /= np.sqrt(w0 @ w0)
     nobody = [None] * max(len(against), len(on), len(off))
@@ -151,7 +147,6 @@ def slow_drawn_back(profile: F64, start: F64) -> F64:
 
 
 def plain_start(seeds: Embeddings) -> F64:
-    """The unit mean of the seeds."""
     start: F64 = plain(seeds).mean(axis=0)
     return start / np.sqrt(start @ start)
 
@@ -161,7 +156,7 @@ def plain_start(seeds: Embeddings) -> F64:
     st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(0, 30), st.integers(0, 6),
     st.sampled_from([0.0, 0.75]), st.sampled_from([None, False, True]), st.integers(1, 40),
 )  # fmt: skip
-def test_whatever_is_said_a_profile_is_finite_and_near_its_seeds(
+def test_any_profile_is_finite_and_near_its_seeds(
     seed: int, seeds: int, posts: int, labels: int, mix: float, burst: bool | None, people: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -205,7 +200,7 @@ def test_a_burst_is_what_a_binomial_hardly_brings(attempts: int) -> None:
     assert not is_burst(0, 0, 0.5)
 
 
-def test_a_threshold_knows_no_post_that_the_profile_was_told_apart_from() -> None:
+def test_a_threshold_uses_only_the_calibrating_side() -> None:
     rng = np.random.default_rng(5)
     background = texts(rng, 400)
     vector = learn(texts(rng, 2, about=3), background).vector

@@ -41,7 +41,7 @@ def tree(**changed: Any) -> bytes:
     return json.dumps({key: value for key, value in made.items() if value is not None}).encode()
 
 
-def test_a_label_is_written_as_the_contract_has_it() -> None:
+def test_a_label_is_written_as_in_the_contract() -> None:
     made = label(score=0.25, seed_set="a" * 12, model="b" * 64)
     assert json.loads(made.key) == ["fire", "x", "1", "ann"]
     assert json.loads(made.value) == {
@@ -52,13 +52,13 @@ def test_a_label_is_written_as_the_contract_has_it() -> None:
 
 
 @given(TEXTS, TEXTS.filter(bool), TEXTS.filter(lambda by: 0 < len(by.encode()) <= 240))
-def test_what_was_written_is_read(text: str, name: str, by: str) -> None:
+def test_a_written_label_is_read(text: str, name: str, by: str) -> None:
     post = Post(name, "mastodon", text, lang="de")
     made = Label("off", "flood", post, by, AT, "learn", score=-0.1)
     assert read_label(made.key, made.value) == made
 
 
-def test_a_null_takes_back_and_unknown_keys_are_passed_over() -> None:
+def test_a_null_deletes_and_unknown_keys_are_ignored() -> None:
     assert read_label(label().key, None) is None
     assert isinstance(read_label(label().key, tree(more=[1])), Label)
 
@@ -107,7 +107,7 @@ def test_a_key_that_is_spelled_otherwise_is_refused(by: str) -> None:
         (tree(post={"id": "2", "platform": "x", "text": ""}), "key"),
     ],
 )  # fmt: skip
-def test_what_is_no_label_is_refused_by_name(value: bytes, named: str) -> None:
+def test_refuses_what_is_no_label_by_name(value: bytes, named: str) -> None:
     result = read_label(
         label().key, value, Limits(post_bytes=2**17 if value[:1] == b"[" else 9_999)
     )
@@ -142,7 +142,6 @@ class LabelTopic(LabelReducer):
         self._end = 0
 
     def put(self, key: bytes | None, value: bytes | None) -> None:
-        """Write a record behind all others."""
         record: Any = Mail(value, "newsift-labels", offset=self._end, key=key)
         self.apply([record])
         self._end += 1
@@ -164,7 +163,7 @@ def state_of(log: Sequence[Record]) -> LabelState:
 
 
 @given(logs)
-def test_it_is_what_a_slow_reading_of_the_latest_records_says(log: list[Record]) -> None:
+def test_the_state_is_that_of_a_slow_reading_of_the_latest_records(log: list[Record]) -> None:
     contents = [read_label(key, value) for key, value in dict(log).items()]
     labels = sorted((e for e in contents if isinstance(e, Label)), key=lambda each: each.key)
     state = state_of(log)
@@ -200,26 +199,6 @@ def test_a_long_key_is_held_by_its_digest_and_can_be_taken_back() -> None:
     assert book.snapshot().refused == ()
 
 
-def test_a_flood_of_one_pair_leaves_all_others_in_place() -> None:
-    size, room = len(label().value) + OVERHEAD + 20, 100
-    book = LabelTopic(room * size)
-    flood = [label(post=f"flood {n}", by="eve") for n in range(1_000)]
-    before = [label(post=str(n)) for n in range(20)]
-    after = [label(post=str(n), by="bob") for n in range(20)]
-    for made in (*before, *flood, *after, *flood[::-1]):
-        book.put(made.key, made.value)
-    by = [made.by for made in book.snapshot().of("fire")]
-    assert (by.count("ann"), by.count("bob")) == (20, 20)
-    assert 50 < by.count("eve") < 70
-    assert book.snapshot().left_out > 1_800
-    for made in flood:  # another event of the same person is another pair
-        other = msgspec.structs.replace(made, event="flood")
-        book.put(other.key, other.value)
-    by = [made.by for made in book.snapshot().of("fire")]
-    assert (by.count("ann"), by.count("bob")) == (20, 20)
-    assert abs(by.count("eve") - len(book.snapshot().of("flood"))) <= 2
-
-
 def test_room_is_for_ten_thousand_pairs() -> None:
     book = LabelTopic()
     for n in range(MOST_PAIRS + 5):
@@ -241,7 +220,7 @@ def test_room_is_for_ten_thousand_pairs() -> None:
     ),
     st.integers(0, 30_000),
 )  # fmt: skip
-def test_no_pair_is_without_its_share_and_the_room_is_kept(
+def test_every_pair_has_its_share_of_a_bounded_room(
     records: list[tuple[str, int, int, bool]], room: int
 ) -> None:
     book, expected, peak = LabelTopic(room), dict[str, dict[bytes, int]](), Counter[str]()

@@ -25,7 +25,6 @@ LABELS = st.lists(st.tuples(st.integers(0, 60), st.sampled_from([True] * 9 + [Fa
 
 
 def obvious(drawn: list[tuple[int, bool]], precision: float, confidence: float) -> float | None:
-    """The same by counting, cut by cut, with scipy's test."""
     n, alpha = len(drawn), 1 - confidence
     errors = 1 if n >= 40 else 0
     start = next(
@@ -172,8 +171,7 @@ def test_the_promise_holds_where_people_look_after_every_label() -> None:
 
 @pytest.mark.parametrize(
     ("cuts", "precision", "confidence", "named"),
-    [((1.0, 2.0), 0.8, 0.9, "cuts"), ((1.0, 1.0), 0.8, 0.9, "cuts"),
-     ((float("nan"),), 0.8, 0.9, "cuts"), ((1.0,), 1.0, 0.9, "precision"),
+    [((1.0, 2.0), 0.8, 0.9, "cuts"), ((1.0,), 1.0, 0.9, "precision"),
      ((1.0,), 0.8, 0.0, "confidence")],
 )  # fmt: skip
 def test_refuses_nonsense_of_cuts_by_name(

@@ -58,7 +58,7 @@ def test_without_a_hit_above_or_a_draw_below_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize("rare", [0.1, 0.01])
-def test_each_end_misses_as_seldom_as_it_says(rare: float) -> None:
+def test_each_end_misses_as_seldom_as_promised(rare: float) -> None:
     """A population whose recall is known, drawn from in two strata below the threshold."""
     random, missed = np.random.default_rng(5), np.zeros(2)
     scores = np.repeat([0.9, 0.4, 0.3], [500, 2_000, 7_000])
@@ -110,7 +110,6 @@ def test_the_interval_holds_the_recall_of_the_stream_that_was_drawn_from() -> No
 
 
 def interval(posts: list[Post], scores: np.ndarray, on: dict[str, bool]) -> tuple[float, float]:
-    """The interval from the labels of 60 matches, and of 60 near misses of each stratum."""
     matches = [
         Candidate(post, float(score))
         for post, score in zip(posts, scores, strict=True)
@@ -131,6 +130,5 @@ def interval(posts: list[Post], scores: np.ndarray, on: dict[str, bool]) -> tupl
 def labelled(
     candidates: list[Candidate], among: int, on: dict[str, bool]
 ) -> list[tuple[float, bool, float]]:
-    """Score, label and weight of 60 that were drawn, of the lowest hashes among so many posts."""
     questions = draw_order(candidates)[:60]
     return [(each.score, on[each.post.id], among / len(questions)) for each in questions]

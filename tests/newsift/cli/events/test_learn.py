@@ -33,7 +33,6 @@ def rows(out: str) -> list[dict[str, Any]]:
 
 
 def published(kafka: Kafka) -> Profile | None:
-    """The profile that a worker would read."""
     result = [record for record in kafka.records(SEEDS) if record.key == KEY]
     if not result:
         return None
@@ -62,7 +61,7 @@ def test_an_event_learns_from_its_posts(newsift: Command, kafka: Kafka) -> None:
     assert kafka.records(SEEDS)[-1].headers == [("schema", b"newsift.profile/1")]
 
 
-def test_what_is_shown_is_what_the_worker_will_do(
+def test_learn_shows_the_thresholds_and_matches_of_the_worker(
     newsift: Command, kafka: Kafka, enc: Encoder
 ) -> None:
     add_seeds(kafka)
@@ -168,7 +167,6 @@ def test_hostile_posts_steer_no_terminal(newsift: Command, kafka: Kafka) -> None
 
 
 def versions(kafka: Kafka) -> list[Profile]:
-    """All profiles that were ever published."""
     result = [read_record(r.key, r.value) for r in kafka.records(SEEDS) if r.key == KEY and r.value]
     assert all(isinstance(each, Profile) for each in result)
     return [each for each in result if isinstance(each, Profile)]
@@ -200,7 +198,7 @@ def test_every_learns_again_until_sigterm(kafka: Kafka) -> None:
     assert versions(kafka)[-1].before
 
 
-def test_it_publishes_nothing_that_nobody_should_trust(newsift: Command, kafka: Kafka) -> None:
+def test_every_publishes_nothing_without_enough_history(newsift: Command, kafka: Kafka) -> None:
     add_seeds(kafka)
     add_posts(kafka)
     done = newsift("events", "learn", "ferry", "--yes", "--every", "1s")

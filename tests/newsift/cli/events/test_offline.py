@@ -21,7 +21,6 @@ def rows(out: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The articles, and a file of the sample posts."""
     (tmp_path / "seeds").mkdir()
     for name, (title, text) in ARTICLES.items():
         record = {"title": title, "text": text, "event": "ferry"}

@@ -40,7 +40,7 @@ def matched(kafka: Kafka, enc: Encoder, newsift: Command) -> Callable[[], list[M
     return lambda: match_all(kafka, enc)
 
 
-def test_it_counts_what_is_missing_then_shows_a_threshold(
+def test_counts_missing_labels_then_sets_a_threshold(
     newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
 ) -> None:
     records = matched()

@@ -8,7 +8,7 @@ from tests.worker.kafka_side import LABELS, MATCHES, Kafka
 KEYS = "[q] quit"
 
 
-def test_matches_are_asked_about_in_the_order_of_their_hashes(kafka: Kafka) -> None:
+def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
     names = [str(n) for n in range(120)]
     kafka.fill(MATCHES, [match(n) for n in names])
     kafka.fill(MATCHES, [match("copy", group="0"), match("7", event="quake"), b"\xff{"])

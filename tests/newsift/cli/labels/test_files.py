@@ -17,7 +17,6 @@ EVIL = '=1+1;"quoted"\n\x1b[31m, end'
 
 
 def given(name: str = "1", **changes: Any) -> dict[str, Any]:
-    """A label as a line of JSON has it."""
     post = {"id": name, "platform": "x", "text": f"rain {name}"}
     row = {"label": "on", "event": "storm", "post": post, "by": "ann"}
     return row | {"at": "2026-03-01T10:00:00Z", "drawn": "certify", "probability": 0.5} | changes
@@ -29,14 +28,13 @@ def write(file: Path, *rows: dict[str, Any]) -> Path:
 
 
 def stored(kafka: Kafka) -> list[Label]:
-    """The labels in the topic, each as a reader takes it."""
     result = [read_label(record.key, record.value) for record in kafka.records(LABELS)]
     assert all(isinstance(label, Label) for label in result)
     return [label for label in result if isinstance(label, Label)]
 
 
 @pytest.mark.parametrize("name", ["l.jsonl", "l.csv", "l.tsv.gz", "l.json", "l.txt"])
-def test_what_is_exported_can_be_imported(
+def test_exported_labels_can_be_imported(
     newsift: Command, kafka: Kafka, tmp_path: Path, name: str
 ) -> None:
     odd = {"id": "-5", "platform": "plain", "text": EVIL, "author": "=x", "lang": "en"}
@@ -83,46 +81,26 @@ def test_matches_in_a_table_with_a_column_of_labels(
     assert (result["7"].by, result["7"].score, result["7"].post.text) == ("ben", 0.5, EVIL)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.jsonl", b"", "holds no label"),
-        ("a.jsonl", b"\n\n[[1]]\n", "item 1: is not {"),
-        ("a.jsonl", b'{"label": "on"}\n', "line 1: value: Object missing required field"),
-        ("a.jsonl", json.dumps(given()).encode() + b"\n\xff", "line 2: is not UTF-8 at byte 1"),
-        (
-            "a.jsonl",
-            json.dumps(given(label="maybe")).encode(),
-            "line 1: label: 'maybe' is none of on, off, unsure; mend it",
-        ),
-        ("a.jsonl", json.dumps(given(event="e" * 241)).encode(), "line 1: event: 241 bytes"),
-        ("a.jsonl", json.dumps(given(score=10**400)).encode(), "line 1: "),
-        ("a.jsonl", (json.dumps(given()) + "\n").encode() * 2, "line 2: 'ann' judged this post"),
-        ("a.csv", b"event,label,text\n", "line 1: has no column 'post_id'"),
-        ("a.csv", HEADER.encode() + b"\nstorm,on\n", "line 2: has 2 cells, the header 7"),
-        (
-            "a.csv",
-            HEADER.encode() + b'\nstorm,on,a,,y,"1\n',
-            "line 2: a quote that opens here is never closed",
-        ),
-        (
-            "a.csv",
-            HEADER.encode() + b"\n\xc3\xa9,on,a,,x,1,\ne,on,\xff,,x,1,\n",
-            "line 3: is not UTF-8",
-        ),
-        ("a.txt", b"what is this", "line 1: has no column 'event'"),
-    ],
-)
+LINE = json.dumps(given()).encode()
+BAD = [
+    ("a.jsonl", b"", "holds no label"),
+    ("a.jsonl", b'{"label": "on"}\n', "line 1: value: Object missing required field"),
+    ("a.jsonl", LINE + b"\n\xff", "line 2: is not UTF-8 at byte 1"),
+    ("a.jsonl", LINE.replace(b'"on"', b'"maybe"'), "line 1: label: 'maybe' is none of"),
+    ("a.jsonl", LINE.replace(b"storm", b"e" * 241), "line 1: event: 241 bytes"),
+    ("a.jsonl", LINE + b"\n" + LINE, "line 2: 'ann' judged this post"),
+    ("a.csv", b"event,label,text\n", "line 1: has no column 'post_id'"),
+    ("a.csv", f"{HEADER}\nstorm,on\n".encode(), "line 2: has 2 cells, the header 7"),
+    ("a.csv", f'{HEADER}\nstorm,on,a,,y,"1\n'.encode(), "a quote that opens here is never closed"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD, ids=[row[2] for row in BAD])
 def test_a_file_is_refused_before_anything_is_published(
     newsift: Command, kafka: Kafka, tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
-    file = tmp_path / name
-    file.write_bytes(content)
-    limit = csv.field_size_limit(2**17)  # Python's own, which the readers for training raise
-    try:
-        done = newsift("labels", "import", file, "--yes")
-    finally:
-        csv.field_size_limit(limit)
+    (tmp_path / name).write_bytes(content)
+    done = newsift("labels", "import", tmp_path / name, "--yes")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert message in done.err
     assert kafka.records(LABELS) == []

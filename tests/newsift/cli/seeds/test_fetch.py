@@ -153,8 +153,6 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_used(web: str) -> No
 
 @pytest.fixture
 def open_web(web: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The web of this machine, as if it were the open one."""
-
     def any_page(url: str, _: Bounds) -> WebPage:
         return fetch(url, HERE)
 

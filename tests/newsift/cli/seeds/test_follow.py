@@ -372,7 +372,6 @@ def tour(site: Site, kafka: Kafka) -> FollowLoop:
 
 
 def again(tour: FollowLoop) -> None:
-    """The next round, whenever it would be."""
     tour.follower.followed.wait_until = 0
     tour.round()
 

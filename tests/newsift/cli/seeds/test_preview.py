@@ -39,7 +39,6 @@ def fire(tmp_path: Path) -> Path:
 
 
 def matched_by(enc: Encoder, posts: list[str], *names: str) -> list[float]:
-    """The scores of the posts that match any of these articles, one by one, highest first."""
     seeds = enc.articles([ARTICLES[name] for name in names])
     cuts = enc.thresholds(seeds, 0.001)
     scores = enc.posts(posts).similarity(seeds)
@@ -51,13 +50,12 @@ def texts() -> list[str]:
 
 
 def readable(enc: Encoder) -> int:
-    """How many of the posts hold a word."""
     vectors = enc.posts(texts())
     words = np.diff(vectors.lexical.indptr)
     return sum(dense.any() or n > 0 for dense, n in zip(vectors.dense, words, strict=True))
 
 
-def test_it_says_its_threshold_and_what_would_have_matched(
+def test_add_shows_the_threshold_and_what_would_have_matched(
     newsift: Command, kafka: Kafka, enc: Encoder, fire: Path
 ) -> None:
     add_posts(kafka)
@@ -78,7 +76,7 @@ def test_it_says_its_threshold_and_what_would_have_matched(
     assert newsift("seeds", "list").out.splitlines()[1].split()[4:6] == ["auto", f"{cut:.4f}"]
 
 
-def test_json_holds_the_preview_when_asked_for(
+def test_json_holds_the_preview_only_with_the_option(
     newsift: Command, kafka: Kafka, enc: Encoder, fire: Path
 ) -> None:
     add_seeds(kafka)
@@ -133,26 +131,6 @@ def test_what_others_match_already_is_not_counted_as_gained(
     done = newsift("seeds", "add", fire, "--event", "ferry")
     gained = f"would have matched, {both - before or 'none'} only by what was added"
     assert f"{both} of {readable(enc)} posts of the last 24 hours {gained}:" in done.err
-
-
-def test_the_list_says_what_threshold_holds(
-    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kafka.send(SEEDS, b'{"text": "A ferry burns.", "threshold": 0.5}', b"own")
-    kafka.send(SEEDS, '{"text": "🔥🔥"}'.encode(), b"wordless")
-    kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"auto")
-    rows = {
-        r["id"]: r for r in map(json.loads, newsift("seeds", "list", "--json").out.splitlines())
-    }
-    assert rows["own"]["threshold"] == 0.5
-    assert "auto_threshold" not in rows["own"]
-    assert rows["wordless"]["state"] == "refused"
-    number = rows["auto"]["auto_threshold"]
-    assert f"auto {number:.4f}" in newsift("seeds", "list").out
-    shown = json.loads(newsift("seeds", "show", "auto", "--json").out)
-    assert shown["auto_threshold"] == number
-    monkeypatch.setenv("NEWSIFT_MATCHING__THRESHOLD", "0.4")
-    assert "0.4 (matching.threshold)" in newsift("seeds", "list").out
 
 
 def test_spans_are_all_or_a_spread_sample() -> None:

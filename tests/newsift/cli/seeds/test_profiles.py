@@ -22,7 +22,6 @@ def enc() -> Encoder:
 
 
 def send(kafka: Kafka) -> None:
-    """The articles of an event, and another."""
     for name, (title, text) in ARTICLES.items():
         record = {"title": title, "text": text, "event": "flood"}
         kafka.send(SEEDS, json.dumps(record).encode(), name.encode())

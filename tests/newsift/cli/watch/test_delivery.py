@@ -3,14 +3,12 @@
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import (
     KafkaError,
-    NoOffsetForPartitionError,
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
@@ -42,8 +40,6 @@ def notice(offset: int, size: int = 1) -> Notice:
 
 
 class Gates:
-    """A receiver that takes what a test lets through."""
-
     def __init__(self) -> None:
         self.open: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
         self.taken: list[int] = []
@@ -54,107 +50,87 @@ class Gates:
 
 
 async def turns() -> None:
-    """Let everybody do what they can."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("dice", [1, 2, 3])
-def test_no_more_is_committable_than_what_is_acknowledged(dice: int) -> None:
-    async def story() -> None:
-        gates, chance = Gates(), random.Random(dice)
-        queues = EventQueues(gates.deliver, fail)
-        event_of = {offset: chance.choice("abc") for offset in range(60)}
-        for offset, event in event_of.items():
-            queues.take(PLACE, offset, {event: notice(offset)})
-        for offset in chance.sample(range(60), 60):
-            gates.open[offset].set()
-            await turns()
-            missing = set(range(60)) - set(gates.taken)
-            assert queues.committable() == {PLACE: min(missing, default=60)}
-        for event in "abc":
-            own = [offset for offset in gates.taken if event_of[offset] == event]
-            assert own == sorted(own)
-        assert len(queues) == 0
-
-    asyncio.run(story())
+async def test_no_more_is_committable_than_what_is_acknowledged(dice: int) -> None:
+    gates, chance = Gates(), random.Random(dice)
+    queues = EventQueues(gates.deliver, fail)
+    event_of = {offset: chance.choice("abc") for offset in range(60)}
+    for offset, event in event_of.items():
+        queues.take(PLACE, offset, {event: notice(offset)})
+    for offset in chance.sample(range(60), 60):
+        gates.open[offset].set()
+        await turns()
+        missing = set(range(60)) - set(gates.taken)
+        assert queues.committable() == {PLACE: min(missing, default=60)}
+    for event in "abc":
+        own = [offset for offset in gates.taken if event_of[offset] == event]
+        assert own == sorted(own)
+    assert len(queues) == 0
 
 
-def test_a_full_queue_keeps_its_place_in_the_topic() -> None:
-    async def story() -> None:
-        gates = Gates()
-        queues = EventQueues(gates.deliver, fail)
-        for offset in range(MOST_MATCHES + 50):
-            queues.take(PLACE, offset, {"a": notice(offset)})
-            queues.take(PLACE, offset, {})
-        assert queues.next_backlog() is None
-        for offset in range(MOST_MATCHES):
-            gates.open[offset].set()
-        while (queue := queues.next_backlog()) is None:
-            await turns()
-        assert queue.backlog == {PLACE: MOST_MATCHES}
-        assert queues.committable() == {PLACE: MOST_MATCHES}
-        queues.take(
-            PLACE, MOST_MATCHES + 50, {"a": notice(MOST_MATCHES + 50)}
-        )  # it waits behind those before it
-        assert not queue.notices
-        await queues.drop()
-        assert (len(queues), queues.committable()) == (0, {})
-
-    asyncio.run(story())
+async def test_a_full_queue_keeps_its_place_in_the_topic() -> None:
+    gates = Gates()
+    queues = EventQueues(gates.deliver, fail)
+    for offset in range(MOST_MATCHES + 50):
+        queues.take(PLACE, offset, {"a": notice(offset)})
+        queues.take(PLACE, offset, {})
+    assert queues.next_backlog() is None
+    for offset in range(MOST_MATCHES):
+        gates.open[offset].set()
+    while (queue := queues.next_backlog()) is None:
+        await turns()
+    assert queue.backlog == {PLACE: MOST_MATCHES}
+    assert queues.committable() == {PLACE: MOST_MATCHES}
+    queues.take(
+        PLACE, MOST_MATCHES + 50, {"a": notice(MOST_MATCHES + 50)}
+    )  # it waits behind those before it
+    assert not queue.notices
+    await queues.drop()
+    assert (len(queues), queues.committable()) == (0, {})
 
 
-def test_a_queue_is_bounded_by_bytes_but_holds_one() -> None:
-    async def story() -> None:
-        queues = EventQueues(Gates().deliver, fail)
-        for offset in range(10):
-            queues.take(
-                PLACE,
-                offset,
-                {"a": notice(offset, MOST_BYTES // 2), "b": notice(offset, 3 * MOST_BYTES)},
-            )
-        held = {queue.event: len(queue.notices) for queue in queues._queues.values()}
-        assert held == {"a": 2, "b": 1}
-        await queues.drop()
-
-    asyncio.run(story())
+async def test_a_queue_is_bounded_by_bytes_but_holds_one() -> None:
+    queues = EventQueues(Gates().deliver, fail)
+    for offset in range(10):
+        half, large = notice(offset, MOST_BYTES // 2), notice(offset, 3 * MOST_BYTES)
+        queues.take(PLACE, offset, {"a": half, "b": large})
+    held = {queue.event: len(queue.notices) for queue in queues._queues.values()}
+    assert held == {"a": 2, "b": 1}
+    await queues.drop()
 
 
-def test_the_number_of_waiting_events_is_bounded(
+async def test_the_number_of_waiting_events_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("newsift.cli.watch.delivery.MOST_QUEUES", 3)
     assert MOST_QUEUES >= 100
-
-    async def story() -> None:
-        gates = Gates()
-        queues = EventQueues(gates.deliver, fail)
-        full = [queues.full]
-        for offset, event in enumerate("abc"):
-            queues.take(PLACE, offset, {event: notice(offset)})
-            full.append(queues.full)
-        gates.open[1].set()
-        await turns()
-        assert [*full, queues.full] == [False, False, False, True, False]
-        await queues.drop()
-
-    asyncio.run(story())
+    gates = Gates()
+    queues = EventQueues(gates.deliver, fail)
+    full = [queues.full]
+    for offset, event in enumerate("abc"):
+        queues.take(PLACE, offset, {event: notice(offset)})
+        full.append(queues.full)
+    gates.open[1].set()
+    await turns()
+    assert [*full, queues.full] == [False, False, False, True, False]
+    await queues.drop()
 
 
-def test_an_error_of_the_receiver_is_reported_and_commits_nothing() -> None:
-    async def story() -> None:
-        output: list[Exception] = []
+async def test_an_error_of_the_receiver_is_reported_and_commits_nothing() -> None:
+    output: list[Exception] = []
 
-        async def refuse(_: Notice) -> None:
-            raise OSError("gone")
+    async def refuse(_: Notice) -> None:
+        raise OSError("gone")
 
-        queues = EventQueues(refuse, output.append)
-        queues.take(PLACE, 7, {"a": notice(7)})
-        await turns()
-        assert [str(error) for error in output] == ["gone"]
-        assert queues.committable() == {PLACE: 7}
-
-    asyncio.run(story())
+    queues = EventQueues(refuse, output.append)
+    queues.take(PLACE, 7, {"a": notice(7)})
+    await turns()
+    assert [str(error) for error in output] == ["gone"]
+    assert queues.committable() == {PLACE: 7}
 
 
 TOPIC = [TopicPartition("matched-tweets", part) for part in range(2)]
@@ -188,16 +164,17 @@ class FakeReader:
         return result
 
 
+def stored(place: TopicPartition, offset: int, value: bytes) -> Any:
+    return ConsumerRecord(*place, offset, 0, 0, None, value, None, -1, len(value), ())
+
+
 def topic_of(chance: random.Random, many: int) -> dict[TopicPartition, list[Any]]:
-    """Records of three events in two partitions, some of several events."""
     result: dict[TopicPartition, list[Any]] = {place: [] for place in TOPIC}
     for number in range(many):
         place = chance.choice(TOPIC)
         seeds = {name: 0.5 for name in "abc" if chance.random() < 0.6}
         value = record(str(number), "text", **seeds) if seeds else b"{"
-        result[place].append(
-            ConsumerRecord(*place, len(result[place]), 0, 0, None, value, None, -1, len(value), ())
-        )
+        result[place].append(stored(place, len(result[place]), value))
     return result
 
 
@@ -207,7 +184,9 @@ async def some_turns(chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("dice", range(6))
-def test_the_backlog_comes_once_and_in_order(dice: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_backlog_comes_once_and_in_order(
+    dice: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("newsift.cli.watch.delivery.MOST_MATCHES", 5)
     chance, came = random.Random(dice), list[Notice]()
 
@@ -216,27 +195,22 @@ def test_the_backlog_comes_once_and_in_order(dice: int, monkeypatch: pytest.Monk
             await asyncio.sleep(0)
         came.append(notice)
 
-    async def story(records: dict[TopicPartition, list[Any]]) -> None:
-        queues, reader = EventQueues(deliver, fail), FakeReader(records)
-        reading = asyncio.create_task(
-            BacklogReader(reader, queues, MatchFilter(), WatchCounts()).run()
-        )
-        left = {place: list(some) for place, some in records.items()}
-        while any(left.values()):
-            place = chance.choice([place for place, some in left.items() if some])
-            result = left[place].pop(0)
-            queues.take(place, result.offset, notices_of(result, MatchFilter()) or {})
-            bound = {place: some[0].offset for place, some in left.items() if some}
-            assert all(queues.committable().get(p, 0) <= at for p, at in bound.items())
-            await some_turns(chance)
-        async with asyncio.timeout(60):
-            while len(queues):
-                await asyncio.sleep(0)
-        assert queues.committable() == {place: len(some) for place, some in records.items()}
-        reading.cancel()
-
     records = topic_of(chance, 400)
-    asyncio.run(story(records))
+    queues, reader = EventQueues(deliver, fail), FakeReader(records)
+    reading = asyncio.create_task(BacklogReader(reader, queues, MatchFilter(), WatchCounts()).run())
+    left = {place: list(some) for place, some in records.items()}
+    while any(left.values()):
+        place = chance.choice([place for place, some in left.items() if some])
+        result = left[place].pop(0)
+        queues.take(place, result.offset, notices_of(result, MatchFilter()) or {})
+        bound = {place: some[0].offset for place, some in left.items() if some}
+        assert all(queues.committable().get(p, 0) <= at for p, at in bound.items())
+        await some_turns(chance)
+    async with asyncio.timeout(60):
+        while len(queues):
+            await asyncio.sleep(0)
+    assert queues.committable() == {place: len(some) for place, some in records.items()}
+    reading.cancel()
     for place, some in records.items():
         for event in "abc":
             expected = [
@@ -246,75 +220,49 @@ def test_the_backlog_comes_once_and_in_order(dice: int, monkeypatch: pytest.Monk
             assert own == expected
 
 
-def test_counts_and_passes_over_a_deleted_backlog(
+async def test_counts_and_passes_over_a_deleted_backlog(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("newsift.cli.watch.delivery.MOST_MATCHES", 5)
-    values = [record(str(number)) for number in range(30)]
     place, came, counts, go = TOPIC[0], list[int](), WatchCounts(), asyncio.Event()
-    records = {
-        place: [
-            ConsumerRecord(*place, at, 0, 0, None, value, None, -1, len(value), ())
-            for at, value in enumerate(values)
-        ]
-    }
+    records = {place: [stored(place, at, record(str(at))) for at in range(30)]}
 
     async def deliver(notice: Notice) -> None:
         await go.wait()
         came.append(notice.offset)
 
-    async def story() -> None:
-        queues, reader = EventQueues(deliver, fail), FakeReader(records)
-        for each in records[place]:
-            queues.take(place, each.offset, notices_of(each, MatchFilter()) or {})
-        reader.first = 20
-        reading = asyncio.create_task(BacklogReader(reader, queues, MatchFilter(), counts).run())
-        go.set()
-        async with asyncio.timeout(60):
-            while len(queues):
-                await asyncio.sleep(0)
-        reading.cancel()
-
-    asyncio.run(story())
+    queues, reader = EventQueues(deliver, fail), FakeReader(records)
+    for each in records[place]:
+        queues.take(place, each.offset, notices_of(each, MatchFilter()) or {})
+    reader.first = 20
+    reading = asyncio.create_task(BacklogReader(reader, queues, MatchFilter(), counts).run())
+    go.set()
+    async with asyncio.timeout(60):
+        while len(queues):
+            await asyncio.sleep(0)
+    reading.cancel()
     assert came == [*range(5), *range(20, 30)]
     assert b"newsift_watch_offsets_lost_total 15.0" in counts.render()
 
 
-class FakeConsumer:
-    """A consumer of one partition that raises what a test has put by, call by call."""
+class FakeConsumer(FakeReader):
+    """A consumer of an empty partition whose first read fails."""
 
-    def __init__(self) -> None:
-        self.errors: dict[str, list[KafkaError]] = {}
-        self.at: int | None = None
-        self.committed: list[int] = []
+    def __init__(self, error: KafkaError) -> None:
+        super().__init__({PLACE: []})
+        self.first, self.errors, self.committed = 30, [error], list[int]()
 
-    def _maybe(self, name: str) -> None:
-        if self.errors.get(name):
-            raise self.errors[name].pop(0)
-
-    async def getmany(self, **_: Any) -> dict[TopicPartition, list[Any]]:
+    async def getmany(self, **_: Any) -> dict[TopicPartition, list[Any]]:  # type: ignore[override]
         await asyncio.sleep(0)
-        self._maybe("getmany")
-        if self.at is None:
-            raise NoOffsetForPartitionError(PLACE)
+        if self.errors:
+            raise self.errors.pop()
         return {PLACE: []}
-
-    async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-        self._maybe("end_offsets")
-        return dict.fromkeys(places, 40)
-
-    async def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(places, 30)
 
     async def bounds(self) -> dict[TopicPartition, tuple[int, int]]:
         return {PLACE: (30, 40)}
 
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
-        self._maybe("commit")
         self.committed.append(offsets[PLACE])
-
-    def resume(self, *_: TopicPartition) -> None:
-        """Nothing was held back."""
 
     def paused(self) -> set[TopicPartition]:
         return set()
@@ -322,62 +270,30 @@ class FakeConsumer:
     def assignment(self) -> set[TopicPartition]:
         return {PLACE}
 
-    def pause(self, *_: TopicPartition) -> None:
-        """The topic is short."""
-
-    def seek(self, place: TopicPartition, offset: int) -> None:
-        self.at = offset
+    def resume(self, *_: TopicPartition) -> None:
+        """Nothing was held back."""
 
 
-def run(
-    monkeypatch: pytest.MonkeyPatch, consumer: FakeConsumer,
-    story: Callable[[MatchDelivery], Awaitable[None]],
-) -> WatchCounts:  # fmt: skip
-    """Run a courier with this consumer for as long as the story lasts."""
-    counts = WatchCounts()
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [(OffsetOutOfRangeError({PLACE: 5}), 25), (TopicAuthorizationFailedError("matches"), None)],
+)
+async def test_counts_deleted_matches_and_ends_on_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, error: KafkaError, lost: int | None
+) -> None:
+    consumer, counts = FakeConsumer(error), WatchCounts()
     for name in ("group_consumer", "lone_consumer"):
         monkeypatch.setattr(newsift.cli.watch.delivery, name, lambda _: consumer)
-    monkeypatch.setattr("newsift.cli.watch.delivery.BACKOFF_S", 0.0)
-    monkeypatch.setattr("newsift.cli.watch.delivery.COMMIT_S", 0.0)
-
-    def fail(error: Exception) -> None:
-        raise error
-
-    async def told() -> None:
-        webhook: Webhook = Webhook.__new__(Webhook)
-        courier = MatchDelivery(Config(), MatchFilter(), None, webhook, counts, fail)
-        work = asyncio.create_task(courier.run())
-        done, _ = await asyncio.wait({work, asyncio.ensure_future(story(courier))}, timeout=60,
-                                     return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
-        assert done, "waited in vain"
-        work.cancel()
-        for each in done:
-            each.result()
-
-    asyncio.run(told())
-    return counts
-
-
-def test_counts_matches_that_were_deleted_before_they_were_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    consumer = FakeConsumer()
-    consumer.at, consumer.errors = 5, {"getmany": [OffsetOutOfRangeError({PLACE: 5})]}
-
-    async def story(_: MatchDelivery) -> None:
-        while consumer.committed != [30]:
+    for name in ("BACKOFF_S", "COMMIT_S"):
+        monkeypatch.setattr(newsift.cli.watch.delivery, name, 0.0)
+    webhook: Webhook = Webhook.__new__(Webhook)
+    work = MatchDelivery(Config(), MatchFilter(), None, webhook, counts, fail).run()
+    task = asyncio.create_task(work)
+    async with asyncio.timeout(60):
+        while lost is not None and consumer.committed != [30]:
             await asyncio.sleep(0)
-
-    counts = run(monkeypatch, consumer, story)
-    assert b"newsift_watch_offsets_lost_total 25.0" in counts.render()
-
-
-def test_an_error_that_waiting_does_not_cure_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    consumer = FakeConsumer()
-    consumer.errors = {"getmany": [TopicAuthorizationFailedError("matched-tweets")]}
-
-    async def story(_: MatchDelivery) -> None:
-        await asyncio.sleep(60)
-
-    with pytest.raises(TopicAuthorizationFailedError):
-        run(monkeypatch, consumer, story)
+        if lost is None:
+            with pytest.raises(TopicAuthorizationFailedError):
+                await task
+    task.cancel()
+    assert f"newsift_watch_offsets_lost_total {lost or 0}.0".encode() in counts.render()

@@ -31,13 +31,11 @@ HEADLINES = [
 
 
 def page(body: str, title: str = TITLE, head: str = "") -> str:
-    """A whole page around a body."""
     top = f"<!doctype html>\n<html><head>{head}<title>{title}</title></head>"
     return f"{top}<body>{body}</body></html>"
 
 
 def tagged(tag: str, parts: list[str]) -> str:
-    """Each part in a tag of its own."""
     return "".join(f"<{tag}>{part}</{tag}>" for part in parts)
 
 

@@ -24,12 +24,10 @@ PATIENCE_S = 60.0
 
 
 def children() -> set[str]:
-    """The processes that this one has started and that have not ended."""
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
 
 def running(process: str) -> bool:
-    """Whether a process is there, and not only its name."""
     status = Path(f"/proc/{process}/status")
     return status.exists() and "State:\tZ" not in status.read_text()
 
@@ -87,7 +85,6 @@ def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
 
 
 def environment_of(_body: bytes, _name: str) -> dict[str, str]:
-    """What a reader finds in its environment."""
     return dict(os.environ)
 
 

@@ -72,7 +72,7 @@ def test_a_saved_page_may_name_its_address(tmp_path: Path, head: str, address: s
 
 
 @pytest.mark.parametrize("name", ["report.pdf", "report.html", "report.txt"])
-def test_a_pdf_is_told_whatever_it_is_called(tmp_path: Path, name: str) -> None:
+def test_recognises_a_pdf_under_any_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=f"{name}: is a PDF; save the text and add the file"):
         read_article(saved(tmp_path, name, b"%PDF-1.7\n\x00\x01"))
 
@@ -146,7 +146,7 @@ def test_the_characters_are_those_that_it_states(stated: str, charset: str) -> N
     assert decode_page(WebPage("x.html", html.encode(charset))) == html
 
 
-def test_what_a_server_says_comes_before_the_page() -> None:
+def test_the_charset_of_the_server_comes_first() -> None:
     html = page("<p>Ночью горел паром</p>", head="<meta charset=utf-8>")
     assert decode_page(WebPage("x", html.encode("koi8-r"), "koi8-r")) == html
 
@@ -167,7 +167,7 @@ def test_a_story_is_taken_whole_and_no_notice_with_it(layout: str) -> None:
 
 
 @pytest.mark.parametrize(("look", "page"), NO_STORY)
-def test_what_is_no_story_says_what_it_looks_like(look: str, page: str) -> None:
+def test_rejects_a_page_without_a_story_by_its_look(look: str, page: str) -> None:
     result = extract_here(WebPage("page.html", page.encode()))
     assert look in (result.doubt or ""), result
     with pytest.raises(InputError, match=r"^page\.html: looks like .*; save the text") as caught:

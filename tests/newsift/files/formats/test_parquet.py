@@ -48,16 +48,14 @@ def test_rows_are_posts_with_their_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [5, 100, -1, -300])
-def test_what_is_cut_off_is_refused(tmp_path: Path, cut: int) -> None:
+def test_refuses_parquet_that_is_cut_off(tmp_path: Path, cut: int) -> None:
     file = write(tmp_path / "a.parquet", text=["a" * n for n in range(300)])
     file.write_bytes(file.read_bytes()[:cut])
     with pytest.raises(InputError, match="the Parquet is damaged or cut off"):
         read(file)
 
 
-def test_without_pyarrow_the_remedy_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pyarrow_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write(tmp_path / "a.parquet", text=["a"])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match=r"install newsift with its extra: newsift\[parquet\]"):

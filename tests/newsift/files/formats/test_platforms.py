@@ -42,7 +42,7 @@ def messages(value: bytes, **options: str) -> list[FileMessage]:
 @settings(max_examples=100)
 @given(st.sampled_from(KNOWN), st.dictionaries(FIELDS, SMALL, max_size=4), st.sets(FIELDS),
        st.sampled_from(["auto", *FORMATS]))  # fmt: skip
-def test_no_object_raises_and_every_value_reads_as_it_was_found(
+def test_no_object_raises_and_every_value_is_read_again_alike(
     base: dict[str, Any], changes: dict[str, Any], gone: set[str], form: str
 ) -> None:
     whole = {name: part for name, part in (base | changes).items() if name not in gone}
@@ -75,8 +75,6 @@ Read = Callable[..., list[FileMessage]]
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    """Write a file, and read its rows."""
-
     def reading(content: object, name: str = "f.json", **options: str) -> list[FileMessage]:
         file = tmp_path / name
         file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")

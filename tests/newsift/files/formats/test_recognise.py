@@ -40,7 +40,7 @@ def read(file: Path, **options: str) -> list[FileMessage]:
         ("a.json", '{"id": "1", "text": "a"}'.encode("utf-16-le")),
     ],
 )  # fmt: skip
-def test_a_wrong_name_changes_nothing(
+def test_recognises_a_file_by_its_content(
     tmp_path: Path, name: str, content: bytes, pack: type[bytes]
 ) -> None:
     file = tmp_path / name
@@ -50,7 +50,7 @@ def test_a_wrong_name_changes_nothing(
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.TXT", "a.b.txt.gz"])
-def test_plain_text_is_read_where_its_name_says_so(tmp_path: Path, name: str) -> None:
+def test_reads_plain_text_by_its_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"[a] post, with, commas\n\n{ another }\r\n")
     result = read(tmp_path / name)
     assert [(m.place, m.reading.text) for m in result if isinstance(m.reading, Post)] == [
@@ -77,7 +77,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "content", "message"), REFUSED, ids=range(len(REFUSED)))
-def test_what_is_not_understood_is_refused(
+def test_refuses_what_is_not_understood(
     tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     (tmp_path / name).write_bytes(content)

@@ -23,7 +23,7 @@ def visible(state: Path) -> set[str]:
     return {path.name for path in state.iterdir()} - {".lock"} if state.exists() else set()
 
 
-def test_a_file_is_added_found_and_taken_away(state: Path, file: Path, packed: Packed) -> None:
+def test_a_file_is_added_and_removed(state: Path, file: Path, packed: Packed) -> None:
     assert add(str(file), packed.digest, None) == state / "own" == model_directory("own")
     assert add(str(file), None, "other") == state / "other"
     remove("own")
@@ -104,7 +104,7 @@ def test_one_that_is_killed_in_the_middle_leaves_no_model_and_is_swept(
     "url",
     ["http://example.org/m.tar", "ftp://127.0.0.1/m.tar", "file:///etc/passwd", "http://10.0.0.1/"],
 )
-def test_what_is_neither_https_nor_this_machine_is_refused_unasked(url: str) -> None:
+def test_refuses_an_address_that_is_neither_https_nor_local(url: str) -> None:
     with pytest.raises(InputError, match=r"is not https://|no address of the web"):
         download(url, io.BytesIO())
 
@@ -139,7 +139,7 @@ def test_more_than_the_bound_less_than_promised_and_nothing_are_refused(web: Web
         download(f"{web.base}/m", io.BytesIO())
 
 
-def test_whoever_drips_is_left(web: WebSide) -> None:
+def test_gives_up_a_server_that_drips(web: WebSide) -> None:
     web.files["/m"] = bytes(200_000)
     with pytest.raises(InputError, match="took too long"):
         download(f"{web.base}/slow/m", io.BytesIO(), seconds=0.1)

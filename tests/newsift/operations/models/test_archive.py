@@ -39,7 +39,7 @@ def test_it_is_the_directory_for_any_tar_and_for_us(tmp_path: Path) -> None:
     assert read_model(tmp_path / "new").digest == digest
 
 
-def test_what_is_no_sound_model_is_not_packed(tmp_path: Path) -> None:
+def test_packs_no_damaged_model(tmp_path: Path) -> None:
     write_model(tmp_path / "m", small_model())
     (tmp_path / "m" / "check.safetensors").write_bytes(b"")
     with pytest.raises(ModelError, match=r"check\.safetensors"):
