@@ -26,7 +26,7 @@ from newsift.cli.terminal import use_colour
 from newsift.files.articles import read_article
 from newsift.files.rows import read_match
 from newsift.operations.messages import format_counts
-from worker.config import Config, KafkaConfig, TopicsConfig, load_config
+from worker.config import Config, KafkaConfig, ModelConfig, TopicsConfig, load_config
 from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import kafka_python_settings
 from worker.kafka.topics import ensure_topics
@@ -286,15 +286,27 @@ QUIET_S = 0.3
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N",
     help="The broker's port, to look on with other commands; any free one if not given.",
 )  # fmt: skip
+@click.option("--desk", "with_desk", is_flag=True, help="Show it in the browser, until Ctrl-C.")
 @model_options
-def demo(seconds: float, port: int, model: str, device: str, threads: int | None) -> None:
+def demo(
+    seconds: float, port: int, with_desk: bool, model: str, device: str, threads: int | None
+) -> None:
     """Show newsift at work: sample posts come in, matches come out.
 
     Starts a Kafka broker in memory and the worker, `faust -A worker worker`, publishes sample
     articles and sends sample posts, some of them broken. During the run one article is added and
     one is removed. At the end it prints precision and recall, and stops what it started. Articles
     and posts are invented; the network is not used.
+
+    With --desk all of it can be seen, judged and changed in the browser: half of the posts, with
+    the labels of one judge, are there at the start, and the others come one each second. Ctrl-C
+    ends it; nothing is kept.
     """
+    if with_desk:
+        from newsift.cli.demo_desk import show_desk
+
+        show_desk(replace(Config(), model=ModelConfig(model, device, threads)))
+        return
     # The worker runs in another folder: a model's directory needs its whole path there.
     name = str(Path(model).resolve()) if Path(model).is_dir() else model
     settings = {"NEWSIFT_MODEL__NAME": name, "NEWSIFT_MODEL__DEVICE": device}

@@ -2,22 +2,42 @@
 
 import asyncio
 import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from threading import Event
 
 import click
 
-from newsift.cli.options import kafka_options
-from newsift.cli.services import run_services
+from encoder.errors import InputError
+from newsift.cli.local import ThreadService, local_cluster
+from newsift.cli.options import PATH, file_options, kafka_options
+from newsift.cli.services import Service, run_services
+from newsift.desk.file_stream import FileStream
 from newsift.desk.guard import SHORTEST
+from newsift.desk.project import Project, open_project
 from newsift.desk.session import Desk
-from newsift.desk.site import DeskSite
+from newsift.desk.site import DeskSite, announce
 from newsift.desk.views import ENDPOINTS
+from newsift.files.posts import open_inputs
+from newsift.files.read import DASH, find_files
+from newsift.files.tables import FileOptions
+from newsift.operations.messages import notify
+from newsift.operations.seed_drafts import (
+    SeedDraft,
+    parse_seed,
+    read_seed_files,
+    require_articles,
+)
+from newsift.operations.seed_topic import seed_topic
 from worker import log
 from worker.config import Config, WebConfig
 from worker.config.secret import Secret
 from worker.errors import ConfigError
 from worker.metrics.visits import is_loopback
+from worker.seeds.record import Seed
 
 TOKEN_BYTES = 32
+SAVE_S = 1.0
 
 
 @click.command()
@@ -30,14 +50,68 @@ TOKEN_BYTES = 32
     "--no-token", is_flag=True,
     help="Ask nobody for a token: every user of this machine may then use the desk.",
 )  # fmt: skip
+@click.option(
+    "--file", "files", type=PATH, multiple=True, metavar="FILE",
+    help="Take the posts of this file, without Kafka; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--seeds", type=PATH, multiple=True, metavar="PATH",
+    help="With --file: a seed article, or a folder of them; may be repeated.",
+)  # fmt: skip
+@click.option("--force", is_flag=True, help="Take what looks like no article, or has < 40 words.")
+@click.option(
+    "--project", type=PATH, metavar="DIR",
+    help="Keep articles, profiles and labels in this folder; without --file go on with its files.",
+)  # fmt: skip
+@file_options
 @kafka_options
-def desk(port: int | None, read_only: bool, no_token: bool, config: Config) -> None:
-    """Serve the desk: a page in the browser where matches arrive, are judged, and seeds are kept.
+@click.pass_context
+def desk(
+    ctx: click.Context, port: int | None, read_only: bool, no_token: bool, files: tuple[Path, ...],
+    seeds: tuple[Path, ...], force: bool, project: Path | None, file_options: FileOptions,
+    config: Config,
+) -> None:  # fmt: skip
+    """Serve the desk: a page in the browser to watch and judge matches, and to edit seeds.
 
     It is for this machine alone, and for who opens the printed address, which holds a token made
     for this start. With desk.token that token is asked for instead, and is not printed; desk.host
     then may be another address.
+
+    With --file it needs no Kafka: it runs a broker in memory and a worker itself, and the posts of
+    FILE are the stream, again after each change of the articles. Formats are those of
+    `newsift filter`. With --project, articles, profiles and labels are saved within a second, and
+    the next desk on that folder goes on with them.
     """
+    check_access(config, no_token)
+    if not files and project is None:
+        if seeds or force or file_options != FileOptions():
+            raise click.UsageError("--seeds and the options of files need --file or --project")
+        serve(config, port, no_token, Desk(config, read_only))
+        return
+    if ctx.params["kafka"] is not None:
+        raise click.UsageError("--kafka: --file and --project have a broker of their own")
+    with open_project(project) as opened:
+        sources, options = _sources(opened, files, file_options)
+        inputs = open_inputs(sources, options, config.limits, notify)
+        drafts = read_seed_files(seeds)
+        if not force:
+            require_articles(drafts)
+        with local_cluster(config) as (own, worker):
+            opened.describe(sources, options)
+            opened.restore(own)
+            _publish(own, drafts)
+            local = Desk(own, read_only)
+            stream = local.file = FileStream(
+                own, inputs, lambda: local.mirrors.control, lambda: local.changes.notify("health")
+            )
+            if project is None:
+                notify("articles and labels end with this desk; --project DIR keeps them")
+            reading = ThreadService(stream.run, stream.stop)
+            services = worker, reading, ProjectSaver(opened, local).service()
+            serve(own, port, no_token, local, services)
+
+
+def check_access(config: Config, no_token: bool) -> None:
     own = config.desk
     if own.token is None and not is_loopback(own.host):
         raise ConfigError(
@@ -47,11 +121,62 @@ def desk(port: int | None, read_only: bool, no_token: bool, config: Config) -> N
         raise ConfigError("--no-token: but desk.token is set; leave one of the two out")
     if own.token is not None and len(own.token.reveal()) < SHORTEST:
         raise ConfigError(f"desk.token: is easily guessed; give {SHORTEST} characters or more")
+
+
+def serve(
+    config: Config, port: int | None, no_token: bool, opened: Desk,
+    services: Sequence[Service] = (), on_open: Callable[[str], None] = announce,
+) -> None:  # fmt: skip
+    """Serve the desk, beside other services, until somebody ends it."""
+    own = config.desk
     log.set_up(config.log, None)
-    opened = Desk(config, read_only)
     token = None if no_token else own.token or Secret(secrets.token_urlsafe(TOKEN_BYTES))
     listen, printed = WebConfig(own.host, port), own.token is None
-    site = DeskSite(opened, listen, token, ENDPOINTS, print_token=printed)
-    ended = asyncio.run(run_services(lambda _leave: [site]))
+    site = DeskSite(opened, listen, token, ENDPOINTS, print_token=printed, on_open=on_open)
+    ended = asyncio.run(run_services(lambda _leave: [site, *services]))
     if ended is not None:
         raise ended
+
+
+def _sources(
+    project: Project, files: Sequence[Path], options: FileOptions
+) -> tuple[list[Path], FileOptions]:
+    """The files of posts and how to read them: as given, else those of the project."""
+    if not files:
+        description = project.description
+        if not description.files:
+            raise InputError("--project: this folder has no file of posts yet; give --file FILE")
+        return [Path(name) for name in description.files], description.options
+    sources = find_files(files)
+    if DASH in sources:
+        raise InputError("--file -: the posts are read again when articles change; give a file")
+    return list(sources), options
+
+
+def _publish(config: Config, drafts: Sequence[SeedDraft]) -> None:
+    """Publish articles, except those that a project has already, with what was set since."""
+    with seed_topic(config) as topic:
+        seeds = topic.state().seeds
+        new = {draft.key: draft.value for draft in drafts if not _is_same(draft, seeds, config)}
+        topic.publish(new)
+
+
+def _is_same(draft: SeedDraft, seeds: Mapping[str, Seed], config: Config) -> bool:
+    seed = parse_seed(draft, config)
+    return seed.id in seeds and seeds[seed.id].version == seed.version
+
+
+class ProjectSaver:
+    """Saves a project every second, and at the end."""
+
+    def __init__(self, project: Project, desk: Desk) -> None:
+        self._project, self._desk, self._stopped = project, desk, Event()
+
+    def service(self) -> ThreadService:
+        return ThreadService(self._run, self._stopped.set)
+
+    def _run(self) -> None:
+        mirrors = self._desk.mirrors
+        while not self._stopped.wait(SAVE_S):
+            self._project.save(mirrors.control, mirrors.labels)
+        self._project.save_topics(self._desk.config)

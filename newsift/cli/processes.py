@@ -29,18 +29,26 @@ class WorkerProcess:
         self._process, self._port, self._log = process, port, log
 
     @property
+    def address(self) -> str:
+        """Of its web server."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
     def pid(self) -> int:
         return self._process.pid
 
     def wait_until_ready(self, patience: float = START_S) -> float:
         """Returns the seconds it took."""
         began = time.monotonic()
-        while not self._answer("readyz"):
+        while not self.is_ready():
             self.check()
             if time.monotonic() - began > patience:
                 raise RunError(f"the worker was not ready after {patience:.0f} s: {self._last()}")
             time.sleep(0.05)
         return time.monotonic() - began
+
+    def is_ready(self) -> bool:
+        return bool(self._answer("readyz"))
 
     def check(self) -> None:
         """Raise if the worker has ended."""
@@ -56,7 +64,7 @@ class WorkerProcess:
 
     def _answer(self, page: str) -> bytes:
         try:
-            status, body = get_answer(f"127.0.0.1:{self._port}", f"/{page}", 2.0)
+            status, body = get_answer(self.address, f"/{page}", 2.0)
         except ANSWER_ERRORS:
             return b""
         return body if status == 200 else b""
@@ -68,10 +76,10 @@ class WorkerProcess:
 
 @contextmanager
 def worker_process(
-    kafka: str, folder: Path, settings: Mapping[str, str]
+    kafka: str, folder: Path, settings: Mapping[str, str], port: int = 0
 ) -> Iterator[WorkerProcess]:
-    """Run `faust -A worker worker` during the block."""
-    port, log = free_port(), folder / "worker.log"
+    """Run `faust -A worker worker` during the block; port 0 takes a free one."""
+    port, log = port or free_port(), folder / "worker.log"
     environment = {
         name: value for name, value in os.environ.items()
         if not name.startswith("NEWSIFT_") or name in PASSED_ON

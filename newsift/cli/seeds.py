@@ -1,7 +1,6 @@
 """`newsift seeds`: list, add, change, follow, move and remove seeds."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -14,12 +13,10 @@ from newsift.cli.options import JSON, PATH, kafka_options
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import end_on_sigterm
 from newsift.cli.terminal import at_terminal, confirm_publish, require_yes
-from newsift.files.documents import items
-from newsift.files.messages import FormatError
-from newsift.files.posts import read_start
-from newsift.files.read import BOM, DASH, chunks, lines
+from newsift.files.read import DASH
+from newsift.files.records import ENDINGS, KeyedRecord, read_records, write_records
 from newsift.files.write import check_targets
-from newsift.files.writers import check_ending, json_file
+from newsift.files.writers import check_ending
 from newsift.operations.feeds import (
     Follower,
     FollowLoop,
@@ -46,14 +43,12 @@ from worker.posts.times import rfc3339
 from worker.seeds.profile import Compared
 from worker.seeds.record import Seed, event_in
 from worker.seeds.state import control_state
-from worker.text import bytes_in_json, bytes_of_json, cut, escaped_json, one_line
+from worker.text import cut, one_line
 
 HEADER = ("id", "state", "event", "seed_version", "threshold", "expires_at", "title")
 PUBLIC_FEEDS = Bounds(remedy=f"{SAVE_THE_TEXT}, or give --intranet if FEED is in your own network")
 PUBLIC_PAGES = Bounds(remedy=f"{SAVE_THE_TEXT}, or give --intranet if it is your own network")
 LEAD = 300  # characters of a page's article that are shown
-RECORD_FORM = '{"key": …, "value": …}, as newsift seeds export writes it'
-ENDINGS = (".jsonl", ".json")
 MOST_NAMED = 10  # refused seeds
 AUTO, NEVER = "auto", "never"
 
@@ -315,12 +310,9 @@ def export(file: Path, config: Config) -> None:
     check_targets({"FILE": file}, [])
     check_ending("FILE", file, ENDINGS)
     with seed_topic(config) as topic:
-        records = topic.state().records.values()
-    with json_file(file) as add:
-        for record in sorted(records, key=lambda record: record.key or b""):
-            row = {"key": bytes_in_json(record.key), "value": bytes_in_json(record.value)}
-            row["published_at"] = rfc3339(max(record.timestamp, 0))
-            add(escaped_json(json.dumps(row, ensure_ascii=False)).encode())
+        state = topic.state()
+    records = [KeyedRecord(r.key, r.value, r.timestamp) for r in state.records.values()]
+    write_records(file, records)
     notify(f"{len(records):,} seeds exported")
 
 
@@ -336,7 +328,7 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
 
     Nothing is published before every line is understood. Seeds that are not in FILE stay.
     """
-    records = _exported_records(file)
+    records = read_records(file)
     without_key = records.pop(b"", None)
     state = control_state(records, config.limits)
     refused = list(state.refused.values())
@@ -353,45 +345,6 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
         notify(f"refused, as in every worker: {seed.id}: {seed.reason}")
     if len(refused) > MOST_NAMED:
         notify(f"{len(refused) - MOST_NAMED} more are refused; see newsift seeds list")
-
-
-def _exported_records(file: Path) -> dict[bytes, bytes]:
-    """By key; a record without a key has an empty one."""
-    records: dict[bytes, bytes] = {}
-    for place, line in _rows(file):
-        where = f"{file}, {place}"
-        try:
-            row = json.loads(line)
-            value = row["value"]
-            key = bytes_of_json("" if row["key"] is None else row["key"])
-            content = b"" if value is None else bytes_of_json(value)
-        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-            raise InputError(f"{where}: is not {RECORD_FORM}") from None
-        if value is None:
-            raise InputError(f"{where}: has no value; newsift seeds remove deletes a seed")
-        if key in records:
-            raise InputError(f"{where}: its key stood before; leave one")
-        records[key] = content
-    if not records:
-        raise InputError(f"{file}: holds no seed; each line is {RECORD_FORM}")
-    return records
-
-
-def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
-    """The items of an array, or the lines that are not blank, with their places."""
-    start, pieces = read_start(chunks(file))
-    if start.removeprefix(BOM).lstrip().startswith(b"["):
-        try:
-            values = (item.value for batch in items(pieces) for item in batch)
-            for number, value in enumerate(values, 1):
-                yield f"item {number}", value
-        except FormatError as error:
-            raise InputError(f"{error.at(file)}: {error}") from None
-        return
-    for first, rows in lines(pieces):
-        for number, row in enumerate(rows, first):
-            if row.strip():
-                yield f"line {number}", row
 
 
 def _preview_events(topic: SeedTopic, config: Config, seeds: Sequence[Seed]) -> None:

@@ -3,6 +3,7 @@
 from newsift.desk.changes import Changes
 from newsift.desk.export import Exports
 from newsift.desk.feeds import FeedList
+from newsift.desk.file_stream import FileStream
 from newsift.desk.health import HealthMonitor
 from newsift.desk.labelling import LabelQueues
 from newsift.desk.matches import MatchStore
@@ -46,6 +47,7 @@ class Desk:
         )  # fmt: skip
         self.feeds = FeedList(config, lambda: changes.notify("seeds"))
         self.exports = Exports(config)
+        self.file: FileStream | None = None  # whose posts are the stream, without Kafka
         self.health = HealthMonitor(
             config, self._sources, lambda: mirrors.labels, lambda: changes.notify("health")
         )

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -68,16 +68,22 @@ def _walk(folder: Traversable, path: str) -> Iterator[tuple[str, StaticFile]]:
             yield f"{path}{each.name}", StaticFile(content, media_type, etag)
 
 
+def announce(address: str) -> None:
+    notify(f"the desk is open at {address} (Ctrl-C ends it)")
+
+
 class DeskSite(Site):
     host_key, port_key = "desk.host", "--port"
     first_port, body_bytes = FIRST_PORT, LARGEST_BODY
 
     def __init__(
         self, desk: Desk, listen: WebConfig, token: Secret | None, endpoints: Sequence[Endpoint],
-        *, print_token: bool = False,
+        *, print_token: bool = False, on_open: Callable[[str], None] = announce,
     ) -> None:  # fmt: skip
+        """`on_open` gets the address, with the token where it may be printed."""
         super().__init__(listen, lambda: b"", lambda: "")
         self._query = f"?token={token.reveal()}" if token and print_token else ""
+        self._on_open = on_open
         self._desk, self._guard, self._endpoints = desk, Guard(token), endpoints
         self._files = static_files()
         self._streams: set[asyncio.Task[Any] | None] = set()
@@ -100,7 +106,7 @@ class DeskSite(Site):
     def began(self) -> None:
         self._guard.name_cookie(self.port)
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
-        notify(f"the desk is open at http://{host}:{self.port}/{self._query} (Ctrl-C ends it)")
+        self._on_open(f"http://{host}:{self.port}/{self._query}")
 
     def prepare(self, app: web.Application) -> None:
         app.on_response_prepare.append(add_safe_headers)

@@ -13,7 +13,6 @@ from tests.broker.kafka import ApacheKafka
 
 
 def main() -> int:
-    """Start Kafka, run the command, stop Kafka; the command's exit code."""
     with tempfile.TemporaryDirectory() as folder:
         kafka = ApacheKafka(Path(folder))
         kafka.start()

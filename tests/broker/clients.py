@@ -12,7 +12,6 @@ PATIENCE_S = 60.0  # how long a test waits for what must happen; none waits with
 
 @contextmanager
 def admin(address: str) -> Iterator[Any]:
-    """A kafka-python admin client."""
     client = KafkaAdminClient(bootstrap_servers=address)
     try:
         yield client
@@ -33,7 +32,6 @@ def create(address: str, topic: str, partitions: int = 1, **configs: str) -> Non
 
 @contextmanager
 def producer(address: str, **settings: Any) -> Iterator[Any]:
-    """A kafka-python producer; nothing waits in it when the context ends."""
     client = KafkaProducer(bootstrap_servers=address, **settings)
     try:
         yield client
@@ -46,7 +44,6 @@ def write(
     address: str, topic: str, values: Sequence[bytes | None], *, key: bytes | None = None,
     partition: int = 0, **settings: Any,
 ) -> list[Any]:  # fmt: skip
-    """Produce these values, each acknowledged; what the broker said of them."""
     with producer(address, **settings) as client:
         waiting = [client.send(topic, value, key=key, partition=partition) for value in values]
         return [each.get(timeout=PATIENCE_S) for each in waiting]
@@ -54,7 +51,6 @@ def write(
 
 @contextmanager
 def consumer(address: str, *topics: str, **settings: Any) -> Iterator[Any]:
-    """A kafka-python consumer that reads from the start and commits only when told."""
     defaults = {
         "auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait_ms": 50,
         "heartbeat_interval_ms": 100,
@@ -71,7 +67,6 @@ def consumer(address: str, *topics: str, **settings: Any) -> Iterator[Any]:
 
 
 def read(address: str, topic: str, count: int, **settings: Any) -> list[Any]:
-    """The first records of a topic, all partitions, at least this many."""
     with consumer(address, **settings) as client:
         client.assign([TopicPartition(topic, n) for n in client.partitions_for_topic(topic) or ()])
         found: list[Any] = []
@@ -80,7 +75,6 @@ def read(address: str, topic: str, count: int, **settings: Any) -> list[Any]:
 
 
 def read_to_end(address: str, topic: str) -> list[Any]:
-    """All that a topic holds now, partition after partition."""
     with consumer(address) as client:
         parts = [TopicPartition(topic, n) for n in client.partitions_for_topic(topic) or ()]
         if not parts:
@@ -98,12 +92,10 @@ def read_to_end(address: str, topic: str) -> list[Any]:
 
 
 def polled(client: Any, timeout_ms: int = 100) -> list[Any]:
-    """The records of one poll, whatever their partition."""
     return [record for rows in client.poll(timeout_ms=timeout_ms).values() for record in rows]
 
 
 def gather(client: Any, found: list[Any]) -> int:
-    """Add what one poll brings to what was found; how much that is by now."""
     found.extend(polled(client))
     return len(found)
 

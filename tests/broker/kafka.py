@@ -48,13 +48,11 @@ class KafkaUnavailable(RuntimeError):
 
 
 def pinned() -> dict[str, str]:
-    """The SHA-512 of every jar, by file name."""
     rows = (line.split() for line in PINS.read_text("ascii").splitlines())
     return {name.lstrip("*"): digest for digest, name in rows}
 
 
 def check_jars(folder: Path) -> None:
-    """Refuse a folder whose jars are not exactly the pinned ones."""
     wanted = pinned()
     found = {
         file.name: hashlib.sha512(file.read_bytes()).hexdigest() for file in folder.glob("*.jar")
@@ -65,7 +63,6 @@ def check_jars(folder: Path) -> None:
 
 
 def tool(name: str) -> str:
-    """The path of a program that Kafka needs, or a refusal."""
     found = shutil.which(name)
     if found is None:
         raise KafkaUnavailable(f"Apache Kafka needs `{name}`, which is not on the PATH")
@@ -90,7 +87,6 @@ def jars() -> Path:
 
 
 def fetch(folder: Path) -> None:
-    """Have Maven copy the jars of the pom into this folder, and check them."""
     command = [tool("mvn"), "-B", "-q", "-f", str(POM), "dependency:copy-dependencies"]
     done = subprocess.run(
         [*command, f"-DoutputDirectory={folder}"],
@@ -102,7 +98,6 @@ def fetch(folder: Path) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports of this machine that nobody listens on."""
     ports: set[int] = set()
     while len(ports) < count:
         ports.add(free_port())
@@ -110,8 +105,6 @@ def free_ports(count: int) -> list[int]:
 
 
 class ApacheKafka:
-    """One node of Apache Kafka in a folder of its own, on a port that stays over restarts."""
-
     def __init__(self, folder: Path, *, secure: bool = False, **settings: str) -> None:
         self.folder = folder
         self.port, controller, *others = free_ports(2 + len(PROTOCOLS))
@@ -142,11 +135,9 @@ class ApacheKafka:
 
     @property
     def address(self) -> str:
-        """What a client calls bootstrap_servers."""
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start the process and wait until it answers; data of an earlier run are there again."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command("kafka.Kafka", str(self._properties)),
@@ -160,7 +151,6 @@ class ApacheKafka:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """End the process as an operator would; past its time, hard."""
         if self._process is not None:
             self._process.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -168,7 +158,6 @@ class ApacheKafka:
         self.kill()
 
     def kill(self) -> None:
-        """End the process at once, as a power cut would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -187,7 +176,6 @@ class ApacheKafka:
 
 
 def answers(address: str) -> bool:
-    """Whether a broker at this address names itself and is ready for topics."""
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError
 

@@ -21,7 +21,6 @@ class Doors:
 
     @classmethod
     def made(cls, folder: Path, ports: list[int]) -> Self:
-        """New certificates, and a port for each door."""
         folder.mkdir()
         for authority in ("ca", "other-ca"):
             certify(folder, authority, "basicConstraints=critical,CA:TRUE", by=None)
@@ -33,27 +32,22 @@ class Doors:
         return cls(folder, dict(zip(PROTOCOLS, ports, strict=True)))
 
     def address(self, door: str, host: str = HOST) -> str:
-        """What a client calls bootstrap_servers."""
         return f"{host}:{self.ports[door]}"
 
     def file(self, name: str) -> str:
-        """The path of a certificate or a key."""
         return str(self.folder / name)
 
     @property
     def listeners(self) -> list[str]:
-        """Where the broker listens besides."""
         return [f"{door}://{HOST}:{port}" for door, port in self.ports.items()]
 
     @property
     def users(self) -> list[str]:
-        """What StorageTool needs so that the user may log in by SCRAM."""
         given = f"[name={USER},password={PASSWORD}]"
         return [word for way in SCRAM for word in ("--add-scram", f"{way}={given}")]
 
     @property
     def settings(self) -> dict[str, str]:
-        """The broker's settings for its doors."""
         kinds = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"} | PROTOCOLS
         scram = {
             f"listener.name.scram.{way.lower()}.sasl.jaas.config":
@@ -75,7 +69,6 @@ class Doors:
 
 
 def certify(folder: Path, name: str, extension: str, *, by: str | None) -> None:
-    """Make a key and its certificate, signed by an authority of this folder or by itself."""
     signed = ["-CA", f"{by}.pem", "-CAkey", f"{by}.key"] if by else []
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",

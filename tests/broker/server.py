@@ -7,8 +7,6 @@ from typing import Protocol
 
 
 class Server(Protocol):
-    """A broker that tests can stop and start again, with its data and on its port."""
-
     @property
     def address(self) -> str:
         """What a client calls bootstrap_servers."""
@@ -22,7 +20,6 @@ class Server(Protocol):
 
 @contextmanager
 def opened(kind: str, folder: Path, *, auto_create: bool = True) -> Iterator[Server]:
-    """The embedded broker, or Apache Kafka in this folder, while the context stands."""
     if kind == "embedded":
         from newsift.broker.server import running
 

@@ -30,38 +30,24 @@ def configs(client: Any, topic: str) -> dict[str, Any]:
     return {name: row["value"] for name, row in found.items()}
 
 
-def test_a_topic_is_made_with_its_partitions_and_described(address: str, unique: str) -> None:
+def test_a_topic_is_created_and_described(address: str, unique: str) -> None:
+    with admin(address) as client:
+        client.create_topics({unique: ONE}, validate_only=True)
+        assert unique not in client.list_topics()
     create(address, unique, 3, cleanup_policy="compact")
     with admin(address) as client:
+        with pytest.raises(TopicAlreadyExistsError):
+            client.create_topics({unique: ONE})
         assert unique in client.list_topics()
         (found,) = client.describe_topics([unique])
         assert sorted(part["partition_index"] for part in found["partitions"]) == [0, 1, 2]
         assert all(part["leader_id"] >= 0 for part in found["partitions"])
         assert configs(client, unique)["cleanup.policy"] == "compact"
-
-
-def test_the_defaults_are_the_brokers(address: str, unique: str) -> None:
-    with admin(address) as client:
-        client.create_topics({unique: {}}, wait_for_metadata=True)
-        (found,) = client.describe_topics([unique])
+        client.create_topics({f"{unique}-d": {}}, wait_for_metadata=True)
+        (found,) = client.describe_topics([f"{unique}-d"])
         assert len(found["partitions"]) == 4
-        told = configs(client, unique)
-        assert (told["cleanup.policy"], told["max.message.bytes"]) == ("delete", "1048588")
-
-
-def test_a_topic_that_is_there_is_not_made_again(address: str, unique: str) -> None:
-    create(address, unique, 2)
-    with admin(address) as client:
-        with pytest.raises(TopicAlreadyExistsError):
-            client.create_topics({unique: ONE})
-        (found,) = client.describe_topics([unique])
-        assert len(found["partitions"]) == 2
-
-
-def test_trying_out_makes_nothing(address: str, unique: str) -> None:
-    with admin(address) as client:
-        client.create_topics({unique: ONE}, validate_only=True)
-        assert unique not in client.list_topics()
+        defaults = configs(client, f"{unique}-d")
+        assert (defaults["cleanup.policy"], defaults["max.message.bytes"]) == ("delete", "1048588")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +63,7 @@ def test_trying_out_makes_nothing(address: str, unique: str) -> None:
         ("number", ONE | {"configs": {"retention.ms": "long"}}, InvalidConfigurationError),
     ],
 )
-def test_what_cannot_be_made_is_refused(
+def test_an_invalid_topic_is_refused(
     address: str, unique: str, name: str, wanted: dict[str, Any], error: type[Exception]
 ) -> None:
     topic = f"{name}-{unique}" if name.isalpha() and len(name) < 100 else name
@@ -98,21 +84,18 @@ def test_partitions_can_be_added_and_not_taken_away(address: str, unique: str) -
     assert read(address, unique, 1)[0].partition == 2
 
 
-def test_a_deleted_topic_is_gone_and_may_come_again_empty(address: str, unique: str) -> None:
+def test_a_deleted_topic_can_be_created_again(address: str, unique: str) -> None:
     create(address, unique)
     write(address, unique, [b"old"])
     with admin(address) as client:
         client.delete_topics([unique])
         until(lambda: unique not in client.list_topics())
+        with pytest.raises(UnknownTopicOrPartitionError):
+            client.delete_topics([unique])
     create(address, unique)
     write(address, unique, [b"new"])
     (found,) = read(address, unique, 1)
     assert (found.offset, found.value) == (0, b"new")
-
-
-def test_a_topic_nobody_made_cannot_be_deleted(address: str, unique: str) -> None:
-    with admin(address) as client, pytest.raises(UnknownTopicOrPartitionError):
-        client.delete_topics([unique])
 
 
 def test_configs_are_changed_one_by_one(address: str, unique: str) -> None:
@@ -127,11 +110,11 @@ def test_configs_are_changed_one_by_one(address: str, unique: str) -> None:
 
 def test_the_cluster_names_its_broker(address: str) -> None:
     with admin(address) as client:
-        told = client.describe_cluster()
-        (broker,) = told["brokers"]
+        described = client.describe_cluster()
+        (broker,) = described["brokers"]
         assert f"{broker['host']}:{broker['port']}" == address
-        assert told["controller_id"] == broker["broker_id"]
-        assert told["cluster_id"]
+        assert described["controller_id"] == broker["broker_id"]
+        assert described["cluster_id"]
 
 
 def test_groups_are_listed_described_and_deleted(address: str, unique: str) -> None:
@@ -140,18 +123,14 @@ def test_groups_are_listed_described_and_deleted(address: str, unique: str) -> N
         with consumer(address, unique, group_id=unique, client_id="the-member") as member:
             until(lambda: polled(member, 20) == [] and len(member.assignment()) == 2)
             assert unique in {group["group_id"] for group in client.list_groups()}
-            told = client.describe_groups([unique])[unique]
-            assert told["group_state"] == "Stable"
-            assert [row["client_id"] for row in told["members"]] == ["the-member"]
+            described = client.describe_groups([unique])[unique]
+            assert described["group_state"] == "Stable"
+            assert [row["client_id"] for row in described["members"]] == ["the-member"]
             (failed,) = client.delete_groups([unique]).values()
             assert NonEmptyGroupError.__name__ in str(failed)
         until(lambda: client.describe_groups([unique])[unique]["group_state"] == "Empty")
         client.delete_groups([unique])
         assert unique not in {group["group_id"] for group in client.list_groups()}
-
-
-def test_a_group_nobody_knows(address: str, unique: str) -> None:
-    with admin(address) as client:
         (failed,) = client.delete_groups([unique]).values()
         assert GroupIdNotFoundError.__name__ in str(failed)
 

@@ -18,7 +18,6 @@ Ask = Callable[[str, str], Coroutine[object, object, None]]
 
 
 async def assign(address: str, topic: str) -> None:
-    """Ask as the reader of the control topic does."""
     consumer = AIOKafkaConsumer(bootstrap_servers=address, group_id=None)
     await consumer.start()
     consumer.assign([TopicPartition(topic, 0)])
@@ -26,7 +25,6 @@ async def assign(address: str, topic: str) -> None:
 
 
 async def subscribe(address: str, topic: str) -> None:
-    """Ask as the reader of the posts does."""
     consumer = AIOKafkaConsumer(bootstrap_servers=address, group_id=f"{topic}-group")
     await consumer.start()
     consumer.subscribe([topic])
@@ -34,7 +32,6 @@ async def subscribe(address: str, topic: str) -> None:
 
 
 async def produce(address: str, topic: str) -> None:
-    """Ask as the output does."""
     producer = KafkaProducer({"bootstrap_servers": address, "request_timeout_ms": 500})
     await producer.start()
     with suppress(KafkaError):

@@ -19,7 +19,6 @@ VALUE = b"x" * 10_000
 
 
 def codecs(address: str, topic: str) -> list[int]:
-    """The codec of each record batch of a topic, as a fetch answers it."""
     part = FetchRequest.FetchTopic.FetchPartition(
         partition=0, fetch_offset=0, partition_max_bytes=2**20, current_leader_epoch=-1,
         last_fetched_epoch=-1, log_start_offset=-1,

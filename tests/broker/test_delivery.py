@@ -15,7 +15,6 @@ from worker.kafka.producer import KafkaProducer, Letter
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait a tenth of the time that the worker waits between attempts."""
     for name in ("BACKOFF_S", "REFUSED_S", "LONGEST_S"):
         monkeypatch.setattr(delivery, name, getattr(delivery, name) / 10)
 

@@ -13,15 +13,6 @@ from kafka.structs import OffsetAndMetadata
 from tests.broker.clients import admin, consumer, create, gather, producer, until, write
 
 
-def test_begin_and_end(address: str, unique: str) -> None:
-    create(address, unique, 2)
-    write(address, unique, [b"a", b"b", b"c"], partition=1)
-    parts = [TopicPartition(unique, 0), TopicPartition(unique, 1)]
-    with consumer(address) as client:
-        assert client.beginning_offsets(parts) == {parts[0]: 0, parts[1]: 0}
-        assert client.end_offsets(parts) == {parts[0]: 0, parts[1]: 3}
-
-
 def test_an_offset_for_a_time_is_the_first_record_not_older(address: str, unique: str) -> None:
     create(address, unique)
     with producer(address) as client:
@@ -43,7 +34,7 @@ def test_an_offset_for_a_time_is_the_first_record_not_older(address: str, unique
 
 
 @pytest.mark.parametrize(("reset", "first"), [("earliest", 0), ("latest", None)])
-def test_a_position_past_the_end_is_reset_as_asked(
+def test_a_position_past_the_end_is_reset(
     address: str, unique: str, reset: str, first: int | None
 ) -> None:
     create(address, unique)
@@ -61,12 +52,11 @@ def test_a_position_past_the_end_is_reset_as_asked(
 
 
 async def nothing_yet(client: Any) -> None:
-    """Poll until the client has something to say."""
     while not await client.getmany(timeout_ms=50):
         pass
 
 
-def test_a_client_that_wants_no_reset_is_told(address: str, unique: str) -> None:
+def test_a_client_without_a_reset_gets_an_error(address: str, unique: str) -> None:
     """What the worker relies on to count what was lost."""
     create(address, unique)
     write(address, unique, [b"a", b"b"])
@@ -79,9 +69,9 @@ def test_a_client_that_wants_no_reset_is_told(address: str, unique: str) -> None
         async with asyncio.timeout(30), client:
             client.assign([part])
             client.seek(part, 1000)
-            with pytest.raises(OffsetOutOfRangeError) as told:
+            with pytest.raises(OffsetOutOfRangeError) as error:
                 await nothing_yet(client)
-            assert told.value.args[0] == {part: 1000}
+            assert error.value.args[0] == {part: 1000}
             client.seek(part, 1)
             found: dict[Any, list[Any]] = {}
             while not found:
@@ -91,27 +81,26 @@ def test_a_client_that_wants_no_reset_is_told(address: str, unique: str) -> None
     asyncio.run(story())
 
 
-def test_a_group_without_a_commit_has_none(address: str, unique: str) -> None:
-    create(address, unique)
-    with consumer(address, unique, group_id=unique) as client:
-        assert client.committed(TopicPartition(unique, 0)) is None
-
-
 def test_a_commit_may_go_back_and_keeps_its_note(address: str, unique: str) -> None:
     create(address, unique, 2)
     part = TopicPartition(unique, 1)
     with consumer(address, unique, group_id=unique) as client:
+        assert client.committed(part) is None
         until(lambda: client.poll(timeout_ms=20) == {} and client.assignment())
         for offset in (9, 3):
             client.commit({part: OffsetAndMetadata(offset, "a note", -1)})
-        told = client.committed(part, metadata=True)
-        assert (told.offset, told.metadata) == (3, "a note")
+        row = client.committed(part, metadata=True)
+        assert (row.offset, row.metadata) == (3, "a note")
 
 
-def test_records_that_were_deleted_move_the_beginning(address: str, unique: str) -> None:
+def test_deleted_records_move_the_beginning(address: str, unique: str) -> None:
     create(address, unique)
     write(address, unique, [b"%d" % n for n in range(5)])
     part = TopicPartition(unique, 0)
+    with consumer(address) as client:
+        assert (client.beginning_offsets([part]), client.end_offsets([part])) == (
+            {part: 0}, {part: 5},
+        )  # fmt: skip
     with admin(address) as client:
         client.delete_records({part: 3})
     with consumer(address) as client:

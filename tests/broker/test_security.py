@@ -67,7 +67,6 @@ WRONG_WAYS: dict[str, tuple[Way, str]] = {
 
 @pytest.fixture
 def story(server: Server, tmp_path: Path, oracle: Oracle) -> Iterator[Story]:
-    """A story whose own clients go through the plain listener."""
     if not isinstance(server, ApacheKafka):
         pytest.skip("the embedded broker has neither TLS nor logins")
     with closing(Story(server, tmp_path, oracle)) as told:
@@ -76,7 +75,6 @@ def story(server: Server, tmp_path: Path, oracle: Oracle) -> Iterator[Story]:
 
 
 def configured(story: Story, way: Way) -> dict[str, Any]:
-    """The configuration of a worker that goes this way."""
     assert isinstance(story.server, ApacheKafka)
     doors = story.server.doors
     assert doors is not None

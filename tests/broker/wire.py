@@ -26,8 +26,6 @@ NOT_YET = {14, 15, 16}  # the coordinator is loading, or not known yet
 
 
 class Wire:
-    """A connection that sends what it is told, at the highest version both sides know."""
-
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), timeout=30)
@@ -71,8 +69,6 @@ class Wire:
 
 
 class Member:
-    """A member of a consumer group that does nothing by itself."""
-
     rebalance_ms = 30_000
 
     def __init__(self, address: str, group: str, *, session_ms: int = 10_000) -> None:
@@ -96,7 +92,6 @@ class Member:
         )  # fmt: skip
 
     def joined(self) -> int:
-        """Take the answer to the request above; the error's code."""
         answer = self.wire.receive()
         if answer.error_code in {NO_ERROR, MEMBER_ID_REQUIRED}:
             self.id = answer.member_id
@@ -107,7 +102,6 @@ class Member:
         return int(answer.error_code)
 
     def join(self) -> int:
-        """Join and wait for the answer, as a client would: with a second try under its new id."""
         while True:
             self.ask_to_join()
             code = self.joined()
@@ -182,11 +176,9 @@ class Idempotent:
         self.id, self.epoch = answer.producer_id, answer.producer_epoch
 
     def send(self, sequence: int, values: list[bytes], *, epoch: int | None = None) -> Any:
-        """Send one batch to partition 0; the broker's answer for that partition."""
         return self.produce(self.batch(sequence, values, epoch=epoch))
 
     def batch(self, sequence: int, values: list[bytes], *, epoch: int | None = None) -> bytes:
-        """The bytes of a batch."""
         batch = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=2**20)
         for value in values:
             batch.append(timestamp=int(time.time() * 1000), key=None, value=value, headers=[])

@@ -30,22 +30,18 @@ def lag(story: Story, isolation: str = "read_committed") -> dict[int, int | None
 
 
 def configured(story: Story) -> Config:
-    """What a command is told of a story's topics and group."""
     kafka = KafkaConfig(bootstrap_servers=story.server.address, group=f"{story.name}-group")
     named: dict[str, Any] = dict(story.topics)
     return Config(kafka=kafka, topics=TopicsConfig(**named))
 
 
 def status(story: Story) -> dict[int, int]:
-    """The lag as `newsift status` reckons it."""
     config = configured(story)
     with connected(config) as cluster, administering(config) as admin:
         return read_offsets(cluster, admin, config).lag
 
 
 def caught_up(story: Story, worker: Worker) -> None:
-    """Wait until every partition is committed to its very end."""
-
     def done() -> bool:
         assert worker.alive(), worker.said
         return lag(story) == dict.fromkeys(range(PARTITIONS), 0)
@@ -60,13 +56,11 @@ def stays(worker: Worker) -> None:
 
 
 def matched(story: Story) -> list[str]:
-    """The ids of the posts that came through, in the order of the output."""
     rows = read_to_end(story.server.address, story.topics["matches"])
     return sorted(json.loads(row.value)["post"]["id"] for row in rows)
 
 
 def metric(worker: Worker, name: str) -> float:
-    """The sum of a metric over its labels."""
     line = next(line for line in worker.said.splitlines() if "/metrics" in line)
     with urlopen(line.rsplit(" ", 1)[1], timeout=10) as page:
         rows = page.read().decode().splitlines()

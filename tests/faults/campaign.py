@@ -23,8 +23,6 @@ BROKERS = ("embedded", "apache")
 
 
 class Campaign:
-    """All stories that were asked for, on one broker after the other."""
-
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         self._options, self._folder = options, folder
         self._oracle = Oracle(folder)
@@ -33,7 +31,6 @@ class Campaign:
         self.left_out: list[str] = []
 
     def run(self, broker: str) -> None:
-        """Tell the stories on a broker of this kind."""
         home = self._folder / broker
         home.mkdir()
         asked = self._options.stories or [""]
@@ -44,12 +41,10 @@ class Campaign:
                     self._tell(name, server, broker, self._folder / f"{broker}-{turn}-{place}")
 
     def skip(self, broker: str, why: Exception) -> None:
-        """Say loudly that there is no such broker here."""
         self.left_out.append(f"{broker}: {' '.join(str(why).split())}")
         say(f"SKIPPED: every fault on the {broker} broker: {why}")
 
     def _tell(self, name: str, server: Server, broker: str, folder: Path) -> None:
-        """Tell one story and print its row; a story that does not end well is a failure."""
         folder.mkdir()
         began = time.monotonic()
         story = Story(server, folder, self._oracle, fork=self._options.fork)
@@ -68,7 +63,6 @@ class Campaign:
 
 
 def row_of(name: str, story: Story, broker: str, seconds: float) -> Row:
-    """What came of a story that is at its end."""
     verdict = check(story.history(), story.allowed_duplicates)
     fired = sum(len(worker.proofs) for worker in story.workers) + story.events
     what = (STORIES[name].__doc__ or "").strip().rstrip(".")
@@ -79,7 +73,6 @@ def row_of(name: str, story: Story, broker: str, seconds: float) -> Row:
 
 
 def main(arguments: list[str]) -> int:
-    """Tell the stories and print the table; 1 if any story did not end well."""
     options = parsed(arguments)
     brokers = BROKERS if options.kafka == "both" else (options.kafka,)
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +95,6 @@ def main(arguments: list[str]) -> int:
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
-    """The options of the command line."""
     parser = argparse.ArgumentParser(prog="tests.faults.campaign", description=__doc__)
     parser.add_argument("stories", nargs="*", help="parts of names; all if none is given")
     parser.add_argument("--kafka", choices=[*BROKERS, "both"], default="embedded")
@@ -113,7 +105,6 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
 
 
 def say(text: str) -> None:
-    """Print a line now."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -31,8 +31,6 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A match in a record: which, with what score, over what threshold."""
-
     match_id: str
     score: float
     threshold: float
@@ -40,8 +38,6 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class MatchSeen:
-    """A match record that was read."""
-
     place: Place
     matches: tuple[Named, ...]
     matched: int
@@ -49,14 +45,11 @@ class MatchSeen:
 
     @property
     def match_ids(self) -> frozenset[str]:
-        """The ids of the matches it names."""
         return frozenset(each.match_id for each in self.matches)
 
 
 @dataclass(frozen=True, slots=True)
 class LetterSeen:
-    """A dead letter that was read."""
-
     place: Place
     reason: str
     value: bytes | None
@@ -64,8 +57,6 @@ class LetterSeen:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All that is known from outside the worker at one moment."""
-
     sent: Sequence[Sent]
     matches: Sequence[MatchSeen]
     letters: Sequence[LetterSeen]

@@ -18,13 +18,11 @@ oracle = conftest.oracle
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """A broker that makes no topic by itself, so that a topic can be gone."""
     with opened(request.param, tmp_path_factory.mktemp("broker"), auto_create=False) as broker:
         yield broker
 
 
 @pytest.fixture
 def story(server: Server, tmp_path: Path, oracle: Oracle) -> Iterator[Story]:
-    """A story on topics of its own; whatever happens in it, no process stays."""
     with closing(Story(server, tmp_path, oracle)) as told:
         yield told

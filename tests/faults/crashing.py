@@ -28,8 +28,6 @@ class InjectedError(Exception):
 
 
 class Fault:
-    """One scripted fault: at a boundary, or in the encoder."""
-
     def __init__(self, script: dict[str, Any]) -> None:
         self._at, self._nth, self._do = script.get("at"), script.get("nth", 1), script.get("do")
         self._room = script.get("room", 10**9)  # so many posts fit into memory at once
@@ -42,7 +40,6 @@ class Fault:
         self._reached: Counter[str] = Counter()
 
     def reached(self, boundary: str) -> None:
-        """Act, if it is this boundary's turn."""
         self._reached[boundary] += 1
         if boundary == self._at and self._nth <= self._reached[boundary] <= self._last:
             self.prove(f"{self._do} at {boundary}")
@@ -50,7 +47,6 @@ class Fault:
             self._act()
 
     def embed(self, posts: Any, enc: Any, texts: Sequence[str]) -> Any:
-        """Embed posts, or fail at it."""
         if len(texts) > self._room or any(UNBEARABLE in text for text in texts):
             self.prove("memory" if len(texts) > self._room else UNBEARABLE)
             raise MemoryError
@@ -67,7 +63,6 @@ class Fault:
         return made
 
     def prove(self, what: str) -> None:
-        """Write that the fault came, so that it outlives the process."""
         with self._proof.open("a", encoding="utf-8") as file:
             file.write(f"{what}\n")
             file.flush()
@@ -83,7 +78,6 @@ class Fault:
 
 
 def install() -> None:
-    """Script this process, if its environment says so."""
     if VARIABLE not in os.environ:
         return
     from encoder.encoder import Encoder
@@ -109,7 +103,6 @@ def install() -> None:
 
 
 def set_clock(ahead_s: float) -> None:
-    """Have this process believe that it is later, or earlier, than it is."""
     from aiokafka.producer.message_accumulator import BatchBuilder
 
     seconds, nanoseconds, append = time.time, time.time_ns, BatchBuilder.append

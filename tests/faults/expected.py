@@ -21,8 +21,6 @@ from tests.encoder.small import WORDS, small_model
 
 @dataclass(frozen=True, slots=True)
 class SeedWanted:
-    """A seed article with a threshold of its own."""
-
     id: str
     title: str
     text: str
@@ -31,12 +29,10 @@ class SeedWanted:
 
     @property
     def version(self) -> str:
-        """The first 12 digits of the digest of title and text."""
         return digest([self.title, self.text])[:12]
 
     @property
     def value(self) -> bytes:
-        """The control record that publishes it."""
         row = {"text": self.text, "title": self.title, "threshold": self.threshold}
         if self.expires_at is not None:
             row["expires_at"] = self.expires_at.isoformat()
@@ -45,38 +41,30 @@ class SeedWanted:
 
 @dataclass(frozen=True, slots=True)
 class ProfileWanted(SeedWanted):
-    """A profile of a seed's event, whose text is its vectors."""
-
     seeds: dict[str, str] | None = None
     model: str = ""
 
     @property
     def version(self) -> str:
-        """The first 12 digits of the digest of the vectors."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:12]
 
     @property
     def value(self) -> bytes:
-        """The control record that publishes it."""
         row: dict[str, Any] = {"event": self.id.removeprefix("profile|"), "vectors": self.text}
         row |= {"seeds": self.seeds, "model": self.model, "threshold": self.threshold}
         return json.dumps(row).encode()
 
 
 def seed_set(seeds: Iterable[SeedWanted]) -> str:
-    """The name of these seeds with their thresholds, which every worker must tell."""
     return digest(sorted([s.id, s.version, f"{s.threshold:.6f}"] for s in seeds))[:12]
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of the value as JSON without spaces or escapes."""
     plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(plain.encode()).hexdigest()
 
 
 class Oracle:
-    """Knows the model, and so which post matches which seed."""
-
     def __init__(self, folder: Path) -> None:
         self.model = folder / "model"
         write_model(self.model, small_model())
@@ -86,7 +74,6 @@ class Oracle:
         self.seeds = [self.seed(f"seed-{n}", text) for n, text in enumerate(texts)]
 
     def match_ids(self, post_id: str, text: str, seeds: Iterable[SeedWanted]) -> frozenset[str]:
-        """The ids of all matches of a plain post that is written now."""
         post, now = self._enc.posts([text]), datetime.now(UTC)
         found = []
         for seed in seeds:
@@ -134,7 +121,6 @@ class Oracle:
 
 
 def post_texts(count: int = 1000) -> list[str]:
-    """The texts of a story's posts: always the same, of a few known words each."""
     rng = np.random.default_rng(11)
     words = [word for word in WORDS if word.isalpha()]
     return [" ".join(rng.choice(words, rng.integers(3, 9))) for _ in range(count)]

@@ -13,8 +13,6 @@ PIECE = 2**16
 
 
 class Network:
-    """Carries every connection to the broker; what it does to them can be changed at any time."""
-
     def __init__(self, broker: str) -> None:
         self._host, self.broker_port = broker.rsplit(":")[0], int(broker.rsplit(":")[1])
         self.port = 0
@@ -27,16 +25,13 @@ class Network:
 
     @property
     def route(self) -> tuple[int, int]:
-        """The port to go to in the place of which, as a worker's script has it."""
         return self.broker_port, self.port
 
     def reset(self) -> int:
-        """Cut every connection as a failing network does; how many there were."""
         return asyncio.run_coroutine_threadsafe(self._reset(), self._loop).result()
 
     @contextmanager
     def open(self) -> Iterator[Self]:
-        """Carry connections while the block lasts, in a thread of its own."""
         thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         thread.start()
         try:
@@ -63,7 +58,6 @@ class Network:
         return cut
 
     async def _connected(self, worker: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
-        """Carry one connection there and back until either side ends."""
         try:
             broker, requests = await asyncio.open_connection(self._host, self.broker_port)
         except OSError:
@@ -94,7 +88,6 @@ class Network:
     async def _pieces(
         self, source: asyncio.StreamReader, to: asyncio.StreamWriter, left: int
     ) -> None:
-        """Carry so many bytes, or all until the end."""
         while left:
             most = self.bytes_per_s // 4 or PIECE
             piece = await source.read(min(most, left) if left > 0 else most)

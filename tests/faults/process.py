@@ -24,8 +24,6 @@ PRELOADED = ["worker.process.app", "worker.metrics.web", "faust.cli.faust", "tes
 
 
 class Process(Protocol):
-    """A started process, whichever way it was started."""
-
     pid: int
 
     def poll(self) -> int | None:
@@ -44,12 +42,10 @@ class Forked:
         self.pid = self._process.pid or 0
 
     def poll(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
         return self._process.exitcode
 
 
 def run_forked(env: dict[str, str], log: str) -> None:
-    """Be a worker from here on: what the `faust` command does, with this environment and log."""
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(out, 1)
     os.dup2(out, 2)
@@ -63,7 +59,6 @@ def run_forked(env: dict[str, str], log: str) -> None:
 
 
 def commanded(env: dict[str, str], log: Path, folder: Path) -> Process:
-    """A worker as anybody starts it: by the command, in a fresh interpreter."""
     (folder / "sitecustomize.py").write_text(SITE, "utf-8")
     env = os.environ | env | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
     with log.open("wb") as out:
@@ -74,8 +69,6 @@ def commanded(env: dict[str, str], log: Path, folder: Path) -> Process:
 
 
 class Worker:
-    """A running worker, with at most one fault scripted into it."""
-
     def __init__(
         self, folder: Path, config: Path, fault: dict[str, Any] | None = None, *, fork: bool = True
     ) -> None:
@@ -91,20 +84,16 @@ class Worker:
 
     @property
     def said(self) -> str:
-        """All that the worker has written."""
         return self.log.read_text("utf-8", "replace")
 
     @property
     def proofs(self) -> list[str]:
-        """The faults that fired in it."""
         return self.proof.read_text("utf-8").splitlines() if self.proof.exists() else []
 
     def alive(self) -> bool:
-        """Whether the process still runs."""
         return self.process.poll() is None
 
     def ready(self) -> None:
-        """Wait until it says that it is ready."""
         deadline = time.monotonic() + ENDS_WITHIN_S
         while "ready:" not in self.said:
             assert self.alive(), f"the worker ended with {self.process.poll()}:\n{self.said}"
@@ -112,7 +101,6 @@ class Worker:
             time.sleep(0.02)
 
     def memory(self) -> int:
-        """The bytes of memory that the process holds now."""
         status = Path(f"/proc/{self.process.pid}/status").read_text("ascii")
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
@@ -139,7 +127,6 @@ class Worker:
         assert self.said.count("newsift: ") == 1
 
     def ended(self) -> int:
-        """Wait for its end; the exit code, negative for a signal."""
         deadline = time.monotonic() + ENDS_WITHIN_S
         while (code := self.process.poll()) is None:
             assert time.monotonic() < deadline, f"the worker goes on:\n{self.said}"
@@ -147,16 +134,13 @@ class Worker:
         return code
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, if it still runs."""
         if self.alive():
             os.kill(self.process.pid, number)
 
     def terminate(self) -> int:
-        """End it as an operator would; the exit code."""
         self.signal(signal.SIGTERM)
         return self.ended()
 
     def kill(self) -> None:
-        """End it at once, if it still runs."""
         self.signal(signal.SIGKILL)
         self.ended()

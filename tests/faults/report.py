@@ -29,8 +29,6 @@ fault did not occur, or if its posts are not all done within {bound:g} s.
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The result of one story on one broker."""
-
     number: int
     what: str
     broker: str
@@ -44,7 +42,6 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row as texts."""
         return (
             str(self.number), self.what, self.broker, str(self.fired), str(self.posts),
             str(self.missing), f"{self.duplicates} ({self.allowed})", f"{self.drained_s:.1f}",
@@ -53,13 +50,11 @@ class Row:
 
 
 def line(cells: Sequence[str], what: str) -> str:
-    """A row for a terminal, with the story's short name."""
     number, _, broker, *figures = cells
     return f"{number:>3} {what:<27.27}{broker:<10}" + "".join(f"{each:>9}" for each in figures)
 
 
 def page(rows: Sequence[Row], command: str, left_out: Sequence[str]) -> str:
-    """The page: what is proven, by which command and when, and the table."""
     table = [HEAD, ("---",) * len(HEAD), *(row.cells for row in sorted(rows, key=place))]
     return TEXT.format(
         command=command,
@@ -71,5 +66,4 @@ def page(rows: Sequence[Row], command: str, left_out: Sequence[str]) -> str:
 
 
 def place(row: Row) -> tuple[int, str, str]:
-    """Where a row stands in the table: by the fault's number, the brokers beside each other."""
     return row.number, row.what, row.broker

@@ -7,7 +7,6 @@ from tests.faults.checker import LetterSeen, MatchSeen, Named
 
 
 def match_seen(record: Any) -> MatchSeen:
-    """A match record as the checker wants it."""
     row = json.loads(record.value)
     place = (row["source"]["partition"], row["source"]["offset"])
     named = tuple(Named(m["match_id"], m["score"], m["threshold"]) for m in row["matches"])
@@ -17,7 +16,6 @@ def match_seen(record: Any) -> MatchSeen:
 
 
 def letter_seen(record: Any) -> LetterSeen:
-    """A dead letter as the checker wants it."""
     headers = {name: value.decode() for name, value in record.headers}
     _, partition, offset = headers["source"].rsplit("-", 2)
     return LetterSeen((int(partition), int(offset)), headers["reason"], record.value)

@@ -44,8 +44,6 @@ class Row:
 
 
 class Story:
-    """One run of workers over topics of its own, with all that was written remembered."""
-
     def __init__(self, server: Server, folder: Path, oracle: Oracle, *, fork: bool = True) -> None:
         self.server, self.folder, self.oracle, self.brief = server, folder, oracle, fork
         self.name = f"{folder.name}-{next(_numbers)}"
@@ -68,7 +66,6 @@ class Story:
         self.publish(*oracle.seeds)
 
     def settings(self) -> dict[str, Any]:
-        """The configuration of a worker, to be changed and given to `worker`."""
         return {
             "kafka": {
                 "bootstrap_servers": self.server.address, "group": self.group,
@@ -84,37 +81,30 @@ class Story:
         }  # fmt: skip
 
     def publish(self, *seeds: SeedWanted) -> None:
-        """Make these the seeds of their ids."""
         self.seeds |= {seed.id: seed for seed in seeds}
         self.control(*((seed.id.encode(), seed.value) for seed in seeds))
 
     def withdraw(self, seed: SeedWanted, value: bytes | None = None) -> None:
-        """Delete a seed, or put something in its place that is none."""
         del self.seeds[seed.id]
         self.control((seed.id.encode(), value))
 
     def control(self, *records: tuple[bytes | None, bytes | None]) -> None:
-        """Write any records, keys and values, to the control topic."""
         with producer(self.server.address) as client:
             for key, value in records:
                 client.send(self.topics["seeds"], value, key=key, partition=0)
 
     def posts(self, count: int, *, too_large: bool = False, filler: int = 0) -> None:
-        """Write so many good posts, over all partitions; their matches may be too large to send."""
         texts = itertools.islice(self._texts, count)
         self._write([self._row(text, too_large=too_large, filler=filler) for text in texts])
 
     def post(self, text: str, reason: str | None = None) -> None:
-        """Write one post, which matches what it matches, or must be a dead letter."""
         self._write([self._row(text, reason)])
 
     def message(self, value: bytes | None, reason: str) -> None:
-        """Write any bytes as a message that must become a dead letter."""
         kept = None if reason == "limits.post_bytes" else value
         self._write([Row(value, frozenset(), reason, kept)])
 
     def again(self) -> None:
-        """Write every message once more, as whoever fills the topic may do."""
         self._write(list(self._rows))
 
     def _row(
@@ -146,7 +136,6 @@ class Story:
                 self.sent.append(Sent(place, row.kept, row.match_ids, row.reason, row.instead))
 
     def worker(self, config: dict[str, Any] | str | None = None, **fault: Any) -> Worker:
-        """Start a worker, perhaps with another configuration, or a fault scripted into it."""
         folder = self.folder / f"worker-{len(self.workers)}"
         text = config if isinstance(config, str) else yaml.safe_dump(config or self.settings())
         file = folder.with_suffix(".yaml")
@@ -155,7 +144,6 @@ class Story:
         return self.workers[-1]
 
     def dies(self, boundary: str, nth: int = 1) -> None:
-        """A worker starts, and is killed as it reaches a boundary for the nth time."""
         worker = self.worker(at=boundary, nth=nth, do="kill")
         assert worker.ended() == -9, worker.said
         assert worker.proofs == [f"kill at {boundary}"]
@@ -172,8 +160,6 @@ class Story:
         assert verdict.complaints == (), self.told(verdict)
 
     def drained(self) -> None:
-        """Wait until every post is committed; the workers that should be alive must be."""
-
         def done() -> bool:
             living = [worker for worker in self.workers if worker.alive()]
             assert living, f"no worker is left:\n{self.workers[-1].said}"
@@ -189,29 +175,24 @@ class Story:
         self.drained_s = time.monotonic() - began
 
     def nothing_lost(self) -> Verdict:
-        """Wait until all is committed, and hold all that came out against all that went in."""
         self.drained()
         verdict = check(self.history(), self.allowed_duplicates)
         assert verdict.complaints == (), self.told(verdict)
         return verdict
 
     def until(self, holds: Callable[[], Any]) -> None:
-        """Wait for something to hold."""
         until(holds, DRAINS_WITHIN_S)
 
     def ends(self) -> dict[int, int]:
-        """How many messages were written to each partition."""
         ends: dict[int, int] = {}
         for each in self.sent:
             ends[each.place[0]] = max(ends.get(each.place[0], 0), each.place[1] + 1)
         return ends
 
     def places(self) -> list[TopicPartition]:
-        """The partitions of the posts."""
         return [TopicPartition(self.topics["posts"], number) for number in self.ends()]
 
     def committed(self) -> dict[int, int]:
-        """The committed offset of each partition that has one."""
         found: dict[Any, Any] = {}
         until(lambda: self._told_offsets(found), DRAINS_WITHIN_S)
         return {
@@ -221,7 +202,6 @@ class Story:
         }
 
     def _told_offsets(self, found: dict[Any, Any]) -> bool:
-        """Ask for the group's offsets; not yet, where the broker has just started."""
         with admin(self.server.address) as client, suppress(RetriableError):
             found |= client.list_group_offsets({self.group: None})[self.group]
             return True
@@ -238,11 +218,9 @@ class Story:
         )
 
     def told(self, verdict: Verdict) -> str:
-        """A verdict, with what the workers said."""
         logs = "".join(f"\n--- {w.log.parent.name}\n{w.said[-2000:]}" for w in self.workers)
         return "\n".join(verdict.complaints[:20]) + logs
 
     def close(self) -> None:
-        """Leave no process."""
         for worker in self.workers:
             worker.kill()

@@ -14,7 +14,6 @@ from worker.stream.ledger import Batch
 
 
 def warm_up() -> None:
-    """Filter one post by one seed, in this thread alone: what forks must own no other."""
     model = small_model()
     enc = Encoder(model, *open_backend(model, "cpu", 1))
     state = control_state({b"seed": b'{"text": "storm flood", "threshold": 0.001}'})

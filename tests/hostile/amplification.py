@@ -21,8 +21,9 @@ from encoder.model_directory import write_model
 from tests.broker.clients import create, until
 from tests.broker.server import Server, opened
 from tests.encoder.small import small_model
-from tests.hostile.batches import ZSTD, batch, produce, record, varint
+from tests.hostile.batches import produce
 from tests.hostile.target import ARTICLE, Target, post, seed
+from tests.worker.kafka.batches.made import CODECS, record, sealed
 from worker.config.limits import DEFAULT_LIMITS
 
 MATCHING = "storm flood river city "
@@ -30,30 +31,22 @@ DRAINS_WITHIN_S = 900.0
 Rows = Iterable[bytes]
 
 
-def headed(value: bytes, size: int, offset: int) -> bytes:
-    """A record with one header of so many bytes."""
-    name, content = b"h", b"x" * size
-    body = b"\x00" + varint(0) + varint(offset) + varint(-1) + varint(len(value)) + value
-    body += varint(1) + varint(len(name)) + name + varint(len(content)) + content
-    return varint(len(body)) + body
-
-
 def repeated(value: bytes, size: int) -> Rows:
-    """As many records of one value as a batch of so many bytes has room for."""
-    return (record(value, None, n) for n in range(size // (len(value) + 20)))
+    return (record(0, n, None, value) for n in range(size // (len(value) + 20)))
 
 
 ROOM = DEFAULT_LIMITS.batch_bytes - 2**16
-SHORT_POSTS = "matches", lambda: (record(post(str(n), MATCHING), None, n) for n in range(50_000))
+HEADERS = [("h", b"x" * 16_000)]
+SHORT_POSTS = "matches", lambda: (record(0, n, None, post(f"{n}", MATCHING)) for n in range(50_000))
 ATTACKS: dict[str, tuple[str, Callable[[], Rows]]] = {
     "dead letters: values of 1 MB": ("rejected", lambda: repeated(b"x" * 1_000_000, ROOM)),
     "dead letters: values of 1 KB": ("rejected", lambda: repeated(b"x" * 1000, ROOM)),
     "dead letters: a byte each": ("rejected", lambda: repeated(b"x", ROOM // 4)),
     "dead letters: keys of 1 MB": (
-        "rejected", lambda: (record(b"x", b"k" * 1_000_000, n) for n in range(ROOM // 1_000_100)),
+        "rejected", lambda: (record(0, n, b"k" * 1_000_000, b"x") for n in range(ROOM // 2**20)),
     ),
     "dead letters: headers of 16 KB": (
-        "rejected", lambda: (headed(b"x", 16_000, n) for n in range(ROOM // 16_100)),
+        "rejected", lambda: (record(0, n, None, b"x", HEADERS) for n in range(ROOM // 16_100)),
     ),
     "matches: short posts, all alike": (
         "matches", lambda: repeated(post("1", MATCHING), ROOM // 8),
@@ -64,13 +57,11 @@ ATTACKS: dict[str, tuple[str, Callable[[], Rows]]] = {
 
 
 def on_disk(server: Server, *topics: str) -> int:
-    """The bytes of these topics' logs."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=server.address)
     try:
         sizes: list[int] = []
 
         def collect(node: Any) -> None:
-            """Walk the answer for what looks like a topic with its partitions."""
             if isinstance(node, dict):
                 if (node.get("name") or node.get("topic")) in topics:
                     sizes.extend(part["partition_size"] for part in node["partitions"])
@@ -88,9 +79,9 @@ def on_disk(server: Server, *topics: str) -> int:
 
 
 def attack(target: Target, kind: str, rows: Callable[[], Rows]) -> tuple[int, int, int]:
-    """Records, compressed bytes in and bytes on disk out of one batch."""
     records = list(rows())
-    data = batch(bytes(cramjam.zstd.compress(b"".join(records), 19)), len(records), ZSTD)
+    body = bytes(cramjam.zstd.compress(b"".join(records), 19))
+    data = sealed(body, CODECS["zstd"], 0, len(records))
     before = on_disk(target.server, target.topics[kind])
     assert produce(target.server.address, target.topics["posts"], data) == 0
     until(lambda: target.lag() == 0, DRAINS_WITHIN_S)
@@ -98,7 +89,6 @@ def attack(target: Target, kind: str, rows: Callable[[], Rows]) -> tuple[int, in
 
 
 def labels(target: Target, folder: Path) -> tuple[int, int, int]:
-    """The same of a file of labels, by the command that imports it."""
     file, topic = folder / "labels.jsonl.gz", f"{target.name}-labels"
     rows = [
         {"event": "flood", "label": "on", "post": {"id": str(n), "platform": "x", "text": "storm"}}
@@ -115,7 +105,6 @@ def labels(target: Target, folder: Path) -> tuple[int, int, int]:
 
 
 def main() -> None:
-    """Print the table."""
     print(f"{'attack':<36}{'records':>9}{'bytes in':>12}{'on disk':>14}{'factor':>9}")
     with TemporaryDirectory() as name, opened("apache", Path(name)) as server:
         folder = Path(name) / "attacks"
@@ -137,7 +126,6 @@ def main() -> None:
 
 
 def show(title: str, records: int, bytes_in: int, bytes_out: int) -> None:
-    """Print a row."""
     factor = bytes_out / bytes_in
     print(f"{title:<36}{records:>9,}{bytes_in:>12,}{bytes_out:>14,}{factor:>9.1f}", flush=True)
 

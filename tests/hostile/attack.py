@@ -26,8 +26,6 @@ _numbers = itertools.count()
 
 
 class Attack:
-    """One attack on a target: what was sent, and what came of it."""
-
     def __init__(self, target: Target) -> None:
         self.target = target
         self._from = {place.partition: end for place, end in target.ends().items()}
@@ -35,19 +33,15 @@ class Attack:
         self.cpu_s = 0.0
 
     def posts(self, values: Iterable[bytes | None], **how: Any) -> None:
-        """Write poison to the topic of posts."""
         self.target.write("posts", values, **how)
 
     def neighbours(self) -> set[bytes]:
-        """Write one ordinary post to each partition."""
         ids = [f"neighbour-{next(_numbers)}" for _ in range(PARTITIONS)]
         for partition, name in enumerate(ids):
             self.target.write("posts", [post(name, ARTICLE)], partition=partition)
         return {name.encode() for name in ids}
 
     def arrived(self, ids: set[bytes]) -> None:
-        """Wait until the matches of these posts have come out."""
-
         def all_there() -> bool:
             assert self.target.worker.alive(), f"the worker has ended:\n{self.said}"
             return ids <= {record.key for record in self.target.matches.look()}
@@ -60,13 +54,11 @@ class Attack:
             ) from None
 
     def drained(self) -> None:
-        """Wait until all is committed, and note what it has cost."""
         until(lambda: self.target.lag() == 0, DRAINS_WITHIN_S)
         self.cpu_s = cpu_seconds(self.target.pid) - self._began
 
     @property
     def letters(self) -> list[Any]:
-        """The dead letters since the attack began, in the order of their posts."""
         found = (letter for letter in self.target.rejected.look() if self._is_ours(letter))
         return sorted(found, key=source)
 
@@ -76,16 +68,13 @@ class Attack:
 
     @property
     def said(self) -> str:
-        """The last that the worker has said."""
         return self.target.worker.said[-4000:]
 
     def refused(self, reason: str, count: int = 1) -> list[Any]:
-        """Wait for so many dead letters, all for this reason, and none else."""
         assert self.reasons(count) == [reason] * count
         return self.letters
 
     def reasons(self, count: int) -> list[str]:
-        """Wait for so many dead letters; the reason of each, in the order of their posts."""
         until(lambda: len(self.letters) >= count, ARRIVES_WITHIN_S)
         return [headers(letter)["reason"] for letter in self.letters]
 
@@ -109,7 +98,6 @@ def attacked(target: Target) -> Iterator[Attack]:
 
 
 def headers(record: Any) -> dict[str, str]:
-    """The headers of a record as text."""
     return {name: value.decode() for name, value in record.headers}
 
 

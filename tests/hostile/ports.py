@@ -32,7 +32,6 @@ Attack = Callable[[int], Awaitable[None]]
 
 
 def flood(lines: bytes, head: bytes = GET, repeat: int = 1) -> Attack:
-    """Send a request with these lines again and again."""
     data = head + lines * repeat + b"\r\n\r\n"
 
     async def send(port: int) -> None:
@@ -54,8 +53,6 @@ def flood(lines: bytes, head: bytes = GET, repeat: int = 1) -> Attack:
 
 
 async def drip(port: int) -> None:
-    """Send header lines one byte at a time, over many connections."""
-
     async def one() -> None:
         while True:
             with contextlib.suppress(OSError):
@@ -69,8 +66,6 @@ async def drip(port: int) -> None:
 
 
 async def half_open(port: int) -> None:
-    """Hold thousands of connections that have begun a request, and replace those that end."""
-
     async def one() -> None:
         while True:
             with contextlib.suppress(OSError):
@@ -106,7 +101,6 @@ ATTACKS: dict[str, Attack | None] = {
 
 
 def attacking(attack: str, port: int) -> None:
-    """Attack until the process is ended."""
     made = ATTACKS[attack]
     if made is not None:
         asyncio.run(made(port))  # type: ignore[arg-type]
@@ -115,8 +109,6 @@ def attacking(attack: str, port: int) -> None:
 
 @dataclass
 class Port:
-    """A server that runs as a process, and what an ordinary client asks of it."""
-
     name: str
     port: int
     pid: int
@@ -124,7 +116,6 @@ class Port:
     headers: tuple[tuple[str, str], ...] = ()
 
     def ask(self, patience_s: float = 10.0) -> float:
-        """The seconds that an answer took."""
         began = time.perf_counter()
         link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=patience_s)
         try:
@@ -138,7 +129,6 @@ class Port:
         return time.perf_counter() - began
 
     def until_ready(self) -> None:
-        """Wait until it answers."""
         for _ in range(600):
             with contextlib.suppress(OSError, http.client.HTTPException):
                 self.ask()
@@ -149,7 +139,6 @@ class Port:
 
 @contextlib.contextmanager
 def ports(folder: Path) -> Iterator[list[Port]]:
-    """Every HTTP server of newsift, on a broker of their own."""
     kafka, desk, worker, watch, collect, away = free_ports(6)
     env = {k: v for k, v in os.environ.items() if not k.startswith("NEWSIFT_")} | {
         "NEWSIFT_KAFKA": f"127.0.0.1:{kafka}", "NEWSIFT_DESK__TOKEN": "a" * 32,
@@ -229,7 +218,6 @@ def measured(server: Port, attack: str, seconds: float) -> bool:
 
 
 def main() -> int:
-    """Attack all of them in turn; 1 if one fell behind what is promised."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--server", action="append", default=[])

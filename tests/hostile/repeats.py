@@ -16,9 +16,10 @@ import cramjam
 
 from tests.broker.clients import until
 from tests.broker.server import opened
-from tests.hostile.batches import ZSTD, batch, produce, record
+from tests.hostile.batches import produce
 from tests.hostile.target import Target, post, seed
 from tests.hostile.witness import cpu_seconds
+from tests.worker.kafka.batches.made import CODECS, record, sealed
 
 COUNT, ROUNDS, PARTS = 200_000, 3, 4
 ARTICLE = (
@@ -37,12 +38,12 @@ POSTS: dict[str, Callable[[int], bytes]] = {
 
 
 def seconds(target: Target, make: Callable[[int], bytes]) -> tuple[float, float]:
-    """CPU and wall seconds that the worker spends on so many posts."""
     os.kill(target.pid, signal.SIGSTOP)
     for part in range(PARTS):
         numbers = range(part * COUNT // PARTS, (part + 1) * COUNT // PARTS)
-        body = b"".join(record(make(n), None, at) for at, n in enumerate(numbers))
-        data = batch(bytes(cramjam.zstd.compress(body)), len(numbers), ZSTD)
+        body = b"".join(record(0, at, None, make(n)) for at, n in enumerate(numbers))
+        packed = bytes(cramjam.zstd.compress(body))
+        data = sealed(packed, CODECS["zstd"], 0, len(numbers))
         assert produce(target.server.address, target.topics["posts"], data) == 0
     spent, began = cpu_seconds(target.pid), time.perf_counter()
     os.kill(target.pid, signal.SIGCONT)
@@ -51,7 +52,6 @@ def seconds(target: Target, make: Callable[[int], bytes]) -> tuple[float, float]
 
 
 def main() -> None:
-    """Print the table, the rounds interleaved."""
     rows: dict[str, list[tuple[float, float]]] = {name: [] for name in POSTS}
     with TemporaryDirectory() as name, opened("apache", Path(name)) as server:
         folder = Path(name) / "worker"

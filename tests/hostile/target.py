@@ -15,7 +15,6 @@ from kafka.errors import RetriableError
 from tests.broker.clients import create, polled, until
 from tests.broker.server import Server
 from tests.faults.process import Worker
-from tests.hostile.witness import answer
 
 MIB = 2**20
 PARTITIONS = 2
@@ -31,8 +30,6 @@ _numbers = itertools.count()
 
 
 class Tail:
-    """All records that a topic has taken since this was made."""
-
     def __init__(self, address: str, topic: str) -> None:
         self._client = KafkaConsumer(
             bootstrap_servers=address, auto_offset_reset="earliest", enable_auto_commit=False,
@@ -42,18 +39,14 @@ class Tail:
         self.records: list[Any] = []
 
     def look(self) -> list[Any]:
-        """Take what has come by now; all that was ever taken."""
         self.records += polled(self._client, 20)
         return self.records
 
     def close(self) -> None:
-        """Leave."""
         self._client.close(autocommit=False)
 
 
 class Target:
-    """A worker with the default limits on topics of its own, and a seed that neighbours match."""
-
     def __init__(
         self, server: Server, folder: Path, model: Path, *, fork: bool = True, **settings: Any
     ) -> None:
@@ -72,8 +65,7 @@ class Target:
         self.write("seeds", [seed(ARTICLE)], key=b"flood")
         self.matches = Tail(server.address, self.topics["matches"])
         self.rejected = Tail(server.address, self.topics["rejected"])
-        self._fork = fork
-        self.starts_again()
+        self.worker = Worker(folder / "worker", self.config, fork=fork)
 
     def _settings(self, model: Path, more: dict[str, Any]) -> dict[str, Any]:
         settings: dict[str, Any] = {
@@ -85,19 +77,12 @@ class Target:
         }  # fmt: skip
         return {name: settings.get(name, {}) | more.get(name, {}) for name in settings | more}
 
-    def starts_again(self) -> None:
-        """Start a worker, where there is none or the last has ended."""
-        folder = self.folder / f"worker-{next(_numbers)}"
-        self.worker = Worker(folder, self.config, fork=self._fork)
-
     @property
     def pid(self) -> int:
-        """The worker's process."""
         return self.worker.process.pid
 
     @property
     def port(self) -> int:
-        """Where its web server listens."""
         self.worker.ready()
         found = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", self.worker.said)
         assert found, self.worker.said
@@ -107,52 +92,37 @@ class Target:
         self, kind: str, values: Iterable[bytes | None], key: bytes | None = b"any",
         partition: int = 0,
     ) -> None:  # fmt: skip
-        """Produce these values, each acknowledged."""
         self.keyed(kind, ((key, value) for value in values), partition)
 
     def keyed(
         self, kind: str, rows: Iterable[tuple[bytes | None, bytes | None]], partition: int = 0
     ) -> None:
-        """Produce these keys and values, each acknowledged."""
         send = partial(self._producer.send, self.topics[kind], partition=partition)
         for sent in [send(value, key=key) for key, value in rows]:
             sent.get(timeout=60)
 
-    def ask(self, path: str) -> str:
-        """What the worker's web server answers."""
-        return answer(self.port, path)
-
-    def metric(self, name: str) -> float:
-        """The sum of a metric over its labels."""
-        rows = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", self.ask("/metrics"), re.MULTILINE)
-        return sum(map(float, rows))
-
     def seeds(self) -> dict[str, Any]:
-        """What the worker says of its seeds."""
-        found: dict[str, Any] = json.loads(self.ask("/seeds"))
-        return found
+        page = self.worker.page("/seeds")
+        assert page is not None
+        return page
 
     def live(self, *names: str) -> bool:
-        """Whether the worker matches with these seeds."""
         return set(names) <= {row["id"] for row in self.seeds()["live"]}
 
     def refused(self, name: str) -> str:
-        """Why a seed is refused; "" while it is not."""
         return next((r["reason"] for r in self.seeds()["refused"] if r["id"] == name), "")
 
     def forget(self, *names: bytes) -> None:
-        """Delete seeds, and wait until the worker has."""
         self.keyed("seeds", [(name, None) for name in names])
         gone = {name.decode() for name in names}
 
         def forgotten() -> bool:
-            told = self.seeds()
-            return not gone & {row["id"] for row in [*told["live"], *told["refused"]]}
+            page = self.seeds()
+            return not gone & {row["id"] for row in [*page["live"], *page["refused"]]}
 
         until(forgotten)
 
     def lag(self) -> int:
-        """How many messages the group has not committed, by the broker's own words."""
         places = [TopicPartition(self.topics["posts"], n) for n in range(PARTITIONS)]
         try:
             committed = self.admin.list_group_offsets({self.group: None})[self.group]
@@ -163,13 +133,11 @@ class Target:
         return sum(ends[place] - max(0, done.get(place, 0)) for place in places)
 
     def ends(self) -> dict[TopicPartition, int]:
-        """Where each partition of posts ends."""
         places = [TopicPartition(self.topics["posts"], n) for n in range(PARTITIONS)]
         found: dict[TopicPartition, int] = self.matches._client.end_offsets(places)
         return found
 
     def close(self) -> None:
-        """Leave no process and no connection."""
         self.worker.kill()
         self.matches.close()
         self.rejected.close()
@@ -178,10 +146,8 @@ class Target:
 
 
 def seed(text: str, **more: Any) -> bytes:
-    """A control record."""
     return json.dumps({"text": text, **more}).encode()
 
 
 def post(post_id: str, text: str, **more: Any) -> bytes:
-    """A plain post."""
     return json.dumps({"id": post_id, "text": text, **more}).encode()

@@ -1,4 +1,4 @@
-"""Labels of strangers: a flood that would silence others, and keys that are spelled twice."""
+"""A flood of labels leaves those of others in place."""
 
 import json
 import os
@@ -23,7 +23,6 @@ def label(by: str, name: str, text: str = "A fire on a ferry") -> Label:
 
 @pytest.fixture
 def topic(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A topic of labels that the commands use."""
     name = f"labels-{os.getpid()}-{tmp_path.name}"
     create(server.address, name, cleanup_policy="compact")
     monkeypatch.setenv("NEWSIFT_KAFKA", server.address)
@@ -32,7 +31,6 @@ def topic(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 def publish(server: Server, topic: str, labels: list[Label]) -> None:
-    """Publish labels, packed as tight as a producer can."""
     packed = {"compression_type": "gzip", "linger_ms": 50, "batch_size": 900_000}
     with producer(server.address, **packed, max_request_size=2**24) as client:
         for each in labels:
@@ -56,17 +54,3 @@ def test_a_flood_of_labels_leaves_those_of_others_in_place(
     assert "labels are left out" in done.err
     exported = newsift("labels", "export", "--event", "other")
     assert (exported.code, "labels are left out" in exported.err) == (0, True)
-
-
-def test_a_second_spelling_of_a_key_is_no_second_label(
-    server: Server, topic: str, newsift: Command
-) -> None:
-    one = label("ann", "1")
-    other = json.dumps(json.loads(one.key)).encode()
-    with producer(server.address) as client:
-        client.send(topic, one.value, key=one.key)
-        client.send(topic, one.value.replace(b'"on"', b'"off"'), key=other)
-    done = newsift("labels", "list", "--json")
-    (row,) = map(json.loads, done.out.splitlines())
-    assert (row["on"], row["off"]) == (1, 0)
-    assert "refused: " in done.err

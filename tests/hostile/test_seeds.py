@@ -9,7 +9,7 @@ import pytest
 from newsift.cli import run
 from tests.broker.clients import until
 from tests.hostile.attack import attacked
-from tests.hostile.conftest import MakeTarget, waits_long
+from tests.hostile.conftest import waits_long
 from tests.hostile.shapes import marks
 from tests.hostile.target import ARTICLE, Target, post, seed
 
@@ -46,7 +46,7 @@ def test_an_article_costs_no_more_than_a_few_ordinary_ones(target: Target, name:
     assert cost(ARTICLES[name](), there) < 6 * ordinary + 0.5
 
 
-def test_a_thousand_refused_seeds_are_logged_once(target: Target) -> None:
+def test_many_refused_seeds_are_logged_once(target: Target) -> None:
     names = [b"bad-%d" % n for n in range(5000)]
     with attacked(target):
         target.keyed("seeds", [(name, b'{"text": 5}') for name in names])
@@ -59,7 +59,7 @@ def test_a_thousand_refused_seeds_are_logged_once(target: Target) -> None:
     target.forget(*names, b"after-0", b"after-1", b"after-2")
 
 
-def test_times_at_the_edge_blind_nobody(
+def test_seeds_with_extreme_times_are_listed(
     target: Target, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = [f"edge-{n}" for n in range(len(EDGES))]
@@ -76,9 +76,9 @@ def test_times_at_the_edge_blind_nobody(
 
 
 @waits_long
-def test_low_thresholds_with_many_seeds(own_target: MakeTarget) -> None:
+def test_a_post_that_reaches_20000_seeds_names_the_best(own_target: Target) -> None:
     """4,096 posts that each reach 20,000 seeds: the best are named, all are counted."""
-    target = own_target()
+    target = own_target
     count = 20_000
     words = ARTICLE.split()
     with attacked(target):

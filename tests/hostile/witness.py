@@ -15,20 +15,17 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory(pid: int) -> int:
-    """The most bytes that a process has ever held in memory."""
     lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
     (row,) = (line for line in lines if line.startswith("VmHWM:"))
     return int(row.split()[1]) * 1024
 
 
 def cpu_seconds(pid: int) -> float:
-    """The seconds of CPU that a process has spent, on all threads, and its ended children."""
     fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS
 
 
 def answer(port: int, path: str, host: str = "127.0.0.1", within_s: float = PATIENCE_S) -> str:
-    """The body of what a worker's web server answers with 200; an OSError if it does not."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=within_s)
     try:
         connection.request("GET", path, headers={"Host": host})
@@ -42,8 +39,6 @@ def answer(port: int, path: str, host: str = "127.0.0.1", within_s: float = PATI
 
 
 class Witness:
-    """Asks /healthz again and again while its block lasts, and remembers the longest silence."""
-
     def __init__(self, port: int) -> None:
         self._port = port
         self._over = threading.Event()

@@ -40,7 +40,7 @@ def health(desk: Desk, _request: Nothing) -> dict[str, Any]:
 @reads("/api/health/summary", Nothing)
 def summary(desk: Desk, _request: Nothing) -> dict[str, Any]:
     desk.health.note_viewer()
-    return desk.health.summary()
+    return desk.health.summary() | {"file": desk.file.progress if desk.file else None}
 
 
 @reads("/api/dead-letters", Nothing)

@@ -10,7 +10,7 @@ from worker.crashpoint import BOUNDARIES
 
 
 def killed_at_each_boundary(story: Story) -> None:
-    """Kill -9 at every durable boundary in turn, in the middle of the work."""
+    """Kill -9 ends the worker at each durable boundary in turn."""
     for boundary in BOUNDARIES:
         story.posts(40)
         story.dies(boundary, nth=2)
@@ -19,7 +19,7 @@ def killed_at_each_boundary(story: Story) -> None:
 
 
 def ended_in_the_middle_of_a_batch(story: Story) -> None:
-    """SIGTERM with a batch in flight: it is finished and committed, and nothing repeats."""
+    """A worker that receives SIGTERM finishes and commits its batch, and repeats nothing."""
     story.posts(60)
     worker = story.worker(at="encoded", nth=2, do="term")
     assert worker.ended() == 0, worker.said
@@ -31,7 +31,7 @@ def ended_in_the_middle_of_a_batch(story: Story) -> None:
 
 
 def an_unexpected_error(story: Story) -> None:
-    """An exception at any boundary, which is no post's own: exit 1, one line, no commit past it."""
+    """An unexpected error ends the worker with exit code 1; it commits no unfinished post."""
     story.posts(30)
     story.posts(30)
     failing: dict[str, dict[str, Any]] = {
@@ -62,7 +62,7 @@ def committed_more(story: Story, before: int) -> bool:
 
 
 def one_of_three_is_killed_again_and_again(story: Story, rounds: int = 3) -> None:
-    """Three workers share the posts; now and then one is killed and another takes its place."""
+    """Three workers share the posts; one is killed three times, and another replaces it."""
     for _ in range(3):
         story.worker()
     for worker in story.workers[:3]:
@@ -81,7 +81,7 @@ def one_of_three_is_killed_again_and_again(story: Story, rounds: int = 3) -> Non
 
 
 def stopped_past_its_session(story: Story) -> None:
-    """A worker stands still with a batch in flight, is given up, and wakes: its commit is late."""
+    """A worker stops in mid-batch, loses its partitions, resumes, and commits too late."""
     zombie = story.worker(at="encoded", nth=2, do="stop")
     story.posts(90)
     story.until(lambda: zombie.proofs)
@@ -96,7 +96,7 @@ def stopped_past_its_session(story: Story) -> None:
 
 
 def slower_than_the_poll_interval(story: Story) -> None:
-    """A batch takes far longer than a consumer may go without a poll: the worker stays a member."""
+    """A batch takes longer than the poll interval; the worker stays a member of its group."""
     story.posts(30)
     first = story.worker()
     story.drained()  # aiokafka keeps no watch over polls where the group has no offsets yet

@@ -10,12 +10,12 @@ from tests.faults.story import ONE_CRASH, PARTITIONS, Story, Tell
 
 
 def dead_letters_have_nowhere_to_go(story: Story) -> None:
-    """The topic of dead letters takes nothing for a while: a pause, and no commit past it."""
+    """The topic of dead letters is missing; the worker pauses and commits no post after that."""
     _output_is_down(story, "rejected")
 
 
 def matches_have_nowhere_to_go(story: Story) -> None:
-    """The topic of matches takes nothing for a while: a pause, and no commit past it."""
+    """The topic of matches is missing; the worker pauses and commits no post after that."""
     _output_is_down(story, "matches")
 
 
@@ -39,7 +39,7 @@ def _output_is_down(story: Story, kind: str) -> None:
 
 
 def match_records_are_too_large(story: Story) -> None:
-    """The topic of matches refuses records for their size: each becomes a dead letter."""
+    """The topic of matches refuses large records; each of them becomes a dead letter."""
     story.worker().ready()
     set_up(story, "matches", "max.message.bytes", "300")
     story.posts(40, too_large=True)
@@ -58,7 +58,7 @@ def set_up(story: Story, kind: str, key: str, value: str) -> None:
 
 
 def the_output_is_slow(story: Story) -> None:
-    """Each write takes seconds while 40 MB of posts wait: what the worker holds has a bound."""
+    """Each write takes seconds while 40 MB of posts wait; the worker's memory stays bounded."""
     with Network(story.server.address).open() as network:
         config = story.settings()
         config["stream"] |= {"batch_bytes": 2**20, "produce_deadline_s": 10}

@@ -12,7 +12,7 @@ from tests.faults.story import Story, Tell
 
 
 def no_memory(story: Story) -> None:
-    """Memory for two posts at once, and one post that never fits: that one is a dead letter."""
+    """One post does not fit into memory; it becomes a dead letter, and the others are processed."""
     story.posts(20)
     story.post(f"the flood is {UNBEARABLE}", "out_of_memory")
     story.posts(20)
@@ -22,7 +22,7 @@ def no_memory(story: Story) -> None:
 
 
 def no_number(story: Story) -> None:
-    """An embedding that is no number, or none at all: a dead letter each, and neighbours go on."""
+    """A post without a finite embedding becomes a dead letter; its neighbours are processed."""
     story.posts(20)
     story.post(f"the river is {INFINITE}", "not_finite")
     story.posts(20)
@@ -34,7 +34,7 @@ def no_number(story: Story) -> None:
 
 
 def poison(story: Story) -> None:
-    """Messages that are no posts, each with its reason."""
+    """Each message that is not a post becomes a dead letter with its reason."""
     story.posts(10)
     for reason, value in POISON:
         story.message(value, reason)
@@ -46,7 +46,7 @@ def poison(story: Story) -> None:
 
 
 def odd_texts(story: Story) -> None:
-    """Texts that are strange and yet posts: empty, all emoji, right to left, very long."""
+    """The worker accepts unusual texts: empty ones, only emoji, right to left, very long ones."""
     story.posts(10)
     for text in ODD_TEXTS:
         story.post(text)
@@ -58,7 +58,7 @@ def odd_texts(story: Story) -> None:
 
 
 def delivered_again(story: Story) -> None:
-    """All posts are written twice, and then all are read again: each match has the same id."""
+    """A producer writes every post twice and a worker reads all twice; each match keeps its id."""
     story.posts(40)
     story.again()
     worker = story.worker()

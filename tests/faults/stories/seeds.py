@@ -31,7 +31,7 @@ def told(worker: Worker) -> dict[str, Any]:
 
 
 def garbage_among_the_seeds(story: Story) -> None:
-    """Records that are no seeds, one in the place of a good seed: refused alone, with a reason."""
+    """The worker refuses each invalid control record with a reason, and serves the other seeds."""
     worker = story.worker()
     worker.ready()
     story.posts(30)
@@ -53,7 +53,7 @@ def garbage_among_the_seeds(story: Story) -> None:
 
 
 def a_seed_is_replaced_in_flight(story: Story) -> None:
-    """A seed changes while posts flow: each record knows it in one version, and its set by name."""
+    """A seed changes while posts flow; each match names the seed's version and the seed set."""
     worker = story.worker()
     worker.ready()
     first = story.seeds["seed-0"]
@@ -82,7 +82,7 @@ def a_seed_is_replaced_in_flight(story: Story) -> None:
 
 
 def a_profile_comes_and_goes(story: Story) -> None:
-    """A profile comes and goes in flight, and with kill -9: each post meets it or its seed."""
+    """A profile replaces its seed and goes while workers die; each post meets one of the two."""
     worker = story.worker()
     worker.ready()
     first = story.seeds["seed-0"]
@@ -124,7 +124,7 @@ def swap(story: Story, now: SeedWanted, then: SeedWanted) -> dict[str, SeedWante
 
 
 def joining_with_many_seeds(story: Story) -> None:
-    """A worker joins with ten thousand seeds: no post is touched before the last one is read."""
+    """A worker joins with ten thousand seeds; it processes no post before it has read the last."""
     silent_seeds(story, MANY)
     story.publish(story.oracle.seed("the-last", OTHER_TEXT))
     story.posts(60)
@@ -151,7 +151,7 @@ def silent_seeds(story: Story, count: int) -> None:
 
 
 def the_control_topic_is_compacted(story: Story) -> None:
-    """Tombstones, duplicates and compaction: who saw all records and who saw few agree."""
+    """A worker that read the whole control topic and one that read it compacted agree."""
     compact_soon(story)
     old = story.worker()
     old.ready()

@@ -76,7 +76,7 @@ DAMAGE: list[tuple[Callable[[Path], None], tuple[str, ...]]] = [
 
 
 def the_model_is_damaged(story: Story) -> None:
-    """A model cut short, changed, with another's vocabulary, or a pickle in disguise."""
+    """The worker refuses a model that is truncated, changed, pickled, or has a wrong vocabulary."""
     story.posts(20)
     for damage, words in DAMAGE:
         model = story.folder / damage.__name__
@@ -90,7 +90,7 @@ def the_model_is_damaged(story: Story) -> None:
 
 
 def the_configuration_is_wrong(story: Story) -> None:
-    """An unknown key, an unknown section, a wrong type, a value that cannot be, no YAML at all."""
+    """The worker refuses a configuration with an unknown key, a wrong value, or invalid YAML."""
     story.posts(20)
     good = yaml.safe_dump(story.settings())
     wrong = {
@@ -108,7 +108,7 @@ def the_configuration_is_wrong(story: Story) -> None:
 
 
 def no_way_in(story: Story) -> None:
-    """A broker whose certificate is not trusted, and logins that it refuses; no secret is told."""
+    """The worker refuses an untrusted broker, reports a refused login, and prints no secret."""
     story.posts(20)
     secret = story.folder / "secret"
     secret.write_text(WORD, "utf-8")

@@ -14,7 +14,7 @@ DAY_S = 86_400
 
 
 def the_broker_restarts(story: Story) -> None:
-    """The broker goes away for some seconds, twice, and comes back with its data."""
+    """The broker stops twice for two seconds, and restarts with its data."""
     worker = story.worker()
     story.posts(60)
     for _ in range(2):
@@ -32,7 +32,7 @@ def the_broker_restarts(story: Story) -> None:
 
 
 def a_wrong_clock(story: Story) -> None:
-    """A clock a day ahead, which the broker refuses, then a day behind: posts' own times decide."""
+    """The broker refuses a clock that is a day ahead; with one a day behind, post times decide."""
     now, hour = datetime.now(UTC), timedelta(hours=1)
     story.publish(
         replace(story.oracle.seed("soon", "police fire in the city"), expires_at=now + hour),
@@ -54,7 +54,7 @@ def a_wrong_clock(story: Story) -> None:
 
 
 def a_bad_network(story: Story) -> None:
-    """Answers after half a second, then connections cut again and again, then one KB a second."""
+    """The network delays answers, cuts connections ten times, and then carries one KB a second."""
     with Network(story.server.address).open() as network:
         worker = story.worker(via=network.route)
         if story.brief:

@@ -22,8 +22,6 @@ LONGEST_RUN = 2**16
 
 @dataclass(frozen=True)
 class Mutator:
-    """Makes inputs of at most so many bytes out of a corpus."""
-
     corpus: Sequence[bytes]
     tokens: Sequence[bytes]
     largest: int = 2**17
@@ -39,64 +37,53 @@ class Mutator:
 
 
 def place(rng: random.Random, data: bytearray) -> int:
-    """Anywhere in the data, its end included."""
     return rng.randint(0, len(data))
 
 
 def span(rng: random.Random, data: bytearray) -> slice:
-    """A short run of bytes, now and then a long one."""
     start = place(rng, data)
     return slice(start, start + rng.choice([1, 2, 4, 16, 64, 1024, len(data)]))
 
 
 def flip(rng: random.Random, data: bytearray, _: Mutator) -> None:
-    """Turn one bit over."""
     if data:
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
 
 
 def scribble(rng: random.Random, data: bytearray, _: Mutator) -> None:
-    """Write any byte over another."""
     if data:
         data[rng.randrange(len(data))] = rng.randrange(256)
 
 
 def cut(rng: random.Random, data: bytearray, _: Mutator) -> None:
-    """Take a run of bytes out."""
     del data[span(rng, data)]
 
 
 def end(rng: random.Random, data: bytearray, _: Mutator) -> None:
-    """Leave out all from some place on."""
     del data[place(rng, data) :]
 
 
 def insert(rng: random.Random, data: bytearray, mutator: Mutator) -> None:
-    """Put a word that matters somewhere."""
     at = place(rng, data)
     data[at:at] = rng.choice(mutator.tokens)
 
 
 def replace(rng: random.Random, data: bytearray, mutator: Mutator) -> None:
-    """Write a word that matters over a run of bytes."""
     data[span(rng, data)] = rng.choice(mutator.tokens)
 
 
 def number(rng: random.Random, data: bytearray, _: Mutator) -> None:
-    """Write a number at the edge of its range over what stands there."""
     edge, at = rng.choice(EDGES), place(rng, data)
     data[at : at + len(edge)] = edge
 
 
 def splice(rng: random.Random, data: bytearray, mutator: Mutator) -> None:
-    """Put a part of another input in."""
     other = bytearray(rng.choice(mutator.corpus))
     at = place(rng, data)
     data[at:at] = other[span(rng, other)]
 
 
 def repeat(rng: random.Random, data: bytearray, mutator: Mutator) -> None:
-    """Say a run of bytes, or a word that matters, again and again."""
     run = bytes(data[span(rng, data)]) if rng.random() < 0.5 else rng.choice(mutator.tokens)
     if run:
         at, times = place(rng, data), 2 ** rng.randint(1, 14)
@@ -104,7 +91,6 @@ def repeat(rng: random.Random, data: bytearray, mutator: Mutator) -> None:
 
 
 def swap(rng: random.Random, data: bytearray, _: Mutator) -> None:
-    """Let two runs of bytes change places."""
     cuts = sorted(place(rng, data) for _ in range(3))
     parts = [data[a:b] for a, b in pairwise(cuts)]
     data[cuts[0] : cuts[-1]] = bytearray(chain.from_iterable(reversed(parts)))

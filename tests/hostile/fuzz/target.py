@@ -6,7 +6,7 @@ from importlib import import_module
 
 from tests.hostile.fuzz.mutator import Mutator
 
-NAMES = ("posts", "seeds", "profiles", "batches", "frames", "models", "pages", "config")
+NAMES = ("posts", "seeds", "profiles", "batches", "models", "pages")
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,9 @@ class Target:
 
     @property
     def mutator(self) -> Mutator:
-        """What makes its inputs."""
         return Mutator(self.corpus, self.tokens, self.largest)
 
 
 def opened(name: str) -> Target:
-    """The target of this name; what it needs is imported now."""
     target: Target = import_module(f"tests.hostile.fuzz.targets.{name}").opened()
     return target

@@ -13,19 +13,15 @@ CLIENT = Client("127.0.0.1", "broker.test", 9092)
 
 
 class Asking:
-    """A cluster that requests can be put to, each in a version that is served."""
-
     def __init__(self, **settings: Any) -> None:
         self.loop = asyncio.new_event_loop()
         self.cluster = Cluster.of(Settings(**settings))
 
     def close(self) -> None:
-        """End it, with all that waits."""
         self.cluster.groups.forget_members()
         self.loop.close()
 
     def ask(self, request: Any, version: int | None = None) -> Any:
-        """What the broker answers; None if it answers nothing."""
         api = TABLE[request.API_KEY]
         request.API_VERSION = api.high if version is None else version
         request.with_header(correlation_id=9, client_id="asking")

@@ -11,8 +11,6 @@ from worker.kafka.batches.header import Header
 
 
 class Row(NamedTuple):
-    """A record as a client sees it."""
-
     offset: int
     timestamp: int
     key: bytes | None
@@ -40,17 +38,14 @@ def batch(
 
 
 def numbered(count: int, **options: object) -> bytes:
-    """A batch of so many records with keys k0, k1, …"""
     return batch([(b"k%d" % n, b"v%d" % n) for n in range(count)], **options)  # type: ignore[arg-type]
 
 
 def append(log: Log, data: bytes) -> int:
-    """Append a batch as the broker does."""
     return log.append(data, read_header(data))
 
 
 def rows(data: bytes | Iterable[bytes]) -> list[Row]:
-    """Every record in these batches, decoded by kafka-python."""
     whole = data if isinstance(data, bytes) else b"".join(data)
     return [
         Row(record.offset, record.timestamp, record.key, record.value)
@@ -65,5 +60,4 @@ def position_after(data: Iterable[bytes]) -> int:
 
 
 def header_of(data: bytes) -> Header:
-    """The checked header of a batch."""
     return read_header(data)

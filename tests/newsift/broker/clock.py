@@ -7,8 +7,6 @@ from typing import Any
 
 
 class Put:
-    """Something put off until the clock gets there."""
-
     def __init__(self) -> None:
         self.is_off = False
 
@@ -34,7 +32,6 @@ class Clock:
         return put
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and everything that falls due happen in its order."""
         until = self.now + seconds
         while self._due and self._due[0][0] <= until:
             self.now, _, put, call = heapq.heappop(self._due)

@@ -27,7 +27,6 @@ def broker() -> Iterator[Address]:
 async def consumed(
     consumer: AIOKafkaConsumer, enough: Callable[[list[bytes]], bool]
 ) -> list[bytes]:
-    """What a consumer is given until it is enough."""
     values: list[bytes] = []
     async with asyncio.timeout(20):
         while not enough(values):
@@ -36,36 +35,7 @@ async def consumed(
     return values
 
 
-def test_a_restart_keeps_records_and_offsets_and_makes_members_join_again(broker: Address) -> None:
-    create(broker, "t", 4)
-
-    async def story() -> list[bytes]:
-        producer = AIOKafkaProducer(bootstrap_servers=broker, enable_idempotence=True)
-        consumer = AIOKafkaConsumer(
-            "t", bootstrap_servers=broker, group_id="g", auto_offset_reset="earliest",
-            enable_auto_commit=False, heartbeat_interval_ms=100, retry_backoff_ms=20,
-        )  # fmt: skip
-        async with producer, consumer:
-            await producer.send_and_wait("t", b"before")
-            await consumed(consumer, lambda values: b"before" in values)
-            await consumer.commit()
-            await asyncio.to_thread(broker.stop)
-            await asyncio.sleep(0.1)
-            await asyncio.to_thread(broker.start)
-            group = broker.broker.cluster.groups.existing("g")
-            values = await consumed(consumer, lambda _: group.generation == 2)
-            await producer.send_and_wait("t", b"after")
-            values += await consumed(consumer, lambda values: b"after" in values)
-            await consumer.commit()
-            return values
-
-    assert asyncio.run(story()) == [b"after"]
-    group = broker.broker.cluster.groups.get("g")
-    assert group is not None
-    assert sum(each.offset for each in group.offsets.values()) == 2
-
-
-def test_dropped_connections_lose_and_double_nothing(broker: Address) -> None:
+def test_dropped_connections_neither_lose_nor_repeat_a_record(broker: Address) -> None:
     create(broker, "t", 4)
     sent = [b"%d" % n for n in range(300)]
 
@@ -104,7 +74,7 @@ def test_transactional_producers_are_refused_at_once(broker: Address) -> None:
     asyncio.run(story())
 
 
-def test_topics_are_not_made_by_being_used_where_that_is_off() -> None:
+def test_topics_are_not_created_by_use_where_that_is_off() -> None:
     async def story(address: str) -> None:
         async with AIOKafkaProducer(bootstrap_servers=address, request_timeout_ms=500) as producer:
             with pytest.raises(KafkaError):
@@ -115,12 +85,12 @@ def test_topics_are_not_made_by_being_used_where_that_is_off() -> None:
         assert "t" not in address.broker.cluster.topics
 
 
-def test_listening_everywhere_clients_are_told_where_they_came() -> None:
+def test_a_client_gets_the_address_that_it_connected_to() -> None:
     with running(host="0.0.0.0") as address, KafkaAdminClient(bootstrap_servers=address) as admin:
         assert [node["host"] for node in admin.describe_cluster()["brokers"]] == ["127.0.0.1"]
 
 
-def test_a_port_that_is_taken_is_refused_with_the_remedy(broker: Address) -> None:
+def test_a_port_in_use_is_refused(broker: Address) -> None:
     port = int(broker.address.rpartition(":")[2])
     with pytest.raises(ConfigError, match=f"127.0.0.1:{port} .*choose another"), running(port=port):
         pass
@@ -130,6 +100,6 @@ def test_a_port_that_is_taken_is_refused_with_the_remedy(broker: Address) -> Non
     "option",
     [{"host": ""}, {"port": 70_000}, {"partitions": 0}, {"retention_bytes": 10}, {"port": -1}],
 )
-def test_settings_that_make_no_sense_are_refused(option: dict[str, Any]) -> None:
+def test_an_invalid_setting_is_refused(option: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(option))), running(**option):
         pass

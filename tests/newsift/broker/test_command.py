@@ -7,13 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from click.testing import CliRunner
 from kafka import KafkaAdminClient
-
-from newsift.broker.log import LARGEST, MOST_RECORDS
-from newsift.broker.settings import MIB, Settings
-from newsift.broker.wire import LONGEST_QUESTION, MOST_NAMED
-from newsift.cli.broker import broker
 
 NEWSIFT = [sys.executable, "-c", "from newsift.cli import main; main()", "broker"]
 
@@ -31,7 +25,7 @@ def started(*options: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_where_it_is_serves_and_ends_well(number: int) -> None:
+def test_the_command_prints_its_address_and_ends_on_a_signal(number: int) -> None:
     with started("--port", "0", "--partitions", "3") as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
@@ -43,16 +37,3 @@ def test_it_says_where_it_is_serves_and_ends_well(number: int) -> None:
         assert (
             message == f"A Kafka broker in memory, at {address}; Ctrl-C ends it and all it holds.\n"
         )
-
-
-def test_help_states_the_limits() -> None:
-    text = " ".join(CliRunner().invoke(broker, ["--help"]).output.split())
-    for limit in ("in memory", "One node", "No TLS", "No transactions", "--retention-mb"):
-        assert limit in text
-    at = Settings()
-    assert f"at most {at.max_request_bytes // MIB} MiB ({LONGEST_QUESTION // MIB} MiB" in text
-    assert f"at most {MOST_NAMED:,} things" in text
-    assert f"unpacks to at most {LARGEST // MIB} MiB and {MOST_RECORDS:,} records" in text
-    assert f"{at.max_connections} connections. Each has {at.frame_s:g} s" in text
-    assert f"{at.idle_s / 60:g} minutes between" in text
-    assert f"together has at most {at.held_bytes // MIB} MiB" in text

@@ -1,4 +1,4 @@
-"""The life of a group, told with a clock that the test moves."""
+"""The life of a consumer group, with a clock that the test moves."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from newsift.broker.codes import Code, RequestError
-from newsift.broker.groups import ConsumerGroup, GroupState, Join, JoinAnswer, SyncAnswer
+from newsift.broker.groups import ConsumerGroup, Join, JoinAnswer, SyncAnswer
 from tests.newsift.broker.clock import Clock
 
 SESSION, REBALANCE = 10.0, 60.0
@@ -15,8 +15,6 @@ SESSION, REBALANCE = 10.0, 60.0
 
 @dataclass
 class Consumer:
-    """A client of the group, which remembers what it was told."""
-
     group: ConsumerGroup
     id: str = ""
     protocols: dict[str, bytes] = field(default_factory=lambda: {"range": b"", "sticky": b""})
@@ -69,7 +67,6 @@ def group(clock: Clock) -> ConsumerGroup:
 
 
 def stable(group: ConsumerGroup, count: int = 2) -> list[Consumer]:
-    """A group with so many members, all of them synced."""
     consumers: list[Consumer] = []
     for _ in range(count):
         consumers.append(Consumer(group).join())
@@ -84,16 +81,6 @@ def settle(consumers: list[Consumer]) -> None:
         each.sync({other.id: other.id.encode() for other in consumers})
 
 
-def test_one_consumer_leads_its_own_group(group: ConsumerGroup) -> None:
-    alone = Consumer(group).join()
-    assert (alone.last.code, alone.last.generation, alone.last.leader) == (0, 1, alone.id)
-    assert [member for member, _ in alone.last.members] == [alone.id]
-    assert group.state.value == "CompletingRebalance"
-    alone.sync({alone.id: b"all"})
-    assert alone.syncs == [SyncAnswer(Code.NONE, b"all", "consumer", "range")]
-    assert group.state is GroupState.STABLE
-
-
 def test_an_id_is_promised_first_and_expires(group: ConsumerGroup, clock: Clock) -> None:
     late = Consumer(group, asks_for_id=True).join()
     assert (late.last.code, bool(late.id), group.members) == (Code.MEMBER_ID_REQUIRED, True, [])
@@ -102,15 +89,6 @@ def test_an_id_is_promised_first_and_expires(group: ConsumerGroup, clock: Clock)
     gone = Consumer(group, asks_for_id=True).join()
     clock.advance(SESSION)
     assert refusal(gone.join) == Code.UNKNOWN_MEMBER_ID
-
-
-def test_a_rebalance_waits_for_whom_an_id_was_promised(group: ConsumerGroup, clock: Clock) -> None:
-    (first,) = stable(group, 1)
-    Consumer(group, asks_for_id=True).join()
-    first.join()
-    assert first.last.generation == 1
-    clock.advance(SESSION)
-    assert first.last.generation == 2
 
 
 def test_a_leader_that_never_assigns_is_dropped(group: ConsumerGroup, clock: Clock) -> None:
@@ -128,29 +106,11 @@ def test_a_leader_that_never_assigns_is_dropped(group: ConsumerGroup, clock: Clo
     assert first.id not in {member.id for member in group.members}
 
 
-def test_protocols_must_be_shared(group: ConsumerGroup) -> None:
-    stable(group, 1)
-    odd = Consumer(group, protocols={"own": b""})
-    assert refusal(odd.join) == Code.INCONSISTENT_GROUP_PROTOCOL
-    assert refusal(Consumer(group, protocols={}).join) == Code.INCONSISTENT_GROUP_PROTOCOL
-    narrow = Consumer(group, protocols={"sticky": b""}).join()
-    assert group.state is GroupState.PREPARING
-    assert narrow.joins == []
-
-
-def test_the_protocol_is_one_that_all_have(group: ConsumerGroup) -> None:
+def test_members_share_a_protocol(group: ConsumerGroup) -> None:
     (first,) = stable(group, 1)
+    for protocols in ({"own": b""}, {}):
+        odd = Consumer(group, protocols=protocols)
+        assert refusal(odd.join) == Code.INCONSISTENT_GROUP_PROTOCOL
     Consumer(group, protocols={"sticky": b"s"}).join()
     first.join()
     assert first.last.protocol == "sticky"
-
-
-def test_after_a_restart_members_have_to_join_again(group: ConsumerGroup, clock: Clock) -> None:
-    first, second = stable(group)
-    group.forget_members()
-    assert refusal(first.beat) == Code.UNKNOWN_MEMBER_ID
-    clock.advance(10 * REBALANCE)
-    first.id = ""
-    first.join()
-    assert first.last.generation == 3
-    assert second.last.generation == 2

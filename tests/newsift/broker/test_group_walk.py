@@ -95,8 +95,6 @@ class Walker:
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """Consumers come, go, fall silent and return, while time passes."""
-
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()

@@ -31,13 +31,11 @@ def broker() -> Iterator[Address]:
 
 
 def frame(request: object) -> bytes:
-    """A request as kafka-python sends it, without its length."""
     request.with_header(correlation_id=5, client_id="test")  # type: ignore[attr-defined]
     return bytes(request.encode(header=True))  # type: ignore[attr-defined]
 
 
 def exchange(address: str, data: bytes, *, hang_up: bool = True) -> bytes:
-    """Send bytes as they are and read until the broker has hung up, or answered once."""
     host, port = address.split(":")
     with socket.create_connection((host, int(port)), timeout=2) as connection:
         try:
@@ -57,7 +55,7 @@ def is_alive(address: str) -> bool:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_damaged_requests_hurt_only_who_sends_them(broker: Address, data: st.DataObject) -> None:
+def test_a_damaged_request_ends_only_its_connection(broker: Address, data: st.DataObject) -> None:
     whole = bytearray(frame(data.draw(st.sampled_from(REQUESTS))))
     for at in data.draw(st.lists(st.integers(4, len(whole) - 1), max_size=4)):
         whole[at] = data.draw(st.integers(0, 255))
@@ -96,7 +94,7 @@ def test_a_call_is_read_or_a_bad_frame(key: int, version: int, rest: bytes) -> N
         "null", "truncated", "truncated length",
     ],
 )  # fmt: skip
-def test_one_line_says_why_a_connection_was_closed(
+def test_a_closed_connection_is_logged_in_one_line(
     broker: Address, caplog: pytest.LogCaptureFixture, data: bytes, message: str
 ) -> None:
     with caplog.at_level(logging.WARNING, "newsift.broker"):
@@ -107,7 +105,7 @@ def test_one_line_says_why_a_connection_was_closed(
     assert "127.0.0.1: " in caplog.text
 
 
-def test_a_client_that_is_too_new_learns_what_there_is(broker: Address) -> None:
+def test_a_newer_client_gets_the_versions_that_are_served(broker: Address) -> None:
     request = struct.pack(">hhi", 18, 99, 7) + b"whatever comes then"
     answer = exchange(broker, struct.pack(">i", len(request)) + request, hang_up=False)
     assert struct.unpack_from(">i", answer, 4) == (7,)

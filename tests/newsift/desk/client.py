@@ -17,7 +17,6 @@ DEADLINE_S = 60.0
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition, at most a minute."""
     end = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < end, "the condition is still false"
@@ -25,7 +24,6 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def call(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
-    """The answer as the endpoint gives it."""
     return endpoint.function(desk, endpoint.convert(values, bool(endpoint.audit_name)))
 
 
@@ -41,14 +39,12 @@ class Client:
         return json.loads(msgspec.json.encode(call(self.desk, endpoint, **values)))
 
     def until(self, path: str, condition: Callable[[Any], object], **values: Any) -> Any:
-        """The first answer for which the condition is true."""
         until(lambda: condition(self(path, **values)))
         return self(path, **values)
 
 
 @contextmanager
 def open_desk(*, model: bool = False, matches: bool = False) -> Iterator[Desk]:
-    """A desk on the broker of the environment, with its topics read."""
     desk = Desk(load_config())
     desk.mirrors.start()
     followers = [desk.mirrors.seeds_follower, desk.mirrors.labels_follower]

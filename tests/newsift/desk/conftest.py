@@ -20,7 +20,6 @@ server = conftest.server
 
 @pytest.fixture
 def place(server: Server, tmp_path: Path) -> Iterator[Place]:
-    """Empty topics; processes that are started there end with the test."""
     with closing(Place(server, tmp_path)) as place:
         yield place
 

@@ -35,7 +35,6 @@ Counts = dict[str, float]
 
 
 def main() -> int:
-    """Load it, print what was seen, and fail where it was too much."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0)
     seconds = parser.parse_args().seconds
@@ -54,7 +53,6 @@ def main() -> int:
 
 
 def first_screen(window: Window) -> list[str]:
-    """How long the first screen takes, and how much it loads."""
     page = window.settled()
     size = page.evaluate(LOADED)
     took = min(reloaded(page) for _ in range(5))  # the best: others may work beside
@@ -64,7 +62,6 @@ def first_screen(window: Window) -> list[str]:
 
 
 def reloaded(page: Page) -> float:
-    """The seconds until the page has its heading."""
     began = time.monotonic()
     page.reload()
     page.locator("h1").wait_for()
@@ -72,7 +69,6 @@ def reloaded(page: Page) -> float:
 
 
 def loaded(window: Window, place: Place, desk: DeskProcess, seconds: float) -> list[str]:
-    """Write matches for so long, and look at page and desk meanwhile."""
     page = window.open(f"event/{EVENT}/matches")
     devtools = window.context.new_cdp_session(page)
     devtools.send("Performance.enable")
@@ -104,7 +100,6 @@ def loaded(window: Window, place: Place, desk: DeskProcess, seconds: float) -> l
 
 
 def match(number: int) -> bytes:
-    """A match of the event, of one story in ten."""
     at = int(time.time() * 1000)
     text = f"the ferry Astrid Vane burns off Port Maren, post {number}"
     return json.dumps(
@@ -113,19 +108,16 @@ def match(number: int) -> bytes:
 
 
 def metrics(devtools: Any) -> Counts:
-    """What Chromium counts of a page."""
     rows = devtools.send("Performance.getMetrics")["metrics"]
     return {row["name"]: row["value"] for row in rows}
 
 
 def held(devtools: Any) -> float:
-    """The bytes that the page's scripts hold once what is unused was let go."""
     devtools.send("HeapProfiler.collectGarbage")
     return metrics(devtools)["JSHeapUsedSize"]
 
 
 def resident(desk: DeskProcess) -> float:
-    """The bytes of memory that the desk holds now."""
     status = Path(f"/proc/{desk.process.pid}/status").read_text("ascii")
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 

@@ -16,7 +16,6 @@ HOSTILE = 'a</title><script>alert(1)</script>"&\u202e|<b>\x1b[31m'
 
 
 def moment(at: int) -> str:
-    """A moment as the worker writes it."""
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
@@ -29,7 +28,6 @@ def record(
     post_id: str, score: float, at: int = NOON, event: str = "ferry", text: str = "the ferry",
     group: str | None = None, **more: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """A match record with one match."""
     match = {
         "match_id": f"{event}-{post_id}", "seed_id": "s1", "seed_version": "c" * 12,
         "event": event, "title": "T", "score": score, "threshold": 0.25, "why": [["ferry", 0.1]],
@@ -45,7 +43,6 @@ def record(
 
 
 def publish(kafka: Kafka, records: Sequence[dict[str, Any]], topic: str = MATCHES) -> None:
-    """Put match records into their topic, each at the time at which its post came."""
     producer = KafkaProducer(bootstrap_servers=str(kafka.address))
     rows = sorted((within(each["source"]["timestamp"]), n) for n, each in enumerate(records))
     for at, n in rows:
@@ -57,7 +54,6 @@ def publish(kafka: Kafka, records: Sequence[dict[str, Any]], topic: str = MATCHE
 def label(
     kafka: Kafka, post_id: str, text: str, by: str = "anna", event: str = "ferry", **more: Any
 ) -> dict[str, Any]:
-    """Publish a label, and return its record."""
     result = {
         "label": text, "event": event, "post": {"id": post_id, "platform": "plain", "text": "t"},
         "score": 0.5, "seed_set": "5" * 12, "model": "ab" * 32, "drawn": "certify",

@@ -30,8 +30,6 @@ _numbers = itertools.count()
 
 
 class DeskProcess:
-    """`newsift desk` as anybody starts it, and all that it says."""
-
     def __init__(self, log: Path, env: dict[str, str], arguments: Iterable[str]) -> None:
         self._log = log
         with log.open("ab") as output:
@@ -42,12 +40,10 @@ class DeskProcess:
 
     @property
     def said(self) -> str:
-        """All that it has written."""
         return self._log.read_text("utf-8", "replace")
 
     @property
     def address(self) -> str:
-        """The address that it prints, once it is served."""
         deadline = time.monotonic() + PATIENCE_S
         while not (match := re.search(r"(http://\S+:\d+/\S*) ", self.said)):
             assert self.process.poll() is None, self.said
@@ -57,17 +53,14 @@ class DeskProcess:
 
     @property
     def url(self) -> str:
-        """Where it is served, without the token."""
         return self.address.partition("?")[0]
 
     @property
     def login(self) -> dict[str, str]:
-        """The header by which a script shows the token that it printed."""
         return {"Authorization": f"Bearer {self.address.partition('=')[2]}"}
 
     @property
     def port(self) -> int:
-        """The port of its address."""
         return int(self.url.rstrip("/").rpartition(":")[2])
 
     def ended(self) -> int:
@@ -75,16 +68,12 @@ class DeskProcess:
         return self.process.wait(PATIENCE_S)
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Send it a signal, if it still runs; the exit code."""
         self.process.send_signal(how)
         return self.ended()
 
 
 class Place:
-    """Topics that no other test uses, the configuration that names them, and what runs there."""
-
     def __init__(self, server: Server, folder: Path, **settings: dict[str, Any]) -> None:
-        """`settings` are sections of the configuration, beside those that a place needs."""
         self.server, self.folder = server, folder
         self._started = ExitStack()
         name = f"{folder.name}-{os.getpid()}-{next(_numbers)}"
@@ -106,28 +95,24 @@ class Place:
 
     @property
     def env(self) -> dict[str, str]:
-        """What a command is given to find all this."""
         others = {k: v for k, v in os.environ.items() if not k.startswith("NEWSIFT_")}
         cache = {k: v for k, v in os.environ.items() if k == "NEWSIFT_CACHE"}
         own = {"NEWSIFT_CONFIG": str(self.config), "XDG_STATE_HOME": str(self.folder)}
         return others | cache | own | {"OMP_NUM_THREADS": "1"}
 
     def desk(self, *arguments: str, port: int = 0, **env: str) -> DeskProcess:
-        """Start a desk, with these options; it is ended with the place."""
         log = self.folder / f"desk-{next(_numbers)}.log"
         desk = DeskProcess(log, self.env | env, ["--port", str(port), *arguments])
         self._started.callback(_killed, desk.process)
         return desk
 
     def worker(self) -> Worker:
-        """Start a worker, and wait until it is ready; it is ended with the place."""
         started = Worker(self.folder / f"worker-{next(_numbers)}", self.config)
         self._started.callback(started.kill)
         started.ready()
         return started
 
     def newsift(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        """What a command says on its standard output; it has to succeed."""
         done = subprocess.run(
             [NEWSIFT, *arguments], env=self.env, input=stdin, capture_output=True, check=False,
             cwd=self.folder, timeout=120,
@@ -143,12 +128,10 @@ class Place:
                 client.send(self.topics[kind], content, key=key.encode() if key else None)
 
     def values(self, kind: str) -> list[Any]:
-        """The values of all that stands in a topic now."""
         rows = read_to_end(self.server.address, self.topics[kind])
         return [row.value and json.loads(row.value) for row in rows]
 
     def close(self) -> None:
-        """Leave no process."""
         self._started.close()
 
 

@@ -35,7 +35,6 @@ SEEDS = {"river": "storm flood river city the river flood", "rain": "storm storm
 
 
 def view_of(teacher: ModelContext, records: Mapping[str, dict[str, object]]) -> ControlView:
-    """What these records make."""
     state = control_state({key.encode(): json.dumps(row).encode() for key, row in records.items()})
     seeds = teacher.seed_set(state)
     enc = teacher.enc
@@ -43,12 +42,10 @@ def view_of(teacher: ModelContext, records: Mapping[str, dict[str, object]]) -> 
 
 
 def seeds_of(**more: object) -> dict[str, dict[str, object]]:
-    """The records of the event's two seeds."""
     return {name: {"text": text, "event": EVENT, **more} for name, text in SEEDS.items()}
 
 
 def stream(seed: int, count: int = 900) -> list[tuple[Post, int]]:
-    """Posts of a few words each, and when they came: in the last ten hours."""
     dice = random.Random(seed)
     created = []
     for n in range(count):
@@ -59,23 +56,17 @@ def stream(seed: int, count: int = 900) -> list[tuple[Post, int]]:
 
 
 class FixedModel(Model):
-    """A model that is loaded, and the control topic as a test sets it."""
-
     def __init__(self, teacher: ModelContext, view: ControlView) -> None:
         self.teacher, self.current_view = teacher, view
 
     def wait(self, seconds: float = 0) -> ModelContext:
-        """The model, at once."""
         return self.teacher
 
     def view(self) -> ControlView:
-        """The view as it is now."""
         return self.current_view
 
 
 class Topic:
-    """A topic of matches that is read from its start."""
-
     def at(self, _topic: str, _since: int) -> Offsets:
         return {0: 0}
 
@@ -92,7 +83,6 @@ class Town:
     store: MatchStore
 
     def run(self, seeds: SeedSet, posts: Sequence[tuple[Post, int]]) -> None:
-        """Match posts as a worker does, and put what matches on the board."""
         pipeline = Pipeline(self.teacher.enc, "plain")
         for n, (post, at) in enumerate(posts):
             sent = Mail(
@@ -130,7 +120,6 @@ def _cuts(teacher: ModelContext) -> Cuts:
 
 
 def town(teacher: ModelContext, seed: int = 1) -> Town:
-    """A town with its stream, and no matches."""
     store = MatchStore(teacher.config, now=lambda: NOW)
     store.begin(cast(TopicReader, Topic()))
     return Town(teacher, stream(seed), store)
@@ -139,7 +128,6 @@ def town(teacher: ModelContext, seed: int = 1) -> Town:
 def scene(
     here: Town, now: ControlView, labels: Sequence[Label] = (), answers: Sequence[NearAnswer] = ()
 ) -> FigureData:
-    """What a page sees of the town at the end."""
     measure = measure_of(here.teacher, now, EVENT)
     flow = StreamRate(len(here.posts), NOW - HOURS * HOUR, NOW, 100)
     result = scored_matches(here.store, measure)
@@ -150,5 +138,4 @@ def scene(
 
 
 def without_workers(data: FigureData) -> FigureData:
-    """The same while no worker answers."""
     return replace(data, near=NearMisses((), ("worker 127.0.0.1:1: tells of no near misses",)))

@@ -25,7 +25,6 @@ FOE = f"{NASTY[0]}/../?#% \u202e"  # an event
 
 
 def stocked(place: Place, hostile: bool = False, posts: int = 400) -> None:
-    """Fill a place's topics with a night of matches, and what two people said of them."""
     dice, now = random.Random(7), int(time.time() * 1000)
     articles = read_articles()
     seeds = {name: {"title": title, "text": text, "event": name}

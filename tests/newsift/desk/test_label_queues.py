@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 from encoder.errors import InputError, NewsiftError
-from newsift.broker.server import running
 from newsift.desk import labelling
 from newsift.desk.labelling import ActiveQueue, LabelQueues, QueueKey
 from newsift.desk.mirrors import TopicMirrors
@@ -17,8 +16,8 @@ from newsift.desk.threads import DaemonExecutor
 from newsift.operations.labels import LabelTopic
 from newsift.statistics.labels import LabelState
 from tests.newsift.desk.client import until
-from tests.worker.judged import drawn, labels, match
-from tests.worker.kafka_side import LABELS, MATCHES, PARTITIONS, Kafka, broker_of_its_own
+from tests.worker.judged import match
+from tests.worker.kafka_side import LABELS, MATCHES, Kafka
 from worker.config import load_config
 from worker.kafka.reading import TopicReader
 from worker.seeds.state import ControlState
@@ -28,8 +27,6 @@ NAMES = [str(n) for n in range(60)]
 
 
 class FakeMirrors:
-    """Mirrors with a clock; a test sets the version of the profile."""
-
     def __init__(self) -> None:
         self.seconds = 0.0
         self.version: str | None = ""
@@ -39,13 +36,11 @@ class FakeMirrors:
         return self.seconds
 
     def catch_up(self, cluster: TopicReader) -> None:
-        """Read the labels; the control topic is what the test sets."""
         if cluster.exists(LABELS):
             self.labels = LabelTopic(cluster, load_config()).state()
 
     @property
     def control(self) -> ControlState:
-        """A control topic in which the event has a profile of this version; None: not read yet."""
         profile = SimpleNamespace(
             version=self.version, promise=None, made={}, record=dict, before=()
         )
@@ -60,7 +55,6 @@ def at() -> FakeMirrors:
 
 @pytest.fixture(autouse=True)
 def without_a_nonce(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Queues in the order that `drawn` gives."""
     monkeypatch.setattr(labelling, "token_hex", lambda _: "")
 
 
@@ -80,9 +74,7 @@ def drawn_queue(queues: LabelQueues, whose: QueueKey = ANN) -> ActiveQueue:
     return queue
 
 
-def test_a_queue_is_drawn_once_for_all_tabs_and_what_comes_later_is_not_in_it(
-    kafka: Kafka, at: FakeMirrors
-) -> None:
+def test_a_queue_is_drawn_once_for_all_tabs(kafka: Kafka, at: FakeMirrors) -> None:
     kafka.fill(MATCHES, [match(n) for n in NAMES])
     with judging(at) as queues:
         first = drawn_queue(queues).session
@@ -95,26 +87,7 @@ def test_a_queue_is_drawn_once_for_all_tabs_and_what_comes_later_is_not_in_it(
         assert queues.of(ANN, first.token) is first
 
 
-def test_the_first_label_makes_the_topic_and_a_queue_goes_on_where_it_was(
-    kafka: Kafka, at: FakeMirrors
-) -> None:
-    kafka.fill(MATCHES, [match(n) for n in NAMES])
-    order = drawn(NAMES)
-    with judging(at) as queues:
-        queue = drawn_queue(queues).session
-        assert queue.answer(("x", order[0]), "on") is None
-        assert queue.answer(("x", order[1]), "off") is None
-        assert queue.answer(("x", order[2]), "unsure") is None
-        queue.undo(queue.state()["undo"]["step"])
-    assert labels(kafka) == [
-        (order[0], "on"), (order[1], "off"), (order[2], "unsure"), (order[2], None)
-    ]  # fmt: skip
-    with judging(at) as queues:
-        state = drawn_queue(queues).session.state()
-    assert (state["question"]["id"], state["judged"]) == (order[2], 2)
-
-
-def test_another_profile_begins_another_queue_and_says_so(kafka: Kafka, at: FakeMirrors) -> None:
+def test_another_profile_begins_another_queue(kafka: Kafka, at: FakeMirrors) -> None:
     kafka.fill(MATCHES, [match(n) for n in NAMES])
     with judging(at) as queues:
         first = drawn_queue(queues)
@@ -142,7 +115,7 @@ def test_half_a_day_without_an_answer_ends_a_queue(kafka: Kafka, at: FakeMirrors
         assert drawn_queue(queues).session is not second.session
 
 
-def test_without_a_match_it_is_looked_at_again(kafka: Kafka, at: FakeMirrors) -> None:
+def test_an_empty_queue_is_drawn_again_after_some_time(kafka: Kafka, at: FakeMirrors) -> None:
     with judging(at) as queues:
         assert drawn_queue(queues).session.empty
         kafka.fill(MATCHES, [match(n) for n in NAMES])
@@ -152,21 +125,7 @@ def test_without_a_match_it_is_looked_at_again(kafka: Kafka, at: FakeMirrors) ->
         assert not drawn_queue(queues).session.empty
 
 
-def test_a_draw_that_fails_for_want_of_time_is_told_and_drawn_anew(
-    kafka: Kafka, at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def late(*_: object) -> None:
-        raise TimeoutError("the labels")
-
-    with judging(at) as queues:
-        with monkeypatch.context() as patched:
-            patched.setattr(at, "catch_up", late)
-            with pytest.raises(TimeoutError, match="the labels"):
-                drawn_queue(queues)
-        assert drawn_queue(queues).session.empty
-
-
-def test_the_queue_that_was_asked_longest_ago_goes(
+def test_the_least_recently_used_queue_is_discarded(
     kafka: Kafka, at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(labelling, "MOST_POSTS", 2 * len(NAMES))
@@ -181,7 +140,7 @@ def test_the_queue_that_was_asked_longest_ago_goes(
             queues.of(three[1], tokens[1])
 
 
-def test_a_broker_that_is_away_is_told_to_who_asks(
+def test_an_unreachable_broker_is_reported(
     at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NEWSIFT_KAFKA", "127.0.0.1:1")
@@ -193,29 +152,7 @@ def test_a_broker_that_is_away_is_told_to_who_asks(
             queues.outbox.publish(b"key", b"value")
 
 
-def test_labels_go_on_when_the_broker_is_there_again(
-    at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with broker_of_its_own() as kafka:
-        port = str(kafka.address).rpartition(":")[2]
-        monkeypatch.setenv("NEWSIFT_KAFKA", str(kafka.address))
-        kafka.fill(MATCHES, [match(n) for n in NAMES])
-        queues = LabelQueues(load_config(), cast(TopicMirrors, at), DaemonExecutor(4), at.clock)
-        queue = drawn_queue(queues).session
-        assert queue.answer(("x", drawn(NAMES)[0]), "on") is None
-    second = drawn(NAMES)[1]
-    with pytest.raises(NewsiftError, match=port):
-        queue.answer(("x", second), "on")
-    assert queue.state()["judged"] == 1
-    with running(int(port), auto_create=False) as address:
-        again = Kafka(address)
-        again.make(*PARTITIONS)
-        assert queue.answer(("x", second), "on") is None
-        assert labels(again) == [(second, "on")]
-        queues.stop()
-
-
-def test_one_draw_too_many_waits(at: FakeMirrors, kafka: Kafka) -> None:
+def test_few_draws_run_at_once(at: FakeMirrors, kafka: Kafka) -> None:
     go = Event()
     at.catch_up = lambda _cluster: go.wait(20)  # type: ignore[assignment]
     keys = [ANN._replace(by=by) for by in ("a", "b", "c")]

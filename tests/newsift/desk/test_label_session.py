@@ -1,6 +1,7 @@
 """A judge's queue: questions in the order of the draw, once, through undo, outages and two tabs."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Barrier
 from typing import Any, get_args
 
@@ -14,7 +15,7 @@ from newsift.desk.labelling import MOST, LabelSession
 from newsift.files.rows import read_match
 from newsift.operations.labels import AnswerLog, EventMatch, FrozenQueue, Publish
 from newsift.statistics.labels import Label, Verdict, read_label
-from newsift.statistics.queues import Candidate, CertifyQueue, LearnQueue, Question, certifies_only
+from newsift.statistics.queues import Candidate, CertifyQueue, LearnQueue
 from tests.worker.judged import drawn, match
 from worker.errors import BrokerError
 from worker.posts.outcome import PostId
@@ -35,7 +36,6 @@ class Topic:
 
     @property
     def labels(self) -> dict[str, Label]:
-        """The latest label of each post."""
         latest = {key: read_label(key, value) for key, value in self.records}
         return {result.post.id: result for result in latest.values() if isinstance(result, Label)}
 
@@ -67,13 +67,12 @@ def current(queue: LabelSession) -> str:
 
 
 def answer(queue: LabelSession, verdict: Verdict = "on") -> str:
-    """Answer the question; the id of its post."""
     name = current(queue)
     assert queue.answer(("x", name), verdict) is None
     return name
 
 
-def test_questions_come_in_the_order_of_the_draw_which_the_page_does_not_see() -> None:
+def test_questions_come_in_the_order_of_the_draw() -> None:
     topic = Topic()
     queue = session(topic.publish)
     best = sorted(drawn(NAMES), key=int)[:25]
@@ -91,7 +90,7 @@ def test_questions_come_in_the_order_of_the_draw_which_the_page_does_not_see() -
     st.lists(st.sampled_from([*VERDICTS, "undo"]), max_size=60),
     st.sampled_from(["certify", "learn"]),
 )
-def test_whatever_is_pressed_the_topic_holds_the_answers(pressed: list[Any], kind: str) -> None:
+def test_the_topic_holds_the_answers_after_any_keys(pressed: list[Any], kind: str) -> None:
     topic = Topic()
     queue = session(topic.publish, kind)
     stack: list[tuple[str, Verdict]] = []
@@ -109,7 +108,7 @@ def test_whatever_is_pressed_the_topic_holds_the_answers(pressed: list[Any], kin
     assert {name: label.label for name, label in topic.labels.items()} == dict(stack)
 
 
-def test_the_same_answer_twice_is_one_and_another_is_refused() -> None:
+def test_a_repeated_answer_is_published_once_and_a_different_one_is_refused() -> None:
     topic = Topic()
     queue = session(topic.publish)
     name = answer(queue, "on")
@@ -125,7 +124,7 @@ def test_the_same_answer_twice_is_one_and_another_is_refused() -> None:
     assert len(topic.records) == 2
 
 
-def test_an_older_step_is_not_taken_back_in_the_place_of_the_last() -> None:
+def test_only_the_last_step_can_be_undone() -> None:
     topic = Topic()
     queue = session(topic.publish)
     answer(queue)
@@ -136,7 +135,7 @@ def test_an_older_step_is_not_taken_back_in_the_place_of_the_last() -> None:
     assert len(topic.labels) == 2
 
 
-def test_an_answer_counts_once_the_broker_has_it() -> None:
+def test_an_answer_counts_once_the_broker_acknowledges_it() -> None:
     topic = Topic()
     queue = session(topic.publish)
     answer(queue)
@@ -169,7 +168,7 @@ def test_tabs_that_answer_at_once_publish_one_label() -> None:
     assert len(set(data)) == 3
 
 
-def test_a_correction_stays_drawn_as_it_was_and_can_be_taken_back() -> None:
+def test_a_correction_keeps_its_draw_and_can_be_undone() -> None:
     topic = Topic()
     queue = session(topic.publish)
     name = answer(queue, "on")
@@ -184,7 +183,7 @@ def test_a_correction_stays_drawn_as_it_was_and_can_be_taken_back() -> None:
         queue.correct(("x", "nobody's"), "on")
 
 
-def test_labels_from_elsewhere_are_merged_and_answers_here_count_more() -> None:
+def test_labels_from_elsewhere_do_not_replace_answers_of_the_session() -> None:
     topic, elsewhere = Topic(), Topic()
     queue, other = session(topic.publish, "learn"), session(elsewhere.publish, "learn")
     first, second, third = answer(other, "on"), answer(other, "on"), current(other)
@@ -201,34 +200,13 @@ def test_labels_from_elsewhere_are_merged_and_answers_here_count_more() -> None:
     assert len(topic.records) == 2
 
 
-def test_learning_asks_of_the_other_half_only() -> None:
-    topic = Topic()
-    queue = session(topic.publish, "learn")
-    names = [answer(queue) for _ in range(10)]
-    assert not any(certifies_only(("x", name)) for name in names)
-    assert {label.drawn for label in topic.labels.values()} == {"learn"}
-    assert {label.probability for label in topic.labels.values()} == {None}
-
-
 def test_posts_for_the_page_are_bounded() -> None:
-    record = read_match(match("1", why=[["w" * 9, 0.1]] * 10_000))
-    assert record is not None
-    huge = msgspec.structs.replace(record.post, text="\u202e<b>" * 100_000, author="a" * 10**6)
-    name = next(n for n in NAMES if certifies_only(("x", n)))
-    huge = msgspec.structs.replace(huge, id=name)
-    result = {("x", name): EventMatch(Candidate(huge, 0.5), record.matches[0], record)}
-
-    class One(CertifyQueue):
-        """Asks about the only match."""
-
-        def next(self, text: Any) -> Question | None:
-            return Question(self._order[0], "certify", 0.5)
-
-    queue = One([each.candidate for each in result.values()])
-    state = LabelSession(
-        FrozenQueue(queue, result, None), AnswerLog("e", "a", result, (), Topic().publish)
-    ).state()
+    name = drawn(NAMES)[0]
+    result = matches([name], why=[["w" * 9, 0.1]] * 10_000)
+    (only,) = result.values()
+    huge = msgspec.structs.replace(only.candidate.post, text="\u202e<b>" * 100_000)
+    queue = CertifyQueue([replace(only.candidate, post=huge)])
+    frozen = FrozenQueue(queue, result, None)
+    state = LabelSession(frozen, AnswerLog("e", "a", result, (), Topic().publish)).state()
     assert len(state["question"]["text"]) == MOST["text"]
-    assert state["question"]["id"] == name
     assert len(state["question"]["why"]) == 8
-    assert len(msgspec.json.encode(state)) < 2**20

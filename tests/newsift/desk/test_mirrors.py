@@ -44,7 +44,7 @@ def followed(topic: str, **limits: float) -> Iterator[tuple[TopicFollower, Recor
         follower._thread.join(DEADLINE_S)
 
 
-def test_all_that_is_there_comes_and_then_it_is_ready(kafka: Kafka) -> None:
+def test_a_follower_reads_all_records_and_then_is_ready(kafka: Kafka) -> None:
     for partition in range(PARTITIONS[MATCHES]):
         kafka.fill(MATCHES, [b"%d" % n for n in range(700)], partition)
     with followed(MATCHES) as (follower, recorder):
@@ -55,7 +55,7 @@ def test_all_that_is_there_comes_and_then_it_is_ready(kafka: Kafka) -> None:
         assert (follower.away, recorder.begun) == ("", 1)
 
 
-def test_a_topic_that_is_missing_is_told_of_once_and_comes_when_it_is_made(
+def test_a_missing_topic_is_logged_once_and_read_when_it_is_created(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     with followed("later", retry_s=0.05) as (follower, recorder):
@@ -68,7 +68,7 @@ def test_a_topic_that_is_missing_is_told_of_once_and_comes_when_it_is_made(
     assert caplog.text.count("has no topic 'later'") == 1
 
 
-def test_a_partition_that_is_added_is_noticed_and_nothing_is_read_twice(kafka: Kafka) -> None:
+def test_a_new_partition_is_read_and_nothing_twice(kafka: Kafka) -> None:
     _make(kafka, "grows", 1)
     kafka.send("grows", b"old")
     with followed("grows", retry_s=0.05, partitions_s=0.1) as (_, recorder):
@@ -101,13 +101,12 @@ class Marked:
         return lambda _topic: answer[name]
 
     def follow(self, topic: str, _start: Offsets) -> Iterator[list[SimpleNamespace]]:
-        """Two records, and nothing more."""
         yield [SimpleNamespace(topic=topic, partition=0, offset=n, value=b"") for n in range(2)]
         while True:
             yield []
 
 
-def test_it_is_ready_where_the_marker_of_a_transaction_stands_at_the_end(
+def test_a_follower_is_ready_at_a_transaction_marker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mirrors, "connected", lambda _: nullcontext(Marked()))

@@ -1,29 +1,22 @@
 """The model is loaded in the background; requests that need it are refused with the reason."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 import pytest
 
 import encoder
 from encoder.errors import InputError
 from encoder.model_directory import write_model
-from newsift.desk import model as desk_model
 from newsift.desk.model import Model
-from newsift.desk.threads import lock_or_busy
 from tests.encoder.small import small_model
 from tests.worker.small import same, value
 from worker.config import Config, ModelConfig
-from worker.errors import BrokerError
-from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, control_state
 
 
 def control(**seeds: str) -> ControlState:
-    """The control topic with these seeds, of the event flood."""
     records = {name.encode(): value(text=text, event="flood") for name, text in seeds.items()}
     return control_state(records)
 
@@ -34,7 +27,6 @@ def config_with(name: str) -> Config:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Config:
-    """A configuration whose model is there at once."""
     write_model(tmp_path / "model", small_model())
     created = config_with(str(tmp_path / "model"))
     return replace(created, matching=replace(created.matching, background_rate=0.05))
@@ -85,33 +77,3 @@ def test_the_events_are_made_once_for_each_version_of_the_records(small: Config)
     now = control(a="storm flood river", b="city river")
     assert [seed.id for seed in model.events()["flood"].seeds] == ["a", "b"]
     assert same(model.view().seeds, teacher.seed_set(now))
-
-
-def test_while_many_seeds_are_embedded_nobody_waits_for_long(
-    small: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(desk_model, "PATIENCE_S", 0.05)
-    monkeypatch.setattr(desk_model, "lock_or_busy", partial(lock_or_busy, seconds=0.05))
-    changed, started, go, make = Event(), Event(), Event(), SeedEmbedder.make
-
-    def slowly(embedder: SeedEmbedder, book: ControlState) -> SeedSet:
-        started.set()
-        assert go.wait(20)
-        return make(embedder, book)
-
-    state = control(a="storm flood river")
-    model = Model(small, lambda: state, changed.set)
-    model.start()
-    model.wait()
-    assert changed.wait(10)
-    changed.clear()
-    monkeypatch.setattr(SeedEmbedder, "make", slowly)
-    maker = Thread(target=model.view)
-    maker.start()
-    assert started.wait(10)
-    with pytest.raises(BrokerError, match="many seeds are being embedded; try again"):
-        model.view()
-    go.set()
-    maker.join(20)
-    assert changed.is_set()
-    assert list(model.view().state.seeds) == ["a"]

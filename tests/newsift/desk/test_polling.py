@@ -74,11 +74,3 @@ def test_a_failure_has_its_reason_and_since_when(viewers: ViewerPresence) -> Non
     since = [row[2] for row in polled]
     assert since[1] == since[2]
     assert since == sorted(since)
-
-
-def test_a_page_that_opens_while_polling_stops_is_not_lost(viewers: ViewerPresence) -> None:
-    for _ in range(200):
-        viewers.note()
-        assert viewers.wait()
-    viewers.close()
-    assert not viewers.wait()

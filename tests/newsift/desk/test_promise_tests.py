@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from newsift.desk.promise_tests import FRESH_S, MOST_EVENTS, PromiseTests
+from newsift.desk.promise_tests import FRESH_S, PromiseTests
 from newsift.operations.labels import EventMatch
 from newsift.statistics.labels import Label
 from tests.worker.judged import match
@@ -43,12 +43,3 @@ def test_matches_are_read_again_once_they_are_old(kafka: Kafka) -> None:
     assert [*tests.matches("storm")] == [("x", "1")]
     now[0] = FRESH_S
     assert [*tests.matches("storm")] == [("x", "1"), ("x", "3")]
-
-
-def test_of_the_events_the_latest_are_kept(kafka: Kafka) -> None:
-    tests = PromiseTests(load_config(), lambda: 0.0)
-    names = [f"e{n}" for n in range(MOST_EVENTS + 1)]
-    remaining = {name: tests.matches(name) for name in names}
-    assert tests.matches(names[-1]) is remaining[names[-1]]
-    assert tests.matches(names[1]) is remaining[names[1]]
-    assert tests.matches(names[0]) is not remaining[names[0]]

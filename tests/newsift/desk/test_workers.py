@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from newsift.desk.health import query_worker, query_workers, read_metrics
+from newsift.desk.health import query_worker, query_workers
 from tests.newsift.worker_web import worker_web
 from worker.match.drift import Drifting
 from worker.metrics.registry import Metrics
@@ -16,7 +16,6 @@ from worker.metrics.web import Health
 
 @contextmanager
 def answering(raw: bytes) -> Iterator[str]:
-    """The address of a server that answers each visit with these bytes."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -48,7 +47,10 @@ def full() -> Metrics:
     return metrics
 
 
-def test_what_it_reports() -> None:
+def test_a_worker_reports_its_state() -> None:
+    with worker_web(Metrics(), Health("seeds are read")) as address:
+        row = query_worker(address)
+    assert (row["away"], row["ready"], row["reason"]) == ("", False, "seeds are read")
     with worker_web(full(), Health("")) as address:
         row = query_worker(address)
     assert row["drift"].startswith("event ferry passes 12 times")
@@ -59,13 +61,7 @@ def test_what_it_reports() -> None:
     assert row["version"]
 
 
-def test_one_that_is_not_ready_says_why() -> None:
-    with worker_web(Metrics(), Health("seeds are read")) as address:
-        row = query_worker(address)
-    assert (row["away"], row["ready"], row["reason"]) == ("", False, "seeds are read")
-
-
-def test_a_worker_that_is_away_hides_no_other() -> None:
+def test_an_unreachable_worker_hides_no_other() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = f"127.0.0.1:{closed.getsockname()[1]}"
     with worker_web(full(), Health("")) as address:
@@ -88,7 +84,7 @@ def test_a_worker_that_is_away_hides_no_other() -> None:
         b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n",
     ],
 )
-def test_whatever_answers_it_is_a_row(raw: bytes) -> None:
+def test_any_answer_is_a_row(raw: bytes) -> None:
     with answering(raw) as address:
         row = query_worker(address)
     assert row["address"] == address
@@ -99,8 +95,3 @@ def test_a_worker_that_does_not_answer_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         row = query_worker(f"127.0.0.1:{silent.getsockname()[1]}", seconds=0.3)
     assert "no worker answers" in row["away"]
-
-
-def test_a_page_of_other_metrics_says_nothing() -> None:
-    row = read_metrics("other_total 1\n")
-    assert (row["model"], row["drift"], row["bursts"]) == (None, None, {})

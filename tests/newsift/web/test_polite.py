@@ -36,34 +36,24 @@ def allowed(rules: str, path: str) -> bool:
     ("rules", "path", "may"),
     [
         ("", "/a", True),
-        ("User-agent: *\nDisallow: /", "/a", False),
         ("User-agent: *\nDisallow:", "/a", True),
         ("user-agent:*\ndisallow:/a # not this", "/a/b", False),
-        ("User-agent: *\nDisallow: /a", "/b", True),
         ("User-agent: *\nDisallow: /a\nAllow: /a/b", "/a/b/c", True),
         ("User-agent: *\nAllow: /a\nDisallow: /a", "/a", True),
-        ("User-agent: *\nDisallow: /*?", "/a?b=1", False),
-        ("User-agent: *\nDisallow: /*?", "/a", True),
-        ("User-agent: *\nDisallow: /*.php$", "/a.php", False),
-        ("User-agent: *\nDisallow: /*.php$", "/a.php5", True),
-        ("User-agent: *\nDisallow: /a$", "/a", False),
-        ("User-agent: *\nDisallow: /a$", "/ab", True),
         ("User-agent: *\nDisallow: /caf%C3%A9", "/café", False),
         ("User-agent: *\nDisallow: /café", "/caf%c3%a9", False),
         ("User-agent: *\nDisallow: /\nUser-agent: newsift\nAllow: /", "/a", True),
         ("User-agent: newsift\nDisallow: /\nUser-agent: *\nAllow: /", "/a", False),
         ("User-agent: NewSift\nDisallow: /", "/a", False),
-        ("User-agent: other\nDisallow: /", "/a", True),
         ("User-agent: other\nUser-agent: newsift\nDisallow: /", "/a", False),
         ("User-agent: newsift\nDisallow: /a\nUser-agent: newsift\nDisallow: /b", "/a", False),
-        ("User-agent: newsift\nDisallow: /a\nUser-agent: newsift\nDisallow: /b", "/b", False),
         ("Disallow: /", "/a", True),
         ("\ufeffUser-agent: *\nDisallow: /", "/a", False),
         ("User-agent: *\r\nSitemap: x\r\nDisallow: /\r\n", "/a", False),
         ("<html><body>User-agent: *</body></html>", "/a", True),
     ],
 )
-def test_what_may_be_read(rules: str, path: str, may: bool) -> None:
+def test_rules_allow_or_forbid_a_path(rules: str, path: str, may: bool) -> None:
     assert allowed(rules, path) == may
 
 
@@ -81,7 +71,7 @@ def test_what_may_be_read(rules: str, path: str, may: bool) -> None:
         ("User-agent: *\nCrawl-delay: 1e9", 0),
     ],
 )
-def test_how_fast(rules: str, seconds: float) -> None:
+def test_rules_set_a_bounded_delay(rules: str, seconds: float) -> None:
     assert Robots.read(rules.encode(), "newsift").delay == seconds
 
 
@@ -99,7 +89,7 @@ def test_a_pattern_means_what_a_regular_expression_says(pattern: str, path: str)
 
 
 @given(st.lists(st.sampled_from(["/a", "/b", "/ab", "/a/b"]), max_size=3), PATHS)
-def test_plain_rules_are_read_as_by_python_itself(rules: list[str], path: str) -> None:
+def test_plain_rules_mean_what_python_reads(rules: list[str], path: str) -> None:
     text = "\n".join(["User-agent: *", *(f"Disallow: {rule}" for rule in rules)])
     theirs = RobotFileParser()
     theirs.parse(text.splitlines())
@@ -107,12 +97,8 @@ def test_plain_rules_are_read_as_by_python_itself(rules: list[str], path: str) -
     assert allowed(text, path) == theirs.can_fetch("newsift", SITE + path)
 
 
-def test_what_comes_after_so_many_bytes_does_not_count() -> None:
-    rules = "User-agent: *\n" + "#" * LARGEST + "\nDisallow: /"
-    assert allowed(rules, "/a")
-
-
-def test_so_many_rules_count_and_no_more() -> None:
+def test_rules_and_bytes_above_the_limits_are_ignored() -> None:
+    assert allowed("User-agent: *\n" + "#" * LARGEST + "\nDisallow: /", "/a")
     rules = "User-agent: *\n" + "Allow: /\n" * MOST_RULES + "Disallow: /a"
     assert allowed(rules, "/a")
     assert len(Robots.read(rules.encode(), "newsift").rules) == MOST_RULES
@@ -122,7 +108,7 @@ def test_so_many_rules_count_and_no_more() -> None:
     "rule", ["*a" * 200_000, "*" * 400_000, "a*" * 200_000 + "$", "\nDisallow: /b" * 40_000]
 )
 def test_a_hostile_file_takes_no_longer_than_others(rule: str) -> None:
-    """Not timed: a pattern that goes back would never end."""
+    """Without a clock: a pattern that backtracks would never end."""
     assert allowed(f"User-agent: *\nDisallow: /x{rule}", f"/{'a' * 2000}b")
 
 
@@ -167,7 +153,7 @@ def robots(text: str) -> Reply:
     return Reply(text.encode(), "text/plain")
 
 
-def test_between_two_requests_to_a_site_there_is_a_pause(
+def test_requests_to_a_site_are_separated_by_a_pause(
     web: PoliteWeb, site: Site, clock: Clock
 ) -> None:
     for path in ("/a", "/b"):
@@ -176,24 +162,14 @@ def test_between_two_requests_to_a_site_there_is_a_pause(
     clock.now += 0.5
     web.get(f"{site.url}/a")
     assert clock.slept == [PAUSE, PAUSE, PAUSE - 0.5]
-
-
-def test_another_site_need_not_wait(web: PoliteWeb, site: Site, clock: Clock) -> None:
-    web.get(f"{site.url}/a")
-    web.get(f"{site.url.replace('127.0.0.1', 'other.test')}/a")
-    assert clock.slept == [PAUSE, PAUSE]
-    assert [path for path, _ in site.asked] == ["/robots.txt", "/a"] * 2
-
-
-@pytest.mark.parametrize(("delay", "pause"), [("9", 9.0), ("0.5", PAUSE), ("86400", 600.0)])
-def test_crawl_delay(web: PoliteWeb, site: Site, clock: Clock, delay: str, pause: float) -> None:
-    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {delay}")
+    other = site.url.replace("127.0.0.1", "other.test")
+    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 9")
     for path in ("/a", "/b"):
-        web.get(site.url + path)
-    assert clock.slept[1] == pause
+        web.get(other + path)
+    assert clock.slept[3:] == [PAUSE, 9.0]  # the first request to another site need not wait
 
 
-def test_robots_are_asked_for_once_a_day(web: PoliteWeb, site: Site, clock: Clock) -> None:
+def test_rules_are_read_once_a_day(web: PoliteWeb, site: Site, clock: Clock) -> None:
     for _ in range(3):
         web.get(f"{site.url}/a")
     assert [path for path, _ in site.asked].count("/robots.txt") == 1
@@ -204,13 +180,13 @@ def test_robots_are_asked_for_once_a_day(web: PoliteWeb, site: Site, clock: Cloc
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
-def test_a_site_without_robots_may_be_read(web: PoliteWeb, site: Site, status: int) -> None:
+def test_a_site_without_rules_may_be_read(web: PoliteWeb, site: Site, status: int) -> None:
     site.replies["/robots.txt"] = Reply(status=status)
     assert web.get(f"{site.url}/a").status == 200
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_site_whose_robots_fail_is_left_alone_and_asked_again(
+def test_a_site_whose_rules_cannot_be_read_is_not_read(
     web: PoliteWeb, site: Site, status: int
 ) -> None:
     site.replies["/robots.txt"] = Reply(status=status)
@@ -223,17 +199,7 @@ def test_a_site_whose_robots_fail_is_left_alone_and_asked_again(
     assert web.get(f"{site.url}/a").status == 200
 
 
-def test_robots_that_stand_elsewhere(web: PoliteWeb, site: Site) -> None:
-    site.replies |= {
-        "/robots.txt": Reply(status=301, headers={"Location": "/r"}),
-        "/r": robots("User-agent: *\nDisallow: /a"),
-    }
-    with pytest.raises(InputError, match="robots"):
-        web.get(f"{site.url}/a")
-    assert web.get(f"{site.url}/b").status == 200
-
-
-def test_a_redirect_is_asked_of_the_robots_too(web: PoliteWeb, site: Site) -> None:
+def test_rules_hold_for_redirects(web: PoliteWeb, site: Site) -> None:
     site.replies |= {
         "/robots.txt": robots("User-agent: *\nDisallow: /b"),
         "/hop": Reply(status=302, headers={"Location": "/b"}),
@@ -275,26 +241,16 @@ def test_retry_after(
     ("status", "later"),
     [(400, False), (404, False), (408, True), (410, False), (429, True), (500, True), (503, True)],
 )
-def test_what_may_go_well_later(web: PoliteWeb, site: Site, status: int, later: bool) -> None:
+def test_a_status_is_temporary_or_final(
+    web: PoliteWeb, site: Site, status: int, later: bool
+) -> None:
     site.replies["/a"] = Reply(status=status)
     with pytest.raises(StatusError, match=f"answers {status}") as caught:
         web.get(f"{site.url}/a")
     assert is_temporary(caught.value) == later
 
 
-@pytest.mark.parametrize(
-    ("url", "later"),
-    [("http://127.0.0.1:1/", True), ("javascript:x", False), ("http://[::1", False)],
-)
-def test_what_is_no_site_or_not_there(web: PoliteWeb, url: str, later: bool) -> None:
-    with pytest.raises(InputError) as caught:
-        web.get(url)
-    assert is_temporary(caught.value) == later
-
-
-def test_a_site_that_does_not_answer_keeps_its_others_from_waiting(
-    web: PoliteWeb, clock: Clock
-) -> None:
+def test_an_unreachable_site_is_left_alone_for_a_minute(web: PoliteWeb, clock: Clock) -> None:
     dead = "http://127.0.0.1:1"
     with pytest.raises(InputError, match="cannot be fetched"):
         web.get(f"{dead}/a")
@@ -327,7 +283,7 @@ def outside(there: str) -> Iterator[str]:
         yield result.url.replace("127.0.0.1", "outside.test")
 
 
-def test_the_feed_s_host_may_be_inside_but_nothing_outside_leads_there(
+def test_the_host_of_a_feed_may_be_inside_but_no_page_outside_leads_there(
     site: Site, clock: Clock
 ) -> None:
     web = inside(site, clock)
@@ -343,13 +299,13 @@ def test_the_feed_s_host_may_be_inside_but_nothing_outside_leads_there(
             web.get(f"{site.url}/out")
 
 
-def test_another_port_of_the_feed_s_host_is_not_inside(site: Site, clock: Clock) -> None:
+def test_another_port_of_the_host_of_a_feed_is_not_inside(site: Site, clock: Clock) -> None:
     with news_site() as other, pytest.raises(InputError, match="which is no address of the open"):
         inside(site, clock).get(f"{other.url}/a")
     assert other.asked == []
 
 
-def test_so_many_sites_are_known_and_no_more(
+def test_the_number_of_known_sites_is_bounded(
     web: PoliteWeb, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newsift.web.polite.MOST_SITES", 3)

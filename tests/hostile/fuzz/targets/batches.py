@@ -14,16 +14,10 @@ RAW, FIXED, PACKED = range(3)
 LIMIT = 2**20
 START, END = 3, 2**41
 TOKENS = [
-    *(b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x00" * 8, b"\x00", b"\x01"),
-    *(
-        b"\xff\xff\xff\xff\x0f",
-        b"\x80" * 9 + b"\x01",
-        b"\x02",
-        b"\x7f",
-        b"\x10\x00\x00\x00\x01\x02a",
-    ),
-    *(b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\x82SNAPPY\x00", b"\x00" * 300),
-]
+    b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x00" * 8, b"\x00", b"\x01",
+    b"\xff\xff\xff\xff\x0f", b"\x80" * 9 + b"\x01", b"\x02", b"\x7f", b"\x10\x00\x00\x00\x01\x02a",
+    b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\x82SNAPPY\x00", b"\x00" * 300,
+]  # fmt: skip
 
 
 def opened() -> Target:
@@ -55,7 +49,6 @@ def opened() -> Target:
 
 
 def made(data: bytes) -> bytes:
-    """The batch, or batches, that an input stands for."""
     (mode, codec, count), rest = data[:3].ljust(3, b"\0"), data[3:]
     if mode % 3 == FIXED and len(rest) > HEADER.size:
         return fixed(rest)
@@ -65,8 +58,6 @@ def made(data: bytes) -> bytes:
 
 
 class Row:
-    """A record with the topic that it came from, as `seen` wants it."""
-
     topic, partition = "fuzz", 0
 
     def __init__(self, record: Any) -> None:
@@ -75,7 +66,6 @@ class Row:
 
 
 def read(data: bytes) -> list[Row]:
-    """Every record, as aiokafka reads it: what it has been past already it leaves out."""
     records, found, position = MemoryRecords(data), list[Row](), START
     while records.has_next():
         for record in records.next_batch():

@@ -51,19 +51,16 @@ def opened() -> Target:
 
 
 def refused_in_a_line(error: NewsiftError) -> bool:
-    """Not taken, and said as the operator will read it."""
     assert str(error).isprintable(), str(error)
     return False
 
 
 def vouched(manifest: dict[str, Any], changed: dict[str, bytes]) -> bytes:
-    """The manifest of a model of which one file has another content."""
     manifest["checks" if ARTICLE_CHECK in changed else "files"].update(facts_of(changed))
     return json.dumps(manifest | {"digest": digest_of(manifest)}).encode()
 
 
 def embeds(folder: Path) -> None:
-    """Load a model and compare a post with an article: whatever it says, it is a number."""
     enc = encoder.load(folder, device="cpu", threads=1)
     articles = enc.articles(["storm flood river city", ("Fire", "police fire in the city")])
     scores = enc.posts(["the storm and the flood", "", "cat"]).similarity(articles)

@@ -18,51 +18,16 @@ URL = "http://news.test/ferry"
 CPU_S = 2
 TAKEN, REFUSED = 0, 1
 TOKENS = [
-    *(
-        b"<p>",
-        b"</p>",
-        b"<div>",
-        b"<article>",
-        b"<script>",
-        b"<!--",
-        b"-->",
-        b"<![CDATA[",
-        b"<title>",
-    ),
-    *(
-        b'<script type="application/ld+json">',
-        b'{"articleBody": "',
-        b'\\"a',
-        b"</script>",
-        b"<html>",
-    ),
-    *(
-        b"&#x110000;",
-        b"&amp;",
-        b"&nbsp",
-        b"<meta charset=",
-        b"utf-16",
-        b"<base href=",
-        b"<a href='",
-    ),
-    *(
-        b"<",
-        b">",
-        b'"',
-        b"'",
-        b"\x00",
-        b"\xff\xfe",
-        b"\xef\xbb\xbf",
-        b"\x1b[2J",
-        b"<table>",
-        b"<br",
-    ),
-    *(b"<svg><style>", b"<b>" * 50, "\u202e".encode(), b"x" * 1000, b"\n", b"<?xml", b"<!DOCTYPE"),
-]
+    b"<p>", b"</p>", b"<div>", b"<article>", b"<script>", b"<!--", b"-->", b"<![CDATA[",
+    b"<title>", b'<script type="application/ld+json">', b'{"articleBody": "', b'\\"a',
+    b"</script>", b"<html>", b"&#x110000;", b"&amp;", b"&nbsp", b"<meta charset=", b"utf-16",
+    b"<base href=", b"<a href='", b"<", b">", b'"', b"'", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf",
+    b"\x1b[2J", b"<table>", b"<br", b"<svg><style>", b"<b>" * 50, "\u202e".encode(), b"x" * 1000,
+    b"\n", b"<?xml", b"<!DOCTYPE",
+]  # fmt: skip
 
 
 def opened() -> Target:
-    """What takes the article out, in a child that has imported it and is ended by its limits."""
     assert trafilatura.__name__  # imported here, so that no child has to
     page = ARTICLE.encode()
     head, _, body = page.partition(b"<body>")
@@ -89,7 +54,6 @@ def opened() -> Target:
 
 
 def read(data: bytes, writer: int) -> int:
-    """Be the child: what it finds goes to the pipe, and how it went is its exit code."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (8 * MEMORY, 8 * MEMORY))
     try:
@@ -104,7 +68,6 @@ def read(data: bytes, writer: int) -> int:
 
 
 def check(found: dict[str, Any]) -> None:
-    """An article has a text, its title is one line that can be seen."""
     assert found["text"].strip()
     assert found["title"].isprintable()
     assert found["url"] == URL

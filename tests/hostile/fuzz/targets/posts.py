@@ -16,31 +16,19 @@ from worker.posts.read import Post, Reason, read_post
 
 SAMPLES = Path(worker.__file__).parent / "samples" / "posts.jsonl"
 TOKENS = [
-    *(b'"id":', b'"text":', b'"data":', b'"includes":', b'"tweets":', b'"referenced_tweets":'),
-    *(b'"retweeted_status":', b'"full_text":', b'"commit":', b'"record":', b'"content":'),
-    *(b'"payload":', b'"reblog":', b'"created_at":', b'"timestamp_us":', b"null", b"true", b"{}"),
-    *(b"[", b"{", b"]", b"}", b",", b":", b'"', b"\\", b"\\u0000", b"\\ud800", b"1e999", b"-0"),
-    *(
-        b"<p>",
-        b"<br",
-        b"<!--",
-        b"&amp;",
-        b"&#x110000;",
-        b"http://",
-        b"tt",
-        b"@a.b",
-        b"#aB",
-        b"RT @",
-    ),
-    *("\u0301\u0316".encode(), "🌪".encode(), "\u202e".encode(), "ﬃ".encode(), "ß".encode()),
-    *(b"storm flood", b"9" * 400, b"\xff", b"\xed\xa0\x80", b"\xf4\x90\x80\x80"),
-]
+    b'"id":', b'"text":', b'"data":', b'"includes":', b'"tweets":', b'"referenced_tweets":',
+    b'"retweeted_status":', b'"full_text":', b'"commit":', b'"record":', b'"content":',
+    b'"payload":', b'"reblog":', b'"created_at":', b'"timestamp_us":', b"null", b"true", b"{}",
+    b"[", b"{", b"]", b"}", b",", b":", b'"', b"\\", b"\\u0000", b"\\ud800", b"1e999", b"-0",
+    b"<p>", b"<br", b"<!--", b"&amp;", b"&#x110000;", b"http://", b"tt", b"@a.b", b"#aB", b"RT @",
+    "\u0301\u0316".encode(), "🌪".encode(), "\u202e".encode(), "ﬃ".encode(), "ß".encode(),
+    b"storm flood", b"9" * 400, b"\xff", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
+]  # fmt: skip
 HEADERS = {"reason", "detail", "source", "attempt", "schema"}
 REASONS = {reason.value for reason in Reason}
 
 
 def opened() -> Target:
-    """The pipeline of a small model, with seeds that most posts reach."""
     corpus = [example.value for example in EXAMPLES] + [value for _, value in POISON if value]
     corpus += SAMPLES.read_bytes().splitlines()[:50]
     corpus += [shape(2_000) for shape in SHAPES.values()] + [post("m", marks(40))]
@@ -59,7 +47,6 @@ def opened() -> Target:
 
 
 def check(record: Record, value: bytes) -> None:
-    """What went out is what the contract says, and of what came in nothing is changed."""
     headers = {name: told.decode() for name, told in record.headers}
     if record.kind == "rejected":
         assert headers.keys() >= HEADERS

@@ -17,7 +17,6 @@ TOKENS = [
 
 
 def opened() -> Target:
-    """A book of one seed and its profile, read by a small model."""
     rows = [
         profile("storm", {"flood": TEXT}, threshold=0.4, promise={"precision": 0.8}),
         profile("storm", {"flood": TEXT}, before=[profile("storm", {"flood": TEXT})]),

@@ -18,7 +18,6 @@ TOKENS = [
 
 
 def opened() -> Target:
-    """A book of one seed, embedded by a small model."""
     more = {"title": "Storm", "event": "flood", "url": "https://a.example", "threshold": 0.5,
             "expires_at": "2026-01-31T12:00:00Z", "paused": False}  # fmt: skip
     rows = [{"text": text, **more} for text in ARTICLES.values()]

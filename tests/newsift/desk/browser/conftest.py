@@ -28,13 +28,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def desk(place: Place) -> DeskProcess:
-    """A desk on empty topics."""
     return place.desk()
 
 
 @pytest.fixture
 def windows(browser: Browser, desk: DeskProcess) -> Iterator[MakeWindow]:
-    """Open windows on the desk, each of a person of its own."""
     opened: list[Window] = []
 
     def open_one(**looks: Any) -> Window:
@@ -48,5 +46,4 @@ def windows(browser: Browser, desk: DeskProcess) -> Iterator[MakeWindow]:
 
 @pytest.fixture
 def window(windows: MakeWindow) -> Window:
-    """One window on the desk."""
     return windows()

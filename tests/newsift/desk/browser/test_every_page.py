@@ -1,4 +1,4 @@
-"""Every page, with ordinary and hostile things on it: nothing runs, and everybody can use it."""
+"""Every page with ordinary and hostile records: nothing runs, and everybody can use it."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,6 @@ SMALL, WIDE = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
 
 @pytest.fixture(scope="module")
 def stocked_desk(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeskProcess]:
-    """A desk that has what enemies wrote, between ordinary things; no test changes it."""
     with closing(Place(server, tmp_path_factory.mktemp("stocked"))) as place:
         stocked(place, hostile=True)
         yield place.desk("--read-only")
@@ -33,7 +32,6 @@ def stocked_desk(server: Server, tmp_path_factory: pytest.TempPathFactory) -> It
 def look(
     request: pytest.FixtureRequest, browser: Browser, stocked_desk: DeskProcess
 ) -> Iterator[Window]:
-    """A window on it, wide, light or dark."""
     window = Window(browser, stocked_desk.address, color_scheme=request.param, viewport=WIDE)
     window.bears("409", "502")  # what an event lacks is refused in words, on the page
     yield window
@@ -41,7 +39,6 @@ def look(
 
 
 def barriers(page: Page) -> list[str]:
-    """What keeps people out, by axe: serious and critical findings, and where."""
     page.evaluate(AXE)
     assert page.locator("h1").count() == 1
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
@@ -51,12 +48,12 @@ def barriers(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("where", PAGES)
-def test_nobody_is_kept_out(look: Window, where: str) -> None:
+def test_every_page_is_accessible(look: Window, where: str) -> None:
     assert barriers(look.settled(where)) == []
 
 
 @pytest.mark.parametrize("where", [*PAGES, *HOSTILE[3:]])
-def test_nothing_hostile_runs_or_breaks_the_page_on_a_phone(
+def test_hostile_records_neither_run_nor_break_a_narrow_page(
     browser: Browser, stocked_desk: DeskProcess, where: str
 ) -> None:
     with closing(Window(browser, stocked_desk.address, viewport=SMALL)) as window:

@@ -16,7 +16,6 @@ JUDGED = 10
 
 
 def add_an_article(page: Page) -> None:
-    """From the empty page of events to a seed on the topic."""
     page.get_by_role("link", name="Add the first seed").click()
     page.get_by_role("link", name="Add an article").click()
     page.get_by_label("Paste a text").fill(f"# {TITLE}\n\n{TEXT}")
@@ -26,13 +25,11 @@ def add_an_article(page: Page) -> None:
     expect(page.get_by_text("it is on the topic")).to_be_visible()
 
 
-def found(place: Place) -> set[str]:
-    """The posts that the worker took for matches, by their ids."""
+def matched_posts(place: Place) -> set[str]:
     return {row["post"]["id"] for row in place.values("matches")}
 
 
 def judge(page: Page, place: Place) -> None:
-    """Ten answers by keys; each stands on the topic before the next is given."""
     page.get_by_role("link", name="Judge").click()
     post = page.locator(".post .words")
     for number in range(1, JUDGED + 1):
@@ -45,7 +42,6 @@ def judge(page: Page, place: Place) -> None:
 
 
 def save_csv(page: Page) -> list[dict[str, str]]:
-    """The rows of the file that is saved."""
     page.get_by_role("link", name="Export").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Save CSV", exact=True).click()
@@ -53,7 +49,7 @@ def save_csv(page: Page) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-def test_from_an_empty_broker_to_a_file_and_through_the_loss_of_the_worker(
+def test_an_event_from_its_first_article_to_a_file_and_through_the_loss_of_a_worker(
     window: Window, place: Place
 ) -> None:
     worker = place.worker()
@@ -67,7 +63,7 @@ def test_from_an_empty_broker_to_a_file_and_through_the_loss_of_the_worker(
     expect(page.locator("article.match").first).to_contain_text("plain", timeout=SETTLED_MS)
     judge(page, place)
     rows = save_csv(page)
-    assert {row["post_id"] for row in rows} == found(place)
+    assert {row["post_id"] for row in rows} == matched_posts(place)
     texts = {row["text"].removeprefix("'") for row in rows}  # no cell is a formula
     assert texts <= {str(post["text"]) for post in posts}
     worker.kill()

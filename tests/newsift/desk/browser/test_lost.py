@@ -1,4 +1,4 @@
-"""What is lost is shown, and what comes back is shown without a word from anybody."""
+"""The page reports a desk or a broker that is gone, and recovers by itself."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.broker.server import Server, opened
-from tests.newsift.desk.browser.conftest import MakeWindow
 from tests.newsift.desk.browser.window import Window
 from tests.newsift.desk.place import DeskProcess, Place
 
@@ -18,12 +17,11 @@ ARTICLE = "A fire on the car deck of the ferry Astrid Vane forced passengers int
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[Server]:
-    """A broker that nobody else uses, as it is to go away."""
     with opened("embedded", tmp_path / "broker") as server:
         yield server
 
 
-def test_a_desk_that_is_gone_is_told_and_found_again(
+def test_the_page_recovers_from_a_restart_of_the_desk(
     window: Window, place: Place, desk: DeskProcess
 ) -> None:
     window.bears("ERR_", "401")
@@ -40,7 +38,7 @@ def test_a_desk_that_is_gone_is_told_and_found_again(
     expect(page.get_by_text("Fire on a ferry").first).to_be_visible(timeout=HEALS_MS)
 
 
-def test_a_broker_that_is_gone_is_told_and_what_it_brings_again_is_shown(
+def test_the_page_recovers_from_a_restart_of_the_broker(
     browser: Browser, own_server: Server, tmp_path: Path
 ) -> None:
     with (
@@ -58,11 +56,3 @@ def test_a_broker_that_is_gone_is_told_and_what_it_brings_again_is_shown(
         place.send("seeds", ("one", {"text": ARTICLE, "title": "Fire on a ferry"}))
         shown = window.open("seeds").get_by_text("Fire on a ferry").first
         expect(shown).to_be_visible(timeout=HEALS_MS)
-
-
-def test_two_people_see_what_one_of_them_does(windows: MakeWindow, place: Place) -> None:
-    place.send("seeds", ("one", {"text": ARTICLE, "title": "Fire on a ferry"}))
-    ann, bela = windows().open("seeds"), windows().open("seeds")
-    expect(bela.get_by_text("live", exact=True)).to_be_visible(timeout=HEALS_MS)
-    ann.get_by_role("button", name="Pause").click()
-    expect(bela.get_by_text("paused", exact=True).first).to_be_visible(timeout=HEALS_MS)

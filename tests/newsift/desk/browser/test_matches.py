@@ -7,9 +7,7 @@ from tests.newsift.desk.matched import HOSTILE, record
 from tests.newsift.desk.place import Place
 
 
-def test_from_no_event_to_matches_that_are_walked_filtered_and_held(
-    window: Window, place: Place
-) -> None:
+def test_matches_are_listed_filtered_and_held(window: Window, place: Place) -> None:
     page = window.open()
     expect(page.get_by_role("link", name="Add the first seed")).to_be_visible()
     first = record("1", 0.5, event=HOSTILE, text=HOSTILE, group="g")

@@ -1,4 +1,4 @@
-"""The threshold as a person moves it, by mouse, keys and number, and the worker that follows."""
+"""A threshold and a profile are set in a browser, and the worker follows."""
 
 import json
 import re
@@ -17,7 +17,6 @@ SLOW_MS = 60_000.0  # for what waits for the model or for a worker
 
 
 def at_work(place: Place) -> None:
-    """A worker with the two seeds of an event, and a stream."""
     seeds = [(name, {"title": title, "text": text, "event": "ferry"})
              for name, (title, text) in ARTICLES.items()]  # fmt: skip
     place.send("seeds", *seeds)
@@ -27,13 +26,11 @@ def at_work(place: Place) -> None:
 
 
 def worker_seeds(place: Place) -> Any:
-    """What the worker compares posts with."""
     with urlopen(f"http://127.0.0.1:{place.web_port}/seeds") as answer:
         return json.load(answer)
 
 
 def until_set(place: Place, cut: float | None, before: str) -> None:
-    """Wait until the worker has another set of seeds, with this threshold if it is known."""
     end = time.monotonic() + DEADLINE_S
     while True:
         found = worker_seeds(place)
@@ -54,9 +51,7 @@ def value(handle: Locator) -> float:
     return float(handle.get_attribute("aria-valuenow") or "nan")
 
 
-def test_the_threshold_is_dragged_and_set_and_the_worker_follows(
-    place: Place, window: Window
-) -> None:
+def test_a_threshold_is_dragged_and_set(place: Place, window: Window) -> None:
     at_work(place)
     page = opened(window, "scores")
     handle = page.get_by_role("slider", name="Threshold")
@@ -91,3 +86,24 @@ def test_the_threshold_is_dragged_and_set_and_the_worker_follows(
     page.get_by_role("button", name="Take it off").click()
     until_set(place, None, before)
     expect(page.get_by_text("automatic.")).to_be_visible()
+
+
+def test_a_profile_is_published_and_taken_back(place: Place, window: Window) -> None:
+    at_work(place)
+    page = opened(window, "learned")
+    expect(page.get_by_role("heading", name="Nothing learned yet")).to_be_visible(timeout=SLOW_MS)
+    page.get_by_label("the last hour").check()
+    page.get_by_role("button", name="See what it would learn").click()
+    expect(page.get_by_role("heading", name="Words that gained")).to_be_visible(timeout=SLOW_MS)
+    before = worker_seeds(place)["seed_set"]
+    page.get_by_role("button", name="Publish this profile").click()
+    page.get_by_role("button", name="Publish", exact=True).click()
+    until_set(place, None, before)
+    assert [row["id"] for row in worker_seeds(place)["live"]] == ["profile|ferry"]
+    expect(page.get_by_role("heading", name="What it has learned")).to_be_visible()
+    before = worker_seeds(place)["seed_set"]
+    page.get_by_role("button", name="Go back to no profile").click()
+    page.get_by_role("button", name="Go back", exact=True).click()
+    expect(page.get_by_role("heading", name="Nothing learned yet")).to_be_visible()
+    until_set(place, None, before)
+    assert [row["id"] for row in worker_seeds(place)["live"]] == ["fire", "rescue"]

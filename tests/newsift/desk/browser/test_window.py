@@ -17,12 +17,14 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("told", WRONG)
-def test_what_a_page_must_never_do_is_seen(browser: Browser, desk: DeskProcess, told: str) -> None:
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_forbidden_action_of_a_page_fails_the_test(
+    browser: Browser, desk: DeskProcess, fault: str
+) -> None:
     window = Window(browser, desk.address)
     page = window.open()
-    page.evaluate(f"async () => {{ try {{ await ({WRONG[told]}) }} catch {{}} }}")
+    page.evaluate(f"async () => {{ try {{ await ({WRONG[fault]}) }} catch {{}} }}")
     page.wait_for_timeout(100)
     with pytest.raises(AssertionError) as caught:
         window.close()
-    assert told in str(caught.value)
+    assert fault in str(caught.value)

@@ -32,7 +32,6 @@ BREACHES = """addEventListener("securitypolicyviolation", (event) =>
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium, without a profile, which reaches this machine alone."""
     proxies = {name for name in os.environ if name.lower().endswith("_proxy")}
     env: dict[str, Any] = {k: v for k, v in os.environ.items() if k not in proxies}
     with sync_playwright() as playwright:
@@ -44,10 +43,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Window:
-    """A window of its own, as of a browser that was just installed, and the page in it."""
-
     def __init__(self, browser: Browser, url: str, **looks: Any) -> None:
-        """`looks` are those of Playwright's contexts: color_scheme, viewport and so on."""
         self.faults: list[str] = []
         self._borne: list[str] = []
         self.context: BrowserContext = browser.new_context(accept_downloads=True, **looks)
@@ -61,7 +57,6 @@ class Window:
         self.enter(url)
 
     def enter(self, address: str) -> None:
-        """Take this desk from now on, with the session that its printed address begins."""
         self.url = address.partition("?")[0]
         if address != self.url:
             self.context.request.get(address)
@@ -71,7 +66,6 @@ class Window:
         self._borne += words
 
     def open(self, where: str = "") -> Page:
-        """Go to a place of the desk, such as `seeds`, and wait until its heading stands."""
         self.page.goto(f"{self.url}#/{where}")
         self.page.locator("h1").first.wait_for()
         return self.page

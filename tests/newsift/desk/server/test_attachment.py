@@ -3,6 +3,8 @@
 import asyncio
 import io
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from email.message import Message
 from urllib.parse import unquote
 
@@ -15,31 +17,44 @@ from newsift.desk.api import Attachment
 from newsift.desk.site import CHUNK, send_file
 
 
-def fetched(file: Attachment) -> tuple[bytes, dict[str, str]]:
-    """What a browser gets of a file."""
+@asynccontextmanager
+async def served(
+    file: Attachment, ended: asyncio.Event | None = None
+) -> AsyncIterator[tuple[str, int]]:
+    """Host and port of a server that answers with a file."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        return await send_file(request, file)
-
-    async def ask() -> tuple[bytes, dict[str, str]]:
-        app = web.Application()
-        app.add_routes([web.get("/", answer)])
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
         try:
-            async with ClientSession() as client, client.get(f"http://{host}:{port}/") as got:
-                return await got.read(), dict(got.headers)
+            return await send_file(request, file)
         finally:
-            await runner.cleanup()
+            if ended is not None:
+                ended.set()
+
+    app = web.Application()
+    app.add_routes([web.get("/", answer)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield runner.addresses[0][:2]
+    finally:
+        await runner.cleanup()
+
+
+def fetched(file: Attachment) -> tuple[bytes, dict[str, str]]:
+    async def ask() -> tuple[bytes, dict[str, str]]:
+        async with (
+            served(file) as (host, port),
+            ClientSession() as client,
+            client.get(f"http://{host}:{port}/") as reply,
+        ):
+            return await reply.read(), dict(reply.headers)
 
     return asyncio.run(ask())
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK, 3 * CHUNK + 7])
-def test_it_is_sent_whole_and_closed(size: int) -> None:
+def test_a_file_is_sent_whole_and_closed(size: int) -> None:
     content = io.BytesIO(bytes(n % 251 for n in range(size)))
     expected = content.getvalue()
     got, headers = fetched(Attachment("newsift-ferry.csv", "text/csv", content))
@@ -50,31 +65,19 @@ def test_it_is_sent_whole_and_closed(size: int) -> None:
     assert content.closed
 
 
-def test_who_goes_away_leaves_nothing_open(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_disconnects_leaves_nothing_open(caplog: pytest.LogCaptureFixture) -> None:
     content = io.BytesIO(bytes(2**26))
     caplog.set_level("INFO", "newsift.desk")
 
     async def run() -> None:
         ended = asyncio.Event()
-
-        async def answer(request: web.Request) -> web.StreamResponse:
-            try:
-                return await send_file(request, Attachment("a", "text/csv", content))
-            finally:
-                ended.set()
-
-        app = web.Application()
-        app.add_routes([web.get("/", answer)])
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        reader, writer = await asyncio.open_connection(*runner.addresses[0][:2])
-        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        await reader.readexactly(100)
-        writer.transport.abort()
-        async with asyncio.timeout(20):
-            await ended.wait()
-        await runner.cleanup()
+        async with served(Attachment("a", "text/csv", content), ended) as (host, port):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readexactly(100)
+            writer.transport.abort()
+            async with asyncio.timeout(20):
+                await ended.wait()
 
     asyncio.run(run())
     assert content.closed
@@ -91,7 +94,7 @@ def test_who_goes_away_leaves_nothing_open(caplog: pytest.LogCaptureFixture) -> 
         ("newsift-\u202egnp.csv", "newsift-gnp.csv", "newsift-gnp.csv"),
     ],
 )
-def test_names(name: str, plain: str, full: str | None) -> None:
+def test_a_file_name_has_a_plain_form(name: str, plain: str, full: str | None) -> None:
     text = Attachment(name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
     assert f'filename="{plain}"' in text
     if full is not None:
@@ -99,7 +102,7 @@ def test_names(name: str, plain: str, full: str | None) -> None:
 
 
 @given(st.text(max_size=300))
-def test_no_name_leads_anywhere(name: str) -> None:
+def test_no_file_name_is_a_path(name: str) -> None:
     given_name = f"newsift-{name}.csv"
     text = Attachment(given_name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
     assert text.isascii()

@@ -42,13 +42,11 @@ HELD = threading.Event()
 
 @reads("/api/echo", Asked)
 def echo(_desk: Desk, values: Asked) -> str:
-    """What was asked, so many times."""
     return values.word * values.times
 
 
 @reads("/api/held", Nothing)
 def held(_desk: Desk, _asked: Nothing) -> None:
-    """Nothing, once the test lets it."""
     HELD.wait(PATIENCE_S)
 
 
@@ -71,8 +69,6 @@ ENDPOINTS = (echo, held, say_word)
 
 @dataclass
 class Reply:
-    """An answer, taken apart."""
-
     status: int
     headers: dict[str, str]
     body: bytes
@@ -90,7 +86,6 @@ class Reply:
 
 
 async def heard(reader: asyncio.StreamReader) -> bytes:
-    """All that comes until the server ends the connection."""
     result = b""
     with contextlib.suppress(ConnectionResetError):
         while some := await asyncio.wait_for(reader.read(2**16), PATIENCE_S):
@@ -99,13 +94,10 @@ async def heard(reader: asyncio.StreamReader) -> bytes:
 
 
 class Visitor:
-    """Says things to a site."""
-
     def __init__(self, site: DeskSite) -> None:
         self.site = site
 
     async def raw(self, text: bytes) -> bytes:
-        """Say these bytes; all that comes back."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.site.port)
         with contextlib.suppress(ConnectionError):
             writer.write(text)
@@ -127,14 +119,11 @@ class Visitor:
         return Reply.of(await self.raw(head.encode("utf-8", "surrogateescape") + body))
 
     async def do(self, word: object, **headers: str | None) -> Reply:
-        """Have a word said."""
         body = json.dumps({"by": "Ann", "word": word}).encode()
         return await self.ask("/api/say", "POST", body, **headers)
 
 
 class Still(Desk):
-    """A desk that follows nothing."""
-
     def start(self) -> None:
         """Follow no topic."""
 
@@ -150,8 +139,6 @@ def visited(
     host: str = "127.0.0.1",
     endpoints: Sequence[Endpoint] = ENDPOINTS,
 ) -> T:
-    """Serve a desk while somebody visits it, and give what he found."""
-
     async def serve() -> T:
         secret = Secret(token) if token else None
         desk = Still(Config(), read_only)
@@ -167,7 +154,6 @@ def visited(
 
 @contextmanager
 def listened(*loggers: str) -> Iterator[list[str]]:
-    """The lines of these logs while the block lasts."""
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

@@ -10,6 +10,5 @@ from tests.worker.kafka_side import Kafka
 
 @pytest.fixture
 def ask(kafka: Kafka) -> Iterator[Client]:
-    """A desk on a broker with all topics."""
     with open_desk(model=True) as desk:
         yield Client(desk)

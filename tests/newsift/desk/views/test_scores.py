@@ -15,22 +15,21 @@ from encoder.model_directory import write_model
 from newsift.desk import seed_editor
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
-from newsift.desk.views import export, scores
+from newsift.desk.views import scores
 from tests.encoder.small import small_model
 from tests.newsift.desk.client import call, open_desk, until
+from tests.newsift.desk.matched import record
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
 from worker.config import ModelConfig, load_config
 from worker.errors import BrokerError
-from worker.seeds.background import sides_of
 
 TEXTS = {"river": "storm flood river city", "rain": "storm storm flood"}
 
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A small model that the configuration names."""
     write_model(tmp_path / "small", small_model())
     monkeypatch.setenv("NEWSIFT_MODEL__NAME", str(tmp_path / "small"))
     monkeypatch.setenv("NEWSIFT_MATCHING__BACKGROUND_RATE", "0.05")
@@ -39,7 +38,6 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def desk(kafka: Kafka, model: str) -> Iterator[Desk]:
-    """A desk on a broker with the two seeds of an event, which is followed."""
     for name, text in TEXTS.items():
         kafka.send(SEEDS, json.dumps({"text": text, "event": "flood"}).encode(), name.encode())
     with open_desk(model=True, matches=True) as desk:
@@ -47,8 +45,7 @@ def desk(kafka: Kafka, model: str) -> Iterator[Desk]:
 
 
 def cuts_of(kafka: Kafka) -> dict[str, float | None]:
-    """The thresholds as the latest records have them."""
-    records = {record.key.decode(): json.loads(record.value) for record in kafka.records(SEEDS)}
+    records = {row.key.decode(): json.loads(row.value) for row in kafka.records(SEEDS)}
     return {name: value.get("threshold") for name, value in records.items()}
 
 
@@ -61,11 +58,15 @@ def thresholds(desk: Desk) -> list[float]:
     return result
 
 
-def test_a_threshold_is_set_of_all_that_posts_are_compared_with_and_taken_off_again(
-    desk: Desk, kafka: Kafka
+def test_a_threshold_is_set_for_all_seeds_and_removed_again(
+    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     automatic = thresholds(desk)
     assert automatic[0] < automatic[1]
+    monkeypatch.setattr(seed_editor, "lock_or_busy", partial(lock_or_busy, seconds=0.05))
+    with desk.editor.topic(), pytest.raises(BrokerError, match="another change is being published"):
+        set_threshold(desk, 0.75)
+    assert cuts_of(kafka) == {"river": None, "rain": None}
     assert set_threshold(desk, 0.75)["compared"] == 2
     assert cuts_of(kafka) == {"river": 0.75, "rain": 0.75}
     until(lambda: thresholds(desk) == [0.75, 0.75])
@@ -76,17 +77,7 @@ def test_a_threshold_is_set_of_all_that_posts_are_compared_with_and_taken_off_ag
     assert call(desk, scores.scores, event="flood")["is_automatic"]
 
 
-def test_it_waits_for_what_another_changes_just_now(
-    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(seed_editor, "lock_or_busy", partial(lock_or_busy, seconds=0.05))
-    with desk.editor.topic(), pytest.raises(BrokerError, match="another change is being published"):
-        set_threshold(desk, 0.75)
-    assert cuts_of(kafka) == {"river": None, "rain": None}
-    assert set_threshold(desk, 0.75)["compared"] == 2
-
-
-def test_of_a_profile_in_force_it_gives_up_the_promise_as_the_command_does(
+def test_a_new_threshold_ends_the_promise_as_with_the_command(
     desk: Desk, kafka: Kafka, newsift: Command
 ) -> None:
     enc = encoder.load(load_config().model.name, device="cpu", threads=1)
@@ -106,35 +97,23 @@ def test_of_a_profile_in_force_it_gives_up_the_promise_as_the_command_does(
     assert cuts_of(kafka) == {"river": None, "rain": None, profile.id: 0.625}
 
 
-def test_an_exported_figure_has_the_background_of_the_page(desk: Desk, kafka: Kafka) -> None:
-    enc = encoder.load(load_config().model.name, device="cpu", threads=1)
-    profile = profile_of(enc, "flood", {name: ("", text) for name, text in TEXTS.items()})
-    for posts in (
-        len(desk.model.wait().background),
-        len(sides_of(desk.model.wait().background)[1]),
-    ):
-        until(lambda: call(desk, scores.scores, event="flood")["background_posts"] == posts)  # noqa: B023
-        drawn = call(desk, export.figure, event="flood", which="scores").content.read().decode()
-        assert f"outline: {posts:,} posts of the background" in drawn
-        kafka.send(SEEDS, json.dumps(profile.record()).encode(), profile.id.encode())
-
-
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"threshold": 1.5}, "threshold"), ({"threshold": 0}, "threshold"),
-        ({"threshold": "0.5"}, "threshold"), ({}, "threshold"),
+        ({"threshold": 1.5}, "threshold"),
+        ({"threshold": "0.5"}, "threshold"),
         ({"threshold": 0.5, "event": "none"}, "there is none of this name"),
-        ({"threshold": 0.5, "event": "e" * 300}, "event"),
     ],
-)  # fmt: skip
-def test_what_is_refused(desk: Desk, kafka: Kafka, values: dict[str, Any], text: str) -> None:
+)
+def test_an_invalid_threshold_is_refused(
+    desk: Desk, kafka: Kafka, values: dict[str, Any], text: str
+) -> None:
     with pytest.raises(InputError, match=text):
         call(desk, scores.set_threshold, **{"event": "flood", "by": "ann", **values})
     assert cuts_of(kafka) == {"river": None, "rain": None}
 
 
-def test_without_a_model_the_page_is_told_why(kafka: Kafka, model: str) -> None:
+def test_the_page_reports_a_missing_model(kafka: Kafka, model: str) -> None:
     config = replace(load_config(), model=ModelConfig(name="no such model"))
     desk = Desk(config)
     for view in (scores.scores, scores.near):
@@ -148,18 +127,14 @@ def test_without_a_model_the_page_is_told_why(kafka: Kafka, model: str) -> None:
     desk.stop()
 
 
-def test_posts_and_matches_of_strangers_leave_the_page_whole(desk: Desk, kafka: Kafka) -> None:
-    odd = {"match_id": "m", "seed_id": "river", "seed_version": "?", "event": "flood", "title": "",
-           "score": 0.9, "threshold": 1e308, "why": []}  # fmt: skip
-    source = {"topic": "t", "partition": 0, "offset": 0, "timestamp": -5}
-    record = {"post": {"id": "1", "platform": "x", "text": "<b>"}, "matches": [odd], "matched": 1,
-              "seed_set": "", "model": "", "source": source, "processed_at": "never"}  # fmt: skip
+def test_invalid_records_leave_the_page_whole(desk: Desk, kafka: Kafka) -> None:
+    odd = {"seed_id": "river", "seed_version": "?", "threshold": 1e308}
     version = desk.model.events()["flood"].seeds[1].version
-    before = json.dumps(record | {"matches": [odd | {"seed_version": version}]}).encode()
-    kafka.fill(MATCHES, [json.dumps(record).encode(), before, b"{", b""])
+    rows = [record("1", 0.9, -5, "flood", match=odd | more, processed_at="never")
+            for more in ({}, {"seed_version": version})]  # fmt: skip
+    kafka.fill(MATCHES, [*(json.dumps(row).encode() for row in rows), b"{", b""])
     kafka.fill(POSTS, [b"{}"])
     kafka.send(LABELS, b"{}", b"?")
     until(lambda: desk.matches.counts("flood").number >= 2)
-    answer = call(desk, scores.scores, event="flood")
-    assert answer["matched"] == 1
+    assert call(desk, scores.scores, event="flood")["matched"] == 1
     assert call(desk, scores.near, event="flood")["near"] == []

@@ -1,0 +1,87 @@
+"""`newsift demo --desk`: the samples in the browser, with the labels of one judge."""
+
+import os
+import sys
+import webbrowser
+from collections.abc import Sequence, Set
+from threading import Event
+
+from newsift.cli.demo import SAMPLES, SamplePost, as_message, read_posts
+from newsift.cli.desk import serve
+from newsift.cli.local import ThreadService, local_cluster
+from newsift.desk.session import Desk
+from newsift.desk.site import announce
+from newsift.operations.labels import LabelTopic
+from newsift.operations.messages import notify
+from newsift.operations.seed_drafts import read_seed_files
+from newsift.operations.seed_topic import SeedTopic
+from newsift.operations.times import present
+from newsift.statistics.labels import Label
+from worker.config import Config
+from worker.kafka.reading import connected
+from worker.kafka.sending import sending
+from worker.posts.read import Post, read_post
+
+JUDGE = "the samples"
+APART_S = 1.0  # between two posts
+
+
+def show_desk(config: Config) -> None:
+    posts = read_posts()
+    past, future = posts[: len(posts) // 2], posts[len(posts) // 2 :]
+    with local_cluster(config) as (own, worker):
+        with connected(own) as cluster:
+            drafts = read_seed_files([SAMPLES / "seeds"])
+            SeedTopic(cluster, own).publish({draft.key: draft.value for draft in drafts})
+            LabelTopic(cluster, own).publish(labels_of(past, {draft.id for draft in drafts}))
+        notify("the samples come in; half of the posts are judged already, the others are yours")
+        stream = SampleStream(own, past, future)
+        services = worker, ThreadService(stream.run, stream.stop)
+        serve(own, None, False, Desk(own), services, on_open=open_page)
+
+
+def labels_of(posts: Sequence[SamplePost], events: Set[str]) -> dict[bytes, bytes]:
+    """One judge's labels of posts, for each event, by key."""
+    at = present()
+    labels = (
+        Label(
+            label="on" if sample.event == event else "off", event=event, post=post, by=JUDGE,
+            at=at, drawn="given",
+        )
+        for sample in posts if isinstance(post := read_post(as_message(sample)), Post)
+        for event in sorted(events)
+    )  # fmt: skip
+    return {label.key: label.value for label in labels}
+
+
+class SampleStream:
+    """Publishes the first posts at once, the others one by one; from a thread of its own."""
+
+    def __init__(
+        self, config: Config, past: Sequence[SamplePost], future: Sequence[SamplePost]
+    ) -> None:
+        self._config, self._past, self._future = config, past, future
+        self._stopped = Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def run(self) -> None:
+        with sending(self._config) as outbox:
+            for number, sample in enumerate([*self._past, *self._future]):
+                if number >= len(self._past) and self._stopped.wait(APART_S):
+                    return
+                value = as_message(sample)
+                reading = read_post(value)
+                key = reading.id.encode() if isinstance(reading, Post) else None
+                outbox.send(self._config.topics.posts, value, key)
+                if number >= len(self._past):
+                    outbox.settle()
+        self._stopped.wait()
+
+
+def open_page(address: str) -> None:
+    """Print the address, and open it where there is a screen."""
+    announce(address)
+    if sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
+        webbrowser.open(address)

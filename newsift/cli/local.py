@@ -1,0 +1,81 @@
+"""A broker and a worker of one's own, for a desk without Kafka."""
+
+import asyncio
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+from newsift.broker.server import running
+from newsift.cli.processes import free_port, worker_process
+from newsift.operations.messages import notify
+from worker.config import Config, KafkaConfig, TopicsConfig
+from worker.config.load import Loaded
+from worker.config.text import rendered
+from worker.errors import RunError
+from worker.kafka.topics import create_topics
+
+LOOK_S = 0.1
+
+
+class ThreadService:
+    """Runs a function in a thread, as a service of a command; `stop` has to end it."""
+
+    def __init__(self, run: Callable[[], None], stop: Callable[[], None]) -> None:
+        self._run, self._stop = run, stop
+
+    async def start(self) -> None: ...
+
+    async def run(self) -> None:
+        await asyncio.to_thread(self._run)
+
+    async def stop(self) -> None:
+        self._stop()
+
+
+class Supervisor:
+    """Runs a worker, and starts it again if it is killed."""
+
+    def __init__(self, config: Config, folder: Path, port: int) -> None:
+        self._config, self._folder, self._port = config, folder, port
+        self._stopped = Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def run(self) -> None:
+        file = self._folder / "config.yaml"
+        file.write_text(rendered(Loaded(self._config, None, defaultdict(str))), "utf-8")
+        settings = {"NEWSIFT_CONFIG": str(file)}
+        address = self._config.kafka.bootstrap_servers
+        while not self._stopped.is_set():
+            was_ready = False
+            with worker_process(address, self._folder, settings, self._port) as worker:
+                try:
+                    while not self._stopped.wait(LOOK_S):
+                        was_ready = was_ready or worker.is_ready()
+                        worker.check()
+                except RunError as error:
+                    if not was_ready:  # it would end again
+                        raise
+                    notify(f"{error}; it is started again")
+
+
+@contextmanager
+def local_cluster(config: Config) -> Iterator[tuple[Config, ThreadService]]:
+    """A broker in memory with all topics, and a worker to run on it."""
+    with running() as broker, tempfile.TemporaryDirectory() as scratch:
+        port = free_port()
+        own = replace(
+            config,
+            kafka=KafkaConfig(bootstrap_servers=broker.address),
+            topics=TopicsConfig(),
+            posts=replace(config.posts, format="auto"),
+            desk=replace(config.desk, workers=f"127.0.0.1:{port}"),
+        )
+        create_topics(own)
+        worker = Supervisor(own, Path(scratch), port)
+        yield own, ThreadService(worker.run, worker.stop)

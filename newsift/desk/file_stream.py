@@ -1,0 +1,113 @@
+"""Files as the stream of a desk without Kafka.
+
+After each change of articles all posts are published again, so that a new article is compared with
+all of them. Matches that come again have the same match_ids, and count once.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from threading import Event
+from typing import Literal
+
+import msgspec
+
+from newsift.files.messages import FileMessage
+from newsift.files.posts import FileMessages, share_read
+from newsift.operations.cluster_status import read_offsets
+from newsift.operations.messages import notify
+from worker.config import Config
+from worker.kafka.reading import connected
+from worker.kafka.sending import Outbox, sending
+from worker.kafka.topics import administering
+from worker.posts.outcome import Rejected
+from worker.seeds.state import ControlState
+
+POLL_S = 0.2
+REPORT_S = 0.5  # between two reports of progress
+BLOCK = 20_000  # posts between two looks at the worker's lag
+MOST_WAITING = 50_000  # posts that the worker has not read yet: the broker's memory is bounded
+
+
+class FileProgress(msgspec.Struct, frozen=True):
+    name: str
+    state: Literal["waiting", "reading", "read"]  # waiting: for the first article
+    posts: int = 0
+    bad: int = 0  # rows that are no posts
+    share: float = 0.0
+    seconds_left: float | None = None
+
+
+class FileStream:
+    """Publishes posts until it is stopped; from a thread of its own."""
+
+    def __init__(
+        self, config: Config, inputs: Sequence[FileMessages], control: Callable[[], ControlState],
+        on_change: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._config, self._inputs, self._control = config, inputs, control
+        self._on_change, self._stopped = on_change, Event()
+        self._share = share_read(inputs)
+        names = [each.name.rpartition("/")[2] for each in inputs]
+        self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        self.progress = FileProgress(self._name, "waiting")
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def run(self) -> None:
+        published = ""  # the digest of the articles that all posts are compared with
+        config = self._config
+        with (
+            sending(config) as outbox,
+            connected(config) as cluster,
+            administering(config) as admin,
+        ):
+
+            def lag() -> int:
+                return sum(read_offsets(cluster, admin, config).lag.values())
+
+            while not self._stopped.wait(POLL_S):
+                state = self._control()
+                live = any(not seed.paused for seed in state.seeds.values())
+                if live and state.digest != published and self._publish(state, outbox, lag):
+                    published = state.digest
+
+    def _publish(self, state: ControlState, outbox: Outbox, lag: Callable[[], int]) -> bool:
+        """False if it was stopped, or the articles have changed meanwhile."""
+        began = reported = time.monotonic()
+        posts = bad = 0
+        for message in self._rows():
+            if isinstance(message.reading, Rejected):
+                bad += 1
+            elif message.value:
+                outbox.send(self._config.topics.posts, message.value, message.key)
+                posts += 1
+                if posts % BLOCK == 0 and not self._wait_for_worker(outbox, lag):
+                    return False
+            if (now := time.monotonic()) - reported > REPORT_S:
+                if self._stopped.is_set() or self._control().digest != state.digest:
+                    return False
+                reported, share = now, self._share(None)
+                left = (now - began) * (1 - share) / share if share else None
+                self._report(FileProgress(self._name, "reading", posts, bad, share, left))
+        outbox.settle()
+        if bad and not self.progress.bad:
+            notify(f"{self._name}: {bad:,} rows could not be read and are left out")
+        self._report(FileProgress(self._name, "read", posts, bad, 1.0))
+        return True
+
+    def _rows(self) -> Iterator[FileMessage]:
+        return chain.from_iterable(chain.from_iterable(self._inputs))
+
+    def _wait_for_worker(self, outbox: Outbox, lag: Callable[[], int]) -> bool:
+        """Wait until the worker has read most of what was sent; False if it was stopped."""
+        outbox.settle()
+        while lag() > MOST_WAITING:
+            if self._stopped.wait(POLL_S):
+                return False
+        return True
+
+    def _report(self, progress: FileProgress) -> None:
+        self.progress = progress
+        self._on_change()

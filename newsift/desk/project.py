@@ -1,0 +1,135 @@
+"""A project: a folder that keeps the articles, profiles and labels of a desk without Kafka."""
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from encoder.errors import InputError
+from encoder.support.files import read_regular, write_atomically
+from newsift.files.records import KeyedRecord, read_records, write_records
+from newsift.files.tables import FileOptions
+from newsift.operations.labels import LabelTopic
+from newsift.operations.seed_topic import SeedTopic
+from newsift.statistics.labels import LabelState
+from worker.config import Config
+from worker.kafka.reading import connected
+from worker.posts.times import milliseconds, utc
+from worker.seeds.state import ControlState
+
+SCHEMA = "newsift.project/1"
+LARGEST = 2**20  # bytes of the description
+DESCRIPTION, LOCK, SEEDS, LABELS = "project.json", ".lock", "seeds.jsonl", "labels.jsonl"
+
+
+class Description(msgspec.Struct, kw_only=True):
+    """The files of posts of a project, and how they are read."""
+
+    schema: str = SCHEMA
+    files: tuple[str, ...] = ()
+    options: FileOptions = FileOptions()
+
+
+class Project:
+    """Open in one process at a time. Without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self.description = Description() if folder is None else read_description(folder)
+        self._saved: tuple[ControlState | None, LabelState | None] = (None, None)
+
+    def describe(self, files: Sequence[Path], options: FileOptions) -> None:
+        """Remember the files of posts."""
+        paths = tuple(str(file.resolve()) for file in files)
+        self.description = Description(files=paths, options=options)
+        if self._folder is not None:
+            write_atomically(
+                self._folder / DESCRIPTION, msgspec.json.encode(self.description) + b"\n"
+            )
+
+    def restore(self, config: Config) -> None:
+        """Publish what was saved to topics that are empty."""
+        if self._folder is None:
+            return
+        with connected(config) as cluster:
+            for topic, name in (
+                (SeedTopic(cluster, config), SEEDS),
+                (LabelTopic(cluster, config), LABELS),
+            ):
+                file = self._folder / name
+                if file.exists() and file.stat().st_size:
+                    topic.publish(dict(read_records(file)))
+
+    def save_topics(self, config: Config) -> None:
+        """Save the topics as they are now, also what no page has seen yet."""
+        if self._folder is not None:
+            with connected(config) as cluster:
+                control = SeedTopic(cluster, config).state()
+                self.save(control, LabelTopic(cluster, config).state())
+
+    def save(self, control: ControlState, labels: LabelState) -> None:
+        """Write what has changed since the last time, each file whole."""
+        if self._folder is None or not (control.complete and labels.complete):
+            return
+        saved_control, saved_labels = self._saved
+        if control is not saved_control:
+            records = (KeyedRecord(r.key, r.value, r.timestamp) for r in control.records.values())
+            write_records(self._folder / SEEDS, records)
+        if labels is not saved_labels:
+            of_labels = (
+                KeyedRecord(label.key, label.value, milliseconds(utc(label.at)))
+                for event in labels.by_event.values()
+                for label in event
+            )
+            write_records(self._folder / LABELS, of_labels)
+        self._saved = control, labels
+
+
+@contextmanager
+def open_project(folder: Path | None) -> Iterator[Project]:
+    """The folder is made if it is missing, and locked until the end."""
+    if folder is None:
+        yield Project(None)
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InputError(
+            f"--project: {folder} cannot be written ({error.strerror}); give another folder"
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield Project(folder)
+    except BlockingIOError as error:
+        raise InputError(
+            f"--project: {folder} is open in another desk; close that one, or give another folder"
+        ) from error
+    finally:
+        os.close(lock)
+
+
+def read_description(folder: Path) -> Description:
+    """The default where there is none yet."""
+    file = folder / DESCRIPTION
+    remedy = "give another folder"
+    try:
+        description = msgspec.json.decode(read_regular(file, LARGEST), type=Description)
+    except FileNotFoundError:
+        strangers = sorted(each.name for each in folder.iterdir() if each.name != LOCK)
+        if strangers:
+            raise InputError(
+                f"--project: {folder} is no project, it holds {strangers[0]}; {remedy}"
+            ) from None
+        return Description()
+    except (OSError, msgspec.MsgspecError, InputError) as error:
+        raise InputError(f"--project: {file} is no project ({error}); {remedy}") from error
+    if description.schema != SCHEMA:
+        raise InputError(
+            f"--project: {file} has the schema {description.schema!r}, and this version reads "
+            f"{SCHEMA}; {remedy}"
+        )
+    return description

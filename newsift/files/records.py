@@ -1,0 +1,72 @@
+"""Records of a compacted topic in a file, to the byte: as `newsift seeds export` writes them."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from encoder.errors import InputError
+from newsift.files.documents import items
+from newsift.files.messages import FormatError
+from newsift.files.posts import read_start
+from newsift.files.read import BOM, chunks, lines
+from newsift.files.writers import json_file
+from worker.posts.times import rfc3339
+from worker.text import bytes_in_json, bytes_of_json, escaped_json
+
+ENDINGS = (".jsonl", ".json")
+ROW = '{"key": …, "value": …}, as newsift seeds export writes it'
+
+
+class KeyedRecord(NamedTuple):
+    key: bytes | None
+    value: bytes
+    timestamp: int  # milliseconds
+
+
+def write_records(file: Path, records: Iterable[KeyedRecord]) -> None:
+    """Sorted by key; an array where the name ends with .json. The file is replaced whole."""
+    with json_file(file) as add:
+        for record in sorted(records, key=lambda record: record.key or b""):
+            row = {"key": bytes_in_json(record.key), "value": bytes_in_json(record.value)}
+            row["published_at"] = rfc3339(max(record.timestamp, 0))
+            add(escaped_json(json.dumps(row, ensure_ascii=False)).encode())
+
+
+def read_records(file: Path) -> dict[bytes, bytes]:
+    """By key; a record without a key has an empty one."""
+    records: dict[bytes, bytes] = {}
+    for place, line in _rows(file):
+        where = f"{file}, {place}"
+        try:
+            row = json.loads(line)
+            value = row["value"]
+            key = bytes_of_json("" if row["key"] is None else row["key"])
+            content = b"" if value is None else bytes_of_json(value)
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            raise InputError(f"{where}: is not {ROW}") from None
+        if value is None:
+            raise InputError(f"{where}: has no value; newsift seeds remove deletes a seed")
+        if key in records:
+            raise InputError(f"{where}: has the key of an earlier row; leave one")
+        records[key] = content
+    if not records:
+        raise InputError(f"{file}: holds no record; each line is {ROW}")
+    return records
+
+
+def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
+    """The items of an array, or the lines that are not blank, with their places."""
+    start, pieces = read_start(chunks(file))
+    if start.removeprefix(BOM).lstrip().startswith(b"["):
+        try:
+            values = (item.value for batch in items(pieces) for item in batch)
+            for number, value in enumerate(values, 1):
+                yield f"item {number}", value
+        except FormatError as error:
+            raise InputError(f"{error.at(file)}: {error}") from None
+        return
+    for first, rows in lines(pieces):
+        for number, row in enumerate(rows, first):
+            if row.strip():
+                yield f"line {number}", row
