@@ -6,44 +6,18 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
 import encoder
 from bench.judged import NAMES, read_judged
-from bench.languages import RATE, REMARKS, LanguageEvent, belonging, finding, read_stories
+from bench.languages import RATE, REMARKS, read_stories
 from tests.worker.fake import Command
 from train.data.corpus import taught
 from train.run import BACKGROUND_POSTS
 
 STORIES = read_stories()
 LANGUAGES = list(STORIES)
-
-
-def test_the_measures_are_what_a_loop_over_all_pairs_counts() -> None:
-    rng = np.random.default_rng(4)
-    events = [
-        LanguageEvent("a", "", ("x",) * 2, ""),
-        LanguageEvent("b", "", ("x",) * 3, ""),
-        LanguageEvent("c", "", ("x",), ""),
-    ]
-    score = rng.integers(0, 6, (6, 3)) / 8  # many draws, some just on a threshold
-    cut = np.array([0.25, 0.5, 0.375])
-    event = [0, 0, 1, 1, 1, 2]
-    own = [(score[i, j], cut[j]) for i in range(6) for j in range(3) if event[i] == j]
-    foreign = [(score[i, j], cut[j]) for i in range(6) for j in range(3) if event[i] != j]
-    alike = np.array([0.25, 0.5, 0])
-    recall = finding(score, belonging(events), alike, cut)
-    wins = [(a > b) + (a == b) / 2 for a, _ in own for b, _ in foreign]
-    assert recall.auc == pytest.approx(sum(wins) / len(wins))
-    hard = [(a > b) + (a == b) / 2 for a, _ in own for b in alike]
-    assert recall.alike == pytest.approx(sum(hard) / len(hard))
-    label = np.equal.outer(event, range(3))
-    assert recall.auc == pytest.approx(roc_auc_score(label.ravel(), score.ravel()))
-    assert recall.recall == sum(s >= c for s, c in own) / len(own)
-    assert recall.false == sum(s >= c for s, c in foreign) / len(foreign)
-    assert any(s == c for s, c in own + foreign)
 
 
 def test_the_command_prints_a_row_for_each_language(newsift: Command) -> None:

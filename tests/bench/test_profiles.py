@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bench.background
-from bench.background import backgrounds, outcome, passes_of
+from bench.background import backgrounds, passes_of
 from bench.crises import CrisisScene, unknown
 from encoder import Encoder
 from encoder.backends.choose import open_backend
@@ -83,12 +83,3 @@ def test_posts_that_score_high_are_left_out_of_the_background() -> None:
     scores = draw.scene.posts[draw.stream].similarity(draw.scene.seeds)[:, 0]
     for posts, factor in zip(fewer, (1.1, 1.2, 1.3), strict=True):
         assert len(posts) == sum(score < np.float32(factor) * cut for score in scores)
-
-
-def test_what_reaches_is_counted_among_those_that_judge() -> None:
-    draw = scene().draw(11, 0)
-    (cut,) = thresholds(draw.scene.background, draw.scene.seeds, RATE)
-    scores = draw.scene.posts.similarity(draw.scene.seeds)[:, 0]
-    news, on = outcome(draw, draw.scene.background)
-    assert news == pytest.approx(1000 * sum(scores[draw.news] >= cut) / len(draw.news))
-    assert on == pytest.approx(sum(scores[draw.on] >= cut) / len(draw.on))

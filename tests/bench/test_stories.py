@@ -14,7 +14,6 @@ from bench.stories import (
     UNLIKE,
     bare_words,
     judge,
-    judge_groups,
     pairs_of,
     shared_shingles,
 )
@@ -63,14 +62,6 @@ def test_pairs_are_of_the_kinds_that_they_are_by_eye() -> None:
         ]  # fmt: skip
         assert row.unlike == pytest.approx(100 * len(unlike) / len(reach))
     assert 0 < UNLIKE < NEAR < 1
-
-
-def test_groups_are_counted() -> None:
-    texts = [TEXTS[0]] * 3 + [TEXTS[2], TEXTS[5]]
-    vectors = small_encoder().posts(texts)
-    row = judge_groups("e", pairs_of(texts, vectors), vectors)
-    assert (row.matches, row.groups, row.largest) == (5, 2, 4)
-    assert (row.together, row.unlike) == (100, 0)
 
 
 def test_the_command_tells_both_tables(newsift: Command, tmp_path: Path) -> None:

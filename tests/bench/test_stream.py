@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from bench.cli import bench
 from bench.collect import between
 from bench.jetstream import V1, V2, events
 from bench.measure import NotAvailable
-from bench.stream import Measured, readings, rounds_of, speed_part, threshold_for
+from bench.stream import Measured, rounds_of, speed_part, threshold_for
 from encoder.model_directory import write_model
 from tests.encoder.small import WORDS, small_model
 from worker.posts.read import Post, read_post
@@ -46,35 +45,6 @@ def test_every_row_runs_once_a_round() -> None:
     assert ran == {"a": 3, "b": 3, "c": 3}
     part = speed_part(result)
     assert part.rows[1] == ("b", 100, 50, 150, 0.5, 5, 5)
-
-
-class Played:
-    group = "group"
-
-    def __init__(self) -> None:
-        self.done = 0
-
-    def committed(self, _group: str) -> int:
-        self.done += 500
-        return self.done
-
-    def cpu(self) -> float:
-        return 3.0 + 20e-6 * self.done
-
-    def resident(self) -> float:
-        return 600 + self.done / 1e6
-
-    def check(self) -> None:
-        """It runs."""
-
-
-def test_every_tenth_says_what_a_post_cost_since_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
-    played = cast(Any, Played())
-    result = readings(played, played, 20_000, [0], lambda line: None)
-    assert [at.posts for at in result] == [2000 * n for n in range(1, 11)]
-    assert [at.cost for at in result] == pytest.approx([20.0] * 10)
-    assert result[-1].resident == pytest.approx(600.02)
 
 
 @pytest.mark.parametrize("path", [V1, V2])

@@ -1,6 +1,5 @@
 """The figures: their numbers, their bytes and the command."""
 
-import warnings
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
@@ -36,12 +35,10 @@ from train.figures.draw import (
     simulate,
 )
 from train.figures.subject import (
-    Sheet,
     Subject,
     drawable,
     fonts,
     glyphs,
-    page,
     paper,
     rendered,
     shorten,
@@ -280,11 +277,3 @@ def test_what_no_font_can_draw_is_one_box_a_run() -> None:
     assert drawable("fire 天気 が now") == "fire □ now"
     assert drawable("so 👨\u200d👩\u200d👧 hot") == "so □ hot"
     assert drawable("ca\u00adfé") == "café"  # a soft hyphen is drawn as nothing
-
-
-def test_dollars_and_underscores_are_drawn_as_they_are() -> None:
-    with paper(), warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure = page(1)
-        figure.text(0, 0, shorten("$1 and $2 \\frac {x} 天"))
-        assert rendered(Sheet("a", "A", figure))["svg"]

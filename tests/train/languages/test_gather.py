@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from encoder.errors import InputError
-from tests.train.folders import folder, write
+from tests.train.folders import folder
 from train.data.corpus import read_corpus, taught
 from train.data.readers import (
     SkippedRows,
-    TrainingArticle,
     bare,
     pair_sets,
     share,
@@ -26,16 +25,12 @@ from train.languages.gather import Gathered, gather
 from train.languages.sources import Clones, Form, TextSource
 from train.languages.texts import (
     HEADLINES,
-    OTHERS,
-    Crisis,
     choose_texts,
     crisis_of,
-    crisis_rows,
     drawn,
     rows,
     sentences,
 )
-from train.protocol.sets import read_crises
 
 ITALIAN = [f"Il fiume numero {i} ha allagato la città stanotte" for i in range(90)]
 ENGLISH = [f"The river number {i} has flooded the town tonight" for i in range(90)]
@@ -192,28 +187,12 @@ def test_without_git_the_command_is_refused_in_one_line(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_table_gives_its_columns_by_name_or_number() -> None:
-    csv = 'id,text\n1,"two, words"\n2\n'
-    by_name = rows(source("table", fields=["text"]), "a.csv", csv.encode())
-    assert list(by_name) == [("two, words",)]
-    by_number = rows(source("table", fields=[1, 0]), "a.txt", b"x\ty\tz\n")
-    assert list(by_number) == [("y", "x")]
-    odd = source("table", fields=[1], delimiter=";", quote="'")
-    assert list(rows(odd, "a.csv", b"Web;'eins; zwei'\n")) == [("eins; zwei",)]
-
-
 def test_json_is_read_whole_or_by_lines_however_deep() -> None:
     fields = source("json", fields=["context", "question"])
     document = {"data": [{"paragraphs": [{"context": "c", "qas": [{"question": "q", "id": "i"}]}]}]}
     assert list(rows(fields, "a.json", json.dumps(document).encode())) == [("c",), ("q",)]
     lines = b'{"question": "one"}\n{"question": "two"}\n'
     assert list(rows(fields, "a.json", lines)) == [("one",), ("two",)]
-
-
-def test_words_apart_become_a_sentence_and_packed_lines_are_unpacked() -> None:
-    assert list(rows(source("words"), "a", "川 が あふれた".encode())) == [("川があふれた",)]
-    packed = gzip.compress(b"eins\nzwei")
-    assert list(rows(source(), "a.gz", packed)) == [("eins",), ("zwei",)]
 
 
 def test_long_texts_are_cut_into_sentences() -> None:
@@ -254,26 +233,3 @@ def test_the_first_headlines_of_the_media_are_the_article() -> None:
     late = [text for text, _, _ in more[HEADLINES - 1 :]]
     assert result.on == ["thoughts with the town", "my street is a lake", *late]
     assert result.off == ["no water here"]
-
-
-def test_posts_on_the_others_are_off_topic_and_the_folder_can_be_judged(tmp_path: Path) -> None:
-    names = ("a flood", "a fire", "a quake")
-    result = {
-        name: Crisis(
-            [f"{name} strikes the town", f"more on {name}"],
-            [f"{name} seen by {i}" for i in range(OTHERS)],
-            [f"beside {name} {i}" for i in range(3)],
-        )
-        for name in names
-    }
-    posts, articles = crisis_rows(result)
-    write(tmp_path / "crisis/posts.jsonl.gz", posts)
-    write(tmp_path / "crisis/seed_articles.jsonl.gz", articles)
-    judged = {one.name: one for one in read_crises(tmp_path, SkippedRows())}
-    assert set(judged) == set(names)
-    for name, one in judged.items():
-        assert list(one.seeds) == [TrainingArticle("", f"{name} strikes the town\nmore on {name}")]
-        assert set(one.on) == set(result[name].on)
-        others = {text for other in names if other != name for text in result[other].on}
-        assert set(result[name].off) < set(one.off)
-        assert len(set(one.off) & others) == OTHERS == len(one.off) - 3

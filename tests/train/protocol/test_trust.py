@@ -1,7 +1,5 @@
 """Precision by score against scipy's Wilson interval and a stream that is counted out."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -9,7 +7,6 @@ from scipy.stats import binomtest
 import encoder
 from encoder.model_directory import write_model
 from tests.encoder.small import small_model
-from tests.train.folders import write
 from train.data.readers import TrainingArticle
 from train.protocol.trust import (
     KINDS,
@@ -19,7 +16,6 @@ from train.protocol.trust import (
     kinds_of,
     marks,
     names_of,
-    news_words,
     recall_by_group,
     reliability,
     share_of,
@@ -46,13 +42,6 @@ def test_a_bin_holds_its_scores_and_is_as_precise_as_a_stream() -> None:
     assert (bins[0.0].precision.value, bins[0.3].precision.value) == (0, 1)
     for one in bins.values():
         assert one.precision.low <= one.precision.value <= one.precision.high
-
-
-def test_a_word_of_the_news_stands_there_often_enough(tmp_path: Path) -> None:
-    rows = [{"title": "Floods", "article": "The river’s flood isn't over, flood"}] * 2
-    write(tmp_path / "articles" / "some.jsonl", [*rows, {"article": "THE FLOOD and rain"}])
-    assert news_words(tmp_path) == {"the", "flood"}
-    assert news_words(tmp_path / "none") == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,9 @@ def cuts(rows: Embeddings) -> F32:
     return small_encoder().thresholds(rows, HIGH)
 
 
-def drift_of(*sets: SeedSet) -> Drift:
+def drift_of(seeds: SeedSet) -> Drift:
     drift = Drift(cuts, RATE, None)
-    for seeds in sets:
-        drift.prepare(seeds)
+    drift.prepare(seeds)
     return drift
 
 

@@ -26,10 +26,10 @@ from tests.worker.small import (
     value,
 )
 from worker.config.limits import Limits
+from worker.match import pipeline as pipeline_module
 from worker.match.matcher import Matcher
 from worker.match.pipeline import Outcome, Pipeline
-from worker.match.records import to_match_record
-from worker.posts.read import Reason, read_post
+from worker.posts.read import Reason
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 
@@ -111,7 +111,7 @@ def test_counts_add_up() -> None:
     assert len(outcome.best) == 2
 
 
-def test_matches_beyond_the_limit_are_counted() -> None:
+def test_matches_beyond_the_limit_are_counted_and_why_is_optional() -> None:
     seeds = seed_set(threshold=0.001)
     message = mail("1", "storm in the city music game police cat")
     whole = json.loads(run([message], seeds).records[0].value or b"")
@@ -122,12 +122,8 @@ def test_matches_beyond_the_limit_are_counted() -> None:
     assert sum(short.events.values()) == whole["matched"]
     scores = [match["score"] for match in whole["matches"]]
     assert scores == sorted(scores, reverse=True)
-
-
-def test_why_can_be_turned_off() -> None:
-    message = mail("1", "storm flood river city")
-    for match in json.loads(run([message], why=False).records[0].value or b"")["matches"]:
-        assert match["why"] == []
+    bare = json.loads(run([message], seeds, why=False).records[0].value or b"")
+    assert [match["why"] for match in bare["matches"]] == [[]] * len(scores)
 
 
 def test_without_seeds_posts_are_counted_and_nothing_else() -> None:
@@ -241,7 +237,7 @@ def test_a_post_that_alone_raises_is_a_dead_letter(
     stage: str, error: type[Exception], reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages = posts(np.random.default_rng(6), 9)
-    messages.insert(4, mail("x", "storm flood storm flood", 99))
+    messages.insert(4, mail("x", UNLUCKY, 99))
     others, enc = messages[:4] + messages[5:], Failing(error=error)
     expected = written(run(others), others)
     fail_at(stage, enc, monkeypatch)
@@ -252,26 +248,21 @@ def test_a_post_that_alone_raises_is_a_dead_letter(
     assert [row for row in written(outcome, messages) if row[1] == "match"] == expected
 
 
+UNLUCKY = "storm flood storm flood"
+
+
 def fail_at(stage: str, enc: Failing, monkeypatch: pytest.MonkeyPatch) -> None:
-    unlucky, explain = "storm flood storm flood", enc.real.contributions
+    """Let a stage raise for the unlucky text."""
     if stage == "embedded":
-        enc.bad = unlucky
-    if stage == "decoded":
-        read = read_post
-        monkeypatch.setattr(
-            "worker.match.pipeline.read_post",
-            lambda v, *a: 1 // (unlucky.encode() not in v) and read(v, *a),
-        )
-    if stage == "written":
-        write = to_match_record
-        monkeypatch.setattr(
-            "worker.match.pipeline.to_match_record",
-            lambda i, m, p, *a: 1 // (unlucky != p.text) and write(i, m, p, *a),
-        )
-    if stage == "compared":
-        monkeypatch.setattr(
-            enc, "contributions", lambda t, *a: 1 // (unlucky not in t) and explain(t, *a)
-        )
+        enc.bad = UNLUCKY
+        return
+    holder, name = {
+        "decoded": (pipeline_module, "read_post"),
+        "written": (pipeline_module, "to_match_record"),
+        "compared": (enc, "contributions"),
+    }[stage]
+    real = getattr(holder, name)
+    monkeypatch.setattr(holder, name, lambda *a: 1 // (UNLUCKY not in str(a)) and real(*a))
 
 
 def test_an_error_that_no_post_alone_raises_ends_the_batch() -> None:
@@ -299,11 +290,11 @@ TEXTS = ["storm flood in the city, the game of music", "police game fire", "a ca
 ROW = profile("storm", SEEDS)
 
 
-def learned_set(**changes: Any) -> SeedSet:
+def learned_set() -> SeedSet:
     book = ControlTopic()
     for name, text in ARTICLES.items():
         book.put(name.encode(), value(text=text, event="storm" if name in SEEDS else name))
-    book.put(b"profile|storm", profile_value("storm", SEEDS, **changes))
+    book.put(b"profile|storm", profile_value("storm", SEEDS))
     return SeedEmbedder(small_encoder(), 0.01, 0.05).make(book.snapshot())
 
 
@@ -325,17 +316,12 @@ def test_a_match_names_the_profile_and_its_version() -> None:
     assert {(m["seed_id"], m["seed_version"], m["title"]) for m in events} == {
         ("profile|storm", version, "")
     }
-    named = ["plain", "0", TEXTS[0], "profile|storm", version, small_encoder().digest]
-    text = json.dumps(named, ensure_ascii=False, separators=(",", ":"))
-    (first,) = [match for match in result[TEXTS[0]] if match["event"] == "storm"]
-    assert min(part for _, part in first["why"]) < 0  # words against the event count, too
-    assert first["match_id"] == hashlib.sha256(text.encode()).hexdigest()[:32]
+    assert min(part for match in events for _, part in match["why"]) < 0  # words against it
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_contributions_add_up_to_the_score(text: str) -> None:
+def test_contributions_to_a_profile_add_up_to_the_score() -> None:
     enc, seeds = small_encoder(), learned_set()
     at = [seed.id for seed in seeds.seeds].index("profile|storm")
-    parts = enc.explain(text, seeds.embeddings, at)
-    score = enc.posts([text]).similarity(seeds.embeddings)[0, at]
-    assert math.fsum(part for _, part in parts) == pytest.approx(score, abs=1e-3)
+    scores = enc.posts(TEXTS).similarity(seeds.embeddings)[:, at]
+    sums = [math.fsum(part for _, part in enc.explain(t, seeds.embeddings, at)) for t in TEXTS]
+    assert sums == pytest.approx(scores.tolist(), abs=1e-3)

@@ -152,21 +152,18 @@ def test_memory_is_bounded_and_holds_the_latest_records(log: list[Record], room:
     assert state.left_out or state == state_of(log)
 
 
-STATUSES = [
-    ("live", 1_999, "live"), ("ends", 1_999, "live"), ("ends", 2_000, "expired"),
-    ("paused", 0, "paused"), ("broken", 0, "refused"), ("profile|no", 0, "refused"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "at", "expected"), STATUSES)
-def test_the_status_by_records_alone(name: str, at: int, expected: str) -> None:
+def test_the_status_by_records_alone() -> None:
     state = control_state({
         b"live": value(text="dam"), b"paused": value(text="dam", paused=True),
         b"ends": value(text="dam", expires_at="1970-01-01T00:00:02Z"), b"broken": b"{",
         b"profile|no": b"{}",
     })  # fmt: skip
-    assert state.status(name, at).state == expected
-    assert state.resolve(None).status(name, at) == state.status(name, at)
+    for name, at, expected in (
+        ("live", 1_999, "live"), ("ends", 1_999, "live"), ("ends", 2_000, "expired"),
+        ("paused", 0, "paused"), ("broken", 0, "refused"), ("profile|no", 0, "refused"),
+    ):  # fmt: skip
+        assert state.status(name, at).state == expected
+        assert state.resolve(None).status(name, at) == state.status(name, at)
 
 
 def test_the_status_by_a_model() -> None:
@@ -225,7 +222,7 @@ def ids(result: SeedSet) -> list[str]:
     return [seed.id for seed in result.seeds]
 
 
-def test_a_profile_replaces_its_seeds() -> None:
+def test_a_profile_replaces_its_seeds_but_not_later_ones() -> None:
     result = made(records())
     assert (ids(result), result.refused, result.stale) == (["pets", "profile|storm"], (), ())
     row = vector_of(list(SEEDS.values()), [ARTICLES["game"]]).as_row(0.6, small_encoder().digest)
@@ -237,6 +234,8 @@ def test_a_profile_replaces_its_seeds() -> None:
     assert result.thresholds[0] == plain.thresholds[1]
     assert result.digest == seed_set_digest(result.seeds, None, 0.01) != plain.digest
     vectors = profile("storm", SEEDS)["vectors"]
+    later = {b"later": value(text="storm music", event="storm")}
+    assert ids(made({**records(), **later})) == ["later", "pets", "profile|storm"]
     assert result.seeds[1].version == hashlib.sha256(vectors.encode()).hexdigest()[:12]
 
 
@@ -256,14 +255,11 @@ def test_of_too_many_profiles_the_first_by_id_count() -> None:
     ("changed", "why"),
     [
         ({b"raid": None}, "seeds: 'raid' stands no more"),
-        ({b"raid": b"{"}, "seeds: 'raid' stands no more"),
         ({b"raid": value(text="police", event="storm")}, "seeds: 'raid' has changed since"),
         ({b"raid": value(text=SEEDS["raid"])}, "seeds: 'raid' is of another event now"),
         ({b"raid": value(text=SEEDS["raid"], event="storm", paused=True)}, "seeds: 'raid' is"),
         ({KEY: profile_value("storm", SEEDS, model="0" * 64)}, "model: learned with '00000"),
-        ({KEY: profile_value("storm", SEEDS | {"gone": "a"})}, "seeds: 'gone' stands no more"),
         ({KEY: profile_value("storm", SEEDS | {"pets": ARTICLES["pets"]})}, "seeds: 'pets' is of"),
-        ({KEY: profile_value("storm", {"profile|storm": "a"})}, "seeds: 'profile|storm' stands no"),
     ],
 )
 def test_a_stale_profile_leaves_its_seeds_in_force(changed: Records, why: str) -> None:
@@ -278,9 +274,7 @@ def test_a_stale_profile_leaves_its_seeds_in_force(changed: Records, why: str) -
     ("vectors", "why"),
     [
         (NARROW.encoded(), "vectors: 3 axes, the model has 12"),
-        ("A" * 400_000, "vectors: 400000 characters"),
         ("A" * 10_000_000, "limits.article_bytes: 100"),
-        (np.nan, "vectors: a number"),
     ],
 )
 def test_a_refused_profile_leaves_its_seeds_in_force(vectors: object, why: str) -> None:
@@ -288,11 +282,6 @@ def test_a_refused_profile_leaves_its_seeds_in_force(vectors: object, why: str) 
     assert ids(result) == ["flood", "pets", "raid"]
     (refused,) = result.refused
     assert (refused.id, refused.reason[: len(why)]) == ("profile|storm", why)
-
-
-def test_seeds_added_later_match_beside_a_profile() -> None:
-    later = value(text="storm music", event="storm")
-    assert ids(made({**records(), b"later": later})) == ["later", "pets", "profile|storm"]
 
 
 @pytest.mark.parametrize(
