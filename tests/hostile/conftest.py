@@ -1,8 +1,8 @@
 """One worker that the attacks of a session share: whatever one does to it, the next would see."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +12,6 @@ from tests.broker.server import Server
 from tests.encoder.small import small_model
 from tests.hostile.target import Target
 
-MakeTarget = Callable[..., Target]
 server = conftest.server  # it makes topics when a client asks for them, as many do
 
 waits_long = pytest.mark.skipif(
@@ -32,11 +31,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shared_target(
     server: Server, model: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
-    made = Target(server, tmp_path_factory.mktemp("target"), model, fork=not conftest.ASKED)
-    try:
-        yield made
-    finally:
-        made.close()
+    folder = tmp_path_factory.mktemp("target")
+    with closing(Target(server, folder, model, fork=not conftest.ASKED)) as shared:
+        yield shared
 
 
 @pytest.fixture
@@ -48,13 +45,6 @@ def target(shared_target: Target) -> Target:
 
 
 @pytest.fixture
-def own_target(server: Server, model: Path, tmp_path: Path) -> Iterator[MakeTarget]:
-    made: list[Target] = []
-
-    def make(**settings: Any) -> Target:
-        made.append(Target(server, tmp_path, model, **settings))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+def own_target(server: Server, model: Path, tmp_path: Path) -> Iterator[Target]:
+    with closing(Target(server, tmp_path, model)) as own:
+        yield own

@@ -15,7 +15,6 @@ from kafka.errors import RetriableError
 from tests.broker.clients import create, polled, until
 from tests.broker.server import Server
 from tests.faults.process import Worker
-from tests.hostile.witness import answer
 
 MIB = 2**20
 PARTITIONS = 2
@@ -66,8 +65,7 @@ class Target:
         self.write("seeds", [seed(ARTICLE)], key=b"flood")
         self.matches = Tail(server.address, self.topics["matches"])
         self.rejected = Tail(server.address, self.topics["rejected"])
-        self._fork = fork
-        self.starts_again()
+        self.worker = Worker(folder / "worker", self.config, fork=fork)
 
     def _settings(self, model: Path, more: dict[str, Any]) -> dict[str, Any]:
         settings: dict[str, Any] = {
@@ -78,10 +76,6 @@ class Target:
             "web": {"port": 0},
         }  # fmt: skip
         return {name: settings.get(name, {}) | more.get(name, {}) for name in settings | more}
-
-    def starts_again(self) -> None:
-        folder = self.folder / f"worker-{next(_numbers)}"
-        self.worker = Worker(folder, self.config, fork=self._fork)
 
     @property
     def pid(self) -> int:
@@ -107,16 +101,10 @@ class Target:
         for sent in [send(value, key=key) for key, value in rows]:
             sent.get(timeout=60)
 
-    def ask(self, path: str) -> str:
-        return answer(self.port, path)
-
-    def metric(self, name: str) -> float:
-        rows = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", self.ask("/metrics"), re.MULTILINE)
-        return sum(map(float, rows))
-
     def seeds(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.ask("/seeds"))
-        return found
+        page = self.worker.page("/seeds")
+        assert page is not None
+        return page
 
     def live(self, *names: str) -> bool:
         return set(names) <= {row["id"] for row in self.seeds()["live"]}
@@ -129,8 +117,8 @@ class Target:
         gone = {name.decode() for name in names}
 
         def forgotten() -> bool:
-            told = self.seeds()
-            return not gone & {row["id"] for row in [*told["live"], *told["refused"]]}
+            page = self.seeds()
+            return not gone & {row["id"] for row in [*page["live"], *page["refused"]]}
 
         until(forgotten)
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.faults.messages import POISON
 from tests.hostile.attack import attacked
 from tests.hostile.shapes import SHAPES, marks, ordinary
 from tests.hostile.target import Target, post
@@ -50,17 +49,3 @@ def test_too_many_list_items_are_refused(target: Target) -> None:
     with attacked(target) as attack:
         attack.posts([(value % (refs, tweets)).encode()])
     attack.refused("limits.list_items")
-
-
-def test_each_invalid_message_is_a_dead_letter(target: Target) -> None:
-    poison = [(why, value) for why, value in POISON if not why.startswith("limits.")]
-    with attacked(target) as attack:
-        attack.posts([value for _, value in poison], partition=0)
-    assert attack.reasons(len(poison)) == [why for why, _ in poison]
-
-
-def test_a_post_above_the_limit_loses_its_value(target: Target) -> None:
-    with attacked(target) as attack:
-        attack.posts([ordinary(2**20 + 100)])
-    (letter,) = attack.refused("limits.post_bytes")
-    assert letter.value is None

@@ -9,7 +9,7 @@ import pytest
 from newsift.cli import run
 from tests.broker.clients import until
 from tests.hostile.attack import attacked
-from tests.hostile.conftest import MakeTarget, waits_long
+from tests.hostile.conftest import waits_long
 from tests.hostile.shapes import marks
 from tests.hostile.target import ARTICLE, Target, post, seed
 
@@ -76,9 +76,9 @@ def test_seeds_with_extreme_times_are_listed(
 
 
 @waits_long
-def test_a_post_that_reaches_20000_seeds_names_the_best(own_target: MakeTarget) -> None:
+def test_a_post_that_reaches_20000_seeds_names_the_best(own_target: Target) -> None:
     """4,096 posts that each reach 20,000 seeds: the best are named, all are counted."""
-    target = own_target()
+    target = own_target
     count = 20_000
     words = ARTICLE.split()
     with attacked(target):

@@ -2,20 +2,23 @@
 
 import multiprocessing
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
 
 from tests.hostile.fuzz.target import Target, opened
 
 HANGS_AFTER_S = 60.0
 OPENS_WITHIN_S = 600.0  # whatever has to be compiled
 MOST_FAILURES = 20
-LOOK_S = 0.1
-NOT_YET = -1.0
-NUMBER, INPUTS, REFUSED, SLOWEST = range(4)  # what the two processes share
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one input; `cost` in milliseconds of CPU for each KB."""
+
+    is_taken: bool = False
+    cost: float = 0.0
+    failure: str = ""
 
 
 @dataclass
@@ -27,106 +30,84 @@ class Report:
     slowest: float = 0.0  # milliseconds of CPU for each KB
     failures: list[str] = field(default_factory=list)
 
-    @property
-    def next(self) -> int:
-        return self.start + self.inputs
+    def add(self, result: Result) -> None:
+        if result.failure:
+            self.failures.append(f"{self.name} {self.start + self.inputs}: {result.failure}")
+        self.inputs += 1
+        self.refused += not result.is_taken
+        self.slowest = max(self.slowest, result.cost)
 
 
 def fuzz(name: str, seconds: float, start: int = 0, most: int = 2**62) -> Report:
-    report = Report(name, start)
-    until = time.monotonic() + seconds
-    while report.inputs < most and (left := until - time.monotonic()) > 0:
-        if len(report.failures) >= MOST_FAILURES or not fed(report, left, most - report.inputs):
+    """Feed a target from the input of this number on; a new process after each that ends badly."""
+    report, ends_at, reason = Report(name, start), time.monotonic() + seconds, "started"
+    while reason and len(report.failures) < MOST_FAILURES and report.inputs < most:
+        if (left := ends_at - time.monotonic()) <= 0:
             break
+        reason = _feed(report, left, most - report.inputs)
+        if reason:
+            report.add(Result(failure=reason))
     return report
 
 
-def fed(report: Report, seconds: float, most: int) -> bool:
-    """Feed in one process until the time is over or it ends; whether there is reason to go on."""
-    context = multiprocessing.get_context("spawn")
-    shared = context.Array("d", [NOT_YET, 0, 0, 0])
+def _feed(report: Report, seconds: float, most: int) -> str:
+    """Feed in one process; why it ended before its time, else an empty string."""
+    context, before = multiprocessing.get_context("spawn"), report.inputs
     here, there = context.Pipe(duplex=False)
-    job = (report.name, report.next, seconds, most, shared, there)
-    with started(context.Process(target=work, args=job, daemon=True)) as process:
-        there.close()
-        ended = followed(process, here, shared, report)
-    report.inputs += int(shared[INPUTS])
-    report.refused += int(shared[REFUSED])
-    report.slowest = max(report.slowest, shared[SLOWEST])
-    if ended and shared[NUMBER] == NOT_YET:
-        raise RuntimeError(f"{report.name}: {ended} before its first input")
-    if ended:
-        report.failures.append(f"{report.name} {int(shared[NUMBER])}: {ended}")
-        report.inputs = max(report.inputs, int(shared[NUMBER]) + 1 - report.start)
-    return bool(ended)
-
-
-@contextmanager
-def started(process: Any) -> Iterator[Any]:
+    job = (report.name, report.start + report.inputs, seconds, most, there)
+    process = context.Process(target=work, args=job, daemon=True)
     process.start()
+    there.close()
+    patience = OPENS_WITHIN_S
     try:
-        yield process
+        while here.poll(patience):
+            report.add(here.recv())
+            patience = HANGS_AFTER_S
+    except EOFError:
+        process.join()
+        reason = f"ended the process ({process.exitcode})" if process.exitcode else ""
+    else:
+        reason = f"hangs for {patience:g} s"
     finally:
         process.kill()
         process.join()
+    if reason and report.inputs == before:
+        raise RuntimeError(f"{report.name}: {reason} before its first input")
+    return reason
 
 
-def followed(process: Any, here: Connection, shared: Any, report: Report) -> str:
-    """Take the failures that are told until the end of the process; how it ended, if badly."""
-    moved, last = time.monotonic(), (0.0, 0.0)
-    while True:
-        try:
-            while here.poll(LOOK_S):
-                report.failures.append(here.recv())
-        except EOFError:
-            process.join()
-            return f"ended the process ({process.exitcode})" if process.exitcode else ""
-        now = (shared[NUMBER], shared[INPUTS])
-        if now != last:
-            moved, last = time.monotonic(), now
-        patience = OPENS_WITHIN_S if shared[NUMBER] == NOT_YET else HANGS_AFTER_S
-        if time.monotonic() - moved > patience:
-            return f"hangs for {patience:g} s"
-
-
-def work(name: str, start: int, seconds: float, most: int, shared: Any, there: Connection) -> None:
+def work(name: str, start: int, seconds: float, most: int, there: Connection) -> None:
+    """Feed a target and send each result to the other process."""
     target = opened(name)
-    mutator = target.mutator
     for data in target.corpus:
         target.feed(data)  # whatever is compiled or imported late is there by now
-    until, failures = time.monotonic() + seconds, 0
+    ends_at, failures = time.monotonic() + seconds, 0
     for number in range(start, start + most):
-        if time.monotonic() > until or failures >= MOST_FAILURES:
+        if time.monotonic() > ends_at or failures >= MOST_FAILURES:
             break
-        shared[NUMBER] = number
-        data = mutator.made(name, number)
-        failure = attempt(target, data, shared)
-        shared[INPUTS] += 1
-        if failure:
-            failures += 1
-            there.send(f"{name} {number}: {failure}")
+        result = attempt(target, target.mutator.made(name, number))
+        failures += bool(result.failure)
+        there.send(result)
 
 
-def attempt(target: Target, data: bytes, shared: Any) -> str:
+def attempt(target: Target, data: bytes) -> Result:
     try:
-        cost, taken = priced(target, data)
+        cost, is_taken = priced(target, data)
+        if cost > target.ms_per_kb:  # a look at the clock may come at a bad time: the best of some
+            cost = min(cost, *(priced(target, data)[0] for _ in range(3)))
     except Exception as error:  # noqa: BLE001 - whatever comes out of it is what we look for
         at = error.__traceback__
         while at and at.tb_next:
             at = at.tb_next
         where = f"{at.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{at.tb_lineno}" if at else ""
-        return f"{type(error).__name__}: {error} ({where})"[:500]
-    shared[REFUSED] += not taken
-    if cost > target.ms_per_kb:  # a look at the clock may come at a bad time: the best of some
-        cost = min(cost, *(priced(target, data)[0] for _ in range(3)))
-    shared[SLOWEST] = max(shared[SLOWEST], cost)
-    if cost > target.ms_per_kb:
-        return f"costs {cost:.1f} ms a KB, more than {target.ms_per_kb:g} ({len(data)} bytes)"
-    return ""
+        return Result(failure=f"{type(error).__name__}: {error} ({where})"[:500])
+    is_slow = cost > target.ms_per_kb
+    limit = f"more than {target.ms_per_kb:g} ({len(data)} bytes)"
+    return Result(is_taken, cost, f"costs {cost:.1f} ms a KB, {limit}" if is_slow else "")
 
 
 def priced(target: Target, data: bytes) -> tuple[float, bool]:
     """The milliseconds of CPU that an input costs for each KB, and whether it was taken."""
     began = time.process_time()
-    taken = target.feed(data)
-    return (time.process_time() - began) * 1000 / max(1, len(data) / 1024), taken
+    is_taken = target.feed(data)
+    return (time.process_time() - began) * 1000 / max(1, len(data) / 1024), is_taken

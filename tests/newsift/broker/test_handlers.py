@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka.protocol import consumer, metadata, producer, sasl
+from kafka.protocol import consumer, producer, sasl
 
 from newsift.broker.codes import Code
 from newsift.broker.handlers import TABLE
@@ -104,33 +104,6 @@ def test_fetch_answers_with_a_code(broker: Asking, offset: int, code: Code) -> N
     assert session.error_code == Code.FETCH_SESSION_ID_NOT_FOUND
 
 
-@pytest.mark.parametrize("version", [0, 3, 4, 6])
-def test_transactions_have_no_coordinator(broker: Asking, version: int) -> None:
-    request = metadata.FindCoordinatorRequest
-    keys = {"coordinator_keys": ["x"]} if version >= 4 else {"key": "x"}
-    group = broker.ask(request(**keys), version)
-    result = group.coordinators[0] if version >= 4 else group
-    assert (result.error_code, result.host, result.port) == (0, "broker.test", 9092)
-    if version:
-        other = broker.ask(request(key_type=TRANSACTION, **keys), version)
-        result = other.coordinators[0] if version >= 4 else other
-        assert result.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-
-
 def test_there_is_no_login(broker: Asking) -> None:
     response = broker.ask(sasl.SaslHandshakeRequest(mechanism="PLAIN"))
     assert (response.error_code, response.mechanisms) == (Code.ILLEGAL_SASL_STATE, [])
-
-
-def test_metadata_creates_topics_only_where_allowed(broker: Asking) -> None:
-    def ask(name: str, may: bool) -> int:
-        kind = metadata.MetadataRequest.MetadataRequestTopic
-        request = metadata.MetadataRequest(
-            topics=[kind(name=name, topic_id=None)], allow_auto_topic_creation=may
-        )
-        return int(broker.ask(request).topics[0].error_code)
-
-    assert ask("new", may=False) == Code.UNKNOWN_TOPIC_OR_PARTITION
-    assert ask("new", may=True) == Code.NONE
-    assert ask("not good", may=True) == Code.INVALID_TOPIC_EXCEPTION
-    assert set(broker.cluster.topics) == {"t", "new"}

@@ -37,23 +37,6 @@ class Book:
         return [row.value for row in rows(log.read(log.start, 2**30, at_least_one=True))]
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "x" * 250, "a_b"])
-def test_an_invalid_name_is_refused(name: str) -> None:
-    book = Book()
-    book.create("a.b")
-    with pytest.raises(RequestError) as caught:
-        book.topics.create(name)
-    assert caught.value.code == Code.INVALID_TOPIC_EXCEPTION
-    assert name not in book.topics
-
-
-@pytest.mark.parametrize("partitions", [0, -2, 10_001])
-def test_an_invalid_number_of_partitions_is_refused(partitions: int) -> None:
-    with pytest.raises(RequestError) as caught:
-        Book().create(partitions=partitions)
-    assert caught.value.code == Code.INVALID_PARTITIONS
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -76,13 +59,6 @@ def test_every_default_is_a_value_that_may_be_set() -> None:
     defaults = TopicConfig({})
     for name, (value, _) in SETTINGS.items():
         assert TopicConfig({name: value}).text(name) == defaults.text(name) == value
-
-
-def test_transactions_and_control_batches_are_refused() -> None:
-    book = Book()
-    book.create()
-    data = batch([(b"k", b"v")], producer=(7, 0, 0), transactional=True)
-    assert book.refusal(data) == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def test_timestamps_far_from_now_are_refused() -> None:

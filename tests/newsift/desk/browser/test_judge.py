@@ -83,23 +83,6 @@ def test_two_judges_are_compared_and_one_corrects_a_label(
     assert labels_of(place)[-1] == (ORDER[2], "off")
 
 
-def test_two_tabs_of_one_judge_publish_one_label(windows: MakeWindow, place: Place) -> None:
-    window = windows()
-    one, other = judging(windows(), "ann"), judging(window, "ann")
-    window.bears("ERR_FAILED")
-    other.route("**/api/judge/question?*", lambda route: route.abort())
-    one.keyboard.press("y")
-    expect_post(one, ORDER[1])
-    other.keyboard.press("n")
-    expect(other.get_by_text("'on' was answered meanwhile")).to_be_visible()
-    expect_post(other, ORDER[1])
-    assert labels_of(place) == [(ORDER[0], "on")]
-    other.get_by_role("button", name="Make it off").click()
-    expect(other.get_by_text("'on' was answered meanwhile")).to_have_count(0)
-    expect(one.get_by_role("button", name="Undo")).to_contain_text("off")
-    assert labels_of(place)[-1] == (ORDER[0], "off")
-
-
 def test_an_answer_that_was_not_published_survives_a_reload(window: Window, place: Place) -> None:
     window.bears("502")
     page = judging(window, "ann")

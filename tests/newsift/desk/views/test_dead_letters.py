@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from encoder.errors import InputError, NewsiftError
+from encoder.errors import InputError
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import health as dead_letters
@@ -87,16 +87,3 @@ def test_an_invalid_retry_is_refused(
     with pytest.raises(InputError, match=text):
         ask(desk, dead_letters.retry, **values)
     assert kafka.records(POSTS) == []
-
-
-def test_an_unreachable_broker_is_reported(
-    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NEWSIFT_KAFKA", "127.0.0.1:1")
-    other = Desk(load_config())
-    for endpoint, values in ((dead_letters.one_letter, {"partition": 0, "offset": 0}),
-                            (dead_letters.retry, {"every": True})):  # fmt: skip
-        with pytest.raises(NewsiftError, match=r"127\.0\.0\.1:1: nobody listens"):
-            ask(other, endpoint, **values)
-    assert not other.health.retrying.locked()
-    other.stop()

@@ -1,7 +1,6 @@
 """The page of events: thresholds, profiles, promises, drift, bursts, and odd records."""
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -74,15 +73,6 @@ def test_a_stale_profile_says_why_and_its_seeds_serve(desk: Desk, kafka: Kafka) 
     assert (answer["state"], answer["seeds"]) == ("live", {"live": 2})
     assert answer["thresholds"][0] == 0.25
     assert answer["promise"]["lapsed"] == "its profile is stale"
-
-
-def test_the_rate_names_its_window(desk: Desk, kafka: Kafka) -> None:
-    version = profile(kafka, threshold=0.5)
-    kafka.send(POSTS, b"{}", at=int(time.time() * 1000) - 6 * 60_000)
-    matched(kafka, range(30), version)
-    until(lambda: sum(row(desk)["posts"]) == 30)
-    answer = row(desk)["hourly"]
-    assert (answer["window"], round(answer["rate"], -1)) == ("in the 6 minutes seen", 300)
 
 
 def test_a_promise_lapses_by_the_matches_of_its_version(desk: Desk, kafka: Kafka) -> None:

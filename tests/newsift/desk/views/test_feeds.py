@@ -11,9 +11,7 @@ import pytest
 from encoder.errors import InputError
 from encoder.support.files import state_folder
 from newsift.desk import feeds as keeping_feed
-from newsift.desk.feeds import FeedList
 from newsift.desk.views import feeds as views_feeds
-from newsift.operations.feeds import default_feed_state, feed_state
 from newsift.web.client import Bounds
 from newsift.web.polite import PoliteWeb
 from tests.newsift.cli.seeds.feed_side import Reply, Site, feed, item, news_site, page, seeds_of
@@ -21,7 +19,6 @@ from tests.newsift.desk.client import Client, open_desk, until
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.loaded_once import enc, loaded_once
-from worker.config import load_config
 
 __all__ = ["enc", "loaded_once"]
 
@@ -122,23 +119,6 @@ def test_a_feed_is_followed_as_the_command_follows_it(
     done = newsift("seeds", "follow", f"{site.url}/feed", "--once")
     assert done.code == 2
     assert "is in use by another command" in done.err
-
-
-def test_a_feed_that_a_command_follows_has_to_wait(ask: Client, site: Site, kafka: Kafka) -> None:
-    config = load_config()
-    wish = keeping_feed.FeedSubscription(f"{site.url}/feed", None, "14d", "ada")
-    file = default_feed_state(wish.feed, config)
-    with feed_state(wish.feed, file, dry=False):
-        with pytest.raises(InputError, match="is in use by another command"):
-            ask("/api/feeds/follow", feed=wish.feed)
-        assert ask("/api/feeds") == []
-        remembered = FeedList(config, lambda: None)
-        remembered._save(lambda before: [*before, wish])
-        ask.desk.feeds.start()
-        assert "in use by another command" in followed(ask, site, "elsewhere")["why"]
-        assert site.asked == []
-    followed(ask, site, "waiting")
-    assert len(kafka.records(SEEDS)) == 2
 
 
 def test_a_restarted_desk_resumes_its_feeds(ask: Client, site: Site, kafka: Kafka) -> None:

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient
 
 from newsift.collect.state import default_state
 from newsift.desk.session import Desk
 from newsift.desk.views import health
 from tests.newsift.desk.client import call, until
 from tests.worker.fake import Command
-from tests.worker.kafka_side import LABELS, POSTS, Kafka
+from tests.worker.kafka_side import POSTS, Kafka
 from worker.config import load_config
 
 GROUP = "newsift-ingest"
@@ -52,18 +51,6 @@ def looked(desk: Desk) -> Any:
     parts = ("broker", "workers", "topics", "collectors")
     until(lambda: all(status_of(desk)[part]["since"] for part in parts))
     return status_of(desk)
-
-
-def test_a_missing_labels_topic_is_no_problem(desk: Desk, kafka: Kafka) -> None:
-    admin = KafkaAdminClient(bootstrap_servers=str(kafka.address))
-    admin.delete_topics([LABELS])
-    admin.close()
-    desk.mirrors.start()
-    until(lambda: desk.mirrors.labels_follower.missing)
-    result = looked(desk)
-    assert not any(LABELS in each for each in result["problems"])
-    assert {row["topic"] for row in result["topics"]["rows"]}.isdisjoint([LABELS])
-    assert not any(each["away"] for each in result["sources"] if each["name"] == LABELS)
 
 
 def test_the_page_reports_what_status_reports(desk: Desk, kafka: Kafka, newsift: Command) -> None:

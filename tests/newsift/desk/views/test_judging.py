@@ -14,7 +14,7 @@ from newsift.desk.views import judge as judging
 from newsift.statistics.labels import DECODER
 from tests.newsift.cli.labels.at_terminal import AtTerminal
 from tests.newsift.desk.client import call, open_desk, until
-from tests.worker.judged import begin, drawn, match
+from tests.worker.judged import drawn, match
 from tests.worker.kafka_side import LABELS, MATCHES, Kafka
 
 NAMES = [str(n) for n in range(120)]
@@ -89,21 +89,6 @@ def test_the_desk_decides_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None
     label = DECODER.decode(record.value)
     assert (label.drawn, label.probability) == ("certify", 0.5 / 25)
     assert label.score == 0.9 - 0.001 * int(label.post.id)
-
-
-def test_a_label_from_the_terminal_answers_the_question_of_the_page(
-    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin(kafka, NAMES[0])
-    state = asks(desk)
-    monkeypatch.setattr("newsift.operations.labels.present", lambda: "2026-03-01T10:00:00.000Z")
-    with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
-        terminal.hears("[q] quit")
-        terminal.press("y")
-        terminal.hears("[q] quit")
-    until(lambda: asks(desk)["question"] != state["question"])
-    now = asks(desk)
-    assert now["question"] == state["following"]["on"]
 
 
 def test_the_audit_records_whether_a_label_was_published(desk: Desk, kafka: Kafka) -> None:

@@ -12,8 +12,7 @@ from encoder.errors import InputError
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import learning
-from newsift.operations.profile_training import LearnOptions, ProfileTraining
-from newsift.operations.seed_topic import SeedTopic
+from newsift.operations.profile_training import ProfileTraining
 from tests.newsift.cli.events.ferry import add_posts, add_seeds
 from tests.newsift.desk.client import call, open_desk, until
 from tests.worker.fake import Command
@@ -89,23 +88,6 @@ def test_one_run_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = does(desk, learning.learned)
     assert (answer["busy"], answer["run"]["by"]) == (None, "ann")
     assert answer["run"]["proposal"]["read"] == 0
-
-
-def test_a_run_that_begins_during_a_publication_is_not_lost(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    version, publish = train(desk, hours=0)["proposal"]["version"], SeedTopic.publish
-
-    def begin_and_publish(*args: Any) -> None:
-        desk.training.begin(LearnOptions("ferry", None, False), "ben")
-        publish(*args)
-
-    monkeypatch.setattr(SeedTopic, "publish", begin_and_publish)
-    does(desk, learning.publish, by="ann", version=version)
-    until(lambda: desk.training.busy_event is None)
-    last = desk.training.run_of("ferry")
-    assert last is not None
-    assert (last.by, last.end is None) == ("ben", False)
 
 
 def test_an_outdated_proposal_is_refused(desk: Desk, kafka: Kafka) -> None:

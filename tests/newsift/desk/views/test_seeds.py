@@ -170,15 +170,3 @@ def test_hostile_records_are_listed_within_bounds(ask: Client, kafka: Kafka) -> 
     assert (row["event"], len(row["title"])) == (HOSTILE, 200)
     for name in ("deep", "large", HOSTILE):
         assert ask("/api/seed", id=name)["id"] == name
-
-
-def test_of_a_profile_only_the_threshold_can_be_set(
-    ask: Client, kafka: Kafka, newsift: Command
-) -> None:
-    add_seeds(kafka)
-    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
-    row = listed_seed(ask, "profile|ferry")
-    assert row["is_profile"]
-    assert listed_seed(ask, "fire", state="replaced")["by"] == "profile|ferry"
-    with pytest.raises(InputError, match="of a profile only the threshold can be set"):
-        ask("/api/seeds/set", id="profile|ferry", mark=row["mark"], event="other")
