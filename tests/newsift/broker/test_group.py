@@ -1,16 +1,54 @@
 """The life of a consumer group, with a clock that the test moves."""
 
+import heapq
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from newsift.broker.codes import Code, RequestError
-from newsift.broker.groups import ConsumerGroup, Join, JoinAnswer, SyncAnswer
-from tests.newsift.broker.clock import Clock
+from newsift.broker.groups import ConsumerGroup, GroupState, Join, JoinAnswer, SyncAnswer
 
 SESSION, REBALANCE = 10.0, 60.0
+
+
+class Put:
+    def __init__(self) -> None:
+        self.is_off = False
+
+    def cancel(self) -> None:
+        self.is_off = True
+
+
+class Clock:
+    """Time and timers of an event loop, without the waiting."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._order = itertools.count()
+        self._due: list[tuple[float, int, Put, Callable[[], Any]]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any) -> Put:
+        put = Put()
+        entry = (self.now + delay, next(self._order), put, lambda: callback(*args))
+        heapq.heappush(self._due, entry)
+        return put
+
+    def advance(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self._due and self._due[0][0] <= until:
+            self.now, _, put, call = heapq.heappop(self._due)
+            if not put.is_off:
+                call()
+        self.now = until
 
 
 @dataclass
@@ -114,3 +152,165 @@ def test_members_share_a_protocol(group: ConsumerGroup) -> None:
     Consumer(group, protocols={"sticky": b"s"}).join()
     first.join()
     assert first.last.protocol == "sticky"
+
+
+LONG_S = 160
+
+
+@dataclass(eq=False)
+class Walker:
+    """A consumer that follows the protocol a step at a time, and may stop at any."""
+
+    group: ConsumerGroup
+    asks_for_id: bool
+    id: str = ""
+    joined: JoinAnswer | None = None
+    assignment: bytes | None = None
+    is_waiting: bool = False
+    is_alive: bool = True
+
+    def step(self) -> None:
+        if self.is_waiting:
+            return
+        try:
+            if self.joined is None:
+                self._join()
+            elif self.assignment is None:
+                self._sync(self.joined)
+            elif self.group.heartbeat(self._member(self.joined)) != Code.NONE:
+                self._again()
+        except RequestError as refused:
+            self._again(refused.code)
+
+    def leave(self) -> None:
+        self.is_alive = False
+        if self.joined is not None:
+            try:
+                self.group.leave(self.id)
+            except RequestError as refused:
+                assert refused.code == Code.UNKNOWN_MEMBER_ID  # noqa: PT017
+
+    def _join(self) -> None:
+        self.is_waiting = True
+        wish = Join(
+            self.id, "walker", "", SESSION, 30, "consumer", {"range": b""},
+            self.asks_for_id,
+        )  # fmt: skip
+        try:
+            self.group.join(wish, self._note)
+        except RequestError:
+            self.is_waiting = False
+            raise
+
+    def _note(self, answer: JoinAnswer) -> None:
+        self.is_waiting = False
+        self.id = answer.member_id
+        if answer.code == Code.NONE:
+            self.joined = answer
+        else:
+            self._again(answer.code)
+
+    def _sync(self, joined: JoinAnswer) -> None:
+        given = {member: member.encode() for member, _ in joined.members}
+        member = self._member(joined)
+        self.is_waiting = True
+        try:
+            self.group.sync(member, given, self._assigned)
+        except RequestError:
+            self.is_waiting = False
+            raise
+
+    def _assigned(self, answer: SyncAnswer) -> None:
+        self.is_waiting = False
+        if answer.code == Code.NONE:
+            self.assignment = answer.assignment
+        else:
+            self._again(answer.code)
+
+    def _again(self, code: Code = Code.NONE) -> None:
+        self.joined = self.assignment = None
+        if code == Code.UNKNOWN_MEMBER_ID:
+            self.id = ""
+
+    def _member(self, joined: JoinAnswer):  # type: ignore[no-untyped-def]
+        return self.group.member_of(self.id, joined.generation)
+
+
+class GroupMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.group = ConsumerGroup("g", cast(Any, self.clock))
+        self.walkers: list[Walker] = []
+        self.generation = 0
+
+    @property
+    def alive(self) -> list[Walker]:
+        return [walker for walker in self.walkers if walker.is_alive]
+
+    @initialize(kinds=st.lists(st.booleans(), min_size=1, max_size=4))
+    def begin(self, kinds: list[bool]) -> None:
+        for asks_for_id in kinds:
+            self.come(asks_for_id)
+        self.live(5)
+
+    @precondition(lambda self: len(self.alive) < 5)
+    @rule(asks_for_id=st.booleans())
+    def come(self, asks_for_id: bool) -> None:
+        self.walkers.append(Walker(self.group, asks_for_id))
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data(), steps=st.integers(1, 4))
+    def go_on(self, data: st.DataObject, steps: int) -> None:
+        walker = data.draw(st.sampled_from(self.alive))
+        for _ in range(steps):
+            walker.step()
+
+    @rule(seconds=st.integers(1, LONG_S))
+    def live(self, seconds: int) -> None:
+        for _ in range(seconds):
+            for walker in self.alive:
+                walker.step()
+            self.clock.advance(1)
+
+    @precondition(lambda self: len(self.alive) > 1)
+    @rule(data=st.data(), how=st.sampled_from(["leave", "die", "restart"]))
+    def stop(self, data: st.DataObject, how: str) -> None:
+        walker = data.draw(st.sampled_from(self.alive))
+        if how == "leave":
+            walker.leave()
+        walker.is_alive = False
+        if how == "restart":
+            self.walkers.append(Walker(self.group, walker.asks_for_id))
+
+    @rule(seconds=st.integers(1, int(SESSION)))
+    def wait(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+
+    @invariant()
+    def is_in_order(self) -> None:
+        members = {member.id for member in self.group.members}
+        assert self.group.generation >= self.generation
+        self.generation = self.group.generation
+        if self.group.state is GroupState.EMPTY:
+            assert not members
+        if self.group.state in (GroupState.STABLE, GroupState.COMPLETING):
+            assert self.group.leader in members
+            assert not any(member.answer_join for member in self.group.members)
+        if self.group.state is GroupState.STABLE:
+            assert not any(member.answer_sync for member in self.group.members)
+
+    def teardown(self) -> None:
+        self.live(LONG_S)
+        for walker in self.alive:
+            walker.step()
+        assert {member.id for member in self.group.members} == {each.id for each in self.alive}
+        assert self.group.state is (GroupState.STABLE if self.alive else GroupState.EMPTY)
+        for walker in self.alive:
+            assert walker.joined is not None
+            assert walker.joined.generation == self.group.generation
+            assert walker.assignment == walker.id.encode()
+
+
+GroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestGroupWalk = GroupMachine.TestCase

@@ -6,7 +6,7 @@ import pytest
 
 from newsift.broker.codes import Code, RequestError
 from newsift.broker.log import OVERHEAD, MemoryBudget
-from newsift.broker.topics import SETTINGS, TopicConfig, Topics
+from newsift.broker.topics import TopicConfig, Topics
 from tests.newsift.broker.batches import batch, numbered, rows
 
 NOW = 1_700_000_000_000
@@ -53,12 +53,6 @@ def test_an_invalid_setting_is_refused(name: str, value: str | None) -> None:
         TopicConfig({name: value})
     assert caught.value.code == Code.INVALID_CONFIG
     assert name in caught.value.why
-
-
-def test_every_default_is_a_value_that_may_be_set() -> None:
-    defaults = TopicConfig({})
-    for name, (value, _) in SETTINGS.items():
-        assert TopicConfig({name: value}).text(name) == defaults.text(name) == value
 
 
 def test_timestamps_far_from_now_are_refused() -> None:

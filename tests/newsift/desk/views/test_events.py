@@ -1,15 +1,28 @@
-"""The page of events: thresholds, profiles, promises, drift, bursts, and odd records."""
+"""Events and their matches: thresholds, profiles, promises, drift, stories, labels."""
 
 import json
+import time
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 import encoder
+from encoder.errors import InputError
+from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
-from newsift.desk.views.events import MOST_EVENTS, events
+from newsift.desk.views.events import (
+    MOST_EVENTS,
+    MOST_MARKS,
+    TEXT_CHARS,
+    events,
+    match,
+    matches,
+    story,
+)
 from tests.newsift.desk.client import call, open_desk, until
-from tests.newsift.desk.matched import record
+from tests.newsift.desk.matched import HOSTILE, HOUR, label, record
 from tests.newsift.desk.views.test_scores import TEXTS, desk, model
 from tests.newsift.worker_web import worker_web
 from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
@@ -140,3 +153,92 @@ def test_drift_and_bursts_are_those_of_the_workers(
             assert (row(desk)["bursts"], row(desk, long)["bursts"]) == (3, 1)
             assert row(desk)["drift"].startswith("event flood passes 12 times the promised rate")
             assert row(desk, long)["drift"] is None
+
+
+@pytest.fixture
+def plain_desk(kafka: Kafka) -> Iterator[Desk]:
+    with open_desk(matches=True) as desk:
+        yield desk
+
+
+def asks(desk: Desk, endpoint: Endpoint = matches, **values: Any) -> Any:
+    return call(desk, endpoint, event="ferry", **values)
+
+
+def came(desk: Desk, kafka: Kafka, records: list[dict[str, Any]]) -> None:
+    kafka.fill(MATCHES, [json.dumps(each).encode() for each in records])
+    until(lambda: desk.matches.counts("ferry").number >= len(records))
+
+
+def test_the_last_minutes_are_those_of_kafka(plain_desk: Desk, kafka: Kafka) -> None:
+    now = int(time.time() * 1000)
+    for name, ago in (("old", 2 * HOUR), ("new", HOUR // 2)):
+        kafka.send(MATCHES, json.dumps(record(name, 0.5, group=name)).encode(), at=now - ago)
+    until(lambda: asks(plain_desk)["total"] == 2)
+    assert [each["id"] for each in asks(plain_desk)["stories"]] == ["new", "old"]
+    assert [each["id"] for each in asks(plain_desk, minutes=60)["stories"]] == ["new"]
+
+
+def test_labels_stand_beside_their_posts(plain_desk: Desk, kafka: Kafka) -> None:
+    came(plain_desk, kafka, [record("1", 0.5, group="a"), record("2", 0.5, group="a")])
+    label(kafka, "1", "on", "ann")
+    label(kafka, "1", "off", "ann")  # thinks again
+    label(kafka, "1", "unsure", "b" * 200)
+    label(kafka, "1", "on", "cid", event="quake")
+    for n in range(MOST_MARKS + 1):
+        label(kafka, "2", "on", f"judge {n}")
+    until(lambda: len(plain_desk.mirrors.labels.of("ferry")) == 2 + MOST_MARKS + 1)
+    one, two = asks(plain_desk, story, group="a")
+    assert [(mark["by"], mark["label"]) for mark in one["marks"]] == [
+        ("ann", "off"), ("b" * 59 + "…", "unsure"),
+    ]  # fmt: skip
+    assert len(two["marks"]) == MOST_MARKS
+    assert asks(plain_desk)["stories"][0]["marks"] == one["marks"]
+
+
+def test_a_post_in_full_has_its_score_with_each_seed_of_the_event(
+    plain_desk: Desk, kafka: Kafka
+) -> None:
+    created = record("1", 0.5, text="x" * 2000, group="a")
+    more = [{"seed_id": "s2", "score": 0.75}, {"event": "quake", "score": 0.9}]
+    created["matches"] += [created["matches"][0] | each for each in more]
+    came(plain_desk, kafka, [created])
+    (brief,) = asks(plain_desk)["stories"]
+    assert (len(brief["text"]), brief["cut"], brief["score"]) == (TEXT_CHARS, True, 0.75)
+    answer = asks(plain_desk, match, platform="plain", id="1")
+    assert (answer["text"], answer["cut"], answer["score"]) == ("x" * 2000, False, 0.75)
+    assert [(each["id"], each["score"]) for each in answer["seeds"]] == [("s1", 0.5), ("s2", 0.75)]
+    assert (answer["events"], answer["source"]) == (["ferry", "quake"], "tweets-0-1")
+    with pytest.raises(InputError, match="not among the newest"):
+        asks(plain_desk, match, platform="x", id="1")
+
+
+def texts_in(answer: Any) -> Iterator[str]:
+    if isinstance(answer, str):
+        yield answer
+    elif isinstance(answer, dict | list):
+        for each in [*answer, *answer.values()] if isinstance(answer, dict) else answer:
+            yield from texts_in(each)
+
+
+def test_hostile_records_are_refused_or_cut(plain_desk: Desk, kafka: Kafka) -> None:
+    long = HOSTILE + "w" * 2_000
+    post = {"id": "1", "platform": "x", "text": long * 30, "author": long, "lang": long,
+            "url": long, "created_at": long}  # fmt: skip
+    match_of = {"title": long, "seed_id": long, "seed_version": long, "why": [[long, 1e308]] * 99}
+    odd = record("1", 0.5, group="a", post=post, match=match_of, seed_set=long, model=long)
+    refused = [record("i" * 600, 0.5, group="b"), record("2", 1.5, group="b"),
+               record("3", 0.5, group="g" * 600), record("4", 0.5, event="e" * 300)]  # fmt: skip
+    crowd = record("5", 0.5, group="c")
+    crowd["matches"] = crowd["matches"] * 1001
+    values = [json.dumps(each).encode() for each in (*refused, crowd, odd)]
+    kafka.fill(MATCHES, [b"{", b"", *values])
+    until(lambda: asks(plain_desk)["total"])
+    assert asks(plain_desk)["total"] == 1
+    for answer in (asks(plain_desk), asks(plain_desk, story, group="a")):
+        plain = msgspec.json.decode(msgspec.json.encode(answer))
+        assert max(map(len, texts_in(plain))) <= TEXT_CHARS
+    full = msgspec.json.decode(msgspec.json.encode(asks(plain_desk, match, platform="x", id="1")))
+    assert sum(len(text) > TEXT_CHARS for text in texts_in(full)) == 1  # its own text alone
+    assert full["url"] is None
+    assert len(full["why"]) <= 8

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from tests.newsift.desk.matched import record
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
-from worker.config import ModelConfig, load_config
+from worker.config import load_config
 from worker.errors import BrokerError
 
 TEXTS = {"river": "storm flood river city", "rain": "storm storm flood"}
@@ -111,20 +110,6 @@ def test_an_invalid_threshold_is_refused(
     with pytest.raises(InputError, match=text):
         call(desk, scores.set_threshold, **{"event": "flood", "by": "ann", **values})
     assert cuts_of(kafka) == {"river": None, "rain": None}
-
-
-def test_the_page_reports_a_missing_model(kafka: Kafka, model: str) -> None:
-    config = replace(load_config(), model=ModelConfig(name="no such model"))
-    desk = Desk(config)
-    for view in (scores.scores, scores.near):
-        assert "being loaded" in call(desk, view, event="flood")["away"]
-    desk.model.start()
-    with pytest.raises(InputError, match="no such model"):
-        desk.model.wait()
-    assert "no such model" in call(desk, scores.scores, event="flood")["away"]
-    with pytest.raises(InputError, match="no such model"):
-        set_threshold(desk, 0.5)
-    desk.stop()
 
 
 def test_invalid_records_leave_the_page_whole(desk: Desk, kafka: Kafka) -> None:
