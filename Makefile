@@ -26,7 +26,7 @@ FAST := encoder/score worker/config worker/match worker/posts \
 CI_ONLY := faults hostile newsift/desk/browser
 SLOW := fuzz revoking control_lost
 
-.PHONY: demo test test-fast faults lint bench env peers lock clean soak
+.PHONY: demo test test-fast faults lint docs bench env peers lock clean soak
 
 demo: $(READY)
 	@$(BIN)/newsift demo
@@ -58,6 +58,10 @@ lint: env
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
+
+# The documentation as pages in site/, each link checked; it is searched without a server.
+docs: env
+	$(BIN)/mkdocs build --quiet --strict
 
 bench: peers
 	$(BIN)/newsift bench encoder
@@ -104,4 +108,4 @@ lock: env
 	mv .venv/peers.lock requirements-peers.lock
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build site

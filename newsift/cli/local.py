@@ -2,7 +2,6 @@
 
 import asyncio
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,8 +18,7 @@ from worker.config.text import rendered
 from worker.errors import RunError
 from worker.kafka.topics import create_topics
 
-LOOK_S = 0.5
-SHORTEST_RUN_S = 20.0  # a worker that ends sooner is not started again
+LOOK_S = 0.1
 
 
 class ThreadService:
@@ -54,13 +52,14 @@ class Supervisor:
         settings = {"NEWSIFT_CONFIG": str(file)}
         address = self._config.kafka.bootstrap_servers
         while not self._stopped.is_set():
-            began = time.monotonic()
+            was_ready = False
             with worker_process(address, self._folder, settings, self._port) as worker:
                 try:
                     while not self._stopped.wait(LOOK_S):
+                        was_ready = was_ready or worker.is_ready()
                         worker.check()
                 except RunError as error:
-                    if time.monotonic() - began < SHORTEST_RUN_S:
+                    if not was_ready:  # it would end again
                         raise
                     notify(f"{error}; it is started again")
 

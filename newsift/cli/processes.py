@@ -40,12 +40,15 @@ class WorkerProcess:
     def wait_until_ready(self, patience: float = START_S) -> float:
         """Returns the seconds it took."""
         began = time.monotonic()
-        while not self._answer("readyz"):
+        while not self.is_ready():
             self.check()
             if time.monotonic() - began > patience:
                 raise RunError(f"the worker was not ready after {patience:.0f} s: {self._last()}")
             time.sleep(0.05)
         return time.monotonic() - began
+
+    def is_ready(self) -> bool:
+        return bool(self._answer("readyz"))
 
     def check(self) -> None:
         """Raise if the worker has ended."""

@@ -1,7 +1,6 @@
 """Embeddings as values: immutable, comparable with their own kind, and exact."""
 
 import copy
-import json
 import os
 import pickle
 import sys
@@ -45,38 +44,18 @@ def test_vectors_without_scipy_are_refused_with_the_remedy(
         some(2).as_vectors()
 
 
-def test_embeddings_are_shown_on_one_short_line() -> None:
-    e = some(4000, mix=0.25, digest="1f08a91bd27a" * 5)
-    assert repr(e) == "Embeddings(4000 texts, dim 7, λ 0.25, model 1f08a91bd27a)"
-    assert repr(e[:3].lexical) == f"SparseRows(3 rows, {len(e[:3].lexical.slots)} words)"
-
-
 @given(st.lists(st.integers(-11, 10), max_size=8), st.slices(11))
 def test_rows_are_taken_by_index_array_and_by_slice(rows: list[int], part: slice) -> None:
     e = some(11)
     for taken, which in (
         (e[np.array(rows, int)], np.arange(11)[rows]),
         (e[part], np.arange(11)[part]),
+        (Embeddings.concat([e[part], e[np.array(rows, int)]]), [*np.arange(11)[part], *rows]),
+        (pickle.loads(pickle.dumps(e[part])), np.arange(11)[part]),
     ):
         assert len(taken) == len(which)
         np.testing.assert_array_equal(taken.dense, e.dense[which])
         np.testing.assert_allclose(taken.similarity(e), e.similarity(e)[which], atol=1e-6)
-
-
-def test_concat_puts_rows_one_after_the_other() -> None:
-    a, b = some(4, 1), some(3, 2)
-    both = Embeddings.concat([a, b])
-    assert len(both) == 7
-    np.testing.assert_allclose(both[4:].similarity(a), b.similarity(a), atol=1e-6)
-
-
-def test_a_file_gives_back_what_was_saved(tmp_path: Path) -> None:
-    e = some(6, mix=0.25, digest="abc")
-    e.save(tmp_path / "e.safetensors")
-    again = Embeddings.load(tmp_path / "e.safetensors")
-    assert (again.mix, again.digest) == (0.25, "abc")
-    np.testing.assert_array_equal(again.similarity(e), e.similarity(e))
-    assert [p.name for p in tmp_path.iterdir()] == ["e.safetensors"]
 
 
 def test_a_file_that_holds_no_embeddings_is_refused(tmp_path: Path) -> None:
@@ -91,11 +70,6 @@ def test_a_file_that_holds_no_embeddings_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
         with pytest.raises(InputError, match="no regular file"):
             Embeddings.load(path)
-
-
-def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be written"):
-        some(2).save(tmp_path / "no such folder" / "e")
 
 
 @pytest.mark.parametrize("other", [some(2, digest="e"), some(2, mix=0.4)])
@@ -122,7 +96,7 @@ def test_embeddings_do_not_change() -> None:
                 array[...] = 1
 
 
-def test_the_callers_arrays_stay_the_callers() -> None:
+def test_later_changes_of_the_given_arrays_have_no_effect() -> None:
     e = some(3)
     dense, weights = e.dense.copy(), e.lexical.weights.copy()
     made = Embeddings(dense, SparseRows(e.lexical.indptr, e.lexical.slots, weights), 0.5, "d")
@@ -131,13 +105,7 @@ def test_the_callers_arrays_stay_the_callers() -> None:
     np.testing.assert_array_equal(made.lexical.weights, e.lexical.weights)
 
 
-def test_pickling_gives_back_the_same() -> None:
-    e = some(6)
-    again = pickle.loads(pickle.dumps(e))
-    np.testing.assert_array_equal(again.similarity(e), e.similarity(e))
-
-
-FLAWS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+FLAWS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     "NaN": ("dense", lambda a: a * np.float32(np.nan)),
     "rows that are not of length 1": ("dense", lambda a: a * np.float32(1.5)),
     "another shape": ("dense", lambda a: a[0]),
@@ -147,35 +115,31 @@ FLAWS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "slots out of range": ("lexical.slots", lambda a: a + np.int32(2**20)),
     "words that are not of length 1": ("lexical.weights", lambda a: a * np.float32(0.5)),
     "words without an end": ("lexical.indptr", lambda a: a[:-1].copy()),
+    "a mix of nan": ("nan", None),
+    "a mix of 1": ("1", None),
 }
 
 
-@pytest.mark.parametrize("flaw", FLAWS)
-def test_a_file_with_nonsense_in_it_is_refused(tmp_path: Path, flaw: str) -> None:
-    path = tmp_path / "e.safetensors"
+@pytest.mark.parametrize(("name", "spoil"), FLAWS.values(), ids=FLAWS)
+def test_a_file_with_bad_content_is_refused(
+    tmp_path: Path, name: str, spoil: Callable[[Any], Any] | None
+) -> None:
+    path, mix = tmp_path / "e.safetensors", "0.5"
     some(6).save(path)
-    name, spoil = FLAWS[flaw]
     named = load_file(path)
-    named[name] = spoil(named[name])
-    save_file(named, path, metadata={"format": "newsift.embeddings/1", "mix": "0.5", "digest": "d"})
+    if spoil is None:
+        mix = name
+    else:
+        named[name] = spoil(named[name])
+    save_file(named, path, metadata={"format": "newsift.embeddings/1", "mix": mix, "digest": "d"})
     with pytest.raises(InputError) as refused:
         Embeddings.load(path)
     assert str(path) in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("mix", ["x", "nan", "1", "-0.1", ""])
-def test_a_file_with_a_bad_mix_is_refused(tmp_path: Path, mix: str) -> None:
-    path = tmp_path / "e.safetensors"
-    some(6).save(path)
-    note = {"format": "newsift.embeddings/1", "mix": mix, "digest": "d"}
-    save_file(load_file(path), path, metadata=note)
-    with pytest.raises(InputError, match="cannot be read as embeddings"):
-        Embeddings.load(path)
-
-
 @pytest.mark.parametrize("row", [np.nan, np.inf, 3e38])
-def test_thresholds_refuse_what_is_no_unit_row(row: float) -> None:
+def test_rows_that_are_no_unit_vectors_are_refused(row: float) -> None:
     articles = some(3)
     dense = np.full_like(articles.dense, row)
     odd = Embeddings(dense, articles.lexical, articles.mix, articles.digest)
@@ -188,13 +152,13 @@ def test_thresholds_refuse_what_is_no_unit_row(row: float) -> None:
 
 
 @pytest.mark.parametrize(("dense", "words", "unit"), [(1.2, 0.8, True), (1.2, 0.9, False)])
-def test_halves_may_have_length_one_together(dense: float, words: float, unit: bool) -> None:
+def test_both_halves_together_may_have_length_one(dense: float, words: float, unit: bool) -> None:
     row = some(9)[1:2]  # has words
     lexical = replace(row.lexical, weights=row.lexical.weights * np.float32(words**0.5))
     assert replace(row, dense=row.dense * dense**0.5, lexical=lexical).is_unit() == unit
 
 
-def test_nonsense_is_refused_at_the_door() -> None:
+def test_bad_arguments_are_refused() -> None:
     e = some(3)
     with pytest.raises(InputError, match="expected float32"):
         Embeddings(e.dense.astype(np.float64), e.lexical, 0.5, "d")
@@ -213,7 +177,7 @@ def test_nonsense_is_refused_at_the_door() -> None:
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.5])
-def test_a_threshold_is_the_score_that_its_share_of_the_background_reaches(rate: float) -> None:
+def test_a_threshold_is_the_score_that_the_rate_of_the_background_reaches(rate: float) -> None:
     background, articles = some(600, 1), some(300, 2)
     cut = thresholds(background, articles, rate)
     score = background.similarity(articles)
@@ -226,7 +190,7 @@ def test_a_threshold_is_the_score_that_its_share_of_the_background_reaches(rate:
 
 
 @pytest.mark.parametrize("rate", [0, 1, -0.1, float("nan"), 1e-9])
-def test_a_rate_that_the_background_cannot_tell_is_refused(rate: float) -> None:
+def test_a_rate_too_fine_for_the_background_is_refused(rate: float) -> None:
     with pytest.raises(InputError, match="rate"):
         thresholds(some(50), some(2), rate)
 
@@ -247,30 +211,18 @@ def test_a_background_of_several_languages_gives_the_highest_of_their_thresholds
 
 
 @pytest.mark.parametrize("counts", [[5], [3, 0, 4, 1], [0], [], [1] * 9])
-def test_parts_make_one_file(tmp_path: Path, counts: list[int]) -> None:
+def test_a_file_saved_in_parts_holds_all_rows(tmp_path: Path, counts: list[int]) -> None:
     path, parts = tmp_path / "e.safetensors", [some(n, seed) for seed, n in enumerate(counts)]
-    with saving(path, 7, 0.5, "d") as file:
+    with saving(path, 7, 0.25, "abc") as file:
         for part in parts:
             file.add(part.dense, part.lexical)
     whole, again = Embeddings.concat([some(0), *parts]), Embeddings.load(path)
+    assert (again.mix, again.digest) == (0.25, "abc")
     np.testing.assert_array_equal(again.dense, whole.dense)
     np.testing.assert_array_equal(again.lexical.indptr, whole.lexical.indptr)
     np.testing.assert_array_equal(again.lexical.slots, whole.lexical.slots)
     np.testing.assert_array_equal(again.lexical.weights, whole.lexical.weights)
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
-
-
-def test_the_file_is_what_safetensors_reads_and_aligned(tmp_path: Path) -> None:
-    path = tmp_path / "e.safetensors"
-    some(7).save(path)
-    named = load_file(path)
-    np.testing.assert_array_equal(named["dense"], some(7).dense)
-    content = path.read_bytes()
-    size = int.from_bytes(content[:8], "little")
-    assert size % 8 == 0
-    for name, facts in json.loads(content[8 : 8 + size]).items():
-        if name != "__metadata__":
-            assert facts["data_offsets"][0] % named[name].itemsize == 0
 
 
 def test_memory_does_not_grow_with_the_parts(tmp_path: Path) -> None:
@@ -291,7 +243,7 @@ def test_memory_does_not_grow_with_the_parts(tmp_path: Path) -> None:
     assert (tmp_path / "e.safetensors").stat().st_size > 4 * many
 
 
-def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "e.safetensors"
     some(3).save(path)
     part = some(2)
@@ -299,13 +251,8 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None
         file.add(part.dense, None)  # type: ignore[arg-type]
     assert len(Embeddings.load(path)) == 3
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
-
-
-def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="e: cannot be written"):
-        some(2).save(tmp_path / "no folder" / "e")
     with pytest.raises(InputError, match="cannot be written"):
-        some(2).save(Path("/dev/full/e"))
+        part.save(tmp_path / "no folder" / "e")
 
 
 VECTORS = np.random.default_rng(0).normal(size=(2, 9, 5))  # of each side, of nine tokens
@@ -338,13 +285,3 @@ def test_an_articles_lead_counts_twice(texts: list[list[int]], lead: int, side: 
         if side is Side.ARTICLE and lead:
             expected = unit(expected + unit(VECTORS[side][text[:lead]].sum(0)))
         assert row == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.parametrize("side", Side)
-def test_rows_go_where_they_are_wanted_and_nowhere_else(side: Side) -> None:
-    told = flat([[1, 2, 3], [], [4, 4, 5, 6]])
-    kept = np.full((5, 5), 7, np.float32)
-    rows = dense_rows(forward, *told, side, 2, kept[1:4])
-    assert np.shares_memory(rows, kept)
-    assert np.array_equal(kept[1:4], dense_rows(forward, *told, side, 2))
-    assert (kept[[0, 4]] == 7).all()

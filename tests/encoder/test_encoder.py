@@ -1,4 +1,4 @@
-"""The encoder as a user meets it: the promises of the contract, on a small whole model."""
+"""The encoder's public interface on small models."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -152,9 +152,9 @@ def test_thresholds_may_come_from_posts_of_ones_own(enc: encoder.Encoder) -> Non
 
 
 def test_the_words_of_a_post_have_their_weights(enc: encoder.Encoder) -> None:
-    told = enc.tokenize("Storm storm, city! qqrq https://t.co/abc")
-    assert [word for word, _ in told] == ["Storm", "storm", ",", "city", "!", "qqrq"]
-    found = dict(told)
+    tokens = enc.tokenize("Storm storm, city! qqrq https://t.co/abc")
+    assert [word for word, _ in tokens] == ["Storm", "storm", ",", "city", "!", "qqrq"]
+    found = dict(tokens)
     idf = enc.model.idf
     if idf is None:
         assert set(found.values()) == {0.0}
@@ -166,18 +166,14 @@ def test_the_words_of_a_post_have_their_weights(enc: encoder.Encoder) -> None:
         assert found[word] == pytest.approx(raw.get(word, 0) / length, abs=1e-6)
 
 
-def test_what_is_cut_off_is_marked(enc: encoder.Encoder) -> None:
+def test_the_place_where_a_text_is_cut_is_marked(enc: encoder.Encoder) -> None:
     cut = ("…", 0.0)
     assert cut not in enc.tokenize("storm " * 32)
     longer = enc.tokenize("storm " * 33)
-    assert [at for at, told in enumerate(longer) if told == cut] == [32]
+    assert [at for at, tokens in enumerate(longer) if tokens == cut] == [32]
     assert len(longer) == 34
     assert enc.tokenize("storm" + " " * 9000) == [("storm", longer[0][1]), cut]
     assert enc.tokenize("") == []
-
-
-def test_an_encoder_is_shown_on_one_short_line(enc: encoder.Encoder, folder: Path) -> None:
-    assert repr(enc) == f"Encoder('{folder}', {enc.path}, dim 12, model {enc.digest[:12]})"
 
 
 def test_no_texts_are_no_rows(enc: encoder.Encoder) -> None:
@@ -211,7 +207,7 @@ class Table(dict[str, list[str]]):
         (7, "give a list of texts"),
     ],
 )
-def test_what_is_no_collection_of_texts_is_refused_with_the_remedy(
+def test_a_bad_collection_of_texts_is_refused_with_the_remedy(
     enc: encoder.Encoder, texts: Any, remedy: str
 ) -> None:
     for embed in (enc.posts, enc.articles):

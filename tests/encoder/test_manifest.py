@@ -1,4 +1,4 @@
-"""Model directories of strangers: whatever lies in one, it is read, or refused in one line."""
+"""Hostile and malformed model directories are refused in one line."""
 
 import json
 import os
@@ -12,7 +12,6 @@ from safetensors.numpy import load, save
 
 from encoder.errors import ModelError
 from encoder.model_directory import (
-    ARTICLE_CHECK,
     BACKGROUND,
     CHECK,
     FILE_BYTES,
@@ -37,7 +36,7 @@ def folder(content: dict[str, bytes], tmp_path: Path) -> Path:
 
 
 def refused(folder: Path) -> str:
-    """What is said of a directory; that it is said on one line, and plainly."""
+    """The message of the refusal, which is one plain line."""
     with pytest.raises(ModelError) as error:
         read_model(folder)
     message = str(error.value)
@@ -48,25 +47,16 @@ def refused(folder: Path) -> str:
 
 MALFORMED: dict[str, Callable[[dict[str, Any]], object]] = {
     "files as a list": lambda m: m.update(files=["model.safetensors"]),
-    "files as null": lambda m: m.update(files=None),
     "facts as null": lambda m: m["files"].update({"check.safetensors": None}),
-    "facts without bytes": lambda m: m["files"]["check.safetensors"].pop("bytes"),
     "facts without a digest": lambda m: m["files"]["check.safetensors"].pop("sha256"),
     "bytes as a text": lambda m: m["files"]["check.safetensors"].update(bytes="9"),
-    "bytes as a truth": lambda m: m["files"]["check.safetensors"].update(bytes=True),
     "negative bytes": lambda m: m["files"]["check.safetensors"].update(bytes=-1),
-    "a digest as a number": lambda m: m["files"]["check.safetensors"].update(sha256=1),
     "a file more": lambda m: m["files"].update({"\x1b[2J\n": {"bytes": 1, "sha256": "0" * 64}}),
-    "no checks": lambda m: m.update(checks={}),
-    "config as a list": lambda m: m.update(config=[]),
     "a setting of another type": lambda m: m["config"].update(dim="12"),
     "a setting more": lambda m: m["config"].update({"\x1b]0;x\x07": 1}),
     "mix as a text": lambda m: m.update(mix="0.6"),
-    "mix as a truth": lambda m: m.update(mix=False),
     "mix beyond its range": lambda m: m.update(mix=1e999),
     "an unknown vocabulary": lambda m: m.update(vocabulary="\n\x1b[31m"),
-    "a vocabulary as a list": lambda m: m.update(vocabulary=["wordpiece"]),
-    "metrics as a list": lambda m: m.update(metrics=[]),
 }
 
 
@@ -76,7 +66,7 @@ def test_a_malformed_manifest_is_refused(folder: Path, fault: str) -> None:
     assert str(folder) in refused(folder)
 
 
-def test_the_command_line_says_so_and_exits_with_2(newsift: Command, folder: Path) -> None:
+def test_the_command_line_exits_with_2(newsift: Command, folder: Path) -> None:
     sign(folder, MALFORMED["files as a list"])
     done = newsift("embed", "--model", folder, stdin=b"storm")
     assert (done.code, done.err.count("\n")) == (2, 1)
@@ -87,14 +77,8 @@ def test_the_command_line_says_so_and_exits_with_2(newsift: Command, folder: Pat
     "text",
     [b"[" * 10**5, b'{"format":' * 10**5, b"\xff\xfe", b'{"digest": "\\ud800"}', b"1" * 9999],
 )
-def test_json_that_is_meant_to_hurt_is_refused(folder: Path, text: bytes) -> None:
+def test_hostile_json_is_refused(folder: Path, text: bytes) -> None:
     (folder / "manifest.json").write_bytes(text)
-    refused(folder)
-
-
-def test_a_lone_surrogate_in_the_settings_is_refused(folder: Path) -> None:
-    held = (folder / "manifest.json").read_text()
-    (folder / "manifest.json").write_text(held.replace('"wordpiece"', '"\\ud800"'))
     refused(folder)
 
 
@@ -128,77 +112,45 @@ NONSENSE: dict[str, tuple[Callable[[Path], None], str]] = {
     "a scale that grows the table": (
         changed(BACKGROUND, dense_int8=lambda n: n["dense.int8"][:1]), "no int8 rows with a scale",
     ),
-    "background rows as floats": (
-        changed(BACKGROUND, dense_int8=lambda n: n["dense.int8"].astype(np.float64)),
-        "no int8 rows with a scale",
-    ),
     "a self-check of no text": (
         changed(CHECK, ids=lambda n: n["ids"][:0], offsets=lambda n: n["offsets"][:1],
                 vectors=lambda n: n["vectors"][:0]),
         "prove nothing",
     ),
-    "a self-check of empty texts": (
-        changed(CHECK, ids=lambda n: n["ids"][:0], offsets=lambda n: n["offsets"] * 0,
-                vectors=lambda n: n["vectors"] * 0),
-        "prove nothing",
-    ),
     "ids outside the vocabulary": (
         changed(CHECK, ids=lambda n: n["ids"] + np.int32(10**6)), "ids outside the vocabulary of",
     ),
-    "negative ids": (changed(CHECK, ids=lambda n: ~n["ids"]), "ids outside the vocabulary"),
     "offsets that fall": (changed(CHECK, offsets=lambda n: n["offsets"][::-1]), "do not rise"),
-    "articles checked with other ids": (
-        changed(ARTICLE_CHECK, ids=lambda n: n["ids"] + np.int32(10**6)),
-        "ids outside the vocabulary of",
-    ),
-    "ids of another type": (
-        changed(CHECK, ids=lambda n: n["ids"].astype(np.int64)), "expected int32 ids",
-    ),
-    "a table of ids": (changed(CHECK, ids=lambda n: n["ids"][None]), "in one axis"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", NONSENSE)
-def test_a_model_that_means_nothing_is_refused(folder: Path, fault: str) -> None:
+def test_a_model_without_meaning_is_refused(folder: Path, fault: str) -> None:
     spoil, message = NONSENSE[fault]
     spoil(folder)
     assert message in refused(folder)
 
 
-SPARSE = 2**40
-
-
-def pipe(file: Path) -> None:
-    os.mkfifo(file)
-
-
-def device(file: Path) -> None:
-    file.symlink_to("/dev/zero")
-
-
 def sparse(file: Path) -> None:
     with file.open("wb") as held:
-        held.truncate(SPARSE)
+        held.truncate(2**40)
 
 
-def a_folder(file: Path) -> None:
-    file.mkdir()
-
-
+@pytest.mark.parametrize("name", ["manifest.json", "model.safetensors"])
 @pytest.mark.parametrize(
-    "name", ["manifest.json", "model.safetensors", "check-articles.safetensors"]
+    "create",
+    [os.mkfifo, lambda file: file.symlink_to("/dev/zero"), sparse, Path.mkdir],
+    ids=["pipe", "device", "sparse", "folder"],
 )
-@pytest.mark.parametrize("kind", [pipe, device, sparse, a_folder])
-def test_what_is_no_file_of_that_size_is_not_read(
-    folder: Path, name: str, kind: Callable[[Path], None]
+def test_pipes_devices_and_huge_files_are_not_read(
+    folder: Path, name: str, create: Callable[[Path], None]
 ) -> None:
     (folder / name).unlink()
-    kind(folder / name)
+    create(folder / name)
     assert name in refused(folder)
 
 
-def test_a_manifest_may_not_ask_for_more_than_a_file_may_hold(folder: Path) -> None:
-    """Beyond what it says itself, there is a bound on what is read."""
+def test_files_above_the_limit_are_refused_whatever_the_manifest_states(folder: Path) -> None:
     file = folder / "model.safetensors"
     with file.open("wb") as held:
         held.truncate(FILE_BYTES + 1)

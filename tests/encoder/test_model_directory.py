@@ -30,7 +30,7 @@ def folder(model: Model, tmp_path: Path) -> Path:
     return tmp_path / "m"
 
 
-def test_a_model_comes_back_as_it_was_written(model: Model, folder: Path) -> None:
+def test_a_model_is_read_as_it_was_written(model: Model, folder: Path) -> None:
     again = read_model(folder)
     for name, value in model.weights.tensors.items():
         np.testing.assert_allclose(again.weights[name], value, rtol=1e-6, atol=0)
@@ -42,7 +42,7 @@ def test_a_model_comes_back_as_it_was_written(model: Model, folder: Path) -> Non
     np.testing.assert_array_equal(again.article_check.vectors, model.article_check.vectors)
 
 
-def test_the_languages_of_a_background_come_back(model: Model, tmp_path: Path) -> None:
+def test_the_languages_of_a_background_are_read(model: Model, tmp_path: Path) -> None:
     several = replace(model, background=replace(model.background, ends=(100, 400)))
     write_model(tmp_path / "m", several)
     assert read_model(tmp_path / "m").background.ends == (100, 400)
@@ -50,7 +50,7 @@ def test_the_languages_of_a_background_come_back(model: Model, tmp_path: Path) -
         assert list(map(len, enc.background.by_language())) == [100, 300]
 
 
-def test_the_digest_tells_content_apart_and_nothing_else(model: Model, tmp_path: Path) -> None:
+def test_the_digest_depends_on_content_alone(model: Model, tmp_path: Path) -> None:
     same = write_model(tmp_path / "a", model)
     assert write_model(tmp_path / "b", replace(model, metrics={"other": 2})) == same
     assert write_model(tmp_path / "c", replace(model, mix=0.5)) != same
@@ -71,7 +71,10 @@ def test_no_python_object_is_ever_unpickled(folder: Path) -> None:
         read_model(folder)
 
 
-def rewrite(name: str, key: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
+Damage = Callable[[Path], Any]
+
+
+def rewrite(name: str, key: str, change: Callable[[Any], Any]) -> Damage:
     def damage(folder: Path) -> None:
         named = load((folder / name).read_bytes())
         named[key] = change(named[key])
@@ -81,7 +84,7 @@ def rewrite(name: str, key: str, change: Callable[[Any], Any]) -> Callable[[Path
     return damage
 
 
-def edit(key: str, value: Any) -> Callable[[Path], None]:
+def edit(key: str, value: Any) -> Damage:
     def damage(folder: Path) -> None:
         manifest = json.loads((folder / "manifest.json").read_text())
         manifest[key] = value
@@ -90,70 +93,47 @@ def edit(key: str, value: Any) -> Callable[[Path], None]:
     return damage
 
 
-def cut(folder: Path) -> None:
-    content = (folder / "model.safetensors").read_bytes()
-    (folder / "model.safetensors").write_bytes(content[:-10])
+OTHER_VOCABULARY = b"[PAD]\n[UNK]\nstorm\n"
 
 
-def altered(folder: Path) -> None:
-    content = bytearray((folder / "check.safetensors").read_bytes())
-    content[-1] ^= 1
-    (folder / "check.safetensors").write_bytes(bytes(content))
+def replaced(name: str, content: Callable[[bytes], bytes], vouch: bool = False) -> Damage:
+    def damage(folder: Path) -> None:
+        (folder / name).write_bytes(content((folder / name).read_bytes()))
+        if vouch:
+            sign(folder, lambda _: None)
+
+    return damage
 
 
-def other_vocabulary(folder: Path) -> None:
-    (folder / "vocabulary.txt").write_text("[PAD]\n[UNK]\nstorm\n")
-
-
-def shorter_vocabulary(folder: Path) -> None:
-    other_vocabulary(folder)
-    sign(folder, lambda _: None)
-
-
-DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+DAMAGES: dict[str, tuple[Damage, str]] = {
     "missing file": (lambda f: (f / "idf.safetensors").unlink(), r"idf\.safetensors: No such file"),
-    "missing manifest": (lambda f: (f / "manifest.json").unlink(), "no model directory"),
-    "manifest that is no JSON": (
-        lambda f: (f / "manifest.json").write_text("{"),
-        "restore the model",
-    ),
-    "manifest without a key": (
-        lambda f: (f / "manifest.json").write_text('{"format": "newsift.model/2"}'),
-        "missing",
-    ),
-    "truncated": (cut, "cut short"),
-    "changed": (
-        lambda f: (f / "check.safetensors").write_bytes(b"x" * 10**5),
-        r"check\.safetensors: larger than \d+ bytes",
-    ),
-    "changed in place": (altered, "wrong digest"),
+    "missing directory": (shutil.rmtree, "no model directory"),
+    "no JSON": (replaced("manifest.json", lambda _: b"{"), "restore the model"),
+    "truncated": (replaced("model.safetensors", lambda x: x[:-10]), "cut short"),
+    "longer": (replaced("check.safetensors", lambda _: b"x" * 10**5), "larger than"),
+    "changed": (replaced("check.safetensors", lambda x: x[:-1] + b"\x7f"), "wrong digest"),
     "unknown format": (edit("format", "newsift.model/9"), "'newsift.model/9', not"),
     "settings changed by hand": (edit("mix", 0.1), "settings were changed by hand"),
     "a name out of the folder": (edit("files", {"../x": {}}), "missing"),
-    "another vocabulary": (other_vocabulary, r"vocabulary\.txt: cut short"),
-    "another vocabulary, vouched for": (shorter_vocabulary, "another model's vocabulary"),
+    "another vocabulary": (
+        replaced("vocabulary.txt", lambda _: OTHER_VOCABULARY, vouch=True),
+        "another model's vocabulary",
+    ),
     "NaN": (rewrite("model.safetensors", "embedding.scale", lambda a: a * np.nan), "NaN"),
     "NaN background": (
-        rewrite("background.safetensors", "dense.scale", lambda a: a * np.nan),
-        "NaN",
+        rewrite("background.safetensors", "dense.scale", lambda a: a * np.nan), "NaN",
     ),
     "wrong shape": (
-        rewrite(
-            "model.safetensors",
-            "layers.0.ring.query.weight",
-            lambda a: np.ascontiguousarray(a[:-1]),
-        ),
-        r"layers\.0\.ring\.query\.weight: float32 of shape \[11, 12\], expected",
+        rewrite("model.safetensors", "layers.0.ring.query.weight", lambda a: a[:-1].copy()),
+        r"of shape \[11, 12\], expected",
     ),
     "wrong type": (
-        rewrite("model.safetensors", "residual.gates", lambda a: a.astype(np.float16)),
-        "float16",
+        rewrite("model.safetensors", "residual.gates", lambda a: a.astype(np.float16)), "float16",
     ),
     "alpha out of range": (
-        rewrite("model.safetensors", "layers.0.star.alpha", lambda a: a * 0),
-        "α must lie",
+        rewrite("model.safetensors", "layers.0.star.alpha", lambda a: a * 0), "α must lie",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -164,11 +144,6 @@ def test_a_damaged_model_is_refused_with_one_line(folder: Path, damage: str) -> 
         read_model(folder)
     assert "\n" not in str(refused.value)
     assert str(folder) in str(refused.value)
-
-
-def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="no model directory"):
-        read_model(tmp_path / "nowhere")
 
 
 def test_writing_replaces_a_model_whole(model: Model, folder: Path) -> None:

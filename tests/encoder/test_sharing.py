@@ -1,4 +1,4 @@
-"""Texts shared among threads: in the order given, to the last bit as if each had come alone."""
+"""Texts shared among threads: in order, to the last bit as if each had come alone."""
 
 from collections.abc import Iterator
 
@@ -40,7 +40,7 @@ def same(found: Embeddings, expected: Embeddings) -> bool:
     given=texts, threads=st.sampled_from((1, 2, 3)), block=st.integers(1, 9),
     worth=st.integers(1, 200),
 )  # fmt: skip
-def test_texts_come_back_as_each_alone_however_they_are_shared(
+def test_threads_give_each_text_the_bits_it_has_alone(
     crews: dict[int, Encoder], given: list[str], threads: int, block: int, worth: int
 ) -> None:
     articles = [(text, text) if len(text) % 2 else text for text in given]
@@ -54,7 +54,7 @@ def test_texts_come_back_as_each_alone_however_they_are_shared(
     assert same(seeds, Embeddings.concat([nothing, *(alone.articles([t]) for t in articles)]))
 
 
-def test_what_is_no_text_is_refused_by_its_place_and_the_encoder_goes_on(
+def test_a_bad_text_is_named_by_its_place_and_the_encoder_goes_on(
     crews: dict[int, Encoder],
 ) -> None:
     many = list(TOPICS) * 3000  # more than are read at a time

@@ -1,5 +1,7 @@
-"""The fixtures of the worker's tests, and a reader of pages that starts no process."""
+"""The fixtures of the worker's tests, a reader of pages in this process, and coroutine tests."""
 
+import asyncio
+import inspect
 import os
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +12,16 @@ import pytest
 from tests.worker.conftest import fake, kafka
 
 __all__ = ["fake", "kafka"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 @pytest.fixture

@@ -1,14 +1,13 @@
 """Recipes: those that ship are read, and what is wrong with one is said in a line."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from encoder.errors import InputError
 from train.model.encoders import ENCODERS
-from train.recipe import KINDS, RECIPES, Recipe, parse, read_recipe
+from train.recipe import RECIPES, parse, read_recipe
 
 SHIPPED = sorted(file.stem for file in RECIPES.glob("*.yaml"))
 
@@ -20,7 +19,7 @@ def test_every_recipe_that_ships_can_be_read(name: str) -> None:
     assert found.digest == read_recipe(str(RECIPES / f"{name}.yaml")).digest
 
 
-def test_the_paper_is_its_published_settings() -> None:
+def test_the_paper_recipe_has_the_published_settings() -> None:
     paper = read_recipe("paper")
     model, steps, losses = paper.model, paper.steps, asdict(paper.losses)
     assert (model.dim, model.layers, model.heads, model.head_dim) == (300, 1, 10, 30)
@@ -36,27 +35,7 @@ def test_the_paper_is_its_published_settings() -> None:
     assert not paper.needs_teacher
 
 
-def test_the_encoders_that_are_compared_differ_in_nothing_else() -> None:
-    def without(name: str) -> dict[str, Any]:
-        return asdict(read_recipe(name)) | {"encoder": ""}
-
-    star = read_recipe("ast")
-    assert star.mix == (0.0,)
-    for name in ENCODERS:
-        assert without(name) == without("ast")
-
-
-def test_an_ablation_leaves_out_one_thing() -> None:
-    star, plain, triplet = map(read_recipe, ("ast", "ast-plain", "ast-triplet"))
-    assert plain == replace(star, model=replace(star.model, residual=False))
-    assert triplet.steps == star.steps
-    assert triplet.model == star.model
-    weights = {name for name, weight in asdict(triplet.losses).items() if weight}
-    assert weights == {"triplet", "margin", "temperature"}
-    assert [kind for kind in KINDS if triplet.has(kind)] == ["pairs"]
-
-
-def test_a_recipe_lies_over_its_base(tmp_path: Path) -> None:
+def test_a_recipe_overrides_its_base(tmp_path: Path) -> None:
     (tmp_path / "low.yaml").write_text("seed: 3\nsteps: {count: 7, rate: 0.5}\n")
     (tmp_path / "high.yaml").write_text("base: low\nsteps: {rate: 0.25}\n")
     found = read_recipe(str(tmp_path / "high.yaml"))
@@ -66,33 +45,22 @@ def test_a_recipe_lies_over_its_base(tmp_path: Path) -> None:
         read_recipe(str(tmp_path / "higher.yaml"))
 
 
-def test_the_digest_tells_recipes_apart() -> None:
-    assert Recipe().digest == Recipe().digest
-    assert Recipe(seed=1).digest != Recipe().digest
-
-
 @pytest.mark.parametrize(
     ("found", "said"),
     [
         ({"stepps": {}}, "unknown key stepps; did you mean 'steps'"),
         ({"steps": {"rat": 1}}, r"unknown key steps\.rat; did you mean 'rate'"),
-        ({"model": {"zzz": 1}}, r"unknown key model\.zzz; known are dim, heads"),
         ({"steps": {"count": "many"}}, "Expected `int`, got `str` - at `steps.count`"),
-        ({"steps": {"rate": 0}}, r"`float` > 0\.0 - at `steps\.rate`"),
-        ({"mix": [1.5]}, "mix"),
         ({"mix": []}, "mix is empty"),
         ({"model": {"heads": 0}}, "heads: 0 is not a whole number"),
         ({"encoder": "lstm"}, "'lstm' is not one of ast"),
         ({"steps": [1]}, "steps must hold keys and values"),
-        ({"batches": {"pairs": 0}}, "no kind of step is above 0"),
-        ({"batches": {"posts": 1}}, "need losses.vectors above 0"),
         ({"batches": {"cloze": 1}}, "needs losses.cloze above 0"),
         ({"tokens": {"vectors": "glove.txt"}}, "does not go with"),
-        ({"tokens": {"kind": "words", "vectors": "x", "whole_words": 5}}, "to word pieces alone"),
         (["a"], "must hold keys and values"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(found: object, said: str) -> None:
+def test_a_bad_recipe_is_refused_in_one_line(found: object, said: str) -> None:
     with pytest.raises(InputError, match=said) as caught:
         parse(found, "my.yaml")
     assert str(caught.value).startswith("my.yaml: ")

@@ -15,11 +15,10 @@ from tests.train import tiny
 from tests.train.folders import training_folder, write
 from tests.worker.fake import Command, Outcome
 from train.data.corpus import read_corpus, taught
-from train.data.readers import SkippedRows, TrainingArticle
+from train.data.readers import SkippedRows
 from train.loop.checkpoint import Checkpoint
 from train.loop.steps import BatchSampler, Step
 from train.model.encoders import BASELINE, read_baseline
-from train.protocol.peers import baseline
 from train.run import everyday
 from train.teach import add_states
 from train.teacher.minilm import WIDTH
@@ -68,7 +67,7 @@ def manifest(model: Path) -> dict[str, Any]:
     return dict(json.loads((model / "manifest.json").read_text()))
 
 
-def test_a_recipe_and_a_folder_make_a_model_that_serves(train: Trainings, tmp_path: Path) -> None:
+def test_a_recipe_and_a_folder_make_a_usable_model(train: Trainings, tmp_path: Path) -> None:
     done = train()
     assert done.code == 0, done.err
     enc = encoder.load(tmp_path / "model")
@@ -85,7 +84,7 @@ def test_a_recipe_and_a_folder_make_a_model_that_serves(train: Trainings, tmp_pa
     assert len(frequent) == 4
 
 
-def test_a_star_whose_tokens_are_taught_one_by_one(
+def test_a_star_learns_from_the_teachers_token_states(
     train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("teach", "teacher.use"):
@@ -116,14 +115,13 @@ def test_a_star_whose_tokens_are_taught_one_by_one(
         assert sum(share for _, share in enc.explain("a storm")) == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.parametrize("crash", [4, 17])
-def test_a_run_that_crashed_ends_with_the_same_bytes(
-    train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: int
+def test_a_crashed_run_resumes_to_the_same_bytes(
+    train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = BatchSampler.step
 
     def script(self: BatchSampler, table: Any, number: int) -> Step:
-        if number == crash:
+        if number == 17:
             raise Crash
         return own(self, table, number)
 
@@ -135,13 +133,11 @@ def test_a_run_that_crashed_ends_with_the_same_bytes(
     assert not (tmp_path / "broken").exists()
     resumed = train(out="broken")
     assert resumed.code == 0, resumed.err
-    assert ("going on from step" in resumed.err) == (crash > 6)
+    assert "going on from step" in resumed.err
     assert resumed.out.split()[-1] == whole.out.split()[-1]
-    logs = [(tmp_path / f"{name}.run" / "log.jsonl").read_text() for name in ("whole", "broken")]
-    assert logs[0] == logs[1]
 
 
-def test_the_background_has_as_many_posts_of_each_language(
+def test_the_background_holds_equally_many_posts_of_each_language(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = [("th", 300), ("ja", 30), ("", 300)]
@@ -160,11 +156,7 @@ def test_the_background_has_as_many_posts_of_each_language(
     assert [len(some) for some in everyday(tmp_path, SkippedRows())] == [100, len(japanese), 100]
 
 
-def test_a_finished_run_called_again_writes_the_same_model(train: Trainings) -> None:
-    assert train().out == train().out
-
-
-def test_a_seed_draws_another_model_of_the_same_recipe(train: Trainings, tmp_path: Path) -> None:
+def test_another_seed_makes_another_model(train: Trainings, tmp_path: Path) -> None:
     one, other = train(out="one"), train("--seed", 7, out="other")
     assert other.code == 0, other.err
     assert one.out.split()[-1] != other.out.split()[-1]
@@ -173,7 +165,7 @@ def test_a_seed_draws_another_model_of_the_same_recipe(train: Trainings, tmp_pat
     assert recipes[1] == recipes[0] | {"seed": 7}
 
 
-def test_an_encoder_that_cannot_serve_is_kept_to_be_compared(
+def test_a_baseline_encoder_is_saved_and_evaluated(
     train: Trainings, tmp_path: Path, data: Path
 ) -> None:
     for kind in ("cnn", "mean"):
@@ -194,26 +186,6 @@ def test_an_encoder_that_cannot_serve_is_kept_to_be_compared(
     pairs = json.loads(judged.out)[0]["figures"]
     assert list(pairs) == list(map(str, places))
     assert len({figures["mAP"] for figures in pairs.values()}) == 3
-
-
-def test_a_baselines_mix_can_be_set_aside(train: Trainings, tmp_path: Path) -> None:
-    train(recipe=tiny.recipe(tmp_path, "mean"), out="mean")
-    posts, stories = ["storm and flood"], [TrainingArticle("flood", "a storm")]
-    made = read_baseline(tmp_path / "mean")
-    dense, words, mixed = (
-        float(baseline(made, mix=mix)(posts, stories)[0, 0]) for mix in (0.0, 0.999, 0.25)
-    )
-    assert words > 0
-    assert mixed == pytest.approx(0.75 * dense + 0.25 * words, abs=1e-3)
-
-
-def test_a_damaged_baseline_is_refused(train: Trainings, tmp_path: Path) -> None:
-    train(recipe=tiny.recipe(tmp_path, "mean"), out="mean")
-    with (tmp_path / "mean" / BASELINE).open("ab") as opened:
-        opened.write(b"x")
-    refused(
-        train.newsift("evaluate", tmp_path / "mean", "--data", train.data, "--no-peers"), BASELINE
-    )
 
 
 def test_word_vectors_out_of_a_file(train: Trainings, tmp_path: Path) -> None:
@@ -243,30 +215,18 @@ def refused(done: Outcome, *said: str) -> None:
         assert part in lines[0]
 
 
-def test_what_cannot_be_trained_is_refused_in_a_line(
-    train: Trainings, tmp_path: Path, data: Path
-) -> None:
+def test_bad_options_are_refused_in_one_line(train: Trainings, tmp_path: Path) -> None:
     refused(train(recipe="papr"), "did you mean 'paper'")
     wrong = tmp_path / "wrong.yaml"
-    wrong.write_text("stepz: {}\n")
-    refused(train(recipe=wrong), "unknown key stepz; did you mean 'steps'")
     wrong.write_text("steps: {count: x}\n")
     refused(train(recipe=wrong), "wrong.yaml: Expected `int`, got `str`")
     refused(train("--cache", tmp_path / "empty"), "no vector from the teacher", "train.teach")
-    nothing = tmp_path / "nothing"
-    nothing.mkdir()
-    refused(train("--data", nothing), "everyday posts")
-    shutil.copytree(data / "tweets", nothing / "tweets")
-    wrong.write_text("tokens: {kind: words, vectors: x}\nlosses: {triplet: 1}\n")
-    (tmp_path / "x").write_text(f"storm {' '.join('1' * 300)}\n")
-    refused(
-        train("--data", nothing, "--vectors", tmp_path / "x", recipe=wrong),
-        "nothing for the steps", "pairs",
-    )  # fmt: skip
+    (tmp_path / "nothing").mkdir()
+    refused(train("--data", tmp_path / "nothing"), "everyday posts")
     assert not (tmp_path / "model").exists()
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_the_first_step(
+def test_an_unusable_output_is_refused_before_the_first_step(
     train: Trainings, tmp_path: Path
 ) -> None:
     (tmp_path / "taken").mkdir()
@@ -275,49 +235,3 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_first_step(
     refused(train(out="file/model"), "cannot be written")
     refused(train("--work", tmp_path / "file" / "run"), "cannot be made")
     assert not (tmp_path / "taken.run").exists()
-
-
-def test_a_loss_that_is_no_number_leaves_the_last_state(
-    train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = BatchSampler.step
-
-    def script(self: BatchSampler, table: Any, number: int) -> Step:
-        step = own(self, table, number)
-        return Step(step.kind, step.rows, step.loss * torch.nan) if number == 13 else step
-
-    monkeypatch.setattr(BatchSampler, "step", script)
-    refused(train(), "step 13: the loss of", "is nan; lower `steps.rate`")
-    last = Checkpoint.read(tmp_path / "model.run" / "last.safetensors")
-    assert last is not None
-    assert last.values["progress"]["step"] == 12
-
-
-def test_a_full_disk_leaves_the_last_state(
-    train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train()
-    kept = {file: file.read_bytes() for file in (tmp_path / "model.run").iterdir()}
-    model = (tmp_path / "model" / "manifest.json").read_bytes()
-
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    shutil.copytree(tmp_path / "model.run", tmp_path / "copy.run")
-    (tmp_path / "copy.run" / "last.safetensors").unlink()
-    monkeypatch.setattr("os.fsync", full)
-    refused(train("--work", tmp_path / "copy.run"), "No space left on device")
-    monkeypatch.undo()
-    assert {file: file.read_bytes() for file in (tmp_path / "model.run").iterdir()} == kept
-    assert (tmp_path / "model" / "manifest.json").read_bytes() == model
-
-
-def test_a_work_folder_that_does_not_fit_is_refused_with_the_remedy(
-    train: Trainings, tmp_path: Path
-) -> None:
-    assert train().code == 0
-    other = tiny.recipe(tmp_path, extra="seed: 5\n")
-    refused(train(recipe=other), "holds a run with other recipe", "--work", "remove it")
-    state = tmp_path / "model.run" / "last.safetensors"
-    state.write_bytes(state.read_bytes()[:-100])
-    refused(train(), "last.safetensors: cannot be read; remove it to start again")

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
+def anyio_backend() -> str:
+    """Tests that are coroutines run in asyncio's event loop, in which the worker runs."""
+    return "asyncio"
+
+
+@pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEncoder:
     """Put a fake in the place of every model."""
     made = FakeEncoder()

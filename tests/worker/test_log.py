@@ -1,4 +1,4 @@
-"""The worker's log: a line a record, nothing that steers, no flood, at the level asked for."""
+"""The worker's log: one line a record, no control characters, no flood."""
 
 import json
 import logging
@@ -41,9 +41,7 @@ def logs() -> Iterator[None]:
         (None, logging.WARNING, logging.WARNING),
     ],
 )
-def test_every_level_of_the_command_line_is_known(
-    asked: int | str | None, root: int, newsift: int
-) -> None:
+def test_levels_of_the_command_line(asked: int | str | None, root: int, newsift: int) -> None:
     set_up(LogConfig("warning"), asked)
     assert logging.getLogger().level == root
     assert logging.getLogger("newsift").level == newsift
@@ -56,13 +54,13 @@ def record(said: str, at: float = 0.0, line: int = 1) -> logging.LogRecord:
 
 
 @pytest.mark.parametrize("debug", ["0", "1"])
-def test_a_record_steers_nothing(debug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_characters_are_escaped(debug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_DEBUG", debug)
     told = OneLine("%(message)s").format(record("seed \x1b]0;x\x07\u202e\x9b\r refused"))
     assert told == "seed \\x1b]0;x\\x07\\u202e\\x9b  refused"
 
 
-def test_one_place_cannot_flood_the_log_and_others_go_on() -> None:
+def test_one_line_of_code_cannot_flood_the_log() -> None:
     spare = LogLimit()
     assert sum(spare.filter(record("again", at=n / 1000)) for n in range(1000)) == MOST
     assert spare.filter(record("another", at=1, line=2))
@@ -72,7 +70,7 @@ def test_one_place_cannot_flood_the_log_and_others_go_on() -> None:
     assert spare.filter(record("again", at=2 * MINUTE + 2))
 
 
-def test_each_line_of_the_audit_is_logged() -> None:
+def test_audit_records_are_never_dropped() -> None:
     spare = LogLimit()
     made = [record("done") for _ in range(1000)]
     for each in made:
@@ -81,9 +79,7 @@ def test_each_line_of_the_audit_is_logged() -> None:
 
 
 @pytest.mark.parametrize("debug", ["0", "1"])
-def test_as_json_a_record_is_an_object_on_a_line(
-    debug: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_json_record_is_one_line(debug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_DEBUG", debug)
     made = record("seed \u202e\x9b\n refused")
     made.exc_info = (ZeroDivisionError, ZeroDivisionError("x"), None)
@@ -98,7 +94,7 @@ def test_as_json_a_record_is_an_object_on_a_line(
 
 
 @pytest.mark.usefixtures("logs")
-def test_the_log_goes_to_a_file_that_can_be_written(tmp_path: Path) -> None:
+def test_the_log_file_must_be_writable(tmp_path: Path) -> None:
     set_up(LogConfig(format="json"), "info", str(tmp_path / "log"))
     logging.getLogger("newsift.x").info("here")
     assert json.loads((tmp_path / "log").read_text())["message"] == "here"

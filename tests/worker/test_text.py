@@ -1,4 +1,4 @@
-"""What steers a terminal never gets through, and JSON keeps its meaning."""
+"""Escaping of control characters."""
 
 import json
 import unicodedata
@@ -20,22 +20,22 @@ def steers(text: str) -> list[str]:
 
 
 @given(WILD)
-def test_nothing_that_steers_gets_through(text: str) -> None:
+def test_no_control_character_remains(text: str) -> None:
     for shown in (one_line(text), printable(text), escaped(text)):
         assert not steers(shown)
 
 
 @given(WILD)
-def test_json_means_the_same_and_stays_on_its_line(text: str) -> None:
+def test_json_keeps_its_meaning_on_one_line(text: str) -> None:
     line = escaped_json(json.dumps({text: [text]}, ensure_ascii=False))
     assert not steers(line)
     assert json.loads(line) == {text: [text]}
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "M", "Zs"])))
-def test_what_can_be_seen_stays(text: str) -> None:
+def test_visible_characters_stay(text: str) -> None:
     assert escaped(text) == escaped_json(text) == text
 
 
-def test_an_escape_is_told_as_one() -> None:
+def test_an_escape_is_shown() -> None:
     assert escaped("a\x1b[31m\u202eb\nc") == "a\\x1b[31m\\u202eb c"

@@ -1,7 +1,8 @@
 // The desk's frame: which page is open, navigation, the user's name and the token.
-import { html, render, useEffect, useState } from "/vendor/preact.js";
+import { html, render, useEffect, useRef, useState } from "/vendor/preact.js";
 import { listen, login, read, setUserName, useAnswer, useOnline, userName } from "/lib/api.js";
-import { Button, Loaded, notify, Notices, percent, plural, Refused } from "/lib/ui.js";
+import { Button, Facts, Loaded, notify, Notices, percent, plural } from "/lib/ui.js";
+import { Refused, useKeys } from "/lib/ui.js";
 
 const HEALTH_MS = 2000;
 
@@ -117,6 +118,28 @@ function useUserName() {
   }, []);
 }
 
+const KEYS = [
+  ["j, k", "the next post, the last one"],
+  ["Enter", "all of a post, with its scores"],
+  ["o", "open the post on its platform"],
+  ["p", "pause, and go on"],
+  ["y, n, u", "Judge: on the event, off, unsure"],
+  ["z", "Judge: undo"],
+  ["?", "this list"],
+];
+
+function KeyList() {
+  const [open, setOpen] = useState(false);
+  const dialog = useRef();
+  useKeys({ "?": () => setOpen(true) });
+  useEffect(() => open && dialog.current.showModal(), [open]);
+  if (!open) return null;
+  return html`<dialog ref=${dialog} onClose=${() => setOpen(false)} aria-labelledby="keys">
+    <h2 id="keys">Keys</h2>
+    <${Facts} kind="pairs" rows=${KEYS.map(([key, does]) => [html`<kbd>${key}</kbd>`, does])} />
+    <p><button type="button" onClick=${() => dialog.current.close()}>Close</button></p></dialog>`;
+}
+
 function Desk() {
   useUserName();
   const [session, setSession] = useState(null);
@@ -145,7 +168,7 @@ function Desk() {
   return html`<a class="skip" href="#main" onClick=${skip}>Skip to the page</a>
     <${Head} page=${PAGES[name] ? name : ""} session=${session} />
     <main id="main" tabindex="-1"><${Page} name=${name} rest=${rest} session=${session} /></main>
-    <${Notices} />`;
+    <${KeyList} /><${Notices} />`;
 }
 
 render(html`<${Desk} />`, document.getElementById("desk"));

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoder.backends.torch_backend import TorchBackend, fitting
+from encoder.backends.torch_backend import TorchBackend
 from encoder.errors import DeviceError, InputError
 from encoder.model.config import AstConfig, Side
 from encoder.model.weights import F32, I32, I64, Weights, random_weights
@@ -52,7 +52,9 @@ def assert_close(y: F32, expected: F32) -> None:
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("side", list(Side))
 @pytest.mark.parametrize("config", SHAPES)
-def test_equals_the_oracle_in_parts_of_any_size(config: AstConfig, side: Side, name: str) -> None:
+def test_vectors_are_the_oracles_in_parts_of_any_size(
+    config: AstConfig, side: Side, name: str
+) -> None:
     weights = mild_weights(config, VOCABULARY)
     backend = TorchBackend(weights, name)
     ids, offsets = draw(LENGTHS)
@@ -99,14 +101,6 @@ def test_texts_without_tokens_and_no_texts_at_all() -> None:
     assert (backend.forward(nothing, np.array([0, 0, 0]), Side.POST) == np.zeros((2, 12))).all()
 
 
-@given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 200))
-def test_a_part_is_bounded_but_for_one_long_text(lengths: list[int], most: int) -> None:
-    count = fitting(np.cumsum([9, *lengths]), most)
-    assert 1 <= count <= min(most, len(lengths))
-    assert count == 1 or sum(lengths[:count]) <= most
-    assert count in (most, len(lengths)) or sum(lengths[: count + 1]) > most
-
-
 class Cramped(torch.nn.Module):
     """A model on a device with room for so many tokens."""
 
@@ -149,15 +143,13 @@ def test_memory_too_small_for_anything_is_one_plain_line() -> None:
         ([-1, 2], [0, 2], "ids"),
     ],
 )
-def test_ids_and_offsets_that_are_none_are_refused(
-    ids: list[int], offsets: list[int], key: str
-) -> None:
+def test_bad_ids_and_offsets_are_refused(ids: list[int], offsets: list[int], key: str) -> None:
     backend = TorchBackend(random_weights(SMALL, VOCABULARY), "cpu")
     with pytest.raises(InputError, match=key):
         backend.forward(np.array(ids, np.int32), np.array(offsets, np.int64), Side.POST)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_a_gpu_that_is_not_there_is_one_plain_line() -> None:
+def test_a_missing_gpu_is_one_plain_line() -> None:
     with pytest.raises(DeviceError, match="cuda does not answer"):
         TorchBackend(random_weights(SMALL, VOCABULARY), "cuda")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from encoder.model.config import AstConfig
 from encoder.model.siamese import Siamese
-from encoder.model.star import AdaptiveStar, Texts
+from encoder.model.star import AdaptiveStar
 from encoder.model.weights import Weights, random_weights
 from tests.encoder.reference import mild_weights, reference_star
 
@@ -119,17 +119,3 @@ def test_empty_texts_are_zero_and_their_gradients_finite(lengths: tuple[int, ...
     assert (y[torch.tensor(lengths, dtype=torch.int64) == 0] == 0).all()
     gradients = torch.autograd.grad(y.square().sum(), [x, *star.parameters()])
     assert all(torch.isfinite(gradient).all() for gradient in gradients)
-
-
-def test_texts_reduce_and_spread_by_text() -> None:
-    texts = Texts.at(torch.tensor([0, 2, 2, 3]), 3)
-    x = torch.tensor([[-1.0, 2.0], [-3.0, 5.0], [-7.0, -7.0]])
-    assert texts.sum(x).tolist() == [[-4, 7], [0, 0], [-7, -7]]
-    assert texts.mean(x).tolist() == [[-2, 3.5], [0, 0], [-7, -7]]
-    assert texts.max(x).tolist() == [[-1, 5], [0, 0], [-7, -7]]
-    assert texts.spread(torch.tensor([4, 5, 6])).tolist() == [4, 4, 6]
-    assert texts.outside(1).squeeze(2).tolist() == [
-        [True, False, True],
-        [False, False, False],
-        [False, True, True],
-    ]

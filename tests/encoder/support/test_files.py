@@ -46,24 +46,27 @@ def test_a_private_folder_is_made_and_found_behind_a_link(tmp_path: Path) -> Non
     assert private_folder(tmp_path / "link") == made.resolve()
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
-def test_a_folder_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
-    (tmp_path / "open").mkdir()
-    (tmp_path / "open").chmod(mode)
-    with pytest.raises(InputError, match="open: others can write to it"):
-        private_folder(tmp_path / "open")
-
-
-def test_a_folder_in_one_where_others_can_replace_it_is_refused(tmp_path: Path) -> None:
-    outer = tmp_path / "outer"
-    (outer / "inner").mkdir(parents=True)
-    outer.chmod(0o777)
-    with pytest.raises(InputError, match="outer: others can write to it"):
-        private_folder(outer / "inner")
-    outer.chmod(0o1777)
-    assert private_folder(outer / "inner").name == "inner"
-    outer.chmod(0o775)
-    assert private_folder(outer / "inner").name == "inner", "a group of its user's own"
+@pytest.mark.parametrize(
+    ("outer", "inner", "allowed"),
+    [
+        *((0o700, mode, False) for mode in (0o777, 0o770, 0o702, 0o1777)),
+        (0o777, 0o700, False),
+        (0o1777, 0o700, True),
+        (0o775, 0o700, True),  # a group of its user's own
+    ],
+)
+def test_a_folder_that_others_can_write_or_replace_is_refused(
+    tmp_path: Path, outer: int, inner: int, allowed: bool
+) -> None:
+    folder = tmp_path / "outer" / "inner"
+    folder.mkdir(parents=True)
+    folder.chmod(inner)
+    folder.parent.chmod(outer)
+    if allowed:
+        assert private_folder(folder).name == "inner"
+    else:
+        with pytest.raises(InputError, match="others can write to it"):
+            private_folder(folder)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")

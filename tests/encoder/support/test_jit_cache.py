@@ -1,4 +1,4 @@
-"""The cache of compiled code: ours alone, or not used, as what lies in it is run."""
+"""The cache of compiled code is private or not used, as its content is run."""
 
 import ast
 import os
@@ -51,7 +51,7 @@ class Run:
         )
         return done.stdout, done.stderr
 
-    def kept(self, ending: str) -> Path:
+    def entry(self, ending: str) -> Path:
         """The one file with this ending."""
         (found,) = self.cache.rglob(f"*double*{ending}")
         return found
@@ -69,7 +69,7 @@ def hits(said: tuple[str, str]) -> int:
     return int(found)
 
 
-def test_code_is_kept_where_nobody_else_can_write(run: Run) -> None:
+def test_the_cache_is_private(run: Run) -> None:
     out, err = run()
     assert err == ""
     assert hits((out, err)) == 0
@@ -89,32 +89,8 @@ class Trap:
         return os.mkdir, (str(self.mark),)
 
 
-def open_root(run: Run) -> None:
-    run.cache.chmod(0o777)
-
-
-def open_inner(run: Run) -> None:
-    run.kept(".nbi").parent.chmod(0o770)
-
-
-def open_file(run: Run) -> None:
-    run.kept(".nbi").chmod(0o666)
-
-
-def other_owner(run: Run) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a file away")
-    os.chown(run.kept(".nbi"), 12345, -1)
-
-
-def other_root_owner(run: Run) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a folder away")
-    os.chown(run.cache, 12345, -1)
-
-
 def link(run: Run) -> None:
-    file = run.kept(".nbi")
+    file = run.entry(".nbi")
     file.rename(run.cache.parent / "elsewhere")
     file.symlink_to(run.cache.parent / "elsewhere")
 
@@ -127,15 +103,34 @@ def open_parent(run: Run) -> None:
     outer.chmod(0o777)
 
 
+ROOT_ALONE = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+OPENED = {
+    "root": lambda run: run.cache.chmod(0o777),
+    "inner folder": lambda run: run.entry(".nbi").parent.chmod(0o770),
+    "file": lambda run: run.entry(".nbi").chmod(0o666),
+    "link": link,
+    "parent": open_parent,
+}
+GIVEN_AWAY = {
+    "owner of the file": lambda run: os.chown(run.entry(".nbi"), 12345, -1),
+    "owner of the root": lambda run: os.chown(run.cache, 12345, -1),
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "opened",
-    [open_root, open_inner, open_file, other_owner, other_root_owner, link, open_parent],
+    [
+        *(pytest.param(act, id=name) for name, act in OPENED.items()),
+        *(pytest.param(act, id=name, marks=ROOT_ALONE) for name, act in GIVEN_AWAY.items()),
+    ],
 )
-def test_what_another_may_have_planted_is_not_run(run: Run, opened: Callable[[Run], None]) -> None:
+def test_code_that_others_may_have_planted_is_not_run(
+    run: Run, opened: Callable[[Run], None]
+) -> None:
     run()
     mark = run.cache.parent / "mark"
-    run.kept(".nbi").write_bytes(pickle.dumps(Trap(mark)))
+    run.entry(".nbi").write_bytes(pickle.dumps(Trap(mark)))
     opened(run)
     out, err = run()
     assert hits((out, err)) == 0
@@ -145,14 +140,14 @@ def test_what_another_may_have_planted_is_not_run(run: Run, opened: Callable[[Ru
 
 
 @pytest.mark.slow
-def test_a_damaged_entry_is_compiled_anew(run: Run) -> None:
+def test_a_damaged_entry_is_compiled_again(run: Run) -> None:
     run()
-    run.kept(".nbi").write_bytes(b"\x80\x04nonsense")
+    run.entry(".nbi").write_bytes(b"\x80\x04nonsense")
     assert hits(run()) == 0
 
 
 @pytest.mark.slow
-def test_a_cache_that_cannot_be_written_is_read(run: Run) -> None:
+def test_a_read_only_cache_is_used(run: Run) -> None:
     run()
     for path in (run.cache, *run.cache.rglob("*")):
         path.chmod(path.stat().st_mode & ~0o222)
@@ -162,7 +157,7 @@ def test_a_cache_that_cannot_be_written_is_read(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_where_no_folder_can_be_made_code_is_compiled(run: Run) -> None:
+def test_without_a_folder_code_is_compiled(run: Run) -> None:
     run.cache.write_text("a file")
     assert hits(run()) == 0
 
@@ -175,7 +170,7 @@ sys.stdin.read()
 """
 
 
-def test_old_versions_go_but_those_in_use_stay(tmp_path: Path) -> None:
+def test_old_versions_are_removed_unless_in_use(tmp_path: Path) -> None:
     names = [f"jit-{n:016x}" for n in range(8)]
     strangers = ["jit-notes", "seeds", f"jit-{9:015x}"]
     for age, name in enumerate(names + strangers):
@@ -197,13 +192,6 @@ def test_old_versions_go_but_those_in_use_stay(tmp_path: Path) -> None:
     assert kept == {*names[: jit_cache.NEWEST], names[7], *strangers, f"jit-{99:016x}", "target"}
 
 
-def test_recent_versions_stay_however_many(tmp_path: Path) -> None:
-    for n in range(9):
-        (tmp_path / f"jit-{n:016x}").mkdir()
-    jit_cache._remove_old(tmp_path)
-    assert len(list(tmp_path.iterdir())) == 9
-
-
 def compiles(file: Path) -> bool:
     """Whether a module holds a function that is compiled."""
     found = ast.walk(ast.parse(file.read_text()))
@@ -212,7 +200,7 @@ def compiles(file: Path) -> bool:
     return any(isinstance(m, ast.Call) and getattr(m.func, "id", "") == "jit" for m in marks)
 
 
-def test_an_edit_of_anything_compiled_in_is_another_cache(
+def test_each_edit_of_compiled_code_makes_another_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in jit_cache.COMPILED:

@@ -1,17 +1,13 @@
-"""The second process of a first start: it runs where nothing is compiled, and only there."""
+"""The second process of a first start."""
 
 import logging
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from encoder.first_start import read_texts
-from encoder.model_directory import write_model
 from encoder.support import second_process as beside
 from encoder.support.second_process import second_process
-from tests.encoder.small import small_model
 
 
 @pytest.fixture
@@ -29,15 +25,13 @@ def runs(folder: Path) -> tuple[bool, bool]:
     return first, (folder / "made").exists()
 
 
-def test_a_module_runs_where_nothing_is_compiled(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_module_runs_at_the_first_start(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "newsift.encoder"):
         assert runs(folder) == (True, True)
     assert [r.getMessage()[:22] for r in caplog.records] == ["compiling for this CPU"]
 
 
-def test_nothing_runs_and_nothing_is_said_at_later_starts(
+def test_nothing_runs_at_later_starts(
     folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "jit" / "text" / "scan.nbi").write_text("code")
@@ -46,20 +40,6 @@ def test_nothing_runs_and_nothing_is_said_at_later_starts(
         monkeypatch.setattr(beside, "FOLDER", None)
         assert runs(folder) == (False, False)
     assert not caplog.records
-
-
-def test_one_cpu_is_left_to_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "available_cpus", lambda: 1)
-    assert runs(folder) == (True, False)
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_terminal_without_a_log_gets_one_line(
-    terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    beside.tell("compiling")
-    assert capsys.readouterr().err == "newsift: compiling\n" * terminal
 
 
 @pytest.mark.usefixtures("folder")
@@ -74,16 +54,3 @@ def test_an_error_ends_the_other_process_too() -> None:
     with pytest.raises(ValueError, match="model"), second_process("http.server", "0"):
         raise ValueError("model")
     assert time.monotonic() - began < 60
-
-
-def test_what_it_does_on_a_first_start_works(tmp_path: Path) -> None:
-    write_model(tmp_path / "m", small_model())
-    read_texts(tmp_path / "m")
-
-
-def test_one_that_does_not_end_holds_nobody_up(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(beside, "LONGEST_S", 0.2)
-    with second_process("http.server", "--bind", "127.0.0.1", "0") as first:
-        assert first

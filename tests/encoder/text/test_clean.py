@@ -90,11 +90,6 @@ def test_an_article_is_cleaned(article: Article, cleaned: str) -> None:
     assert clean_article(article) == cleaned
 
 
-@pytest.mark.parametrize("opening", ["@user ", "#", '"', "“", "'", "RT @user: ", ".@user "])
-def test_a_post_is_a_post_whatever_it_begins_with(opening: str) -> None:
-    assert "flood" in re.findall(r"\w+", clean_post(f"{opening}flood in Calgary"))
-
-
 def test_real_posts_come_out_clean_and_keep_their_words(shared: Path) -> None:
     remains = re.compile(
         r"https?:|\bt\.co/|pic\.twitter\.com|&(?:amp|lt|gt|quot|nbsp|#\d+);|(?<!\w)@\w", re.ASCII
@@ -120,14 +115,14 @@ def test_real_articles_keep_title_and_lead(shared: Path) -> None:
 
 @settings(deadline=None)
 @given(st.lists(wild_text.filter(lambda text: "RT" not in text)))
-def test_what_a_chunk_becomes_depends_on_no_neighbour(texts: list[str]) -> None:
+def test_a_chunk_is_cleaned_whatever_its_neighbours(texts: list[str]) -> None:
     apart = " ".join(filter(None, map(clean_post, texts)))
     assert clean_post("\n".join(texts)) == apart
 
 
 @settings(deadline=None)
 @given(wild_text)
-def test_a_clean_text_holds_nothing_that_cannot_be_seen(text: str) -> None:
+def test_a_clean_text_has_only_visible_characters(text: str) -> None:
     for cleaned in (clean_post(text), clean_article(text)):
         assert cleaned == " ".join(cleaned.split())
         classes = {unicodedata.category(char) for char in cleaned}
@@ -140,17 +135,10 @@ def test_a_clean_text_holds_nothing_that_cannot_be_seen(text: str) -> None:
     st.sampled_from(Side),
     st.text("https:/t.co@AZ09_…é\"<&;#'", max_size=30) | st.sampled_from(FRAGMENTS),
 )
-def test_what_passes_at_a_glance_is_cleaned_to_nothing(side: Side, rest: str) -> None:
+def test_links_and_mentions_are_cleaned_to_nothing(side: Side, rest: str) -> None:
     for chunk in (rest, f"https://t.co/{rest}", f"http://{rest}", f"@{rest}"):
         if PASSING[side](chunk):
             assert clean_chunk(chunk, side).strip() == ""
-
-
-def test_links_and_mentions_pass_at_a_glance() -> None:
-    post, article = PASSING[Side.POST], PASSING[Side.ARTICLE]
-    assert all(map(post, ["https://t.co/AbC1", "http://bit.ly/a?b=c#d", "@user", "@user_1:"]))
-    assert not any(map(article, ["@user", "@user_1:"]))
-    assert not any(map(post, ["https://t.co/a#Fire", "https://T.co/a#Fire", "a@b", "http", "RT"]))
 
 
 def test_no_more_is_read_than_the_cap() -> None:
@@ -161,15 +149,6 @@ def test_no_more_is_read_than_the_cap() -> None:
     assert article_chunks((huge, "unread")) == article_chunks(huge)
     assert article_chunks(("Title", huge)) == article_chunks("Title\n" + huge)
     assert post_chunks("#" + "x" * 1_000_000) == ["#" + "x" * (POST_CHARS - 1)]
-
-
-@pytest.mark.parametrize(
-    "unit",
-    ["@a-", "a.", "-.", "#aB", "&#", "&amp;", "www.", "RT ", "@a.", "http", "=\u0338", "a@", "漢"],
-)
-def test_no_text_of_the_full_length_is_too_hard_to_clean(unit: str) -> None:
-    cleaned = clean_article(unit * (ARTICLE_CHARS // len(unit)))
-    assert len(cleaned) <= 4 * ARTICLE_CHARS
 
 
 @pytest.mark.parametrize(
@@ -186,15 +165,6 @@ def test_no_text_of_the_full_length_is_too_hard_to_clean(unit: str) -> None:
         (None, Side.ARTICLE, "a NoneType was given; give a list"),
     ],
 )
-def test_what_is_no_text_is_named(texts: list[object], side: Side, fault: str) -> None:
+def test_a_bad_text_is_named_by_its_place(texts: list[object], side: Side, fault: str) -> None:
     with pytest.raises(InputError, match=fault):
         list(checked(texts, side))
-
-
-def test_texts_may_come_from_anything_that_can_be_walked() -> None:
-    class Text(str):
-        pass
-
-    assert list(checked((text for text in ("a", Text("b"))), Side.POST)) == ["a", "b"]
-    assert list(checked([("a", "b"), "c"], Side.ARTICLE)) == [("a", "b"), "c"]
-    assert list(checked([], Side.POST)) == []

@@ -1,6 +1,5 @@
-"""What compiled code reads is what the rules say, chunk by chunk; and what it leaves to Python."""
+"""The compiled cleaning against the rules in Python."""
 
-from pathlib import Path
 from zlib import crc32
 
 import numpy as np
@@ -15,7 +14,7 @@ from encoder.text.fast_clean import expand, make_buffers, scan
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
 from tests.encoder.passing import PASSING
-from tests.encoder.wild import FRAGMENTS, real_posts, vocabulary_lines, wild_text
+from tests.encoder.wild import FRAGMENTS, vocabulary_lines, wild_text
 
 IDF = Idf(np.random.default_rng(0).uniform(0, 9, SLOTS).astype(np.float32))
 OURS = Tokenizer(
@@ -39,7 +38,9 @@ clumsy_link = st.builds(
     st.sampled_from(["t.co/", "T.co/", "t.cO/", "t.co", "a.b/", ""]),
     st.text("aZ0_-…é.:", max_size=4),
 )
-chunks = st.one_of(st.text(SIGNS, max_size=12), st.sampled_from(FRAGMENTS), clumsy_link)
+chunks = st.one_of(
+    st.text(SIGNS, max_size=12), st.sampled_from(FRAGMENTS + NOT_EVERYDAY), clumsy_link
+)
 
 
 def compiled(text: str, side: Side = Side.POST) -> tuple[list[list[int]], list[int]]:
@@ -68,20 +69,14 @@ def ruled(text: str, side: Side = Side.POST) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("chunk", EVERYDAY, ids=ascii)
-def test_everyday_chunks_are_read_as_the_rules_say(chunk: str) -> None:
+def test_everyday_chunks_are_read_by_compiled_code_alone(chunk: str) -> None:
     for side in Side:
         assert compiled(chunk, side) == (ruled(chunk, side), [])
 
 
-@pytest.mark.parametrize("chunk", NOT_EVERYDAY, ids=ascii)
-def test_what_needs_the_rules_is_left_to_them(chunk: str) -> None:
-    size = len(chunk.encode("utf-8", "surrogatepass"))
-    assert compiled(chunk) == ([], [0, size])
-
-
 @settings(deadline=None, max_examples=100)
 @given(st.lists(chunks | wild_text, max_size=4).map("".join), st.sampled_from(Side))
-def test_whatever_is_read_is_what_the_rules_say(text: str, side: Side) -> None:
+def test_compiled_code_reads_like_the_rules(text: str, side: Side) -> None:
     for chunk in text.split():
         found, missed = compiled(chunk, side)
         assert missed or found == ruled(chunk, side), chunk
@@ -89,26 +84,20 @@ def test_whatever_is_read_is_what_the_rules_say(text: str, side: Side) -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(st.text(SIGNS, max_size=30) | wild_text)
-def test_chunks_begin_and_end_as_split_has_them(text: str) -> None:
+def test_chunks_are_those_of_str_split(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     _, _, _, misses = scanned(text, Side.POST, known=False)
     found = [data[a:b].decode("utf-8", "surrogatepass") for a, b in misses.reshape(-1, 2).tolist()]
     assert found == [chunk for chunk in text.split() if not PASSING[Side.POST](chunk)]
 
 
-def test_every_character_alone_is_read_as_the_rules_say() -> None:
+def test_every_character_is_read_like_the_rules() -> None:
     for code in [*range(0x100), *range(0x2000, 0x2C00), *range(0x1F000, 0x1FB10)]:
         found, missed = compiled(f"a{chr(code)}b")
         assert missed or found == ruled(f"a{chr(code)}b"), hex(code)
 
 
-def test_nearly_all_chunks_of_real_posts_are_everyday(shared: Path) -> None:
-    posts = real_posts(shared, 500)
-    left = [chunk for post in posts for chunk in post.split() if compiled(chunk)[1]]
-    assert len(left) < 0.1 * sum(len(post.split()) for post in posts)
-
-
-def test_words_whose_crc32_collides_with_an_entry_are_told_apart() -> None:
+def test_words_with_colliding_crc32_are_distinct() -> None:
     first, second = "plumless", "buckeroo"
     assert crc32(first.encode()) == crc32(second.encode())
     vocabulary = WordPiece.from_lines(["[UNK]", "…", first])

@@ -47,18 +47,10 @@ def assert_same(texts: list[str]) -> None:
         assert ours(text) == theirs.ids, text
 
 
-def test_word_piece_equals_the_oracle_on_real_posts_as_they_are(shared: Path) -> None:
-    assert_same(list(map(encodable, real_posts(shared))))
-
-
-def test_word_piece_equals_the_oracle_on_real_posts_cleaned(shared: Path) -> None:
-    assert_same(list(map(clean_post, real_posts(shared))))
-
-
-def test_word_piece_equals_the_oracle_on_real_articles(shared: Path) -> None:
-    articles = real_articles(shared)
-    assert_same([text for _, text in articles])
-    assert_same(list(map(clean_article, articles)))
+def test_word_piece_equals_the_oracle_on_real_texts(shared: Path) -> None:
+    posts, articles = real_posts(shared), real_articles(shared)
+    assert_same([*map(encodable, posts), *map(clean_post, posts)])
+    assert_same([*(text for _, text in articles), *map(clean_article, articles)])
 
 
 @settings(deadline=None)

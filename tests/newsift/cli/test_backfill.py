@@ -2,15 +2,17 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import encoder
 from encoder import Encoder
+from newsift.operations.offline_pipeline import Totals
+from tests.newsift.cli.test_matches import rows_in
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
-from tests.worker.learned import profile_of
 from tests.worker.small import ControlTopic
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
@@ -46,7 +48,6 @@ def rows(out: str) -> list[dict[str, Any]]:
 
 
 def history(kafka: Kafka) -> None:
-    """A seed, and posts of the last five hours in all partitions."""
     kafka.send(SEEDS, SEED, b"ferry-fire")
     now = int(time.time() * 1000)
     for age, text in ((5, ABOUT), (3, ABOUT + "!"), (2, OTHER), (1, ABOUT + "?")):
@@ -55,7 +56,7 @@ def history(kafka: Kafka) -> None:
     kafka.send(POSTS, b"{broken", partition=0)
 
 
-def test_it_finds_what_the_worker_finds(newsift: Command, kafka: Kafka) -> None:
+def test_finds_the_matches_of_the_worker(newsift: Command, kafka: Kafka) -> None:
     history(kafka)
     done = newsift("backfill", "ferry-fire", "--since", "4h", "--json")
     assert done.code == 0, done.err
@@ -77,15 +78,11 @@ def test_it_finds_what_the_worker_finds(newsift: Command, kafka: Kafka) -> None:
     assert len(expected) == 3
 
 
-def test_nothing_is_written_or_committed_unless_asked_for(newsift: Command, kafka: Kafka) -> None:
+def test_published_matches_are_marked(newsift: Command, kafka: Kafka) -> None:
     history(kafka)
     assert newsift("backfill", "ferry-fire", "--since", "1w").code == 0
     assert kafka.records(MATCHES) == []
-    assert json.loads(newsift("status", "--json").out)["state"] == "dead"
-
-
-def test_published_matches_are_marked(newsift: Command, kafka: Kafka) -> None:
-    history(kafka)
+    assert json.loads(newsift("status", "--json").out)["state"] == "dead"  # nothing was committed
     done = newsift("backfill", "ferry-fire", "--since", "1w", "--publish", "--json")
     assert "3 matched" in done.err
     assert f"; {len(done.out.splitlines())} published to matched-tweets\n" in done.err
@@ -96,72 +93,6 @@ def test_published_matches_are_marked(newsift: Command, kafka: Kafka) -> None:
         assert record.headers == [("schema", b"newsift.match/1"), ("origin", b"backfill")]
 
 
-def test_it_shows_lit_lines_and_csv(newsift: Command, kafka: Kafka) -> None:
-    history(kafka)
-    out = newsift("backfill", "ferry-fire", "--since", "2h").out
-    assert out.count("\n") == 1
-    (post,) = (one for one in kafka.records(POSTS) if b"1h" in one.value)
-    written = post.timestamp / 1000  # the post says no time of its own
-    assert out.startswith(time.strftime("%Y-%m-%dT%H:%M:%SZ  ", time.gmtime(written)))
-    assert " ferry " in out
-    assert "Astrid[" in out
-    table = newsift("backfill", "ferry-fire", "--since", "1w", "--csv").out
-    assert len(table.splitlines()) == 4
-    assert table.startswith("match_id,score,")
-
-
-def test_a_profile_in_force_finds_what_the_worker_finds(newsift: Command, kafka: Kafka) -> None:
-    history(kafka)
-    enc = encoder.load("default", device="cpu")
-    learned = profile_of(enc, "ferry", {"ferry-fire": (TITLE, TEXT)}).value()
-    kafka.send(SEEDS, b'{"text": "Somebody else\'s article on a dam"}', b"other")
-    kafka.send(SEEDS, learned, b"profile|ferry")
-    done = newsift("backfill", "profile|ferry", "--since", "4h", "--json")
-    assert done.code == 0, done.err
-    book = ControlTopic()
-    for key, value in ((b"profile|ferry", learned), (b"ferry-fire", SEED)):
-        book.put(key, value)
-    seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
-    outcome = Pipeline(enc).run(kafka.records(POSTS), seeds, lambda: "now")
-    expected = [json.loads(r.value) for r in outcome.records if r.kind == "match" and r.value]
-    result = [row | {"processed_at": "now"} for row in rows(done.out)]
-    assert result
-    assert all(row in expected for row in result)
-    assert {match["seed_id"] for row in result for match in row["matches"]} == {"profile|ferry"}
-    kafka.send(SEEDS, None, b"ferry-fire")
-    late = newsift("backfill", "profile|ferry", "--since", "4h")
-    assert (late.code, late.out) == (2, "")
-    assert "is stale: seeds: 'ferry-fire' stands no more" in late.err
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["gone", "--since", "1h"], "seed 'gone': there is none of this id"),
-        (["odd", "--since", "1h"], "seed 'odd': is refused: text: missing"),
-        (["empty", "--since", "1h"], "seed 'empty': is refused: text: holds no word"),
-        (["ferry-fire", "--since", "now"], "--since 'now': is no time"),
-        (["ferry-fire"], "--since"),
-    ],
-)
-def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], message: str) -> None:
-    kafka.send(SEEDS, SEED, b"ferry-fire")
-    kafka.send(SEEDS, b"{}", b"odd")
-    kafka.send(SEEDS, b'{"text": "https://t.co/x"}', b"empty")
-    done = newsift("backfill", *args)
-    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
-
-
-def test_a_seed_of_too_few_words_needs_force(newsift: Command, kafka: Kafka) -> None:
-    kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"short")
-    kafka.send(POSTS, post("1", "A ferry burns."), b"k")
-    args = ("backfill", "short", "--since", "1h", "--json")
-    done = newsift(*args)
-    assert (done.code, done.out) == (2, "")
-    assert "seed 'short': has 3 words, and an article has 40" in done.err
-    assert newsift(*args, "--force").code == 0
-
-
 def test_an_expired_seed_matches_what_came_before(newsift: Command, kafka: Kafka) -> None:
     history(kafka)
     assert newsift("seeds", "set", "ferry-fire", "--expires-at", "7d").code == 0
@@ -170,3 +101,25 @@ def test_an_expired_seed_matches_what_came_before(newsift: Command, kafka: Kafka
     kafka.send(SEEDS, json.dumps(value | {"expires_at": ended}).encode(), b"ferry-fire")
     result = rows(newsift("backfill", "ferry-fire", "--since", "1w", "--json").out)
     assert sorted(row["post"]["id"] for row in result) == ["3h", "5h"]
+
+
+def test_backfill_keeps_its_matches_on_ctrl_c(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.send(SEEDS, SEED, b"ferry")
+    for n in range(2):
+        kafka.send(POSTS, post(str(n), ABOUT), partition=n)
+    add = Totals.add
+
+    def until_ctrl_c(self: Totals, *args: Any, **kwargs: Any) -> None:
+        add(self, *args, **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Totals, "add", until_ctrl_c)
+    done = newsift("backfill", "ferry", "--force", "--since", "1h", "--publish", "--out", "m.db")
+    stored = len(rows_in(Path("m.db")))
+    assert (done.code, done.out) == (130, "")
+    assert stored in (1, 2)
+    output = f"newsift: {stored} posts read, {stored} matched; {stored} published to {MATCHES}\n"
+    assert output in done.err
+    assert len(kafka.records(MATCHES)) == stored

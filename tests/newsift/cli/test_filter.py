@@ -1,6 +1,9 @@
-"""`newsift filter`: the worker's own matches from files, and what it tells besides."""
+"""`newsift filter`: the worker's own matches from files, and what it reports besides."""
 
+import csv
+import gzip
 import hashlib
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -11,16 +14,17 @@ import pytest
 
 import encoder
 from encoder import Encoder
-from tests.worker.articles import ARTICLES, FERRY, OTHER, POSTS, lines, write_seeds
+from tests.newsift.files.formats import forms
+from tests.worker.articles import ARTICLES, FERRY, POSTS, lines, write_seeds
 from tests.worker.fake import Command
-from worker.match.pipeline import Pipeline
+from tests.worker.kafka_side import POSTS as POSTS_TOPIC
+from tests.worker.kafka_side import Kafka
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "deploy/schemas/match.json").read_text("utf-8"))
 
 
 @pytest.fixture(scope="module")
 def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the articles, of which one is JSON."""
     folder = tmp_path_factory.mktemp("seeds")
     write_seeds(folder)
     return folder
@@ -44,7 +48,6 @@ def records(out: str) -> list[dict[str, Any]]:
 
 
 def hexed(value: object) -> str:
-    """A digest as the contract defines it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -108,16 +111,12 @@ def test_the_time_of_a_post_is_its_message_s(newsift: Command, tmp_path: Path) -
     }
 
 
-def test_articles_of_several_paths_are_one_event_and_short_ones_are_refused(
+def test_event_joins_the_articles_of_several_paths(
     newsift: Command, seeds: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "one.md").write_text(f"{FERRY} " * 9)
-    args = ("filter", "--seeds", seeds, "--seeds", tmp_path / "one.md", "--event", "ferry")
-    done = newsift(*args, stdin=lines(*POSTS))
-    assert (done.code, done.out) == (2, "")
-    assert "clinics.json: has 22 words, and an article has 40" in done.err
-    assert done.err.endswith("; write more, or give --force\n")
-    result = records(newsift(*args, "--force", stdin=lines(*POSTS)).out)
+    args = ("--seeds", seeds, "--seeds", tmp_path / "one.md", "--event", "ferry")
+    result = records(newsift("filter", *args, "--force", stdin=lines(*POSTS)).out)
     assert {match["event"] for record in result for match in record["matches"]} == {"ferry"}
     assert {match["seed_id"] for record in result for match in record["matches"]} > {"one", "dam"}
 
@@ -140,29 +139,17 @@ def test_a_lower_bar_by_rate_or_threshold_lets_more_in(newsift: Command, seeds: 
     assert count("--threshold", 1) < count() < count("--rate", 0.02) < count("--threshold", 1e-6)
 
 
-def test_bad_lines_are_told_and_kept(newsift: Command, seeds: Path, tmp_path: Path) -> None:
+def test_bad_lines_are_reported_and_written(newsift: Command, seeds: Path, tmp_path: Path) -> None:
     bad = [b'{"id": "1", "text": ', b'{"id": "x"}', b'{"id": "\xff", "text": "x"}']
     good = json.dumps({"id": "1", "text": FERRY}).encode()
     source, stored = tmp_path / "posts", tmp_path / "bad"
     source.write_bytes(b"\n".join([good, bad[0], b"", bad[1], good, bad[2]]))
     done = newsift("filter", "--force", source, "--seeds", seeds, "--rejected", stored)
-    assert done.code == 1
-    assert "3 of 5 rows could not be read, more than 5%" in done.err.splitlines()[-1]
-    assert len(records(done.out)) == 2
-    output = [line for line in done.err.splitlines() if "rejected: posts line" in line]
-    assert [line.split("line ")[1].split(" (")[0] for line in output] == [
-        "2: bad_json", "4: no_text", "6: invalid_utf8",
-    ]  # fmt: skip
-    assert "5 posts read, 2 matched, 3 rejected (1 bad_json, 1 invalid_utf8, 1 no_text)" in done.err
-    assert " matches of " in done.err or " match of " in done.err
+    assert (done.code, len(records(done.out))) == (1, 2)
+    for place in ("line 2: bad_json", "line 4: no_text", "line 6: invalid_utf8"):
+        assert f"rejected: posts {place}" in done.err
+    assert "5 posts read, 2 matched, 3 rejected" in done.err
     assert stored.read_bytes().split(b"\n") == [*bad, b""]
-
-
-def test_many_bad_lines_are_counted_not_told(newsift: Command, seeds: Path) -> None:
-    stdin = lines({"id": "1", "text": OTHER}) + b"{\n" * 300
-    done = newsift("filter", "--force", "--seeds", seeds, stdin=stdin)
-    assert done.err.count("newsift: rejected:") == 101
-    assert "300 rejected (300 bad_json)" in done.err
 
 
 def test_a_line_over_the_limit_is_rejected(
@@ -177,56 +164,77 @@ def test_a_line_over_the_limit_is_rejected(
     assert "stdin line 1: limits.post_bytes" in done.err
 
 
-def test_filter_keeps_what_it_found_before_ctrl_c(
-    newsift: Command, seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+SAID = "Fire on the ferry Astrid Vane off Port Maren, we are in the lifeboats"
+TABLE = f'Tweet Id;Full Text;mine\r\n7;"{SAID}\r\nnow";é\r\n8;Best tacos;b\r\n'.encode("cp1252")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "seed.md").write_text(f"# Ferry\n{SAID}", "utf-8")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "tweets.csv").write_bytes(TABLE)
+    original = forms.ORIGINAL | {"text": SAID}
+    page = forms.PAGE | {"includes": {"users": [forms.BEN], "tweets": [original]}}
+    (tmp_path / "in" / "twarc.jsonl.gz").write_bytes(gzip.compress(lines(page)))
+    return tmp_path
+
+
+def test_a_folder_of_what_there_is_becomes_one_table(newsift: Command, folder: Path) -> None:
+    done = newsift(
+        "filter", "--force", "in", "--seeds", "seed.md", "--threshold", "0.5", "--out", "m.csv"
+    )
+    assert done.code == 0, done.err
+    rows = list(csv.DictReader(io.StringIO((folder / "m.csv").read_text("utf-8"), newline="")))
+    assert [(row["platform"], row["post_id"], row["author"]) for row in rows] == [
+        ("x", forms.TWEET["id"], "ben"), ("plain", "7", ""),
+    ]  # fmt: skip
+    assert (rows[1]["Tweet Id"], rows[1]["mine"], rows[1]["line"]) == ("7", "é", "2")
+    assert rows[1]["text"] == f"{SAID}\nnow"
+    assert "tweets.csv: text from 'Full Text', id from 'Tweet Id'" in done.err
+    assert "tweets.csv: its letters are read as Windows-1252" in done.err
+    assert "4 posts read, 2 matched" in done.err
+
+
+@pytest.mark.parametrize(("bad", "code"), [(5, 0), (6, 1)])
+def test_more_than_a_few_bad_rows_fail_at_the_end(
+    newsift: Command, folder: Path, bad: int, code: int
 ) -> None:
-    for name, text in (("1", FERRY), ("2", OTHER), ("3", FERRY)):
-        (tmp_path / f"{name}.jsonl").write_bytes(lines({"id": name, "text": text}))
-    run, batches = Pipeline.run, []
-
-    def until_ctrl_c(self: Pipeline, *args: object) -> object:
-        batches.append(1)
-        if len(batches) == 2:
-            raise KeyboardInterrupt
-        return run(self, *args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Pipeline, "run", until_ctrl_c)
-    files = [tmp_path / f"{number}.jsonl" for number in (1, 2, 3)]
-    out = tmp_path / "out"
-    out.write_bytes(b"old")
-    done = newsift("filter", "--force", *files, "--seeds", seeds, "--no-why", "--out", out)
-    assert done.code == 130, done.err
-    assert '"id":"1"' in out.read_text("utf-8")
-    assert "1 posts read" in done.err
-    assert done.err.endswith("newsift: interrupted\n")
+    rows = [f'{n},"{SAID}"' for n in range(100 - bad)] + ["cut"] * bad
+    (folder / "t.csv").write_text("\n".join(["id,text", *rows]), "utf-8")
+    done = newsift("filter", "--force", "t.csv", "--seeds", "seed.md", "--threshold", "0.5",
+                   "--out", "m.jsonl", "--rejected", "bad")  # fmt: skip
+    assert done.code == code
+    assert (folder / "m.jsonl").read_bytes().count(b"\n") == 100 - bad
+    assert (folder / "bad").read_bytes() == b"cut\n" * bad
+    output = f"newsift: {bad} of 100 rows could not be read, more than 5%"
+    assert (output in done.err) == (code == 1)
 
 
-REFUSED = [
-    (["--seeds", "nowhere.md"], b"", "nowhere.md: cannot be read"),
-    (["--seeds", "empty"], b"", "holds no seed"),
-    (["--seeds", "bad.json"], b"", "seed 'bad': is refused: threshold: 1.5"),
-    (["--seeds", "-"], b"", "--seeds -: standard input holds the posts; name a file"),
-    (["--seeds", "emoji.md"], b"", "seed 'emoji': is refused: text: holds no word"),
-    (["--seeds", "good", "--threshold", "2"], b"", "'--threshold': 2.0 is not in the range 0<x<=1"),
-    (["--seeds", "good", "--rate", "0"], b"", "'--rate': 0.0 is not in the range"),
-    (["--seeds", "good", "--format", "tiktok"], b"", "tiktok"),
-    (["--seeds", "good", "none.jsonl"], b"", "none.jsonl: cannot be read"),
-    (["--seeds", "good", "--out", "no/such/file"], b"", "there is no folder"),
-    (["--seeds", "good", "bad.json", "--out", "bad.json"], b"", "is an input itself"),
-    (["--seeds", "good", "--out", "x", "--rejected", "x"], b"", "name two files"),
-    (["--seeds", "good"], b'[\n{"id": "1"}]', "item 1: is not understood: text: missing"),
-    (["--seeds", "good", "--format", "twarc"], b"just\nwords\n", "--format twarc is JSON"),
-]
-
-
-@pytest.mark.parametrize(("args", "stdin", "message"), REFUSED, ids=range(len(REFUSED)))
-def test_what_is_refused(
-    newsift: Command, seeds: Path, tmp_path: Path, args: list[object], stdin: bytes, message: str
+def test_replay_sends_posts_as_platforms_or_we_write_them(
+    newsift: Command, folder: Path, kafka: Kafka
 ) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "good").symlink_to(seeds)
-    (tmp_path / "bad.json").write_text('{"text": "x", "threshold": 1.5}', "utf-8")
-    (tmp_path / "emoji.md").write_text("🔥🔥", "utf-8")
-    done = newsift("filter", "--force", *args, stdin=stdin)
-    assert (done.code, done.out) == (2, "")
-    assert message in done.err.splitlines()[-1]
+    (folder / "result.json").write_text(json.dumps(forms.CHAT), "utf-8")
+    (folder / "status.json").write_text(json.dumps([forms.STATUS], indent=1), "utf-8")
+    done = newsift("replay", "in/tweets.csv", "result.json", "status.json")
+    assert done.code == 0, done.err
+    result = {record.key: record.value for record in kafka.records(POSTS_TOPIC)}
+    assert json.loads(result[b"7"]) == {"id": "7", "text": f"{SAID}\nnow"}
+    assert json.loads(result[b"5/2"])["text"] == "Smoke on the ferry!"
+    assert result[str(forms.STATUS["id"]).encode()].startswith(b'{\n  "id"')
+
+
+def test_replay_sends_nothing_that_check_refuses(
+    newsift: Command, folder: Path, kafka: Kafka
+) -> None:
+    (folder / "cut.json").write_bytes(
+        json.dumps([{"id": n, "text": "a"} for n in range(99)])[:-1].encode()
+    )
+    (folder / "some.jsonl").write_bytes(lines(*({"id": n, "text": "a"} for n in range(9))) + b"{\n")
+    for file, code in (("in", 0), ("cut.json", 2), ("some.jsonl", 1)):
+        checked = newsift("replay", "--check", file)
+        assert (checked.code, kafka.records(POSTS_TOPIC)) == (code, []), checked.err
+    assert newsift("replay", "cut.json").code == 2
+    assert kafka.records(POSTS_TOPIC) == []
+    done = newsift("replay", "some.jsonl")
+    assert (done.code, len(kafka.records(POSTS_TOPIC))) == (1, 9)
+    assert "not sent: some.jsonl line 10: bad_json" in done.err

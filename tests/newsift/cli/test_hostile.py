@@ -1,18 +1,13 @@
 """Every command, over what strangers wrote to steer the terminal of whoever looks at it."""
 
 import json
-import threading
 import unicodedata
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 import encoder
 from encoder import Encoder
-from newsift.files.articles import WebPage
-from newsift.web.client import Bounds, fetch
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
 
@@ -53,7 +48,6 @@ COMMANDS = (
 
 
 def steers(said: str) -> set[str]:
-    """The characters that would steer a terminal; lines may end."""
     return {char for char in said if unicodedata.category(char) in STEERING} - {"\n"}
 
 
@@ -66,7 +60,6 @@ def model() -> Encoder:
 def given(
     model: Encoder, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, str]:
-    """Topics and files full of it; what stands for what in a command."""
     monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
     monkeypatch.setenv("NEWSIFT_MATCHING__THRESHOLD", "0.000001")
     kafka.send(SEEDS, json.dumps(SEED).encode(), NAME.encode())
@@ -89,7 +82,7 @@ def given(
 
 
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
-def test_no_command_hands_it_on(
+def test_no_command_steers_the_terminal(
     newsift: Command, given: dict[str, str], terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
@@ -115,46 +108,3 @@ def test_json_loses_nothing(newsift: Command, given: dict[str, str]) -> None:
     assert json.loads(letter)["id"] == EVIL
     whole = json.loads(newsift("seeds", "show", NAME, "--json").out)
     assert (whole["title"], whole["event"]) == (EVIL, EVIL)
-
-
-class Rude(BaseHTTPRequestHandler):
-    """Answers with what it can put into a head."""
-
-    def do_GET(self) -> None:
-        head = "\x1b[31m\x9b2J\x7f"
-        answers = {
-            "/reason": f"HTTP/1.1 404 {head}\r\n\r\n",
-            "/kind": f"HTTP/1.1 200 OK\r\nContent-Type: {head}/{head}\r\n\r\n",
-            "/place": f"HTTP/1.1 302 Found\r\nLocation: ftp://x{head}/\r\n\r\n",
-            "/coding": "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
-            f"Content-Encoding: {head}\r\n\r\n",
-        }
-        self.wfile.write(answers[self.path].encode("latin-1"))
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def rude(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    here = Bounds(allow=lambda _: True)
-
-    def any_page(url: str, _: Bounds) -> WebPage:
-        return fetch(url, here)
-
-    monkeypatch.setattr("newsift.operations.seed_drafts.fetch", any_page)
-    server = HTTPServer(("127.0.0.1", 0), Rude)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.mark.parametrize("page", ["reason", "kind", "place", "coding"])
-@pytest.mark.usefixtures("kafka")
-def test_no_server_of_a_page_speaks_to_the_terminal(newsift: Command, rude: str, page: str) -> None:
-    done = newsift("seeds", "add", "--yes", "--url", f"{rude}/{page}")
-    assert done.code == 2
-    assert not steers(done.err), done.err

@@ -3,20 +3,18 @@
 import csv
 import io
 import json
-import re
+import sqlite3
 import threading
 import time
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from newsift.cli.output import highlight_text
 from newsift.files.rows import read_match
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, Kafka
-from worker.match.records import MatchRecord
 
 HOUR = 3_600_000
 
@@ -44,7 +42,7 @@ def ids(out: str) -> list[str]:
     return [json.loads(line)["post"]["id"] for line in out.splitlines()]
 
 
-def test_a_record_may_say_more_than_is_known_here() -> None:
+def test_ignores_unknown_keys_of_a_record() -> None:
     value = json.loads(record("a"))
     plain = read_match(json.dumps(value).encode())
     for part in (value, value["post"], value["source"], value["matches"][0]):
@@ -53,7 +51,7 @@ def test_a_record_may_say_more_than_is_known_here() -> None:
     assert read_match(json.dumps(value).encode()) == plain
 
 
-def test_everything_kept_comes_out_as_it_is(newsift: Command, kafka: Kafka) -> None:
+def test_json_is_the_whole_record(newsift: Command, kafka: Kafka) -> None:
     sent = [record(str(n), text=f"é {n}\u2028") for n in range(30)]
     for n, value in enumerate(sent):
         kafka.send(MATCHES, value, partition=n % 3)
@@ -107,7 +105,7 @@ def test_the_first_of_each_group_can_be_chosen(newsift: Command, kafka: Kafka) -
     assert [line[11:16] for line in lines] == ["0.75 ", "0.75=", "0.75 "]
 
 
-def test_lines_are_short_lit_and_harmless(newsift: Command, kafka: Kafka) -> None:
+def test_a_line_holds_time_score_event_and_highlighted_text(newsift: Command, kafka: Kafka) -> None:
     kafka.send(MATCHES, record("1", text="A #FerryFire:\n\x1b[31mthe ferry burns", a=0.5, b=0.75))
     out = newsift("matches", "--no-follow").out
     assert out == (
@@ -124,7 +122,7 @@ def test_lines_are_short_lit_and_harmless(newsift: Command, kafka: Kafka) -> Non
         (["--no-follow", "--event", "x"], "no such match; leave --seed and --event out"),
     ],
 )
-def test_where_nothing_is_found_it_says_where_to_look(
+def test_says_why_nothing_is_printed(
     newsift: Command, kafka: Kafka, args: list[str], message: str
 ) -> None:
     if args != ["--no-follow"]:
@@ -134,20 +132,7 @@ def test_where_nothing_is_found_it_says_where_to_look(
     assert message in done.err
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
-def test_on_a_terminal_the_whole_post_is_wrapped_to_its_width(
-    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
-    text = " ".join(f"word{n}" for n in range(40))
-    kafka.send(MATCHES, record("1", text=text))
-    monkeypatch.setattr("newsift.cli.output.page_width", lambda: width)
-    result = newsift("matches", "--no-follow").out.splitlines()
-    assert result[0].startswith("12:34:56Z  0.75  event of ferry")
-    assert max(map(len, result)) <= width
-    assert "\n".join(result).split()[5:] == text.split()
-
-
-def test_what_is_no_match_record_is_counted(newsift: Command, kafka: Kafka) -> None:
+def test_counts_records_that_are_no_matches(newsift: Command, kafka: Kafka) -> None:
     for odd in (b"", b"[]", b"{}", b"\xff", b'{"post": 1}', b"[" * 10_000, None):
         kafka.send(MATCHES, odd, key=b"k")
     kafka.send(MATCHES, record("1"))
@@ -178,48 +163,20 @@ def test_following_prints_what_comes(newsift: Command, kafka: Kafka) -> None:
     assert result == [f"new {first + n}" for n in range(3)]
 
 
-def test_history_and_then_what_comes(newsift: Command, kafka: Kafka) -> None:
-    kafka.send(MATCHES, record("a"), partition=0)
-    kafka.send(MATCHES, record("b"), partition=0)
-    done = newsift("matches", "--since", "1h", "--follow", "--json", "--limit", "2")
-    assert ids(done.out) == ["a", "b"]
+def rows_in(file: Path) -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(file)) as db:
+        return sorted(
+            db.execute("SELECT post_id, seed_id FROM matches JOIN posts USING (post_key)")
+        )
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["--since", "yesterday"], "--since 'yesterday': is no time; give a span as 90s"),
-        (["--since", "2026-01-31"], "--since '2026-01-31': is no time"),
-        (["--since", "2026-13-31T00:00:00Z"], "is no time"),
-        (["--json", "--csv"], "--json and --csv exclude each other"),
-        (["--limit", "0"], "--limit"),
-    ],
-)
-def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], message: str) -> None:
-    done = newsift("matches", *args)
-    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
-
-
-def test_a_record_of_the_worker_is_read() -> None:
-    import msgspec
-
-    value = record("1", text="t", a=0.5)
-    assert read_match(msgspec.json.encode(msgspec.json.decode(value, type=MatchRecord))) is not None
-
-
-WHY = [("ferry", 0.5), ("Fire", 0.25), ("calm", -0.2), ("", 0.1), ("the", 0.001)]
-
-
-def test_words_are_lit_where_they_stand() -> None:
-    highlight_words = highlight_text("FERRY, ferry! the fire-ferryman #FerryFire calm", WHY, False)
-    assert highlight_words == (
-        "FERRY[0.50], ferry[0.50]! the fire[0.25]-ferryman #Ferry[0.50]Fire[0.25] calm[-0.20]"
-    )
-    assert highlight_text("nothing", [], True) == "nothing"
-
-
-@given(st.text(), st.lists(st.tuples(st.text(max_size=5), st.floats(-1, 1))))
-def test_light_takes_nothing_from_a_text(text: str, why: list[tuple[str, float]]) -> None:
-    painted = highlight_text(text, why, True)
-    if "\x1b" not in text:
-        assert re.sub(r"\x1b\[[\d;]*m", "", painted) == text
+def test_matches_of_one_event_go_into_a_table(newsift: Command, kafka: Kafka) -> None:
+    kafka.send(MATCHES, record("a", ferry=0.75, dam=0.5), partition=0)
+    kafka.send(MATCHES, record("b", dam=0.5), partition=1)
+    done = newsift("matches", "--since", "1h", "--event", "event of ferry", "--out", "m.db")
+    assert (done.code, done.out) == (0, ""), done.err
+    assert rows_in(Path("m.db")) == [("a", "ferry")]
+    newsift("matches", "--no-follow", "--out", "m.csv", "--per", "post")
+    with Path("m.csv").open(newline="") as table:
+        rows = [(row["post_id"], row["seed_id"]) for row in csv.DictReader(table)]
+    assert rows == [("a", "ferry"), ("b", "dam")]

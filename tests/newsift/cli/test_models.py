@@ -2,9 +2,6 @@
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -43,7 +40,7 @@ def test_from_a_directory_to_a_name_and_back(newsift: Command, tmp_path: Path, m
     assert newsift("models", "list").out.count("\n") == 2
 
 
-def test_it_is_used_by_its_name(
+def test_an_added_model_is_used_by_its_name(
     newsift: Command, tmp_path: Path, made: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newsift("models", "pack", tmp_path / "small", "--out", tmp_path / "multilingual.tar")
@@ -56,37 +53,3 @@ def test_it_is_used_by_its_name(
     by_name = newsift("explain", "a storm", "--model", "multilingual")
     by_path = newsift("explain", "a storm", "--model", tmp_path / "small")
     assert (by_name.code, by_name.out) == (0, by_path.out)
-
-
-def test_a_digest_that_is_none_and_a_damaged_model_are_told_in_one_line(
-    newsift: Command, tmp_path: Path
-) -> None:
-    done = newsift("models", "add", "small.tar", "--digest", "12")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "64 hex digits" in done.err
-    broken = tmp_path / "state" / "models" / "broken"
-    broken.mkdir(parents=True)
-    (broken / "manifest.json").write_text("{")
-    row = json.loads(newsift("models", "list", "--json").out.splitlines()[1])
-    assert (row["name"], row["digest"]) == ("broken", None)
-    assert "restore" in row["about"]
-
-
-@pytest.mark.parametrize(
-    ("words", "result"),
-    [
-        ("newsift models remove ", {"plain,own"}),
-        ("newsift embed --model ", {"plain,default", "plain,own"}),
-    ],
-)
-def test_a_shell_completes_names(tmp_path: Path, words: str, result: set[str]) -> None:
-    (tmp_path / "state" / "models" / "own").mkdir(parents=True)
-    requests = {
-        "_NEWSIFT_COMPLETE": "bash_complete", "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split())),
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-c", "import newsift.cli; newsift.cli.main()"],
-        env=os.environ | requests, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert set(done.stdout.split()) == result

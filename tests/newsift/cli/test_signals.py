@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from newsift.cli import cli, run
-from newsift.cli.signals import interruptible
+from newsift.cli.signals import INTERRUPTS, defer_interrupts, interruptible
 from tests.broker.clients import until
 from tests.worker.articles import FERRY, lines, write_seeds
 from tests.worker.interrupted import said_until_ended_by
@@ -67,7 +67,7 @@ def test_an_interrupt_that_c_code_swallows_comes_again() -> None:
         ("filter", signal.SIGTERM, 130),
     ],
 )  # fmt: skip
-def test_sigterm_is_the_end_of_what_goes_on_while_it_still_imports(
+def test_a_signal_during_import_ends_a_command(
     monkeypatch: pytest.MonkeyPatch, name: str, number: signal.Signals, code: int
 ) -> None:
     monkeypatch.setattr("newsift.cli.table.import_module", lambda _: signal.raise_signal(number))
@@ -84,3 +84,22 @@ def test_what_fails_on_account_of_an_interrupt_is_the_interrupt(
     monkeypatch.setattr(cli, "main", compiling)
     assert run([]) == 130
     assert capsys.readouterr().err == "newsift: interrupted\n"
+
+
+@pytest.mark.parametrize("kind", INTERRUPTS)
+@pytest.mark.parametrize("deferred", [True, False])
+def test_an_interrupt_ends_a_block_at_once_or_after_the_deferred_work(
+    kind: signal.Signals, deferred: bool
+) -> None:
+    done = []
+
+    def work() -> None:
+        with defer_interrupts() if deferred else interruptible():
+            os.kill(os.getpid(), kind)
+            done.append("the rest")
+
+    before = signal.getsignal(kind)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == (["the rest"] if deferred else [])
+    assert signal.getsignal(kind) is before

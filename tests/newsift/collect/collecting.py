@@ -50,21 +50,17 @@ class FakeOutlet(MemoryState):
 
     @property
     def keys(self) -> list[str]:
-        """The keys of what was sent, in order."""
         return [(f.key or b"").decode() for f in self.frames if f.value]
 
 
 @dataclass
 class Collecting:
-    """A collector that runs."""
-
     collector: Collector
     outlet: FakeOutlet
     counts: Counts
     task: asyncio.Task[None]
 
     async def until(self, seen: Callable[[], bool]) -> None:
-        """Wait until something is so; what ends the collector before is raised."""
         async with asyncio.timeout(PATIENCE_S):
             while not seen():
                 if self.task.done():
@@ -72,7 +68,6 @@ class Collecting:
                 await asyncio.sleep(0.005)
 
     def counted(self, name: str, **labels: str) -> float:
-        """The value of a metric."""
         families = text_string_to_metric_families(self.counts.render().decode())
         return sum(
             sample.value

@@ -26,7 +26,6 @@ def posts(name: str, count: int, begin: int = 0) -> bytes:
 
 
 def put(folder: Path, name: str, content: bytes, age: float = 60.0) -> Path:
-    """A file that was written so many seconds ago."""
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
@@ -35,8 +34,6 @@ def put(folder: Path, name: str, content: bytes, age: float = 60.0) -> Path:
 
 
 def watched(place: Path, state: Path, once: bool = True, settle: float = 5.0) -> Folder:
-    """A source for this folder, with its ledger beside a state."""
-
     def read(path: Path) -> FileMessages:
         return FileMessages(path, FileOptions(), Limits())
 
@@ -46,7 +43,6 @@ def watched(place: Path, state: Path, once: bool = True, settle: float = 5.0) ->
 
 
 async def frames_of(source: Folder, mark: SourceMark | None) -> AsyncIterator[SourceFrame]:
-    """What comes, frame by frame, until there is no more."""
     arrivals = source.arrivals(NOBODY, mark)
     try:
         async for frames in arrivals:
@@ -59,8 +55,6 @@ async def frames_of(source: Folder, mark: SourceMark | None) -> AsyncIterator[So
 
 
 def all_of(source: Folder, mark: SourceMark | None = None) -> tuple[list[str], SourceMark | None]:
-    """The keys of all that comes, and the mark once it is acknowledged."""
-
     async def everything() -> list[SourceFrame]:
         return [frame async for frame in frames_of(source, mark)]
 
@@ -71,6 +65,5 @@ def all_of(source: Folder, mark: SourceMark | None = None) -> tuple[list[str], S
 
 
 def mark_of(source: Folder, frame: SourceFrame) -> SourceMark:
-    """What is kept once this frame is acknowledged."""
     assert frame.cursor is not None
     return SourceMark(frame.cursor, source.place)

@@ -11,8 +11,6 @@ PATIENCE_S = 60.0
 
 
 class Follower:
-    """What a source gave."""
-
     def __init__(self) -> None:
         self.frames: list[SourceFrame] = []
         self.cursor_frames: list[SourceFrame] = []  # cursors alone
@@ -20,7 +18,6 @@ class Follower:
         self.lost: list[LostError] = []
 
     def mark(self, place: str, upto: int | None = None) -> SourceMark | None:
-        """The mark once the first frames are acknowledged."""
         given = [f for f in self.frames[:upto] if f.cursor is not None]
         if not given:
             return None
@@ -35,21 +32,18 @@ class Follower:
 
 
 async def until(true: Callable[[], object]) -> None:
-    """Wait until something holds."""
     async with asyncio.timeout(PATIENCE_S):
         while not true():
             await asyncio.sleep(0.005)
 
 
 async def first_of(source: LiveSource) -> Sequence[SourceFrame] | Gap:
-    """What comes first."""
     async with client_session(limits(PATIENCE_S)) as client:
         return await anext(source.arrivals(client, None))
 
 
 @asynccontextmanager
 async def follow(source: LiveSource, mark: SourceMark | None = None) -> AsyncIterator[Follower]:
-    """Follow a source through all its connections while the block lasts, without pauses."""
     follower = Follower()
     task = asyncio.create_task(_follow(source, mark, follower))
     try:

@@ -25,12 +25,10 @@ Fault = Callable[["JetstreamSide", web.Request], Awaitable[web.StreamResponse]]
 
 
 def address(number: int) -> str:
-    """The id of an event's post."""
     return f"at://did:plc:a{number}/app.bsky.feed.post/k{number}"
 
 
 def event(number: int, version: int, langs: list[str] | None = None) -> str:
-    """An event that creates a post."""
     post = {"$type": "app.bsky.feed.post", "text": f"post {number}", "langs": langs or ["en"]}
     commit = {"rev": "r", "operation": "create", "collection": "app.bsky.feed.post",
               "rkey": f"k{number}", "record": post, "cid": "bafy"}  # fmt: skip
@@ -56,16 +54,13 @@ class JetstreamSide:
 
     @property
     def url(self) -> str:
-        """Its whole endpoint."""
         return f"ws://127.0.0.1:{self.port}{self.path}"
 
     @property
     def cursors(self) -> list[int | None]:
-        """The cursors that it was asked for."""
         return [int(one["cursor"]) if "cursor" in one else None for one in self.requests]
 
     def cursor_of(self, number: int) -> int:
-        """What resumes at an event, inclusive."""
         return BASE + number * STEP if self.version == 1 else number + 1
 
     def start_of(self, cursor: int | None) -> int:
@@ -77,7 +72,6 @@ class JetstreamSide:
         return cursor - 1 if self.version == 2 else 0
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Answer as the documents say, or as the next fault does."""
         if "Upgrade" in request.headers:
             self.requests.append(MultiDict(request.query))
             if self.faults:
@@ -98,7 +92,6 @@ class JetstreamSide:
         return socket
 
     async def stream(self, socket: web.WebSocketResponse, first: int) -> None:
-        """Send what there is, and what comes, until the client leaves."""
         while not socket.closed:
             for text in self.events[first:]:
                 await socket.send_str(text)
@@ -121,8 +114,6 @@ async def opened(request: web.Request) -> web.WebSocketResponse:
 
 
 def refuse_with(status: int, **headers: str) -> Fault:
-    """Answer with a status."""
-
     async def refuse(_side: JetstreamSide, _request: web.Request) -> web.StreamResponse:
         return web.Response(status=status, headers=headers, text="not now")
 
@@ -147,8 +138,6 @@ def after(
 
 
 def send_and_close(*texts: str) -> End:
-    """Send these, and close the connection as it should be closed."""
-
     async def end(_request: web.Request, socket: web.WebSocketResponse) -> None:
         for text in texts:
             await socket.send_str(text)
@@ -164,7 +153,6 @@ async def abort(request: web.Request, _socket: web.WebSocketResponse) -> None:
 
 
 async def half_a_frame(request: web.Request, _socket: web.WebSocketResponse) -> None:
-    """Send the header of a frame of 1,000 bytes, and 20 of them; then the connection ends."""
     assert request.transport is not None
     request.transport.write(b"\x81\x7e\x03\xe8" + b'{"did": "did:plc:a"}')
     await asyncio.sleep(0.05)
@@ -172,7 +160,6 @@ async def half_a_frame(request: web.Request, _socket: web.WebSocketResponse) -> 
 
 
 async def fall_silent(_request: web.Request, _socket: web.WebSocketResponse) -> None:
-    """Send nothing more, and answer nothing."""
     await asyncio.sleep(60)
 
 
@@ -184,13 +171,11 @@ async def ping_in_silence(_request: web.Request, socket: web.WebSocketResponse) 
 
 
 async def binary(_request: web.Request, socket: web.WebSocketResponse) -> None:
-    """Send what only somebody gets who asked for compression."""
     await socket.send_bytes(b"\x28\xb5\x2f\xfd")
 
 
 @asynccontextmanager
 async def serve_jetstream(side: JetstreamSide) -> AsyncIterator[JetstreamSide]:
-    """Serve it on a free port of this machine."""
     app = web.Application()
     app[LISTENING] = set()
     app.add_routes([web.get(side.path, side.serve)])

@@ -29,8 +29,6 @@ def make_status(id: str, text: str = "A ferry burns", **more: Any) -> Json:
 
 
 class FakeInstance(FakePlatform):
-    """Statuses in the order of their arrival."""
-
     def __init__(self) -> None:
         super().__init__()
         self.statuses: list[Json] = []
@@ -55,7 +53,6 @@ class FakeInstance(FakePlatform):
         return [request.url for request in self.requests if request.path.startswith(start)]
 
     async def post(self, *ids: str, name: str = "update") -> None:
-        """Make statuses, and tell every open stream."""
         for id in ids:
             made = make_status(id)
             self.statuses.append(made)

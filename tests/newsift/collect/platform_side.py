@@ -14,8 +14,6 @@ FIRST = 1_790_000_000_000  # milliseconds, of the first id
 
 
 class FakePlatform:
-    """Its open streams, the requests that came, and answers that are given once by path."""
-
     def __init__(self) -> None:
         self.streams: list[web.StreamResponse] = []
         self.requests: list[web.Request] = []
@@ -35,7 +33,6 @@ class FakePlatform:
                 await stream.write(part)
 
     def cut(self) -> None:
-        """End every open stream as a network does: with a reset."""
         for stream in self.streams:
             transport = stream._req.transport if stream._req else None
             if transport is not None:
@@ -43,7 +40,6 @@ class FakePlatform:
         self.end()
 
     def end(self) -> None:
-        """End every open stream in order."""
         self.streams.clear()
         self.opened.clear()
 
@@ -56,7 +52,6 @@ class FakePlatform:
         return stream
 
     def early(self, request: web.Request) -> web.Response | None:
-        """The answer that a test has set for this path."""
         self.requests.append(request)
         for index, (pattern, answer) in enumerate(self.answers):
             if self.fits(request.path, pattern):
@@ -70,7 +65,6 @@ P = TypeVar("P", bound=FakePlatform)
 
 @asynccontextmanager
 async def serve(platform: P, path: str) -> AsyncIterator[P]:
-    """On a port of its own."""
     async with TestServer(platform.app()) as server:
         platform.url = server.make_url(path)
         yield platform

@@ -1,14 +1,12 @@
 """The collector: pauses, outlets, acknowledgement and the mark."""
 
 import asyncio
-import io
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 from aiohttp import ClientSession
 
-from newsift.collect.collector import FRAME_BYTES, Counts, Inbox, PrintOutlet, TopicOutlet, size_of
+from newsift.collect.collector import Counts, TopicOutlet, size_of
 from newsift.collect.source import (
     BUSY,
     CLOSED,
@@ -20,7 +18,7 @@ from newsift.collect.source import (
     SourceFrame,
     SourceMark,
 )
-from tests.newsift.collect.collecting import PATIENCE_S, FakeOutlet, collecting
+from tests.newsift.collect.collecting import PATIENCE_S, collecting
 from tests.worker.kafka_side import POSTS, Kafka
 from worker.config import Config, KafkaConfig, StreamConfig
 from worker.errors import AccessError, BrokerError
@@ -38,41 +36,16 @@ def test_pauses_double_to_the_longest_and_begin_again_after_progress() -> None:
     assert backoff.pause() == 0.25
 
 
-def test_pauses_by_a_step_may_begin_with_none() -> None:
-    assert pauses(Backoff(0, 1, factor=1, step=0.4, jitter=0), 5) == [0, 0.4, 0.8, 1, 1]
-
-
-@pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
-def test_chance_makes_a_pause_longer_but_never_than_the_longest(chance: float) -> None:
-    backoff = Backoff(10, 25, jitter=0.5, chance=lambda: chance)
-    assert pauses(backoff, 3) == [10 * (1 + chance / 2), min(25, 20 * (1 + chance / 2)), 25]
-
-
-@pytest.mark.parametrize("given", [
-    {"first": -1, "longest": 1}, {"first": 2, "longest": 1},
-    {"first": 1, "longest": 2, "factor": 0}, {"first": 1, "longest": 2, "factor": 1, "step": -1},
-    {"first": 1, "longest": 2, "jitter": 2},
-])  # fmt: skip
-def test_pauses_that_do_not_grow_are_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"pauses|jitter"):
-        Backoff(**given)
-
-
-def test_a_frame_too_large_leaves_a_record_that_names_it_and_keeps_nobody_waiting(
-    kafka: Kafka,
-) -> None:
+async def test_a_frame_too_large_leaves_a_record_and_holds_up_no_other(kafka: Kafka) -> None:
     counts = Counts("bluesky")
     frames = [SourceFrame(b'{"a": 1}', b"1"), SourceFrame(b"x" * 2**21, b"2"),
               SourceFrame(b'{"b": 2}', b"3"), SourceFrame(b"", None, 9)]  # fmt: skip
 
-    async def send() -> None:
-        config = Config(kafka=KafkaConfig(bootstrap_servers=str(kafka.address)))
-        outlet = TopicOutlet(config, counts, lambda _: None)
-        await outlet.start()
-        await outlet.deliver(frames)
-        await outlet.stop()
-
-    asyncio.run(send())
+    config = Config(kafka=KafkaConfig(bootstrap_servers=str(kafka.address)))
+    outlet = TopicOutlet(config, counts, lambda _: None)
+    await outlet.start()
+    await outlet.deliver(frames)
+    await outlet.stop()
     records = {record.key: record for record in kafka.records(POSTS)}
     assert {key: record.value for key, record in records.items()} == {
         b"1": b'{"a": 1}', b"2": None, b"3": b'{"b": 2}',
@@ -86,20 +59,10 @@ def test_a_frame_too_large_leaves_a_record_that_names_it_and_keeps_nobody_waitin
     assert b'unsendable_total{source="bluesky"} 1.0' in counts.render()
 
 
-def test_a_dry_run_prints_a_frame_on_a_line() -> None:
-    stream = io.BytesIO()
-    asyncio.run(
-        PrintOutlet(stream).deliver([SourceFrame(b'{"a":\r\n1}'), SourceFrame(b"", cursor=1)])
-    )
-    assert stream.getvalue() == b'{"a": 1}\n'
-
-
 Step = Sequence[SourceFrame] | Gap | Exception
 
 
 class Played:
-    """A source whose connections bring what the script says, one after the other."""
-
     name, place = "bluesky", "played.test"
 
     def __init__(self, *connections: Sequence[Step]) -> None:
@@ -130,134 +93,74 @@ def cursors(marks: Sequence[SourceMark | None]) -> list[object]:
     return [mark and mark.cursor for mark in marks]
 
 
-def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(test())
-
-
-def test_the_next_connection_begins_where_the_last_was_acknowledged() -> None:
+async def test_the_next_connection_begins_where_the_last_was_acknowledged() -> None:
     source = Played([frames(1, 2), frames(3)], [frames(3, 4), LostError(CLOSED, "gone")], [()])
-
-    async def test() -> None:
-        async with collecting(source) as result:
-            await result.until(lambda: len(source.marks) == 3)
-        assert cursors(source.marks) == [None, 3, 4]
-        assert result.outlet.keys == ["1", "2", "3", "3", "4"]
-        assert result.counts.sent == 5
-        assert result.outlet.marks[-1] == SourceMark(4, "played.test", 4.0)
-
-    run(test)
+    async with collecting(source) as result:
+        await result.until(lambda: len(source.marks) == 3)
+    assert cursors(source.marks) == [None, 3, 4]
+    assert result.outlet.keys == ["1", "2", "3", "3", "4"]
+    assert result.counts.sent == 5
+    assert result.outlet.marks[-1] == SourceMark(4, "played.test", 4.0)
 
 
-def test_nothing_is_marked_or_asked_again_before_it_is_acknowledged() -> None:
+async def test_nothing_is_marked_before_it_is_acknowledged() -> None:
     source = Played([frames(1), LostError(CLOSED, "gone")], [()])
-
-    async def test() -> None:
-        async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as result:
-            result.outlet.free.clear()
-            await result.until(lambda: result.counted("reconnects_total") == 1)
-            await result.until(lambda: bool(result.outlet.tried))
-            for _ in range(20):
-                await asyncio.sleep(0.002)
-            assert len(source.marks) == 1
-        assert (result.outlet.marks, result.outlet.frames) == ([], [])  # it left without
-
-    run(test)
+    async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as result:
+        result.outlet.free.clear()
+        await result.until(lambda: result.counted("reconnects_total") == 1)
+        await result.until(lambda: bool(result.outlet.tried))
+        for _ in range(20):
+            await asyncio.sleep(0.002)
+        assert len(source.marks) == 1
+    assert (result.outlet.marks, result.outlet.frames) == ([], [])  # it left without
 
 
-def test_leaving_waits_for_what_is_under_way() -> None:
+async def test_leaving_waits_for_frames_in_flight() -> None:
     source = Played([frames(1, 2)])
-
-    async def test() -> None:
-        async with collecting(source) as result:
-            result.outlet.free.clear()
-            await result.until(lambda: bool(result.outlet.tried))
-            result.collector.leave()
-            asyncio.get_running_loop().call_later(0.05, result.outlet.free.set)
-        assert result.outlet.keys == ["1", "2"]
-        assert cursors(result.outlet.marks) == [2]
-
-    run(test)
+    async with collecting(source) as result:
+        result.outlet.free.clear()
+        await result.until(lambda: bool(result.outlet.tried))
+        result.collector.leave()
+        asyncio.get_running_loop().call_later(0.05, result.outlet.free.set)
+    assert result.outlet.keys == ["1", "2"]
+    assert cursors(result.outlet.marks) == [2]
 
 
-def test_when_all_has_come_it_waits_for_the_broker_however_long() -> None:
+async def test_waits_for_the_broker_after_the_last_frame() -> None:
     source = Played([frames(1, 2), EnoughError()])
-
-    async def test() -> None:
-        async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as result:
-            result.outlet.free.clear()
-            await result.until(lambda: bool(result.outlet.tried))
-            await asyncio.sleep(0.3)  # longer than a shutdown may take
-            assert not result.task.done()
-            result.outlet.free.set()
-            async with asyncio.timeout(PATIENCE_S):
-                await result.task
-        assert cursors(result.outlet.marks) == [2]
-
-    run(test)
+    async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as result:
+        result.outlet.free.clear()
+        await result.until(lambda: bool(result.outlet.tried))
+        await asyncio.sleep(0.3)  # longer than a shutdown may take
+        assert not result.task.done()
+        result.outlet.free.set()
+        async with asyncio.timeout(PATIENCE_S):
+            await result.task
+    assert cursors(result.outlet.marks) == [2]
 
 
-def test_what_takes_long_at_the_start_is_left_when_it_is_told_to_leave() -> None:
-    async def test() -> None:
-        async with collecting(Played([()])) as result:
-
-            async def fast() -> None:
-                await asyncio.sleep(0)
-
-            async def never() -> None:
-                result.collector.leave()
-                await asyncio.Future()
-
-            async def failing() -> None:
-                raise BrokerError("nobody listens there")
-
-            assert await result.collector.before_leaving(fast())
-            with pytest.raises(BrokerError):
-                await result.collector.before_leaving(failing())
-            assert not await result.collector.before_leaving(never())
-
-    run(test)
-
-
-def test_a_slow_broker_holds_the_source_up_in_bounded_memory() -> None:
+async def test_a_slow_broker_holds_the_source_up_in_bounded_memory() -> None:
     size = StreamConfig(batch_bytes=2**14, in_flight=2, batch_posts=4)
     step = frames(1, size=2**12)
     source = Played([step] * 100)
-
-    async def test() -> None:
-        async with collecting(source, size=size) as result:
-            result.outlet.free.clear()
-            await result.until(lambda: result.counted("in_flight_bytes") >= 2**15)
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert source.yielded <= 2**15 // 2**12 + 2
-            assert result.counted("in_flight_bytes") <= 2**15 + 2 * size_of(step[0])
-            result.outlet.free.set()
-            await result.until(lambda: len(result.outlet.frames) == 100)
-            assert result.counted("in_flight_bytes") == 0
-
-    run(test)
+    async with collecting(source, size=size) as result:
+        result.outlet.free.clear()
+        await result.until(lambda: result.counted("in_flight_bytes") >= 2**15)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert source.yielded <= 2**15 // 2**12 + 2
+        assert result.counted("in_flight_bytes") <= 2**15 + 2 * size_of(step[0])
+        result.outlet.free.set()
+        await result.until(lambda: len(result.outlet.frames) == 100)
+        assert result.counted("in_flight_bytes") == 0
 
 
-def test_a_frame_without_a_value_only_moves_the_mark() -> None:
-    async def test() -> None:
-        async with collecting(Played([[*frames(1), SourceFrame(b"", cursor=9, at=9.0)]])) as result:
-            await result.until(lambda: bool(result.outlet.frames))
-        assert result.outlet.keys == ["1"]
-        assert result.counts.sent == 1
-        assert cursors(result.outlet.marks) == [9]
-
-    run(test)
-
-
-def test_gaps_are_counted_with_their_seconds() -> None:
-    async def test() -> None:
-        script: list[Step] = [Gap("too old", 90.0), frames(1), Gap("unknown")]
-        async with collecting(Played(script)) as result:
-            await result.until(lambda: result.counts.gaps == 2)
-            assert result.counted("gap_seconds_total") == 90
-            assert result.counted("gaps_total", source="bluesky") == 2
-
-    run(test)
+async def test_a_frame_without_a_value_only_moves_the_mark() -> None:
+    async with collecting(Played([[*frames(1), SourceFrame(b"", cursor=9, at=9.0)]])) as result:
+        await result.until(lambda: bool(result.outlet.frames))
+    assert result.outlet.keys == ["1"]
+    assert result.counts.sent == 1
+    assert cursors(result.outlet.marks) == [9]
 
 
 class Noted(Backoff):
@@ -270,91 +173,37 @@ class Noted(Backoff):
         return 0.0
 
 
-def test_pauses_grow_until_a_new_cursor_is_acknowledged() -> None:
+async def test_pauses_grow_until_a_new_cursor_is_acknowledged() -> None:
     lost = LostError(CLOSED, "gone")
     source = Played([lost], [lost], [frames(5), lost], [frames(5), lost], [frames(6), lost], [()])
     source.pauses = pauses = Noted(1, 100, jitter=0)
-
-    async def test() -> None:
-        async with collecting(source) as result:
-            await result.until(lambda: len(source.marks) == 6)
-
-    run(test)
+    async with collecting(source) as result:
+        await result.until(lambda: len(source.marks) == 6)
     assert pauses.noted == [1, 2, 1, 2, 1]  # 5 is news, 5 again is none, 6 is
 
 
-def test_a_connection_that_lasted_resets_the_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quiet rules bring no post for weeks, and X wants clients to return at once all the same."""
-    monkeypatch.setattr("newsift.collect.collector.HEALTHY_S", -1.0)
-    lost = LostError(CLOSED, "gone")
-    source = Played([lost], [lost], [(), lost], [lost], [()])
-    source.pauses = pauses = Noted(1, 100, jitter=0)
-
-    async def test() -> None:
-        async with collecting(source) as result:
-            await result.until(lambda: len(source.marks) == 5)
-
-    run(test)
-    assert pauses.noted == [1, 2, 1, 2]
-
-
 @pytest.mark.parametrize("error", [AccessError("refused"), RuntimeError("odd")])
-def test_what_no_waiting_cures_ends_it_and_the_mark_is_kept(
+async def test_a_refusal_ends_it_and_keeps_the_mark(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newsift.collect.collector.BELIEVE_REFUSAL_S", -1.0)  # it was long enough
-
-    async def test() -> None:
-        async with collecting(Played([frames(1), error])) as result:
-            kept.append(result.outlet)
-            await result.until(lambda: False)
-
-    kept: list[FakeOutlet] = []
     with pytest.raises(type(error)):
-        run(test)
-    assert cursors(kept[0].marks) == [1] * len(kept[0].frames)
+        async with collecting(Played([frames(1), error])) as result:
+            await result.until(lambda: False)
+    assert cursors(result.outlet.marks) == [1] * len(result.outlet.frames)
 
 
-def test_who_let_us_in_and_then_refuses_is_asked_again() -> None:
+async def test_tries_again_a_host_that_refuses_after_it_accepted() -> None:
     refused = AccessError("refused")
     source = Played([frames(1), refused], [refused], [frames(2)])
-
-    async def test() -> None:
-        async with collecting(source) as result:
-            await result.until(lambda: result.outlet.keys == ["1", "2"])
-            assert result.counted("reconnects_total", reason=BUSY) == 2
-
-    run(test)
+    async with collecting(source) as result:
+        await result.until(lambda: result.outlet.keys == ["1", "2"])
+        assert result.counted("reconnects_total", reason=BUSY) == 2
 
 
-def test_who_refuses_at_the_start_is_believed() -> None:
-    async def test() -> None:
-        async with collecting(Played([AccessError("refused")])) as result:
-            await result.until(lambda: False)
-
-    with pytest.raises(AccessError):
-        run(test)
-
-
-def test_a_broker_that_fails_ends_it() -> None:
-    async def test() -> None:
+async def test_a_broker_that_fails_ends_it() -> None:
+    with pytest.raises(BrokerError):  # noqa: PT012
         async with collecting(Played([frames(1)])) as result:
-            kept.append(result.outlet)
             result.outlet.error = BrokerError("away for good")
             await result.until(lambda: False)
-
-    kept: list[FakeOutlet] = []
-    with pytest.raises(BrokerError):
-        run(test)
-    assert kept[0].marks == []
-
-
-def test_an_inbox_gives_out_in_order_and_at_least_one() -> None:
-    async def test() -> None:
-        inbox = Inbox(10**6)
-        await inbox.put(frames(1, 2, 3, 4))
-        assert [f.cursor for f in await inbox.take(2, 10**6)] == [1, 2]
-        assert [f.cursor for f in await inbox.take(9, 1)] == [3]
-        assert inbox.bytes == 4 * (10 + 1 + FRAME_BYTES)
-
-    run(test)
+    assert result.outlet.marks == []

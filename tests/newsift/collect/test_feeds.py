@@ -33,19 +33,17 @@ LINK = "https://news.test/ferry"
     "link",
     [
         f"{LINK}?utm_source=rss&utm_medium=feed",
-        f"{LINK}?UTM_Source=rss",
-        f"{LINK}#comments",
         f"{LINK}?fbclid=abc&gclid=x#top",
         f"{LINK}?at_medium=RSS&at_campaign=KARANGA",
         f" {LINK}\n",
     ],
 )
-def test_what_only_counts_readers_is_left_out(link: str) -> None:
+def test_removes_tracking_from_a_link(link: str) -> None:
     assert clean_link(link) == LINK
 
 
 @pytest.mark.parametrize("query", ["id=5", "cid=9", "p=1&q=2", "q=a%20b&q=a", "utm=1", "x", "a="])
-def test_what_names_the_article_stays(query: str) -> None:
+def test_keeps_other_parameters_of_a_link(query: str) -> None:
     assert clean_link(f"{LINK}?utm_source=x&{query}&utm_medium=y") == f"{LINK}?{query}"
 
 
@@ -55,8 +53,6 @@ def test_what_names_the_article_stays(query: str) -> None:
         (LINK, f"{LINK}?utm_source=rss#x", True),
         (LINK, LINK.replace("https", "http"), True),
         (LINK, LINK.replace("news.test", "NEWS.test:443"), True),
-        ("https://news.test", "https://news.test/", True),
-        (LINK, f"{LINK}?id=1", False),
         (f"{LINK}?id=2", f"{LINK}?id=1", False),
         (LINK, LINK.replace("news", "new"), False),
         (LINK, LINK.replace("ferry", "Ferry"), False),
@@ -65,13 +61,8 @@ def test_what_names_the_article_stays(query: str) -> None:
         ("javascript:a", "javascript:b", False),
     ],
 )
-def test_which_are_the_same(one: str, other: str, same: bool) -> None:
+def test_compares_links(one: str, other: str, same: bool) -> None:
     assert (link_identity(one) == link_identity(other)) == same
-
-
-@given(st.text(max_size=60), st.sampled_from(["", "http://", "https://a/", "//"]))
-def test_any_text_has_an_identity_that_its_clean_form_shares(text: str, begin: str) -> None:
-    assert link_identity(clean_link(begin + text)) == link_identity(begin + text)
 
 
 URL = "https://news.test/feeds/all"
@@ -126,54 +117,29 @@ def test_atom_and_rdf(body: str) -> None:
     [
         ("", 0),
         ("<ttl>90</ttl>", 5400),
-        ("<ttl> 90\n</ttl>", 5400),
-        ("<ttl>-5</ttl>", 0),
-        ("<ttl>soon</ttl>", 0),
         ("<ttl>999999</ttl>", 86_400),
         ("<sy:updatePeriod>hourly</sy:updatePeriod>", 3600),
         (
             "<sy:updatePeriod> daily </sy:updatePeriod><sy:updateFrequency>4</sy:updateFrequency>",
             21_600,
         ),
-        ("<sy:updatePeriod>weekly</sy:updatePeriod>", 86_400),
         (
             "<sy:updatePeriod>hourly</sy:updatePeriod><sy:updateFrequency>0</sy:updateFrequency>",
             3600,
         ),
-        ("<ttl>10</ttl><sy:updatePeriod>hourly</sy:updatePeriod>", 3600),
     ],
 )
-def test_how_long_it_wants_to_be_left_alone(head: str, seconds: float) -> None:
+def test_reads_the_interval_of_a_feed(head: str, seconds: float) -> None:
     assert read(rss(head)).interval == seconds
 
 
 @pytest.mark.parametrize(
     "change", [("It burns.", "It burnt."), ("on the", "on a"), ("08:30", "08:31")]
 )
-def test_the_mark_changes_with_what_is_said_of_an_article(change: tuple[str, str]) -> None:
+def test_the_mark_changes_with_an_entry(change: tuple[str, str]) -> None:
     was, now = read(rss()).entries, read(rss().decode().replace(*change).encode()).entries
     assert was[0].mark != now[0].mark
     assert was[1].mark == now[1].mark
-
-
-def test_a_comment_that_was_added_is_no_news() -> None:
-    more = (
-        b"<slash:comments xmlns:slash='http://purl.org/rss/1.0/modules/slash/'>9</slash:comments>"
-    )
-    assert read(rss()).entries == read(rss().replace(b"</item>", more + b"</item>", 1)).entries
-
-
-@pytest.mark.parametrize(
-    ("item", "link"),
-    [
-        ("<guid>https://news.test/by-guid</guid>", "https://news.test/by-guid"),
-        ("<link>javascript:alert(1)</link>", "javascript:alert(1)"),  # refused where it is fetched
-        ("<link>https://news.test/a b</link>", "https://news.test/a b"),
-    ],
-)
-def test_links_as_they_stand(item: str, link: str) -> None:
-    feed = read(rss(more=f"<item>{item}</item>"))
-    assert link in [entry.link for entry in feed.entries]
 
 
 @pytest.mark.parametrize(
@@ -215,28 +181,8 @@ def test_encodings(body: bytes, kind: str) -> None:
     assert read(body, kind).entries[1].title == "Übermorgen"
 
 
-@pytest.mark.parametrize(("cut", "entries"), [(200, 0), (300, 1), (380, 2)])
-def test_a_feed_cut_short_gives_what_there_is(cut: int, entries: int) -> None:
-    assert len(read(rss()[:cut]).entries) == entries
-
-
-PAGE = """<html><head><title>News</title>
-<link rel="alternate" type="application/rss+xml" title="All" href="/all.rss">
-<link rel="alternate" type="application/atom+xml" href="https://other.test/atom">
-<link rel="stylesheet" type="text/css" href="/x.css"></head><body>…</body></html>"""
-
-
-def test_a_page_names_its_feeds() -> None:
-    with pytest.raises(InputError) as caught:
-        read(PAGE.encode(), "text/html; charset=utf-8")
-    assert str(caught.value) == (
-        f"{URL}: is no feed, but the page names these: https://news.test/all.rss, "
-        "https://other.test/atom"
-    )
-
-
 @pytest.mark.parametrize("body", [b"", b"{}", b"%PDF-1.4", b"\0" * 1000, b"<html></html>", b"<a/>"])
-def test_what_is_no_feed(body: bytes) -> None:
+def test_refuses_what_is_no_feed(body: bytes) -> None:
     with pytest.raises(InputError, match="is no feed"):
         read(body)
 
@@ -266,16 +212,13 @@ def outside() -> bytes:
 @pytest.mark.parametrize(
     "body",
     [
-        bomb(3),
         bomb(9),
         outside(),
         b"<rss><channel>" + b"<item>" * 40_000,
-        b"<rss>" + b"<a " * 60_000,
         b"<rss><channel><title>" + b"&amp;" * 500_000,
-        b"<rss><![CDATA[" * 50_000,
         b"<!DOCTYPE " + b"<!ENTITY a 'b' " * 50_000,
     ],
-    ids=["small bomb", "bomb", "outside", "deep", "attributes", "escapes", "cdata", "doctype"],
+    ids=["bomb", "outside", "deep", "escapes", "doctype"],
 )
 def test_a_hostile_feed_is_read_within_bounds(body: bytes) -> None:
     """By a process of its own, which ends; what it says is short, and holds no file of ours."""
@@ -284,17 +227,6 @@ def test_a_hostile_feed_is_read_within_bounds(body: bytes) -> None:
         output = run_in_subprocess(read_feed, body, URL, XML, seconds=20.0)
     assert len(output) < 2**20
     assert b"root:" not in output
-
-
-def test_characters_that_are_none_spoil_no_other_entry() -> None:
-    more = "<item><title>&#xD800;&#0;&#99999999999;&#x110000;\x85&#xDFFF;</title><link>https://x/y</link></item>"
-    result = run_in_subprocess(read_feed, rss(more=more), URL, XML)
-    assert result.count(b'"link"') == 3
-
-
-def test_what_takes_too_long_is_refused() -> None:
-    with pytest.raises(InputError, match=rf"{URL}: takes longer than 0.1 s to read"):
-        run_in_subprocess(read_feed, rss(), URL, XML, seconds=0.1)
 
 
 @given(st.binary(max_size=200))
@@ -326,7 +258,7 @@ def links(due: list[FollowedArticle]) -> list[str]:
     return [article.link.rpartition("/")[2] for article in due]
 
 
-def test_new_ones_are_due_the_newest_first_and_so_many() -> None:
+def test_the_newest_articles_are_due_first_up_to_a_number() -> None:
     result = followed(entry("a", NOW - 5), entry("b"), entry("c", NOW - 9), entry("d", NOW - 1))
     assert links(result.due(NOW, KEEP, 3)) == ["b", "d", "a"]
 
@@ -338,14 +270,14 @@ def test_a_time_in_the_future_is_now_and_one_that_is_missing_is_when_it_was_firs
 
 
 @pytest.mark.parametrize(("age", "due"), [(KEEP - 1, 1), (KEEP, 0), (2 * KEEP, 0)])
-def test_what_would_have_ended_already_is_not_due(age: int, due: int) -> None:
+def test_an_old_article_is_not_due(age: int, due: int) -> None:
     assert len(followed(entry("a", NOW - age)).due(NOW, KEEP, 9)) == due
     later = followed(entry("a"))
     later.note([entry("a")], NOW + age, KEEP)
     assert len(later.due(NOW + age, KEEP, 9)) == due
 
 
-def test_what_fails_for_now_is_tried_so_often_and_no_more() -> None:
+def test_a_failing_article_is_tried_a_limited_number_of_times() -> None:
     (article,) = followed(entry("a")).articles.values()
     minutes = []
     for minute in range(5000):
@@ -357,21 +289,7 @@ def test_what_fails_for_now_is_tried_so_often_and_no_more() -> None:
     assert len(minutes) == TRIES + 1
 
 
-def test_an_entry_that_says_something_new_is_due_at_once_and_then_more_seldom() -> None:
-    result = followed(entry("a"))
-    (article,) = result.articles.values()
-    article.tried(NOW)
-    at = []
-    for minute in range(0, 400, 10):
-        now = NOW + minute * HOUR // 60
-        result.note([entry("a", mark=str(minute))], now, KEEP)
-        if article.due(now):
-            at.append(minute)
-            article.tried(now)
-    assert at == [0, 60, 180, 360]
-
-
-def test_an_article_is_known_until_its_seed_is_deleted() -> None:
+def test_an_article_is_remembered_until_its_seed_is_deleted() -> None:
     result = followed(entry("a"), entry("b"))
     result.articles["news.test/a"].seed = "seed"
     assert result.ended(NOW + KEEP - 1, KEEP) == []
@@ -382,13 +300,7 @@ def test_an_article_is_known_until_its_seed_is_deleted() -> None:
     assert result.articles == {}
 
 
-def test_what_the_feed_no_longer_names_is_not_read_again() -> None:
-    result = followed(entry("a"), entry("b"))
-    result.note([entry("b")], NOW + HOUR, KEEP)
-    assert links(result.due(NOW + HOUR, KEEP, 9)) == ["b"]
-
-
-def test_what_was_not_named_for_long_is_forgotten_and_the_others_are_not() -> None:
+def test_forgets_articles_that_the_feed_no_longer_names() -> None:
     result = followed(entry("a"), entry("b"))
     result.note([entry("b")], NOW + KEEP // 2, KEEP)
     assert len(result.articles) == 2
@@ -404,17 +316,7 @@ def test_a_feed_that_names_others_each_time_fills_no_memory() -> None:
     assert min(article.seen for article in result.articles.values()) == NOW + 15
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=12))
-def test_what_is_new_is_what_no_round_has_named(rounds: list[tuple[int, int]]) -> None:
-    result, seen = Followed(FEED, FEED), set[int]()
-    for step, (begin, count) in enumerate(rounds):
-        names = list(range(begin, begin + count))
-        fresh = result.note([entry(name) for name in names], NOW + step, KEEP)
-        assert fresh == len(set(names) - seen)
-        seen |= set(names)
-
-
-def test_it_is_read_as_it_was_stored() -> None:
+def test_the_state_is_read_as_it_was_stored() -> None:
     result = followed(entry("a"), entry("ü"))
     result.etag, result.failures = '"x"', 3
     assert read_followed(msgspec.json.encode(result), "here") == result

@@ -1,21 +1,19 @@
-"""Leaving while a file is read that brings nothing to send: the thread that reads ends too."""
+"""Folders: each file once, the oldest first, whatever crashes; and the ledger of files begun."""
 
 import asyncio
 import gzip
 import os
 import random
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import newsift.collect.folder as folder_module
 from encoder.errors import InputError
-from newsift.collect.folder import FileVersion, scan_folder
+from newsift.collect.folder import ENTIRE, FileLedger, FileVersion, Place, Settling, scan_folder
 from newsift.collect.source import SourceMark
 from newsift.files.messages import FileMessage
 from tests.newsift.collect.folder_side import (
@@ -41,91 +39,57 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-def test_a_file_without_end_holds_nobody_up(tmp_path: Path) -> None:
+async def test_leaving_ends_the_thread_that_reads(tmp_path: Path) -> None:
     put(tmp_path, "a.jsonl", posts("a", 1))
     reading = asyncio.Event()
 
-    async def test() -> None:
-        loop = asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
 
-        def read(_path: Path) -> Iterator[Sequence[FileMessage]]:
-            loop.call_soon_threadsafe(reading.set)
-            yield from repeat(())
+    def read(_path: Path) -> Iterator[Sequence[FileMessage]]:
+        loop.call_soon_threadsafe(reading.set)
+        yield from repeat(())
 
-        source = watched(tmp_path, tmp_path / "state")
-        source.read = read
-        arrivals = source.arrivals(NOBODY, None)
-        assert await anext(arrivals) == ()
-        task = asyncio.ensure_future(anext(arrivals))
-        async with asyncio.timeout(60):
-            await reading.wait()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await loop.shutdown_default_executor()  # it waits for the thread
-
-    asyncio.run(test())
-
-
-def crash_and_go_on(place: Path, state: Path, dice: random.Random) -> tuple[list[str], int]:
-    """All keys that were handed on before each of many crashes, and how many crashes there were."""
-    sent: list[str] = []
-    mark: SourceMark | None = None
-    crashes = 0
-
-    async def until_it_crashes(after: int) -> bool:
-        nonlocal mark
-        source, since = watched(place, state), mark
-        count = 0
-        async for frame in frames_of(source, since):
-            if frame.value:
-                sent.append((frame.key or b"").decode())
-            count += 1
-            if dice.random() < 0.7:  # the others are sent and not yet acknowledged
-                mark = mark_of(source, frame)
-            if count >= after:
-                return True
-        return False
-
-    while asyncio.run(until_it_crashes(dice.randint(1, 60))):
-        crashes += 1
-    return sent, crashes
+    source = watched(tmp_path, tmp_path / "state")
+    source.read = read
+    arrivals = source.arrivals(NOBODY, None)
+    assert await anext(arrivals) == ()
+    task = asyncio.ensure_future(anext(arrivals))
+    async with asyncio.timeout(60):
+        await reading.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await loop.shutdown_default_executor()  # it waits for the thread
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_crashes_nothing_is_missing_and_little_comes_twice(
+async def test_after_many_crashes_nothing_is_missing_and_little_comes_twice(
     place: Path, state: Path, seed: int
 ) -> None:
     dice = random.Random(seed)
     sizes = [dice.choice([0, 1, 5, 40, 150]) for _ in range(12)]
     for number, size in enumerate(sizes):
         put(place, f"{number}.jsonl", posts(str(number), size), age=100 - number)
-    sent, crashes = crash_and_go_on(place, state, dice)
     expected = [f"{name}-{row}" for name, size in enumerate(sizes) for row in range(size)]
+    sent, mark, crashes, over = list[str](), None, -1, False
+    while not over:
+        source, left, over = watched(place, state), dice.randint(1, 60), True
+        crashes += 1
+        async for frame in frames_of(source, mark):
+            if frame.value:
+                sent.append((frame.key or b"").decode())
+            left -= 1
+            if dice.random() < 0.7:  # the others are sent and not yet acknowledged
+                mark = mark_of(source, frame)
+            if left <= 0:
+                over = False
+                break
     assert crashes > 2
-    assert set(sent) == set(expected)
     assert len(sent) - len(expected) < 20 * crashes
     assert list(dict.fromkeys(sent)) == expected
 
 
-def test_files_that_come_and_go_between_crashes(place: Path, state: Path) -> None:
-    put(place, "a.jsonl", posts("a", 10))
-
-    async def three() -> SourceMark:
-        source = watched(place, state)
-        async for frame in frames_of(source, None):
-            if frame.key == b"a-2":
-                return mark_of(source, frame)
-        raise AssertionError
-
-    mark = asyncio.run(three())
-    put(place, "older.jsonl", posts("older", 1), age=500)
-    source = watched(place, state)
-    keys, _ = all_of(source, mark)
-    assert keys == [f"a-{n}" for n in range(3, 10)] + ["older-0"]  # the one under way first
-
-
 @pytest.mark.parametrize("change", ["remove", "rewrite"])
-def test_a_file_that_was_under_way_is_not_there_any_more(
+def test_reports_a_file_in_progress_that_has_gone(
     place: Path, state: Path, change: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = put(place, "a.jsonl", posts("a", 10))
@@ -156,81 +120,22 @@ def test_every_file_once_the_oldest_first(place: Path, state: Path) -> None:
     assert all_of(watched(place, state), mark)[0] == ["e-0"]
 
 
-def test_the_bytes_of_a_platform_s_post_stay_as_they_are(place: Path, state: Path) -> None:
-    row = b'{"id":"1",   "text": "a  b", "more": [1,2]}'
-    put(place, "a.jsonl", row + b"\n")
-
-    async def first() -> bytes:
-        async for frame in frames_of(watched(place, state), None):
-            return frame.value
-        return b""
-
-    assert asyncio.run(first()) == row
-
-
-def test_what_is_hidden_or_holds_no_posts_by_its_name_is_left(place: Path, state: Path) -> None:
-    for name in (".a.jsonl", ".hidden/a.jsonl", "a.jsonl.part", "a.jsonl.tmp", "notes.md"):
+def test_reads_each_file_once_and_ignores_hidden_and_others(place: Path, state: Path) -> None:
+    for name in (".a.jsonl", ".hidden/a.jsonl", "a.jsonl.part", "notes.md"):
         put(place, name, posts("x", 1))
     (place / "folder.csv").mkdir()
     os.mkfifo(place / "pipe.jsonl")
     (place / "loop").symlink_to(place)
-    (place / "nowhere.csv").symlink_to(place / "gone.csv")
-    assert all_of(watched(place, state)) == ([], None)
-
-
-def test_a_pattern(place: Path, state: Path) -> None:
-    for name in ("a.jsonl", "b.log", "deep/c.log"):
-        put(place, name, posts(name[-5], 1))
-    assert all_of(watched(place / "**" / "*.log", state))[0] == ["b-0", "c-0"]
-
-
-def test_a_file_of_many_names_comes_once_and_what_is_none_not_at_all(
-    place: Path, state: Path
-) -> None:
+    (place / "itself.jsonl").symlink_to(place / "itself.jsonl")
     odd = put(place, "new\nline \udcff.jsonl", posts("a", 2))
     (place / "again.jsonl").symlink_to(odd)
     (place / "linked.jsonl").hardlink_to(odd)
-    (place / "itself.jsonl").symlink_to(place / "itself.jsonl")
-    os.mkfifo(place / "pipe.jsonl")
     keys, mark = all_of(watched(place, state))
     assert keys == ["a-0", "a-1"]
     assert all_of(watched(place, state), mark) == ([], mark)
 
 
-class Clock:
-    """A clock in the place of the module `time`, which goes on at each look."""
-
-    now = 1_800_000_000.0
-
-    def time(self) -> float:
-        return self.now
-
-    monotonic = time
-
-
-def test_a_file_that_is_being_written_is_waited_for(
-    place: Path, state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It grows at each of five looks; nothing of it is taken before it is whole."""
-    clock, looks = Clock(), iter(range(100))
-    file = put(place, "a.jsonl", b"", age=0)
-
-    def look(*where: Any) -> list[FileVersion] | None:
-        clock.now += 3.0
-        if (row := next(looks)) < 5:
-            with file.open("ab") as out:
-                out.write(posts("a", row + 1, row))
-            os.utime(file, (clock.now,) * 2)
-        return scan_folder(*where)
-
-    monkeypatch.setattr(folder_module, "time", clock)
-    monkeypatch.setattr(folder_module, "SHARE_LOOKING", 1e9)  # by this clock a look takes long
-    monkeypatch.setattr(folder_module, "scan_folder", look)
-    assert all_of(watched(place, state))[0] == [f"a-{n}" for n in range(5)]
-    assert next(looks) == 7  # two more, until it had been the same for five seconds
-
-
-def test_what_is_not_understood_is_told_once_and_the_rest_goes_on(
+def test_an_unreadable_file_is_reported_once_and_holds_up_no_other(
     place: Path, state: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(place, "a.csv", b"x,y\n1,2\n", age=90)
@@ -252,7 +157,7 @@ def test_what_is_not_understood_is_told_once_and_the_rest_goes_on(
     assert all_of(watched(place, state), mark)[0] == ["c-0"]  # it was mended
 
 
-def test_a_row_that_nobody_can_read_is_counted_and_not_sent(
+def test_counts_and_skips_an_unreadable_row(
     place: Path, state: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = posts("a", 2) + b'{"id": "x"}\n' * 5 + b"{\n" + posts("a", 4, 2)
@@ -263,21 +168,7 @@ def test_a_row_that_nobody_can_read_is_counted_and_not_sent(
     assert caplog.text.count("not sent") == 2  # one for each reason
 
 
-def test_a_file_that_was_written_to_after_it_was_sent_is_told(
-    place: Path, state: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = put(place, "a.jsonl", posts("a", 2))
-    _, mark = all_of(watched(place, state))
-    with file.open("ab") as out:
-        out.write(posts("a", 3, 2))
-    os.utime(file, (1.0e9, 1.0e9))
-    assert all_of(watched(place, state), mark) == ([], mark)
-    assert "a.jsonl: was written to after it was sent" in caplog.text
-
-
-def test_a_folder_that_was_copied_back_is_known_again(
-    place: Path, state: Path, tmp_path: Path
-) -> None:
+def test_recognises_a_folder_that_was_copied_back(place: Path, state: Path, tmp_path: Path) -> None:
     """As one that is mounted anew: other inodes, the same names, sizes, times and contents."""
     put(place, "a.jsonl", posts("a", 2))
     put(place, "b.jsonl", posts("b", 2))
@@ -288,48 +179,158 @@ def test_a_folder_that_was_copied_back_is_known_again(
     assert all_of(watched(place, state), mark) == ([], mark)
 
 
-def test_a_folder_that_is_gone_is_waited_for_and_told_once(
+async def test_waits_for_a_missing_folder_and_reports_it_once(
     place: Path, state: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = watched(place, state, once=False)
     put(place, "a.jsonl", posts("a", 1))
 
-    async def keys() -> list[str]:
-        result: list[str] = []
-        arrivals = source.arrivals(NOBODY, None)
-        idle = 0
-        async for frames in arrivals:
-            assert isinstance(frames, list | tuple)
-            result += [(frame.key or b"").decode() for frame in frames if frame.value]
-            idle += 1
-            if result == ["a-0"] and place.exists():
-                shutil.rmtree(place)
-                asyncio.get_running_loop().call_later(0.2, put, place, "b.jsonl", posts("b", 1))
-            if result == ["a-0", "b-0"]:
-                break
-        await arrivals.aclose()
-        return result
-
-    assert asyncio.run(keys()) == ["a-0", "b-0"]
+    result: list[str] = []
+    arrivals = source.arrivals(NOBODY, None)
+    idle = 0
+    async for frames in arrivals:
+        assert isinstance(frames, list | tuple)
+        result += [(frame.key or b"").decode() for frame in frames if frame.value]
+        idle += 1
+        if result == ["a-0"] and place.exists():
+            shutil.rmtree(place)
+            asyncio.get_running_loop().call_later(0.2, put, place, "b.jsonl", posts("b", 1))
+        if result == ["a-0", "b-0"]:
+            break
+    await arrivals.aclose()
+    assert result == ["a-0", "b-0"]
     assert caplog.text.count("is not there; it is waited for") == 1
 
 
-def test_more_files_than_are_begun_at_a_time(
-    place: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("cursor", "of", "message"),
+    [("x", "", "is of no folder"), (7, "", "is of no folder"), ("1:2", "/a", "of the folder '/a'")],
+)
+def test_refuses_another_state(
+    place: Path, state: Path, cursor: str | int, of: str, message: str
 ) -> None:
-    monkeypatch.setattr(folder_module, "FILES", 7)
-    for number in range(50):
-        put(place, f"{number}.jsonl", posts(str(number), 2), age=100 - number)
-    keys, _ = all_of(watched(place, state))
-    assert Counter(keys) == Counter(f"{n}-{row}" for n in range(50) for row in range(2))
+    with pytest.raises(InputError, match=message):
+        all_of(watched(place, state), SourceMark(cursor, of or str(place)))
 
 
-def test_the_state_of_another_folder_is_refused(place: Path, state: Path) -> None:
-    with pytest.raises(InputError, match="is of the folder '/elsewhere'"):
-        all_of(watched(place, state), SourceMark("1:2", "/elsewhere"))
+def scan(folder: Path) -> list[FileVersion]:
+    return scan_folder(str(folder)) or []
 
 
-@pytest.mark.parametrize("cursor", ["x", 7, "1:x", "1:2:3"])
-def test_a_cursor_that_is_none_of_a_folder(place: Path, state: Path, cursor: str | int) -> None:
-    with pytest.raises(InputError, match="is of no folder"):
-        all_of(watched(place, state), SourceMark(cursor, str(place)))
+def start_files(folder: Path, file: Path, count: int = 3) -> FileLedger:
+    for number in range(count):
+        put(folder, f"{number}.jsonl", posts(str(number), 1), age=100 - number)
+    ledger = FileLedger(file)
+    ledger.open(None)
+    ledger.begin(scan(folder))
+    return ledger
+
+
+def again(file: Path, place: Place | None) -> FileLedger:
+    ledger = FileLedger(file)
+    ledger.open(place)
+    return ledger
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "posts"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "ledger"
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_files_before_the_cursor_are_done(folder: Path, file: Path, number: int) -> None:
+    start_files(folder, file)
+    ledger = again(file, Place(number, ENTIRE))
+    assert [ledger.entry_of(each) is not None for each in scan(folder)] == [
+        n <= number for n in (1, 2, 3)
+    ]
+    assert ledger.resume(scan(folder)) is None
+    assert [line.number for line, _ in ledger.begin(scan(folder)[number:])] == [
+        *range(number + 1, 4)
+    ]
+
+
+def test_resumes_the_file_in_progress(folder: Path, file: Path) -> None:
+    start_files(folder, file)
+    again(file, Place(2, 5))
+    ledger = again(file, Place(2, 5))  # as it was, had it crashed at once
+    files = scan(folder)
+    assert ledger.entry_of(files[1]) is None
+    line, there, rows = ledger.resume(files) or pytest.fail("nothing is under way")
+    assert (line.number, there, rows) == (2, files[1], 5)
+    assert ledger.entry_of(files[1]) is line
+    assert ledger.entry_of(files[2]) is None
+
+
+def test_a_line_that_a_crash_cut_off_was_not_begun(folder: Path, file: Path) -> None:
+    start_files(folder, file)
+    file.write_bytes(file.read_bytes() + b'[4,"/x/y.jsonl",1,')
+    assert again(file, Place(3, ENTIRE)).entry_of(scan(folder)[2]) is not None
+
+
+def test_a_ledger_that_was_lost_is_not_taken_for_an_empty_one(folder: Path, file: Path) -> None:
+    start_files(folder, file)
+    file.unlink()
+    with pytest.raises(InputError, match="says which files were sent; delete the state too"):
+        again(file, Place(3, ENTIRE))
+
+
+def test_of_far_too_many_the_oldest_that_are_gone_are_forgotten(
+    folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_module, "MOST", 10)
+    ledger = start_files(folder, file, 14)
+    before = scan(folder)
+    for number in range(12):
+        (folder / f"{number}.jsonl").unlink()
+    ledger.prune(scan(folder))
+    for each in (ledger, again(file, Place(14, ENTIRE))):
+        assert [each.entry_of(old) is not None for old in before] == [False] * 9 + [True] * 5
+
+
+def test_recognises_rotated_logs_after_restarts(folder: Path, file: Path) -> None:
+    ledger, log = FileLedger(file), folder / "log.jsonl"
+    ledger.open(None)
+    for number in range(4):
+        for old in sorted(folder.glob("log.*.jsonl"), reverse=True):
+            old.rename(folder / f"log.{int(old.name.split('.')[1]) + 1}.jsonl")
+        if log.exists():
+            log.rename(folder / "log.1.jsonl")
+        put(folder, "log.jsonl", posts(str(number), 1), age=100 - number)
+        new = [each for each in scan(folder) if ledger.entry_of(each) is None]
+        assert [each.path for each in new] == [str(log)]
+        ledger.begin(new)
+        for _ in range(2):
+            ledger = again(file, Place(number + 1, ENTIRE))
+    assert all(ledger.entry_of(each) for each in scan(folder))
+    with (folder / "log.2.jsonl").open("ab") as late:
+        late.write(posts("late", 1))
+    (changed,) = (each for each in scan(folder) if ledger.entry_of(each) is None)
+    assert ledger.changed(changed) is not None
+
+
+def a_file(size: int, changed: float) -> FileVersion:
+    return FileVersion("/a", 1, 2, size, round(changed * 1e9))
+
+
+def test_a_file_is_whole_once_it_is_old_or_has_not_changed_for_long() -> None:
+    settling = Settling(5.0)
+    assert settling.whole([a_file(1, 94.9)], 100.0, 0.0) == ([a_file(1, 94.9)], False)
+    young = a_file(1, 99.0)
+    assert settling.whole([young], 100.0, 0.0) == ([], True)
+    assert settling.whole([young], 102.0, 2.0) == ([], True)
+    grown = a_file(2, 102.5)
+    assert settling.whole([grown], 103.0, 3.0) == ([], True)
+    assert settling.whole([grown], 107.0, 7.0) == ([], True)
+    assert settling.whole([grown], 108.0, 8.0) == ([grown], False)
+
+
+def test_a_time_in_the_future_keeps_no_file_for_ever() -> None:
+    settling, ahead = Settling(5.0), a_file(1, 10_000.0)
+    assert settling.whole([ahead], 100.0, 0.0)[1]
+    assert settling.whole([ahead], 105.0, 5.0) == ([ahead], False)

@@ -32,7 +32,6 @@ def in_a_thread(opened: AbstractAsyncContextManager[S]) -> Iterator[tuple[S, Cal
 
 
 async def _settled() -> None:
-    """Leave no task behind."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()

@@ -52,8 +52,6 @@ def make_tweet(id: str) -> Json:
 
 
 class FakeX(FakePlatform):
-    """Rules, and one stream at a time."""
-
     def __init__(self) -> None:
         super().__init__()
         self.rules: list[Json] = [{"id": "1", "value": "ferry", "tag": "ferries"}]

@@ -72,7 +72,7 @@ def test_a_dash_is_standard_output(
         ("rejected", "name two files"),
     ],
 )
-def test_what_is_refused_before_any_work(tmp_path: Path, out: str, message: str) -> None:
+def test_refuses_a_target_before_any_work(tmp_path: Path, out: str, message: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link to a folder").symlink_to("folder")
     (tmp_path / "loop").symlink_to("loop")
@@ -82,7 +82,4 @@ def test_what_is_refused_before_any_work(tmp_path: Path, out: str, message: str)
     targets = {"--out": tmp_path / out, "--rejected": tmp_path / "rejected"}
     with pytest.raises(InputError, match=message):
         check_targets(targets, [tmp_path / "input", tmp_path / "pipe that is read"])
-
-
-def test_two_devices_may_be_the_same() -> None:
     check_targets({"--out": Path("/dev/null"), "--rejected": Path("/dev/null")}, [])

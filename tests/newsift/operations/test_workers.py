@@ -1,23 +1,26 @@
-"""Workers' own web servers, asked from elsewhere: which they are, and one that never ends."""
+"""Workers' web servers as the commands read them, and what else may answer there."""
 
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from math import nan
 from threading import Event, Thread
 
 import pytest
 
-from newsift.broker.server import running
 from newsift.operations.workers import (
     LOCAL,
+    TOO_FEW,
     Identity,
     get_answer,
-    kafka_cluster_id,
     own_workers,
+    read_drift,
+    web_address,
     worker_addresses,
 )
 from tests.newsift.worker_web import worker_web
-from worker.config import Config, KafkaConfig, load_config
+from worker.config import Config, KafkaConfig, WebConfig, load_config
+from worker.match.drift import Drifting
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
 
@@ -26,7 +29,6 @@ OURS = Identity("cluster", "group")
 
 @contextmanager
 def serving(*identities: Identity) -> Iterator[list[str]]:
-    """The addresses of workers that name these."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(
@@ -36,15 +38,12 @@ def serving(*identities: Identity) -> Iterator[list[str]]:
         ]
 
 
-def test_addresses_are_those_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "a:1, [::1]:2")
-    assert worker_addresses(load_config(), pytest.fail) == ["a:1", "[::1]:2"]
-
-
-def test_unset_the_workers_of_this_machine_with_the_same_cluster_and_group_are_asked(
+def test_finds_local_workers_of_the_same_cluster_and_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert (LOCAL[0], LOCAL[-1], len(LOCAL)) == ("127.0.0.1:6066", "127.0.0.1:6075", 10)
+    monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "a:1, [::1]:2")
+    assert worker_addresses(load_config(), pytest.fail) == ["a:1", "[::1]:2"]
     config = Config(kafka=KafkaConfig(group="group"))
     others = (Identity("another", "group"), Identity("cluster", "another"), Identity("", "group"))
     with (
@@ -57,34 +56,7 @@ def test_unset_the_workers_of_this_machine_with_the_same_cluster_and_group_are_a
         assert worker_addresses(config, lambda: "") == []
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"[]", b"null", b'{"cluster_id": 1, "group": "group"}', b"x"]
-)
-def test_what_names_no_cluster_is_no_worker_of_ours(body: bytes) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def answer() -> None:
-            link, _ = listener.accept()
-            with link:
-                link.recv(2**16)
-                link.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)
-
-        thread = Thread(target=answer)
-        thread.start()
-        assert own_workers([f"127.0.0.1:{listener.getsockname()[1]}"], OURS) == []
-        thread.join(20)
-
-
-def test_each_start_of_the_embedded_broker_is_a_cluster_of_its_own() -> None:
-    ids = set()
-    for _ in range(2):
-        with running() as broker:
-            config = Config(kafka=KafkaConfig(bootstrap_servers=str(broker)))
-            ids.add(kafka_cluster_id(config))
-    assert len(ids - {""}) == 2
-
-
-def test_who_drips_is_left() -> None:
+def test_gives_up_a_worker_that_drips() -> None:
     left = Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -104,3 +76,43 @@ def test_who_drips_is_left() -> None:
             get_answer(f"127.0.0.1:{listener.getsockname()[1]}", "/metrics", 0.3)
         left.set()
         thread.join(20)
+
+
+def test_reads_the_drift_of_a_worker() -> None:
+    metrics = Metrics()
+    with worker_web(metrics, Health()) as address:
+        assert read_drift([address]) == TOO_FEW
+        metrics.drift([Drifting("fire\n\x1b", 'a "b"', 31.4, 0.1), Drifting("fire", "", nan, 0.2)])
+        message = str(read_drift([address]))
+    assert message.startswith('seed a "b" passes 31 times the promised rate')
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"\xff", b'{"cluster_id": 1, "group": "group"}', b"a{b=\n", b"newsift_x 1"]
+)
+def test_another_server_is_no_worker(body: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+
+        def answer() -> None:
+            for _ in range(2):
+                link, _ = listener.accept()
+                with link:
+                    link.recv(2**16)
+                    link.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)
+
+        thread = Thread(target=answer)
+        thread.start()
+        assert own_workers([address], OURS) == []
+        assert read_drift([address]) is None
+        thread.join(20)
+    assert read_drift([address]) is None  # nobody listens
+    assert read_drift([]) is None
+
+
+@pytest.mark.parametrize(("host", "port", "address"), [
+    ("127.0.0.1", None, "127.0.0.1:6066"), ("0.0.0.0", 7000, "127.0.0.1:7000"),
+    ("::", 7000, "[::1]:7000"), ("worker-1", None, "worker-1:6066"),
+])  # fmt: skip
+def test_where_the_web_server_is(host: str, port: int | None, address: str) -> None:
+    assert web_address(WebConfig(host=host, port=port)) == address

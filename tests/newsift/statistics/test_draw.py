@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
 
-import worker.match.reservoir
 from newsift.statistics.labels import Label, QueueName
 from newsift.statistics.queues import (
     Candidate,
@@ -24,7 +23,6 @@ from newsift.statistics.queues import (
 )
 from worker.match.reservoir import draw_key
 from worker.posts.outcome import Post, PostId
-from worker.seeds.record import digest
 
 
 def candidate(name: int, score: float = 0.5, group: str = "") -> Candidate:
@@ -48,7 +46,7 @@ def test_the_order_of_arrival_does_not_matter() -> None:
     )
 
 
-def test_who_chooses_ids_does_not_choose_what_is_asked_first() -> None:
+def test_a_nonce_keeps_the_first_question_unpredictable() -> None:
     orders = [[each.post_id for each in draw_order(MANY, nonce)] for nonce in ("", "a", "b")]
     assert len({order[0] for order in orders}) == 3
     assert len({tuple(sorted(order)) for order in orders}) == 1  # the half that certifies stays
@@ -82,7 +80,7 @@ def test_every_match_is_as_likely_among_the_first_of_a_draw() -> None:
     assert (np.abs(times - 800) < 4.5 * spread).all()
 
 
-def test_what_certifies_and_what_trains_have_no_post_in_common() -> None:
+def test_certifying_and_training_posts_are_disjoint() -> None:
     certify = {match.post_id for match in draw_order(MANY)}
     learn = {match.post_id for match in LearnQueue(MANY, 0.5).order[:5_000]}
     assert not certify & learn
@@ -90,7 +88,7 @@ def test_what_certifies_and_what_trains_have_no_post_in_common() -> None:
     assert 900 < len(certify) < 1_100
 
 
-def test_a_group_is_asked_about_once_by_its_first() -> None:
+def test_a_group_is_in_a_queue_once() -> None:
     copies = [candidate(name, group=f"g{name % 7}") for name in range(70)]
     assert distinct([*copies, *copies]) == copies[:7]
     questions = [*draw_order(copies), *LearnQueue(copies, 0.5).order[:99]]
@@ -126,7 +124,7 @@ def test_a_look_after_each_label_asks_about_one_match_after_the_other() -> None:
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 120), st.sampled_from([0.3, 0.8, 0.95]))
-def test_after_the_walk_all_matches_are_asked_about_and_nothing_more_is_shown(
+def test_after_the_walk_all_matches_are_queued_and_nothing_more_is_shown(
     random: Random, count: int, right: float
 ) -> None:
     queue, label_of = CertifyQueue(MANY[:count]), dict[PostId, bool]()
@@ -148,27 +146,6 @@ def test_after_the_walk_all_matches_are_asked_about_and_nothing_more_is_shown(
     assert queue.summary(label_of).endswith("0 unread")
 
 
-def test_it_says_in_a_sentence_why_no_more_can_be_promised() -> None:
-    matches = [candidate(name, score=0.9 - name / 1_000) for name in range(258)]
-    queue, label_of = CertifyQueue(matches), dict[PostId, bool]()
-    for right in (True, False):
-        question = queue.next(label_of)
-        assert question is not None
-        label_of[question.candidate.post_id] = right
-    assert queue.summary(label_of) == (
-        "1 of 2 was off; 80 % cannot be promised from these 258 matches; 256 unread"
-    )
-    while queue.estimate(queue.look(label_of), label_of) is None:
-        question = queue.next(label_of)
-        assert question is not None
-        label_of[question.candidate.post_id] = True
-    assert "; on the event: about " in queue.summary(label_of)
-    few = CertifyQueue(matches[:9])
-    assert few.summary({}) == (
-        "80 % cannot be promised from these 9 matches, which are too few; 9 unread"
-    )
-
-
 def test_the_estimate_after_the_walk_is_true_on_average_and_its_interval_holds() -> None:
     rng = np.random.default_rng(5)
     shares, missed = [], 0
@@ -188,23 +165,3 @@ def test_the_estimate_after_the_walk_is_true_on_average_and_its_interval_holds()
         missed += not low <= 0.6 <= high
     assert np.mean(shares) == pytest.approx(0.6, abs=0.015)
     assert missed <= 0.12 * 400
-
-
-def test_each_match_is_hashed_once_however_often_somebody_answers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    hashed = list[str]()
-
-    def counted(parts: list[str]) -> str:
-        hashed.append(parts[1])
-        return digest(parts)
-
-    monkeypatch.setattr(worker.match.reservoir, "digest", counted)
-    queue, label_of = CertifyQueue(MANY), dict[PostId, bool]()
-    made = len(hashed)
-    for _ in range(10):
-        question = queue.next(label_of)
-        assert question is not None
-        label_of[question.candidate.post_id] = True
-        assert queue.summary(label_of)
-    assert len(hashed) == made

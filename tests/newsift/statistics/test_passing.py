@@ -46,7 +46,7 @@ def test_near_misses_stand_for_those_that_were_only_counted() -> None:
     )
 
 
-def test_where_no_worker_tells_nothing_below_the_threshold_is_known() -> None:
+def test_without_workers_nothing_below_the_threshold_is_known() -> None:
     few = NearBy.of([answer(499, {"a": (0.5, 0.3, 0.2)}, (1, [("1", 0.4)]), (0, []))])
     for near in (NOBODY, few):
         assert near.floor == inf
@@ -60,7 +60,7 @@ def test_a_rate_wants_a_minute_at_least() -> None:
     assert passing([0.5], late, NOW - 60_000, NOW, 0.5, NOBODY, 0) == [60]
 
 
-def test_a_rate_is_of_a_window_that_is_told() -> None:
+def test_a_rate_names_its_window() -> None:
     assert an_hour(640, NOW - 6 * 60_000, NOW) == 6_400
     assert an_hour(640, NOW - 59_999, NOW) is None
     output = {minutes: window_words(NOW - minutes * 60_000, NOW) for minutes in WINDOWS}
@@ -83,7 +83,3 @@ def test_a_threshold_that_was_lowered_hides_nothing_above_the_old_one(
     assert high == pytest.approx(sum(score >= 0.7 for score in scores) / 100)
     since = sum(score >= 0.6 for score in scores[moved_at:])
     assert low == pytest.approx(since / (100 - moved_at + 1), rel=1e-6)
-
-
-def test_copies_count_as_posts() -> None:
-    assert passing([0.5], [Passed(0.6, NOW, 7.0)], NOW - HOUR, NOW, 0.5, NOBODY, 0) == [7]

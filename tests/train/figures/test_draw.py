@@ -1,4 +1,4 @@
-"""What stands on the sheets: words, numbers and marks; and the command that writes them."""
+"""The figures: their numbers, their bytes and the command."""
 
 import sys
 import xml.etree.ElementTree as ET
@@ -13,10 +13,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.axes import Axes
-from matplotlib.container import BarContainer
-from matplotlib.figure import Figure
-from matplotlib.text import Text
 from scipy.integrate import quad
 from sklearn.manifold import trustworthiness
 from sklearn.metrics import (
@@ -25,7 +21,6 @@ from sklearn.metrics import (
     recall_score,
 )
 
-from encoder.errors import InputError
 from encoder.model_directory import write_model
 from tests.encoder.small import small_model
 from tests.train.folders import folder, write
@@ -33,12 +28,10 @@ from tests.worker.fake import Command
 from tests.worker.small import small_encoder
 from train.data.readers import SkippedRows, TrainingArticle
 from train.figures import case
-from train.figures.case import confusion, judge, read_case
 from train.figures.draw import (
     FIGURES,
     MEAN_EXP,
     attention_weights,
-    chosen,
     distances,
     draw,
     layout,
@@ -46,7 +39,7 @@ from train.figures.draw import (
     random_logits,
     simulate,
 )
-from train.figures.subject import Sheet, Subject, paper, rendered
+from train.figures.subject import Subject, paper, rendered
 
 
 @pytest.fixture(scope="module")
@@ -64,121 +57,17 @@ def style() -> Iterator[None]:
         yield
 
 
-def words(figure: Figure) -> str:
-    """All that is written on a figure."""
-    return "\n".join(str(text.get_text()) for text in figure.findobj(Text))
-
-
-def sheets(name: str, subject: Subject) -> dict[str, Sheet]:
-    return {sheet.name: sheet for sheet in FIGURES[name](subject)}
-
-
-def test_bars_are_the_weights_and_differ_by_more_than_colour(subject: Subject) -> None:
-    figure = sheets("attention", subject)["attention"].figure
-    for axes, count in zip(figure.axes, (5, 25), strict=True):
-        weights = attention_weights(random_logits(count))
-        bars = [c for c in axes.containers if isinstance(c, BarContainer)]
-        for container, values in zip(bars, weights.values(), strict=True):
-            drawn = [bar.get_height() for bar in container]
-            assert drawn == pytest.approx(values[values > 0])
-        looks = {(bars[i][0].get_facecolor(), bars[i][0].get_hatch()) for i in range(3)}
-        assert len(looks) == 3
-        assert f"above 0: {count}, " in axes.get_title()
-        assert axes.get_ylabel() == "attention weight"
-
-
-def test_a_dot_for_every_head_lies_at_its_alpha(subject: Subject) -> None:
-    figure = sheets("alpha", subject)["alpha"].figure
-    weights = subject.encoder.model.weights
-    for i, axes in enumerate(figure.axes):
-        ring, star = (weights[f"layers.{i}.{part}.alpha"] for part in ("ring", "star"))
-        dots = {str(line.get_label()): line for line in axes.lines}
-        assert dots["ring"].get_ydata() == pytest.approx(ring)
-        assert dots["star"].get_ydata() == pytest.approx(star)
-        assert dots["ring"].get_marker() != dots["star"].get_marker()
-        assert f"star {star.mean():.2f}" in axes.get_title()
-    assert {"sparsemax", "softmax", "ring", "star"} <= set(words(figure).split("\n"))
-
-
-def test_the_matrix_says_every_count(subject: Subject) -> None:
-    assert subject.case is not None
-    made = sheets("case", subject)
-    axes = made["case-confusion"].figure.axes[0]
-    read = read_case(subject.case, SkippedRows())
-    table = confusion(judge(subject.encoder, read, subject.rate))
-    cells = {text.get_position(): text.get_text() for text in axes.texts}
-    assert cells == {(j, i): str(count) for (i, j), count in np.ndenumerate(table)}
-    rows = [text.get_text() for text in axes.get_yticklabels()]
-    assert rows == [*read.events, "no event"]
-
-
-def test_the_table_of_posts_shows_both_ends(subject: Subject) -> None:
-    drawn = words(sheets("case", subject)["case-posts"].figure)
-    for text in ("storm flood river", "a cat", "Most similar", "Least similar"):
-        assert text in drawn
-
-
-def test_posts_are_marked_by_article(subject: Subject, tmp_path: Path) -> None:
-    things = ("storm flood", "match game", "police fire")
-    rows = [
-        {"post": f"{thing} {i}", "title": f"about {thing} $1 $2", "article": thing}
-        for thing in things
-        for i in range(4)
-    ]
-    write(tmp_path / "pairs" / "shared.jsonl", rows)
-    one = Subject(subject.model, tmp_path, None, None, 0.01, "cpu")
-    figure = sheets("tsne", one)["tsne"].figure
-    axes = figure.axes[0]
-    assert len({line.get_marker() for line in axes.lines}) == 3
-    assert [len(np.asarray(line.get_xdata())) for line in axes.lines] == [4, 4, 4]
-    assert "about storm flood $1 $2 (4)" in words(figure)
-    assert "12 posts on the 3 most shared articles of shared" in words(figure)
-
-
-def test_the_appendix_draws_the_expectation(subject: Subject) -> None:
-    axes = sheets("appendix", subject)["appendix"].figure.axes[0]
-    line = next(line for line in axes.lines if str(line.get_label()).startswith("expectation"))
-    sizes, values = (np.asarray(x) for x in line.get_data())
-    assert values == pytest.approx(MEAN_EXP * sizes)
-    axes.figure.canvas.draw()
-    assert {"1", "10", "1,000"} <= {text.get_text() for text in axes.get_xticklabels()}
-
-
-def test_every_set_has_its_precision_and_its_numbers(subject: Subject) -> None:
-    figure = sheets("reliability", subject)["reliability"].figure
-    assert [axes.get_title() for axes in figure.axes[:2]] == ["flood", "small"]
-    event, pairs = figure.axes[2:4]
-    for axes, counted in (
-        (event, {"on topic": 20, "off topic": 20, "background": len(subject.crises[0].background)}),
-        (pairs, {"on topic": 60, "other articles": 60 * 59}),
-    ):
-        lines = {str(line.get_label()): np.asarray(line.get_ydata()) for line in axes.lines}
-        assert {name: values.sum() for name, values in lines.items()} == counted
-    articles = subject.encoder.articles(subject.crises[0].seeds)
-    (cut,) = subject.encoder.thresholds(articles, subject.rate)
-    line = next(x for x in figure.axes[0].lines if x.get_label() == "automatic threshold")
-    assert np.asarray(line.get_xdata()) == pytest.approx([cut, cut])
-    assert "precision where one in 26 is on topic" in words(figure)
-
-
 @pytest.mark.parametrize("name", list(FIGURES))
-def test_a_figure_has_named_axes_and_the_same_bytes_each_time(name: str, subject: Subject) -> None:
+def test_a_figure_has_the_same_bytes_each_time(name: str, subject: Subject) -> None:
     once, again = FIGURES[name](subject), FIGURES[name](subject)
     for sheet, other in zip(once, again, strict=True):
         made = rendered(sheet)
         assert made == rendered(other)
         assert ET.fromstring(made["svg"]).tag.endswith("svg")
         assert b"<dc:date>" not in made["svg"]
-        for axes in sheet.figure.axes:
-            assert not axes.axison or (axes.get_xlabel() and named_up(sheet.figure, axes))
 
 
-def named_up(figure: Figure, axes: Axes) -> bool:
-    """Whether a panel, or the first of its row, says what rises in it."""
-    return bool(axes.get_ylabel() or axes.get_title() or figure.axes[0].get_ylabel())
-
-
-def test_a_figure_without_its_data_is_passed_over(subject: Subject, tmp_path: Path) -> None:
+def test_a_figure_without_data_is_skipped(subject: Subject, tmp_path: Path) -> None:
     said: list[str] = []
     bare = Subject(subject.model, None, tmp_path / "none", None, 0.01, "cpu")
     files = [file.name for file in draw(bare, list(FIGURES), tmp_path, said.append)]
@@ -189,7 +78,7 @@ def test_a_figure_without_its_data_is_passed_over(subject: Subject, tmp_path: Pa
     assert all("needs --" in line for line in said)
 
 
-def test_the_command_writes_what_was_asked_for(
+def test_the_command_writes_the_chosen_figures(
     newsift: Command, subject: Subject, tmp_path: Path
 ) -> None:
     out = tmp_path / "new" / "folder"
@@ -210,7 +99,7 @@ def test_the_command_writes_what_was_asked_for(
         (["--data", "nowhere"], "nowhere"),
     ],
 )
-def test_what_cannot_be_drawn_ends_with_two(
+def test_bad_options_are_refused(
     newsift: Command, tmp_path: Path, options: list[str], said: str
 ) -> None:
     done = newsift("figures", "default", "--out", tmp_path / "out", *options)
@@ -229,11 +118,6 @@ def test_a_missing_library_is_named_with_its_remedy(
     assert "pip install 'newsift[train]'" in done.err
 
 
-def test_names_are_joined_by_commas() -> None:
-    assert chosen("alpha, case") == ["alpha", "case"]
-    assert chosen("") == list(FIGURES)
-
-
 @pytest.mark.parametrize("count", [5, 25])
 def test_attention_weights_are_those_of_the_published_functions(count: int) -> None:
     z = random_logits(count)
@@ -248,7 +132,7 @@ def test_attention_weights_are_those_of_the_published_functions(count: int) -> N
     assert above == sorted(above, reverse=True)
 
 
-def test_the_appendix_expects_what_the_integral_says_and_the_simulation_agrees() -> None:
+def test_the_expectation_is_the_integral_and_the_simulations_mean() -> None:
     first, second = (quad(lambda z, k=k: exp(k * z) / 2, -1, 1)[0] for k in (1, 2))
     assert pytest.approx(first) == MEAN_EXP
     assert f"{MEAN_EXP:.4f}" == "1.1752"
@@ -262,7 +146,7 @@ def test_the_appendix_expects_what_the_integral_says_and_the_simulation_agrees()
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 15)), min_size=1, unique=True))
-def test_the_most_shared_articles_are_those_a_counter_finds(own: list[tuple[int, int]]) -> None:
+def test_the_most_shared_articles_are_those_of_a_counter(own: list[tuple[int, int]]) -> None:
     chosen = most_shared(np.array(sorted(own), np.int64), 3)
     shared = Counter(story for _, story in own)
     first = sorted(shared, key=lambda story: (-shared[story], story))[:3]
@@ -275,7 +159,7 @@ def test_the_most_shared_articles_are_those_a_counter_finds(own: list[tuple[int,
     assert dict(zip(chosen.posts.tolist(), chosen.group.tolist(), strict=True)) == expected
 
 
-def test_posts_are_laid_out_beside_those_the_model_finds_similar() -> None:
+def test_similar_posts_are_laid_out_near_each_other() -> None:
     topics = ("storm flood river city", "match game music", "police fire the city")
     texts = [f"{topic} {extra}" for topic in topics for extra in (*"aio.,!'", "the")]
     apart = distances(small_encoder(), texts)
@@ -305,7 +189,7 @@ def result(seed: int = 0) -> tuple[case.Result, np.ndarray, np.ndarray, np.ndarr
     return case.Result(whole, scores.max(1), labels, found), scores, cuts, owner
 
 
-def test_a_post_is_found_for_the_best_article_that_it_reaches() -> None:
+def test_a_post_belongs_to_the_best_article_above_its_threshold() -> None:
     made, scores, cuts, owner = result()
     for i, row in enumerate(scores.tolist()):
         reached = [(s, j) for j, s in enumerate(row) if s >= cuts[j]]
@@ -325,7 +209,7 @@ def test_the_confusion_matrix_is_that_of_scikit_learn() -> None:
     assert np.isnan(case.precision_and_recall(np.zeros((2, 2), np.int64))).all()
 
 
-def test_the_posts_at_either_end_are_listed_by_falling_score() -> None:
+def test_the_most_and_least_similar_posts_are_listed() -> None:
     made, scores, _, _ = result()
     best = scores.max(1)
     order = sorted(range(60), key=lambda i: (-best[i], i))
@@ -373,15 +257,6 @@ def test_a_case_study_is_read_from_a_folder(tmp_path: Path) -> None:
     assert [post.event for post in read.posts] == ["flood", "game", None, None]
     assert passed.count == 2
     assert "posts.jsonl:5: is about 'war', on which there is no article" in passed.examples
-
-
-def test_a_folder_without_articles_or_posts_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"needs seeds/EVENT\.md and posts\.jsonl"):
-        case.read_case(tmp_path, SkippedRows())
-    study(tmp_path)
-    write(tmp_path / "posts.jsonl", [{"text": "who", "event": "war"}])
-    with pytest.raises(InputError, match="holds no post"):
-        case.read_case(tmp_path, SkippedRows())
 
 
 def test_a_case_is_judged_at_the_automatic_thresholds(tmp_path: Path) -> None:

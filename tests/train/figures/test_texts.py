@@ -39,21 +39,9 @@ def test_what_no_font_can_draw_is_one_box_a_run() -> None:
     assert drawable("ca\u00adfé") == "café"  # a soft hyphen is drawn as nothing
 
 
-def test_a_wide_character_takes_two_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("train.figures.subject.glyphs", lambda: set(map(ord, "天気 a…")))
-    assert all(len(line) <= 5 for line in shorten("天気" * 20, 10, 9).split("\n"))
-
-
 def test_dollars_and_underscores_are_drawn_as_they_are() -> None:
     with paper(), warnings.catch_warnings():
         warnings.simplefilter("error")
         figure = page(1)
         figure.text(0, 0, shorten("$1 and $2 \\frac {x} 天"))
         assert rendered(Sheet("a", "A", figure))["svg"]
-
-
-def test_a_name_that_begins_with_an_underscore_stands_in_a_legend() -> None:
-    with paper():
-        axes = page(2).subplots()
-        axes.plot([0, 1], label=shorten("_run"))
-        assert [text.get_text() for text in axes.legend().get_texts()] == [" _run"]

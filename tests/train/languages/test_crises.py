@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from tests.train.folders import write
-from train.data.readers import SkippedRows, TrainingArticle, bare
-from train.languages.sources import read_sources
+from train.data.readers import SkippedRows, TrainingArticle
 from train.languages.texts import HEADLINES, OTHERS, Crisis, crisis_of, crisis_rows
 from train.protocol.sets import read_crises
 
@@ -52,9 +51,3 @@ def test_posts_on_the_others_are_off_topic_and_the_folder_can_be_judged(tmp_path
         others = {text for other in names if other != name for text in found[other].on}
         assert set(found[name].off) < set(one.off)
         assert len(set(one.off) & others) == OTHERS == len(one.off) - 3
-
-
-def test_none_of_the_crises_stands_in_the_data_of_the_default_model() -> None:
-    events = {bare(event) for one in read_sources() if one.use == "crises" for event in one.files}
-    assert len(events) == 24
-    assert not {"2013 alberta floods", "2013 boston bombings"} & events

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from encoder.errors import InputError
-from tests.train.folders import folder, write
+from tests.train.folders import folder
 from train.data.corpus import read_corpus, taught
 from train.data.readers import SkippedRows, bare, pair_sets, share, split_of, split_pairs
-from train.languages import gather as gathering
 from train.languages.gather import Gathered, gather
-from train.languages.sources import Clones, Form, TextSource, read_sources
+from train.languages.sources import Clones, Form, TextSource
 from train.languages.texts import choose_texts, drawn, rows, sentences
 
 ITALIAN = [f"Il fiume numero {i} ha allagato la città stanotte" for i in range(90)]
@@ -90,7 +88,7 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return data, root / "out"
 
 
-def test_posts_are_those_of_the_files_each_once_without_what_judges(
+def test_posts_are_unique_and_hold_no_evaluation_text(
     gathered: tuple[Path, Path],
 ) -> None:
     posts = read(gathered[1] / "tweets/it.jsonl.gz")
@@ -99,7 +97,7 @@ def test_posts_are_those_of_the_files_each_once_without_what_judges(
     assert {row["lang"] for row in posts} == {"it"}
 
 
-def test_pairs_are_sentences_with_their_originals_and_none_of_them_judges(
+def test_pairs_are_sentences_with_their_originals_of_the_train_split(
     gathered: tuple[Path, Path],
 ) -> None:
     pairs = read(gathered[1] / "pairs/parallel.jsonl.gz")
@@ -112,7 +110,7 @@ def test_pairs_are_sentences_with_their_originals_and_none_of_them_judges(
     assert len(claims) == len(set(claims))
 
 
-def test_what_judges_stands_by_itself(gathered: tuple[Path, Path]) -> None:
+def test_evaluation_texts_are_files_of_their_own(gathered: tuple[Path, Path]) -> None:
     originals = read(gathered[1] / "judged/originals.jsonl.gz")
     assert [(row["id"], row["lang"], row["text"]) for row in originals] == [
         ("n1", "it", JUDGED[0]),
@@ -123,7 +121,7 @@ def test_what_judges_stands_by_itself(gathered: tuple[Path, Path]) -> None:
     ]
 
 
-def test_crises_stand_in_a_folder_of_their_own_beside_the_everyday_posts(
+def test_crises_are_a_folder_of_their_own(
     gathered: tuple[Path, Path],
 ) -> None:
     crises = gathered[1] / "judged/crises"
@@ -163,7 +161,7 @@ def test_a_second_run_fetches_nothing_and_writes_the_same(
     assert (tmp_path / "tweets/it.jsonl.gz").read_bytes() == again
 
 
-def test_a_repository_that_is_away_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_missing_repository_is_refused_in_one_line(tmp_path: Path) -> None:
     clones = Clones(tmp_path / "clones", f"file://{tmp_path}/none/")
     with pytest.raises(InputError, match=r"a\+b: git fetch failed .*delete the clone") as caught:
         clones.read(source(), "x")
@@ -171,13 +169,7 @@ def test_a_repository_that_is_away_is_one_clear_line(tmp_path: Path) -> None:
     assert not (tmp_path / "clones/a+b").exists()
 
 
-def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InputError, match=r"git: cannot be started \(.+\); install it"):
-        Clones(tmp_path / "clones").read(source(), "x")
-
-
-def test_what_is_refused_is_one_line(tmp_path: Path) -> None:
+def test_without_git_the_command_is_refused_in_one_line(tmp_path: Path) -> None:
     none = os.environ | {"PATH": str(tmp_path)}
     told = ["--data", str(tmp_path), "--out", str(tmp_path / "out")]
     command = [sys.executable, "-m", "train.languages.gather", *told]
@@ -218,7 +210,7 @@ def test_long_texts_are_cut_into_sentences() -> None:
     assert len(list(sentences("水が来た。" * 50))) == 51
 
 
-def test_kept_texts_are_as_they_were_so_that_their_split_stays() -> None:
+def test_chosen_texts_are_unchanged() -> None:
     texts = [f"A post  with two spaces number {i}" for i in range(200)]
     found = choose_texts([*texts, "a POST with two spaces number 7!", "short"], "en", set(), 150)
     assert len(found) == 150
@@ -226,28 +218,3 @@ def test_kept_texts_are_as_they_were_so_that_their_split_stays() -> None:
     everyday = sum(map(taught, found)) / 150
     assert abs(everyday - 0.4) < 0.15
     assert list(drawn(texts)) == sorted(texts, key=lambda text: share(f"drawn {text}"))
-
-
-def test_what_ships_names_every_language_and_what_judges_it() -> None:
-    sources = read_sources()
-    told = Gathered(sources, Clones(Path("none"))).languages()
-    assert len(told) == 16
-    topics = {language for one in sources if one.use == "topics" for language in one.files}
-    assert topics == set(told)
-    for one in sources:
-        sides = 2 if one.use == "parallel" else 1
-        assert {len(paths) for _, paths in one.paths()} == {sides}, one.repo
-        assert one.licence
-
-
-def test_the_command_says_what_it_needs(tmp_path: Path) -> None:
-    got = CliRunner().invoke(gathering.main, ["--out", str(tmp_path)])
-    assert got.exit_code == 2
-    assert "--data" in got.output
-
-
-def test_a_folder_may_be_gathered_twice(tmp_path: Path) -> None:
-    write(tmp_path / "data/tweets/a.jsonl", [{"text": "a post of everyday with words"}])
-    for _ in range(2):
-        gather(Gathered([], Clones(tmp_path / "none")), tmp_path / "data", tmp_path / "out")
-    assert read(tmp_path / "out/pairs/parallel.jsonl.gz") == []

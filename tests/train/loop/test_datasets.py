@@ -21,11 +21,9 @@ from tests.train import tiny
 from tests.train.folders import EVENTS, THINGS, training_folder, write
 from train.data.corpus import Corpus, HeldOutKeys, read_corpus, read_everyday, read_streams, taught
 from train.data.readers import (
-    Pair,
     SkippedRows,
     TrainingArticle,
     bare,
-    read_pairs,
     split_of,
     split_of_event,
     story_key,
@@ -65,7 +63,7 @@ def held(data: Path) -> tuple[set[str], set[str], set[str]]:
     return posts, titles, articles
 
 
-def test_nothing_of_dev_and_test_trains(data: Path) -> None:
+def test_no_text_of_dev_and_test_is_trained_on(data: Path) -> None:
     posts, titles, articles = held(data)
     assert len(posts) > 30
     assert {split_of_event(event) for event in EVENTS} == {"train", "dev", "test"}
@@ -85,7 +83,7 @@ def test_nothing_of_dev_and_test_trains(data: Path) -> None:
     assert len(found.articles) > 40
 
 
-def test_a_copy_of_a_held_out_text_is_found_wherever_it_stands(tmp_path: Path) -> None:
+def test_copies_of_held_out_texts_are_left_out_of_every_file(tmp_path: Path) -> None:
     data = training_folder(tmp_path)
     posts, titles, _ = held(data)
     before = read_corpus(data, SkippedRows())
@@ -103,7 +101,7 @@ def test_a_copy_of_a_held_out_text_is_found_wherever_it_stands(tmp_path: Path) -
     assert len(after.pairs) == len(before.pairs)
 
 
-def test_sentences_are_those_of_each_article_that_trains(data: Path) -> None:
+def test_sentences_come_from_training_articles(data: Path) -> None:
     found = read_corpus(data, SkippedRows())
     every = {text: text.split(". ") for _, text in found.articles if text.count(". ") == 10}
     assert len(every) == 40
@@ -115,7 +113,7 @@ def test_sentences_are_those_of_each_article_that_trains(data: Path) -> None:
     assert set(found.sentences) <= set(texts(read_corpus(data, SkippedRows())))
 
 
-def test_a_sentence_that_is_a_held_out_post_does_not_train(tmp_path: Path) -> None:
+def test_a_sentence_equal_to_a_held_out_post_is_left_out(tmp_path: Path) -> None:
     data = training_folder(tmp_path)
     quote = "All who live by the river must leave at once"
     article = f"It was said by the mayor today. {quote}! More is to come of it."
@@ -128,7 +126,7 @@ def test_a_sentence_that_is_a_held_out_post_does_not_train(tmp_path: Path) -> No
 
 
 @given(st.lists(st.text(max_size=20), max_size=5), st.text(max_size=20), st.sampled_from(NOISE))
-def test_whatever_a_text_is_made_of_its_near_copy_is_held_back(
+def test_near_copies_of_any_held_out_text_are_recognized(
     posts: list[str], one: str, form: str
 ) -> None:
     away = HeldOutKeys([], [*posts, one], [TrainingArticle(one, "the body of it")])
@@ -137,7 +135,7 @@ def test_whatever_a_text_is_made_of_its_near_copy_is_held_back(
     assert not away.frees_story(TrainingArticle("x", "the body of it!"))
 
 
-def test_everyday_posts_fall_apart_into_those_that_train_and_those_that_judge(data: Path) -> None:
+def test_everyday_posts_either_train_or_evaluate(data: Path) -> None:
     every = {row["text"] for row in rows(data / "tweets" / "everyday.jsonl.gz")}
     train = set(read_streams(data, SkippedRows())[""])
     judge = read_everyday(data, SkippedRows())[""]
@@ -146,7 +144,7 @@ def test_everyday_posts_fall_apart_into_those_that_train_and_those_that_judge(da
     assert train == set(filter(taught, every))
 
 
-def test_everyday_posts_stand_by_the_language_that_they_tell(tmp_path: Path) -> None:
+def test_everyday_posts_are_grouped_by_language(tmp_path: Path) -> None:
     told = [{"text": f"post number {i}", "lang": ("nl", "th", "")[i % 3]} for i in range(60)]
     write(tmp_path / "tweets/a.jsonl", told)
     found = read_corpus(tmp_path, SkippedRows())
@@ -164,7 +162,7 @@ def reader() -> Tokenizer:
     )
 
 
-def test_datasets_hold_each_text_with_its_own_vector(data: Path, tmp_path: Path) -> None:
+def test_each_text_has_its_own_tokens_and_teacher_vector(data: Path, tmp_path: Path) -> None:
     found = read_corpus(data, SkippedRows())
     store = VectorStore(tiny.taught(data, tmp_path), WIDTH)
     datasets = make_datasets(found, reader(), store)
@@ -195,7 +193,7 @@ def ids(text: str | tuple[str, str], side: Side) -> list[int]:
     return [one for word in reader().words(text, side) for one in word.ids][:cap]
 
 
-def test_an_article_is_taught_by_its_chunks_the_lead_twice(tmp_path: Path) -> None:
+def test_an_article_learns_from_its_chunks_the_lead_twice(tmp_path: Path) -> None:
     long = " ".join(f"w{i}" for i in range(400))
     store = VectorStore(tmp_path, WIDTH)
     parts = chunks("title", long)
@@ -211,14 +209,7 @@ def test_an_article_is_taught_by_its_chunks_the_lead_twice(tmp_path: Path) -> No
     )
 
 
-def test_copies_of_an_article_have_one_number(tmp_path: Path) -> None:
-    same = [TrainingArticle("A Title", "one text"), TrainingArticle("a title!", "another text")]
-    pairs = [Pair("p", story) for story in (*same, TrainingArticle("other", "one text more"))]
-    numbers = make_datasets(Corpus([], [], [], pairs), reader(), None).pair_articles.story
-    assert numbers[0] == numbers[1] != numbers[2]
-
-
-def test_the_head_of_a_text_is_taken_and_tokens_are_left_out(data: Path) -> None:
+def test_texts_are_cut_and_tokens_dropped_at_random(data: Path) -> None:
     dataset = make_datasets(read_corpus(data, SkippedRows()), reader(), None).articles
     rng = np.random.default_rng(0)
     chosen = np.array([3, 0, 3])
@@ -232,13 +223,3 @@ def test_the_head_of_a_text_is_taken_and_tokens_are_left_out(data: Path) -> None
     left = len(dataset.take(0.25, rng).ids) / len(dataset.take(0, rng).ids)
     assert 0.7 < left < 0.8
     assert list(concat_rows((dataset, np.array([], np.int64))).take(0.5, rng).offsets) == [0]
-
-
-def test_the_teacher_is_asked_for_all_that_trains_and_nothing_else(data: Path) -> None:
-    posts, titles, articles = held(data)
-    asked = set(texts(read_corpus(data, SkippedRows())))
-    assert not asked & (posts | titles | articles)
-    trained = [
-        p for p in read_pairs(data / "pairs" / "small.jsonl.gz", SkippedRows()) if p.post in asked
-    ]
-    assert len(trained) > 60

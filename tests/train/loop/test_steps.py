@@ -16,7 +16,7 @@ from pytorch_metric_learning.miners import MultiSimilarityMiner
 from torch import Tensor
 
 from encoder.errors import InputError
-from encoder.model.config import AstConfig, Side
+from encoder.model.config import AstConfig
 from encoder.model.weights import F32
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.tokenizer import Tokenizer
@@ -41,7 +41,7 @@ from train.loop.steps import (
 )
 from train.loop.token_rows import TokenTable
 from train.model.encoders import make_encoder
-from train.recipe import KINDS, TAUGHT, BatchSizes, Losses, Recipe, read_recipe
+from train.recipe import KINDS, Losses, Recipe, read_recipe
 from train.teacher.minilm import WIDTH
 from train.teacher.store import Pieces, TokenStates, TokenTargets, VectorStore
 
@@ -64,7 +64,7 @@ def batch(seed: int = 0, posts: int = 7, articles: int = 5) -> ScoreBatch:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_triplet_loss_is_the_papers_over_the_mined_triplets(seed: int) -> None:
+def test_the_triplet_loss_is_the_papers(seed: int) -> None:
     given = batch(seed)
     both = []
     for score, own, foreign in (
@@ -120,7 +120,7 @@ def test_contrastive_is_the_cross_entropy_of_both_directions() -> None:
     assert float(contrastive(given, HEAT)) == pytest.approx(sum(total) / 2)
 
 
-def test_pairwise_sigmoid_judges_every_pair_for_itself() -> None:
+def test_pairwise_sigmoid_is_the_cross_entropy_of_each_pair() -> None:
     given, expected = batch(2), 0.0
     for i in range(7):
         for j in range(5):
@@ -147,7 +147,7 @@ def test_a_copy_of_the_own_article_is_never_a_negative(
     assert score.grad.count_nonzero() > 3
 
 
-def test_imitation_is_least_where_the_vectors_are_the_teachers() -> None:
+def test_imitation_is_cosine_and_pairwise_difference() -> None:
     taught = unit_rows(6, seed=4)
     assert float(imitate(taught, taught)) == pytest.approx(0, abs=1e-12)
     other = unit_rows(6, seed=5)
@@ -202,7 +202,7 @@ def only(recipe: Recipe, kind: str, **losses: float) -> Recipe:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_step_depends_on_its_number_and_the_seed_alone(
+def test_a_step_depends_only_on_its_number_and_the_seed(
     recipe: Recipe, datasets: Datasets, kind: str
 ) -> None:
     one = only(recipe, kind)
@@ -218,7 +218,7 @@ def test_a_step_depends_on_its_number_and_the_seed_alone(
     assert len({x.loss.item() for x in (step, next_one, other.step(tokens, 5))}) == 3
 
 
-def test_kinds_come_as_often_as_the_recipe_says(recipe: Recipe, datasets: Datasets) -> None:
+def test_kinds_of_steps_have_the_shares_of_the_recipe(recipe: Recipe, datasets: Datasets) -> None:
     sampler = BatchSampler(recipe, datasets, DIRECTIONS)
     tokens = table(recipe)
     kinds = [sampler.step(tokens, number).kind for number in range(140)]
@@ -228,28 +228,7 @@ def test_kinds_come_as_often_as_the_recipe_says(recipe: Recipe, datasets: Datase
         assert abs(kinds.count(kind) / 140 - share / 8) < 0.1
 
 
-def test_texts_alone_are_drawn_towards_the_teacher(recipe: Recipe, datasets: Datasets) -> None:
-    sides = {"posts": Side.POST, "sentences": Side.POST}
-    for kind in TAUGHT:
-        side = sides.get(kind, Side.ARTICLE)
-        plan = only(recipe, kind, vectors=2.0, neighbours=0.5)
-        plan = replace(plan, batches=replace(plan.batches, drop=0.0))
-        step = BatchSampler(plan, datasets, DIRECTIONS).step(table(recipe), 4)
-        rng = np.random.default_rng([0, 4])
-        rng.choice([kind], p=[1.0])
-        dataset = getattr(datasets, kind)
-        size = plan.batches.article_size if kind == "articles" else plan.batches.post_size
-        chosen = rng.choice(len(dataset), min(size, len(dataset)), replace=False)
-        rows = table(recipe).rows(concat_rows((dataset, chosen)).take(0, rng))
-        wanted = torch.nn.functional.normalize(dataset.taught[chosen] @ DIRECTIONS, dim=1)
-        found, heat = rows.embed(0, side), plan.losses.temperature
-        near = agree(found @ wanted.T, wanted @ wanted.T, heat).item()
-        expected = 2.0 * imitate(found, wanted).item() + 0.5 * near
-        assert near > 0.01
-        assert step.loss.item() == pytest.approx(expected, rel=1e-5)
-
-
-def test_tokens_are_drawn_towards_their_own_states(
+def test_the_token_loss_is_the_cosine_to_the_teachers_states(
     recipe: Recipe, datasets: Datasets, tmp_path: Path
 ) -> None:
     texts = datasets.posts.texts()
@@ -282,24 +261,7 @@ def test_tokens_are_drawn_towards_their_own_states(
     assert whole.loss.item() == pytest.approx(expected, rel=1e-5)
 
 
-def score(recipe: Recipe, datasets: Datasets, **losses: float) -> float:
-    plan = only(recipe, "pairs", **(losses or {"vectors": 1.0}))
-    return BatchSampler(plan, datasets, DIRECTIONS).step(table(recipe), 2).loss.item()
-
-
-def test_a_step_of_pairs_adds_up_the_losses_by_their_weights(
-    recipe: Recipe, datasets: Datasets
-) -> None:
-    names = ("triplet", "contrastive", "sigmoid", "scores")
-    each = {name: score(recipe, datasets, **{name: 1.0}) for name in names}
-    assert all(each.values())
-    weights = {"triplet": 0.5, "contrastive": 2.0, "sigmoid": 0.25, "scores": 3.0}
-    expected = sum(each[name] * weight for name, weight in weights.items())
-    assert score(recipe, datasets, **weights) == pytest.approx(expected, rel=1e-5)
-    assert score(recipe, datasets) == 0
-
-
-def test_the_losses_get_the_scores_and_the_teachers(recipe: Recipe) -> None:
+def test_the_losses_are_summed_with_their_weights(recipe: Recipe) -> None:
     rng = np.random.default_rng(3)
     mine, theirs = (torch.tensor(unit(rng, n)) for n in (4, 3))
     own = torch.zeros((4, 3), dtype=torch.bool)
@@ -353,32 +315,6 @@ def test_copies_of_an_article_are_never_its_negatives() -> None:
     assert np.array_equal(copies(replace(dataset, taught=alike)), expected)
 
 
-def test_a_copy_changes_nothing_for_the_post(recipe: Recipe) -> None:
-    """The loss of a step in which one article stands twice, against the same without the copy."""
-    plan = only(recipe, "pairs", contrastive=1.0)
-    plan = replace(plan, batches=BatchSizes(pairs=1, pair_size=9))
-    pairs = [
-        Pair("storm", TrainingArticle("t", "a storm")),
-        Pair("music", TrainingArticle("u", "a game")),
-    ]
-    copy = Pair("storm", TrainingArticle("t", "fire fire"))
-    seen: list[ScoreBatch] = []
-
-    def look(batch: ScoreBatch, temperature: float) -> torch.Tensor:
-        seen.append(batch)
-        return contrastive(batch, temperature)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("train.loop.steps.contrastive", look)
-        BatchSampler(
-            plan, make_datasets(Corpus([], [], [], [*pairs, copy]), reader(), None), None
-        ).step(table(recipe), 0)
-    (batch,) = seen
-    assert batch.own.sum() == 3
-    assert batch.foreign.sum(1).tolist().count(1) == 2  # both storms: the music alone
-    assert not (batch.own & batch.spared).any()
-
-
 def test_kinds_without_texts_are_never_drawn(recipe: Recipe, datasets: Datasets) -> None:
     empty = make_datasets(Corpus([], [], [], []), reader(), None)
     with pytest.raises(InputError, match="nothing for the steps that the recipe asks for: pairs"):
@@ -386,23 +322,11 @@ def test_kinds_without_texts_are_never_drawn(recipe: Recipe, datasets: Datasets)
     few = replace(datasets, claims=empty.claims, own=empty.own)
     sampler = BatchSampler(recipe, few, DIRECTIONS)
     tokens = table(recipe)
-    assert {sampler.step(tokens, i).kind for i in range(60)} == {
-        "pairs",
-        "posts",
-        "sentences",
-        "articles",
-        "cloze",
-    }
+    kinds = {sampler.step(tokens, i).kind for i in range(60)}
+    assert kinds == {"pairs", "posts", "sentences", "articles", "cloze"}
 
 
-def test_as_many_as_there_are_are_drawn() -> None:
-    rng = np.random.default_rng(0)
-    assert sorted(drawn(rng, 4, 9)) == [0, 1, 2, 3]
-    assert len(set(drawn(rng, 100, 30))) == 30
-    assert len(drawn(rng, 0, 5)) == 0
-
-
-def test_a_part_is_taken_out_of_its_article(
+def test_a_cloze_step_cuts_a_part_out_of_an_article(
     recipe: Recipe, datasets: Datasets, tmp_path: Path
 ) -> None:
     plan = only(recipe, "cloze")

@@ -15,7 +15,7 @@ from train.loop.trainer import Trainer
 from train.model.export import text_blocks
 
 
-def test_rows_learn_as_adam_would_teach_them() -> None:
+def test_rows_learn_like_torchs_adam() -> None:
     """Rows that every step reads move as torch's own Adam moves them; the others stay."""
     start = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
     mine = RowAdam(start.clone())
@@ -30,7 +30,7 @@ def test_rows_learn_as_adam_would_teach_them() -> None:
     assert torch.equal(mine.table[[0, 2, 3, 5]], start[[0, 2, 3, 5]])
 
 
-def test_rows_get_the_gradients_of_the_whole_table() -> None:
+def test_rows_have_the_gradients_of_a_whole_table() -> None:
     batch = Flat(np.array([3, 7, 3, 11, 0], np.int32), np.array([0, 3, 5]))
     rows = TokenTable(fresh()).rows(batch)
     (rows.embed(0, Side.ARTICLE) @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
@@ -73,9 +73,7 @@ def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_halves_are_taken_for_products_where_they_are_fast(
-    fast: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bfloat16_is_used_where_it_is_fast(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("train.loop.token_rows.FAST", fast)
     batch = Flat(np.arange(16, dtype=np.int32), np.array([0, 3, 3, 9, 11, 16]))
     model = fresh()
@@ -95,7 +93,7 @@ def test_halves_are_taken_for_products_where_they_are_fast(
         assert torch.allclose(whole, half, atol=0.02 * float(whole.abs().max()))
 
 
-def test_before_the_star_joins_the_gated_mean_is_trained_alone(tmp_path: Path) -> None:
+def test_before_the_star_joins_only_the_gated_mean_learns(tmp_path: Path) -> None:
     batch = Flat(np.array([3, 7, 3, 11, 0], np.int32), np.array([0, 3, 5]))
     model = fresh()
     table = TokenTable(model)

@@ -1,6 +1,5 @@
 """The training loop: it learns, it comes back after a crash as if nothing had been, it refuses."""
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 
 from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
-from train.loop.progress import Pace, ProgressLog
 from train.loop.steps import Step
 from train.loop.token_rows import Flat, TokenTable
 from train.loop.trainer import Trainer, schedule
@@ -82,10 +80,8 @@ def test_training_learns(tmp_path: Path) -> None:
     assert lines[-1]["losses"]["posts"] < lines[0]["losses"]["posts"]
 
 
-@pytest.mark.parametrize(
-    ("average_from", "crash"), [(0.0, 1), (0.5, 10), (1.0, 15), (0.0, 29), (0.5, 29), (1.0, 39)]
-)
-def test_a_run_that_crashed_ends_where_the_uninterrupted_one_ends(
+@pytest.mark.parametrize(("average_from", "crash"), [(0.0, 1), (0.5, 10), (1.0, 39)])
+def test_a_crashed_run_ends_like_an_uninterrupted_one(
     tmp_path: Path, crash: int, average_from: float
 ) -> None:
     plan = recipe(average_from=average_from, average_every=3, warm_up=5)
@@ -109,7 +105,7 @@ def test_a_run_that_crashed_ends_where_the_uninterrupted_one_ends(
         ([0.1, 0.9, 0.5, 0.2], 1.0, 1),
     ],
 )
-def test_the_best_judgement_of_a_model_with_its_star_is_what_comes_out(
+def test_the_best_state_with_its_star_is_returned(
     given: list[float], star_from: float, best: int, tmp_path: Path
 ) -> None:
     scores, seen = iter(given), list[dict[str, Tensor]]()
@@ -122,13 +118,13 @@ def test_the_best_judgement_of_a_model_with_its_star_is_what_comes_out(
     assert same(state(model), seen[best])
 
 
-def test_where_nothing_is_judged_the_last_state_comes_out(tmp_path: Path) -> None:
+def test_equal_scores_return_the_last_state(tmp_path: Path) -> None:
     run = Trainer(fresh(), recipe(patience=1), Towards(), lambda _: {"score": 0.0}, tmp_path)
     run.run()
     assert run.progress.step == run.progress.best_step == 40
 
 
-def test_patience_ends_a_run_that_gains_nothing(tmp_path: Path) -> None:
+def test_patience_ends_a_run_without_progress(tmp_path: Path) -> None:
     scores = iter([0.5, 0.4, 0.3, 0.2])
     sampler = Towards()
     run = Trainer(fresh(), recipe(patience=2), sampler, lambda _: {"score": next(scores)}, tmp_path)
@@ -152,7 +148,7 @@ def test_the_average_is_the_mean_of_late_states(tmp_path: Path) -> None:
         assert torch.allclose(value, (states[0][name] + states[1][name]) / 2, atol=1e-6)
 
 
-def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_last_state(tmp_path: Path) -> None:
+def test_a_loss_of_nan_ends_the_run_and_keeps_the_last_state(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"step 25: the loss of posts is nan; lower `steps\.rate`"):
         Trainer(fresh(), recipe(), Towards(nan_at=25), judge, tmp_path).run()
     assert Trainer(fresh(), recipe(), Towards(), judge, tmp_path).progress.step == 20
@@ -175,7 +171,7 @@ def test_a_full_disk_keeps_the_last_state(tmp_path: Path, monkeypatch: pytest.Mo
     ]  # fmt: skip
 
 
-def test_a_gradient_that_is_no_number_never_reaches_the_model(tmp_path: Path) -> None:
+def test_a_gradient_of_nan_never_reaches_the_model(tmp_path: Path) -> None:
     class Spoilt(Towards):
         def __call__(self, table: TokenTable, number: int) -> Step:
             step = super().__call__(table, number)
@@ -186,7 +182,7 @@ def test_a_gradient_that_is_no_number_never_reaches_the_model(tmp_path: Path) ->
         Trainer(fresh(), recipe(), Spoilt(), judge, tmp_path).run()
 
 
-def test_the_average_leaves_alone_what_does_not_learn(tmp_path: Path) -> None:
+def test_parameters_that_do_not_learn_are_not_averaged(tmp_path: Path) -> None:
     """The α of softmax stands at minus infinity, of which no mean can be taken."""
     model = make_encoder("ast-softmax", CONFIG, np.eye(20, 8, dtype=np.float32), 3)
     plan = recipe(average_from=0.0, average_every=1)
@@ -202,26 +198,6 @@ def test_a_folder_of_another_run_is_refused(tmp_path: Path, other: dict[str, Any
         Trainer(fresh(), chosen["recipe"], Towards(), judge, tmp_path, data=chosen["data"])
 
 
-def test_a_line_of_the_log_that_was_cut_short_is_written_again(tmp_path: Path) -> None:
-    with pytest.raises(Crash):
-        Trainer(fresh(), recipe(), Towards(crash_at=25), judge, tmp_path).run()
-    with (tmp_path / "log.jsonl").open("a") as file:
-        file.write('{"step": 30, "lo')
-    Trainer(fresh(), recipe(), Towards(), judge, tmp_path).run()
-    lines = (tmp_path / "log.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [10, 20, 30, 40]
-
-
-def test_what_is_said_stays_on_a_terminal_and_elsewhere() -> None:
-    for live in (True, False):
-        stream = io.StringIO()
-        log = ProgressLog(stream, live)
-        log.progress("step 1")
-        log.line("judged")
-        assert stream.getvalue() == ("\r\033[Kstep 1\r\033[Kjudged\n" if live else "judged\n")
-    assert Pace(10, 40)(20).startswith("step 20 of 40, ")
-
-
 @pytest.mark.parametrize("damage", [b"", b"\x80\x04N.", b"x" * 200])
 def test_a_damaged_state_is_refused_with_the_remedy(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "last.safetensors").write_bytes(damage)
@@ -235,21 +211,3 @@ def test_the_rate_rises_and_falls() -> None:
     assert schedule(plan, 9) == pytest.approx(0.91)
     assert schedule(plan, 99) == pytest.approx(0.01)
     assert schedule(Steps(count=100, decay=False), 99) == 1
-
-
-def test_the_stars_rate_rises_from_the_step_in_which_it_joins(tmp_path: Path) -> None:
-    plan = recipe(star_from=0.5, star_rate=0.03, warm_up=10, decay=False)
-    assert (plan.steps.joins, Steps(count=7, star_from=0.5).joins) == (20, 4)
-    rates: dict[int, set[float]] = {}
-
-    class Watched(Trainer):
-        def _one(self) -> None:
-            super()._one()
-            found = {group["star"]: group["lr"] for group in self._adam.param_groups}
-            rates[self.progress.step - 1] = {round(found[True], 6), round(found[False], 6)}
-
-    Watched(fresh(), plan, Towards(), judge, tmp_path).run()
-    assert rates[4] == {0, 0.005}
-    assert rates[19] == {0, 0.01}
-    assert rates[20] == {0.003, 0.01}
-    assert rates[39] == {0.03, 0.01}

@@ -46,16 +46,6 @@ def test_a_vector_never_depends_on_the_batch(kind: str) -> None:
     assert not together[2].any()
 
 
-@pytest.mark.parametrize("kind", list(ENCODERS))
-def test_everything_learns_and_nothing_turns_to_nan(kind: str) -> None:
-    model, (ids, offsets) = made(kind), texts()
-    model(ids, offsets, Side.ARTICLE).square().sum().backward()
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad and parameter.grad is not None:
-            assert torch.isfinite(parameter.grad).all(), name
-    assert model.get_parameter("embedding").grad is not None
-
-
 def test_the_mean_is_the_mean() -> None:
     ids, offsets = texts()
     expected = [x.mean(0) if len(x) else torch.zeros(12).double() for x in one_by_one("mean")]
@@ -100,21 +90,6 @@ def test_an_ablation_keeps_its_alpha(kind: str, alpha: float) -> None:
     optimizer.step()
     heads = [m.alpha for m in model.modules() if isinstance(m, Attention)]
     assert all(torch.equal(head, torch.full_like(head, alpha)) for head in heads)
-
-
-def test_learned_alphas_begin_apart_and_learn() -> None:
-    model, (ids, offsets) = made("ast"), texts()
-    model(ids, offsets, Side.POST).square().sum().backward()
-    for module in model.modules():
-        if isinstance(module, Attention):
-            assert len(set(module.alpha.tolist())) == CONFIG.heads
-            assert module.raw_alpha.grad is not None
-            assert module.raw_alpha.grad.any()
-
-
-def test_the_seed_decides_the_weights() -> None:
-    first, second = made("gru").parameters(), made("gru").parameters()
-    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 def test_an_unknown_kind_is_refused() -> None:

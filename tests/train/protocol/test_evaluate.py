@@ -21,12 +21,10 @@ from train.protocol.peers import served
 from train.protocol.sets import (
     PREVALENCE,
     CrisisSet,
-    PairSet,
     Scores,
     crisis_figures,
     pair_figures,
     pair_set,
-    read_crises,
     read_pair_sets,
     threshold_figures,
 )
@@ -75,13 +73,6 @@ def test_pools_join_only_where_nothing_was_trained_on(tmp_path: Path) -> None:
     names = [{story.title for story in part.stories} for part in parts]
     assert not names[0] & names[1]
     assert not names[0] & names[2]
-
-
-def test_crises_come_with_seeds_and_background(tmp_path: Path) -> None:
-    found = read_crises(folder(tmp_path), SkippedRows())
-    assert [one.name for one in found] == ["flood"]
-    assert (len(found[0].on), len(found[0].off), len(found[0].seeds)) == (20, 20, 1)
-    assert 10 < len(found[0].background) < 90
 
 
 def test_judging_pairs_is_judging_all_of_them(model: Path) -> None:
@@ -133,19 +124,6 @@ def test_the_automatic_threshold_is_the_encoders(model: Path) -> None:
     assert figures["passed in 1,000, a seed"] == pytest.approx(1000 * float(passed.mean()))
 
 
-def test_the_mix_of_a_model_can_be_set_aside(model: Path) -> None:
-    enc = encoder.load(model)
-    found = served(enc, mix=0.0)(["flood"], [TrainingArticle("", "the flood")])
-    expected = float(enc.posts(["flood"]).dense[0] @ enc.articles(["the flood"]).dense[0])
-    assert float(found[0, 0]) == pytest.approx(expected)
-
-
-def test_a_set_without_a_pair_is_refused() -> None:
-    nothing = PairSet("x", ("a",), (TrainingArticle("", "b"),), np.zeros((0, 2), np.int64))
-    with pytest.raises(InputError, match="x: no post"):
-        pair_figures(np.ones((1, 1), np.float32), nothing)
-
-
 def test_the_command_prints_tables_and_names_what_it_passed_over(
     newsift: Command, model: Path, tmp_path: Path
 ) -> None:
@@ -170,19 +148,8 @@ def test_the_command_gives_json_with_the_peers(
 
     monkeypatch.setattr(protocol, "Teacher", absent)
     folder(tmp_path)
-    done = newsift(
-        "evaluate",
-        model,
-        "--data",
-        tmp_path,
-        "--split",
-        "all",
-        "--json",
-        "--draws",
-        5,
-        "--rate",
-        0.01,
-    )
+    given = ("--split", "all", "--json", "--draws", 5, "--rate", 0.01)
+    done = newsift("evaluate", model, "--data", tmp_path, *given)
     assert done.code == 0, done.err
     pairs, event = json.loads(done.out)
     assert list(pairs["figures"]) == [

@@ -34,12 +34,6 @@ def test_the_interval_of_a_share_is_scipys(found: int, count: int) -> None:
     assert (made.low, made.high) == pytest.approx((expected.low, expected.high), abs=1e-6)
 
 
-def test_nothing_seen_leaves_everything_possible() -> None:
-    made = share_of(0, 0)
-    assert np.isnan(made.value)
-    assert (made.low, made.high) == (0, 1)
-
-
 def test_a_bin_holds_its_scores_and_is_as_precise_as_a_stream() -> None:
     on = np.array([0.11, 0.12, 0.31, -0.01], np.float32)
     other = np.array([0.13, 0.01, 0.02, 0.03, -0.04, -0.01], np.float32)
@@ -52,11 +46,6 @@ def test_a_bin_holds_its_scores_and_is_as_precise_as_a_stream() -> None:
     assert (bins[0.0].precision.value, bins[0.3].precision.value) == (0, 1)
     for one in bins.values():
         assert one.precision.low <= one.precision.value <= one.precision.high
-
-
-def test_a_score_on_the_edge_belongs_to_the_bin_above() -> None:
-    edges = np.array([0.05, 0.1, 0.15, 0.3, 0.35], np.float32)
-    assert [one.low for one in reliability(edges, edges)] == [0.05, 0.1, 0.15, 0.3, 0.35]
 
 
 def test_a_word_of_the_news_stands_there_often_enough(tmp_path: Path) -> None:
@@ -141,11 +130,6 @@ def test_the_wrong_ones_above_the_threshold_come_by_falling_score(enc: encoder.E
     assert sum(kinds_of(found).values()) == len(found)
     nothing = highest_wrong(enc, POSTS, STORIES, score, cuts, np.ones_like(right))
     assert nothing == []
-
-
-def test_a_word_that_stands_twice_gives_all_that_it_gives() -> None:
-    parts = [("Flood", 0.1), ("city", 0.15), ("flood", 0.1)]
-    assert [word for word, _ in heaviest(parts)] == ["flood", "city"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from encoder.model.weights import F32
 from tests.train import tiny
-from train.teacher.minilm import BLOCK, WIDTH, blocks_by_length, remembering
+from train.teacher.minilm import BLOCK, WIDTH, remembering
 from train.teacher.store import VectorStore
 
 
@@ -43,10 +43,3 @@ def test_what_was_read_before_a_stop_is_kept(tmp_path: Path) -> None:
     assert len(remembering(after.texts, VectorStore(tmp_path, WIDTH))(texts)) == len(texts)
     assert len(after.asked) == 10
     assert not set(after.asked) & set(dying.asked)
-
-
-def test_blocks_hold_every_text_the_short_ones_first() -> None:
-    texts = ["x" * (i * 7919 % 3001) for i in range(2 * BLOCK + 5)]
-    blocks = list(blocks_by_length(texts))
-    assert [len(block) for block in blocks] == [BLOCK, BLOCK, 5]
-    assert [text for block in blocks for text in block] == sorted(texts, key=len)

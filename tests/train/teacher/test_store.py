@@ -58,11 +58,6 @@ def test_a_text_without_a_vector_is_refused_with_the_remedy(tmp_path: Path) -> N
         store.get(["b"])
 
 
-def test_vectors_of_another_width_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="shape"):
-        VectorStore(tmp_path, 5).add(["a"], vectors(1))
-
-
 def test_an_article_falls_into_chunks_the_first_with_its_title() -> None:
     text = " ".join(str(i) for i in range(400))
     found = chunks("A title", text)

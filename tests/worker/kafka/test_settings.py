@@ -1,4 +1,4 @@
-"""How clients reach the broker, and what they say when they do not."""
+"""The settings of the Kafka clients, and the messages for their errors."""
 
 import asyncio
 import socket
@@ -65,12 +65,10 @@ def listening(context: ssl.SSLContext | None) -> Iterator[str]:
         thread.join()
 
 
-@pytest.fixture
-def speaks_tls() -> Iterator[str]:
+def server_context() -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
-    with listening(context) as address:
-        yield address
+    return context
 
 
 @pytest.fixture
@@ -80,23 +78,19 @@ def closed() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_without_a_login() -> None:
-    found = config(BOOTSTRAP_SERVERS="a:1, b:2", REQUEST_TIMEOUT_S="2")
-    assert aiokafka_settings(found) == {
+def test_the_clients_get_servers_and_login() -> None:
+    plain = config(BOOTSTRAP_SERVERS="a:1, b:2", REQUEST_TIMEOUT_S="2")
+    assert aiokafka_settings(plain) == {
         "bootstrap_servers": ["a:1", "b:2"],
         "client_id": "newsift",
         "security_protocol": "PLAINTEXT",
         "request_timeout_ms": 2000,
     }
-    assert kafka_python_settings(found) == aiokafka_settings(found) | {"bootstrap_timeout_ms": 2000}
-
-
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_with_a_login(mechanism: str) -> None:
-    found = load_config(None, LOGIN | {"NEWSIFT_KAFKA__SASL_MECHANISM": mechanism})
-    for settings in (aiokafka_settings(found), kafka_python_settings(found)):
+    assert kafka_python_settings(plain) == aiokafka_settings(plain) | {"bootstrap_timeout_ms": 2000}
+    with_login = load_config(None, LOGIN)
+    for settings in (aiokafka_settings(with_login), kafka_python_settings(with_login)):
         assert settings["security_protocol"] == "SASL_PLAINTEXT"
-        assert settings["sasl_mechanism"] == mechanism
+        assert settings["sasl_mechanism"] == "SCRAM-SHA-256"
         assert settings["sasl_plain_username"] == "me"
         assert settings["sasl_plain_password"] == WORD
         assert "ssl_context" not in settings
@@ -116,13 +110,13 @@ def test_with_tls() -> None:
 @pytest.mark.parametrize(
     ("key", "name"), [("CA_FILE", "gone.pem"), ("CA_FILE", "key.pem"), ("CERT_FILE", "cert.pem")]
 )
-def test_files_that_are_no_certificates(key: str, name: str) -> None:
+def test_files_without_certificates_are_refused(key: str, name: str) -> None:
     found = config(SECURITY_PROTOCOL="SSL", **{key: str(TLS / name)})
     with pytest.raises(ConfigError, match=rf"kafka\.{key.lower()}: .*{name} is refused \("):
         aiokafka_settings(found)
 
 
-def test_the_settings_are_what_the_clients_take() -> None:
+def test_the_clients_accept_the_settings() -> None:
     for cls in (kafka.KafkaConsumer, kafka.KafkaProducer, kafka.KafkaAdminClient):
         assert set(kafka_python_settings(load_config(None, LOGIN))) <= set(cls.DEFAULT_CONFIG)
 
@@ -154,7 +148,9 @@ def test_the_settings_are_what_the_clients_take() -> None:
         (ValueError("odd\nthing"), BrokerError, "failed with ValueError: odd thing"),
     ],
 )
-def test_what_a_client_s_error_means(error: Exception, kind: type[Exception], said: str) -> None:
+def test_each_client_error_has_a_message(
+    error: Exception, kind: type[Exception], said: str
+) -> None:
     found = broker_error(error, load_config(None, LOGIN | {"NEWSIFT_KAFKA": "b:1"}))
     assert type(found) is kind
     assert str(found).startswith("broker b:1: ")
@@ -162,7 +158,7 @@ def test_what_a_client_s_error_means(error: Exception, kind: type[Exception], sa
     assert found.exit_code == (2 if kind is AccessError else 1)
 
 
-def test_the_cause_is_found_and_the_password_is_not() -> None:
+def test_the_cause_counts_and_the_password_is_hidden() -> None:
     outer = kafka.errors.KafkaConnectionError("connection failed")
     outer.__cause__ = kafka.errors.SaslAuthenticationFailedError("no")
     assert "login of me is refused" in str(broker_error(outer, load_config(None, LOGIN)))
@@ -172,7 +168,7 @@ def test_the_cause_is_found_and_the_password_is_not() -> None:
     assert broker_error(found, Config()) is found
 
 
-def test_nobody_listens(closed: str) -> None:
+def test_an_address_without_a_server_is_named(closed: str) -> None:
     error = kafka.errors.KafkaTimeoutError(f"Unable to bootstrap from {closed}")
     said = broker_error(error, config(BOOTSTRAP_SERVERS=closed))
     assert isinstance(said, BrokerError)
@@ -182,9 +178,7 @@ def test_nobody_listens(closed: str) -> None:
     assert "the host nowhere.invalid is not known" in str(said)
 
 
-def aiokafka_fails(found: Config) -> AccessError | BrokerError:
-    """What is said when aiokafka cannot connect."""
-
+def aiokafka_error(found: Config) -> AccessError | BrokerError:
     async def start() -> None:
         consumer = aiokafka.AIOKafkaConsumer(**aiokafka_settings(found))
         try:
@@ -197,70 +191,32 @@ def aiokafka_fails(found: Config) -> AccessError | BrokerError:
     return broker_error(raised.value, found)
 
 
-def test_tls_where_it_does_not_fit(speaks_tls: str) -> None:
-    """A client says only that it could not connect; the address is tried, and the reason found."""
-    tls = HURRY | {"NEWSIFT_KAFKA": speaks_tls, "NEWSIFT_KAFKA__SECURITY_PROTOCOL": "SSL"}
-    said = aiokafka_fails(load_config(None, tls))
-    assert isinstance(said, AccessError)
-    assert "certificate is not trusted (self-signed certificate); set kafka.ca_file" in str(said)
-    tls["NEWSIFT_KAFKA__CA_FILE"] = str(TLS / "cert.pem")
-    said = aiokafka_fails(load_config(None, tls))
-    assert isinstance(said, BrokerError)
-    assert "does not answer" in str(said)
-    said = aiokafka_fails(load_config(None, HURRY | {"NEWSIFT_KAFKA": speaks_tls}))
-    assert isinstance(said, AccessError)
-    assert "speaks TLS; set kafka.security_protocol to SSL or SASL_SSL" in str(said)
-
-
-def test_a_server_that_does_not_speak_tls() -> None:
-    with listening(None) as address:
-        env = HURRY | {"NEWSIFT_KAFKA": address, "NEWSIFT_KAFKA__SECURITY_PROTOCOL": "SSL"}
-        said = aiokafka_fails(load_config(None, env))
-        assert isinstance(said, AccessError)
-        assert "does not speak TLS on this port; check kafka.security_protocol" in str(said)
-        said = aiokafka_fails(load_config(None, HURRY | {"NEWSIFT_KAFKA": address}))
-        assert isinstance(said, BrokerError)
-        assert "does not answer" in str(said)
-
-
-def test_one_address_of_several_that_answers_is_enough(closed: str, speaks_tls: str) -> None:
-    env = {"NEWSIFT_KAFKA__SECURITY_PROTOCOL": "SSL",
-           "NEWSIFT_KAFKA__CA_FILE": str(TLS / "cert.pem"),
-           "NEWSIFT_KAFKA": f"{closed},{speaks_tls}"}  # fmt: skip
-    error = kafka.errors.KafkaTimeoutError("too slow")
-    said = str(broker_error(error, load_config(None, env)))
-    assert "does not answer (KafkaTimeoutError: too slow)" in said
+TLS_ON = {"NEWSIFT_KAFKA__SECURITY_PROTOCOL": "SSL"}
+TRUSTED = TLS_ON | {"NEWSIFT_KAFKA__CA_FILE": str(TLS / "cert.pem")}
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("server_has_tls", "env", "kind", "reason"),
     [
-        (aiokafka.errors.AuthenticationFailedError("no"), "the login of me is refused"),
-        (aiokafka.errors.IllegalSaslStateError("no"), "does not offer kafka.sasl_mechanism"),
-        (aiokafka.errors.KafkaConnectionError("gone"), "does not answer (KafkaTimeoutError)"),
-        (None, "does not answer (KafkaTimeoutError)"),
+        (True, TLS_ON, AccessError, "certificate is not trusted"),
+        (True, TRUSTED, BrokerError, "does not answer"),
+        (True, {}, AccessError, "speaks TLS; set kafka.security_protocol"),
+        (False, TLS_ON, AccessError, "does not speak TLS"),
+        (False, {}, BrokerError, "does not answer"),
     ],
 )
-def test_a_client_that_keeps_the_reason_of_a_refused_login(
-    monkeypatch: pytest.MonkeyPatch, error: Exception | None, said: str
+def test_the_reason_of_a_failed_connection_is_found_by_trying_the_address(
+    server_has_tls: bool, env: dict[str, str], kind: type[Exception], reason: str
 ) -> None:
-    """The clients try again and again, and say in the end that they could not connect."""
-    given: dict[str, object] = {}
+    with listening(server_context() if server_has_tls else None) as address:
+        error = aiokafka_error(load_config(None, HURRY | env | {"NEWSIFT_KAFKA": address}))
+    assert type(error) is kind
+    assert reason in str(error)
 
-    class Connection:
-        def close(self) -> None:
-            given["closed"] = True
 
-    async def create_conn(host: str, port: int, **settings: object) -> Connection:
-        given.update(settings, host=host, port=port)
-        if error is not None:
-            raise error
-        return Connection()
-
-    monkeypatch.setattr("aiokafka.conn.create_conn", create_conn)
-    with listening(None) as address:
-        found = load_config(None, LOGIN | {"NEWSIFT_KAFKA": address})
-        assert said in str(broker_error(kafka.errors.KafkaTimeoutError(), found))
-    assert f"{given['host']}:{given['port']}" == address
-    assert (given["sasl_plain_username"], given["sasl_plain_password"]) == ("me", WORD)
-    assert ("closed" in given) == (error is None)
+def test_one_address_of_several_that_answers_is_enough(closed: str) -> None:
+    error = kafka.errors.KafkaTimeoutError("too slow")
+    with listening(server_context()) as address:
+        env = TRUSTED | {"NEWSIFT_KAFKA": f"{closed},{address}"}
+        message = str(broker_error(error, load_config(None, env)))
+    assert "does not answer (KafkaTimeoutError: too slow)" in message

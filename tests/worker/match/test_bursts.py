@@ -1,4 +1,4 @@
-"""Our tails and quantiles are scipy's."""
+"""Bursts; tails and quantiles against scipy."""
 
 from collections import Counter
 
@@ -36,7 +36,7 @@ def test_the_binomial_tail_is_scipys(n: int, p: float) -> None:
         assert binomial_tail(n, p, least) == pytest.approx(expected, rel=1e-8, abs=1e-200)
 
 
-def test_the_beta_distribution_is_scipys_far_and_wide() -> None:
+def test_the_beta_distribution_is_scipys() -> None:
     random = np.random.default_rng(1)
     for a, b in np.exp(random.uniform(-1, 12, (300, 2))):
         x = stats.beta.ppf(random.uniform(), a, b)
@@ -44,7 +44,7 @@ def test_the_beta_distribution_is_scipys_far_and_wide() -> None:
         assert log_beta(a, b) == pytest.approx(special.betaln(a, b), rel=1e-9, abs=CLOSE)
 
 
-def test_the_chi_square_distribution_is_scipys_far_and_wide() -> None:
+def test_the_chi_square_distribution_is_scipys() -> None:
     random = np.random.default_rng(2)
     for freedom in np.exp(random.uniform(-1, 11, 300)):
         x = stats.chi2.ppf(random.uniform(), freedom)
@@ -76,8 +76,8 @@ def test_nothing_lies_beyond_the_ends(x: float, below: float) -> None:
 BEGUN = 1_000_000
 
 
-def told(counts: dict[int, int], now: int, bursts: Bursts | None = None) -> list[Burst]:
-    """What is told of an event with so many stories by minute after the beginning."""
+def bursts_of(counts: dict[int, int], now: int, bursts: Bursts | None = None) -> list[Burst]:
+    """The bursts of an event with these counts of new stories by minute after the start."""
     bursts = Bursts(BEGUN) if bursts is None else bursts
     stories = Counter({("e", BEGUN + minute): count for minute, count in counts.items()})
     return bursts.add(stories, BEGUN + now)
@@ -85,7 +85,7 @@ def told(counts: dict[int, int], now: int, bursts: Bursts | None = None) -> list
 
 @pytest.mark.parametrize("rate", [0.02, 0.3, 1.0, 7.0])
 @pytest.mark.parametrize("minutes", [ENOUGH, HISTORY])
-def test_a_steady_rate_is_told_as_a_burst_as_seldom_as_promised(rate: float, minutes: int) -> None:
+def test_a_steady_rate_raises_no_more_false_alarms_than_stated(rate: float, minutes: int) -> None:
     """The probability over all pairs of a minute and its history, summed up."""
     total = 0.0
     for before in range(int(stats.poisson.isf(1e-12, rate * minutes)) + 1):
@@ -97,43 +97,39 @@ def test_a_steady_rate_is_told_as_a_burst_as_seldom_as_promised(rate: float, min
     assert total <= SURE
 
 
-@given(st.integers(1, 300), st.integers(0, 5000), st.integers(ENOUGH, HISTORY))
-def test_the_chance_is_the_binomial_tail(stories: int, before: int, minutes: int) -> None:
-    expected = stats.binom.sf(stories - 1, stories + before, 1 / (minutes + 1))
-    assert Burst("e", 0, stories, before, minutes).chance == pytest.approx(expected, rel=1e-6)
-
-
-def test_five_stories_after_a_silent_hour_are_a_burst_and_are_told_once() -> None:
+def test_five_stories_after_a_silent_hour_are_one_burst() -> None:
     bursts = Bursts(BEGUN)
-    assert told({61: 4}, 61, bursts) == []
-    assert told({61: 1}, 61, bursts) == [Burst("e", BEGUN + 61, 5, 0, 60)]
-    assert told({61: 50}, 61, bursts) == []
-    assert told({62: 90}, 62, bursts) == []
-    assert told({61 + HISTORY: 5}, 61 + HISTORY, bursts) == []  # the hour before was not silent
-    assert told({62 + HISTORY: 990}, 62 + HISTORY, bursts) != []
+    assert bursts_of({61: 4}, 61, bursts) == []
+    assert bursts_of({61: 1}, 61, bursts) == [Burst("e", BEGUN + 61, 5, 0, 60)]
+    assert bursts_of({61: 50}, 61, bursts) == []
+    assert bursts_of({62: 90}, 62, bursts) == []
+    assert (
+        bursts_of({61 + HISTORY: 5}, 61 + HISTORY, bursts) == []
+    )  # the hour before was not silent
+    assert bursts_of({62 + HISTORY: 990}, 62 + HISTORY, bursts) != []
 
 
 def test_a_busy_event_needs_more() -> None:
     steady = dict.fromkeys(range(1, 61), 2)
-    assert told(steady | {61: 9}, 61) == []
-    assert [burst.stories for burst in told(steady | {61: 16}, 61)] == [16]
+    assert bursts_of(steady | {61: 9}, 61) == []
+    assert [burst.stories for burst in bursts_of(steady | {61: 16}, 61)] == [16]
 
 
-def test_a_short_history_says_nothing_and_the_first_minute_is_none() -> None:
-    assert told({ENOUGH: 1000}, ENOUGH) == []
-    assert told({ENOUGH + 1: 1000, 0: 9}, ENOUGH + 1) == [Burst("e", BEGUN + 11, 1000, 0, 10)]
+def test_a_short_history_raises_no_burst_and_the_first_minute_does_not_count() -> None:
+    assert bursts_of({ENOUGH: 1000}, ENOUGH) == []
+    assert bursts_of({ENOUGH + 1: 1000, 0: 9}, ENOUGH + 1) == [Burst("e", BEGUN + 11, 1000, 0, 10)]
 
 
-def test_what_comes_late_is_history_and_what_comes_early_is_now() -> None:
+def test_late_stories_are_history_and_early_ones_count_now() -> None:
     bursts = Bursts(BEGUN)
-    assert told({61: 100}, 62 + LATE, bursts) == []
-    assert told({62 + LATE: 5}, 62 + LATE, bursts) == []
-    assert told({900: 5}, 61) == [Burst("e", BEGUN + 61, 5, 0, 60)]  # a clock that is wrong
-    assert told({-5: 100}, 61) == []
+    assert bursts_of({61: 100}, 62 + LATE, bursts) == []
+    assert bursts_of({62 + LATE: 5}, 62 + LATE, bursts) == []
+    assert bursts_of({900: 5}, 61) == [Burst("e", BEGUN + 61, 5, 0, 60)]  # a clock that is wrong
+    assert bursts_of({-5: 100}, 61) == []
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(-200, 200), st.integers(1, 9))))
-def test_what_is_kept_is_bounded_by_events_and_minutes(news: list[tuple[str, int, int]]) -> None:
+def test_memory_is_bounded_by_events_and_minutes(news: list[tuple[str, int, int]]) -> None:
     bursts = Bursts(BEGUN)
     for now, (event, minute, count) in enumerate(news, 100):
         bursts.add({(event, BEGUN + minute): count}, BEGUN + now)

@@ -1,4 +1,4 @@
-"""Drift against a list of everything that was counted; and a stream that is told apart."""
+"""Drift against a list of everything that was counted."""
 
 from math import nan
 
@@ -23,7 +23,6 @@ def cuts(rows: Embeddings) -> F32:
 
 
 def drift_of(*sets: SeedSet) -> Drift:
-    """What watches the seeds of these sets, one after the other."""
     drift = Drift(cuts, RATE, None)
     for seeds in sets:
         drift.prepare(seeds)
@@ -52,7 +51,7 @@ batches = st.lists(
 
 @settings(deadline=None, max_examples=40)
 @given(batches)
-def test_what_is_told_is_what_was_counted(
+def test_rates_are_those_of_a_list_of_all_posts(
     given_batches: list[tuple[int, list[int], int, list[str]]],
 ) -> None:
     seeds, enc = seeds_of(pets=0.5), small_encoder()
@@ -79,7 +78,7 @@ def test_what_is_told_is_what_was_counted(
     assert {name: rows[name] for name in expected} == known
 
 
-def test_who_stays_as_it_was_keeps_what_was_counted() -> None:
+def test_unchanged_seeds_keep_their_counts() -> None:
     before, after, enc = seeds_of(), seeds_of(pets=0.5), small_encoder()
     drift = drift_of(before)
     drift.add(before, 2000, np.array([7, 8, 9, 10]), {}, enc.posts([]))
@@ -91,7 +90,7 @@ def test_who_stays_as_it_was_keeps_what_was_counted() -> None:
     )
 
 
-def test_a_batch_of_seeds_that_are_over_is_not_counted() -> None:
+def test_a_batch_of_a_former_seed_set_is_not_counted() -> None:
     first, second, enc = seeds_of(), seeds_of(), small_encoder()
     drift, hits = drift_of(first), np.full(4, 30)
     assert drift.drifting() == []
@@ -103,7 +102,7 @@ def test_a_batch_of_seeds_that_are_over_is_not_counted() -> None:
     assert {row.passes for row in drift.drifting() if row.seed} == {1.5}
 
 
-def test_only_what_is_new_is_calibrated() -> None:
+def test_only_new_seeds_are_calibrated() -> None:
     asked = list[int]()
 
     def counted(rows: Embeddings) -> F32:
@@ -123,7 +122,7 @@ def test_only_what_is_new_is_calibrated() -> None:
     assert found == pytest.approx(expected[:2].tolist())
 
 
-def test_the_past_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_posts_lose_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker.match.drift, "POSTS", 10_000)
     seeds, none = seed_set(), np.zeros(4, np.int64)
     drift = drift_of(seeds)
@@ -132,7 +131,7 @@ def test_the_past_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(row.passes < 0.05 for row in drift.drifting() if row.seed)
 
 
-def test_only_some_seeds_are_watched_and_none_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_watched_seeds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker.match.drift, "WATCHED", 2)
     seeds, nothing = seeds_of(), SeedSet.empty(small_encoder())
     drift = drift_of(nothing)
@@ -146,15 +145,11 @@ def test_only_some_seeds_are_watched_and_none_is_fine(monkeypatch: pytest.Monkey
     }  # fmt: skip
 
 
-def test_it_is_said_in_a_sentence() -> None:
+def test_the_sentence_names_the_worst_event_or_seed() -> None:
     calm = [Drifting("fire", "f", 1.5, 0.12), Drifting("fire", "", nan, 0.2)]
     assert in_a_sentence([]) == in_a_sentence([Drifting("fire", "f")]) == ""
     assert in_a_sentence(calm).startswith("none:")
-    assert in_a_sentence([*calm, Drifting("flood", "", 31.4, 0.1)]).startswith(
-        "event flood passes 31 times the promised rate"
-    )
-    alone = in_a_sentence([Drifting("flood", "", 31.4)])
-    assert alone == "event flood passes 31 times the promised rate"
-    assert in_a_sentence([*calm, Drifting("game", "g", 31.4, 0.42)]).startswith(
-        "42% of the posts score as high with seed g as 10% of the background"
+    assert "event flood passes 31 times" in in_a_sentence([*calm, Drifting("flood", "", 31.4, 0.1)])
+    assert "42% of the posts score as high with seed g" in in_a_sentence(
+        [*calm, Drifting("game", "g", 31.4, 0.42)]
     )

@@ -1,4 +1,4 @@
-"""Matches against slow obvious loops: every pair, in Python floats, one after the other."""
+"""Matches against a slow loop over every pair, in Python floats."""
 
 import tracemalloc
 
@@ -12,8 +12,7 @@ from encoder.embeddings import unit_rows
 from encoder.errors import MismatchError
 from encoder.model.weights import F32, I64
 from encoder.score.lexical import SparseRows
-from worker.match.matcher import Matcher, SeedIndex, SeedPairs, index_of, most_common
-from worker.match.sweep import OUT_OF_REACH, SweepLimits, SweepTotals, hide_expired, look_at, survey
+from worker.match.matcher import Matcher, SeedIndex, SeedPairs, index_of
 from worker.seeds.record import Seed
 from worker.seeds.set import NEVER, SeedSet
 
@@ -121,7 +120,6 @@ def test_matches_are_those_of_the_slow_loop(
         patch.setattr("worker.match.matcher.SHORT_LIST", 2)
         patch.setattr("worker.match.matcher.POSTS_AT_ONCE", 12)
         patch.setattr("worker.match.matcher.SEEDS_AT_ONCE", 32)
-        patch.setattr("worker.match.matcher.POSTS_AT_ONCE", 12)
         patch.setattr("worker.match.matcher.BLOCK_SCORES", block)
         seeds = made_set(articles, thresholds, expiry)
         found = Matcher(seeds, threads).match(posts, times)
@@ -141,60 +139,6 @@ def test_matches_are_those_of_the_slow_loop(
         assert found.best[i] == pytest.approx(max(alive, default=-2), abs=index_of(seeds).slack)
 
 
-@pytest.mark.parametrize("mix", [0.0, 0.7])
-def test_many_seeds_by_column_and_by_list(mix: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.match.matcher.COMMON_SHARE", 0.05)
-    rng = np.random.default_rng(3)
-    posts, articles = rows(rng, 40, 300, mix, 0.0), rows(rng, 1500, 300, mix, 0.0)
-    seeds = made_set(articles, np.full(1500, 0.3, np.float32))
-    if mix:
-        assert index_of(seeds).matrix.depth > DIM, "some words are columns"
-        assert (index_of(seeds).lists.column < 0).any()
-    found = Matcher(seeds).match(posts, np.zeros(40, np.int64))
-    similar = posts.similarity(articles)
-    sure = {tuple(pair) for pair in np.argwhere(similar >= 0.3 + 1e-5).tolist()}
-    maybe = {tuple(pair) for pair in np.argwhere(similar >= 0.3 - 1e-5).tolist()}
-    pairs = set(zip(found.posts.tolist(), found.seeds.tolist(), strict=True))
-    assert sure <= pairs <= maybe
-    assert len(sure) > 100
-    np.testing.assert_allclose(found.scores, similar[found.posts, found.seeds], atol=1e-6)
-    np.testing.assert_allclose(found.best, similar.max(axis=1), atol=index_of(seeds).slack)
-
-
-def test_a_post_has_the_same_matches_alone_and_in_any_company() -> None:
-    rng = np.random.default_rng(4)
-    posts, articles = rows(rng, 50, 40, 0.6, 0.1), rows(rng, 300, 40, 0.6, 0.1)
-    matcher = Matcher(made_set(articles, rng.uniform(0.2, 0.6, 300).astype(np.float32)))
-    times = np.zeros(50, np.int64)
-    order = rng.permutation(50)
-    together = listed(matcher.match(posts[order], times))
-    alone = [
-        (at, k, s)
-        for at, i in enumerate(order.tolist())
-        for _, k, s in listed(matcher.match(posts[i : i + 1], times[:1]))
-    ]
-    assert together == alone
-    assert len(alone) > 50
-
-
-def test_a_post_without_words_matches_nothing_however_low_the_threshold() -> None:
-    nothing = Embeddings(np.zeros((1, DIM), np.float32), SparseRows.empty(1), 0.5, "ab" * 32)
-    articles = rows(np.random.default_rng(5), 9, 5, 0.5, 0.0)
-    lowest = np.full(9, np.finfo(np.float32).tiny)
-    found = Matcher(made_set(articles, lowest)).match(nothing, np.zeros(1, np.int64))
-    assert len(found.posts) == 0
-
-
-def test_no_seeds_and_no_posts() -> None:
-    rng = np.random.default_rng(6)
-    none = made_set(rows(rng, 0, 5, 0.5, 0), np.zeros(0, np.float32))
-    found = Matcher(none).match(rows(rng, 3, 5, 0.5, 0), np.zeros(3, np.int64))
-    assert (len(found.posts), found.best.tolist()) == (0, [-2, -2, -2])
-    some = made_set(rows(rng, 2, 5, 0.5, 0), np.ones(2, np.float32))
-    found = Matcher(some).match(rows(rng, 0, 5, 0.5, 0), np.zeros(0, np.int64))
-    assert (len(found.posts), len(found.best)) == (0, 0)
-
-
 def test_another_models_posts_are_refused() -> None:
     rng = np.random.default_rng(7)
     matcher = Matcher(made_set(rows(rng, 2, 5, 0.5, 0), np.ones(2, np.float32)))
@@ -202,23 +146,7 @@ def test_another_models_posts_are_refused() -> None:
         matcher.match(rows(rng, 2, 5, 0.25, 0), np.zeros(2, np.int64))
 
 
-def test_the_decision_is_on_float32() -> None:
-    """0.3 as float32 lies above 0.3: a score of exactly that float32 is a match."""
-    dense = np.zeros((1, DIM), np.float32)
-    dense[0, 0] = 1
-    other = dense.copy()
-    other[0, 0] = np.float32(0.3)
-    other[0, 1] = np.sqrt(np.float32(1) - np.float32(0.3) ** 2)
-    post = Embeddings(dense, SparseRows.empty(1), 0.0, "ab" * 32)
-    article = Embeddings(other, SparseRows.empty(1), 0.0, "ab" * 32)
-    at = np.zeros(1, np.int64)
-    equal = made_set(article, np.array([0.3], np.float32))
-    above = made_set(article, np.nextafter(np.array([0.3], np.float32), np.float32(1)))
-    assert len(Matcher(equal).match(post, at).posts) == 1
-    assert len(Matcher(above).match(post, at).posts) == 0
-
-
-def test_low_thresholds_with_many_seeds_hold_no_more_than_high_ones() -> None:
+def test_memory_does_not_grow_with_the_number_of_matches() -> None:
     """Each post reaches about half of the seeds; the best are kept, and memory for them alone."""
     rng = np.random.default_rng(8)
     posts, articles = rows(rng, 512, 400, 0.6, 0.0), rows(rng, 4000, 400, 0.6, 0.0)
@@ -264,68 +192,3 @@ def test_scores_are_those_of_the_embeddings(
     error = np.abs(found - posts.similarity(seeds)[:, chosen]).max(initial=0)
     assert error <= index.slack < 5e-4
     assert (index.lists.column >= 0).sum() <= columns
-
-
-def test_the_longest_lists_become_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths = np.array([5, 900, 0, 300, 167, 166, 900], np.int32)
-    assert most_common(lengths, 1000).tolist() == [1, 6, 3, 4]
-    monkeypatch.setattr("worker.match.matcher.MAX_COLUMNS", 3)
-    assert most_common(lengths, 1000).tolist() == [1, 6, 3]
-    assert most_common(lengths, 10).tolist() == [1, 6, 3], "short lists are walked in any case"
-    monkeypatch.setattr("worker.match.matcher.MAX_COLUMNS", 9)
-    assert most_common(np.array([64, 65], np.int32), 10).tolist() == [1]
-
-
-NONE = np.zeros(0, np.int64)
-LOW = 64  # where the part begins
-
-
-def nothing(n: int, k: int) -> SweepTotals:
-    counts, hits = np.zeros(n, np.int64), np.zeros(k, np.int64)
-    return SweepTotals(np.full(n, OUT_OF_REACH), counts, hits, np.zeros((n, 0), np.float32))
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.integers(0, 9), st.integers(1, 70), st.integers(1, 5))
-def test_what_a_part_is_looked_at_for(seed: int, n: int, k: int, kept: int) -> None:
-    rng = np.random.default_rng(seed)
-    room = -(-k // 32) * 32
-    scores: F32 = np.zeros((n, room), np.float32)
-    scores[:, :k] = rng.choice([-0.9, -0.2, 0.1, 0.5, 0.9], (n, k))
-    cuts = np.full(LOW + room, np.inf, np.float32)
-    own = cuts[LOW:]
-    own[:k] = rng.choice([-0.5, 0.1, 0.5, 0.95], k, p=[0.05, 0.15, 0.3, 0.5])
-    before = rng.choice([-2, 0.3], n).astype(np.float32)
-    best, most = before.copy(), np.empty(n, np.float32)
-    survey(scores, own, k, best, most)
-    assert best.tolist() == [
-        max(was, *row[:k].tolist()) for was, row in zip(before.tolist(), scores, strict=True)
-    ]
-    assert most.tolist() == [max((row[:k] - own[:k]).tolist()) for row in scores]
-    sure = cuts + rng.choice([0, 0.3], LOW + room).astype(np.float32)
-    limits = SweepLimits(cuts, sure, NONE, kept, 0.1, NONE)
-    least, seen = rng.choice([-2, 0.3], n).astype(np.float32), nothing(n + 2, LOW + room)
-    floors = least.tolist()
-    triples, end = np.empty((1, 3), np.int64), 0
-    triples, end = look_at(scores, limits, 2, LOW, most, least, seen, triples, end)
-    certain = scores >= sure[LOW:]
-    assert seen.counts.tolist() == [0, 0, *certain.sum(axis=1).tolist()]
-    assert seen.hits.tolist() == [0] * LOW + certain.sum(axis=0).tolist()
-    wanted = []
-    for i in range(n):
-        high = sorted(scores[i, certain[i]].tolist(), reverse=True)
-        floor = max(floors[i], high[kept - 1] - 0.1) if len(high) > kept else floors[i]
-        assert abs(least[i] - floor) < 1e-6
-        wanted += [
-            [2 + i, LOW + j, int(not certain[i, j])]
-            for j in range(k)
-            if scores[i, j] >= own[j] and (not certain[i, j] or scores[i, j] >= floor)
-        ]
-    assert triples[:end].tolist() == wanted
-
-
-def test_expired_seeds_are_out_of_reach() -> None:
-    scores = np.ones((2, 32), np.float32)
-    hide_expired(scores, np.array([100, 101, 102]), np.array([100, 101]))
-    hidden = np.argwhere(scores == OUT_OF_REACH).tolist()
-    assert hidden == [[0, 0], [1, 0], [1, 1]]

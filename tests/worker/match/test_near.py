@@ -1,4 +1,4 @@
-"""Near misses against a slow obvious loop: each post with each event, by the definition."""
+"""Near misses against a slow loop over each post and event."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from worker.seeds.set import NEVER, SeedSet
 RATES = (0.1, 0.3)
 
 
-def given(seed: int, count: int, events: int) -> tuple[SeedSet, np.ndarray]:
+def random_seeds(seed: int, count: int, events: int) -> tuple[SeedSet, np.ndarray]:
     """A set of seeds of so many events, and each seed's cut at each rate."""
     rng = np.random.default_rng(seed)
     thresholds = rng.uniform(0.3, 0.6, count).astype(np.float32)
@@ -60,7 +60,7 @@ def slow(seeds: SeedSet, cuts: np.ndarray, posts: Embeddings, times: np.ndarray)
     return found
 
 
-def told(nears: Nears, edges: Edges) -> set[object]:
+def near_rows(nears: Nears, edges: Edges) -> set[object]:
     events = [edges.events[n] for n in nears.events]
     return set(zip(nears.posts.tolist(), events, nears.strata.tolist(), nears.scores.tolist(),
                    strict=True))  # fmt: skip
@@ -68,13 +68,13 @@ def told(nears: Nears, edges: Edges) -> set[object]:
 
 @pytest.mark.parametrize(("count", "events"), [(1, 1), (10, 3), (60, 30), (90, 7)])
 def test_near_misses_are_those_of_the_slow_loop(count: int, events: int) -> None:
-    seeds, cuts = given(count, count, events)
+    seeds, cuts = random_seeds(count, count, events)
     edges = edges_of(seeds, cuts)
     posts = rows(np.random.default_rng(1), 80, 40, 0.5, 0.1)
     times = np.arange(80)
     with_edges = Matcher(seeds, 1, 10, edges).match(posts, times)
     assert with_edges.nears is not None
-    assert told(with_edges.nears, edges) == slow(seeds, cuts, posts, times)
+    assert near_rows(with_edges.nears, edges) == slow(seeds, cuts, posts, times)
     without = Matcher(seeds, 1, 10).match(posts, times)
     assert without.nears is None
     for name in ("posts", "seeds", "scores", "best", "counts", "hits"):
@@ -82,20 +82,20 @@ def test_near_misses_are_those_of_the_slow_loop(count: int, events: int) -> None
 
 
 def test_events_are_bounded_and_those_with_a_profile_come_first() -> None:
-    seeds, cuts = given(3, SEEDS + 40, SEEDS + 40)
+    seeds, cuts = random_seeds(3, SEEDS + 40, SEEDS + 40)
     assert len(edges_of(seeds, cuts).events) == EVENTS
-    one, few = given(4, SEEDS + 40, 2)
+    one, few = random_seeds(4, SEEDS + 40, 2)
     assert edges_of(one, few).events == ("e0",)  # the second would be too many
-    huge, cuts = given(5, SEEDS + 40, 1)
+    huge, cuts = random_seeds(5, SEEDS + 40, 1)
     assert edges_of(huge, cuts).events == ()
     learned = Profile(**profile("zebra", {"flood": "river flood"}))
     named = (*seeds.seeds[:-1], learned)
     with_one = SeedSet(named, seeds.embeddings, seeds.thresholds, "0" * 12, (), seeds.expiry)
-    assert edges_of(with_one, given(3, SEEDS + 40, 1)[1]).events[0] == "zebra"
+    assert edges_of(with_one, random_seeds(3, SEEDS + 40, 1)[1]).events[0] == "zebra"
 
 
-def test_cuts_are_made_once_for_each_version() -> None:
-    seeds, cuts = given(6, 10, 3)
+def test_only_new_seeds_are_calibrated() -> None:
+    seeds, cuts = random_seeds(6, 10, 3)
     asked: list[int] = []
 
     def ask(rows: Embeddings, _: float) -> np.ndarray:
@@ -107,15 +107,6 @@ def test_cuts_are_made_once_for_each_version() -> None:
     again, _ = Edges.of(seeds, ask, RATES, known)
     assert asked == [10, 10]
     assert first.marks == again.marks
-
-
-def test_nothing_is_near_to_no_seeds() -> None:
-    seeds, cuts = given(7, 0, 1)
-    edges = edges_of(seeds, cuts.reshape(2, 0))
-    posts = rows(np.random.default_rng(1), 5, 40, 0.5, 0.1)
-    found = Matcher(seeds, 1, 10, edges).match(posts, np.arange(5)).nears
-    assert found is not None
-    assert len(found.posts) == 0
 
 
 POST = Post("1", "x", "near")
@@ -133,8 +124,8 @@ def near_to(watch: NearWatch, edges: Edges, event: str) -> None:
     watch.add(edges, [([POST], found)], 5)
 
 
-def test_an_event_tells_of_its_edges_and_near_misses() -> None:
-    seeds, _ = given(1, 6, 3)
+def test_the_answer_of_an_event_holds_its_edges_and_near_misses() -> None:
+    seeds, _ = random_seeds(1, 6, 3)
     near = watch()
     assert near.answer("e1") is None
     edges = near.edges(seeds)
@@ -156,8 +147,8 @@ def test_an_event_tells_of_its_edges_and_near_misses() -> None:
     assert near.answer("") is None
 
 
-def test_an_event_that_changes_begins_anew_and_the_others_go_on() -> None:
-    seeds, _ = given(1, 6, 3)
+def test_a_changed_event_starts_again_and_the_others_go_on() -> None:
+    seeds, _ = random_seeds(1, 6, 3)
     near = watch()
     edges = near.edges(seeds)
     for event in ("e0", "e1"):

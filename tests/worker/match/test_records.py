@@ -1,4 +1,4 @@
-"""What the worker writes, to the byte, with the digests made by hand."""
+"""Match records and dead letters to the byte, with digests by hand."""
 
 import hashlib
 import json
@@ -62,14 +62,6 @@ def test_a_match_record_to_the_byte() -> None:
         b'"partition":3,"offset":42,"timestamp":1700000000123},'
         b'"processed_at":"2026-01-01T00:00:00.000Z"}'
     )
-
-
-@given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_a_match_id_is_of_the_json_that_the_contract_names(text: str) -> None:
-    named = ["x", text, text, SEED.id, SEED.version, "m"]
-    plain = json.dumps(named, ensure_ascii=False, separators=(",", ":"))
-    expected = hashlib.sha256(plain.encode()).hexdigest()[:32]
-    assert match_id(Post(text, "x", text), SEED, "m") == expected
 
 
 def test_numbers_are_the_float32_that_decided() -> None:
@@ -137,15 +129,15 @@ def test_hostile_headers_are_left_out_and_counted(hostile: list[tuple[str, bytes
     assert detail.endswith(f" ({len(hostile) + 2 - kept} of the input's headers are left out)")
 
 
-def test_a_message_without_a_time_has_none_in_its_dead_letter() -> None:
-    for nothing in (-1, None):
-        message = Mail(b"{", timestamp=nothing)
-        record = to_dead_letter(0, message, Reason.BAD_JSON, "")
-        assert (dict(record.headers).get("timestamp"), record.timestamp) == (None, None)
+def test_a_message_without_time_or_value_has_no_such_headers() -> None:
+    for timestamp in (-1, None):
+        record = to_dead_letter(0, Mail(None, timestamp=timestamp), Reason.EMPTY_VALUE, "")
+        assert record.timestamp is None
+        assert {"timestamp", "bytes", "sha256"}.isdisjoint(dict(record.headers))
 
 
 @pytest.mark.parametrize("reason", list(Reason))
-def test_what_is_too_large_goes_without_its_value(reason: Reason) -> None:
+def test_a_dead_letter_over_the_size_limit_has_no_value(reason: Reason) -> None:
     record = to_dead_letter(0, Mail(b"v" * 9, key=b"k"), reason, "d" * 9999)
     large = reason in (Reason.POST_BYTES, Reason.RECORD_TOO_LARGE)
     assert record.value == (None if large else b"v" * 9)
@@ -153,11 +145,6 @@ def test_what_is_too_large_goes_without_its_value(reason: Reason) -> None:
     assert len(dict(record.headers)["detail"]) == 500
     assert dict(record.headers)["bytes"] == b"9"
     assert dict(record.headers)["sha256"].decode() == hashlib.sha256(b"v" * 9).hexdigest()
-
-
-def test_a_null_value_has_no_size_and_no_digest() -> None:
-    headers = dict(to_dead_letter(0, Mail(None), Reason.EMPTY_VALUE, "").headers)
-    assert {"bytes", "sha256"}.isdisjoint(headers)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +161,7 @@ def test_a_null_value_has_no_size_and_no_digest() -> None:
         (None, b"1"),
     ],
 )
-def test_the_attempt_comes_from_the_retry(headers: object, attempt: bytes) -> None:
+def test_the_attempt_is_that_of_the_retry(headers: object, attempt: bytes) -> None:
     message = Mail(b"", headers=headers)  # type: ignore[arg-type]
     assert dict(to_dead_letter(0, message, Reason.NO_ID, "").headers)["attempt"] == attempt
 

@@ -1,4 +1,4 @@
-"""The near misses that are kept are drawn at random, of one worker or of several."""
+"""The sample of near misses is random, of one worker or of several."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def names(stratum: Stratum) -> list[int]:
 
 
 @pytest.mark.parametrize("batch", [1, 57, 3_000])
-def test_as_many_as_there_is_room_for_are_kept_once_and_all_are_counted(batch: int) -> None:
+def test_the_sample_is_full_and_without_repeats_and_all_are_counted(batch: int) -> None:
     near = NearMisses(["fire", "flood"])
     order = RANDOM.permutation(len(POSTS))
     for begin in range(0, len(order), batch):
@@ -57,7 +57,7 @@ def test_as_many_as_there_is_room_for_are_kept_once_and_all_are_counted(batch: i
             assert all(each.score == SCORES[int(each.post.id)] for each in stratum.kept)
 
 
-def test_another_nonce_keeps_others() -> None:
+def test_another_nonce_draws_others() -> None:
     kept = []
     for nonce in "ab":
         near = NearMisses(["fire", "flood"], nonce=nonce)
@@ -66,7 +66,7 @@ def test_another_nonce_keeps_others() -> None:
     assert len(kept[0] & kept[1]) < ROOM
 
 
-def test_every_near_miss_is_as_likely_to_be_kept_by_several_workers_together() -> None:
+def test_every_near_miss_is_as_likely_in_the_merged_sample_of_workers() -> None:
     own, times = places(1, 0), np.zeros(len(POSTS))
     for draw in range(60):
         workers = [NearMisses(["fire", "flood"], nonce=f"{draw} {n}") for n in range(3)]
@@ -81,7 +81,7 @@ def test_every_near_miss_is_as_likely_to_be_kept_by_several_workers_together() -
     assert merged([]) == Stratum(0, ())
 
 
-def test_a_post_may_just_miss_several_events() -> None:
+def test_a_post_can_be_a_near_miss_of_several_events() -> None:
     near = NearMisses(["fire", "flood"])
     two = np.array([0, 1])
     near.add(POSTS[:1], np.array([0, 0]), two, two[::-1].copy(), np.array([0.25, 0.5], np.float32))
@@ -93,7 +93,7 @@ def test_a_post_may_just_miss_several_events() -> None:
         assert [stratum.count for stratum in found] == [len(scores) for scores in kept]
 
 
-def test_events_that_go_on_keep_what_they_have() -> None:
+def test_unchanged_events_keep_their_samples() -> None:
     before = NearMisses(["fire", "flood"])
     add(before, np.arange(1_500))
     after = NearMisses(["storm", "flood"], before)
@@ -109,7 +109,7 @@ def test_events_that_go_on_keep_what_they_have() -> None:
     )
 
 
-def test_long_strings_are_cut_and_what_no_label_can_name_is_only_counted() -> None:
+def test_long_strings_are_cut_and_posts_with_too_long_ids_only_counted() -> None:
     near = NearMisses(["fire"])
     posts = [Post("1", "x", "a" * 10**6, author="b" * 10**6), Post("2" * (MOST_ID + 1), "x", "c")]
     zeros = np.zeros(2, np.int64)

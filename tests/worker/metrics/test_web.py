@@ -1,13 +1,12 @@
-"""The web server: what it answers, and which port it takes."""
+"""The worker's web server: its pages and its port."""
 
-import asyncio
 import json
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 import numpy as np
@@ -24,7 +23,7 @@ from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER, SeedSet
 from worker.seeds.state import StaleProfile
 
-T = TypeVar("T")
+pytestmark = pytest.mark.anyio
 
 
 @dataclass
@@ -38,33 +37,31 @@ class Reply:
         return json.loads(self.body)
 
 
-def served(
-    use: Callable[[Web], Awaitable[T]],
+@asynccontextmanager
+async def serving(
     state: Callable[[], Health] = Health,
-    config: WebConfig = WebConfig(port=0),  # noqa: B008 - it cannot change
-) -> T:
-    """What comes of using a server while it runs."""
-
-    async def run() -> T:
-        web = Web(config, Metrics(), state)
-        await web.start()
-        try:
-            return await use(web)
-        finally:
-            await web.stop()
-
-    return asyncio.run(run())
+    config: WebConfig = WebConfig(port=0),  # noqa: B008 - it is immutable
+    near: Callable[[str], bytes | None] = lambda _: None,
+) -> AsyncIterator[Web]:
+    web = Web(config, Metrics(), state, near)
+    await web.start()
+    try:
+        yield web
+    finally:
+        await web.stop()
 
 
-def get(path: str, state: Callable[[], Health] = Health) -> Reply:
-    async def ask(web: Web) -> Reply:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"http://127.0.0.1:{web.port}{path}") as answer,
-        ):
-            return Reply(answer.status, await answer.text(), answer.headers["Content-Type"])
-
-    return served(ask, state)
+async def get(path: str, *states: Health, near: Any = lambda _: None) -> list[Reply]:
+    """The replies to one request for each state."""
+    left = iter(states or [Health()])
+    async with serving(lambda: next(left), near=near) as web, aiohttp.ClientSession() as session:
+        replies = []
+        for _ in states or [Health()]:
+            url = URL(f"http://127.0.0.1:{web.port}{path}", encoded=True)
+            async with session.get(url) as answer:
+                kind = answer.headers["Content-Type"]
+                replies.append(Reply(answer.status, await answer.text(), kind))
+        return replies
 
 
 def seed_set() -> SeedSet:
@@ -81,7 +78,6 @@ def seed_set() -> SeedSet:
 
 @contextmanager
 def taken(*ports: int) -> Iterator[None]:
-    """Hold some ports, unless somebody else does already."""
     with ExitStack() as stack:
         for port in ports:
             try:
@@ -91,44 +87,29 @@ def taken(*ports: int) -> Iterator[None]:
         yield
 
 
-def test_metrics() -> None:
-    found = get("/metrics")
-    assert (found.status, found.kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
-    assert "newsift_posts_read_total 0.0\n" in found.body
+async def test_metrics_are_served_as_text() -> None:
+    [reply] = await get("/metrics")
+    assert (reply.status, reply.kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert "newsift_posts_read_total 0.0\n" in reply.body
 
 
-def test_healthy_and_ready() -> None:
-    found = get("/healthz")
-    assert (found.status, found.json) == (200, {"healthy": True, "reason": ""})
-    found = get("/readyz", lambda: Health(cluster_id="kafka-1", group="newsift-ingest"))
-    said = {"ready": True, "reason": "", "cluster_id": "kafka-1", "group": "newsift-ingest"}
-    assert (found.status, found.json) == (200, said)
+async def test_health_and_readiness_follow_the_state() -> None:
+    ready = Health(cluster_id="kafka-1", group="newsift-ingest")
+    reading = Health(not_ready="reading the seeds")
+    healthy = await get("/healthz", ready, reading)
+    assert [(each.status, each.json["healthy"]) for each in healthy] == [(200, True), (200, True)]
+    not_ready, is_ready = await get("/readyz", reading, ready)
+    assert (not_ready.status, not_ready.json["reason"]) == (503, "reading the seeds")
+    assert (is_ready.status, is_ready.json) == (
+        200, {"ready": True, "reason": "", "cluster_id": "kafka-1", "group": "newsift-ingest"},
+    )  # fmt: skip
 
 
-def test_what_is_not_ready_says_why() -> None:
-    state = Health(not_ready="reading the seeds")
-    assert get("/healthz", lambda: state).status == 200
-    found = get("/readyz", lambda: state)
-    assert (found.status, found.json["ready"]) == (503, False)
-    assert found.json["reason"] == "reading the seeds"
-
-
-def test_the_state_is_asked_for_each_time() -> None:
-    states = iter([Health(not_ready="soon"), Health()])
-
-    async def ask(web: Web) -> list[int]:
-        async with aiohttp.ClientSession() as session:
-            url = f"http://127.0.0.1:{web.port}/readyz"
-            return [(await session.get(url)).status for _ in range(2)]
-
-    assert served(ask, lambda: next(states)) == [503, 200]
-
-
-def test_seeds() -> None:
+async def test_seeds_are_listed_by_their_status() -> None:
     quake = Seed("quake", "", "The earth shook.", "quake", paused=True)
     stale = StaleProfile("profile|dam", "seeds: 'dam' is paused")
     seeds = replace(seed_set(), paused=(quake,), stale=(stale,))
-    found = get("/seeds", lambda: Health(seeds=seeds))
+    [found] = await get("/seeds", Health(seeds=seeds))
     assert (found.status, found.kind) == (200, "application/json; charset=utf-8")
     dam, fire = seeds.seeds
     assert found.json == {
@@ -148,88 +129,44 @@ def test_seeds() -> None:
     }  # fmt: skip
 
 
-def test_seeds_before_they_are_read() -> None:
-    found = get("/seeds")
-    assert found.status == 503
-    assert "control topic" in found.json["reason"]
+async def test_missing_pages_and_seeds_that_are_not_read_yet() -> None:
+    assert (await get("/"))[0].status == 404
+    [reply] = await get("/seeds")
+    assert (reply.status, "control topic" in reply.json["reason"]) == (503, True)
 
 
-def test_other_paths_are_not_there() -> None:
-    assert get("/").status == 404
-
-
-def test_the_default_port_taken_means_the_next(caplog: pytest.LogCaptureFixture) -> None:
-    async def port(web: Web) -> int:
-        return web.port
-
+async def test_the_default_port_taken_means_the_next(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with taken(PORT, PORT + 1):
-        assert served(port, config=WebConfig()) > PORT + 1
+        async with serving(config=WebConfig()) as web:
+            assert web.port > PORT + 1
     assert f"port {PORT} is taken; listening on" in caplog.text
 
 
-def test_two_workers_on_one_host_need_no_flags() -> None:
-    async def second(first: Web) -> tuple[int, int]:
-        web = Web(WebConfig(), Metrics(), Health)
-        await web.start()
-        await web.stop()
-        return first.port, web.port
-
-    one, other = served(second, config=WebConfig())
-    assert one != other
-
-
-def test_a_configured_port_taken_is_refused() -> None:
-    async def second(first: Web) -> None:
+async def test_a_configured_port_taken_is_refused() -> None:
+    async with serving() as first:
         web = Web(WebConfig(port=first.port), Metrics(), Health)
-        with pytest.raises(ConfigError, match=rf"web\.port: {first.port} is taken; free it"):
+        with pytest.raises(ConfigError, match=rf"web\.port: {first.port} is taken"):
             await web.start()
         await web.stop()
 
-    served(second)
 
-
-def test_a_host_that_is_not_here_is_refused() -> None:
-    async def start(host: str) -> None:
+@pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid"])
+async def test_a_host_of_another_machine_is_refused(host: str) -> None:
+    with pytest.raises(ConfigError, match=rf"web\.host: {host}"):
         await Web(WebConfig(host=host, port=0), Metrics(), Health).start()
 
-    for host in ("192.0.2.1", "nowhere.invalid"):
-        with pytest.raises(ConfigError, match=rf"web\.host: {host} is no address of this host"):
-            asyncio.run(start(host))
 
-
-def test_stopping_what_never_began_is_harmless() -> None:
-    asyncio.run(Web(WebConfig(), Metrics(), Health).stop())
-
-
-def test_near_misses_of_an_event_whatever_its_name() -> None:
-    asked: list[str] = []
-
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("?event=storm", 200), ("", 404), ("?event=", 404), ("?event=%00%1b%ff", 404),
+     ("?event=" + "e" * 5_000, 404), ("?event=a&event=storm", 404)],
+)  # fmt: skip
+async def test_near_misses_of_an_event(query: str, status: int) -> None:
     def near(event: str) -> bytes | None:
-        asked.append(event)
         return b'{"event": "storm"}' if event == "storm" else None
 
-    async def ask(web: Web) -> list[tuple[int, str]]:
-        async with aiohttp.ClientSession() as session:
-            found = []
-            for name in ("?event=storm", "", "?event=", "?event=%00%1b%ff", "?event=" + "e" * 5_000,
-                         "?event=a&event=storm"):  # fmt: skip
-                reply = await session.get(
-                    URL(f"http://127.0.0.1:{web.port}/near{name}", encoded=True)
-                )
-                found.append((reply.status, await reply.text()))
-            return found
-
-    async def run() -> list[tuple[int, str]]:
-        web = Web(WebConfig(port=0), Metrics(), Health, near)
-        await web.start()
-        try:
-            return await ask(web)
-        finally:
-            await web.stop()
-
-    (first, *others) = asyncio.run(run())
-    assert first == (200, '{"event": "storm"}')
-    assert {status for status, _ in others} == {404}
-    assert all("keeps no near misses" in json.loads(body)["reason"] for _, body in others)
-    assert asked[-1] == "a"
+    [reply] = await get(f"/near{query}", near=near)
+    assert reply.status == status
+    if status == 200:
+        assert reply.json == {"event": "storm"}

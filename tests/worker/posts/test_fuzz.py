@@ -1,10 +1,9 @@
-"""Posts from wild bytes: always one of three outcomes, and a post says what a slow reader reads."""
+"""Posts from random bytes: one of three outcomes, and the same post as a slow reader's."""
 
 import copy
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,15 +15,8 @@ PLATFORMS = {"x", "bluesky", "mastodon", "plain"}
 POSTS = [example for example in EXAMPLES if "text" in example.expected]
 KEYS = sorted({key for example in EXAMPLES for key in example.message} | {"id", "text", "lang"})
 WORDS = st.text(st.characters(exclude_characters="<&", exclude_categories=["Cs"]), max_size=12)
-LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | WORDS
-)
 JSON = st.recursive(
-    LEAVES,
+    st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9) | WORDS,
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(st.sampled_from(KEYS) | WORDS, inner, max_size=3)
@@ -66,22 +58,12 @@ def is_json(value: bytes) -> bool:
 
 
 @given(st.binary(max_size=200), st.sampled_from(FORMS))
-def test_any_bytes(value: bytes, form: str) -> None:
+def test_any_bytes_have_an_outcome(value: bytes, form: str) -> None:
     check(value, form)
-
-
-@given(JSON, st.sampled_from(FORMS))
-def test_any_json_is_never_called_bad_json(message: Any, form: str) -> None:
-    value = json.dumps(message).encode()
-    check(value, form)
-    outcome = read_post(value, form)
-    bad = isinstance(outcome, Rejected) and outcome.reason is Reason.BAD_JSON
-    # a keyed payload is JSON within JSON, and that may well be bad
-    assert not bad or (isinstance(message, dict) and "payload" in message)
 
 
 @given(st.sampled_from(EXAMPLES), st.sampled_from(FORMS), st.data())
-def test_damaged_messages(example: Example, form: str, data: st.DataObject) -> None:
+def test_damaged_messages_have_an_outcome(example: Example, form: str, data: st.DataObject) -> None:
     value = bytearray(example.value)
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(value) - 1))
@@ -121,15 +103,10 @@ def agrees(post: Post, form: str, message: dict[str, Any]) -> None:
         assert post.text == text
 
 
-@pytest.mark.parametrize("example", POSTS, ids=lambda example: example.name)
-def test_the_slow_reader_agrees_on_the_examples(example: Example) -> None:
-    post = check(example.value)
-    assert post is not None
-    agrees(post, example.form, example.message)
-
-
 @given(st.sampled_from(POSTS), JSON, st.data())
-def test_a_message_with_one_value_changed(example: Example, new: Any, data: st.DataObject) -> None:
+def test_a_message_with_one_value_changed_reads_like_the_slow_reader(
+    example: Example, new: Any, data: st.DataObject
+) -> None:
     path = data.draw(st.sampled_from(paths(example.message)))
     message = changed(example.message, path, new)
     post = check(json.dumps(message).encode(), example.form)
@@ -138,17 +115,11 @@ def test_a_message_with_one_value_changed(example: Example, new: Any, data: st.D
     check(json.dumps(message).encode())
 
 
-@given(st.sampled_from(POSTS), st.dictionaries(WORDS.filter(lambda w: w not in KEYS), JSON))
-def test_unknown_keys_are_ignored(example: Example, more: dict[str, Any]) -> None:
-    value = json.dumps({**more, **example.message}).encode()
-    assert read_post(value) == read_post(example.value)
-
-
 ANY_TEXT = st.text(min_size=1).filter(str.strip)
 
 
 @given(st.integers(0, 2**64) | ANY_TEXT, ANY_TEXT)
-def test_plain_posts_keep_id_and_text_as_they_are(id: int | str, text: str) -> None:
+def test_plain_posts_keep_id_and_text(id: int | str, text: str) -> None:
     for ascii_only in (True, False):
         value = json.dumps({"id": id, "text": text}, ensure_ascii=ascii_only).encode()
         assert read_post(value) == Post(str(id), "plain", text)

@@ -16,19 +16,10 @@ from tests.worker.messages import EXAMPLES, Example
 from tests.worker.slow_posts import visible
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.match.records import VALUELESS
-from worker.posts.checks import DEPTH, depth, longest_list, malformed, outline
+from worker.posts.checks import DEPTH, depth, longest_list, outline
 from worker.posts.mastodon import LONGEST, spoken
 from worker.posts.read import FORMS, PassedOver, Post, Reason, Rejected, read_post
 from worker.posts.times import milliseconds, utc
-
-FROM_ELSEWHERE = {
-    Reason.OUT_OF_MEMORY,
-    Reason.NOT_FINITE,
-    Reason.FAILED,
-    Reason.RECORD_TOO_LARGE,
-    Reason.BATCH_BYTES,
-    Reason.BAD_BATCH,
-}
 
 
 def rejected(value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_LIMITS) -> Rejected:
@@ -38,15 +29,11 @@ def rejected(value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_L
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_an_example_becomes_what_its_file_says(example: Example) -> None:
+def test_each_example_is_read_as_its_file_says(example: Example) -> None:
     for ascii_only in (True, False):
         value = json.dumps(example.message, ensure_ascii=ascii_only).encode()
         for found in (read_post(value), read_post(value, example.form)):
             assert msgspec.structs.asdict(found) == example.expected
-
-
-def test_every_form_has_examples() -> None:
-    assert {example.form for example in EXAMPLES} == set(FORMS) - {"auto"}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -60,18 +47,15 @@ BAD: list[tuple[bytes | None, Reason, str]] = [
     (None, Reason.EMPTY_VALUE, "value: null"),
     (b"", Reason.EMPTY_VALUE, "value: empty"),
     (b"   ", Reason.BAD_JSON, "value: "),
-    (b"hello", Reason.BAD_JSON, "value: "),
     (b'{"id": "1", "text": "cut', Reason.BAD_JSON, "value: Input data was truncated"),
     (b'{"id": "1", "text": "x"} {', Reason.BAD_JSON, "trailing"),
     (b'{"id": "1", "text": "x", "n": NaN}', Reason.BAD_JSON, "value: "),
-    (b'{"id": "1", "text": 5, "n": }', Reason.BAD_JSON, "value: "),
     (b'{"id": "1", "text": "a\x00b"}', Reason.BAD_JSON, "value: "),
     (b'\xef\xbb\xbf{"id": "1", "text": "x"}', Reason.BAD_JSON, "value: "),
     ('{"id": "1", "text": "x"}'.encode("utf-16"), Reason.INVALID_UTF8, "at byte 1"),
     (b'{"id": "1", "text": "caf\xe9"}', Reason.INVALID_UTF8, "at byte 25"),
     (b'{"id": "1", "text": "x", "ignored": "\xed\xa0\x80"}', Reason.INVALID_UTF8, "byte 38"),
     (rb'{"id": "1", "text": "\ud83d"}', Reason.LONE_SURROGATE, r"\ud83d at byte 22"),
-    (rb'{"id": "1", "text": "\ude00 and more text"}', Reason.LONE_SURROGATE, r"\ude00"),
     (rb'{"id": "1", "text": "\ud83d\ud83d\ude00"}', Reason.LONE_SURROGATE, r"\ud83d at byte 22"),
     (rb'{"id": "1", "text": "x", "ignored": ["\uD800"]}', Reason.LONE_SURROGATE, r"\uD800"),
     (rb'{"id": "1", "text": "\\ud83d", oops}', Reason.BAD_JSON, "value: "),
@@ -82,48 +66,29 @@ BAD: list[tuple[bytes | None, Reason, str]] = [
     (b"[1]", Reason.WRONG_TYPE, "value: expected an object, found an array"),
     (b"null", Reason.WRONG_TYPE, "value: expected an object, found null"),
     (b'{"id": 1.5, "text": "x"}', Reason.WRONG_TYPE, "id: expected an integer or a string"),
-    (b'{"id": true, "text": "x"}', Reason.WRONG_TYPE, "found a boolean"),
-    (b'{"id": {"$oid": "1"}, "text": "x"}', Reason.WRONG_TYPE, "found an object"),
     (b'{"id": ' + b"9" * 5000 + b', "text": "x"}', Reason.WRONG_TYPE, "id: integer value out of"),
     (b'{"data": {"id": ' + b"9" * 20 + b', "text": "x"}}', Reason.WRONG_TYPE, "data.id: expected"),
     (b'{"id_str": "1", "id": ' + b"9" * 4200 + b"}", Reason.WRONG_TYPE, "id: expected `int` <= 9"),
     (b'{"id": "1", "text": "x", "lang": ["en"]}', Reason.WRONG_TYPE, "lang: expected a string"),
-    (b'{"data": [{"id": "1", "text": "x"}]}', Reason.WRONG_TYPE, "data: expected an object"),
     (b'{"text": "x"}', Reason.NO_ID, "id: missing"),
-    (b'{"id": null, "text": "x"}', Reason.NO_ID, "id: missing"),
     (b'{"id": "", "text": "x"}', Reason.NO_ID, "id: empty"),
     (b'{"id": " \\n", "text": "x"}', Reason.NO_ID, "id: empty"),
-    (b'{"data": {"text": "x"}}', Reason.NO_ID, "id: missing"),
     (b'{"id_str": "", "full_text": "x"}', Reason.NO_ID, "id: missing"),
     (b'{"id": "1"}', Reason.NO_TEXT, "text: missing"),
-    (b'{"id": "1", "text": null}', Reason.NO_TEXT, "text: missing"),
     (b'{"id": "1", "text": 5}', Reason.NO_TEXT, "text: expected a string or null, found an int"),
-    (b'{"data": {"id": "1", "text": ["x"]}}', Reason.NO_TEXT, "data.text: expected a string"),
-    (b'{"id_str": "1", "user": {}}', Reason.NO_TEXT, "text: missing"),
     (b"{}", Reason.UNKNOWN_FORM, "no known form: none"),
     (b'{"bericht": "x", "a\\u001b[31m": 1}', Reason.UNKNOWN_FORM, "form: bericht, a�[31m"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "reason", "said"), BAD, ids=range(len(BAD)))
-def test_a_bad_value_is_rejected_and_says_why(
+def test_a_bad_value_is_rejected_with_its_reason(
     value: bytes | None, reason: Reason, said: str
 ) -> None:
     found = rejected(value)
     assert (found.reason, said in found.detail) == (reason, True), found
     assert found.detail.isprintable()
     assert len(found.detail) <= 200
-
-
-def test_every_reason_that_bytes_can_have_is_tested() -> None:
-    limits = {Reason.POST_BYTES, Reason.LIST_ITEMS, Reason.MARKS}  # also in test_posts_cost.py
-    assert {reason for _, reason, _ in BAD} | limits == set(Reason) - FROM_ELSEWHERE
-
-
-def test_the_schema_of_dead_letters_lists_the_same_reasons() -> None:
-    file = Path(__file__).parents[3] / "deploy/schemas/rejected-headers.json"
-    listed = json.loads(file.read_text("utf-8"))["properties"]["reason"]["enum"]
-    assert set(listed) == set(Reason)
 
 
 def test_the_limit_on_size_is_exact() -> None:
@@ -133,11 +98,36 @@ def test_the_limit_on_size_is_exact() -> None:
     assert found == Rejected(Reason.POST_BYTES, "value: 24 bytes, more than 23")
 
 
+def with_list(items: int) -> bytes:
+    return b'{"id": "1", "text": "a", "unread": [[' + b",".join([b"1"] * items) + b"]]}"
+
+
+def test_the_limit_on_items_is_exact_in_lists_that_are_not_read_too() -> None:
+    assert isinstance(read_post(with_list(10_000)), Post)
+    found = read_post(with_list(10_001))
+    assert found == Rejected(Reason.LIST_ITEMS, "value: a list has 10001 items, more than 10000")
+    packed = json.dumps({"event": "update", "payload": with_list(10_001).decode()}).encode()
+    assert read_post(packed) == found
+
+
+def test_the_limit_on_combining_marks_is_exact() -> None:
+    def marked(count: int) -> bytes:
+        return json.dumps(
+            {"id": "1", "text": "na" + "\u0301\U0001d165" * (count // 2) + "!"}
+        ).encode()
+
+    assert isinstance(read_post(marked(30)), Post)
+    found = read_post(marked(32))
+    told = "text: a letter has 32 combining marks, more than 30"
+    assert found == Rejected(Reason.MARKS, told)
+    assert isinstance(read_post(marked(32), limits=Limits(marks=32)), Post)
+
+
 def nested(levels: int) -> bytes:
     return b'{"id": "1", "text": "x", "z": ' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
 
 
-def test_the_limit_on_depth_is_exact_on_any_stack() -> None:
+def test_the_limit_on_depth_is_exact() -> None:
     def below(frames: int) -> None:
         if frames:
             return below(frames - 1)
@@ -164,13 +154,13 @@ def test_brackets_in_strings_and_in_rows_are_not_depth() -> None:
         ("mastodon", "x1_extended", "x1"),
     ],
 )
-def test_a_fixed_form_names_the_other_that_came(form: str, name: str, seen: str) -> None:
+def test_another_form_than_the_configured_one_is_named(form: str, name: str, seen: str) -> None:
     value = next(example.value for example in EXAMPLES if example.name == name)
     told = f"value: is of the form {seen}, but posts.format is {form}"
     assert rejected(value, form) == Rejected(Reason.UNKNOWN_FORM, told)
 
 
-def test_a_fixed_form_takes_what_auto_would_call_plain() -> None:
+def test_a_configured_form_decides_where_auto_would_guess_plain() -> None:
     value = b'{"id": "5", "text": "hi"}'
     for form in ("x", "x1"):
         outcome = read_post(value, form)
@@ -180,16 +170,7 @@ def test_a_fixed_form_takes_what_auto_would_call_plain() -> None:
     assert rejected(value, "mastodon").reason is Reason.NO_TEXT
 
 
-def test_bluesky_posts_without_their_address_have_no_id() -> None:
-    event: dict[str, Any] = next(e.message for e in EXAMPLES if e.name == "bluesky_create")
-    without_rkey = {**event, "commit": {**event["commit"], "rkey": ""}}
-    assert rejected(json.dumps(without_rkey).encode()).detail == "commit.rkey: missing or empty"
-    without_did = json.dumps({**event, "did": ""}).encode()
-    assert rejected(without_did).reason is Reason.NO_ID
-    without_record = {**event, "commit": {**event["commit"], "record": None}}
-    assert rejected(json.dumps(without_record).encode()).reason is Reason.NO_TEXT
-
-
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
@@ -202,18 +183,25 @@ def test_bluesky_posts_without_their_address_have_no_id() -> None:
         ({"collection": {}}, Reason.WRONG_TYPE),
     ],
 )
-def test_a_bad_commit_inside_a_frame_of_v2(changed: dict[str, Any], reason: Reason) -> None:
-    frame = next(e.message for e in EXAMPLES if e.name == "bluesky_second_create")
-    value = json.dumps({**frame, "payload": frame["payload"] | changed}).encode()
-    assert rejected(value).reason is reason
-    assert rejected(value, "bluesky").reason is reason
+def test_a_bad_bluesky_commit_is_rejected(
+    version: int, changed: dict[str, Any], reason: Reason
+) -> None:
+    name = "bluesky_create" if version == 1 else "bluesky_second_create"
+    frame = next(e.message for e in EXAMPLES if e.name == name)
+    if version == 1 and "did" in changed:
+        frame = frame | changed
+    else:
+        key = "commit" if version == 1 else "payload"
+        frame = frame | {key: frame[key] | changed}
+    for form in ("auto", "bluesky"):
+        assert rejected(json.dumps(frame).encode(), form).reason is reason
 
 
 @pytest.mark.parametrize(
     "frame", [{"$type": "message", "payload": None}, {"$type": "message", "payload": {}},
               {"$type": "error", "error": "Any"}],
 )  # fmt: skip
-def test_a_frame_of_v2_without_a_commit_is_passed_over(frame: dict[str, Any]) -> None:
+def test_a_bluesky_frame_without_a_commit_is_passed_over(frame: dict[str, Any]) -> None:
     for form in ("auto", "bluesky"):
         assert read_post(json.dumps(frame).encode(), form) == PassedOver("no_post")
 
@@ -229,7 +217,7 @@ def test_a_frame_of_v2_without_a_commit_is_passed_over(frame: dict[str, Any]) ->
         (r'{"id": "1", "content": "\ud800"}', Reason.LONE_SURROGATE),
     ],
 )
-def test_a_bad_payload_inside_a_good_event(payload: str, reason: Reason) -> None:
+def test_a_bad_payload_of_a_mastodon_event_is_rejected(payload: str, reason: Reason) -> None:
     event = json.dumps({"event": "update", "payload": payload}).encode()
     assert rejected(event).reason is reason
 
@@ -238,20 +226,16 @@ MARKUP = [
     ("plain words", "plain words"),
     ("<p>one</p><p>two</p>", "one\n\ntwo"),
     ("<p>one<br>two<br/>three<br />four</p>", "one\ntwo\nthree\nfour"),
-    ("<P>one</P>\n\n\n<P>two</P>", "one\n\ntwo"),
     ("a &lt;b&gt; &amp;amp; &eacute; &#128512;", "a <b> &amp; é 😀"),
-    ("<p>1 &lt; 2</p>", "1 < 2"),
     ("I <3 you & 2 < 3", "I <3 you & 2 < 3"),
     ("<ul><li>one</li><li>two</li></ul>end", "one\ntwo\n\nend"),
     ('<a href="x" title="a > b">shown</a>', "shown"),
-    ("<blockquote><p>said</p></blockquote>", "said"),
     ("ex<strong>treme</strong>ly", "extremely"),
     ("<script>x</script", "x</script"),
     ("<!-- hidden -->seen", "seen"),
     ("&#xD800;&#0;", "\ufffd\ufffd"),
     (f"&#{'1' * 5000};&#x{'1' * 5000};", "\ufffd\ufffd"),
     ("a" * LONGEST + "b", "a" * LONGEST),
-    ("", ""),
 ]
 
 
@@ -273,22 +257,8 @@ TREE = st.recursive(
 
 
 @given(TREE)
-def test_markup_says_what_a_parser_says(markup: str) -> None:
+def test_markup_reads_like_a_parser(markup: str) -> None:
     assert spoken(markup).split() == visible(markup).split()
-
-
-@pytest.mark.parametrize(
-    "part", ["<", "<a ", '<a "', "<a '\"", "</p", "&", "&#", " ", "\n", "<!--"]
-)
-def test_a_megabyte_of_anything_is_read_in_one_pass(part: str) -> None:
-    """A search that began anew at each character would hold the suite up for hours."""
-    for end in ("", "x", ">"):
-        spoken("<p>" + part * (2**20 // len(part)) + end)
-
-
-@pytest.mark.parametrize("part", [rb"\u", rb"\ud800", b"\\", b'"', b"[", b'{"'])
-def test_a_megabyte_of_bad_json_is_told_in_one_pass(part: bytes) -> None:
-    malformed(part * (2**20 // len(part)), ValueError("x"))
 
 
 TIMES = [
@@ -296,11 +266,8 @@ TIMES = [
     ("2024-05-13T08:15:42.123456789Z", "2024-05-13T08:15:42.123456789Z"),
     ("2024-05-13T08:15:42+02:00", "2024-05-13T06:15:42Z"),
     ("2024-05-13 08:15:42.5-0130", "2024-05-13T09:45:42.500000Z"),
-    ("Wed Oct 10 20:19:24 +0000 2018", "2018-10-10T20:19:24Z"),
     ("Wed Oct 10 20:19:24 +0200 2018", "2018-10-10T18:19:24Z"),
     ("Wed Okt 10 20:19:24 +0000 2018", None),
-    ("Wed Oct 32 20:19:24 +0000 2018", None),
-    ("2024-02-30T08:15:42Z", None),
     ("2024-05-13T08:15:42", "2024-05-13T08:15:42Z"),
     ("0001-01-01T00:00:00+05:00", None),
     ("9999-12-31T23:59:59-05:00", None),
@@ -318,16 +285,11 @@ def test_times_become_rfc3339(written: str | float | None, told: str | None) -> 
     assert utc(written) == told
 
 
-@given(st.text(max_size=40) | st.floats() | st.integers())
-def test_no_time_is_ever_an_error(written: str | float) -> None:
-    milliseconds(utc(written))
-
-
 @given(
     st.datetimes(datetime(1970, 1, 2), datetime(9999, 12, 30)),
     st.integers(-14 * 60, 14 * 60),
 )
-def test_a_time_is_the_same_moment(moment: datetime, minutes: int) -> None:
+def test_a_converted_time_is_the_same_moment(moment: datetime, minutes: int) -> None:
     zoned = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
     told = utc(zoned.isoformat())
     assert told is not None
@@ -363,7 +325,7 @@ def slow_longest(value: object) -> int:
 
 
 @given(TANGLE, st.booleans())
-def test_the_outline_is_that_of_a_walk(value: object, ascii_only: bool) -> None:
+def test_depth_and_longest_list_are_those_of_a_slow_walk(value: object, ascii_only: bool) -> None:
     signs = outline(json.dumps(value, ensure_ascii=ascii_only).encode())
     assert depth(signs) == slow_depth(value)
     found = longest_list(signs)
@@ -371,7 +333,7 @@ def test_the_outline_is_that_of_a_walk(value: object, ascii_only: bool) -> None:
 
 
 @given(st.binary(max_size=40) | st.text('[]{},"\\', max_size=40).map(str.encode))
-def test_an_outline_can_be_drawn_of_any_bytes(value: bytes) -> None:
+def test_any_bytes_have_an_outline(value: bytes) -> None:
     signs = outline(value)
     assert 0 <= depth(signs) <= len(value)
     assert 0 <= longest_list(signs) <= len(value) + 1
@@ -381,16 +343,16 @@ PAGE = (Path(__file__).parents[3] / "docs" / "posts.md").read_text("utf-8")
 FIRST_CELLS = re.findall(r"^\| `([\w.]+)` \|", PAGE, re.MULTILINE)
 
 
-def test_every_form_and_every_reason_is_explained() -> None:
+def test_the_page_explains_every_form_and_reason() -> None:
     assert [*FORMS[1:], *Reason] == FIRST_CELLS
 
 
-def test_the_limits_are_right() -> None:
+def test_the_page_states_the_limits() -> None:
     assert f"more than {DEPTH} deep" in PAGE
     kept_without_value = re.findall(r"^\| `([\w.]+)` \| .*is not kept \|$", PAGE, re.MULTILINE)
     assert kept_without_value == list(VALUELESS)
 
 
-def test_the_example_is_a_post() -> None:
+def test_the_example_of_the_page_is_a_post() -> None:
     (example,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     assert isinstance(read_post(example.encode()), Post)

@@ -1,4 +1,4 @@
-"""The two sides of the background: nothing is lost, and copies stay together."""
+"""Seeds become a seed set: embeddings, thresholds and refusals."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def keys(rows: Embeddings) -> list[tuple[bytes, bytes]]:
     ]
 
 
-def test_every_post_is_on_one_side_whatever_the_order_and_its_copies_with_it() -> None:
+def test_each_background_post_is_on_one_side_with_its_copies() -> None:
     rng = np.random.default_rng(3)
     texts = [" ".join(rng.choice(list(WORDS), 4)) for _ in range(400)]
     background = small_encoder().posts([*texts, *texts[:50]])
@@ -35,15 +35,8 @@ def test_every_post_is_on_one_side_whatever_the_order_and_its_copies_with_it() -
     assert sorted(keys(again)) == sorted(keys(one))
 
 
-def test_the_everyday_posts_of_a_model_are_there_to_be_split() -> None:
-    background = small_encoder().background
-    one, other = sides_of(background)
-    assert len(one) + len(other) == len(background)
-    assert len(sides_of(background[:0])[0]) == 0
-
-
 class Counting:
-    """An encoder that says what it was asked for."""
+    """An encoder that notes its calls."""
 
     def __init__(self, mix: float = 0.6) -> None:
         self.real = small_encoder(mix)
@@ -77,7 +70,7 @@ def fresh(rate: float = 0.01) -> SeedSet:
     return embedder(Counting(), rate).make(book().snapshot())
 
 
-def test_only_what_is_new_is_embedded() -> None:
+def test_only_new_articles_are_embedded() -> None:
     enc, seeds = Counting(), book()
     maker = embedder(enc)
     maker.make(seeds.snapshot())
@@ -92,7 +85,7 @@ def test_only_what_is_new_is_embedded() -> None:
     assert [seed.id for seed in made.seeds] == ["flood", "pets", "raid", "twin"]
 
 
-def test_thresholds_are_made_where_they_are_needed() -> None:
+def test_automatic_thresholds_are_computed_only_where_needed() -> None:
     enc, seeds = Counting(), book_of(own={"text": ARTICLES["raid"], "threshold": 0.5})
     assert embedder(enc, threshold=0.5).make(book().snapshot()).thresholds.tolist() == [0.5] * 4
     maker = embedder(enc)
@@ -105,11 +98,7 @@ def test_thresholds_are_made_where_they_are_needed() -> None:
     assert (enc.cut, len(enc.embedded)) == (1, embedded)
 
 
-def test_another_rate_has_its_own_thresholds() -> None:
-    assert (fresh(0.1).thresholds < fresh(0.01).thresholds).any()
-
-
-def test_what_is_no_longer_a_seed_is_forgotten() -> None:
+def test_a_removed_seed_is_embedded_again_when_it_returns() -> None:
     enc, seeds = Counting(), book()
     maker = embedder(enc)
     maker.make(seeds.snapshot())
@@ -120,7 +109,7 @@ def test_what_is_no_longer_a_seed_is_forgotten() -> None:
     assert len(enc.embedded) == 5
 
 
-def test_an_error_of_the_model_leaves_what_was_known() -> None:
+def test_an_error_of_the_model_leaves_earlier_embeddings() -> None:
     enc, seeds = Counting(), book()
     maker = embedder(enc)
     first = maker.make(seeds.snapshot())
@@ -133,7 +122,7 @@ def test_an_error_of_the_model_leaves_what_was_known() -> None:
     assert len(enc.embedded) == 4
 
 
-def test_a_rate_finer_than_the_background_refuses_the_seeds_that_need_it_alone() -> None:
+def test_a_rate_finer_than_the_background_refuses_only_automatic_seeds() -> None:
     seeds = book_of(own={"text": ARTICLES["raid"], "threshold": 0.3}, bare={"text": "river flood"})
     made = embedder(Counting(), 1e-9).make(seeds.snapshot())
     assert [seed.id for seed in made.seeds] == ["own"]
@@ -163,7 +152,7 @@ def test_articles_whose_versions_collide_keep_their_own_vectors(
         (np.zeros(12, np.float32), "text: holds no word that the model reads"),
     ],
 )
-def test_a_seed_that_posts_cannot_be_compared_with_is_refused(row: F32, reason: str) -> None:
+def test_a_seed_without_a_usable_vector_is_refused(row: F32, reason: str) -> None:
     class Odd(Counting):
         def articles(self, texts: Sequence[Article]) -> Embeddings:
             made = super().articles(texts)

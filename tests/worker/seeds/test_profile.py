@@ -1,11 +1,9 @@
-"""Profiles as control records: there and back, and every refusal with its reason."""
+"""Profiles as control records, and event vectors."""
 
 import base64
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from encoder import Embeddings
-from encoder.embeddings import thresholds
 from encoder.errors import InputError, MismatchError
 from encoder.score.lexical import SLOTS
 from tests.worker.learned import MADE, profile, profile_value, vector_of
@@ -37,30 +34,26 @@ def read(key: bytes = KEY, **changes: Any) -> Profile:
     return found
 
 
-def test_a_record_with_every_key() -> None:
+def test_a_record_with_every_key_is_read_and_written() -> None:
     found = read(threshold=0.4, promise=PROMISE, before=[RECORD], other="ignored")
     assert (found.id, found.event, found.title) == ("profile|stürm", "stürm", "")
     assert found.seeds == RECORD["seeds"]
     assert (found.model, found.threshold, found.promise) == (RECORD["model"], 0.4, PROMISE)
     assert (found.made, found.before) == (MADE, (RECORD,))
     assert found.vector.encoded() == RECORD["vectors"] == found.vectors
+    assert read_record(KEY, found.value()) == found
+    assert json.loads(read().value()) == RECORD
     assert found.version == hashlib.sha256(RECORD["vectors"].encode()).hexdigest()[:12]
 
 
-def test_what_is_absent_or_null() -> None:
+def test_optional_keys_may_be_absent_or_null() -> None:
     bare = {name: RECORD[name] for name in ("event", "vectors", "seeds", "model")}
     found = read_record(KEY, value(**bare, threshold=None, promise=None, made=None, before=None))
     assert found == read_record(KEY, value(**bare)) == Profile(**bare)
     assert read_record(KEY, None) is None
 
 
-def test_its_record_says_the_same() -> None:
-    for found in (read(), read(threshold=0.4, promise=PROMISE, before=[RECORD])):
-        assert read_record(KEY, found.value()) == found
-    assert json.loads(read().value()) == RECORD
-
-
-def test_versions_before_it() -> None:
+def test_the_last_three_versions_are_kept_and_restored() -> None:
     found, versions = None, [profile("stürm", {name: text}) for name, text in ARTICLES.items()]
     for record in [*versions, RECORD]:
         before = found.history() if found else ()
@@ -75,7 +68,7 @@ def test_versions_before_it() -> None:
     assert found.previous() is None
 
 
-def test_a_value_drops_old_versions_where_there_is_no_room() -> None:
+def test_old_versions_are_dropped_above_the_size_limit() -> None:
     found = read(before=[RECORD, RECORD, RECORD])
     sizes = [len(read(before=[RECORD] * count).value()) for count in range(4)]
     for count, size in enumerate(sizes):
@@ -86,7 +79,7 @@ def test_a_value_drops_old_versions_where_there_is_no_room() -> None:
         found.value(Limits(article_bytes=sizes[0] - 1))
 
 
-def test_the_prefix_belongs_to_profiles() -> None:
+def test_the_prefix_of_a_key_is_reserved_for_profiles() -> None:
     found = read_record(b"profile|a", value(text="The dam broke."))
     assert found == RefusedSeed(
         "profile|a", "key: profile| begins the ids of profiles; give the seed another id"
@@ -100,35 +93,25 @@ def test_the_prefix_belongs_to_profiles() -> None:
     ("changes", "reason"),
     [
         ({"event": "other"}, "event: 'other' is not that of the key, 'profile|stürm'"),
-        ({"event": None}, "event: '' is empty"),
-        ({"event": 7}, "event: a number, expected a string"),
         ({"event": "ü" * 121}, "event: 242 bytes, 240 are allowed"),
         ({"event": "\ud800"}, "event: holds a lone surrogate"),
         ({"vectors": None}, "vectors: no safetensors"),
-        ({"vectors": 7}, "vectors: a number, expected a string"),
         ({"vectors": "x"}, "vectors: no base64"),
-        ({"vectors": "\ud800"}, "vectors: holds a lone surrogate"),
         ({"vectors": "A" * 300_000}, "vectors: 300000 characters, 262144 are allowed"),
         ({"vectors": "A" * 10_000_000}, "limits.article_bytes: 1000"),
-        ({"seeds": None}, "seeds: names none"),
         ({"seeds": {}}, "seeds: names none"),
         ({"seeds": ["flood"]}, "seeds: an array, expected an object"),
         ({"seeds": {"flood": 7}}, "seeds: a version is no string"),
-        ({"seeds": {"flood": None}}, "seeds: a version is no string"),
-        ({"model": 7}, "model: a number"),
         ({"model": None}, "model: missing"),
         ({"model": "m" * 257}, "model: 257 characters"),
         ({"threshold": 0}, "threshold: a whole number is not above 0"),
         ({"threshold": float("nan")}, "threshold: nan is not"),
         ({"threshold": "0.5"}, "threshold: a string"),
-        ({"promise": 0.8}, "promise: a number, expected an object"),
-        ({"made": []}, "made: an array, expected an object"),
-        ({"before": {}}, "before: an object, expected an array"),
         ({"before": [7]}, "before: a version is no object"),
         ({"before": [{}, {}, {}, {}]}, "before: 4 versions, 3 are allowed"),
     ],
 )  # fmt: skip
-def test_a_refused_profile_says_why_in_one_line(changes: dict[str, Any], reason: str) -> None:
+def test_a_bad_record_is_refused_with_its_reason(changes: dict[str, Any], reason: str) -> None:
     found = read_record(KEY, value(**RECORD | changes))
     assert isinstance(found, RefusedSeed)
     assert found.id == "profile|stürm"
@@ -138,7 +121,7 @@ def test_a_refused_profile_says_why_in_one_line(changes: dict[str, Any], reason:
 
 
 @pytest.mark.parametrize("key", [b"profile|", b"profile|\xff", b"profile|" + b"e" * 249])
-def test_a_refused_key(key: bytes) -> None:
+def test_a_bad_key_is_refused(key: bytes) -> None:
     event = key.removeprefix(b"profile|").decode(errors="replace")
     found = read_record(key, profile_value(event, SEEDS))
     assert isinstance(found, RefusedSeed)
@@ -153,7 +136,7 @@ junk = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*RECORD, "threshold", "promise"]), junk))
-def test_no_values_make_it_raise(changes: dict[str, Any]) -> None:
+def test_random_values_never_raise(changes: dict[str, Any]) -> None:
     found = read_record(KEY, value(**RECORD | changes))
     assert isinstance(found, Profile | RefusedSeed)
     if isinstance(found, Profile):
@@ -186,7 +169,7 @@ def encoded(**changed: NDArray[np.generic]) -> str:
 
 
 @pytest.mark.parametrize("mix", [0.0, 0.6])
-def test_its_score_is_the_product_with_the_vectors_of_posts(mix: float) -> None:
+def test_the_score_is_the_dot_product_with_the_vectors_of_posts(mix: float) -> None:
     vector = event(mix)
     assert (vector.weights < 0).any() == bool(mix)
     whole = np.zeros(DIM + SLOTS)
@@ -199,7 +182,7 @@ def test_its_score_is_the_product_with_the_vectors_of_posts(mix: float) -> None:
     np.testing.assert_allclose(posts(mix).similarity(row)[:, 0], wanted, atol=1e-6)
 
 
-def test_it_comes_back_as_it_went() -> None:
+def test_a_vector_survives_encoding() -> None:
     vector = event()
     again = EventVector.read(vector.encoded())
     for name, array in parts(vector).items():
@@ -209,7 +192,7 @@ def test_it_comes_back_as_it_went() -> None:
     assert again.encoded() == vector.encoded()
 
 
-def test_words_in_any_order_are_the_same() -> None:
+def test_the_order_of_words_does_not_matter() -> None:
     vector = event()
     order = np.random.default_rng(5).permutation(len(vector.slots))
     mixed = EventVector.read(encoded(slots=vector.slots[order], weights=vector.weights[order]))
@@ -234,32 +217,24 @@ def test_only_the_heaviest_words_are_kept() -> None:
     ("text", "reason"),
     [
         (None, "expected a string"),
-        (7, "expected a string"),
         ("A" * (MOST_CHARS + 1), f"{MOST_CHARS + 1} characters, {MOST_CHARS} are allowed"),
-        ("A" * 10_000_000, "10000000 characters"),
         ("ü", "no base64"),
         ("AAA", "no base64"),
-        ("", "no safetensors"),
         (base64.b64encode(b"\xff" * 64).decode(), "no safetensors"),
         (base64.b64encode((2).to_bytes(8, "little") + b"{}").decode(), "dense is missing"),
         (encoded(dense=event().dense.astype(np.float64)), "dense is no flat array of float32"),
-        (encoded(dense=event().dense[None]), "dense is no flat array"),
         (encoded(slots=event().slots.astype(np.int64)), "slots is no flat array of int32"),
-        (encoded(weights=event().weights.astype(np.float16)), "weights is no flat array"),
         (encoded(weights=event().weights[1:]), "as many weights as slots"),
-        (encoded(dense=np.zeros(0, np.float32)), "0 axes"),
         (encoded(dense=np.zeros(2**13 + 1, np.float32)), "8193 axes"),
         (encoded(slots=event().slots * 0), "a slot stands twice"),
         (encoded(slots=event().slots + np.int32(SLOTS)), "a slot stands twice"),
-        (encoded(slots=event().slots - np.int32(SLOTS)), "a slot stands twice"),
         (encoded(dense=np.full(DIM, np.nan, np.float32)), "nan long"),
-        (encoded(dense=np.full(DIM, np.inf, np.float32)), "inf long"),
         (encoded(dense=event().dense * 2), "together they have length 1"),
         (encoded(weights=event().weights * np.float32(np.nan)), "nan long"),
         (encoded(dense=event().dense * 0, weights=event().weights * 0), "0 long"),
     ],
 )
-def test_a_refused_vector_says_why_in_one_line(text: object, reason: str) -> None:
+def test_a_bad_vector_is_refused_with_its_reason(text: object, reason: str) -> None:
     with pytest.raises(InputError, match=f"^vectors: .*{reason}") as error:
         EventVector.read(text)
     assert len(str(error.value)) < 200
@@ -267,7 +242,7 @@ def test_a_refused_vector_says_why_in_one_line(text: object, reason: str) -> Non
 
 
 @given(st.data())
-def test_no_damage_gets_through_or_raises_anything_else(data: st.DataObject) -> None:
+def test_damaged_vectors_are_refused_or_finite(data: st.DataObject) -> None:
     raw = bytearray(base64.b64decode(event().encoded()))
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
@@ -279,25 +254,15 @@ def test_no_damage_gets_through_or_raises_anything_else(data: st.DataObject) -> 
     assert np.isfinite(found.scores(posts())).all() or len(found.dense) != DIM
 
 
-def refused(act: Callable[[], object], why: str) -> None:
-    with pytest.raises(MismatchError, match=why):
-        act()
-
-
-def test_another_model_is_told() -> None:
-    refused(lambda: event().as_row(0, ""), "has words, which the model does not read")
+def test_a_vector_of_another_model_is_refused() -> None:
+    with pytest.raises(MismatchError, match="has words"):
+        event().as_row(0, "")
     narrow = EventVector.of(event().dense[1:], event().slots, event().weights)
-    refused(lambda: narrow.scores(posts()), f"{DIM - 1} axes, the model has {DIM}")
+    with pytest.raises(MismatchError, match=f"{DIM - 1} axes"):
+        narrow.scores(posts())
 
 
-def test_unknown_tensors_are_passed_over() -> None:
+def test_unknown_tensors_are_ignored() -> None:
     text = encoded(more=np.zeros(3, np.int8))
     assert "more" in load(base64.b64decode(text))
     assert EventVector.read(text).encoded() == event().encoded()
-
-
-def test_a_threshold_is_the_score_that_so_many_background_posts_reach() -> None:
-    texts = [" ".join(words) for words in permutations(["storm", "cat", "music", "fire", "the"], 3)]
-    background, vector = small_encoder().posts(texts), event()
-    cut = thresholds(background, vector.as_row(0.6, small_encoder().digest), 0.1)
-    assert cut.tolist() == [sorted(vector.scores(background).tolist())[-round(len(texts) / 10)]]

@@ -1,9 +1,7 @@
-"""Control records → seeds: what is refused and why, and that only the latest record counts."""
+"""Control records become seeds: refusals, and the latest record of a key counts."""
 
 import hashlib
-import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -20,11 +18,10 @@ from worker.seeds.set import NEVER, SeedSet, seed_set_digest
 
 
 def sha(text: str) -> str:
-    """SHA-256 of the text, written out by hand where a test can."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_a_record_with_every_key() -> None:
+def test_a_record_with_every_key_is_read() -> None:
     given = value(
         text="The dam broke.", title="Dam", event="texas", url="https://e.org/a", threshold=0.25,
         expires_at="2026-01-31T12:00:00.5+01:00", author="someone", version="ignored",
@@ -36,7 +33,7 @@ def test_a_record_with_every_key() -> None:
     assert seed.version == sha('["Dam","The dam broke."]')[:12]
 
 
-def test_what_is_absent_or_null() -> None:
+def test_optional_keys_may_be_absent_or_null() -> None:
     bare = read_seed(b"s1", value(text="Überflutung"))
     assert bare == Seed("s1", "", "Überflutung", "s1", None, None, None)
     assert bare.version == sha('["","Überflutung"]')[:12]
@@ -52,51 +49,32 @@ def test_what_is_absent_or_null() -> None:
         (b"", "value: empty"),
         (b"{", "value: bad JSON"),
         (b"\xff{}", "value: is not UTF-8"),
-        (b"\xef\xbb\xbf{}", "value: bad JSON"),
         (b"[" * 100_000, "value: bad JSON"),
         (b'{"text": "a", "n": ' + b"9" * 5000 + b"}", "value: bad JSON"),
         (b"[]", "value: an array"),
-        (b"null", "value: null"),
         (b'{"text": "a", "text": "b"}', "value: bad JSON (key 'text' stands twice)"),
         (b'{"text": "a", "x": {"\\ud800": 1, "\\ud800": 2}}', "value: bad JSON (key '\\ud800' st"),
-        (b"7", "value: a number"),
         (b"{}", "text: missing or empty"),
-        (value(text=None), "text: missing or empty"),
         (value(text=" \n"), "text: missing or empty"),
         (value(text=7), "text: a number"),
-        (value(text=["a"]), "text: an array"),
         (value(text="a" * 131_073), "text: 131073 characters, 131072 are allowed"),
         (b'{"text": "\\ud800"}', "text: holds a lone surrogate"),
-        (value(text="a", title={}), "title: an object"),
         (value(text="a", title="t" * 1025), "title: 1025 characters"),
-        (value(text="a", event=True), "event: true or false"),
-        (value(text="a", event="e" * 241), "event: 241 characters, 240 are allowed"),
         (value(text="a", event="ü" * 121), "event: 242 bytes, 240 are allowed"),
         (value(text="a", paused="yes"), "paused: a string, expected true or false"),
-        (value(text="a", paused=1), "paused: a number, expected true or false"),
-        (value(text="a", url=1.5), "url: a number"),
-        (value(text="a", threshold=True), "threshold: true or false"),
         (value(text="a", threshold="0.5"), "threshold: a string"),
         (value(text="a", threshold=0), "threshold: a whole number is not above 0"),
-        (value(text="a", threshold=-0.5), "threshold: -0.5 is not above 0"),
         (value(text="a", threshold=1.0001), "threshold: 1.0001 is not"),
-        (value(text="a", threshold=2), "threshold: a whole number is not"),
         (value(text="a", threshold=float("nan")), "threshold: nan is not"),
-        (value(text="a", threshold=float("inf")), "threshold: inf is not"),
-        (value(text="a", expires_at=1767225600000), "expires_at: a number"),
         (value(text="a", expires_at="tomorrow"), "expires_at: 'tomorrow' is no RFC 3339"),
-        (value(text="a", expires_at="2026-01-31"), "expires_at: '2026-01-31' is no"),
         (value(text="a", expires_at="2026-01-31T12:00:00"), "expires_at: '2026-01-31T12:00:00' is"),
         (value(text="a", expires_at="9999-12-31T23:59:59-01:00"), "expires_at: '9999-12-31T"),
-        (value(text="a", expires_at="0001-01-01T00:00:00+00:01"), "expires_at: '0001-01-01T"),
-        (value(text="a", expires_at="0000-01-01T00:00:00Z"), "expires_at: '0000-01-01T"),
-        (value(text="a", expires_at="2016-12-31T23:59:60Z"), "expires_at: '2016-12-31T"),
         (value(text="a", threshold=10**400), "threshold: a whole number is not"),
         (value(text="a", expires_at="2026-02-30T12:00:00Z"), "expires_at: '2026-02-30T"),
         (value(text="a", expires_at="\u0662026-01-31T12:00:00Z"), "expires_at: '\\u0662026"),
     ],
 )  # fmt: skip
-def test_a_refused_value_says_why_in_one_line(given: bytes, reason: str) -> None:
+def test_a_bad_value_is_refused_with_its_reason(given: bytes, reason: str) -> None:
     found = read_seed(b"s1", given)
     assert isinstance(found, RefusedSeed)
     assert found.id == "s1"
@@ -108,8 +86,6 @@ def test_a_refused_value_says_why_in_one_line(given: bytes, reason: str) -> None
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        ("1970-01-01T00:00:00Z", 0),
-        ("2001-09-09T01:46:40.123Z", 1_000_000_000_123),
         ("2001-09-09t01:46:40.1239999z", 1_000_000_000_123),
         ("2001-09-09 03:46:40.001+02:00", 1_000_000_000_001),
         ("1969-12-31T23:59:59.999-00:00", -1),
@@ -117,31 +93,21 @@ def test_a_refused_value_says_why_in_one_line(given: bytes, reason: str) -> None
         ("9999-12-31T23:59:59.999+00:00", LAST_MS),
     ],
 )
-def test_times_are_whole_milliseconds(given: str, wanted: int) -> None:
+def test_expiry_is_in_whole_milliseconds(given: str, wanted: int) -> None:
     seed = read_seed(b"s", value(text="a", expires_at=given))
     assert isinstance(seed, Seed)
     assert seed.expires_at == wanted
-
-
-@given(st.integers(0, 4_000_000_000_000))
-def test_every_millisecond_is_kept(moment: int) -> None:
-    seconds, rest = divmod(moment, 1000)
-    text = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03d}Z"
-    seed = read_seed(b"s", value(text="a", expires_at=text))
-    assert isinstance(seed, Seed)
-    assert seed.expires_at == moment
 
 
 @pytest.mark.parametrize(
     ("key", "shown", "reason"),
     [
         (None, "", "key: missing"),
-        (b"", "", "key: missing"),
         (b"\xff", "\\xff", "key: is not UTF-8"),
         (b"k" * 257, "k" * 256, "key: 257 bytes, 256 are allowed"),
     ],
 )
-def test_a_refused_key(key: bytes | None, shown: str, reason: str) -> None:
+def test_a_bad_key_is_refused(key: bytes | None, shown: str, reason: str) -> None:
     found = read_seed(key, value(text="a"))
     assert isinstance(found, RefusedSeed)
     assert found.id == shown
@@ -150,7 +116,7 @@ def test_a_refused_key(key: bytes | None, shown: str, reason: str) -> None:
 
 
 @given(st.binary(max_size=40) | st.none(), st.binary(max_size=80) | st.none())
-def test_no_bytes_make_it_raise(key: bytes | None, value: bytes | None) -> None:
+def test_random_bytes_never_raise(key: bytes | None, value: bytes | None) -> None:
     found = read_seed(key, value)
     assert (found is None) == (value is None)
 
@@ -178,7 +144,7 @@ def compacted(log: Log, dropped: set[int]) -> Log:
 
 @settings(max_examples=60, deadline=None)
 @given(logs, st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
-def test_any_batching_and_compaction_ends_in_the_same_set(
+def test_any_batching_and_compaction_gives_the_set_of_the_latest_records(
     log: Log, dropped: set[int], pauses: set[int]
 ) -> None:
     latest: dict[bytes | None, bytes | None] = dict(log)
@@ -217,24 +183,7 @@ def test_the_digest_of_a_set_by_hand() -> None:
     assert seed_set_digest([], None, 0.001) == sha("[]")[:12]
 
 
-@given(st.lists(st.tuples(st.text(min_size=1), st.text(), st.text(min_size=1)), max_size=5))
-def test_digests_are_those_of_the_contracts_formula(rows: list[tuple[str, str, str]]) -> None:
-    try:
-        json.dumps(rows, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return
-    seeds = [Seed(*row, event="e") for row in rows]
-    listed = []
-    for seed in seeds:
-        text = json.dumps([seed.title, seed.text], ensure_ascii=False, separators=(",", ":"))
-        assert seed.version == sha(text)[:12]
-        listed.append([seed.id, seed.version, f"auto {0.002:.6f}"])
-    listed.sort()
-    text = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
-    assert seed_set_digest(seeds, None, 0.002) == sha(text)[:12]
-
-
-def test_a_set_refuses_nonsense_at_the_door() -> None:
+def test_a_set_checks_its_parts() -> None:
     good = seed_set()
     parts = [good.seeds, good.embeddings, good.thresholds, good.digest, good.refused, good.expiry]
     with pytest.raises(InputError, match="differ in number"):
@@ -243,13 +192,6 @@ def test_a_set_refuses_nonsense_at_the_door() -> None:
         SeedSet(*[good.seeds[::-1], *parts[1:]])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="above 0"):
         SeedSet(*[*parts[:2], good.thresholds * 0, *parts[3:]])  # type: ignore[arg-type]
-
-
-def test_the_empty_set() -> None:
-    none = SeedSet.empty(small_encoder())
-    assert (len(none), none.digest, none.refused) == (0, sha("[]")[:12], ())
-    made = SeedEmbedder(small_encoder(), 0.01, None).make(ControlTopic().snapshot())
-    assert (len(made), made.digest) == (0, none.digest)
 
 
 def test_the_limit_on_an_article_s_bytes_is_exact() -> None:
@@ -261,7 +203,7 @@ def test_the_limit_on_an_article_s_bytes_is_exact() -> None:
 
 
 @pytest.mark.parametrize("key", ["title", "text"])
-def test_the_limit_on_marks_is_exact(key: str) -> None:
+def test_the_limit_on_combining_marks_is_exact(key: str) -> None:
     def marked(count: int) -> bytes:
         return value(**{"text": "a", key: "na" + "\u0301" * count})
 

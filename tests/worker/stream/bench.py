@@ -1,8 +1,8 @@
-"""An ingest with a fake consumer that tests feed, and a loop whose time flies."""
+"""An ingest with a fake consumer that tests feed, and an event loop that waits for no time."""
 
 import asyncio
 import selectors
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -11,7 +11,7 @@ from tests.worker.small import Mail
 from tests.worker.stream.fakes import FakeConsumer
 from worker.metrics.registry import Metrics
 from worker.stream.ingest import Ingest
-from worker.stream.ledger import Ledger
+from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
 
 PLACE = TopicPartition("tweets", 0)
@@ -36,26 +36,29 @@ class Bench:
         self.offset += count
         self.consumer.ready.append({PLACE: mails})
 
-    async def met(self, condition: Callable[[], object]) -> None:
-        """Let everybody work until this holds."""
+    async def wait_for(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(10):
             while not condition():
                 await asyncio.sleep(0)
+
+    async def take(self) -> Batch:
+        """The oldest batch that nobody has taken, once there is one."""
+        await self.wait_for(lambda: len(self.ledger) > 0)
+        batch = self.ledger.take()
+        assert batch is not None
+        return batch
 
     def metric(self, name: str) -> float:
         lines = self.metrics.render().decode().splitlines()
         return float(next(line for line in lines if line.startswith(name)).split()[-1])
 
 
-Story = Callable[[Bench], Awaitable[None]]
-
-
-class Hurried(asyncio.SelectorEventLoop):
-    """A loop whose clock jumps to whatever is waited for."""
+class FastLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock jumps to the next timer."""
 
     def __init__(self) -> None:
         self._skipped = 0.0
-        super().__init__(Jumping(self.skip))
+        super().__init__(FastSelector(self.skip))
 
     def skip(self, seconds: float) -> None:
         self._skipped += seconds
@@ -64,7 +67,7 @@ class Hurried(asyncio.SelectorEventLoop):
         return super().time() + self._skipped
 
 
-class Jumping(selectors.DefaultSelector):
+class FastSelector(selectors.DefaultSelector):
     """A selector that waits for no time to pass."""
 
     def __init__(self, skip: Callable[[float], None]) -> None:
@@ -74,19 +77,3 @@ class Jumping(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> Any:
         self._skip(timeout or 0.0)
         return super().select(0)
-
-
-def play(story: Story, loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> Bench:
-    async def run() -> Bench:
-        bench = Bench()
-        await bench.ingest.start()
-        bench.consumer.places = {PLACE}
-        reading = asyncio.ensure_future(bench.ingest.read())
-        try:
-            await story(bench)
-        finally:
-            reading.cancel()
-        return bench
-
-    with asyncio.Runner(loop_factory=loop) as runner:
-        return runner.run(run())

@@ -23,29 +23,23 @@ PATIENCE_S = 120.0
 
 @dataclass
 class Running:
-    """A worker's process, and what it has said so far."""
-
     process: "subprocess.Popen[bytes]"
     log: Path
 
     @property
-    def said(self) -> str:
-        """Everything on its stderr."""
+    def stderr(self) -> str:
         return self.log.read_text("utf-8")
 
-    def hears(self, words: str) -> None:
-        """Wait until it says these words."""
-        until(lambda: words in self.said or self.process.poll() is not None)
-        assert words in self.said, self.said
+    def wait_for(self, words: str) -> None:
+        until(lambda: words in self.stderr or self.process.poll() is not None)
+        assert words in self.stderr, self.stderr
 
-    def ended(self) -> int:
-        """Wait for its end, and tell its exit code."""
+    def wait(self) -> int:
         return self.process.wait(PATIENCE_S)
 
-    def leave(self) -> int:
-        """Ask it to end, as the shell or a supervisor does."""
+    def terminate(self) -> int:
         self.process.terminate()
-        return self.ended()
+        return self.wait()
 
 
 def until(met: Callable[[], bool]) -> None:
@@ -57,7 +51,6 @@ def until(met: Callable[[], bool]) -> None:
 
 
 def write_small_model(folder: Path) -> Path:
-    """A model that loads in no time."""
     write_model(folder / "model", small_model())
     return folder / "model"
 
@@ -131,7 +124,6 @@ def read(address: str, topic: str, count: int) -> list[Any]:
 
 
 def topics(address: str) -> set[str]:
-    """Every topic that the broker has."""
     admin = KafkaAdminClient(bootstrap_servers=address)
     found = set(admin.list_topics())
     admin.close()
@@ -139,7 +131,6 @@ def topics(address: str) -> set[str]:
 
 
 def behind(address: str, group: str = "newsift-ingest") -> int:
-    """How many posts the group has not yet committed, by the broker's own words."""
     consumer = KafkaConsumer(bootstrap_servers=address, group_id=group, enable_auto_commit=False)
     places = [TopicPartition("tweets", n) for n in sorted(consumer.partitions_for_topic("tweets"))]
     ends = consumer.end_offsets(places)

@@ -1,9 +1,8 @@
-"""Control on the embedded broker: read to the end, then followed; always what a dictionary says."""
+"""The control topic on the embedded broker: read to its end, followed, deleted and made again."""
 
 import asyncio
-import json
-from contextlib import suppress
-from typing import Any
+import logging
+from collections.abc import AsyncIterator
 
 import pytest
 from hypothesis import given, settings
@@ -11,156 +10,164 @@ from hypothesis import strategies as st
 
 from tests.worker.learned import profile_value
 from tests.worker.small import ARTICLES
-from tests.worker.stream.seeding import TOPIC, Bench, becomes, met, play, shown
+from tests.worker.stream.seeding import TOPIC, ControlBench, State, control_topic, state, wait_for
+from worker.errors import AccessError
 from worker.seeds.record import Seed
-from worker.stream.control import Control
+from worker.stream import control as control_module
 
-names = st.sampled_from(["a", "b", "c", "d"])
-values = st.sampled_from([None, *ARTICLES.values(), "", "{"])
+pytestmark = pytest.mark.anyio
+
+Changes = list[tuple[str, str | None]]
+FLOOD, GAME = ("a", ARTICLES["flood"]), ("b", ARTICLES["game"])
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "c", "d"]),
+        st.sampled_from([None, *ARTICLES.values(), "", "{"]),
+    ),
+    max_size=20,
+)
 
 
-def wanted(changes: list[tuple[str, str | None]]) -> tuple[dict[str, str], set[str]]:
-    """The articles and the refused seeds after these changes, by a dictionary."""
+@pytest.fixture
+async def bench() -> AsyncIterator[ControlBench]:
+    async with control_topic() as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_module, "LOOK_S", 0.02)
+    monkeypatch.setattr(control_module, "POLL_MS", 20)
+
+
+def expected(changes: Changes) -> State:
+    """The state after these changes, by a dictionary."""
     latest = dict(changes)
     live = {name: value for name, value in latest.items() if value and value != "{"}
     return live, {n for n, value in latest.items() if value is not None and n not in live}
 
 
-def test_an_empty_control_topic_is_ready() -> None:
-    async def story(bench: Bench) -> None:
-        control, _ = await bench.reader()
-        assert shown(control) == ({}, set())
-        await control.stop()
-
-    play(story)
-
-
 @settings(max_examples=6, deadline=None)
-@given(
-    st.lists(st.tuples(names, values), max_size=30),
-    st.lists(st.tuples(names, values), max_size=10),
-)
-def test_early_and_late_readers_converge_on_what_a_dictionary_says(
-    before: list[tuple[str, str | None]], after: list[tuple[str, str | None]]
+@given(changes, changes)
+async def test_early_and_late_readers_agree_with_a_dictionary(
+    before: Changes, after: Changes
 ) -> None:
-    async def story(bench: Bench) -> None:
-        await bench.publish(before)
-        early, embedder = await bench.reader()
-        assert shown(early) == wanted(before)
-        following = asyncio.ensure_future(early.follow(embedder))
-        await bench.publish(after)
-        await becomes(early, wanted(before + after))
-        late, _ = await bench.reader()
-        assert shown(late) == wanted(before + after)
-        assert late.seeds is not None
-        assert early.seeds is not None
-        assert late.seeds.digest == early.seeds.digest
-        following.cancel()
-        await early.stop()
-        await late.stop()
-
-    play(story)
+    async with control_topic() as bench:
+        await bench.publish(*before)
+        async with bench.following() as early:
+            assert state(early) == expected(before)
+            await bench.publish(*after)
+            await wait_for(lambda: state(early) == expected(before + after))
+            late, _ = await bench.reader()
+            assert state(late) == state(early)
+            assert late.seeds is not None
+            assert early.seeds is not None
+            assert late.seeds.digest == early.seeds.digest
+            await late.stop()
 
 
-def test_a_set_is_replaced_as_a_whole() -> None:
-    """A batch that has begun keeps the set that it began with."""
-
-    async def story(bench: Bench) -> None:
-        control, embedder = await bench.reader()
-        following = asyncio.ensure_future(control.follow(embedder))
-        await bench.publish([("a", ARTICLES["flood"])])
-        await becomes(control, ({"a": ARTICLES["flood"]}, set()))
+async def test_a_change_leaves_the_seed_set_of_a_running_batch_as_it_was(
+    bench: ControlBench,
+) -> None:
+    await bench.publish(FLOOD)
+    async with bench.following() as control:
         old = control.seeds
-        await bench.publish([("a", ARTICLES["game"])])
-        await becomes(control, ({"a": ARTICLES["game"]}, set()))
         assert old is not None
-        (before,) = old.seeds
+        await bench.publish(("a", ARTICLES["game"]))
+        await wait_for(lambda: state(control) == ({"a": ARTICLES["game"]}, set()))
+        [before] = old.seeds
         assert isinstance(before, Seed)
         assert before.text == ARTICLES["flood"]
         assert 'newsift_seeds{state="live"} 1.0' in bench.metrics.render().decode()
-        following.cancel()
-        await control.stop()
-
-    play(story)
 
 
-SEEDS = {name: ARTICLES[name] for name in ("flood", "raid")}
-KEY = b"profile|storm"
-Told = tuple[list[str], list[str], list[str]]
+async def test_a_stale_profile_is_logged_once(
+    bench: ControlBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    await bench.publish(FLOOD, ("profile|a", profile_value("a", dict([FLOOD]), model="0" * 64)))
+    control, embedder = await bench.reader()
+    await control.embed(embedder)
+    assert b'newsift_seeds{state="stale"} 1.0' in bench.metrics.render()
+    await control.stop()
+    [message] = [m for m in caplog.messages if "profile|a" in m]
+    assert "is stale: model" in message
 
 
-def told(control: Control) -> Told:
-    """The ids of what is compared with, and why the rest is not."""
-    seeds = control.seeds
-    assert seeds is not None
-    ids = [seed.id for seed in seeds.seeds]
-    return ids, [each.reason for each in seeds.stale], [each.reason for each in seeds.refused]
+async def test_a_topic_made_again_with_other_seeds_is_read_again(
+    bench: ControlBench,
+) -> None:
+    """As many records as before: only the topic's id differs."""
+    await bench.publish(FLOOD)
+    async with bench.following() as control:
+        await bench.delete()
+        await bench.create()
+        await bench.publish(GAME)
+        await wait_for(lambda: state(control) == ({"b": ARTICLES["game"]}, set()))
+        await wait_for(lambda: not control.lost)
 
 
-async def send(bench: Bench, key: bytes, value: bytes | None) -> None:
-    await bench.producer.send_and_wait(TOPIC, value, key=key)
+async def test_a_deleted_topic_pauses_posts_until_somebody_creates_it_with_seeds(
+    bench: ControlBench,
+) -> None:
+    await bench.publish(FLOOD)
+    async with bench.following() as control:
+        await bench.delete()
+        await wait_for(lambda: control.lost)
+        assert control.lost == f"the control topic {TOPIC} is gone"
+        await asyncio.sleep(1)
+        assert TOPIC not in await bench.admin.list_topics()
+        await bench.create()
+        await bench.publish(GAME)
+        await wait_for(lambda: not control.lost)
+        assert bench.reasons[-1] == ("", ({"b": ARTICLES["game"]}, set()))
 
 
-async def articles(bench: Bench) -> None:
-    for name, text in SEEDS.items():
-        await send(bench, name.encode(), article(text))
+async def test_an_empty_new_topic_pauses_posts_until_it_has_seeds(bench: ControlBench) -> None:
+    await bench.publish(FLOOD)
+    async with bench.following() as control:
+        await bench.delete()
+        await bench.create()
+        await wait_for(lambda: "made again and is empty" in control.lost)
+        await wait_for(lambda: state(control) == ({}, set()))
+        await bench.publish(GAME)
+        await wait_for(lambda: not control.lost)
+        assert bench.reasons[-1] == ("", ({"b": ARTICLES["game"]}, set()))
 
 
-def article(text: str, **more: Any) -> bytes:
-    return json.dumps({"text": text, "event": "storm", **more}).encode()
+@pytest.mark.parametrize("changes", [[], [FLOOD, ("a", None)]])
+async def test_where_there_were_no_seeds_an_empty_topic_pauses_nothing(
+    changes: Changes, bench: ControlBench
+) -> None:
+    await bench.publish(*changes)
+    async with bench.following() as control:
+        await bench.delete()
+        await wait_for(lambda: control.lost)
+        await bench.create()
+        await wait_for(lambda: not control.lost)
+        assert state(control) == ({}, set())
 
 
-STEPS: list[tuple[bytes, bytes | None, Told]] = [
-    (KEY, profile_value("storm", SEEDS), (["profile|storm"], [], [])),
-    (b"late", article("storm music"), (["late", "profile|storm"], [], [])),
-    (
-        b"raid", article(SEEDS["raid"], paused=True),
-        (["flood", "late"], ["seeds: 'raid' is paused"], []),
-    ),
-    (b"raid", article(SEEDS["raid"], title=None), (["late", "profile|storm"], [], [])),
-    (KEY, b'{"event": "storm"}', (["flood", "late", "raid"], [], ["seeds: names none; name"])),
-    (KEY, None, (["flood", "late", "raid"], [], [])),
-]  # fmt: skip
+async def test_a_new_topic_that_fails_its_check_ends_the_worker(bench: ControlBench) -> None:
+    await bench.publish(FLOOD)
+    control, embedder = await bench.reader()
+    task = asyncio.ensure_future(control.follow(embedder))
+    bench.unfit = AccessError("partitions is 4, must be 1")
+    await bench.delete()
+    await bench.create(partitions=4)
+    with pytest.raises(AccessError, match="partitions is 4"):
+        await asyncio.wait_for(task, 20)
+    await control.stop()
 
 
-def test_each_change_takes_effect_and_a_restart_finds_the_same() -> None:
-    async def story(bench: Bench) -> None:
-        await articles(bench)
-        control, embedder = await bench.reader()
-        following = asyncio.ensure_future(control.follow(embedder))
-        for key, value, (ids, stale, refused) in STEPS:
-            await send(bench, key, value)
-
-            def stands(ids: Any = ids, stale: Any = stale, refused: Any = refused) -> bool:
-                found = told(control)
-                reasons = [why[:23] for why in found[2]]
-                return (found[0], found[1], reasons) == (ids, stale, [w[:23] for w in refused])
-
-            await met(stands)
-            again, _ = await bench.reader()
-            assert told(again) == told(control)
-            assert again.seeds is not None
-            assert control.seeds is not None
-            assert again.seeds.digest == control.seeds.digest
-            await again.stop()
-        following.cancel()
-        with suppress(asyncio.CancelledError):
-            await following
-        await control.stop()
-
-    play(story)
-
-
-def test_the_log_says_once_why_one_is_stale(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(bench: Bench) -> None:
-        await articles(bench)
-        await send(bench, KEY, profile_value("storm", SEEDS, model="0" * 64))
-        control, embedder = await bench.reader()
-        await control.embed(embedder)
-        assert b'newsift_seeds{state="stale"} 1.0' in bench.metrics.render()
-        await control.stop()
-
-    play(story)
-    said = [row.getMessage() for row in caplog.records if "profile|storm" in row.getMessage()]
-    assert len(said) == 1
-    assert said[0].startswith("seed 'profile|storm' is stale: model: learned with '000000000000'")
+async def test_each_refusal_is_logged_once_and_ten_at_a_time(
+    bench: ControlBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "newsift.control")
+    await bench.publish(*((f"bad{n:02}", "{") for n in range(25)))
+    async with bench.following() as control:
+        await bench.publish(("bad00", ""), FLOOD, GAME)
+        await wait_for(lambda: len(control.seeds or ()) == 2)
+    assert sum("is refused: value" in line for line in caplog.messages) == 10
+    assert sum("15 seeds more" in line for line in caplog.messages) == 1
+    assert sum("is refused: text" in line for line in caplog.messages) == 1
+    assert len(caplog.messages) == 12

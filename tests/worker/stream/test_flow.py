@@ -1,4 +1,4 @@
-"""The hot path with fakes in the place of Kafka and the model: what is done when, and what not."""
+"""The hot path with fakes in the place of Kafka and the model."""
 
 import asyncio
 import json
@@ -26,6 +26,7 @@ from worker.stream.flow import MOST_BATCHES, Flow, Grouping, RejectedBytes
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
 
+pytestmark = pytest.mark.anyio
 PLACE = TopicPartition("tweets", 0)
 PATIENCE_S = 60
 
@@ -89,162 +90,128 @@ class Bench:
         return asyncio.ensure_future(self.sift())
 
 
-def test_the_event_loop_is_free_while_the_model_works() -> None:
+async def test_the_event_loop_is_free_while_the_model_works() -> None:
     """An agent that blocks the loop loses its heartbeats."""
-
-    async def run() -> None:
-        bench = Bench()
-        bench.delivery.acknowledge.set()
-        work = bench.post(0)
-        await met(bench.pipeline.running.is_set)
-        bench.pipeline.go.release()  # by the loop, while the pipeline runs
-        await work
-        assert bench.ledger.unfinished == 0
-
-    asyncio.run(run())
+    bench = Bench()
+    bench.delivery.acknowledge.set()
+    work = bench.post(0)
+    await met(bench.pipeline.running.is_set)
+    bench.pipeline.go.release()  # by the loop, while the pipeline runs
+    await work
+    assert bench.ledger.unfinished == 0
 
 
-def test_nothing_is_committed_before_the_output_is_acknowledged() -> None:
+async def test_nothing_is_committed_before_the_output_is_acknowledged() -> None:
     """Faust's send and its sinks hand back before anything is delivered."""
-
-    async def run() -> None:
-        bench = Bench()
-        bench.pipeline.go.release()
-        work = bench.post(0)
-        await met(lambda: bench.delivery.sent)
-        await bench.commit()
-        assert bench.consumer.commits == []
-        bench.delivery.acknowledge.set()
-        await work
-        await bench.commit()
-        assert bench.consumer.commits == [{PLACE: 1}]
-
-    asyncio.run(run())
+    bench = Bench()
+    bench.pipeline.go.release()
+    work = bench.post(0)
+    await met(lambda: bench.delivery.sent)
+    await bench.commit()
+    assert bench.consumer.commits == []
+    bench.delivery.acknowledge.set()
+    await work
+    await bench.commit()
+    assert bench.consumer.commits == [{PLACE: 1}]
 
 
-def test_nothing_past_a_failure_is_committed() -> None:
+async def test_nothing_past_a_failure_is_committed() -> None:
     """`take()` acks a batch even when the body raises; and Faust skips a head that is not acked."""
-
-    async def run() -> None:
-        bench = Bench()
-        bench.delivery.acknowledge.set()
-        first = bench.post(0)
-        bench.pipeline.error = ZeroDivisionError("as the test wanted")
-        bench.pipeline.go.release()
-        with pytest.raises(ZeroDivisionError):
-            await first
-        bench.pipeline.error = None
-        second = bench.post(1)
-        bench.pipeline.go.release()
-        await second
-        await bench.commit()
-        assert bench.consumer.commits == []
-
-    asyncio.run(run())
+    bench = Bench()
+    bench.delivery.acknowledge.set()
+    first = bench.post(0)
+    bench.pipeline.error = ZeroDivisionError("as the test wanted")
+    bench.pipeline.go.release()
+    with pytest.raises(ZeroDivisionError):
+        await first
+    bench.pipeline.error = None
+    second = bench.post(1)
+    bench.pipeline.go.release()
+    await second
+    await bench.commit()
+    assert bench.consumer.commits == []
 
 
-def test_a_batch_of_an_older_assignment_is_neither_sent_nor_committed() -> None:
-    async def run() -> None:
-        bench = Bench()
-        work = bench.post(0)
-        await met(bench.pipeline.running.is_set)
-        bench.ledger.drop()
-        bench.pipeline.go.release()
-        await work
-        await bench.commit()
-        assert bench.delivery.sent == []
-        assert bench.consumer.commits == []
-
-    asyncio.run(run())
+async def test_a_batch_of_an_older_assignment_is_neither_sent_nor_committed() -> None:
+    bench = Bench()
+    work = bench.post(0)
+    await met(bench.pipeline.running.is_set)
+    bench.ledger.drop()
+    bench.pipeline.go.release()
+    await work
+    await bench.commit()
+    assert bench.delivery.sent == []
+    assert bench.consumer.commits == []
 
 
-def test_dead_letters_beyond_the_bytes_of_their_record_batch_have_no_value() -> None:
-    async def run() -> None:
-        bench = Bench()  # whose dead letters of one batch may carry 10 bytes
-        bench.rejected_bytes.note("tweets", 0, 0, 2, 18)
-        bench.delivery.acknowledge.set()
-        messages = [Mail(b"123456", offset=offset) for offset in range(3)]
-        outcome = Outcome(records=[
-            to_dead_letter(at, message, Reason.BAD_JSON, "") for at, message in enumerate(messages)
-        ])  # fmt: skip
-        await bench.flow.deliver(bench.ledger.add(messages), outcome)
-        assert [letter.value for letter in bench.delivery.sent] == [b"123456", None, None]
-        assert {dict(letter.headers)["bytes"] for letter in bench.delivery.sent} == {b"6"}
-
-    asyncio.run(run())
+async def test_dead_letters_beyond_the_bytes_of_their_record_batch_have_no_value() -> None:
+    bench = Bench()  # whose dead letters of one batch may carry 10 bytes
+    bench.rejected_bytes.note("tweets", 0, 0, 2, 18)
+    bench.delivery.acknowledge.set()
+    messages = [Mail(b"123456", offset=offset) for offset in range(3)]
+    outcome = Outcome(records=[
+        to_dead_letter(at, message, Reason.BAD_JSON, "") for at, message in enumerate(messages)
+    ])  # fmt: skip
+    await bench.flow.deliver(bench.ledger.add(messages), outcome)
+    assert [letter.value for letter in bench.delivery.sent] == [b"123456", None, None]
+    assert {dict(letter.headers)["bytes"] for letter in bench.delivery.sent} == {b"6"}
 
 
-def test_matches_are_grouped_in_the_order_of_the_offsets_though_batches_overtake() -> None:
+async def test_matches_are_grouped_in_the_order_of_the_offsets_though_batches_overtake() -> None:
     """The second batch is matched first, yet its copy joins what the first one has."""
+    bench = Bench()
+    bench.delivery.acknowledge.set()
+    slow, fast = threading.Event(), threading.Event()
+    whole = Pipeline(small_encoder())
 
-    async def run() -> None:
-        bench = Bench()
-        bench.delivery.acknowledge.set()
-        slow, fast = threading.Event(), threading.Event()
-        whole = Pipeline(small_encoder())
+    def matched(messages: Sequence[Any], _: object, now: Any, __: object) -> Outcome:
+        if messages[0].offset == 0:
+            assert slow.wait(PATIENCE_S)
+            return whole.run(messages, seed_set(), now)
+        found = whole.run(messages, seed_set(), now)
+        fast.set()
+        return found
 
-        def matched(messages: Sequence[Any], _: object, now: Any, __: object) -> Outcome:
-            if messages[0].offset == 0:
-                assert slow.wait(PATIENCE_S)
-                return whole.run(messages, seed_set(), now)
-            found = whole.run(messages, seed_set(), now)
-            fast.set()
-            return found
-
-        bench.pipeline.run = matched  # type: ignore[method-assign, assignment]
-        for offset in range(2):
-            bench.ledger.add([mail(str(offset), "storm flood river city", offset)])
-        works = [asyncio.ensure_future(bench.sift()) for _ in range(2)]
-        await met(fast.is_set)
-        await asyncio.sleep(0.01)
-        assert bench.delivery.sent == []
-        slow.set()
-        await asyncio.gather(*works)
-        rows = sorted((json.loads(letter.value or b"") for letter in bench.delivery.sent),
-                      key=lambda row: str(row["post"]["id"]))  # fmt: skip
-        assert [row["new"] for row in rows] == [True, False]
-        assert {row["group"] for row in rows} == {rows[0]["matches"][0]["match_id"]}
-
-    asyncio.run(run())
+    bench.pipeline.run = matched  # type: ignore[method-assign, assignment]
+    for offset in range(2):
+        bench.ledger.add([mail(str(offset), "storm flood river city", offset)])
+    works = [asyncio.ensure_future(bench.sift()) for _ in range(2)]
+    await met(fast.is_set)
+    await asyncio.sleep(0.01)
+    assert bench.delivery.sent == []
+    slow.set()
+    await asyncio.gather(*works)
+    rows = sorted((json.loads(letter.value or b"") for letter in bench.delivery.sent),
+                  key=lambda row: str(row["post"]["id"]))  # fmt: skip
+    assert [row["new"] for row in rows] == [True, False]
+    assert {row["group"] for row in rows} == {rows[0]["matches"][0]["match_id"]}
 
 
-def test_a_burst_is_logged_and_counted(
+async def test_a_burst_is_logged_and_counted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = 28_000_000  # minutes since 1970
-    monkeypatch.setattr("worker.stream.flow.time.time", lambda: 60.0 * now)
-
-    async def run() -> str:
-        nonlocal now
-        bench = Bench()
-        bench.flow.finish(bench.ledger.add([Mail(b"")]), Outcome())
-        now += 20
-        outcome = Outcome(stories=Counter({("fire", now): 5}))
-        bench.flow.finish(bench.ledger.add([Mail(b"")]), outcome)
-        return bench.metrics.render().decode()
-
-    page = asyncio.run(run())
-    assert 'newsift_bursts_total{event="fire"} 1.0' in page
-    told = [record.getMessage() for record in caplog.records]
-    minute = "2023-03-28T11:00:00.000Z"
-    burst = f"event fire: a burst of 5 new stories in the minute of {minute}, after 0 in 19 minutes"
-    assert told == [burst]
+    minute = 28_000_000  # since 1970
+    monkeypatch.setattr("worker.stream.flow.time.time", lambda: 60.0 * minute)
+    bench = Bench()
+    bench.flow.finish(bench.ledger.add([Mail(b"")]), Outcome())
+    minute += 20
+    outcome = Outcome(stories=Counter({("fire", minute): 5}))
+    bench.flow.finish(bench.ledger.add([Mail(b"")]), outcome)
+    assert 'newsift_bursts_total{event="fire"} 1.0' in bench.metrics.render().decode()
+    [message] = caplog.messages
+    assert "event fire: a burst of 5 new stories in the minute of 2023-03-28T11:00:00" in message
 
 
-def test_posts_without_a_timestamp_have_no_latency() -> None:
+async def test_posts_without_a_timestamp_have_no_latency() -> None:
     """Kafka has none of some records: None in the oldest format, -1 from some producers."""
-
-    async def run() -> None:
-        bench = Bench()
-        bench.delivery.acknowledge.set()
-        bench.pipeline.go.release()
-        nothing: Any = None
-        bench.ledger.add([Mail(b"", timestamp=at) for at in (1_700_000_000_000, -1, nothing)])
-        await bench.sift()
-        page = bench.metrics.render().decode()
-        assert "newsift_latency_seconds_count 1.0" in page
-
-    asyncio.run(run())
+    bench = Bench()
+    bench.delivery.acknowledge.set()
+    bench.pipeline.go.release()
+    nothing: Any = None
+    bench.ledger.add([Mail(b"", timestamp=at) for at in (1_700_000_000_000, -1, nothing)])
+    await bench.sift()
+    page = bench.metrics.render().decode()
+    assert "newsift_latency_seconds_count 1.0" in page
 
 
 FLOOD, COPY, RAID = "storm flood river city", "flood storm! river, city", "police fire city police"
@@ -261,7 +228,6 @@ def placed(grouping: Grouping, epoch: int, *posts: Mail) -> Outcome:
 
 
 def groups(outcome: Outcome) -> list[tuple[str, str, bool]]:
-    """The ids of the posts with their groups."""
     found = [msgspec.json.decode(each.value or b"", type=MatchRecord) for each in outcome.records]
     return [(each.post.id, str(each.group), each.new is True) for each in found]
 
@@ -282,13 +248,8 @@ def test_each_partition_has_its_own_groups_in_every_batch() -> None:
     assert groups(first) == [("1", a, True), ("2", b, True), ("3", a, False)]
     second = placed(grouping, 0, post("4", COPY, 1), post("5", RAID))
     assert groups(second) == [("4", b, False), ("5", named(second, 1), True)]
-
-
-def test_a_new_assignment_begins_anew() -> None:
-    grouping = Grouping()
-    placed(grouping, 0, post("1", FLOOD))
-    again = placed(grouping, 1, post("2", FLOOD))
-    assert groups(again) == [("2", named(again, 0), True)]
+    reassigned = placed(grouping, 1, post("6", FLOOD))
+    assert groups(reassigned) == [("6", named(reassigned, 0), True)]
 
 
 def test_posts_and_stories_are_counted_by_event() -> None:
@@ -304,7 +265,7 @@ def test_posts_and_stories_are_counted_by_event() -> None:
     assert outcome.stories == stories
 
 
-def test_the_rest_of_a_record_stays_as_it_was() -> None:
+def test_grouping_adds_two_keys_to_a_record_and_changes_no_other() -> None:
     mail = post("1", FLOOD)
     plain = Pipeline(small_encoder()).run([mail], seed_set(), lambda: "now").records[0]
     grouped = placed(Grouping(), 0, mail).records[0]
@@ -314,12 +275,7 @@ def test_the_rest_of_a_record_stays_as_it_was() -> None:
     assert msgspec.json.encode(whole) == grouped.value
 
 
-def test_a_batch_without_a_match_is_left_alone() -> None:
-    outcome = placed(Grouping(), 0, post("1", "music"), Mail(b"no post"))
-    assert [record.kind for record in outcome.records] == ["rejected"]
-
-
-def test_a_batch_carries_no_more_than_the_limit_whoever_else_is_under_way() -> None:
+def test_rejected_bytes_are_limited_for_each_batch_that_exceeds_the_limit() -> None:
     left = RejectedBytes(10)
     left.note("tweets", 0, 5, 9, 11)
     left.note("tweets", 1, 5, 9, 11)
@@ -330,13 +286,7 @@ def test_a_batch_carries_no_more_than_the_limit_whoever_else_is_under_way() -> N
     assert left.take(1, "other", 0, 5, 99)
 
 
-def test_a_batch_that_cannot_exceed_the_limit_is_not_remembered() -> None:
-    left = RejectedBytes(10)
-    left.note("tweets", 0, 5, 9, 10)
-    assert all(left.take(1, "tweets", 0, offset, 10) for offset in range(5, 10))
-
-
-def test_fetched_again_it_keeps_its_count_and_a_new_assignment_begins_again() -> None:
+def test_a_batch_read_again_keeps_its_count_until_a_new_assignment_or_a_new_topic() -> None:
     left = RejectedBytes(10)
     left.note("tweets", 0, 5, 9, 11)
     assert left.take(1, "tweets", 0, 5, 10)
@@ -344,14 +294,8 @@ def test_fetched_again_it_keeps_its_count_and_a_new_assignment_begins_again() ->
     assert not left.take(1, "tweets", 0, 6, 1)
     assert left.take(2, "tweets", 0, 5, 10)
     assert not left.take(2, "tweets", 0, 6, 1)
-
-
-def test_of_a_topic_made_again_the_newest_batch_counts() -> None:
-    left = RejectedBytes(10)
-    left.note("tweets", 0, 0, 9, 11)
-    assert left.take(1, "tweets", 0, 3, 10)
-    left.note("tweets", 0, 0, 4, 11)
-    assert left.take(1, "tweets", 0, 3, 10)
+    left.note("tweets", 0, 0, 7, 11)
+    assert left.take(2, "tweets", 0, 6, 10)
 
 
 def test_memory_is_bounded() -> None:

@@ -1,4 +1,4 @@
-"""Ingest with a fake consumer: reading, pausing, committing, and partitions that come and go."""
+"""Ingest with a fake consumer: reading, pausing and errors."""
 
 import asyncio
 from itertools import pairwise
@@ -16,13 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.worker.small import Mail
-from tests.worker.stream.bench import PLACE, Bench, play
+from tests.worker.stream.bench import PLACE, Bench
 from worker.stream import ingest as module
 from worker.stream.ingest import split
 
+pytestmark = pytest.mark.anyio
+
 
 @given(st.lists(st.integers(0, 40), max_size=20), st.integers(1, 60))
-def test_batches_hold_so_many_bytes_but_one_record_at_least(sizes: list[int], limit: int) -> None:
+def test_batches_are_bounded_in_bytes(sizes: list[int], limit: int) -> None:
     mails = [Mail(b"x" * size, offset=n) for n, size in enumerate(sizes)]
     parts = list(split(mails, limit))
     assert [mail for part in parts for mail in part] == mails
@@ -32,135 +34,89 @@ def test_batches_hold_so_many_bytes_but_one_record_at_least(sizes: list[int], li
         assert sum(len(mail.value or b"") for mail in [*part, after[0]]) > limit
 
 
-def test_a_full_ledger_is_not_fed() -> None:
-    async def story(bench: Bench) -> None:
-        for _ in range(5):
-            bench.feed()
-        await bench.met(lambda: len(bench.ledger) == 2)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert (len(bench.ledger), len(bench.consumer.ready)) == (2, 3)
-
-    play(story)
-
-
-def test_a_long_wait_pauses_the_consumer_which_is_polled_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A consumer that does not poll leaves the group."""
-    monkeypatch.setattr(module, "HOLD_S", 0.0)
-
-    async def story(bench: Bench) -> None:
-        for _ in range(3):
-            bench.feed()
-        await bench.met(lambda: bench.consumer.held == {PLACE})
-        polled = bench.consumer.polled
-        await bench.met(lambda: bench.consumer.polled > polled + 5)
-        assert len(bench.ledger) == 2
-        for batch in (bench.ledger.take(), bench.ledger.take()):
-            assert batch is not None
-            bench.ledger.finish(batch)
-        await bench.positions.commit()
-        await bench.met(lambda: not bench.consumer.held and len(bench.ledger) == 1)
-
-    assert play(story).metric("newsift_paused ") == 0
-
-
-def test_partitions_that_come_while_it_is_paused_are_paused_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "HOLD_S", 0.0)
-
-    async def story(bench: Bench) -> None:
-        for _ in range(2):
-            bench.feed()
-        await bench.met(lambda: bench.consumer.held == {PLACE})
-        other = TopicPartition("tweets", 1)
-        bench.consumer.places = {PLACE, other}
-        await bench.met(lambda: bench.consumer.held == {PLACE, other})
-
-    play(story)
-
-
-def test_a_new_group_begins_at_the_earliest_post_and_that_is_no_loss() -> None:
-    async def story(bench: Bench) -> None:
-        bench.consumer.begins[PLACE] = 7
-        bench.consumer.ready.append(NoOffsetForPartitionError(PLACE))
-        await bench.met(lambda: bench.consumer.sought == {PLACE: 7})
-
-    assert play(story).metric("newsift_offsets_lost_total") == 0
+async def test_a_full_ledger_is_not_fed(bench: Bench) -> None:
+    for _ in range(5):
+        bench.feed()
+    await bench.wait_for(lambda: len(bench.ledger) == 2)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert (len(bench.ledger), len(bench.consumer.ready)) == (2, 3)
 
 
 @pytest.mark.parametrize(
     "error", [NotLeaderForPartitionError(), IllegalStateError()], ids=["leader", "state"]
 )
-def test_what_passes_is_waited_for(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_temporary_errors_are_retried(
+    bench: Bench, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "BACKOFF_S", 0.0)
 
-    async def story(bench: Bench) -> None:
-        bench.consumer.ready.append(error)
-        bench.feed()
-        await bench.met(lambda: len(bench.ledger) == 1)
-
-    play(story)
+    bench.consumer.ready.append(error)
+    bench.feed()
+    await bench.wait_for(lambda: len(bench.ledger) == 1)
 
 
-def test_a_refusal_ends_reading() -> None:
-    async def run() -> None:
-        bench = Bench()
-        await bench.ingest.start()
-        bench.consumer.ready.append(GroupAuthorizationFailedError())
-        with pytest.raises(GroupAuthorizationFailedError):
-            await bench.ingest.read()
-
-    asyncio.run(run())
+async def test_a_lasting_error_ends_reading() -> None:
+    bench = Bench()
+    await bench.ingest.start()
+    bench.consumer.ready.append(GroupAuthorizationFailedError())
+    with pytest.raises(GroupAuthorizationFailedError):
+        await bench.ingest.read()
 
 
-def test_closed_it_takes_nothing_more() -> None:
-    async def story(bench: Bench) -> None:
-        bench.ingest.close()
-        bench.feed()
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert len(bench.ledger) == 0
-
-    play(story)
+async def test_a_closed_ingest_takes_nothing_more(bench: Bench) -> None:
+    bench.ingest.close()
+    bench.feed()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(bench.ledger) == 0
 
 
-def test_a_batch_is_taken_in_small_steps_and_is_whole_all_the_same() -> None:
-    async def story(bench: Bench) -> None:
-        bench.feed(module.STEP * 2 + 5)
-        await bench.met(lambda: len(bench.ledger) == 2)
-        sizes = [len(batch.messages) for batch in bench.ledger._batches]
-        assert sizes == [100, module.STEP * 2 + 5 - 100]  # as many as a batch may hold
-
-    play(story)
+async def test_large_posts_are_not_unpacked_beyond_a_batch_and_a_step(bench: Bench) -> None:
+    mails = [Mail(b"x" * 500, offset=n) for n in range(90)]
+    bench.consumer.ready.append({PLACE: mails})
+    await bench.wait_for(lambda: bench.ledger.full)
+    assert len(bench.consumer.rest[PLACE]) == 90 - module.STEP
 
 
-def test_large_posts_are_not_unpacked_beyond_a_batch_and_a_step() -> None:
-    async def story(bench: Bench) -> None:
-        mails = [Mail(b"x" * 500, offset=n) for n in range(90)]
-        bench.consumer.ready.append({PLACE: mails})
-        await bench.met(lambda: bench.ledger.full)
-        assert len(bench.consumer.rest[PLACE]) == 90 - module.STEP
-
-    play(story)
-
-
-def test_what_was_handed_out_before_an_error_is_handed_out_again() -> None:
+async def test_messages_read_just_before_an_error_are_read_again(bench: Bench) -> None:
     """aiokafka's position is past it by then, and what is read next would be committed over it."""
+    fetch = bench.consumer.getmany
 
-    async def story(bench: Bench) -> None:
-        fetch = bench.consumer.getmany
+    async def failing(**options: Any) -> dict[TopicPartition, list[Any]]:
+        if not options["timeout_ms"]:
+            raise NotLeaderForPartitionError
+        return await fetch(**options)
 
-        async def failing(**asked: Any) -> dict[TopicPartition, list[Any]]:
-            if not asked["timeout_ms"]:
-                raise NotLeaderForPartitionError
-            return await fetch(**asked)
+    bench.consumer.getmany = failing  # type: ignore[method-assign]
+    bench.feed(module.STEP * 2)
+    await bench.wait_for(lambda: bench.consumer.sought)
+    assert bench.consumer.sought == {PLACE: 0}
 
-        bench.consumer.getmany = failing  # type: ignore[method-assign]
-        bench.feed(module.STEP * 2)
-        await bench.met(lambda: bench.consumer.sought)
-        assert bench.consumer.sought == {PLACE: 0}
 
-    play(story)
+async def test_a_full_ledger_pauses_all_partitions_but_polling_goes_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer that does not poll leaves the group."""
+    monkeypatch.setattr(module, "HOLD_S", 0.0)
+    for _ in range(3):
+        bench.feed()
+    await bench.wait_for(lambda: bench.consumer.held == {PLACE})
+    polled = bench.consumer.polled
+    await bench.wait_for(lambda: bench.consumer.polled > polled + 5)
+    assert len(bench.ledger) == 2
+    other = TopicPartition("tweets", 1)
+    bench.consumer.places = {PLACE, other}
+    await bench.wait_for(lambda: bench.consumer.held == {PLACE, other})
+    for _ in range(2):
+        bench.ledger.finish(await bench.take())
+    await bench.positions.commit()
+    await bench.wait_for(lambda: not bench.consumer.held and len(bench.ledger) == 1)
+    assert bench.metric("newsift_paused ") == 0
+
+
+async def test_a_new_group_starts_at_the_earliest_post_and_counts_no_loss(bench: Bench) -> None:
+    bench.consumer.begins[PLACE] = 7
+    bench.consumer.ready.append(NoOffsetForPartitionError(PLACE))
+    await bench.wait_for(lambda: bench.consumer.sought == {PLACE: 7})
+    assert bench.metric("newsift_offsets_lost_total") == 0

@@ -1,123 +1,75 @@
-"""Giving partitions up: what is in flight is finished and committed, as far as the time allows."""
+"""On revoke, batches in flight are finished and committed as far as the time allows."""
 
 import asyncio
 
 import pytest
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
-from tests.worker.stream.bench import PLACE, Bench, Hurried, play
+from tests.worker.stream.bench import PLACE, Bench, FastLoop
 from worker.kafka.consumers import REVOKE_S
-from worker.stream import offsets as module
+
+pytestmark = pytest.mark.anyio
 
 
-def test_on_revoke_it_waits_for_what_is_in_flight_commits_it_and_drops_nothing() -> None:
-    async def story(bench: Bench) -> None:
-        bench.feed(3)
-        await bench.met(lambda: len(bench.ledger) == 1)
-        batch = bench.ledger.take()
-        assert batch is not None
-        revoking = asyncio.ensure_future(bench.positions.on_partitions_revoked({PLACE}))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert not revoking.done()
-        bench.ledger.finish(batch)
-        await revoking
-        assert bench.consumer.commits == [{PLACE: 3}]
-        assert len(bench.ledger) == 0
-
-    play(story)
-
-
-def test_on_revoke_what_takes_too_long_is_left_to_the_next_owner(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "REVOKE_S", module.COMMIT_S + 0.01)
-
-    async def story(bench: Bench) -> None:
-        bench.feed(3)
-        bench.feed(3)
-        await bench.met(lambda: len(bench.ledger) == 2)
-        done, late = bench.ledger.take(), bench.ledger.take()
-        assert done is not None
-        assert late is not None
-        bench.ledger.finish(done)
-        await bench.positions.on_partitions_revoked({PLACE})
-        assert bench.consumer.commits == [{PLACE: 3}]
-        assert not bench.ledger.holds(late)
-
-    play(story)
+async def test_revoking_waits_for_the_batch_in_flight_and_commits_it(bench: Bench) -> None:
+    bench.feed(3)
+    batch = await bench.take()
+    revoking = asyncio.ensure_future(bench.positions.on_partitions_revoked({PLACE}))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not revoking.done()
+    bench.ledger.finish(batch)
+    await revoking
+    assert bench.consumer.commits == [{PLACE: 3}]
+    assert len(bench.ledger) == 0
 
 
 @pytest.mark.parametrize(
     "error", [CommitFailedError(), IllegalStateError()], ids=["left", "revoked"]
 )
-def test_a_zombies_commit_is_harmless(error: Exception) -> None:
+async def test_a_refused_commit_of_a_former_member_is_harmless(
+    bench: Bench, error: Exception
+) -> None:
     """Stopped past its session timeout, it still believes that the partitions are its own."""
-
-    async def story(bench: Bench) -> None:
-        bench.feed(3)
-        await bench.met(lambda: len(bench.ledger) == 1)
-        batch = bench.ledger.take()
-        assert batch is not None
-        bench.ledger.finish(batch)
-        bench.consumer.commit_error = error
-        await bench.positions.commit()
-        assert len(bench.ledger) == 1  # until the rebalance
-        await bench.positions.on_partitions_revoked({PLACE})
-        assert len(bench.ledger) == 0
-
-    play(story)
+    bench.feed(3)
+    batch = await bench.take()
+    bench.ledger.finish(batch)
+    bench.consumer.commit_error = error
+    await bench.positions.commit()
+    assert len(bench.ledger) == 1  # until the rebalance
+    await bench.positions.on_partitions_revoked({PLACE})
+    assert len(bench.ledger) == 0
 
 
-def test_what_goes_wrong_in_the_callback_is_not_swallowed() -> None:
-    """aiokafka logs what a listener raises, and goes on as if nothing had been."""
-
-    async def story(bench: Bench) -> None:
-        bench.feed(3)
-        await bench.met(lambda: len(bench.ledger) == 1)
-        batch = bench.ledger.take()
-        assert batch is not None
-        bench.ledger.finish(batch)
-        bench.consumer.commit_error = ZeroDivisionError("as the test wanted")
-        await bench.positions.on_partitions_revoked({PLACE})
-        [failure] = bench.failures
-        assert isinstance(failure, ZeroDivisionError)
-
-    play(story)
+async def test_an_error_in_the_callback_ends_the_worker(bench: Bench) -> None:
+    """aiokafka only logs what a listener raises."""
+    bench.feed(3)
+    batch = await bench.take()
+    bench.ledger.finish(batch)
+    bench.consumer.commit_error = ZeroDivisionError("as the test wanted")
+    await bench.positions.on_partitions_revoked({PLACE})
+    [failure] = bench.failures
+    assert isinstance(failure, ZeroDivisionError)
 
 
-def test_giving_up_takes_no_longer_than_it_may_whatever_is_stuck() -> None:
-    """A batch that is never done, and a commit that is never answered: one budget for both."""
-
-    async def story(bench: Bench) -> None:
-        bench.feed(3)
-        bench.feed(3)
-        await bench.met(lambda: len(bench.ledger) == 2)
-        done = bench.ledger.take()
-        assert done is not None
-        bench.ledger.finish(done)
-        bench.consumer.stuck = True
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        await bench.positions.on_partitions_revoked({PLACE})
-        assert REVOKE_S - 0.1 < loop.time() - began < REVOKE_S + 1.5
-        assert len(bench.ledger) == 0
-
-    play(story, Hurried)
-
-
-def test_the_commit_has_its_part_of_the_time_to_give_up() -> None:
-    async def story(bench: Bench) -> None:
-        bench.feed(3)
-        bench.feed(3)
-        await bench.met(lambda: len(bench.ledger) == 2)
-        done = bench.ledger.take()
-        assert done is not None
-        bench.ledger.finish(done)
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        await bench.positions.on_partitions_revoked({PLACE})
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"loop_factory": FastLoop})], ids=["fast"])
+@pytest.mark.parametrize("stuck", [False, True], ids=["commit answered", "commit never answered"])
+async def test_revoking_ends_in_time_and_leaves_slow_batches_to_the_next_owner(
+    bench: Bench, stuck: bool
+) -> None:
+    """One budget for a batch that never ends and for the commit."""
+    bench.feed(3)
+    bench.feed(3)
+    await bench.wait_for(lambda: len(bench.ledger) == 2)
+    bench.ledger.finish(await bench.take())
+    bench.consumer.stuck = stuck
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await bench.positions.on_partitions_revoked({PLACE})
+    duration = loop.time() - start
+    assert len(bench.ledger) == 0
+    if stuck:
+        assert REVOKE_S - 0.1 < duration < REVOKE_S + 1.5
+    else:
         assert bench.consumer.commits == [{PLACE: 3}]
-        assert loop.time() - began < REVOKE_S - 0.5  # time of a busy machine counts too
-
-    play(story, Hurried)
+        assert duration < REVOKE_S - 0.5  # time of a busy machine counts too

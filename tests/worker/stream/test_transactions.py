@@ -1,4 +1,4 @@
-"""Open transactions are told of by how much they hold back and for how long."""
+"""Open transactions: how much they hold back and for how long; and outages in the log."""
 
 import logging
 
@@ -21,13 +21,13 @@ class Scene:
         self.consumer.places = {PLACE}
         self.open = OpenTransactions(self.metrics)
 
-    def looks(self, stable: int, high: int, *, seconds: int = 1, fetches: bool = True) -> None:
+    def look(self, stable: int, high: int, *, seconds: int = 1, fetches: bool = True) -> None:
         self.consumer.stable[PLACE], self.consumer.ends[PLACE] = stable, high
         for _ in range(seconds):
             self.consumer.polled_at += 1000 * fetches
             self.open.look(self.consumer)
 
-    def told(self) -> tuple[float | None, float | None]:
+    def values(self) -> tuple[float | None, float | None]:
         labels = {"topic": "tweets", "partition": "3"}
         value = self.metrics.registry.get_sample_value
         return (
@@ -38,61 +38,52 @@ class Scene:
 
 def test_the_time_runs_while_the_stable_offset_stands() -> None:
     scene = Scene()
-    scene.looks(10, 10, seconds=100)
-    assert scene.told() == (0, 0)
-    scene.looks(10, 13, seconds=5)
-    scene.looks(10, 20)
-    assert scene.told() == (10, 5)
-    scene.looks(15, 20)  # that one has ended, and another is open
-    assert scene.told() == (5, 0)
-    scene.looks(21, 21)
-    assert scene.told() == (0, 0)
-    scene.looks(21, 22)
-    assert scene.told() == (1, 0)
+    scene.look(10, 10, seconds=100)
+    assert scene.values() == (0, 0)
+    scene.look(10, 13, seconds=5)
+    scene.look(10, 20)
+    assert scene.values() == (10, 5)
+    scene.look(15, 20)  # that one has ended, and another is open
+    assert scene.values() == (5, 0)
+    scene.look(21, 21)
+    assert scene.values() == (0, 0)
+    scene.look(21, 22)
+    assert scene.values() == (1, 0)
 
 
 def test_no_time_runs_while_nothing_is_fetched() -> None:
-    """What is known of a paused partition is old: its transaction may have ended long ago."""
     scene = Scene()
-    scene.looks(10, 13, seconds=2)
-    scene.looks(10, 13, seconds=500, fetches=False)
-    assert scene.told() == (3, 1)
+    scene.look(10, 13, seconds=2)
+    scene.look(10, 13, seconds=500, fetches=False)
+    assert scene.values() == (3, 1)
 
 
-def test_of_partitions_that_are_given_up_nothing_is_held() -> None:
+def test_a_revoked_partition_has_no_open_transaction() -> None:
     scene = Scene()
-    scene.looks(10, 13, seconds=9)
+    scene.look(10, 13, seconds=9)
     scene.consumer.places = set()
     scene.open.look(scene.consumer)
-    assert scene.told() == (0, 0)
+    assert scene.values() == (0, 0)
 
 
-@pytest.mark.parametrize("stable", [None, -1], ids=["not fetched", "uncommitted"])
-def test_without_a_stable_offset_nothing_is_told(stable: int | None) -> None:
+@pytest.mark.parametrize("stable", [{}, {PLACE: -1}], ids=["not fetched", "uncommitted"])
+def test_without_a_stable_offset_there_are_no_values(stable: dict[TopicPartition, int]) -> None:
     scene = Scene()
-    scene.consumer.stable, scene.consumer.ends = {}, {PLACE: 7}
-    if stable is not None:
-        scene.consumer.stable[PLACE] = stable
+    scene.consumer.stable, scene.consumer.ends = stable, {PLACE: 7}
     scene.open.look(scene.consumer)
-    assert scene.told() == (None, None)
+    assert scene.values() == (None, None)
 
 
 def test_a_long_one_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
-    with caplog.at_level(logging.WARNING, "newsift.ingest"):
-        scene.looks(10, 13, seconds=int(LONG_S))
-        assert not ours(caplog)
-        scene.looks(10, 13, seconds=100)
-    [record] = ours(caplog)
-    assert "open in tweets, partition 3, from offset 10 on" in record.message
+    scene.look(10, 13, seconds=int(LONG_S) + 100)
+    [message] = [row.message for row in caplog.records if row.name == "newsift.ingest"]
+    assert "open in tweets, partition 3, from offset 10 on" in message
 
 
-def ours(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    """The records of newsift: a client of an earlier test may still look for its broker."""
-    return [record for record in caplog.records if record.name.startswith("newsift")]
-
-
-def test_an_outage_is_told_once_a_minute_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_is_logged_each_minute_and_at_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     now = [0.0]
     outage = Outage(logging.getLogger("newsift.test"), "reading", lambda: now[0])
     outage.ended()
@@ -102,7 +93,7 @@ def test_an_outage_is_told_once_a_minute_and_when_it_ends(caplog: pytest.LogCapt
     outage.ended()
     outage.ended()
     outage.failed(OSError("again"))
-    assert [record.getMessage() for record in caplog.records] == [
+    assert caplog.messages == [
         "reading failed and is tried again: gone",
         "reading has failed for 60 s: gone",
         "reading has failed for 120 s: gone",

@@ -17,12 +17,32 @@ export const scores = ([low, high] = []) =>
   high > low ? `${score(low)} to ${score(high)}` : score(low);
 
 const clock = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
-// In the reader's time zone; the title has it in UTC.
+const TICK_MS = 30_000;
+const HOUR_MIN = 60;
+const DAY_MIN = 24 * HOUR_MIN;
+const tickListeners = new Set();
+setInterval(() => tickListeners.forEach((each) => each()), TICK_MS);
+
+function timeText(moment) {
+  const minutes = Math.floor((Date.now() - moment) / 60_000);
+  if (minutes < 0 || minutes >= DAY_MIN) return clock.format(moment);
+  if (minutes < 1) return "just now";
+  return minutes < HOUR_MIN ? `${minutes} min ago` : `${Math.floor(minutes / HOUR_MIN)} h ago`;
+}
+
+// Of the last day how long ago, else in the reader's time zone; the title has both that and UTC.
 export function Time({ at }) {
   const moment = new Date(at ?? NaN);
+  const [, update] = useState();
+  useEffect(() => {
+    const tick = () => update({});
+    tickListeners.add(tick);
+    return () => tickListeners.delete(tick);
+  }, []);
   if (isNaN(moment)) return html`<span>–</span>`;
   const utc = moment.toISOString();
-  return html`<time datetime=${utc} title=${utc}>${clock.format(moment)}</time>`;
+  return html`<time datetime=${utc} title=${`${clock.format(moment)} (${utc})`}>
+    ${timeText(moment)}</time>`;
 }
 
 export const eventPage = (name, tab = "matches") => `#/event/${encodeURIComponent(name)}/${tab}`;
@@ -181,6 +201,14 @@ export function useKeys(keys) {
 }
 
 const WORD = /(#?)([\p{L}\p{M}\p{N}_]+)/gu;
+// Words that carry nothing: they are never lit.
+const STOP_WORDS = new Set(
+  (
+    "a an and are as at be been but by can do for from had has have he her his i if in into is it " +
+    "its my no not of on or our she so that the their them there they this to up was we were what " +
+    "when which who will with you your"
+  ).split(" "),
+);
 const SPECIAL = /[.*+?^${}()|[\]\\]/g;
 
 // A text in which words are lit by their contributions; `why` is [[word, contribution], …].
@@ -197,7 +225,7 @@ export function Lit({ text, why = [] }) {
   );
   const light = (piece) => {
     const part = parts.get(piece.toLowerCase()) ?? 0;
-    if (Math.abs(part) < top / 20) return piece;
+    if (Math.abs(part) < top / 20 || STOP_WORDS.has(piece.toLowerCase())) return piece;
     const kind = part < 0 ? "cold" : `lamp${Math.min(3, Math.floor((part / top) * 4))}`;
     return html`<mark class=${kind} title=${part.toFixed(3)}>${piece}</mark>`;
   };

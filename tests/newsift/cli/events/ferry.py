@@ -24,18 +24,15 @@ ARTICLES = {
 
 
 def sample_posts() -> list[dict[str, str | None]]:
-    """All posts of the samples, on this event and on others."""
     lines = (HERE / "posts.jsonl").read_text("utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
 def is_on(post: dict[str, str | None]) -> bool:
-    """Whether a post is on the event, as the samples say."""
     return post["event"] == "ferry-fire"
 
 
 def add_seeds(kafka: Kafka, event: str = "ferry") -> None:
-    """Publish both articles."""
     for name, (title, text) in ARTICLES.items():
         value = json.dumps({"title": title, "text": text, "event": event})
         kafka.send(SEEDS, value.encode(), name.encode())

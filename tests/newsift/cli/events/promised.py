@@ -23,7 +23,6 @@ PEOPLE = ("passengers", "nine people", "my aunt", "the crew", "two lifeboats", "
 
 
 def published(kafka: Kafka) -> Profile:
-    """The latest profile of the ferry."""
     result = [record for record in kafka.records(SEEDS) if record.key == KEY]
     made = read_record(KEY, result[-1].value)
     assert isinstance(made, Profile)
@@ -31,7 +30,6 @@ def published(kafka: Kafka) -> Profile:
 
 
 def add_ferry_posts(kafka: Kafka) -> None:
-    """Publish 60 posts that are on the ferry."""
     texts = [f"Fire on the ferry Astrid Vane: {who} at {where}, {n} hours"
              for n, who in enumerate(PEOPLE) for where in PLACES for _ in range(2)]  # fmt: skip
     values = [json.dumps({"id": f"p{n}", "text": text}).encode() for n, text in enumerate(texts)]
@@ -39,7 +37,6 @@ def add_ferry_posts(kafka: Kafka) -> None:
 
 
 def match_all(kafka: Kafka, enc: Encoder) -> list[MatchRecord]:
-    """Match all posts as a worker does, and give what it publishes."""
     book = ControlTopic()
     for record in kafka.records(SEEDS):
         book.put(record.key, record.value)
@@ -50,7 +47,6 @@ def match_all(kafka: Kafka, enc: Encoder) -> list[MatchRecord]:
 
 
 def certifying(records: list[MatchRecord]) -> Iterator[MatchRecord]:
-    """The matches that can certify, in the order of the draw."""
     own = [r for r in records if certifies_only((r.post.platform, r.post.id))]
     return iter(sorted(own, key=lambda r: draw_key((r.post.platform, r.post.id))))
 
@@ -61,7 +57,6 @@ def first_cut(own: list[MatchRecord]) -> float:
 
 
 def label(kafka: Kafka, record: MatchRecord, verdict: Any, by: str = "anna") -> None:
-    """Publish what somebody says of a match."""
     score = record.matches[0].score
     output = Label(verdict, "ferry", record.post, by, present(), "certify", 0.5, score)
     kafka.send(LABELS, output.value, output.key)

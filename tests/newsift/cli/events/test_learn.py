@@ -1,7 +1,11 @@
 """`newsift events`: what is learned, shown, published, read back and forgotten."""
 
 import json
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +13,9 @@ import pytest
 from encoder import Encoder
 from newsift.statistics.labels import Label
 from newsift.statistics.queues import certifies_only
+from tests.broker.clients import until
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, is_on, sample_posts
+from tests.newsift.cli.labels.at_terminal import CODE, ROOT, AtTerminal
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
@@ -27,7 +33,6 @@ def rows(out: str) -> list[dict[str, Any]]:
 
 
 def published(kafka: Kafka) -> Profile | None:
-    """The profile that a worker would read."""
     result = [record for record in kafka.records(SEEDS) if record.key == KEY]
     if not result:
         return None
@@ -56,7 +61,7 @@ def test_an_event_learns_from_its_posts(newsift: Command, kafka: Kafka) -> None:
     assert kafka.records(SEEDS)[-1].headers == [("schema", b"newsift.profile/1")]
 
 
-def test_what_is_shown_is_what_the_worker_will_do(
+def test_learn_shows_the_thresholds_and_matches_of_the_worker(
     newsift: Command, kafka: Kafka, enc: Encoder
 ) -> None:
     add_seeds(kafka)
@@ -77,42 +82,6 @@ def test_what_is_shown_is_what_the_worker_will_do(
     assert [row["threshold"]["before"], row["threshold"]["after"]] == cuts
     (listed,) = rows(newsift("events", "list", "--json").out)
     assert (listed["profile"], listed["threshold"]) == ("in force", cuts[1][0])
-
-
-def test_a_silent_stream_moves_nothing(newsift: Command, kafka: Kafka) -> None:
-    add_seeds(kafka)
-    done = newsift("events", "learn", "ferry", "--yes")
-    assert "the stream is silent" in done.err
-    silent = published(kafka)
-    add_posts(kafka, on=False)
-    done = newsift("events", "learn", "ferry", "--yes")
-    assert "do not agree" in done.err
-    assert "nothing new" in done.err
-    newsift("events", "forget", "ferry", "--yes")
-    assert published(kafka) is None
-    done = newsift("events", "learn", "ferry", "--background", "--yes")
-    assert done.code == 0, done.err
-    bare = published(kafka)
-    assert bare is not None
-    assert silent is not None
-    assert bare.vectors == silent.vectors
-    assert (bare.made["beta"], bare.made["posts"]) == (0, [])
-
-
-def test_a_burst_is_told_from_the_time_before(newsift: Command, kafka: Kafka) -> None:
-    add_seeds(kafka)
-    now = int(time.time() * 1000)
-    for post in [post for post in sample_posts() if not is_on(post)][:60]:
-        kafka.send(POSTS, json.dumps(post).encode(), at=now - 30 * HOUR)
-    for post in [post for post in sample_posts() if is_on(post)]:
-        kafka.send(POSTS, json.dumps(post).encode(), at=now - HOUR)
-    newsift("events", "learn", "ferry", "--since", "24h", "--yes")
-    made = published(kafka)
-    assert made is not None
-    assert made.made["burst"] is True
-    assert made.made["attempts"] == 1
-    done = newsift("events", "learn", "ferry", "--since", "10m", "--yes", "--json")
-    assert rows(done.out)[0]["made"]["attempts"] == 2
 
 
 def test_labels_that_certify_never_train(newsift: Command, kafka: Kafka) -> None:
@@ -146,20 +115,6 @@ def test_forget_goes_back_a_version_at_a_time(newsift: Command, kafka: Kafka) ->
     assert published(kafka) is None
     done = newsift("events", "forget", "ferry", "--yes")
     assert (done.code, "has no profile" in done.err) == (2, True)
-
-
-def test_a_profile_with_a_promise_is_left_alone(
-    newsift: Command, kafka: Kafka, enc: Encoder
-) -> None:
-    add_seeds(kafka)
-    promise = {"precision": 0.8, "confidence": 0.9}
-    made = profile_of(enc, "ferry", ARTICLES, threshold=0.3, promise=promise)
-    kafka.send(SEEDS, made.value(), KEY)
-    done = newsift("events", "learn", "ferry", "--background", "--yes")
-    assert done.code == 2
-    assert "has a promise" in done.err
-    assert published(kafka) == made
-    assert "0.8 at 90 %" in newsift("events", "list").out
 
 
 def test_stale_refused_and_bare_events_are_listed(
@@ -211,29 +166,57 @@ def test_hostile_posts_steer_no_terminal(newsift: Command, kafka: Kafka) -> None
     assert not {"\x1b", "\u202e", "\r", "\x07"} & set(done.out + done.err)
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["learn", "gone", "--yes"], "event 'gone': there is none of this name"),
-        (["learn", "ferry"], "learn asks before it publishes"),
-        (["learn", "ferry", "--yes", "--since", "soon"], "--since 'soon': is no span"),
-        (["learn", "ferry", "--yes", "--every", "0.9s"], "is no span of time of a second or more"),
-        (["learn", "ferry", "--yes", "--background", "--every", "1m"], "--background needs no"),
-        (["learn", "paused", "--yes", "--background"], "has no seed that matches"),
-        (["show", "gone"], "event 'gone': there is none of this name"),
-        (["forget", "ferry"], "forget asks before it publishes"),
-    ],
-)
-def test_what_is_refused(newsift: Command, kafka: Kafka, args: list[str], message: str) -> None:
+def versions(kafka: Kafka) -> list[Profile]:
+    result = [read_record(r.key, r.value) for r in kafka.records(SEEDS) if r.key == KEY and r.value]
+    assert all(isinstance(each, Profile) for each in result)
+    return [each for each in result if isinstance(each, Profile)]
+
+
+@pytest.mark.slow
+def test_every_learns_again_until_sigterm(kafka: Kafka) -> None:
     add_seeds(kafka)
-    kafka.send(SEEDS, b"{}", b"profile|paused")
-    done = newsift("events", *args)
-    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
-    assert done.err.count("\n") == 1
-    assert published(kafka) is None
+    now = int(time.time() * 1000)  # the event begins after a day without it
+    for post in [post for post in sample_posts() if not is_on(post)][:80]:
+        kafka.send(POSTS, json.dumps(post).encode(), at=now - 30 * HOUR)
+    for post in filter(is_on, sample_posts()):
+        kafka.send(POSTS, json.dumps(post).encode(), at=now - HOUR)
+    process = subprocess.Popen(
+        [sys.executable, "-c", CODE, "events", "learn", "ferry", "--yes", "--every", "1s"],
+        stderr=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+    try:
+        until(lambda: len(versions(kafka)) == 1, 60)
+        for n in range(8):
+            text = f"Ferry Astrid Vane on fire, lifeboat {n} of the Astrid Vane reached Port Maren"
+            kafka.send(POSTS, json.dumps({"id": f"new{n}", "text": text}).encode())
+        until(lambda: len(versions(kafka)) >= 2, 60)
+        process.send_signal(signal.SIGTERM)
+        _, message = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, "Traceback" in message) == (0, False), message
+    assert versions(kafka)[-1].before
 
 
-def test_no_events(newsift: Command, kafka: Kafka) -> None:
-    done = newsift("events", "list")
-    assert (done.code, done.out) == (0, "")
-    assert "no events; add seeds" in done.err
+def test_every_publishes_nothing_without_enough_history(newsift: Command, kafka: Kafka) -> None:
+    add_seeds(kafka)
+    add_posts(kafka)
+    done = newsift("events", "learn", "ferry", "--yes", "--every", "1s")
+    assert done.code == 0
+    assert "it would not be safe: too little history" in done.err
+    assert versions(kafka) == []
+
+
+def test_seeds_add_offers_a_profile_at_a_terminal(kafka: Kafka, tmp_path: Any) -> None:
+    add_seeds(kafka)
+    file = str(tmp_path / "more.md")
+    Path(file).write_text("# The ferry was towed\n\nTugs towed the Astrid Vane.\n")
+    with AtTerminal("seeds", "add", file, "--event", "ferry", "--force") as terminal:
+        terminal.hears("event 'ferry' has 3 seeds")
+        terminal.hears("[y/N]: ")
+        terminal.press("y\n")
+        assert "background" in terminal.hears("Publish this profile of 'ferry'? [y/N]: ")
+        terminal.press("y\n")
+        assert terminal.ends() == 0
+    (made,) = versions(kafka)
+    assert made.seeds.keys() == {"fire", "rescue", "more"}

@@ -40,7 +40,7 @@ def matched(kafka: Kafka, enc: Encoder, newsift: Command) -> Callable[[], list[M
     return lambda: match_all(kafka, enc)
 
 
-def test_it_counts_what_is_missing_then_shows_a_threshold(
+def test_counts_missing_labels_then_sets_a_threshold(
     newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
 ) -> None:
     records = matched()
@@ -80,28 +80,6 @@ def test_it_counts_what_is_missing_then_shows_a_threshold(
     assert published(kafka) == bare
 
 
-def test_wrong_labels_show_nothing(
-    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
-) -> None:
-    for n, record in enumerate(certifying(matched())):
-        label(kafka, record, "on" if n % 2 else "unsure")
-    done = newsift("events", "promise", "ferry", "--yes")
-    assert "not shown by" in done.out
-    assert "these matches can show no more" in done.err
-    assert published(kafka).promise is None
-
-
-def test_two_who_disagree_and_labels_that_train_certify_nothing(
-    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
-) -> None:
-    own = list(certifying(matched()))
-    for record in own:
-        label(kafka, record, "on")
-        label(kafka, record, "off", by="ben")
-    (row,) = rows(newsift("events", "promise", "ferry", "--yes", "--json").out)
-    assert (row["on"], row["threshold"]) == (0, None)
-
-
 def test_without_a_profile_one_comes_first(newsift: Command, kafka: Kafka) -> None:
     add_seeds(kafka)
     done = newsift("events", "promise", "ferry", "--yes")
@@ -131,23 +109,3 @@ def test_a_promise_lapses_when_few_posts_pass(
     kafka.send(SEEDS, None, b"fire")
     (row,) = rows(newsift("events", "list", "--json").out)
     assert row["lapsed"] == "its profile is stale"
-
-
-@pytest.mark.parametrize("promise", [{}, {"precision": 2.0, "rate": 0.5}, {"precision": "\x1b"}])
-def test_a_promise_that_cannot_be_read_is_said(
-    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]], promise: Any
-) -> None:
-    record = published(kafka).record() | {"promise": promise}
-    kafka.send(SEEDS, json.dumps(record).encode(), KEY)
-    done = newsift("events", "list")
-    assert "its record cannot be read" in done.out
-    assert "\x1b" not in done.out
-
-
-def test_a_stale_profile_is_not_promised(
-    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
-) -> None:
-    matched()
-    kafka.send(SEEDS, None, b"fire")
-    done = newsift("events", "promise", "ferry", "--yes")
-    assert (done.code, "its profile is stale" in done.err) == (2, True)

@@ -37,7 +37,6 @@ class AtTerminal:
         os.close(self._terminal)
 
     def hears(self, wanted: str) -> str:
-        """What is shown up to these words."""
         ends = time.monotonic() + PATIENCE_S
         while wanted not in self.shown:
             assert time.monotonic() < ends, f"no {wanted!r} in {self.shown!r}"
@@ -46,7 +45,6 @@ class AtTerminal:
         return before
 
     def press(self, keys: str) -> None:
-        """Press some keys."""
         os.write(self._terminal, keys.encode())
 
     def interrupts(self) -> int:
@@ -65,7 +63,6 @@ class AtTerminal:
         return self._process.wait(PATIENCE_S)
 
     def ends(self) -> int:
-        """The exit code, once all is shown."""
         until = time.monotonic() + PATIENCE_S
         while self._more():
             assert time.monotonic() < until, f"it goes on: {self.shown!r}"

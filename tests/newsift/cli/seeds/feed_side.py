@@ -27,8 +27,6 @@ PAGE = """<!doctype html><html><head><title>{title}</title>
 
 @dataclass
 class Reply:
-    """What stands under a path."""
-
     body: bytes = b""
     kind: str = "text/html; charset=utf-8"
     status: int = 200
@@ -36,20 +34,17 @@ class Reply:
 
 
 def page(name: str, more: str = "") -> Reply:
-    """An article about a ferry of this name."""
     text = WORDS.format(name=name) * 2
     return Reply(PAGE.format(title=f"Fire on the {name}", text=text, more=more or text).encode())
 
 
 def feed(*items: str, head: str = "", **headers: str) -> Reply:
-    """A feed of these items."""
     channel = f"<channel><title>News</title>{head}{''.join(items)}</channel>"
     body = f'<?xml version="1.0"?><rss version="2.0">{channel}</rss>'.encode()
     return Reply(body, "application/rss+xml", headers=headers)
 
 
 def item(link: str, title: str = "", days: float = 0, said: str = "") -> str:
-    """An entry of a feed, published so many days ago."""
     at = datetime.now(UTC) - timedelta(days=days)
     return (
         f"<item><title>{title or link}</title><link>{link}</link><description>{said}</description>"
@@ -81,8 +76,6 @@ class Site(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Says what the site's replies say."""
-
     server: Site
 
     def do_GET(self) -> None:
@@ -105,7 +98,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def news_site() -> Iterator[Site]:
-    """A site on a free port of this machine while the block lasts."""
     site = Site()
     thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -118,7 +110,6 @@ def news_site() -> Iterator[Site]:
 
 
 def seeds_of(kafka: Kafka) -> dict[str, Any]:
-    """The latest record of each seed."""
     result: dict[str, Any] = {}
     for record in kafka.records(SEEDS):
         result[record.key.decode()] = json.loads(record.value) if record.value else None

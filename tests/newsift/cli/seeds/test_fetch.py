@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.articles import WebPage, decode_page, extract_here
-from newsift.web.client import Bounds, fetch, within
+from newsift.files.articles import WebPage, extract_here
+from newsift.web.client import Bounds, fetch
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.web_side import web_server
@@ -27,7 +27,7 @@ def web() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ["article", "gzip", "chunked", "latin", "meta", "hop/5"])
-def test_an_article_however_it_is_sent(web: str, name: str) -> None:
+def test_reads_an_article_in_any_transfer_form(web: str, name: str) -> None:
     result = extract_here(fetch(f"{web}/{name}", HERE))
     assert result.title == "Fire on the ferry"
     assert result.text.count("nine people are missing") == 8
@@ -42,32 +42,22 @@ def test_an_article_however_it_is_sent(web: str, name: str) -> None:
         ("nothing", "answers 404 Not Found"),
         ("pdf", "is no page of text but application/pdf"),
         ("pdf-as-html", "pdf-as-html: is a PDF; save the text"),
-        ("bytes-as-html", "bytes-as-html: is no text but bytes"),
         ("redirect-to-file", "file:///etc/hostname: is no address of the web"),
         ("drip-head", "cannot be fetched"),
         ("brotli", "is packed as 'br'"),
-        ("deflate", "is packed as 'deflate'"),
         ("bomb", "is larger than 1 MiB"),
-        ("claims", "is larger than 1 MiB"),
         ("endless", "is larger than 1 MiB"),
         ("broken", "is damaged"),
         ("cut", "ends early"),
         ("cut-gzip", "is damaged or cut off"),
         ("loop", "redirects more than 5 times"),
-        ("hop/7", "redirects more than 5 times"),
-        ("file", "file:///etc/passwd: is no address of the web"),
         ("menu", r"menu: looks like a cookie or consent notice \('Please accept our cookies"),
     ],
 )
-def test_what_no_article_can_be_taken_from(web: str, name: str, message: str) -> None:
+def test_refuses_what_holds_no_article(web: str, name: str, message: str) -> None:
     small = Bounds(size=2**20, allow=lambda _: True, seconds=0.5 if "drip" in name else 20.0)
     with pytest.raises(InputError, match=message):
         extract_here(fetch(f"{web}/{name}", small)).require_article(name)
-
-
-def test_a_slow_page_is_given_up(web: str) -> None:
-    with pytest.raises(InputError, match=r"took (longer than 0\.3 s|too long)"):
-        fetch(f"{web}/slow", Bounds(seconds=0.3, allow=lambda _: True))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +68,7 @@ def test_a_slow_page_is_given_up(web: str) -> None:
         ("https", b"\x16\x03\x03\x40\x00"),  # a handshake of 16 KiB is to come
     ],
 )
-def test_what_drips_for_ever_is_broken_off(scheme: str, head: bytes) -> None:
+def test_closes_a_connection_that_drips_for_ever(scheme: str, head: bytes) -> None:
     """Else whoever follows a feed for months would gather such connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         broken = threading.Event()
@@ -98,26 +88,16 @@ def test_what_drips_for_ever_is_broken_off(scheme: str, head: bytes) -> None:
         assert broken.wait(30)
 
 
-def test_what_never_ends_is_given_up() -> None:
-    never = threading.Event()
-    with pytest.raises(InputError, match=r"longer than 0\.05 s"):
-        within(Bounds(seconds=0.05), never.wait, "http://x.y")
-    never.set()
-
-
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("ftp://example.org/x", "is no address of the web"),
         ("file:///etc/passwd", "is no address of the web"),
         ("example.org", "is no address of the web"),
-        ("http://", "is no address of the web"),
         ("http://[::1", "is no address of the web"),
-        ("http://example.org:99999/", "is no address of the web"),
         ("http://me:secret@example.org/", "holds a login"),
     ],
 )
-def test_addresses_that_are_not_fetched(url: str, message: str) -> None:
+def test_refuses_what_is_no_web_address(url: str, message: str) -> None:
     def no_host_is_looked_up(host: str, port: int) -> list[str]:
         raise AssertionError(host)
 
@@ -127,7 +107,7 @@ def test_addresses_that_are_not_fetched(url: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "[::1]", "169.254.169.254"])
-def test_this_machine_and_its_network_are_not_asked(web: str, host: str) -> None:
+def test_refuses_this_machine_and_its_network(web: str, host: str) -> None:
     port = web.rpartition(":")[2]
     with pytest.raises(InputError, match="no address of the open Internet"):
         fetch(f"http://{host}:{port}/article")
@@ -171,36 +151,8 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_used(web: str) -> No
     assert len(answers) == 1
 
 
-def test_a_host_that_nobody_knows(web: str) -> None:
-    def unknown(host: str, port: int) -> list[str]:
-        raise OSError(-2, "Name or service not known")
-
-    with pytest.raises(InputError, match="Name or service not known"):
-        fetch("http://no.such.test/", Bounds(resolve=unknown))
-    with pytest.raises(InputError, match="the name has no address"):
-        fetch("http://no.such.test/", Bounds(resolve=lambda *_: []))
-
-
-@pytest.mark.parametrize(
-    ("body", "charset", "text"),
-    [
-        ("é".encode(), None, "é"),
-        ("é".encode("latin-1"), "latin-1", "é"),
-        (b"\xef\xbb\xbf\xc3\xa9", "latin-1", "é"),
-        ("é".encode("utf-16"), None, "é"),
-        ("é".encode("cp1252"), "no-such-charset", "é"),
-        (b"\x1f\x8b\x08packed twice", None, "\x1f‹\x08packed twice"),
-        ("é".encode(), "hex", "é"),
-    ],
-)
-def test_characters_are_found_out(body: bytes, charset: str | None, text: str) -> None:
-    assert decode_page(WebPage("http://x.y", body, charset)) == text
-
-
 @pytest.fixture
 def open_web(web: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The web of this machine, as if it were the open one."""
-
     def any_page(url: str, _: Bounds) -> WebPage:
         return fetch(url, HERE)
 
@@ -221,7 +173,7 @@ def test_a_page_becomes_a_seed(newsift: Command, kafka: Kafka, open_web: str) ->
 @pytest.mark.parametrize(
     ("answer", "code", "published"), [("y\n", 0, 1), ("n\n", 0, 0), ("\n", 0, 0), ("", 130, 0)]
 )
-def test_it_is_shown_and_asked_for(
+def test_shows_the_page_and_asks_before_it_publishes(
     newsift: Command, kafka: Kafka, open_web: str, monkeypatch: pytest.MonkeyPatch,
     answer: str, code: int, published: int,
 ) -> None:  # fmt: skip
@@ -230,50 +182,28 @@ def test_it_is_shown_and_asked_for(
     assert done.code == code
     assert ("interrupted" in done.err) == (code == 130)
     assert ("nothing was published" in done.err) == (code == 0 and not published)
-    for shown in ("fire-on-the-ferry", "Fire on the ferry", "words", "The ferry Astrid Vane burns"):
-        assert shown in done.err
+    assert "fire-on-the-ferry" in done.err
+    assert "The ferry Astrid Vane burns" in done.err
     assert len(kafka.records(SEEDS)) == published
 
 
-def test_without_a_terminal_it_wants_yes(newsift: Command, kafka: Kafka, open_web: str) -> None:
-    done = newsift("seeds", "add", "--url", f"{open_web}/article")
-    assert (done.code, done.out) == (2, "")
-    assert "give --yes" in done.err
-    assert kafka.records(SEEDS) == []
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["loop", "bomb", "brotli", "pdf", "pdf-as-html", "file", "nothing", "cut", "menu", "claims"],
-)
-def test_what_cannot_be_had_is_one_line_and_publishes_nothing(
-    newsift: Command, kafka: Kafka, open_web: str, name: str
-) -> None:
-    done = newsift("seeds", "add", "--url", f"{open_web}/{name}", "--yes")
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert kafka.records(SEEDS) == []
-
-
-def test_a_notice_at_an_address_is_published_when_forced(
+def test_a_notice_is_published_only_when_forced(
     newsift: Command, kafka: Kafka, open_web: str
 ) -> None:
-    done = newsift("seeds", "add", "--url", f"{open_web}/menu", "--yes", "--force", "--id", "a")
-    assert done.code == 0
+    args = ("seeds", "add", "--url", f"{open_web}/menu", "--yes")
+    refused = newsift(*args)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert kafka.records(SEEDS) == []
+    assert newsift(*args, "--force").code == 0
     assert json.loads(kafka.records(SEEDS)[0].value)["text"] == "Please accept our cookies."
 
 
-def test_an_intranet_is_asked_when_that_is_said(newsift: Command, kafka: Kafka, web: str) -> None:
-    done = newsift("seeds", "add", "--url", f"{web}/article", "--yes", "--intranet")
-    assert done.code == 0, done.err
-    assert json.loads(kafka.records(SEEDS)[0].value)["url"] == f"{web}/article"
-    assert newsift("seeds", "add", "a.md", "--intranet").code == 2
-
-
-def test_the_command_itself_keeps_out_of_the_network(
+def test_the_own_network_is_read_only_with_the_option(
     newsift: Command, kafka: Kafka, web: str
 ) -> None:
-    done = newsift("seeds", "add", "--url", f"{web}/article", "--yes")
-    assert done.code == 2
-    assert "127.0.0.1, which is no address of the open Internet" in done.err
-    assert "or give --intranet if it is your own network" in done.err
+    args = ("seeds", "add", "--url", f"{web}/article", "--yes")
+    refused = newsift(*args)
+    assert (refused.code, "--intranet" in refused.err) == (2, True)
     assert kafka.records(SEEDS) == []
+    assert newsift(*args, "--intranet").code == 0
+    assert json.loads(kafka.records(SEEDS)[0].value)["url"] == f"{web}/article"

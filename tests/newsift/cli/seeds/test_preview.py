@@ -39,7 +39,6 @@ def fire(tmp_path: Path) -> Path:
 
 
 def matched_by(enc: Encoder, posts: list[str], *names: str) -> list[float]:
-    """The scores of the posts that match any of these articles, one by one, highest first."""
     seeds = enc.articles([ARTICLES[name] for name in names])
     cuts = enc.thresholds(seeds, 0.001)
     scores = enc.posts(posts).similarity(seeds)
@@ -51,13 +50,12 @@ def texts() -> list[str]:
 
 
 def readable(enc: Encoder) -> int:
-    """How many of the posts hold a word."""
     vectors = enc.posts(texts())
     words = np.diff(vectors.lexical.indptr)
     return sum(dense.any() or n > 0 for dense, n in zip(vectors.dense, words, strict=True))
 
 
-def test_it_says_its_threshold_and_what_would_have_matched(
+def test_add_shows_the_threshold_and_what_would_have_matched(
     newsift: Command, kafka: Kafka, enc: Encoder, fire: Path
 ) -> None:
     add_posts(kafka)
@@ -78,7 +76,7 @@ def test_it_says_its_threshold_and_what_would_have_matched(
     assert newsift("seeds", "list").out.splitlines()[1].split()[4:6] == ["auto", f"{cut:.4f}"]
 
 
-def test_as_json_it_is_said_when_asked_for(
+def test_json_holds_the_preview_only_with_the_option(
     newsift: Command, kafka: Kafka, enc: Encoder, fire: Path
 ) -> None:
     add_seeds(kafka)
@@ -97,34 +95,15 @@ def test_as_json_it_is_said_when_asked_for(
     assert len(seen["best"]) == BEST
 
 
-@pytest.mark.parametrize("how", ["empty", "silent", "missing"])
-def test_where_there_is_no_post_that_is_said_and_no_error(
-    newsift: Command, kafka: Kafka, fire: Path, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if how == "silent":
-        kafka.send(POSTS, b'{"id": "1", "text": "x"}', at=int(time.time() * 1000) - 30 * HOUR)
-    if how == "missing":
-        monkeypatch.setenv("NEWSIFT_TOPICS__POSTS", "nowhere")
+def test_says_that_there_is_no_post_to_try(newsift: Command, kafka: Kafka, fire: Path) -> None:
+    kafka.send(POSTS, b'{"id": "1", "text": "x"}', at=int(time.time() * 1000) - 30 * HOUR)
     done = newsift("seeds", "add", fire)
     assert done.code == 0
     assert "holds no post of the last 24 hours to try the seeds on" in done.err
     assert len(kafka.records(SEEDS)) == 1
 
 
-def test_no_preview_loads_no_model(
-    newsift: Command, kafka: Kafka, fire: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def load(*_: Any, **__: Any) -> None:
-        raise AssertionError("a model was loaded")
-
-    monkeypatch.setattr("encoder.load", load)
-    for option in ("--json", "--no-preview"):
-        done = newsift("seeds", "add", fire, option)
-        assert done.code == 0
-    assert "automatic threshold (1 in 1,000 everyday posts reaches it)" in done.out
-
-
-def test_a_model_that_is_not_there_keeps_nothing_from_being_published(
+def test_publishes_without_a_model(
     newsift: Command, kafka: Kafka, fire: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from encoder.errors import ModelError
@@ -138,29 +117,6 @@ def test_a_model_that_is_not_there_keeps_nothing_from_being_published(
     assert "thresholds and matches are not shown: model 'gone': there is none" in done.err
     assert len(kafka.records(SEEDS)) == 1
     assert newsift("seeds", "list").out.splitlines()[1].split()[4] == "auto"
-
-
-def test_what_the_model_reads_no_word_of_is_refused(
-    newsift: Command, kafka: Kafka, tmp_path: Path
-) -> None:
-    file = tmp_path / "dots.txt"
-    file.write_text("🔥🔥")
-    done = newsift("seeds", "add", file, "--force")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == f"newsift: {file}: text: holds no word that the model reads\n"
-    assert kafka.records(SEEDS) == []
-
-
-def test_several_files_are_told_of_by_event(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
-    add_posts(kafka)
-    for name, (title, text) in ARTICLES.items():
-        (tmp_path / f"{name}.md").write_text(f"# {title}\n\n{text}")
-    files = [tmp_path / f"{name}.md" for name in ARTICLES]
-    done = newsift("seeds", "add", *files, "--event", "ferry")
-    assert done.err.count("would have matched:") == 1
-    apart = newsift("seeds", "add", *files)
-    assert apart.err.count("would have matched") == 2
-    assert "events 'fire', 'rescue' have fewer than three articles" in apart.err
 
 
 def test_what_others_match_already_is_not_counted_as_gained(
@@ -177,40 +133,6 @@ def test_what_others_match_already_is_not_counted_as_gained(
     assert f"{both} of {readable(enc)} posts of the last 24 hours {gained}:" in done.err
 
 
-def test_imported_seeds_are_tried_by_event_when_that_is_asked_for(
-    newsift: Command, kafka: Kafka, tmp_path: Path
-) -> None:
-    add_seeds(kafka)
-    add_posts(kafka)
-    file = tmp_path / "seeds.jsonl"
-    assert newsift("seeds", "export", file).code == 0
-    done = newsift("seeds", "import", file, "--preview")
-    assert done.code == 0
-    assert done.err.count("would have matched:") == 1
-    assert "event 'ferry' has fewer than three articles" in done.err
-    assert "would have matched" not in newsift("seeds", "import", file).err
-
-
-def test_the_list_says_what_threshold_holds(
-    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kafka.send(SEEDS, b'{"text": "A ferry burns.", "threshold": 0.5}', b"own")
-    kafka.send(SEEDS, '{"text": "🔥🔥"}'.encode(), b"wordless")
-    kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"auto")
-    rows = {
-        r["id"]: r for r in map(json.loads, newsift("seeds", "list", "--json").out.splitlines())
-    }
-    assert rows["own"]["threshold"] == 0.5
-    assert "auto_threshold" not in rows["own"]
-    assert rows["wordless"]["state"] == "refused"
-    number = rows["auto"]["auto_threshold"]
-    assert f"auto {number:.4f}" in newsift("seeds", "list").out
-    shown = json.loads(newsift("seeds", "show", "auto", "--json").out)
-    assert shown["auto_threshold"] == number
-    monkeypatch.setenv("NEWSIFT_MATCHING__THRESHOLD", "0.4")
-    assert "0.4 (matching.threshold)" in newsift("seeds", "list").out
-
-
 def test_spans_are_all_or_a_spread_sample() -> None:
     start, end = {0: 5, 1: 0, 2: 100}, {0: 1_005, 1: 0, 2: 9_100}
     assert sample_spans(start, end, 10_000) == [(start, end)]
@@ -225,13 +147,6 @@ def test_spans_are_all_or_a_spread_sample() -> None:
     assert all(start[place] <= at < end[place] for place, at in read)
     assert {place for place, _ in read} == {0, 2}
     assert parts == sample_spans(start, end, 1_000)
-
-
-def test_small_partitions_are_sampled_within_them() -> None:
-    start, end = dict.fromkeys(range(50), 0), dict.fromkeys(range(50), 30)
-    parts = sample_spans(start, end, 1_000)
-    sizes = [sum(last[p] - first[p] for p in start) for first, last in parts]
-    assert all(0 < size <= 100 for size in sizes)
 
 
 def test_the_best_are_those_that_say_something_of_their_own() -> None:

@@ -7,15 +7,10 @@ import pytest
 
 import encoder
 from encoder import Encoder
-from newsift.desk.model import Model
-from newsift.operations.seed_topic import seed_topic
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.learned import profile_of
-from worker.config import Config, load_config
-from worker.seeds.background import sides_of
 from worker.seeds.profile import Profile
-from worker.seeds.state import ControlState
 
 ARTICLES = {"dam": ("Dam breaks", "The Orrell dam broke."), "rain": ("", "Rain on Orrell.")}
 KEY = b"profile|flood"
@@ -27,7 +22,6 @@ def enc() -> Encoder:
 
 
 def send(kafka: Kafka) -> None:
-    """The articles of an event, and another."""
     for name, (title, text) in ARTICLES.items():
         record = {"title": title, "text": text, "event": "flood"}
         kafka.send(SEEDS, json.dumps(record).encode(), name.encode())
@@ -44,7 +38,7 @@ def learned(enc: Encoder, **changes: Any) -> Profile:
     return profile_of(enc, "flood", ARTICLES, **changes)
 
 
-def test_which_is_in_force(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
+def test_shows_the_profile_in_force(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
     send(kafka)
     kafka.send(SEEDS, learned(enc).value(), KEY)
     result = listed(newsift)
@@ -64,17 +58,7 @@ def test_which_is_in_force(newsift: Command, kafka: Kafka, enc: Encoder) -> None
     }  # fmt: skip
 
 
-def test_it_ends_with_its_last_seed(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
-    send(kafka)
-    kafka.send(SEEDS, learned(enc).value(), KEY)
-    for name, year in (("dam", "1999"), ("rain", "2001")):
-        done = newsift("seeds", "set", name, "--expires-at", f"{year}-01-01T00:00:00Z")
-        assert done.code == 0
-    row = listed(newsift)["profile|flood"]
-    assert (row["state"], row["expires_at"]) == ("expired", "2001-01-01T00:00:00.000Z")
-
-
-def test_a_stale_one_says_why(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
+def test_a_stale_profile_says_why(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
     send(kafka)
     kafka.send(SEEDS, learned(enc).value(), KEY)
     assert newsift("seeds", "set", "rain", "--paused").code == 0
@@ -90,56 +74,7 @@ def test_a_stale_one_says_why(newsift: Command, kafka: Kafka, enc: Encoder) -> N
     assert "stale" in newsift("seeds", "show", "profile|flood").out
 
 
-def test_one_whose_rate_the_background_cannot_tell_lets_its_seeds_serve(
-    newsift: Command, kafka: Kafka, enc: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    posts, calibrating = len(enc.background), len(sides_of(enc.background)[1])
-    rate = 0.5 / (calibrating + (posts - calibrating) / 2)  # enough for articles alone
-    monkeypatch.setenv("NEWSIFT_MATCHING__BACKGROUND_RATE", f"{rate:.9f}")
-    send(kafka)
-    kafka.send(SEEDS, learned(enc).value(), KEY)
-    config = load_config()
-    model = Model(config, lambda: control(config), lambda: None)
-    model.start()
-    model.wait()
-    at_desk = {row["id"]: row["state"] for row in model.rows()}
-    result = listed(newsift)
-    assert {name: row["state"] for name, row in result.items()} == at_desk
-    assert (at_desk["profile|flood"], at_desk["dam"]) == ("refused", "live")
-    assert result["profile|flood"]["reason"].startswith("matching.background_rate: ")
-    assert result["dam"]["auto_threshold"] > 0
-    (row,) = map(json.loads, newsift("seeds", "show", "dam", "--json").out.splitlines())
-    assert row["state"] == "live"
-
-
-def control(config: Config) -> ControlState:
-    with seed_topic(config) as topic:
-        return topic.state()
-
-
-def test_a_model_that_is_not_there_leaves_it_open(
-    newsift: Command, kafka: Kafka, enc: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    send(kafka)
-    kafka.send(SEEDS, learned(enc).value(), KEY)
-    monkeypatch.setenv("NEWSIFT_MODEL__NAME", "/nowhere")
-    row = listed(newsift)["profile|flood"]
-    assert row["state"] == "unknown"
-    assert "no such directory" in row["reason"]
-    assert newsift("status").code == 0
-
-
-def test_another_model_s_and_a_refused_one(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
-    send(kafka)
-    kafka.send(SEEDS, json.dumps(learned(enc).record() | {"model": "0" * 64}).encode(), KEY)
-    assert listed(newsift)["profile|flood"]["reason"].startswith("model: learned with '0000")
-    kafka.send(SEEDS, b'{"event": "flood"}', KEY)
-    result = listed(newsift)
-    assert (result["profile|flood"]["state"], result["dam"]["state"]) == ("refused", "live")
-    assert "1 refused" in newsift("status").out
-
-
-def test_its_threshold_is_set_and_its_promise_lapses(
+def test_setting_its_threshold_drops_its_promise(
     newsift: Command, kafka: Kafka, enc: Encoder
 ) -> None:
     send(kafka)
@@ -170,18 +105,3 @@ def test_it_is_shown_exported_imported_and_removed(
     done = newsift("seeds", "import", tmp_path / "all.jsonl")
     assert (done.code, "refused" in done.err) == (0, False)
     assert listed(newsift)["dam"]["state"] == "replaced"
-
-
-def test_no_seed_takes_the_prefix(newsift: Command, kafka: Kafka, tmp_path: Any) -> None:
-    (tmp_path / "a.txt").write_text("The dam broke.")
-    done = newsift("seeds", "add", tmp_path / "a.txt", "--id", "profile|a", "--force")
-    assert (done.code, kafka.records(SEEDS)) == (2, [])
-    assert "profile| begins the ids of profiles; give the seed another id" in done.err
-
-
-def test_one_whose_seed_was_removed_is_shown(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
-    send(kafka)
-    kafka.send(SEEDS, learned(enc).value(), KEY)
-    kafka.send(SEEDS, None, b"rain")
-    done = newsift("seeds", "show", "profile|flood", "--json")
-    assert (done.code, json.loads(done.out)["state"]) == (0, "stale"), done.err

@@ -27,14 +27,12 @@ STALL, RESET, GARBAGE = 0, 1, 2  # what may come in the place of a status
 Answer = Callable[["Post", int], int]  # what came, and how often its match came before
 
 
-def taking(_post: "Post", _before: int) -> int:
+def accept(_post: "Post", _before: int) -> int:
     return 204
 
 
 @dataclass(frozen=True)
 class Post:
-    """One POST, as it came."""
-
     headers: dict[str, str]
     body: bytes
 
@@ -58,14 +56,12 @@ class Post:
 
 @dataclass
 class Receiver:
-    """What came, in order, and how to answer it."""
-
     answer: Answer
-    came: list[Post] = field(default_factory=list)
-    taken: list[Post] = field(default_factory=list)
+    requests: list[Post] = field(default_factory=list)
+    accepted: list[Post] = field(default_factory=list)
     port: int = 0
     over: Event = field(default_factory=Event)
-    _often: Counter[str] = field(default_factory=Counter)
+    _counts: Counter[str] = field(default_factory=Counter)
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -75,23 +71,21 @@ class Receiver:
     def status(self, post: Post) -> int:
         with self._lock:
             name = post.headers["Newsift-Match"]
-            before, self._often[name] = self._often[name], self._often[name] + 1
-            self.came.append(post)
+            before, self._counts[name] = self._counts[name], self._counts[name] + 1
+            self.requests.append(post)
         status = self.answer(post, before)
         if 200 <= status < 300:
             with self._lock:
-                self.taken.append(post)
+                self.accepted.append(post)
         return status
 
     def names(self, event: str | None = None) -> list[str]:
-        """The posts that were taken, in order, each once."""
-        mine = (post for post in self.taken if event in (None, post.event))
+        mine = (post for post in self.accepted if event in (None, post.event))
         return list(dict.fromkeys(post.name for post in mine))
 
 
 @contextmanager
-def receiving(answer: Answer = taking) -> Iterator[Receiver]:
-    """A receiver on a free port of this machine."""
+def receiving(answer: Answer = accept) -> Iterator[Receiver]:
     receiver = Receiver(answer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -134,33 +128,29 @@ def receiving(answer: Answer = taking) -> Iterator[Receiver]:
 
 @dataclass
 class Watching:
-    """The command as a process, and what it has said so far."""
-
     process: "subprocess.Popen[bytes]"
     log: Path
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text("utf-8")
 
-    def ended(self) -> int:
+    def wait(self) -> int:
         return self.process.wait(PATIENCE_S)
 
     def leave(self) -> int:
         self.process.terminate()
-        return self.ended()
+        return self.wait()
 
     def until(self, met: Callable[[], object]) -> None:
-        """Wait for a condition, for a long time if it must be."""
         limit = time.monotonic() + PATIENCE_S
         while not met():
-            assert time.monotonic() < limit, f"waited in vain: {self.said}"
+            assert time.monotonic() < limit, f"waited in vain: {self.output}"
             time.sleep(0.02)
 
 
 @contextmanager
 def watching(folder: Path, *args: object, **env: str) -> Iterator[Watching]:
-    """Run `newsift watch` while the block lasts."""
     log = folder / f"watch-{time.monotonic_ns()}.log"
     command = [sys.executable, "-c", "from newsift.cli import main; main()", "watch"]
     with log.open("wb") as file:

@@ -31,13 +31,11 @@ HEADLINES = [
 
 
 def page(body: str, title: str = TITLE, head: str = "") -> str:
-    """A whole page around a body."""
     top = f"<!doctype html>\n<html><head>{head}<title>{title}</title></head>"
     return f"{top}<body>{body}</body></html>"
 
 
 def tagged(tag: str, parts: list[str]) -> str:
-    """Each part in a tag of its own."""
     return "".join(f"<{tag}>{part}</{tag}>" for part in parts)
 
 
@@ -63,14 +61,6 @@ NO_STORIES = {
     "cookie or consent notice": [
         page(BANNER),
         page(
-            "<h2>We value your privacy</h2>"
-            f"<p>{NOTICE}</p><p>With your permission we and our partners may use precise location "
-            "data. You may click to consent to our processing as described above. Some processing "
-            "may not require your consent, but you have a right to object.</p>"
-            "<p>Accept all</p><p>Manage choices</p>",
-            "Tarrow Courier",
-        ),
-        page(
             "<h2>Mit Werbung weiterlesen?</h2><p>Wir und unsere 154 Partner verarbeiten Ihre Daten "
             "mit Cookies, um Inhalte und Anzeigen zu messen. Mit Ihrer Einwilligung können wir und "
             "unsere Partner personenbezogene Daten wie Ihre IP-Adresse verarbeiten. Sie können "
@@ -78,30 +68,16 @@ NO_STORIES = {
             "<p>Alle akzeptieren</p>",
             "Zustimmung",
         ),
-        page(
-            "<p>Nous et nos 310 partenaires déposons des cookies et des traceurs afin de mesurer "
-            "l'audience de notre site et de vous proposer des publicités. Avec votre consentement, "
-            "nos partenaires traitent des données personnelles. Vous pouvez accepter, refuser ou "
-            "modifier vos choix à tout moment.</p><p>Tout accepter</p>",
-            "Vos choix",
-        ),
     ],
     "menu or a list of headlines": [
         page(MENU * 3, "Tarrow Courier"),
-        page(tagged("div", SECTIONS * 3), "Tarrow Courier"),
-        page(f"<div>{' | '.join(SECTIONS * 3)}</div>", "Tarrow Courier"),
         page(tagged("div", HEADLINES), "News from Port Maren"),
-        page(tagged("p", [f"<a href=/{n}>{line}</a>" for n, line in enumerate(HEADLINES)])),
     ],
     "stub of a paywall": [
         page(
             f"{MENU}<article><h1>{TITLE}</h1>{tagged('p', STORY[:2])}</article>",
             head='<script type="application/ld+json">{"@type": "NewsArticle", '
             '"isAccessibleForFree": false}</script>',
-        ),
-        page(
-            f"<article><h1>{TITLE}</h1><p>{STORY[0]}</p><p>{STORY[1]}</p></article>"
-            "<div><p>Subscribe to continue reading. Already a subscriber? Sign in.</p></div>"
         ),
         page(
             f"<article><h1>{TITLE}</h1><p>{STORY[0]}</p><p>Dieser Artikel ist nur für "
@@ -119,7 +95,5 @@ NO_STORIES = {
         page("<h1>404</h1><p>Sorry, the page you are looking for could not be found. It may have "
              "been moved, or the address may have been mistyped.</p><p>Try the search, or go back "
              "to the front page of the Courier, where all stories of today are.</p>", "Oh no"),
-        page("<h1>Seite nicht gefunden</h1><p>Die Seite wurde leider nicht gefunden. Bitte nutzen "
-             "Sie die Suche oder gehen Sie zurück zur Startseite unseres Angebots.</p>", "Fehler"),
     ],
 }  # fmt: skip

@@ -1,16 +1,36 @@
-"""One reader of articles: texts as they are, pages without what stands around the story."""
+"""Articles as files and pages: texts as they are, stories without notices, what is no article."""
 
-import base64
-import os
-import threading
 from pathlib import Path
 
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.articles import read_article, read_possible_article
-from tests.newsift.files.articles.pages import BANNER, MENU, STORIES, STORY, TITLE, page
-from tests.worker.fake import Command
+from newsift.files.article_checks import (
+    FEWEST,
+    looks_foreign,
+    rejection_reason,
+    too_few_words,
+    without_notices,
+    words_in,
+)
+from newsift.files.articles import (
+    Article,
+    WebPage,
+    decode_page,
+    extract_here,
+    read_article,
+    read_possible_article,
+)
+from tests.newsift.files.articles.pages import (
+    HEADLINES,
+    NO_STORIES,
+    NOTICE,
+    STORIES,
+    STORY,
+    TITLE,
+    page,
+)
+from tests.worker.articles import ARTICLES
 
 pytestmark = pytest.mark.usefixtures("read_in_process")
 
@@ -51,39 +71,170 @@ def test_a_saved_page_may_name_its_address(tmp_path: Path, head: str, address: s
     assert read_possible_article(saved(tmp_path, "ferry.html", html)).url == address
 
 
-def test_a_page_with_its_pictures_inside_is_read(tmp_path: Path) -> None:
-    picture = base64.b64encode(bytes(range(256)) * 2**15).decode()
-    image = f'<img src="data:image/png;base64,{picture}">'
-    html = STORIES["article"].replace("<article>", f"{image}<article>{image}")
-    assert len(html) > 2**24
-    assert STORY[0] in read_article(saved(tmp_path, "ferry.html", html)).text
-
-
 @pytest.mark.parametrize("name", ["report.pdf", "report.html", "report.txt"])
-def test_a_pdf_is_told_whatever_it_is_called(tmp_path: Path, name: str) -> None:
+def test_recognises_a_pdf_under_any_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=f"{name}: is a PDF; save the text and add the file"):
         read_article(saved(tmp_path, name, b"%PDF-1.7\n\x00\x01"))
 
 
-def test_a_page_in_a_pipe_is_read(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=[STORIES["article"].encode()])
-    writer.start()
-    assert STORY[3] in read_article(pipe).text
-    writer.join()
+WHOLE = STORIES["article"]
+QUOTED = "<p>“Café” – 10 €, said Žofia</p>"
 
 
-@pytest.mark.usefixtures("fake")
-def test_every_command_that_takes_an_article_reads_pages(newsift: Command, tmp_path: Path) -> None:
-    good = saved(tmp_path, "ferry.html", STORIES["plain divs"])
-    bad = saved(tmp_path, "notice.html", page(BANNER + MENU))
-    done = newsift("explain", "A ferry burns", "--article", good, "--json")
-    assert done.code == 0
-    for force, command in enumerate(
-        (["explain", "A ferry", "--article", bad], ["filter", "-", "--seeds", bad])
-    ):
-        done = newsift(*command)
-        assert (done.code, done.out) == (2, "")
-        assert "notice.html: looks like a cookie or consent notice" in done.err
-        assert ("--force" in done.err) == bool(force)
+@pytest.mark.parametrize(
+    "body",
+    [
+        WHOLE.encode(),
+        b"\xef\xbb\xbf" + WHOLE.encode(),
+        WHOLE.encode("utf-16"),
+        b"<!-- saved from url=(0021)https://courier.test/ -->\n" + WHOLE.encode(),
+        b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><body/></html>',
+        b"<div><p>One.</p><p>Two.</p></div>",
+    ],
+)
+def test_a_page_is_one_whatever_it_is_called(body: bytes) -> None:
+    assert WebPage("x.txt", body).is_markup
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"A text.",
+        b"# A title\n\nA text with <b>a word</b> in bold, </p> </p> </p> and more.",
+        b"<https://courier.test/ferry> is where it stands.",
+        b"<!-- a note that never ends " + b"-" * 100_000,
+        b"html",
+    ],
+)
+def test_a_text_is_no_page(body: bytes) -> None:
+    assert not WebPage("x.html", body).is_markup
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"%PDF-1.7\n%\xe2\xe3", "a PDF"),
+        (b"PK\x03\x04\x14\x00", "an archive, as .docx, .odt, .epub and .zip are"),
+        (b"{\\rtf1\\ansi A ferry}", "a document in RTF"),
+        (b"\x1f\x8b\x08\x00", "packed by gzip"),
+        (b"From: <Saved by Blink>\nContent-Type: multipart/related;", "a page saved as MHTML"),
+        (b"\x7fELF\x02\x01\x01\x00", "no text but bytes"),
+        (b"A text\x00.", "no text but bytes"),
+        (b"MIME-Version: a short history of mail", None),
+        (WHOLE.encode(), None),
+    ],
+)  # fmt: skip
+def test_names_what_is_no_text(body: bytes, kind: str | None) -> None:
+    assert WebPage("x", body).other_kind == kind
+
+
+@pytest.mark.parametrize(
+    ("stated", "charset"),
+    [
+        ('<meta charset="utf-8">', "utf-8"),
+        ("<meta charset=iso-8859-1>", "cp1252"),  # as every browser reads it
+        ('<meta http-equiv="Content-Type" content="text/html; charset=windows-1250">', "cp1250"),
+        ("<meta charset='utf-16'>", "utf-8"),  # or this could not have been read
+        ("<meta charset=no-such-set>", "utf-8"),
+        ("", "utf-8"),
+        ("", "utf-16"),
+    ],
+)
+def test_the_characters_are_those_that_it_states(stated: str, charset: str) -> None:
+    html = page(QUOTED.replace("Žofia", "Zofia") if charset == "cp1252" else QUOTED, head=stated)
+    assert decode_page(WebPage("x.html", html.encode(charset))) == html
+
+
+def test_the_charset_of_the_server_comes_first() -> None:
+    html = page("<p>Ночью горел паром</p>", head="<meta charset=utf-8>")
+    assert decode_page(WebPage("x", html.encode("koi8-r"), "koi8-r")) == html
+
+
+NO_STORY = [(look, page) for look, pages in NO_STORIES.items() for page in pages]
+
+
+@pytest.mark.parametrize("layout", STORIES)
+def test_a_story_is_taken_whole_and_no_notice_with_it(layout: str) -> None:
+    result = extract_here(WebPage("page.html", STORIES[layout].encode()))
+    assert result.doubt is None
+    text = result.text.replace("\n", " ")
+    for sentence in STORY:
+        assert sentence in text
+    assert "842 partners" not in text
+    assert "|" not in text
+    assert result.title == TITLE
+
+
+@pytest.mark.parametrize(("look", "page"), NO_STORY)
+def test_rejects_a_page_without_a_story_by_its_look(look: str, page: str) -> None:
+    result = extract_here(WebPage("page.html", page.encode()))
+    assert look in (result.doubt or ""), result
+    with pytest.raises(InputError, match=r"^page\.html: looks like .*; save the text") as caught:
+        result.require_article("page.html")
+    assert result.text[:20].splitlines()[0] in str(caught.value)
+
+
+REAL_ARTICLES = {
+    "as it is": " ".join(STORY),
+    "a law on cookies": (
+        "The assembly voted on Monday for a law that ends cookie banners. Sites will have to read "
+        "the choice that people make once in their browser. “People are tired of them,” said the "
+        "minister. Publishers fear for personalised ads, and a consumer group called the law a "
+        "gift to the browsers. It is to come into force in two years, if the senate agrees."
+    ),
+    "in Japanese": "火曜日の早朝、フェリーの車両甲板で火災が発生し、"
+    "乗客と乗員412人が救命ボートに避難した。"
+    "沿岸警備隊によると、正午の時点で9人が行方不明となっている。ヘリコプターや漁船が捜索を続けている。",
+    "in Thai": "เกิดเพลิงไหม้บนดาดฟ้ารถยนต์ของเรือเฟอร์รี่เมื่อเช้าวันอังคาร "
+    "ผู้โดยสารและลูกเรือสี่ร้อยสิบสองคนต้องลงเรือชูชีพ "
+    "หน่วยยามฝั่งกล่าวว่ายังมีผู้สูญหายเก้าคน เฮลิคอปเตอร์และเรือประมงกำลังค้นหา",
+    "a list of winners": " ".join(STORY) + "\n" + "\n".join(["BEST PICTURE", *HEADLINES] * 9),
+    "with a hint below": " ".join(STORY * 3) + "\nSubscribe to continue reading such stories.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REAL_ARTICLES)
+def test_an_article_is_taken_for_one(name: str) -> None:
+    assert rejection_reason(TITLE, REAL_ARTICLES[name]) is None
+    assert without_notices(REAL_ARTICLES[name]) == REAL_ARTICLES[name]
+
+
+def test_a_notice_above_an_article_goes() -> None:
+    assert without_notices(f"{NOTICE}\n{STORY[0]}\nAccept all\n{STORY[1]}") == "\n".join(STORY[:2])
+
+
+def test_words_are_counted_in_any_script() -> None:
+    assert words_in("It's a ferry-boat, no. 9!") == 5
+    assert words_in(" …\n") == 0
+    assert words_in("火災が発生した") == 3  # two letters are a word
+    assert words_in("дым над водой") == 3
+
+
+def test_an_article_has_forty_words() -> None:
+    sentence = " ".join(["smoke"] * (FEWEST - 2) + ["again."])
+    assert too_few_words(sentence) == f"39 words, and an article has {FEWEST}"
+    assert too_few_words(f"smoke {sentence}") is None
+    with pytest.raises(InputError, match=r"^a\.md: has 39 words, .*; write more, or so$"):
+        Article("", sentence).require_seed("a.md", ", or so")
+    assert Article("", sentence).require_article("a.md").text == sentence  # `explain` takes it
+
+
+OTHERS = {
+    "German": """Auf der Fähre vor dem Hafen ist am Dienstag ein Feuer ausgebrochen, und neun
+    Menschen werden noch vermisst. Die Küstenwache sucht mit zwei Booten und Hubschraubern.""",
+    "French": """Un incendie a éclaté mardi sur le pont du ferry au large du port, et neuf
+    personnes sont portées disparues. Les garde-côtes cherchent avec deux bateaux.""",
+    "Indonesian": """Kebakaran terjadi di geladak kapal feri di lepas pantai pelabuhan pada hari
+    Selasa dan sembilan orang masih hilang. Penjaga pantai mencari dengan dua kapal.""",
+}
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_other_languages_are_noticed(language: str) -> None:
+    assert looks_foreign(OTHERS[language])
+
+
+@pytest.mark.parametrize("name", ARTICLES)
+def test_english_is_not(name: str) -> None:
+    assert not looks_foreign(" ".join(ARTICLES[name]))

@@ -24,7 +24,6 @@ LAYOUTS: list[dict[str, Any]] = [{}, {"indent": 1}, {"separators": (",", ":")}]
 
 
 def cut(content: bytes, size: int) -> list[Item]:
-    """The items of a document that comes in chunks of this size."""
     pieces = (content[start : start + size] for start in range(0, len(content), size))
     return [item for batch in items(pieces) for item in batch]
 
@@ -35,7 +34,7 @@ def decoded(result: list[Item]) -> list[Any]:
 
 @settings(max_examples=100)
 @given(st.lists(VALUES, max_size=6), st.sampled_from(LAYOUTS), st.booleans(), st.integers(1, 40))
-def test_an_array_holds_what_json_says(
+def test_an_array_holds_the_items_of_json(
     values: list[Any], layout: dict[str, Any], ascii_only: bool, size: int
 ) -> None:
     content = json.dumps(values, ensure_ascii=ascii_only, **layout).encode()
@@ -54,7 +53,7 @@ def test_documents_may_follow_each_other(values: list[Any], size: int) -> None:
 @settings(max_examples=100)
 @given(st.lists(OBJECTS, max_size=4), OBJECTS, OBJECTS, st.sampled_from(LAYOUTS),
        st.integers(1, 60))  # fmt: skip
-def test_a_list_of_messages_is_told_with_what_stands_before_it(
+def test_a_list_of_messages_comes_with_the_keys_before_it(
     messages: list[Any], before: dict[str, Any], after: dict[str, Any], layout: dict[str, Any],
     size: int,
 ) -> None:  # fmt: skip
@@ -66,16 +65,7 @@ def test_a_list_of_messages_is_told_with_what_stands_before_it(
         assert json.loads(item.around + b"null}") == earlier | {"messages": None}
 
 
-def test_each_list_of_a_document_has_its_own_surroundings() -> None:
-    chats = [{"id": n, "messages": [{"n": n}, {"n": -n}]} for n in (1, 2)]
-    whole = {"about": [{"x": [1]}], "chats": {"list": chats}, "left": {"list": chats[:1]}}
-    for size in (1, 7, 1000):
-        result = cut(json.dumps(whole).encode(), size)
-        assert decoded(result) == [{"n": 1}, {"n": -1}, {"n": 2}, {"n": -2}, {"n": 1}, {"n": -1}]
-        assert [json.loads(item.around + b"0}")["id"] for item in result] == [1, 1, 2, 2, 1, 1]
-
-
-def test_what_is_cut_off_is_refused_wherever_it_is() -> None:
+def test_refuses_json_that_is_cut_off() -> None:
     content = json.dumps([{"a": 'x\\" [é', "b": [1, {}]}, 2, "c"]).encode()
     for end in range(1, len(content)):
         with pytest.raises(FormatError, match="is cut off after item"):
@@ -91,7 +81,7 @@ def test_what_is_cut_off_is_refused_wherever_it_is() -> None:
         (b"[1] 2", "does not go on as JSON"),
     ],
 )
-def test_what_is_no_json_is_refused(content: bytes, message: str) -> None:
+def test_refuses_what_is_no_json(content: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         cut(content, 2)
 

@@ -29,11 +29,8 @@ class WebSide:
 
 
 class Packed(bytes):
-    """A packed model."""
-
     @property
     def digest(self) -> str:
-        """What its maker states."""
         return hashlib.sha256(self).hexdigest()
 
 

@@ -1,17 +1,15 @@
-"""A model is added whole, or not at all; what ends it leaves nothing that has a name."""
+"""A model is fetched within bounds and added whole or not at all."""
 
-import errno
-import os
+import io
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
-from encoder.errors import InputError, ModelError, NewsiftError
+from encoder.errors import InputError, ModelError
 from encoder.support.named import model_directory, named_models
-from newsift.operations.models import add, remove
+from newsift.operations.models import add, download, is_secure, remove
 from tests.newsift.operations.models.conftest import Packed, WebSide
 
 
@@ -25,7 +23,7 @@ def visible(state: Path) -> set[str]:
     return {path.name for path in state.iterdir()} - {".lock"} if state.exists() else set()
 
 
-def test_a_file_is_added_found_and_taken_away(state: Path, file: Path, packed: Packed) -> None:
+def test_a_file_is_added_and_removed(state: Path, file: Path, packed: Packed) -> None:
     assert add(str(file), packed.digest, None) == state / "own" == model_directory("own")
     assert add(str(file), None, "other") == state / "other"
     remove("own")
@@ -42,13 +40,6 @@ def test_odd_names_are_refused(file: Path, state: Path, name: str) -> None:
     with pytest.raises(InputError):
         remove(name)
     assert visible(state) == set()
-
-
-def test_what_ships_stays(file: Path) -> None:
-    with pytest.raises(InputError, match="ships with newsift"):
-        add(str(file), None, "default")
-    with pytest.raises(InputError, match="ships with newsift"):
-        remove("default")
 
 
 def test_a_name_that_is_taken_is_refused_and_stays(state: Path, file: Path) -> None:
@@ -91,30 +82,6 @@ def test_what_the_models_own_check_refuses_is_not_added(
     assert visible(state) == set()
 
 
-def test_no_file_a_pipe_and_a_folder_are_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for name in ("none", "pipe", "."):
-        with pytest.raises(NewsiftError, match=r"cannot be read|no regular file"):
-            add(str(tmp_path / name), None, "own")
-
-
-def test_a_second_one_at_once_is_refused_and_the_first_ends_well(
-    state: Path, file: Path, web: WebSide, packed: Packed
-) -> None:
-    web.files["/own.tar"] = packed
-    first = threading.Thread(target=add, args=[f"{web.base}/slow/own.tar", packed.digest, None])
-    first.start()
-    try:
-        assert web.halfway.wait(30)
-        with pytest.raises(InputError, match="under way"):
-            add(str(file), None, "second")
-        assert list(named_models()) == ["default"]
-    finally:
-        web.go_on.set()
-        first.join(30)
-    assert visible(state) == {"own"}
-
-
 def test_one_that_is_killed_in_the_middle_leaves_no_model_and_is_swept(
     state: Path, file: Path, web: WebSide, packed: Packed
 ) -> None:
@@ -133,26 +100,46 @@ def test_one_that_is_killed_in_the_middle_leaves_no_model_and_is_swept(
     assert visible(state) == {"next"}
 
 
-def test_a_connection_that_breaks_off_leaves_nothing(
-    state: Path, web: WebSide, packed: Packed
-) -> None:
-    web.files["/own.tar"], web.short = packed, 1000
+@pytest.mark.parametrize(
+    "url",
+    ["http://example.org/m.tar", "ftp://127.0.0.1/m.tar", "file:///etc/passwd", "http://10.0.0.1/"],
+)
+def test_refuses_an_address_that_is_neither_https_nor_local(url: str) -> None:
+    with pytest.raises(InputError, match=r"is not https://|no address of the web"):
+        download(url, io.BytesIO())
+
+
+def test_https_is_never_left_for_http() -> None:
+    assert is_secure("https://example.org/m.tar", False)
+    with pytest.raises(InputError, match="is not https://"):
+        is_secure("http://127.0.0.1/m.tar", True)
+
+
+def test_redirects_are_followed_on_this_machine_and_end(web: WebSide, tmp_path: Path) -> None:
+    web.files["/m"] = b"abc" * 99_999
+    web.moved = {"/a": "/b", "/b": "/m", "/round": "/round", "/away": "http://example.org/m"}
+    out = tmp_path / "out"
+    with out.open("wb") as file:
+        download(f"{web.base}/a", file)
+    assert out.read_bytes() == web.files["/m"]
+    with pytest.raises(InputError, match="redirects more than"):
+        download(f"{web.base}/round", io.BytesIO())
+    with pytest.raises(InputError, match=r"example.org/m: is not https://"):
+        download(f"{web.base}/away", io.BytesIO())
+
+
+def test_more_than_the_bound_less_than_promised_and_nothing_are_refused(web: WebSide) -> None:
+    web.files["/m"] = bytes(200_000)
+    with pytest.raises(InputError, match="is larger than"):
+        download(f"{web.base}/m", io.BytesIO(), largest=199_999)
+    with pytest.raises(InputError, match="answers 404"):
+        download(f"{web.base}/none", io.BytesIO())
+    web.short = 7
     with pytest.raises(InputError, match="ends early"):
-        add(f"{web.base}/own.tar", packed.digest, None)
-    assert visible(state) == set()
+        download(f"{web.base}/m", io.BytesIO())
 
 
-def test_a_full_disk_and_a_place_that_cannot_be_written_are_named(
-    state: Path, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patched:
-        patched.setattr("newsift.operations.models.unpack", full)
-        with pytest.raises(InputError, match="No space left"):
-            add(str(file), None, None)
-    assert visible(state) == set()
-    monkeypatch.setenv("NEWSIFT_STATE", str(file))
-    with pytest.raises(InputError, match=r"cannot be written.*NEWSIFT_STATE"):
-        add(str(file), None, None)
+def test_gives_up_a_server_that_drips(web: WebSide) -> None:
+    web.files["/m"] = bytes(200_000)
+    with pytest.raises(InputError, match="took too long"):
+        download(f"{web.base}/slow/m", io.BytesIO(), seconds=0.1)

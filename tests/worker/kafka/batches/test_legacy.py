@@ -1,4 +1,4 @@
-"""Messages of the formats 0 and 1, as old producers wrote them, and as a stranger does."""
+"""Messages of the formats 0 and 1, sound and hostile."""
 
 import struct
 import zlib
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.worker.kafka.batches.made import LIMIT, opened, squeezed
-from tests.worker.kafka.batches.test_opener import read, told
+from tests.worker.kafka.batches.test_opener import read, rows_of
 from worker.kafka.batches.opener import Opener
 
 optional = st.none() | st.binary(max_size=60)
@@ -46,7 +46,9 @@ def at(data: bytes, offset: int) -> bytes:
 
 @every_format
 @given(rows=st.lists(st.tuples(optional, optional), min_size=1, max_size=6))
-def test_an_old_producers_messages_are_read(magic: int, codec: int, rows: list[Pair]) -> None:
+def test_old_formats_are_read_as_aiokafka_reads_them(
+    magic: int, codec: int, rows: list[Pair]
+) -> None:
     data = messages(rows, magic, codec)
     if codec:  # as a broker places it: the offset of the last
         data = at(data, (40 if magic else 0) + len(rows) - 1)
@@ -63,7 +65,7 @@ def test_an_old_producers_messages_are_read(magic: int, codec: int, rows: list[P
     assert seen(read(opened(data))) == expected
 
 
-def test_the_time_of_arrival_stands_for_all_packed_messages() -> None:
+def test_the_append_time_holds_for_all_packed_messages() -> None:
     inner = message(b"a", 0, 0, 11) + message(b"b", 0, 1, 12)
     outer = message(gzip_encode(inner), 8 | 1, 7, 99)
     found = [(r.offset, r.timestamp, r.timestamp_type, r.value) for r in read(opened(outer))]
@@ -71,10 +73,10 @@ def test_the_time_of_arrival_stands_for_all_packed_messages() -> None:
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3])
-def test_a_bomb_of_old_is_passed_over(codec: int) -> None:
+def test_a_bomb_in_an_old_format_is_skipped(codec: int) -> None:
     opener = Opener(2**20)
     data = message(squeezed(codec, 2**24), codec, 9) + message(b"after", 0, 10)
-    found = told(opened(data, 5, opener=opener), opener)
+    found = rows_of(opened(data, 5, opener=opener), opener)
     assert found == [("5-9", "limits.batch_bytes"), (10, b"after")]
 
 
@@ -92,13 +94,13 @@ def test_a_bomb_of_old_is_passed_over(codec: int) -> None:
 )  # fmt: skip
 def test_a_damaged_message_is_bad(data: bytes) -> None:
     opener = Opener(LIMIT)
-    found = told(opened(data + message(b"after", 0, 1), opener=opener), opener)
+    found = rows_of(opened(data + message(b"after", 0, 1), opener=opener), opener)
     assert found == [("0-0", "bad_batch"), (1, b"after")]
 
 
-def test_many_tiny_messages_count_for_more_than_their_bytes() -> None:
+def test_the_number_of_tiny_messages_is_limited() -> None:
     opener = Opener(100 * 66)
     packed = [gzip_encode(b"".join(message(b"", 0, n) for n in range(many))) for many in (100, 101)]
     assert len(read(opened(message(packed[0], 1, 99), opener=opener))) == 100
-    found = told(opened(message(packed[1], 1, 100), opener=opener), opener)
+    found = rows_of(opened(message(packed[1], 1, 100), opener=opener), opener)
     assert found == [("0-100", "limits.batch_bytes")]

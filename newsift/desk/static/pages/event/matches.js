@@ -150,12 +150,14 @@ function Filters({ now, data, change }) {
     change(Object.keys(next).length ? next : UNFILTERED);
   };
   const select = (name) => (event) => set(name)(event.target.value);
+  const [folded] = useState(now); // open at first where filters are set
   const bounds = { type: "number", min: "-1", max: "1", step: "0.01", class: "short" };
   const time = ([value, title]) => html`<option value=${value}>${title}</option>`;
   return html`<form class="row filters" role="search" aria-label="Filters"
     onSubmit=${(event) => event.preventDefault()}>
     <${DelayedInput} label="Words or author" now=${now.text} set=${set("text")} type="search"
       maxlength="100" />
+    <details open=${folded !== UNFILTERED}><summary>Filters</summary><div class="row">
     <label>Time <select value=${now.minutes ?? ""} onChange=${select("minutes")}>
       ${TIMES.map(time)}</select></label>
     <${Choice} label="Language" now=${now.lang} names=${data?.languages}
@@ -166,6 +168,7 @@ function Filters({ now, data, change }) {
     <${DelayedInput} label="to" now=${now.most} set=${set("most")} ...${bounds} />
     <label class="row"><input type="checkbox" checked=${!!now.new}
       onChange=${(event) => set("new")(event.target.checked || "")} /> New stories only</label>
+    </div></details>
     ${
       now !== UNFILTERED &&
       html`<button type="button" onClick=${() => change(UNFILTERED)}>All</button>`

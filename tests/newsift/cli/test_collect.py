@@ -1,0 +1,304 @@
+"""`newsift collect` as a user runs it: killed, stopped, without a broker, refused."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.clients import until
+from tests.newsift.collect.folder_side import posts, put
+from tests.newsift.collect.jetstream_side import (
+    JetstreamSide,
+    address,
+    after,
+    event,
+    fall_silent,
+    serve_jetstream,
+)
+from tests.newsift.collect.mastodon_side import serve_instance
+from tests.newsift.collect.threads import Call, in_a_thread
+from tests.newsift.collect.x_side import TOKEN, FakeX, serve_x, tweet_id
+from tests.worker.fake import Command
+from tests.worker.interrupted import said_until_ended_by
+from tests.worker.kafka_side import POSTS, Kafka
+
+COUNT = 400
+TWEETS = [tweet_id(second) for second in range(1, 31)]
+
+
+class CollectProcess:
+    def __init__(self, *args: object, **env: str) -> None:
+        code = "from newsift.cli import main; main()"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code, "collect", *map(str, args)],
+            cwd=Path(__file__).parents[3], env={**os.environ, **env},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=60)
+
+    def leave(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+        """The exit code and standard error after this signal."""
+        message = said_until_ended_by(number, self.process)
+        return self.process.returncode, message
+
+    def wait(self) -> tuple[int, str]:
+        _, message = self.process.communicate(timeout=120)
+        return self.process.returncode, message
+
+
+Start = Callable[..., CollectProcess]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("NEWSIFT_X_TOKEN", TOKEN)
+    started: list[CollectProcess] = []
+
+    def begin(*args: object, **env: str) -> CollectProcess:
+        started.append(CollectProcess(*args, **env))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        if each.process.poll() is None:
+            each.kill()
+
+
+@pytest.fixture(params=[1, 2], ids=["v1", "v2"])
+def either(request: pytest.FixtureRequest) -> Iterator[JetstreamSide]:
+    with in_a_thread(serve_jetstream(JetstreamSide(request.param, COUNT))) as (result, _):
+        yield result
+
+
+@pytest.fixture
+def jetstream() -> Iterator[JetstreamSide]:
+    with in_a_thread(serve_jetstream(JetstreamSide(1, COUNT))) as (result, _):
+        yield result
+
+
+@pytest.fixture
+def x() -> Iterator[tuple[FakeX, Call]]:
+    with in_a_thread(serve_x()) as result:
+        yield result
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
+    folder = tmp_path / "posts"
+    folder.mkdir()
+    return folder
+
+
+def soon(holds: Callable[[], bool]) -> None:
+    """Wait until it holds; a process takes its time to start on a busy machine."""
+    until(holds, 90.0)
+
+
+def stored(state: Path) -> str:
+    return str(json.loads(state.read_bytes())["cursor"]) if state.exists() else "-1"
+
+
+def keys(kafka: Kafka) -> list[str]:
+    return [record.key.decode() for record in kafka.records(POSTS)]
+
+
+@pytest.mark.slow
+def test_nothing_is_missing_after_many_kills(
+    kafka: Kafka, either: JetstreamSide, tmp_path: Path, start: Start
+) -> None:
+    side, state = either, tmp_path / "state.json"
+    args = ("bluesky", "--url", side.url, "--state", state)
+    side.faults.extend(after(90, fall_silent) for _ in range(3))
+    for number in (89, 178, 267):  # each visit goes on at the last of the one before
+        process = start(*args)
+        soon(lambda number=number: int(stored(state)) >= side.cursor_of(number))  # type: ignore[misc]
+        process.kill()
+    process = start(*args)
+    soon(lambda: int(stored(state)) == side.cursor_of(COUNT - 1))
+    assert process.leave()[0] == 0
+    assert set(keys(kafka)) == {address(number) for number in range(COUNT)}
+    assert side.cursors[1:] == [side.cursor_of(n) for n in (89, 178, 267)]
+    assert {record.value.decode() for record in kafka.records(POSTS)} == set(side.events)
+
+
+@pytest.mark.slow
+def test_a_broker_that_returns_gets_the_posts_of_its_absence(
+    kafka: Kafka, jetstream: JetstreamSide, tmp_path: Path, start: Start
+) -> None:
+    side, state = jetstream, tmp_path / "state.json"
+    process = start("bluesky", "--url", side.url, "--state", state)
+    soon(lambda: int(stored(state)) == side.cursor_of(COUNT - 1))
+    kafka.address.stop()
+    side.events += [event(number, 1) for number in range(COUNT, COUNT + 50)]
+    soon(lambda: side.sent == COUNT + 50)
+    kafka.address.start()
+    soon(lambda: int(stored(state)) == side.cursor_of(COUNT + 49))
+    code, message = process.leave()
+    assert code == 0
+    assert "450 frames of bluesky sent to tweets" in message
+    assert set(keys(kafka)) == {address(number) for number in range(COUNT + 50)}
+
+
+def test_ctrl_c_keeps_the_cursor(
+    kafka: Kafka, jetstream: JetstreamSide, tmp_path: Path, start: Start
+) -> None:
+    state = tmp_path / "folder" / "state.json"
+    process = start("bluesky", "--url", jetstream.url, "--state", state)
+    soon(lambda: len(jetstream.requests) == 1 and jetstream.sent == COUNT)
+    code, message = process.leave(signal.SIGINT)
+    assert (code, message.splitlines()[-1]) == (130, "newsift: interrupted")
+    assert str(state) in message.splitlines()[0]
+    assert int(stored(state)) == jetstream.cursor_of(len(set(keys(kafka))) - 1)
+
+
+@pytest.mark.slow
+def test_serves_health_and_metrics(kafka: Kafka, jetstream: JetstreamSide, start: Start) -> None:
+    process = start("bluesky", "--url", jetstream.url, NEWSIFT_WEB__PORT="0")
+    assert process.process.stderr is not None
+    message = process.process.stderr.readline()
+    while "/metrics" not in message:
+        assert message, "it ended before it served anything"
+        message = process.process.stderr.readline()
+    url = message.split()[-1]
+
+    def read(url: str) -> bytes:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            result: bytes = answer.read()
+        return result
+
+    soon(lambda: b'acknowledged_total{source="bluesky"} 400' in read(url))
+    assert json.loads(read(url.replace("metrics", "readyz"))) == {"ready": True, "reason": ""}
+    assert process.leave()[0] == 0
+
+
+def test_a_dry_run_prints_and_keeps_nothing(start: Start, place: Path, tmp_path: Path) -> None:
+    put(place, "a.jsonl", posts("a", 2))
+    process = start("files", place, "--dry-run").process
+    out, message = process.communicate(timeout=60)
+    assert process.returncode == 0, message
+    assert out.encode() == posts("a", 2)
+    assert not (tmp_path / "state").exists()
+
+
+def test_once_sends_each_file_once(newsift: Command, kafka: Kafka, place: Path) -> None:
+    put(place, "a.jsonl", posts("a", 3), age=90)
+    put(place, "b.jsonl.gz", gzip.compress(posts("b", 2)))
+    expected = {"a-0", "a-1", "a-2", "b-0", "b-1"}
+    done = newsift("collect", "files", place, "--once")
+    assert (done.code, "5 frames of files sent" in done.err) == (0, True)
+    assert Counter(keys(kafka)) == Counter(expected)
+    put(place, "d.jsonl", posts("d", 1))
+    assert newsift("collect", "files", f"{place}/../posts/", "--once").code == 0
+    assert Counter(keys(kafka)) == Counter(expected | {"d-0"})
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"a.csv": b"x,y\n1,2\n"}, "1 of 2 files could not be read"),
+        ({"a.jsonl": posts("a", 5) + b"{\n"}, "1 of 8 rows could not be read"),
+    ],
+)
+def test_unreadable_files_and_rows_fail_at_the_end(
+    newsift: Command, kafka: Kafka, place: Path, files: dict[str, bytes], message: str
+) -> None:
+    for name, content in files.items():
+        put(place, name, content, age=90)
+    put(place, "b.jsonl", posts("b", 2))
+    done = newsift("collect", "files", place, "--once")
+    assert (done.code, message in done.err.splitlines()[-1]) == (1, True), done.err
+    assert {"b-0", "b-1"} <= set(keys(kafka))
+
+
+def test_each_folder_has_a_state_of_its_own(
+    newsift: Command, kafka: Kafka, place: Path, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        put(place, f"{name}/a.jsonl", posts(name, 1))
+        assert newsift("collect", "files", place / name, "--once").code == 0
+    assert Counter(keys(kafka)) == Counter(["one-0", "two-0"])
+    state = tmp_path / "mine.json"
+    for name, code in (("one", 0), ("one", 0), ("two", 2)):
+        assert newsift("collect", "files", place / name, "--once", "--state", state).code == code
+
+
+@pytest.mark.slow
+def test_reads_new_files_and_ends_on_sigterm(
+    start: Start, kafka: Kafka, place: Path, tmp_path: Path
+) -> None:
+    put(place, "a.jsonl", posts("a", 2))
+    process = start("files", place)
+    until(lambda: len(keys(kafka)) == 2, 60.0)
+    put(tmp_path, "b.part", posts("b", 2)).rename(place / "b.jsonl")  # renamed into place
+    until(lambda: len(keys(kafka)) == 4, 60.0)
+    slow = place / "slow.jsonl"
+    with slow.open("wb") as out:
+        for row in range(3):
+            out.write(posts("slow", row + 1, row))
+            out.flush()
+            os.utime(slow, (time.time(),) * 2)
+    until(lambda: len(keys(kafka)) == 7, 60.0)
+    code, message = process.leave()
+    assert code == 0, message
+    names = ["a-0", "a-1", "b-0", "b-1", "slow-0", "slow-1", "slow-2"]
+    assert Counter(keys(kafka)) == Counter(names)
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    file = tmp_path / "rules.txt"
+    file.write_text("ferry\tferries\n#fire lang:en\tfires\n")
+    return file
+
+
+def test_a_dry_run_shows_changed_rules_and_changes_none(
+    newsift: Command, x: tuple[FakeX, Call], rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side, _ = x
+    monkeypatch.setenv("NEWSIFT_X_TOKEN", TOKEN)
+    side.rules.append({"id": "2", "value": "old rule"})
+    listed = newsift("collect", "x", "--url", side.url, "--list-rules")
+    assert (listed.code, listed.out) == (0, "ferry\tferries\nold rule\n")
+    shown = newsift("collect", "x", "--url", side.url, "--rules", rules, "--dry-run")
+    assert (shown.code, shown.out) == (0, "+ #fire lang:en\tfires\n- old rule\n")
+    assert not side.bodies
+
+
+def test_sets_the_rules_of_x_and_ends_at_the_limit(
+    kafka: Kafka, x: tuple[FakeX, Call], rules: Path, tmp_path: Path, start: Start
+) -> None:
+    side, call = x
+    state = tmp_path / "state.json"
+    process = start("x", "--url", side.url, "--rules", rules, "--limit", 20, "--state", state)
+    until(side.opened.is_set)
+    call(side.post(*TWEETS))
+    code, message = process.wait()
+    assert code == 0, message
+    assert "20 frames of x sent to tweets" in message
+    assert TOKEN not in message
+    assert set(keys(kafka)) == set(TWEETS[:20])
+    assert [rule["value"] for rule in side.rules] == ["ferry", "#fire lang:en"]
+    assert stored(state) == TWEETS[19]
+
+
+@pytest.mark.parametrize("platform", ["x", "mastodon"])
+def test_a_refused_token_is_one_line(kafka: Kafka, start: Start, platform: str) -> None:
+    with in_a_thread(serve_x() if platform == "x" else serve_instance()) as (side, _):
+        token = {f"NEWSIFT_{platform.upper()}_TOKEN": "a-stale-token"}
+        code, message = start(platform, "--url", side.url, **token).wait()
+    assert (code, "stale" in message) == (2, False)
+    assert "401" in message.splitlines()[-1]

@@ -1,0 +1,141 @@
+"""`newsift demo`: what it prints, that it leaves no process, and its samples and sums."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from newsift.cli.demo import (
+    ADDED,
+    HARMLESS,
+    POISON,
+    REMOVED,
+    as_message,
+    read_articles,
+    read_posts,
+)
+from tests.worker.fake import Command
+from worker.posts.read import PassedOver, Post, Rejected, read_post
+from worker.posts.shape import shape
+from worker.seeds.record import Seed, read_seed
+
+EVENTS = list(read_articles())
+SAMPLE_POSTS = read_posts()
+PATIENCE_S = 150.0  # a cold cache compiles first
+REASONS = (
+    "bad_json", "wrong_type", "too_deep", "invalid_utf8", "lone_surrogate", "no_id", "no_text",
+    "empty_value", "unknown_form",
+)  # fmt: skip
+
+
+def children(pid: int) -> list[int]:
+    result = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(") ")[2].split()[:2]
+        except OSError:
+            continue
+        if int(parent) == pid and state != "Z":
+            result.append(int(stat.parent.name))
+    return result
+
+
+def test_the_demo_streams_matches_changes_its_seeds_and_sums_up(newsift: Command) -> None:
+    done = newsift("demo", "--device", "cpu", "--seconds", "8")
+    assert done.code == 0, done.err
+    assert "\x1b" not in done.out
+    assert re.search(r"Ready after .* s, on a broker in memory at 127", done.err)
+    assert "newsift filter POSTS.jsonl" in done.err
+    assert "newsift broker" in done.err
+    lines = done.out.splitlines()
+    matches = [line for line in lines if re.match(r"\d\.\d\d  ", line)]
+    table = dict(re.findall(rf"^({'|'.join(EVENTS)}) +\d+ +(\d+) ", done.out, re.MULTILINE))
+    assert sorted(table) == EVENTS
+    assert sum(map(int, table.values())) == len(matches)
+    added = lines.index(f"----  {ADDED:<18}article added")
+    removed = lines.index(f"----  {REMOVED:<18}article removed")
+    assert not [line for line in lines[:added] if line in matches and ADDED in line]
+    assert [line for line in lines[added:] if line in matches and ADDED in line]
+    assert [line for line in lines[:removed] if line in matches and REMOVED in line]
+    assert "posts came before its article was added; 0 of them matched." in done.out
+    assert "posts came after its article was removed; 0 of them matched." in done.out
+    assert "Dead letters: 9 (bad_json 1, " in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "moment"), [(signal.SIGINT, "Ready"), (signal.SIGTERM, "The worker starts")]
+)
+def test_an_interrupted_demo_leaves_no_process(kind: signal.Signals, moment: str) -> None:
+    code = "import sys; from newsift.cli import run; sys.exit(run(['demo', '--device', 'cpu']))"
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    while moment not in (line := process.stderr.readline()):
+        assert line, "the demo ended too early"
+    began = time.monotonic()
+    while not (started := children(process.pid)):
+        assert time.monotonic() - began < PATIENCE_S
+        time.sleep(0.01)
+    process.send_signal(kind)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err.splitlines()[-1]) == (130, "newsift: interrupted")
+    for pid in started:
+        stat = Path("/proc") / str(pid) / "stat"
+        assert not stat.exists() or stat.read_text().rpartition(") ")[2][0] == "Z"
+
+
+def test_reports_a_worker_that_ends(newsift: Command) -> None:
+    before = children(os.getpid())
+    done = newsift("demo", "--model", "no-such-model")
+    assert (done.code, "no-such-model" in done.err.splitlines()[-1]) == (1, True)
+    assert set(children(os.getpid())) <= set(before)
+
+
+def test_refuses_a_port_that_is_taken(newsift: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = newsift("demo", "--port", port)
+    assert (done.code, f":{port} " in done.err) == (2, True)
+
+
+def test_every_sample_article_is_a_seed() -> None:
+    assert len(EVENTS) == 5
+    for event, (title, text) in read_articles().items():
+        assert len(text.split()) > 150
+        seed = read_seed(event.encode(), json.dumps({"title": title, "text": text}).encode())
+        assert isinstance(seed, Seed)
+        assert (seed.event, seed.title, seed.text) == (event, title, text)
+
+
+def test_the_sample_posts_are_read_in_every_form() -> None:
+    assert len({post.text for post in SAMPLE_POSTS}) == len(SAMPLE_POSTS) > 300
+    platforms = set()
+    for post in SAMPLE_POSTS:
+        message = as_message(post)
+        result = read_post(message)
+        if not isinstance(result, Post):
+            assert result == PassedOver("no_words")
+            continue
+        assert (result.text, result.platform) == (post.text, shape(message))
+        platforms.add(result.platform)
+    assert platforms == {"x", "bluesky", "mastodon", "plain"}
+
+
+@pytest.mark.parametrize(
+    ("reason", "value"), list(zip(REASONS, POISON, strict=True)), ids=range(len(POISON))
+)
+def test_poison_is_rejected_for_its_reason(reason: str, value: bytes | None) -> None:
+    result = read_post(value)
+    assert isinstance(result, Rejected)
+    assert result.reason == reason
+
+
+def test_harmless_messages_are_passed_over() -> None:
+    assert [type(read_post(value)) for value in HARMLESS] == [PassedOver] * len(HARMLESS)

@@ -1,0 +1,171 @@
+"""What each command refuses: exit 2, the reason on the last line, nothing printed or written."""
+
+import gzip
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+import encoder
+from encoder import Encoder
+from tests.newsift.cli.test_dead_letters import reject
+from tests.worker.articles import FERRY
+from tests.worker.fake import Command
+from tests.worker.kafka_side import POSTS, SEEDS, Kafka
+from worker.posts.read import Reason
+
+POST = b'{"id": "1", "text": "a ferry"}\n'
+FILES = {
+    "a.md": b"# T\n\nText.",
+    "b.md": b"# T\n\nText.",
+    "ferry.md": f"{FERRY} ".encode() * 9,
+    "bad.json": b'{"text": "x", "threshold": 1.5}',
+    "broken.json": b"{",
+    "bytes.txt": b"\xff\xfe",
+    "cut.gz": gzip.compress(os.urandom(4000).hex().encode())[:-100],
+    "cut.json": b'[{"id": "1", "text": "a"}, {"id"',
+    "emoji.md": "🔥🔥".encode(),
+    "lines": b"just\nwords\n",
+    "export.jsonl": b'{"key": "a", "value": "{}"}\n{',
+    "export2.jsonl": b'{"key": "a", "value": "{}"}\n{"key": "b", "value": null}',
+    "export3.jsonl": b'{"key": "a", "value": "{}"}\n{"key": "a", "value": "{}"}',
+    "nan.json": b'{"text": "A", "threshold": NaN}',
+    "nothing.json": b"[]",
+    "posts.jsonl": POST * 20,
+    "twice.jsonl": b'{"id": "a", "text": "A"}\n{"id": "a", "text": "B"}',
+    "unnamed.json": b'[{"text": "A"}, {"text": "B"}]',
+}
+REFUSED = [
+    ("seeds add", "give files, or --url"),
+    ("seeds add --force a.md gone.md", "gone.md: cannot be read"),
+    ("seeds add --force a.md b.md --id x", "--id and --title are for one article"),
+    ("seeds add --force a.md --threshold 2", "threshold: 2 is not above 0"),
+    ("seeds add --force a.md --expires-at soon", "--expires-at 'soon': is no time"),
+    ("seeds add --force a.md bytes.txt", "is not UTF-8 at byte 1"),
+    ("seeds add --force a.md broken.json", "is no JSON; mend it"),
+    ("seeds add --force a.md nothing.json", "holds no seed"),
+    ("seeds add --force a.md unnamed.json", "seed 1: has no 'id'"),
+    ("seeds add --force a.md nan.json", "threshold: nan is not above 0"),
+    ("seeds add --force a.md twice.jsonl", "are both seed 'a'"),
+    ("seeds add --force a.md emoji.md", "text: holds no word that the model reads"),
+    ("seeds add a.md", "has 1 words, and an article has 40"),
+    ("seeds add a.md --intranet", "--intranet"),
+    ("seeds set ferry", "nothing to change"),
+    ("seeds set ferry --threshold much", "--threshold 'much': give a score"),
+    ("seeds set gone --threshold 0.5", "seed 'gone': there is none of this id"),
+    ("seeds import export.jsonl", "line 2: is not"),
+    ("seeds import export2.jsonl", "line 2: has no value; newsift seeds remove"),
+    ("seeds import export3.jsonl", "line 2: has the key of an earlier row"),
+    ("collect bluesky --url ws://127.0.0.1:1/firehose", "--url: the path '/firehose'"),
+    ("collect bluesky --state /dev/null/state", "--state: /dev/null/state cannot be written"),
+    ("collect mastodon --url https://m.example", "NEWSIFT_MASTODON_TOKEN"),
+    ("collect mastodon --url https://m.example --token-file /dev/null", "--token-file: "),
+    ("collect mastodon --url https://m.example --stream hashtag", "--stream hashtag"),
+    ("collect x", "NEWSIFT_X_TOKEN"),
+    ("collect files nowhere", "there is no such folder"),
+    ("backfill gone --since 1h", "seed 'gone': there is none of this id"),
+    ("backfill odd --since 1h", "seed 'odd': is refused: text: missing"),
+    ("backfill empty --since 1h", "seed 'empty': is refused: text: holds no word"),
+    ("backfill ferry --since now", "--since 'now': is no time"),
+    ("backfill ferry --since 1h --out m.json --csv", "--csv and --out m.json exclude each other"),
+    ("filter posts.jsonl --seeds bad.json --force", "seed 'bad': is refused: threshold: 1.5"),
+    ("filter - --seeds -", "--seeds -: standard input holds the posts"),
+    ("filter posts.jsonl --force --seeds emoji.md", "seed 'emoji': is refused: text: holds no"),
+    ("filter posts.jsonl --seeds a.md", "a.md: has 1 words, and an article has 40"),
+    ("filter posts.jsonl --seeds ferry.md --threshold 2", "'--threshold': 2.0 is not in the range"),
+    ("filter gone.jsonl --seeds ferry.md", "gone.jsonl: cannot be read"),
+    ("filter posts.jsonl --seeds ferry.md --out x --rejected x", "name two files"),
+    ("filter lines --seeds ferry.md --format twarc", "--format twarc is JSON"),
+    ("filter cut.json --seeds ferry.md --out x --rejected y", "the JSON is cut off after item 1"),
+    ("filter posts.jsonl --seeds ferry.md --out m.db --per post", "--per: a database holds posts"),
+    ("filter - --seeds ferry.md --learn", "--learn reads the posts twice"),
+    ("filter - --seeds ferry.md --learn-from -", "--learn-from -: standard input can be read once"),
+    ("matches --since yesterday", "--since 'yesterday': is no time"),
+    ("matches --since 2026-13-31T00:00:00Z", "is no time"),
+    ("matches --json --csv", "--json and --csv exclude each other"),
+    ("matches --limit 0", "--limit"),
+    ("matches --per seed", "'seed' is not one of 'match', 'post'"),
+    ("replay posts.jsonl cut.gz", "cut.gz: the gzip input is damaged or cut off"),
+    ("replay posts.jsonl lines", "lines, line 1: is not understood"),
+    ("replay posts.jsonl --rate 0", "--rate"),
+    ("replay --check lines --format lines --id-column a", "--format lines has no columns"),
+    ("dead-letters retry", "name dead letters, or give --all, or --reason"),
+    ("dead-letters retry --all --reason no_id", "name dead letters, or give --all"),
+    ("dead-letters retry tweets-2-1 tweets-2-2", "the original is gone"),
+    ("dead-letters retry tweets-2-3", "there is nothing to retry"),
+    ("dead-letters list --reason x", "'--reason': 'x' is not one of"),
+    ("events learn gone --yes", "event 'gone': there is none of this name"),
+    ("events learn ferry", "learn asks before it publishes"),
+    ("events learn ferry --yes --since soon", "--since 'soon': is no span"),
+    ("events learn ferry --yes --every 0.9s", "is no span of time of a second or more"),
+    ("events learn ferry --yes --background --every 1m", "--background needs no"),
+    ("events learn paused --yes --background", "has no seed that matches"),
+    ("background build", "give files, or --from-topic"),
+    ("background build posts.jsonl --out own.bin", "must end in .safetensors"),
+    ("background build posts.jsonl --out no/own.safetensors", "there is no folder"),
+    ("background build posts.jsonl", "posts are too few for matching.background_rate"),
+    ("explain x --article no/such.md", "there is no such file"),
+    ("explain x --title T", "--title needs --article"),
+    ("watch", "--webhook URL"),
+    ("watch --webhook ftp://a/b", "--webhook: "),
+    ("NEWSIFT_WEBHOOK_SECRET= watch --webhook http://127.0.0.1:1/", "NEWSIFT_WEBHOOK_SECRET: "),
+    ("watch --webhook http://127.0.0.1:1/ --secret-file /", "--secret-file: "),
+    ("watch --webhook http://127.0.0.1:1/ --group newsift-ingest", "--group "),
+    ("watch --listen 127.0.0.1:99999", "--listen "),
+    ("watch --listen :8080", "--listen "),
+    ("embed --atricles", "No such option"),
+    ("labels ask storm", "needs a terminal"),
+    ("schemas matches", "no schema 'matches'"),
+    ("NEWSIFT_TOPICS__SEEDS=nowhere seeds list", "has no topic 'nowhere'"),
+    ("NEWSIFT_MATCHING__BACKGROUND=gone.safetensors config check", "matching.background: gone"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model() -> Encoder:
+    return encoder.load("default", device="cpu")
+
+
+@pytest.fixture
+def folder(model: Encoder, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
+    monkeypatch.setenv("NEWSIFT_WEBHOOK_SECRET", "s")
+    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path.parent / "state"))
+    for name in ("MASTODON", "X"):
+        monkeypatch.delenv(f"NEWSIFT_{name}_TOKEN", raising=False)
+    monkeypatch.chdir(tmp_path)
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    kafka.send(SEEDS, b'{"text": "A ferry burns.", "event": "ferry"}', b"ferry")
+    kafka.send(SEEDS, b"{}", b"odd")
+    kafka.send(SEEDS, b'{"text": "https://t.co/x"}', b"empty")
+    kafka.send(SEEDS, b"{}", b"profile|paused")
+    reject(kafka, 1)
+    reject(kafka, 2, reason=Reason.POST_BYTES)
+    reject(kafka, 3, value=None, reason=Reason.BAD_BATCH)
+    return tmp_path
+
+
+def command_of(words: str) -> str:
+    return next(word for word in words.split() if "=" not in word)
+
+
+@pytest.mark.parametrize("command", sorted({command_of(words) for words, _ in REFUSED}))
+def test_refuses(
+    newsift: Command, kafka: Kafka, folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words, message in REFUSED:
+        if command_of(words) != command:
+            continue
+        args = shlex.split(words)
+        with monkeypatch.context() as patched:
+            if "=" in args[0]:
+                name, _, value = args.pop(0).partition("=")
+                patched.setenv(name, value)
+            done = newsift(*args, stdin=b"a post\n")
+        assert (done.code, done.out) == (2, ""), (words, done)
+        assert message in done.err.splitlines()[-1], words
+    assert len(kafka.records(SEEDS)) == 4
+    assert kafka.records(POSTS) == []
+    assert {file.name for file in folder.iterdir()} == FILES.keys()

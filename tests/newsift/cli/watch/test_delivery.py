@@ -1,0 +1,299 @@
+"""Queues, the backlog and the consumer: in order, bounded, and committed as acknowledged."""
+
+import asyncio
+import random
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka.errors import (
+    KafkaError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
+
+import newsift.cli.watch.delivery
+from newsift.cli.matches import MatchFilter
+from newsift.cli.watch.delivery import (
+    MOST_BYTES,
+    MOST_MATCHES,
+    MOST_QUEUES,
+    BacklogReader,
+    EventQueues,
+    MatchDelivery,
+)
+from newsift.cli.watch.records import Notice, WatchCounts, notices_of
+from newsift.cli.watch.webhook import Webhook
+from tests.newsift.cli.test_matches import record
+from worker.config import Config
+
+PLACE = TopicPartition("matched-tweets", 0)
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def notice(offset: int, size: int = 1) -> Notice:
+    return Notice(PLACE, offset, f"m{offset}", "e", b"x" * size, MatchFilter())
+
+
+class Gates:
+    def __init__(self) -> None:
+        self.open: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        self.taken: list[int] = []
+
+    async def deliver(self, notice: Notice) -> None:
+        await self.open[notice.offset].wait()
+        self.taken.append(notice.offset)
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("dice", [1, 2, 3])
+async def test_no_more_is_committable_than_what_is_acknowledged(dice: int) -> None:
+    gates, chance = Gates(), random.Random(dice)
+    queues = EventQueues(gates.deliver, fail)
+    event_of = {offset: chance.choice("abc") for offset in range(60)}
+    for offset, event in event_of.items():
+        queues.take(PLACE, offset, {event: notice(offset)})
+    for offset in chance.sample(range(60), 60):
+        gates.open[offset].set()
+        await turns()
+        missing = set(range(60)) - set(gates.taken)
+        assert queues.committable() == {PLACE: min(missing, default=60)}
+    for event in "abc":
+        own = [offset for offset in gates.taken if event_of[offset] == event]
+        assert own == sorted(own)
+    assert len(queues) == 0
+
+
+async def test_a_full_queue_keeps_its_place_in_the_topic() -> None:
+    gates = Gates()
+    queues = EventQueues(gates.deliver, fail)
+    for offset in range(MOST_MATCHES + 50):
+        queues.take(PLACE, offset, {"a": notice(offset)})
+        queues.take(PLACE, offset, {})
+    assert queues.next_backlog() is None
+    for offset in range(MOST_MATCHES):
+        gates.open[offset].set()
+    while (queue := queues.next_backlog()) is None:
+        await turns()
+    assert queue.backlog == {PLACE: MOST_MATCHES}
+    assert queues.committable() == {PLACE: MOST_MATCHES}
+    queues.take(
+        PLACE, MOST_MATCHES + 50, {"a": notice(MOST_MATCHES + 50)}
+    )  # it waits behind those before it
+    assert not queue.notices
+    await queues.drop()
+    assert (len(queues), queues.committable()) == (0, {})
+
+
+async def test_a_queue_is_bounded_by_bytes_but_holds_one() -> None:
+    queues = EventQueues(Gates().deliver, fail)
+    for offset in range(10):
+        half, large = notice(offset, MOST_BYTES // 2), notice(offset, 3 * MOST_BYTES)
+        queues.take(PLACE, offset, {"a": half, "b": large})
+    held = {queue.event: len(queue.notices) for queue in queues._queues.values()}
+    assert held == {"a": 2, "b": 1}
+    await queues.drop()
+
+
+async def test_the_number_of_waiting_events_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("newsift.cli.watch.delivery.MOST_QUEUES", 3)
+    assert MOST_QUEUES >= 100
+    gates = Gates()
+    queues = EventQueues(gates.deliver, fail)
+    full = [queues.full]
+    for offset, event in enumerate("abc"):
+        queues.take(PLACE, offset, {event: notice(offset)})
+        full.append(queues.full)
+    gates.open[1].set()
+    await turns()
+    assert [*full, queues.full] == [False, False, False, True, False]
+    await queues.drop()
+
+
+async def test_an_error_of_the_receiver_is_reported_and_commits_nothing() -> None:
+    output: list[Exception] = []
+
+    async def refuse(_: Notice) -> None:
+        raise OSError("gone")
+
+    queues = EventQueues(refuse, output.append)
+    queues.take(PLACE, 7, {"a": notice(7)})
+    await turns()
+    assert [str(error) for error in output] == ["gone"]
+    assert queues.committable() == {PLACE: 7}
+
+
+TOPIC = [TopicPartition("matched-tweets", part) for part in range(2)]
+
+
+class FakeReader:
+    """A consumer of a topic in memory, whose first records may be gone."""
+
+    def __init__(self, records: dict[TopicPartition, list[Any]]) -> None:
+        self.records, self.first = records, 0
+        self._at: dict[TopicPartition, int] = {}
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        self._at = dict.fromkeys(places, 0)
+
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        self._at[place] = offset
+
+    async def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        await asyncio.sleep(0)
+        return dict.fromkeys(places, self.first)
+
+    async def getmany(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Any]]:
+        await asyncio.sleep(0)
+        if lost := {place: at for place, at in self._at.items() if at < self.first}:
+            raise OffsetOutOfRangeError(lost)
+        result = {}
+        for place, at in self._at.items():
+            result[place] = self.records[place][at : at + min(7, max_records)]
+            self._at[place] += len(result[place])
+        return result
+
+
+def stored(place: TopicPartition, offset: int, value: bytes) -> Any:
+    return ConsumerRecord(*place, offset, 0, 0, None, value, None, -1, len(value), ())
+
+
+def topic_of(chance: random.Random, many: int) -> dict[TopicPartition, list[Any]]:
+    result: dict[TopicPartition, list[Any]] = {place: [] for place in TOPIC}
+    for number in range(many):
+        place = chance.choice(TOPIC)
+        seeds = {name: 0.5 for name in "abc" if chance.random() < 0.6}
+        value = record(str(number), "text", **seeds) if seeds else b"{"
+        result[place].append(stored(place, len(result[place]), value))
+    return result
+
+
+async def some_turns(chance: random.Random) -> None:
+    for _ in range(chance.choice([0, 0, 1, 5])):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("dice", range(6))
+async def test_the_backlog_comes_once_and_in_order(
+    dice: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newsift.cli.watch.delivery.MOST_MATCHES", 5)
+    chance, came = random.Random(dice), list[Notice]()
+
+    async def deliver(notice: Notice) -> None:
+        for _ in range(chance.choice([0, 1, 30])):
+            await asyncio.sleep(0)
+        came.append(notice)
+
+    records = topic_of(chance, 400)
+    queues, reader = EventQueues(deliver, fail), FakeReader(records)
+    reading = asyncio.create_task(BacklogReader(reader, queues, MatchFilter(), WatchCounts()).run())
+    left = {place: list(some) for place, some in records.items()}
+    while any(left.values()):
+        place = chance.choice([place for place, some in left.items() if some])
+        result = left[place].pop(0)
+        queues.take(place, result.offset, notices_of(result, MatchFilter()) or {})
+        bound = {place: some[0].offset for place, some in left.items() if some}
+        assert all(queues.committable().get(p, 0) <= at for p, at in bound.items())
+        await some_turns(chance)
+    async with asyncio.timeout(60):
+        while len(queues):
+            await asyncio.sleep(0)
+    assert queues.committable() == {place: len(some) for place, some in records.items()}
+    reading.cancel()
+    for place, some in records.items():
+        for event in "abc":
+            expected = [
+                each.offset for each in some if f'"event of {event}"'.encode() in each.value
+            ]
+            own = [p.offset for p in came if p.place == place and p.match_id.endswith(f"-{event}")]
+            assert own == expected
+
+
+async def test_counts_and_passes_over_a_deleted_backlog(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("newsift.cli.watch.delivery.MOST_MATCHES", 5)
+    place, came, counts, go = TOPIC[0], list[int](), WatchCounts(), asyncio.Event()
+    records = {place: [stored(place, at, record(str(at))) for at in range(30)]}
+
+    async def deliver(notice: Notice) -> None:
+        await go.wait()
+        came.append(notice.offset)
+
+    queues, reader = EventQueues(deliver, fail), FakeReader(records)
+    for each in records[place]:
+        queues.take(place, each.offset, notices_of(each, MatchFilter()) or {})
+    reader.first = 20
+    reading = asyncio.create_task(BacklogReader(reader, queues, MatchFilter(), counts).run())
+    go.set()
+    async with asyncio.timeout(60):
+        while len(queues):
+            await asyncio.sleep(0)
+    reading.cancel()
+    assert came == [*range(5), *range(20, 30)]
+    assert b"newsift_watch_offsets_lost_total 15.0" in counts.render()
+
+
+class FakeConsumer(FakeReader):
+    """A consumer of an empty partition whose first read fails."""
+
+    def __init__(self, error: KafkaError) -> None:
+        super().__init__({PLACE: []})
+        self.first, self.errors, self.committed = 30, [error], list[int]()
+
+    async def getmany(self, **_: Any) -> dict[TopicPartition, list[Any]]:  # type: ignore[override]
+        await asyncio.sleep(0)
+        if self.errors:
+            raise self.errors.pop()
+        return {PLACE: []}
+
+    async def bounds(self) -> dict[TopicPartition, tuple[int, int]]:
+        return {PLACE: (30, 40)}
+
+    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        self.committed.append(offsets[PLACE])
+
+    def paused(self) -> set[TopicPartition]:
+        return set()
+
+    def assignment(self) -> set[TopicPartition]:
+        return {PLACE}
+
+    def resume(self, *_: TopicPartition) -> None:
+        """Nothing was held back."""
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [(OffsetOutOfRangeError({PLACE: 5}), 25), (TopicAuthorizationFailedError("matches"), None)],
+)
+async def test_counts_deleted_matches_and_ends_on_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, error: KafkaError, lost: int | None
+) -> None:
+    consumer, counts = FakeConsumer(error), WatchCounts()
+    for name in ("group_consumer", "lone_consumer"):
+        monkeypatch.setattr(newsift.cli.watch.delivery, name, lambda _: consumer)
+    for name in ("BACKOFF_S", "COMMIT_S"):
+        monkeypatch.setattr(newsift.cli.watch.delivery, name, 0.0)
+    webhook: Webhook = Webhook.__new__(Webhook)
+    work = MatchDelivery(Config(), MatchFilter(), None, webhook, counts, fail).run()
+    task = asyncio.create_task(work)
+    async with asyncio.timeout(60):
+        while lost is not None and consumer.committed != [30]:
+            await asyncio.sleep(0)
+        if lost is None:
+            with pytest.raises(TopicAuthorizationFailedError):
+                await task
+    task.cancel()
+    assert f"newsift_watch_offsets_lost_total {lost or 0}.0".encode() in counts.render()

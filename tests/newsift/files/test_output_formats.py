@@ -1,0 +1,402 @@
+"""Output files of each format: what they hold, whole or not at all, within bounds."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import random
+import re
+import sqlite3
+import threading
+import tracemalloc
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoder.errors import InputError
+from newsift.files import sqlite, writers
+from newsift.files.rows import IN_FILE, IN_TOPIC, Layout, OutputRecord, Per, read_match
+from newsift.files.sqlite import database
+from newsift.files.writers import (
+    FORMATS,
+    check_format,
+    csv_table,
+    format_by_ending,
+    json_array,
+    json_lines,
+    parquet_table,
+    record_writer,
+    tsv_table,
+)
+from worker.errors import OutputError
+
+DOCS = Path(__file__).parents[3] / "docs/files.md"
+WILD = st.text(st.characters(exclude_categories=[]), max_size=8)  # lone surrogates and NUL too
+TEXTS = [
+    "The ferry burns", "=1+1", "\t@x", 'say "hi", twice\nor more\r', "NUL \0 inside", "", "日本 🔥",
+    "\x1b[31m\u202e", "a" * 5000, "x;=2",
+]  # fmt: skip
+OWN = {"likes": "12", "Text": "=as given", "na\0me \ud800": "\ud800 \0", "post_key": "7"}
+FORMULA = tuple("=+-@＝＋－＠")
+ENDINGS = [*FORMATS, ".csv.gz", ".tsv.zst", ".jsonl.gz", ".json.zst"]
+STREAMS = [ending for ending in ENDINGS if ending != ".db"]
+JOINED = """
+SELECT * FROM matches JOIN posts USING (post_key)
+JOIN seeds USING (seed_id, seed_version, event) ORDER BY matches.rowid
+"""
+
+
+def output_record(
+    number: int, text: str, *seeds: str, columns: Mapping[str, str] | None = None, **post: Any
+) -> OutputRecord:
+    matches = [
+        {
+            "match_id": f"{number}-{seed}", "seed_id": seed, "seed_version": "a1b2c3d4e5f6",
+            "event": f"event of {seed}", "title": f"title of {seed}", "score": 0.5 - i / 8,
+            "threshold": 0.25, "why": [["ferry", 0.4], ["burns", 0.13]],
+        }
+        for i, seed in enumerate(seeds or ("ferry",))
+    ]  # fmt: skip
+    record = {
+        "post": {"id": f"p{number}", "platform": "plain", "text": text, "author": "me"} | post,
+        "matches": matches, "matched": len(matches), "seed_set": "0123456789ab",
+        "model": "ab" * 32,
+        "source": {"topic": "a.csv", "partition": 0, "offset": number - 1, "timestamp": 1},
+        "processed_at": "2026-01-31T12:34:56.789Z",
+    }  # fmt: skip
+    raw = json.dumps(record, ensure_ascii=False).encode()
+    match = read_match(raw)
+    assert match is not None
+    return OutputRecord(raw, match, match.matches, columns)
+
+
+def wild_records(columns: Mapping[str, str] | None = None) -> list[OutputRecord]:
+    return [
+        output_record(n, text, "ferry", "dam", columns=columns)
+        for n, text in enumerate(TEXTS, start=1)
+    ]
+
+
+def write(
+    file: Path,
+    *batches: list[OutputRecord],
+    per: Per | None = None,
+    own: Mapping[str, str] | None = None,
+    failure: BaseException | None = None,
+) -> None:
+    """Write records to a file by its ending, some at a time."""
+    form = format_by_ending(file)
+    assert form is not None
+    with record_writer(file, form, Layout(IN_FILE, per, list(own or ()))) as add:
+        for batch in batches:
+            add(batch)
+        if failure is not None:
+            raise failure
+
+
+def expected(each: OutputRecord, index: int = 0) -> dict[str, Any]:
+    """The cells of a row, from the record's JSON alone."""
+    record = json.loads(each.value)
+    match, post = record["matches"][index], record["post"]
+    own = {name: part for name, part in match.items() if name != "why"}
+    own |= {"why": "ferry[0.40] burns[0.13]", "source": "a.csv"}
+    own |= {"line": record["source"]["offset"] + 1, "platform": "plain", "post_id": post["id"]}
+    own |= {name: post.get(name) for name in ("author", "created_at", "lang", "url", "text")}
+    return own | {name: record[name] for name in ("matched", "seed_set", "model", "processed_at")}
+
+
+def query(file: Path, sql: str) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(file)) as db:
+        db.row_factory = sqlite3.Row
+        return [dict(row) for row in db.execute(sql)]
+
+
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """The rows of a complete file, read by other libraries; an error if it is not complete."""
+    content = file.read_bytes()
+    if file.suffix == ".gz":
+        content = gzip.decompress(content)
+    elif file.suffix == ".zst":
+        content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
+    ending = file.suffixes[0]
+    if ending == ".db":
+        assert query(file, "PRAGMA integrity_check") == [{"integrity_check": "ok"}]
+        return query(file, JOINED)
+    if ending == ".parquet":
+        rows: list[dict[str, Any]] = pyarrow.parquet.read_table(file).to_pylist()
+        return rows
+    if ending == ".json":
+        return list(json.loads(content))
+    if ending == ".jsonl":
+        return [json.loads(line) for line in content.split(b"\n")[:-1]]
+    delimiter = "\t" if ending == ".tsv" else ","
+    return list(csv.DictReader(io.StringIO(content.decode(), newline=""), delimiter=delimiter))
+
+
+def random_texts(start: int) -> list[OutputRecord]:
+    dice = random.Random(start)
+    return [output_record(n, dice.randbytes(4000).hex()) for n in range(start, start + 40)]
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_row_a_match_holds_the_record(tmp_path: Path, ending: str) -> None:
+    records, file = wild_records(), tmp_path / f"m{ending}"
+    write(file, records[:3], [], records[3:], per=None if ending == ".db" else "match")
+    rows = read_rows(file)
+    for row, cells in zip(
+        rows, [expected(each, index) for each in records for index in (0, 1)], strict=True
+    ):
+        if ending in (".csv", ".tsv"):
+            text = {name: cell.replace("'", "") for name, cell in row.items()}
+            assert text == {name: "" if cell is None else str(cell) for name, cell in cells.items()}
+        elif ending == ".db":
+            cells["text"] = cells["text"].replace("\0", "\ufffd")
+            assert {name: row[name] for name in cells} == cells
+        else:
+            assert row == cells
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl"])
+@pytest.mark.parametrize("cuts", [(0, 0), (3, 4), (10, 10)])
+def test_json_holds_the_record_itself(tmp_path: Path, ending: str, cuts: tuple[int, int]) -> None:
+    records, (first, second), file = wild_records(), cuts, tmp_path / f"m{ending}"
+    write(file, records[:first], records[first:second], records[second:])
+    assert read_rows(file) == [json.loads(each.value) for each in records]
+    assert b"\x1b" not in file.read_bytes()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+def test_no_cell_is_a_formula(tmp_path: Path, ending: str) -> None:
+    own, file = OWN | {"=1+1": "+2+2"}, tmp_path / f"m{ending}"
+    write(file, wild_records(own), own=own)
+    cells = [cell for row in read_rows(file) for pair in row.items() for cell in pair]
+    assert "'=1+1" in cells
+    assert [cell for cell in cells if cell.strip("\0\t\r\n ").startswith(FORMULA)] == []
+
+
+def test_a_row_a_post_holds_its_best_match_and_all_events(tmp_path: Path) -> None:
+    each, file = output_record(3, "text", "dam", "ferry"), tmp_path / "m.csv"
+    write(file, [each], per="post")
+    (row,) = read_rows(file)
+    assert row.pop("events") == "event of dam; event of ferry"
+    assert row == {name: str(cell or "") for name, cell in expected(each).items()}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".db"])
+def test_the_user_s_columns_give_way_to_ours(tmp_path: Path, ending: str) -> None:
+    own, file = OWN | {"score": "7"}, tmp_path / f"m{ending}"
+    write(file, [output_record(1, "ours", columns=own)], own=own)
+    (row,) = read_rows(file)
+    assert (row["likes"], row["input_Text"].strip("'")) == ("12", "=as given")
+    assert (row["text"], row["input_score"], float(row["score"])) == ("ours", "7", 0.5)
+    assert row["name"].replace("\ufffd", "\0") == "? \0"
+    assert row["input_post_key"] == "7"
+
+
+def test_json_has_the_user_s_columns_under_a_key(tmp_path: Path) -> None:
+    records, file = wild_records(OWN), tmp_path / "m.jsonl"
+    write(file, records, own=OWN)
+    for row, each in zip(read_rows(file), records, strict=True):
+        own = row.pop("columns")
+        assert row == json.loads(each.value)
+        assert own == {"likes": "12", "Text": "=as given", "na\0me ?": "? \0", "post_key": "7"}
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_without_matches_a_file_is_complete(tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"m{ending}"
+    write(file, [])
+    assert read_rows(file) == []
+    if ending in (".csv", ".tsv"):
+        assert file.read_text().startswith("match_id")
+
+
+@pytest.mark.parametrize(("limit", "most"), [("GROUP_CELLS", 4 * 21), ("GROUP_CHARACTERS", 700)])
+def test_groups_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    monkeypatch.setattr(writers, limit, most)
+    write(tmp_path / "m.parquet", [output_record(n, f"post {n}") for n in range(1, 12)])
+    file = pyarrow.parquet.ParquetFile(tmp_path / "m.parquet")
+    sizes = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+    assert sum(sizes) == 11
+    assert max(sizes) <= 4
+    assert file.read().column("text").to_pylist() == [f"post {n}" for n in range(1, 12)]
+
+
+@pytest.mark.parametrize(("place", "times"), [(IN_TOPIC, 1), (IN_FILE, 3)])
+def test_what_a_topic_delivers_again_is_there_once_and_each_row_of_a_file(
+    tmp_path: Path, place: tuple[str, ...], times: int
+) -> None:
+    """An edited post is another one, and so is the match."""
+    file, edited = tmp_path / "m.db", output_record(2, "the ferry burnt", id="p1")
+    with record_writer(file, database, Layout(place)) as add:
+        add([output_record(1, "the ferry burns")] * 3)
+        add([edited, output_record(1, "the ferry burns", "dam")])
+    posts = query(file, "SELECT post_id, text FROM posts ORDER BY post_key")
+    assert [tuple(row.values()) for row in posts] == [
+        *[("p1", "the ferry burns")] * times, ("p1", "the ferry burnt"),
+        *[("p1", "the ferry burns")] * (times == 3),
+    ]  # fmt: skip
+    matches = query(file, "SELECT match_id, text FROM matches JOIN posts USING (post_key)")
+    assert sorted(row["match_id"] for row in matches) == ["1-dam", *["1-ferry"] * times, "2-ferry"]
+    assert all(("burnt" in row["text"]) == (row["match_id"] == "2-ferry") for row in matches)
+    assert len(query(file, "SELECT DISTINCT post_digest FROM posts")) == 2
+
+
+def test_the_queries_of_the_docs_give_what_they_say(tmp_path: Path) -> None:
+    days = ["2026-01-01T10:00:00Z", "2026-01-01T23:59:59Z", "2026-01-02T00:00:00Z"]
+    texts = ["in the lifeboats", "the coast guard came", "the guard of the coast"]
+    records = [
+        output_record(n, text, *("ferry", "dam")[: 1 + n % 2], created_at=day)
+        for n, (day, text) in enumerate(zip(days, texts, strict=True), start=1)
+    ]
+    write(tmp_path / "m.db", records)
+    daily, best, words = (
+        query(tmp_path / "m.db", sql.replace("'ferry'", "'event of ferry'"))
+        for sql in re.findall(r"```sql\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
+    )
+    assert [tuple(row.values()) for row in daily] == [
+        ("event of dam", "2026-01-01", 1), ("event of dam", "2026-01-02", 1),
+        ("event of ferry", "2026-01-01", 2), ("event of ferry", "2026-01-02", 1),
+    ]  # fmt: skip
+    assert {row["text"] for row in best} == set(texts)
+    assert {row["post_id"]: row["events"] for row in words} == {
+        "p1": "event of ferry,event of dam", "p2": "event of ferry",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("m.csv", csv_table), ("M.CSV.GZ", csv_table), ("m.tsv.zst", tsv_table),
+        ("m.jsonl", json_lines), ("m.json.gz", json_array), ("a.csv/m.json", json_array),
+        ("m.parquet", parquet_table), ("a.b.db", database),
+        *((name, None) for name in ("m", "m.txt", "m.gz", "csv", ".csv", "-", "m.csv.bz2")),
+    ],
+)  # fmt: skip
+def test_the_ending_names_the_format(name: str, form: object) -> None:
+    assert format_by_ending(Path(name)) is form
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_ctrl_c_completes_the_file(tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"m{ending}"
+    file.write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt):
+        write(
+            file,
+            [output_record(1, "a")],
+            [output_record(2, "b"), output_record(3, "c")],
+            failure=KeyboardInterrupt(),
+        )
+    assert len(read_rows(file)) == 3
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_error_leaves_the_old_file(tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"m{ending}"
+    file.write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError):
+        write(file, wild_records(), failure=ZeroDivisionError())
+    assert file.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("ending", STREAMS)
+def test_a_full_disk_is_one_line(tmp_path: Path, ending: str) -> None:
+    link = tmp_path / f"m{ending}"
+    link.symlink_to("/dev/full")
+    with pytest.raises(OutputError, match=r"cannot be written \(No space left on device\)$"):
+        write(link, *[wild_records()] * 20)
+
+
+@pytest.mark.parametrize("ending", STREAMS)
+def test_a_pipe_is_written_through_and_its_reader_may_leave(tmp_path: Path, ending: str) -> None:
+    pipe, copy = tmp_path / f"m{ending}", tmp_path / f"copy{ending}"
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: copy.write_bytes(pipe.read_bytes()))
+    reader.start()
+    write(pipe, [output_record(1, "a")], [output_record(2, "b")])
+    reader.join()
+    assert len(read_rows(copy)) == 2
+    reader = threading.Thread(target=lambda: pipe.open("rb").close())
+    reader.start()
+    with pytest.raises(BrokenPipeError):
+        write(pipe, *[random_texts(n) for n in range(0, 4000, 40)])
+    reader.join()
+    assert pipe.is_fifo()
+
+
+def test_a_full_disk_is_one_line_of_a_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "SETTINGS", f"PRAGMA max_page_count = 30; {sqlite.SETTINGS}")
+    (tmp_path / "m.db").write_bytes(b"old")
+    with pytest.raises(OutputError, match=r"m.db: cannot be written \(database or disk is full\)$"):
+        write(tmp_path / "m.db", [output_record(n, f"{n} " * 500) for n in range(200)])
+    assert (tmp_path / "m.db").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["m.db"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("m.db.gz", "is packed by itself, if at all; leave .gz out"),
+        ("m.xlsx", "is of no known format; end it with .csv .tsv .jsonl .json "),
+        ("null.db", "a database cannot be written through; name a regular file"),
+    ],
+)
+def test_refuses_a_format_before_any_work(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "null.db").symlink_to("/dev/null")
+    with pytest.raises(InputError, match=message):
+        check_format("--out", tmp_path / name)
+
+
+@pytest.mark.parametrize("ending", [ending for ending in FORMATS if "json" not in ending])
+def test_a_table_refuses_too_many_columns(tmp_path: Path, ending: str) -> None:
+    own, file = [f"c{n}" for n in range(1001)], tmp_path / f"m{ending}"
+    message = "has 1,001 columns; a table keeps 1,000 at most: leave some out, or"
+    with (
+        pytest.raises(InputError, match=message),
+        record_writer(file, FORMATS[ending], Layout(IN_FILE, own=own)),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_record_of_many_matches_and_a_long_text_takes_little_memory(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows take 10 MB, each with the text."""
+    monkeypatch.setattr(writers, "GROUP_CHARACTERS", 2**19)
+    long = output_record(1, "x" * 10**5, *(f"seed {n}" for n in range(100)))
+    write(tmp_path / f"m{ending}", [output_record(1, "a")])  # imports do not count
+    tracemalloc.start()
+    with record_writer(tmp_path / f"m{ending}", FORMATS[ending], Layout(IN_FILE, "match")) as add:
+        add([long])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * 10**6
+    assert len(read_rows(tmp_path / f"m{ending}")) == 100
+
+
+@given(st.dictionaries(WILD, WILD, max_size=6), WILD.filter(lambda text: text.isprintable()))
+def test_no_column_and_no_text_breaks_any_format(
+    tmp_path_factory: pytest.TempPathFactory, own: dict[str, str], text: str
+) -> None:
+    folder = tmp_path_factory.mktemp("wild")
+    for ending, form in FORMATS.items():
+        with record_writer(folder / f"m{ending}", form, Layout(IN_FILE, own=list(own))) as add:
+            add([output_record(1, text, columns=own), output_record(2, text)])
+        assert len(read_rows(folder / f"m{ending}")) == 2

@@ -1,0 +1,136 @@
+"""What an event learns from: distinct posts of many people, and its newest matches."""
+
+import json
+import math
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from encoder import Encoder
+from newsift.operations.events import PromiseTarget
+from newsift.operations.labels import read_event_matches
+from newsift.operations.messages import capture
+from newsift.operations.profile_training import MOST_COUNTED, MatchCounter, PostPool, TrainingData
+from newsift.statistics.feedback import AuthoredPosts, mean, vector_of
+from newsift.statistics.queues import certifies_only
+from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
+from tests.newsift.desk.matched import record
+from tests.worker.learned import profile
+from tests.worker.small import ARTICLES as SMALL_ARTICLES
+from tests.worker.small import Mail
+from worker.config import Config
+from worker.kafka.reading import TopicReader
+from worker.posts.outcome import Post
+from worker.seeds.profile import EventVector, Profile
+
+ON = [str(post["text"]) for post in sample_posts() if is_on(post)]
+
+
+@pytest.fixture
+def start(enc: Encoder) -> EventVector:
+    rows = enc.articles(list(ARTICLES.values()))
+    return vector_of(mean(rows), rows)
+
+
+def shown(enc: Encoder, pool: PostPool, posts: list[Post], batch: int = 50) -> None:
+    for at in range(0, len(posts), batch):
+        some = posts[at : at + batch]
+        pool.add(some, enc.posts([post.text for post in some]))
+
+
+def test_a_small_pool_holds_the_best_of_all(enc: Encoder, start: EventVector) -> None:
+    posts = [Post(str(n), "plain", str(p["text"])) for n, p in enumerate(sample_posts())]
+    pool = PostPool(start, enc.posts([]), most=12)
+    shown(enc, pool, posts)
+    train = [post for post in posts if not certifies_only(("plain", post.id))]
+    voices = AuthoredPosts.anonymous(enc.posts([post.text for post in train]))
+    whole = voices.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
+    stored = pool.authored.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
+    assert [pool.posts[n].id for n in stored] == [train[n].id for n in whole]
+
+
+def test_a_flood_does_not_push_others_out(enc: Encoder, start: EventVector) -> None:
+    others = [Post(f"o{n}", "x", text, author=f"a{n}") for n, text in enumerate(ON)]
+    title = ARTICLES["fire"][0]
+    copies = [Post(f"c{n}", "x", f"{title} {n}") for n in range(300)]
+    rng = np.random.default_rng(3)
+    words = title.split()
+    one = [Post(f"f{n}", "x", " ".join(rng.permutation(words)), author="f") for n in range(300)]
+    pool = PostPool(start, enc.posts([]), most=40)
+    shown(enc, pool, [*copies, *others, *one])
+    best = pool.authored.best(start, 40, AuthoredPosts.anonymous(enc.posts([])))
+    received = [pool.posts[n] for n in best]
+    assert sum(post.id.startswith("o") for post in received) > 8
+    assert sum(post.author == "f" for post in received) <= 1
+    assert sum(post.id.startswith("c") for post in received) <= 1
+    assert len(pool.posts) <= 80
+
+
+def test_matches_are_counted_once_for_what_they_say() -> None:
+    matches = MatchCounter()
+    matches.add(5, ["A ferry burns", "RT @x: A ferry burns https://t.co/x", "Another", ""])
+    assert (matches.read, matches.matched) == (5, 2)
+    assert matches.matched < MOST_COUNTED
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "burst"),
+    [
+        ((1000, 40), (1000, 2), True),
+        ((1000, 10), (1000, 9), False),
+        ((1000, 40), (50, 0), None),
+        ((0, 0), (1000, 9), None),
+    ],
+)
+def test_a_burst_needs_a_history(
+    now: tuple[int, int], before: tuple[int, int], burst: bool | None
+) -> None:
+    lesson = TrainingData()
+    for matches, (read, matched) in ((lesson.now, now), (lesson.before, before)):
+        matches.add(read, (f"post number {n}" for n in range(matched)))
+    assert lesson.burst(1) is burst
+
+
+def target(**promise: Any) -> PromiseTarget:
+    return PromiseTarget.of(
+        Profile(**profile("storm", {"flood": SMALL_ARTICLES["flood"]}, promise=promise))
+    )
+
+
+def test_a_version_keeps_its_share_of_the_error() -> None:
+    assert target(version=7).version == 7
+    assert target(version=7).test_confidence == pytest.approx(1 - 0.1 * 6 / (49 * math.pi**2))
+
+
+@pytest.mark.parametrize("version", [10**400, 10**30, -1, 0, True, "7", [], None, 1e9])
+def test_replaces_an_impossible_version(version: object) -> None:
+    assert target(version=version).version > 0
+    assert 0 < target(version=version).test_confidence < 1
+
+
+LARGE = 10_000
+
+
+class MatchTopic:
+    def at(self, _topic: str, _since: int) -> dict[int, int]:
+        return {0: 0}
+
+    def read(self, _topic: str, _start: dict[int, int]) -> list[list[Mail]]:
+        values = [json.dumps(record(f"{n}", 0.5, text="x" * (n % 4 == 0) * LARGE)).encode()
+                  for n in range(40)]  # fmt: skip
+        return [[Mail(value) for value in values[n : n + 12]] for n in range(0, 40, 10)]
+
+
+@pytest.mark.parametrize(
+    ("most", "room", "stored"), [(100, 2**20, 40), (7, 2**20, 7), (100, 2 * LARGE, 7)]
+)
+def test_keeps_the_newest_matches_within_bounds(
+    monkeypatch: pytest.MonkeyPatch, most: int, room: int, stored: int
+) -> None:
+    monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES", most)
+    monkeypatch.setattr("newsift.operations.labels.MATCHES_BYTES", room)
+    with capture() as output:
+        result = read_event_matches(cast(TopicReader, MatchTopic()), Config(), "ferry", 0)
+    assert [name for _, name in result] == [f"{n}" for n in range(40 - stored, 40)]
+    assert (output == []) == (stored == 40)

@@ -1,0 +1,174 @@
+"""Estimates from labels are what slow counts, scipy and scikit-learn say."""
+
+from bisect import bisect_left
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.metrics import cohen_kappa_score
+
+from newsift.statistics.estimates import (
+    MOST_JUDGES,
+    Agreement,
+    Draws,
+    LabelledScore,
+    agreements,
+    bin_counts,
+    cohens_kappa,
+    draws_of,
+    joint_verdicts,
+    recall_interval,
+    score_grid,
+    score_summaries,
+    share_above,
+    share_interval,
+)
+from newsift.statistics.labels import Label, Verdict
+from newsift.statistics.promise import FrozenCuts
+from worker.posts.outcome import Post
+
+VERDICTS = st.sampled_from(["on", "off", "unsure"])
+
+
+def judged(by: str, post: str, said: str) -> Label:
+    at = "2026-11-22T10:00:00Z"
+    return Label(said, "fire", Post(post, "x", ""), by, at, "given")  # type: ignore[arg-type]
+
+
+@given(st.lists(st.tuples(VERDICTS, VERDICTS), min_size=1, max_size=60))
+def test_kappa_is_scikit_learns(pairs: list[tuple[str, str]]) -> None:
+    one, other = zip(*pairs, strict=True)
+    result = cohens_kappa(one, other)
+    if len({*one, *other}) == 1:
+        assert result is None
+    else:
+        assert result == pytest.approx(cohen_kappa_score(one, other))
+
+
+def test_judges_are_compared_on_the_posts_that_both_have() -> None:
+    labels = [judged("ann", "1", "on"), judged("ann", "2", "off"), judged("ann", "3", "on"),
+            judged("bob", "2", "off"), judged("bob", "3", "on"), judged("bob", "9", "on"),
+            judged("eve", "9", "off")]  # fmt: skip
+    assert agreements(labels) == [
+        Agreement("ann", "bob", 2, 1, 1),
+        Agreement("bob", "eve", 1, 0, 0),
+    ]
+
+
+def test_a_crowd_of_judges_costs_no_more_than_the_busiest_of_them() -> None:
+    crowd = [judged(f"judge {n:05}", "1", "on") for n in range(5_000)]
+    result = agreements([*crowd, judged("ann", "1", "on"), judged("ann", "2", "on")])
+    assert len(result) == MOST_JUDGES * (MOST_JUDGES - 1) // 2
+    assert result[0].one == "ann"
+
+
+WORDS: tuple[Verdict, ...] = ("on", "off", "unsure")
+SCORES = st.sampled_from([n / 20 for n in range(2, 20)])
+AT = "2026-11-22T10:00:00Z"
+
+
+def label(post: str, said: Verdict, by: str) -> Label:
+    return Label(said, "fire", Post(post, "x", "a fire"), by, AT, "given")
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5))
+def test_judges_agree_where_none_contradicts(words: list[Verdict]) -> None:
+    labels = [label("1", word, f"by {n}") for n, word in enumerate(words)]
+    (result,) = joint_verdicts([*labels, label("2", "on", "x")]).items() - {(("x", "2"), "on")}
+    if all(word == "on" for word in words):
+        assert result == (("x", "1"), "on")
+    elif "on" not in words and "off" in words:
+        assert result == (("x", "1"), "off")
+    else:
+        assert result == (("x", "1"), "unsure")
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from([1.0, 2.5, 8.0])), min_size=1))
+def test_a_share_has_the_interval_of_clopper_and_pearson(rows: list[tuple[bool, float]]) -> None:
+    on, weights = [r for r, _ in rows], [w for _, w in rows]
+    low, share, high = share_interval(on, weights, 0.9)
+    n = sum(weights) ** 2 / sum(w * w for w in weights)
+    x = sum(w for r, w in rows if r) / sum(weights) * n
+    assert share == pytest.approx(x / n)
+    assert low == pytest.approx(stats.beta.ppf(0.05, x, n - x + 1) if any(on) else 0, abs=1e-9)
+    assert high == pytest.approx(stats.beta.ppf(0.95, x + 1, n - x) if not all(on) else 1, abs=1e-9)
+    if len(set(weights)) == 1:
+        exact = stats.binomtest(sum(on), len(on)).proportion_ci(0.9, "exact")
+        assert (low, high) == pytest.approx((exact.low, exact.high), abs=1e-9)
+
+
+@given(st.lists(st.tuples(SCORES, st.sampled_from([None, None, True, False])), max_size=120))
+def test_each_draw_has_the_weight_of_its_step(
+    rows: list[tuple[float, bool | None]],
+) -> None:
+    scores = [s for s, _ in rows]
+    result = draws_of(scores, [labels for _, labels in rows])
+    cuts = FrozenCuts.among(scores).cuts  # the steps of the walk itself
+    step = [next((n for n, cut in enumerate(cuts) if s >= cut), None) for s in scores]
+    assert None not in step
+    empty = [
+        n
+        for n in range(len(cuts))
+        if not any(labels is not None and step[at] == n for at, (_, labels) in enumerate(rows))
+    ]
+    ends = min(empty, default=len(cuts))
+    assert result.reach == (cuts[ends - 1] if ends else inf)
+    labelled = [n for at, (_, labels) in enumerate(rows) for n in [step[at]] if labels is not None]
+    expected = sorted(
+        (s, labels, step.count(step[at]) / labelled.count(step[at]))
+        for at, (s, labels) in enumerate(rows)
+        if labels is not None and step[at] in range(ends)
+    )
+    assert sorted(zip(result.scores, result.on, result.weights, strict=True)) == expected
+    assert sum(result.weights) == pytest.approx(sum(s >= result.reach for s in scores))
+
+
+@given(
+    st.lists(st.tuples(SCORES, st.sampled_from(WORDS)), max_size=40),
+    st.lists(st.tuples(SCORES, st.booleans(), st.sampled_from([1.0, 3.0])), max_size=30),
+    SCORES,
+)
+def test_every_glance_is_what_its_labels_say(
+    marks: list[tuple[float, Verdict]], drawn: list[tuple[float, bool, float]], reach: float
+) -> None:
+    scores, on, weights = zip(*drawn, strict=True) if drawn else ((), (), ())
+    draws = Draws(scores, on, weights, reach)
+    result = score_summaries(tuple(LabelledScore(*each) for each in marks), draws)
+    assert [each.least for each in result] == sorted(
+        {s for s, _ in marks} | {s for s, _, _ in drawn}, reverse=True
+    )
+    for each in result:
+        above = [word for s, word in marks if s >= each.least]
+        assert [each.on, each.off, each.unsure] == [sum(w == word for w in above) for word in WORDS]
+        own = [(on, w) for s, on, w in drawn if s >= each.least]
+        assert each.drawn == len(own)
+        if not own or each.least < draws.reach:
+            assert each.share is None
+            assert each.recall is None
+            continue
+        assert each.share == share_interval([on for on, _ in own], [w for _, w in own])
+        recall = recall_interval(draws.scores, draws.on, draws.weights, each.least, reach)
+        output = each.least > reach and recall != (0, 1)
+        assert each.recall == (recall if output else None)
+
+
+@given(st.lists(st.floats(-1, 1, width=32), max_size=60), st.lists(st.floats(0, 1, width=32)))
+def test_bins_and_shares_are_those_of_a_slow_count(one: list[float], other: list[float]) -> None:
+    edges = score_grid(one, other)
+    assert edges[0] == 0
+    assert len(edges) <= 102
+    assert edges == sorted(set(edges))
+    assert max([*one, *other, 0]) <= edges[-1]
+    bins = bin_counts(edges, one)
+    slow = [0] * (len(edges) - 1)
+    for score in one:
+        at = next(n for n in range(len(slow)) if score < edges[n + 1] or n == len(slow) - 1)
+        slow[at] += 1
+    assert bins.tolist() == slow
+    rising = sorted(one)
+    for edge, share in zip(edges, share_above(edges, one), strict=True):
+        above = len(one) - bisect_left(rising, float(np.float32(edge)))
+        assert share == pytest.approx(above / max(len(one), 1))
