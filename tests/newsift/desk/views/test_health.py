@@ -14,7 +14,6 @@ from newsift.collect.state import default_state
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import health
-from newsift.desk.views import health as dead_letters
 from tests.newsift.cli.test_dead_letters import reject
 from tests.newsift.desk.client import call, until
 from tests.worker.fake import Command
@@ -103,8 +102,8 @@ def test_the_page_lists_what_the_command_lists(desk: Desk, kafka: Kafka, newsift
     theirs = [
         json.loads(line) for line in newsift("dead-letters", "list", "--json").out.splitlines()
     ]
-    until(lambda: ask(desk, dead_letters.letters)["ready"])
-    result = ask(desk, dead_letters.letters)
+    until(lambda: ask(desk, health.letters)["ready"])
+    result = ask(desk, health.letters)
     assert result["reasons"] == {"bad_json": 3, "no_id": 1}
     data = [{name: row[name] for name in theirs[0]} for row in result["newest"]]
     assert sorted(map(str, data)) == sorted(map(str, theirs))
@@ -113,24 +112,24 @@ def test_the_page_lists_what_the_command_lists(desk: Desk, kafka: Kafka, newsift
 
 def test_a_dead_letter_is_shown_with_its_bytes(desk: Desk, kafka: Kafka) -> None:
     reject(kafka, 5)
-    result = ask(desk, dead_letters.one_letter, partition=0, offset=0)
+    result = ask(desk, health.one_letter, partition=0, offset=0)
     assert (result["id"], result["text"], result["key"]) == ("tweets-2-5", '{"id": \\xff', "k")
     assert result["hex"].startswith("00000000  7b 22 69 64 22 3a 20 ff")
     assert ["reason", "bad_json"] in result["headers"]
     for place in ((0, 1), (7, 0), (0, 2**62)):
         with pytest.raises(InputError, match="holds none at"):
-            ask(desk, dead_letters.one_letter, partition=place[0], offset=place[1])
+            ask(desk, health.one_letter, partition=place[0], offset=place[1])
 
 
 def test_each_dead_letter_is_sent_again_once(desk: Desk, kafka: Kafka, newsift: Command) -> None:
     names = [reject(kafka, n, f"v{n}".encode()) for n in range(3)]
     reject(kafka, 9, None, Reason.POST_BYTES)
-    assert ask(desk, dead_letters.retry, names=[names[0]])["names"] == [names[0]]
+    assert ask(desk, health.retry, names=[names[0]])["names"] == [names[0]]
     assert newsift("dead-letters", "retry", names[1]).code == 0
     with desk.health.retrying, pytest.raises(InputError, match="another one is under way"):
-        ask(desk, dead_letters.retry, every=True)
-    assert ask(desk, dead_letters.retry, reason="no_id")["names"] == []
-    result = ask(desk, dead_letters.retry, every=True)
+        ask(desk, health.retry, every=True)
+    assert ask(desk, health.retry, reason="no_id")["names"] == []
+    result = ask(desk, health.retry, every=True)
     assert (result["count"], result["names"]) == (1, [names[2]])
     assert sorted(result["unsent"].values()) == [1, 2]
     values = sorted(record.value for record in kafka.records(POSTS))
@@ -151,5 +150,5 @@ def test_an_invalid_retry_is_refused(
 ) -> None:
     reject(kafka, 1)
     with pytest.raises(InputError, match=text):
-        ask(desk, dead_letters.retry, **values)
+        ask(desk, health.retry, **values)
     assert kafka.records(POSTS) == []
