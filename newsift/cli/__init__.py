@@ -43,6 +43,7 @@ GROUPS = {
         "events": "What events have learned; let them learn.",
     },
     "Operate": {
+        "check": "Check the configuration and the topics.",
         "replay": "Send the posts of files to the posts topic.",
         "backfill": "Filter past posts again, for one seed.",
         "background": "Build the posts that thresholds are found on.",
@@ -61,6 +62,11 @@ GROUPS = {
         "bench": "Measure what the README claims.",
     },
 }
+FIRST_STEPS = """First steps:
+  $ newsift demo --desk                                     the samples, in the browser
+  $ newsift filter posts.csv --seeds articles/              a file of posts, here
+  $ newsift desk --file posts.csv --seeds articles/         the same, in the browser
+  $ newsift COMMAND --help                                  two examples of each command"""
 # The places of commands that are not newsift.cli.NAME:NAME.
 PLACES = {
     "filter": "newsift.cli.filter:filter_posts",
@@ -83,6 +89,7 @@ COMMANDS = {
     table=COMMANDS,
     groups=GROUPS,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="\b\n" + FIRST_STEPS,
 )
 @click.version_option(
     package_name="newsift", message="newsift %(version)s", help="Show the version and stop."

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from newsift.cli.examples import add_examples
 from worker.errors import RunError
 
 Table = Mapping[str, tuple[str, str]]  # name: (module:attribute, what it does)
@@ -52,6 +53,7 @@ class TableGroup(click.Group):
         module, attribute = self.table[name][0].split(":")
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
+        add_examples(name, command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
