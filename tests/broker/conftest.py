@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.broker.server import Server, opened
-from tests.broker.workers import STALL_S
 from tests.faults.expected import Oracle
 from tests.faults.story import Story
 
 _numbers = itertools.count()
 
 
+STALL_S = 3.0  # the watchdog's patience
 ASKED = os.environ.get("NEWSIFT_TEST_KAFKA") == "apache"
 BROKERS = ["embedded", "apache"] if ASKED else ["embedded"]
 

@@ -1,15 +1,17 @@
-"""Consumer groups: who has which partition, who must rejoin, whose word counts no more."""
+"""Consumer groups and offsets: assignment, commits, positions out of range."""
 
 import asyncio
 import time
-from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as AsyncPartition
+from aiokafka.errors import OffsetOutOfRangeError
 from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from tests.broker.clients import admin, consumer, create, gather, until, write
+from tests.broker.clients import admin, consumer, create, gather, producer, until, write
 from tests.broker.wire import ILLEGAL_GENERATION, NO_ERROR, REBALANCE, UNKNOWN_MEMBER, Member
 
 
@@ -79,28 +81,6 @@ def test_a_silent_member_is_dropped_after_its_session_and_cannot_commit(
     first.wire.close()
 
 
-def settled(consumers: Sequence[Any], wanted: int) -> bool:
-    """Poll all, so that they can rebalance; whether they share all partitions, none twice.
-
-    A poll that is too short for joining begins it anew each time.
-    """
-    for each in consumers:
-        each.poll(timeout_ms=300)
-    shares = [each.assignment() for each in consumers]
-    return all(shares) and sum(map(len, shares)) == wanted == len(set().union(*shares))
-
-
-def test_two_kafka_python_consumers_share_a_topic_and_one_takes_over(
-    address: str, unique: str
-) -> None:
-    create(address, unique, 4)
-    with consumer(address, unique, group_id=unique) as first:
-        until(lambda: settled([first], 4))
-        with consumer(address, unique, group_id=unique) as second:
-            until(lambda: settled([first, second], 4))
-        until(lambda: settled([first], 4))
-
-
 def test_two_aiokafka_consumers_share_a_topic_and_one_takes_over(address: str, unique: str) -> None:
     create(address, unique, 4)
 
@@ -139,3 +119,72 @@ def test_a_group_resumes_at_its_commit(address: str, unique: str) -> None:
         found = []
         until(lambda: gather(client, found))
         assert found[0].offset == 4
+
+
+def test_an_offset_for_a_time_is_the_first_record_not_older(address: str, unique: str) -> None:
+    create(address, unique)
+    with producer(address) as client:
+        for stamp in (1000, 2000, 3000):
+            client.send(unique, b"x", partition=0, timestamp_ms=1_700_000_000_000 + stamp)
+            client.flush()
+    part = TopicPartition(unique, 0)
+
+    def offset(stamp: int) -> tuple[int, int] | None:
+        found = client.offsets_for_times({part: 1_700_000_000_000 + stamp})[part]
+        return (found.offset, found.timestamp - 1_700_000_000_000) if found else None
+
+    with consumer(address) as client:
+        assert offset(0) == (0, 1000)
+        assert offset(1000) == (0, 1000)
+        assert offset(1001) == (1, 2000)
+        assert offset(3000) == (2, 3000)
+        assert offset(3001) is None
+
+
+async def nothing_yet(client: Any) -> None:
+    while not await client.getmany(timeout_ms=50):
+        pass
+
+
+def test_a_client_without_a_reset_gets_an_error(address: str, unique: str) -> None:
+    """What the worker relies on to count what was lost."""
+    create(address, unique)
+    write(address, unique, [b"a", b"b"])
+
+    async def story() -> None:
+        part = AsyncPartition(unique, 0)
+        client = AIOKafkaConsumer(
+            bootstrap_servers=address, auto_offset_reset="none", fetch_max_wait_ms=50
+        )
+        async with asyncio.timeout(30), client:
+            client.assign([part])
+            client.seek(part, 1000)
+            with pytest.raises(OffsetOutOfRangeError) as error:
+                await nothing_yet(client)
+            assert error.value.args[0] == {part: 1000}
+            client.seek(part, 1)
+            found: dict[Any, list[Any]] = {}
+            while not found:
+                found = await client.getmany(timeout_ms=50)
+            assert found[part][0].offset == 1
+
+    asyncio.run(story())
+
+
+def test_deleted_records_move_the_beginning(address: str, unique: str) -> None:
+    create(address, unique)
+    write(address, unique, [b"%d" % n for n in range(5)])
+    part = TopicPartition(unique, 0)
+    with consumer(address) as client:
+        assert (client.beginning_offsets([part]), client.end_offsets([part])) == (
+            {part: 0}, {part: 5},
+        )  # fmt: skip
+    with admin(address) as client:
+        client.delete_records({part: 3})
+    with consumer(address) as client:
+        assert client.beginning_offsets([part]) == {part: 3}
+        client.assign([part])
+        client.seek(part, 0)
+        found: list[Any] = []
+        until(lambda: gather(client, found) >= 2)
+        assert [record.offset for record in found] == [3, 4]

@@ -1,16 +1,78 @@
-"""The worker end to end, as the process `faust -A worker worker`, from posts to matches."""
+"""Workers on a broker: matches, transactions, and topics or offsets that are gone."""
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from kafka import KafkaProducer, TopicPartition
 
-from tests.broker.clients import admin, read_to_end, until, write
-from tests.broker.workers import metric
+from newsift.operations.cluster_status import read_offsets
+from newsift.operations.seed_topic import SeedTopic
+from tests.broker.clients import admin, consumer, create, read_to_end, until, write
+from tests.broker.conftest import STALL_S
 from tests.faults.expected import SeedWanted
-from tests.faults.story import Story
+from tests.faults.process import Worker
+from tests.faults.story import PARTITIONS, Story
+from worker.config import Config, KafkaConfig, TopicsConfig
+from worker.errors import RunError
+from worker.kafka.reading import connected
+from worker.kafka.topics import administering
 
 pytestmark = pytest.mark.slow
+impatient = pytest.mark.usefixtures("impatient")
+
+
+def lag(story: Story, isolation: str = "read_committed") -> dict[int, int | None]:
+    """End less commit, as any tool reckons it; None without a commit."""
+    places = [TopicPartition(story.topics["posts"], n) for n in range(PARTITIONS)]
+    with consumer(story.server.address, isolation_level=isolation) as client:
+        ends = client.end_offsets(places)
+    done = story.committed()
+    return {
+        p.partition: ends[p] - done[p.partition] if p.partition in done else None for p in places
+    }
+
+
+def configured(story: Story) -> Config:
+    kafka = KafkaConfig(bootstrap_servers=story.server.address, group=f"{story.name}-group")
+    named: dict[str, Any] = dict(story.topics)
+    return Config(kafka=kafka, topics=TopicsConfig(**named))
+
+
+def status(story: Story) -> dict[int, int]:
+    config = configured(story)
+    with connected(config) as cluster, administering(config) as admin:
+        return read_offsets(cluster, admin, config).lag
+
+
+def caught_up(story: Story, worker: Worker) -> None:
+    def done() -> bool:
+        assert worker.alive(), worker.said
+        return lag(story) == dict.fromkeys(range(PARTITIONS), 0)
+
+    story.until(done)
+
+
+def stays(worker: Worker) -> None:
+    """See that the watchdog lets a worker be that has nothing to do."""
+    time.sleep(2 * STALL_S)
+    assert worker.alive(), worker.said
+
+
+def matched(story: Story) -> list[str]:
+    rows = read_to_end(story.server.address, story.topics["matches"])
+    return sorted(json.loads(row.value)["post"]["id"] for row in rows)
+
+
+def metric(worker: Worker, name: str) -> float:
+    line = next(line for line in worker.said.splitlines() if "/metrics" in line)
+    with urlopen(line.rsplit(" ", 1)[1], timeout=10) as page:
+        rows = page.read().decode().splitlines()
+    return sum(float(row.split()[-1]) for row in rows if row.startswith(name))
 
 
 def test_posts_of_a_live_topic_become_matches(story: Story) -> None:
@@ -71,3 +133,221 @@ def test_records_and_web_pages_are_those_of_the_contract(story: Story) -> None:
 
 def place_of(row: Any) -> tuple[int, int]:
     return row["source"]["partition"], row["source"]["offset"]
+
+
+def readiness(worker: Worker) -> str:
+    """Why a worker is not ready; empty once it is."""
+    page = worker.page("/readyz")
+    return "no answer" if page is None else str(page["reason"])
+
+
+def test_posts_wait_until_a_lost_control_topic_has_its_seeds_again(story: Story) -> None:
+    address, topic = story.server.address, story.topics["seeds"]
+    worker = story.worker()
+    worker.ready()
+    story.posts(20)
+    story.nothing_lost()
+
+    with admin(address) as client:
+        client.delete_topics([topic])
+        until(lambda: readiness(worker) == f"the control topic {topic} is gone")
+        story.posts(20)
+        assert topic not in client.list_topics()
+    create(address, topic, 1, cleanup_policy="compact")
+    until(lambda: "made again and is empty" in readiness(worker))
+    assert sum(story.committed().values()) == 20
+
+    for seed in story.oracle.seeds:
+        write(address, topic, [seed.value], key=seed.id.encode())
+    until(lambda: not readiness(worker))
+    assert story.nothing_lost().matches > 0
+    assert worker.terminate() == 0, worker.said
+
+
+BEYOND = 900
+
+
+@impatient
+def test_posts_deleted_before_they_are_read_are_reported_once(story: Story) -> None:
+    story.posts(30)
+    first = story.worker()
+    caught_up(story, first)
+    assert first.terminate() == 0, first.said
+    story.posts(30)
+    place = TopicPartition(story.topics["posts"], 0)
+    with admin(story.server.address) as client:
+        client.delete_records({place: 20})
+    second = story.worker()
+    caught_up(story, second)
+    assert metric(second, "newsift_offsets_lost_total") == 10
+    assert second.said.count("were deleted before they were read") == 1
+    second.kill()
+    third = story.worker()
+    third.ready()
+    caught_up(story, third)
+    assert metric(third, "newsift_offsets_lost_total") == 0
+    assert "were deleted" not in third.said
+
+
+@impatient
+def test_an_offset_beyond_the_end_is_reported_once_and_all_is_read(story: Story) -> None:
+    story.posts(30)
+    place = TopicPartition(story.topics["posts"], 0)
+    group = f"{story.name}-group"
+    with consumer(story.server.address, group_id=group) as client:
+        client.assign([place])
+        client.seek(place, BEYOND)
+        client.commit()
+    first = story.worker()
+    caught_up(story, first)
+    assert metric(first, "newsift_offsets_lost_total") == 1
+    assert f"partition 0 ends before offset {BEYOND}" in first.said
+    assert metric(first, "newsift_posts_read_total") == 30
+    first.kill()
+    second = story.worker()
+    second.ready()
+    stays(second)
+    assert metric(second, "newsift_offsets_lost_total") == 0
+    assert metric(second, "newsift_posts_read_total") == 0
+
+
+@impatient
+def test_a_topic_that_is_created_again_is_read_from_its_beginning(story: Story) -> None:
+    story.posts(60)
+    worker = story.worker()
+    caught_up(story, worker)
+    before, topic = len(matched(story)), story.topics["posts"]
+    with admin(story.server.address) as client:
+        client.delete_topics([topic])
+        until(lambda: topic not in client.list_topics())
+    create(story.server.address, topic, PARTITIONS)
+    story.posts(30)
+    until(lambda: metric(worker, "newsift_posts_read_total") == 90)
+    caught_up(story, worker)
+    assert len(matched(story)) > before
+    assert worker.alive(), worker.said
+
+
+@pytest.fixture
+def kafka(request: pytest.FixtureRequest, story: Story) -> Story:
+    if request.node.callspec.params["server"] == "embedded":
+        pytest.skip("the embedded broker has no transactions, and refuses them")
+    return story
+
+
+class Writer:
+    def __init__(self, story: Story) -> None:
+        self.topics = story.topics
+        self.client: Any = KafkaProducer(
+            bootstrap_servers=story.server.address, transactional_id=story.name
+        )
+        self.client.init_transactions()
+
+    def begin(self, *ids: str, partition: int = 0) -> None:
+        self.client.begin_transaction()
+        for name in ids:
+            value = json.dumps({"id": name, "text": "storm flood river city"}).encode()
+            self.client.send(self.topics["posts"], value, partition=partition)
+        self.client.flush()
+
+
+@contextmanager
+def writing(story: Story) -> Iterator[Writer]:
+    writer = Writer(story)
+    try:
+        yield writer
+    finally:
+        writer.client.close(timeout=5)
+
+
+@impatient
+def test_markers_and_aborted_posts_are_skipped_and_leave_no_lag(kafka: Story) -> None:
+    worker = kafka.worker()
+    worker.ready()
+    with writing(kafka) as writer:
+        writer.begin("a", "b")
+        writer.client.commit_transaction()
+        caught_up(kafka, worker)
+        writer.begin("x", "y", partition=1)
+        writer.client.abort_transaction()
+        caught_up(kafka, worker)
+        writer.begin("c", partition=1)
+        writer.client.commit_transaction()
+    caught_up(kafka, worker)
+    assert matched(kafka) == ["a", "b", "c"]
+    assert kafka.committed()[1] == 2 + 1 + 1 + 1  # both aborted posts and their marker lie before
+    until(lambda: metric(worker, "newsift_lag_posts") == 0)
+    assert worker.terminate() == 0, worker.said
+    second = kafka.worker()
+    second.ready()
+    stays(second)
+    assert metric(second, "newsift_posts_read_total") == 0
+
+
+@impatient
+def test_an_open_transaction_is_reported_and_holds_its_partition(kafka: Story) -> None:
+    worker = kafka.worker()
+    worker.ready()
+    with writing(kafka) as writer:
+        writer.begin("a", "b")
+        kafka.posts(12)  # over all partitions, behind it in one
+        until(lambda: metric(worker, "newsift_open_transaction_seconds") > 2 * STALL_S)
+        assert worker.alive(), worker.said  # although the watchdog's patience has run out
+        assert metric(worker, "newsift_open_transaction_messages") == 2 + 12 / PARTITIONS
+        assert metric(worker, "newsift_lag_posts") == 0
+        assert status(kafka) == dict.fromkeys(range(PARTITIONS), 0)
+        assert not {"a", "b"} & set(matched(kafka))
+        writer.client.commit_transaction()
+    caught_up(kafka, worker)
+    until(lambda: metric(worker, "newsift_open_transaction_seconds") == 0)
+    assert {"a", "b"} <= set(matched(kafka))
+
+
+@impatient
+def test_a_worker_that_reads_uncommitted_waits_for_no_transaction(
+    kafka: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_KAFKA__ISOLATION", "uncommitted")
+    worker = kafka.worker()
+    worker.ready()
+    with writing(kafka) as writer:
+        writer.begin("a", "b")
+        until(lambda: matched(kafka) == ["a", "b"])
+        until(lambda: lag(kafka, "read_uncommitted")[0] == 0)
+        writer.client.abort_transaction()
+    until(lambda: lag(kafka, "read_uncommitted")[0] == 0)
+    assert metric(worker, "newsift_open_transaction_messages") == 0
+
+
+@impatient
+def test_a_seed_of_an_aborted_transaction_is_ignored(kafka: Story) -> None:
+    worker = kafka.worker()
+    worker.ready()
+    with writing(kafka) as writer:
+        for name, end in (("x", "abort_transaction"), ("a", "commit_transaction")):
+            writer.client.begin_transaction()
+            seed = SeedWanted(name, name, "storm flood", 0.5)
+            writer.client.send(kafka.topics["seeds"], seed.value, key=name.encode())
+            writer.client.flush()
+            getattr(writer.client, end)()
+    until(lambda: f"{len(kafka.oracle.seeds) + 1} seeds, set" in worker.said)
+    assert f"{len(kafka.oracle.seeds) + 2} seeds" not in worker.said
+    config = configured(kafka)
+    with connected(config) as cluster:
+        keys = SeedTopic(cluster, config).state().records.keys()
+    assert {b"a"} | {seed.id.encode() for seed in kafka.oracle.seeds} == keys
+
+
+@impatient
+def test_a_seed_behind_an_open_transaction_has_to_wait(kafka: Story) -> None:
+    config = configured(kafka)
+    with writing(kafka) as writer, connected(config) as cluster:
+        writer.client.begin_transaction()
+        writer.client.send(kafka.topics["seeds"], b"{}", key=b"x")
+        writer.client.flush()
+        topic = SeedTopic(cluster, config)
+        with pytest.raises(RunError, match="'late': is written, and takes effect when"):
+            topic.publish({b"late": b'{"text": "storm"}'})
+        writer.client.abort_transaction()
+        until(lambda: "late" in topic.state().seeds)
+        assert b"x" not in topic.state().records

@@ -1,112 +1,158 @@
-"""`python -m tests.faults.campaign`: every fault, and the table of what came of it.
+"""`python -m tests.faults.campaign`: every fault, and the table of results.
 
-Each worker is started by the command itself. `--kafka` names the broker, or both; `--write` keeps
-the table in docs/reliability.md; `--repeat 5` tells each story five times; names pick stories.
+Each worker is started by the command itself. `--kafka` names the broker, or both; `--write` stores
+the table in docs/reliability.md; names pick stories.
 """
+# ruff: noqa: T201 - a command that prints a table
 
 import argparse
 import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from tests.broker.kafka import KafkaUnavailable
 from tests.broker.server import Server, opened
 from tests.faults.checker import check
 from tests.faults.expected import Oracle
-from tests.faults.report import PAGE, SHORT, Row, line, page
 from tests.faults.stories import STORIES, number
-from tests.faults.story import Story
+from tests.faults.story import DRAINS_WITHIN_S, Story
 
 BROKERS = ("embedded", "apache")
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+HEAD = (
+    "#", "what happens", "broker", "fired", "posts", "missing", "duplicates (allowed)",
+    "drained within, s", "all in all, s",
+)  # fmt: skip
+SHORT = ("#", "", "broker", "fired", "posts", "missing", "twice", "drained", "seconds")
+TEXT = """\
+# Reliability
+
+The checker does not use the worker's code: it derives what each post must produce, and compares the topics and the commits with that.
+In a row, the fault occurred as often as `fired` says, nothing is missing, wrong or committed too early, and no more is repeated than allowed.
+
+Written by `{command}` on {day}.
+`make faults` runs every story in full, with the worker as a process of its own; `--fork` forks it, and shortens some stories. A story fails if its
+fault did not occur, or if its posts are not all done within {bound:g} s.
+{left_out}
+{table}
+"""  # noqa: E501 - lines of the page
 
 
-class Campaign:
-    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
-        self._options, self._folder = options, folder
-        self._oracle = Oracle(folder)
-        self.rows: list[Row] = []
-        self.failed: list[str] = []
-        self.left_out: list[str] = []
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The result of one story on one broker."""
 
-    def run(self, broker: str) -> None:
-        home = self._folder / broker
-        home.mkdir()
-        asked = self._options.stories or [""]
-        told = [name for name in STORIES if any(part in name for part in asked)]
-        with opened(broker, home, auto_create=False) as server:
-            for turn in range(self._options.repeat):
-                for place, name in enumerate(told):
-                    self._tell(name, server, broker, self._folder / f"{broker}-{turn}-{place}")
+    number: int
+    what: str
+    broker: str
+    fired: int
+    posts: int
+    missing: int
+    duplicates: int
+    allowed: int
+    drained_s: float
+    seconds: float
 
-    def skip(self, broker: str, why: Exception) -> None:
-        self.left_out.append(f"{broker}: {' '.join(str(why).split())}")
-        say(f"SKIPPED: every fault on the {broker} broker: {why}")
-
-    def _tell(self, name: str, server: Server, broker: str, folder: Path) -> None:
-        folder.mkdir()
-        began = time.monotonic()
-        story = Story(server, folder, self._oracle, fork=self._options.fork)
-        try:
-            STORIES[name](story)
-            row = row_of(name, story, broker, time.monotonic() - began)
-            assert row.fired, "the fault never came"
-        except Exception as error:  # noqa: BLE001 - the others are told all the same
-            self.failed.append(f"{name} ({broker})")
-            say(f"{name:<32}FAILED: {str(error)[:2000]}\n{traceback.format_exc(limit=-6)}")
-        else:
-            self.rows.append(row)
-            say(line(row.cells, name.split(" ", 1)[1]))
-        finally:
-            story.close()
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return (
+            str(self.number), self.what, self.broker, str(self.fired), str(self.posts),
+            str(self.missing), f"{self.duplicates} ({self.allowed})", f"{self.drained_s:.1f}",
+            f"{self.seconds:.1f}",
+        )  # fmt: skip
 
 
-def row_of(name: str, story: Story, broker: str, seconds: float) -> Row:
+def line(cells: Sequence[str], name: str) -> str:
+    """A row for a terminal, with the story's short name."""
+    number, _, broker, *figures = cells
+    return f"{number:>3} {name:<27.27}{broker:<10}" + "".join(f"{each:>9}" for each in figures)
+
+
+def page(rows: Sequence[Row], command: str, left_out: Sequence[str]) -> str:
+    rows = sorted(rows, key=lambda row: (row.number, row.what, row.broker))
+    table = [HEAD, ("---",) * len(HEAD), *(row.cells for row in rows)]
+    return TEXT.format(
+        command=command,
+        day=f"{date.today():%d %B %Y}",
+        bound=DRAINS_WITHIN_S,
+        left_out="".join(f"\nLeft out: {each}\n" for each in left_out),
+        table="\n".join(f"| {' | '.join(cells)} |" for cells in table),
+    )
+
+
+def title(name: str) -> str:
+    return (STORIES[name].__doc__ or "").strip().rstrip(".")
+
+
+def run_story(name: str, story: Story, broker: str) -> Row:
+    began = time.monotonic()
+    STORIES[name](story)
     verdict = check(story.history(), story.allowed_duplicates)
     fired = sum(len(worker.proofs) for worker in story.workers) + story.events
-    what = (STORIES[name].__doc__ or "").strip().rstrip(".")
+    assert fired, "the fault did not occur"
     return Row(
-        number(name), what, broker, fired, verdict.posts, verdict.missing, verdict.duplicates,
-        story.allowed_duplicates, story.drained_s, seconds,
+        number(name), title(name), broker, fired, verdict.posts, verdict.missing,
+        verdict.duplicates, story.allowed_duplicates, story.drained_s, time.monotonic() - began,
     )  # fmt: skip
 
 
+def run_stories(
+    names: Sequence[str], server: Server, broker: str, folder: Path, fork: bool
+) -> tuple[list[Row], list[str]]:
+    """The rows of the stories that ended well, and the names of the others."""
+    rows, failed, oracle = list[Row](), list[str](), Oracle(folder)
+    for at, name in enumerate(names):
+        home = folder / f"story-{at}"
+        home.mkdir()
+        story = Story(server, home, oracle, fork=fork)
+        try:
+            rows.append(run_story(name, story, broker))
+            print(line(rows[-1].cells, name.split(" ", 1)[1]), flush=True)
+        except Exception as error:  # noqa: BLE001 - the other stories run all the same
+            failed.append(f"{name} ({broker})")
+            print(f"{name:<32}FAILED: {str(error)[:2000]}\n{traceback.format_exc(limit=-6)}")
+        finally:
+            story.close()
+    return rows, failed
+
+
 def main(arguments: list[str]) -> int:
-    options = parsed(arguments)
-    brokers = BROKERS if options.kafka == "both" else (options.kafka,)
-    with tempfile.TemporaryDirectory() as folder:
-        campaign = Campaign(options, Path(folder))
-        say(line(SHORT, "story"))
-        for broker in brokers:
-            try:
-                campaign.run(broker)
-            except KafkaUnavailable as error:
-                if options.kafka != "both":
-                    raise
-                campaign.skip(broker, error)
-    if options.write and not campaign.failed:
-        command = " ".join(["python -m tests.faults.campaign", *arguments])
-        PAGE.write_text(page(campaign.rows, command, campaign.left_out), "utf-8")
-    say(f"{len(campaign.rows)} stories ended well, {len(campaign.failed)} did not")
-    for name in campaign.failed:
-        say(f"FAILED: {name}")
-    return int(bool(campaign.failed))
-
-
-def parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests.faults.campaign", description=__doc__)
     parser.add_argument("stories", nargs="*", help="parts of names; all if none is given")
     parser.add_argument("--kafka", choices=[*BROKERS, "both"], default="embedded")
-    parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--fork", action="store_true", help="fork the workers: quicker, and brief")
     parser.add_argument("--write", action="store_true", help="write docs/reliability.md")
-    return parser.parse_args(arguments)
-
-
-def say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    options = parser.parse_args(arguments)
+    names = [name for name in STORIES if any(part in name for part in options.stories or [""])]
+    rows, failed, left_out = list[Row](), list[str](), list[str]()
+    print(line(SHORT, "story"))
+    for broker in BROKERS if options.kafka == "both" else (options.kafka,):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder, home = Path(scratch), Path(scratch) / "broker"
+            home.mkdir()
+            try:
+                with opened(broker, home, auto_create=False) as server:
+                    results = run_stories(names, server, broker, folder, options.fork)
+            except KafkaUnavailable as error:
+                if options.kafka != "both":
+                    raise
+                left_out.append(f"{broker}: {' '.join(str(error).split())}")
+                print(f"SKIPPED: every fault on the {broker} broker: {error}")
+            else:
+                rows += results[0]
+                failed += results[1]
+    if options.write and not failed:
+        command = " ".join(["python -m tests.faults.campaign", *arguments])
+        PAGE.write_text(page(rows, command, left_out), "utf-8")
+    print(f"{len(rows)} stories ended well, {len(failed)} did not")
+    for name in failed:
+        print(f"FAILED: {name}")
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,10 @@ from kafka.errors import RetriableError
 
 from tests.broker.clients import admin, create, producer, read_to_end, until
 from tests.broker.server import Server
-from tests.faults.checker import History, Sent, Verdict, check
+from tests.faults.checker import History, LetterSeen, MatchSeen, Named, Sent, Verdict, check
 from tests.faults.expected import Oracle, SeedWanted, post_texts
 from tests.faults.messages import MAX_BYTES
 from tests.faults.process import Worker
-from tests.faults.seen import letter_seen, match_seen
 
 PARTITIONS = 3
 BATCH_POSTS = 8
@@ -28,19 +27,10 @@ DRAINS_WITHIN_S = 60.0
 ONE_CRASH = BATCH_POSTS * IN_FLIGHT  # so many posts may be under way, or done and not committed
 
 Tell = Callable[["Story"], None]
+Message = tuple[bytes | None, Sent]  # the value, and what must come of it
+NOWHERE = (-1, -1)  # until the message is written
 
 _numbers = itertools.count()
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A message to write, what it must come to, and the value its dead letter must have."""
-
-    value: bytes | None
-    match_ids: frozenset[str]
-    reason: str | None
-    kept: bytes | None
-    instead: frozenset[str] | None = None
 
 
 class Story:
@@ -60,7 +50,7 @@ class Story:
         }
         self._texts = itertools.cycle(post_texts())
         self._ids = itertools.count()
-        self._rows: list[Row] = []
+        self._messages: list[Message] = []
         create(server.address, self.topics["posts"], PARTITIONS)
         create(server.address, self.topics["seeds"], 1, cleanup_policy="compact")
         self.publish(*oracle.seeds)
@@ -94,46 +84,48 @@ class Story:
                 client.send(self.topics["seeds"], value, key=key, partition=0)
 
     def posts(self, count: int, *, too_large: bool = False, filler: int = 0) -> None:
+        """Write good posts, over all partitions; their matches may be too large to send."""
         texts = itertools.islice(self._texts, count)
-        self._write([self._row(text, too_large=too_large, filler=filler) for text in texts])
+        self._write([self._message(text, too_large=too_large, filler=filler) for text in texts])
 
     def post(self, text: str, reason: str | None = None) -> None:
-        self._write([self._row(text, reason)])
+        self._write([self._message(text, reason)])
 
     def message(self, value: bytes | None, reason: str) -> None:
-        kept = None if reason == "limits.post_bytes" else value
-        self._write([Row(value, frozenset(), reason, kept)])
+        """Write a message that must become a dead letter."""
+        stored = None if reason == "limits.post_bytes" else value
+        self._write([(value, Sent(NOWHERE, stored, reason=reason))])
 
     def again(self) -> None:
-        self._write(list(self._rows))
+        self._write(list(self._messages))
 
-    def _row(
+    def _message(
         self, text: str, reason: str | None = None, *, too_large: bool = False, filler: int = 0
-    ) -> Row:
+    ) -> Message:
         post_id = f"p{next(self._ids)}"
         value = json.dumps({"id": post_id, "text": text, "filler": "x" * filler}).encode()
         if reason is not None:
-            return Row(value, frozenset(), reason, value)
+            return value, Sent(NOWHERE, value, reason=reason)
         match_ids = self.oracle.match_ids(post_id, text, self.seeds.values())
         if too_large and match_ids:
-            return Row(value, frozenset(), "record_too_large", None)
-        if self.before is None:
-            return Row(value, match_ids, None, value)
-        instead = self.oracle.match_ids(post_id, text, self.before.values())
-        return Row(value, match_ids, None, value, instead)
+            return value, Sent(NOWHERE, None, reason="record_too_large")
+        instead = None
+        if self.before is not None:
+            instead = self.oracle.match_ids(post_id, text, self.before.values())
+        return value, Sent(NOWHERE, value, match_ids, instead=instead)
 
-    def _write(self, rows: list[Row]) -> None:
-        self._rows += rows
-        places = itertools.count(len(self.sent))
+    def _write(self, messages: list[Message]) -> None:
+        self._messages += messages
+        numbers = itertools.count(len(self.sent))
         with producer(self.server.address, max_request_size=2**23) as client:
             waiting = [
-                client.send(self.topics["posts"], row.value, key=b"any", partition=n % PARTITIONS)
-                for n, row in zip(places, rows, strict=False)
+                client.send(self.topics["posts"], value, key=b"any", partition=n % PARTITIONS)
+                for n, (value, _) in zip(numbers, messages, strict=False)
             ]
-            for row, each in zip(rows, waiting, strict=True):
-                told = each.get(timeout=DRAINS_WITHIN_S)
-                place = (told.partition, told.offset)
-                self.sent.append(Sent(place, row.kept, row.match_ids, row.reason, row.instead))
+            for (_, expected), each in zip(messages, waiting, strict=True):
+                record = each.get(timeout=DRAINS_WITHIN_S)
+                place = (record.partition, record.offset)
+                self.sent.append(replace(expected, place=place))
 
     def worker(self, config: dict[str, Any] | str | None = None, **fault: Any) -> Worker:
         folder = self.folder / f"worker-{len(self.workers)}"
@@ -224,3 +216,18 @@ class Story:
     def close(self) -> None:
         for worker in self.workers:
             worker.kill()
+
+
+def match_seen(record: Any) -> MatchSeen:
+    row = json.loads(record.value)
+    place = (row["source"]["partition"], row["source"]["offset"])
+    named = tuple(Named(m["match_id"], m["score"], m["threshold"]) for m in row["matches"])
+    for hint in ("processed_at", "group", "new"):  # of when, and of what came before
+        row.pop(hint, None)
+    return MatchSeen(place, named, row["matched"], json.dumps(row, sort_keys=True))
+
+
+def letter_seen(record: Any) -> LetterSeen:
+    headers = {name: value.decode() for name, value in record.headers}
+    _, partition, offset = headers["source"].rsplit("-", 2)
+    return LetterSeen((int(partition), int(offset)), headers["reason"], record.value)

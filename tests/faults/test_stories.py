@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.faults.campaign import BROKERS
-from tests.faults.report import PAGE, Row, page
+from tests.faults.campaign import BROKERS, PAGE, Row, page, title
 from tests.faults.stories import STORIES, number
 from tests.faults.story import Story
 
@@ -30,6 +29,4 @@ def test_a_page_names_the_command_and_what_was_skipped() -> None:
 def test_the_page_has_every_story(broker: str) -> None:
     rows = [line.strip("| ").split(" | ") for line in PAGE.read_text("utf-8").splitlines()]
     titles = sorted((int(row[0]), row[1]) for row in rows if row[0].isdigit() and row[2] == broker)
-    assert titles == sorted(
-        (number(name), (tell.__doc__ or "").rstrip(".")) for name, tell in STORIES.items()
-    )
+    assert titles == sorted((number(name), title(name)) for name in STORIES)

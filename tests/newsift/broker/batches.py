@@ -7,7 +7,6 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from newsift.broker.log import Log, read_header
-from worker.kafka.batches.header import Header
 
 
 class Row(NamedTuple):
@@ -57,7 +56,3 @@ def rows(data: bytes | Iterable[bytes]) -> list[Row]:
 def position_after(data: Iterable[bytes]) -> int:
     """Where a consumer goes on after these batches; compaction may have left gaps at the end."""
     return max(int(each.next_offset) for each in MemoryRecords(b"".join(data)))
-
-
-def header_of(data: bytes) -> Header:
-    return read_header(data)

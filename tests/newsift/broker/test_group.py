@@ -1,116 +1,228 @@
 """The life of a consumer group, with a clock that the test moves."""
 
+import heapq
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from newsift.broker.codes import Code, RequestError
-from newsift.broker.groups import ConsumerGroup, Join, JoinAnswer, SyncAnswer
-from tests.newsift.broker.clock import Clock
+from newsift.broker.groups import ConsumerGroup, GroupState, Join, JoinAnswer, SyncAnswer
 
-SESSION, REBALANCE = 10.0, 60.0
+SESSION, REBALANCE = 10, 30
 
 
-@dataclass
-class Consumer:
+class Put:
+    def __init__(self) -> None:
+        self.is_off = False
+
+    def cancel(self) -> None:
+        self.is_off = True
+
+
+class Clock:
+    """Time and timers of an event loop, without the waiting."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._order = itertools.count()
+        self._due: list[tuple[float, int, Put, Callable[[], Any]]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any) -> Put:
+        put = Put()
+        entry = (self.now + delay, next(self._order), put, lambda: callback(*args))
+        heapq.heappush(self._due, entry)
+        return put
+
+    def advance(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self._due and self._due[0][0] <= until:
+            self.now, _, put, call = heapq.heappop(self._due)
+            if not put.is_off:
+                call()
+        self.now = until
+
+
+LONG_S = 160
+
+
+def test_a_member_without_a_shared_protocol_is_refused() -> None:
+    group = ConsumerGroup("g", cast(Any, Clock()))
+
+    def join(protocols: dict[str, bytes]) -> None:
+        group.join(
+            Join("", "test", "", SESSION, REBALANCE, "consumer", protocols, False), lambda _: None
+        )
+
+    join({"range": b""})
+    for protocols in ({"own": b""}, {}):
+        with pytest.raises(RequestError) as caught:
+            join(protocols)
+        assert caught.value.code == Code.INCONSISTENT_GROUP_PROTOCOL
+
+
+@dataclass(eq=False)
+class Walker:
+    """A consumer that follows the protocol a step at a time, and may stop at any."""
+
     group: ConsumerGroup
+    asks_for_id: bool
     id: str = ""
-    protocols: dict[str, bytes] = field(default_factory=lambda: {"range": b"", "sticky": b""})
-    asks_for_id: bool = False
-    joins: list[JoinAnswer] = field(default_factory=list)
-    syncs: list[SyncAnswer] = field(default_factory=list)
+    joined: JoinAnswer | None = None
+    assignment: bytes | None = None
+    is_waiting: bool = False
+    is_alive: bool = True
 
-    def join(self) -> "Consumer":
-        self.group.join(
-            Join(
-                self.id, "test", "/127.0.0.1", SESSION, REBALANCE, "consumer", self.protocols,
-                self.asks_for_id,
-            ),
-            self._note,
+    def step(self) -> None:
+        if self.is_waiting:
+            return
+        try:
+            if self.joined is None:
+                self._join()
+            elif self.assignment is None:
+                self._sync(self.joined)
+            elif self.group.heartbeat(self._member(self.joined)) != Code.NONE:
+                self._again()
+        except RequestError as refused:
+            self._again(refused.code)
+
+    def leave(self) -> None:
+        self.is_alive = False
+        if self.joined is not None:
+            try:
+                self.group.leave(self.id)
+            except RequestError as refused:
+                assert refused.code == Code.UNKNOWN_MEMBER_ID  # noqa: PT017
+
+    def _join(self) -> None:
+        self.is_waiting = True
+        wish = Join(
+            self.id, "walker", "", SESSION, REBALANCE, "consumer", {"range": b""},
+            self.asks_for_id,
         )  # fmt: skip
-        return self
+        try:
+            self.group.join(wish, self._note)
+        except RequestError:
+            self.is_waiting = False
+            raise
 
     def _note(self, answer: JoinAnswer) -> None:
-        self.joins.append(answer)
+        self.is_waiting = False
         self.id = answer.member_id
+        if answer.code == Code.NONE:
+            self.joined = answer
+        else:
+            self._again(answer.code)
 
-    def sync(self, given: dict[str, bytes] | None = None, generation: int | None = None) -> None:
-        at = self.joins[-1].generation if generation is None else generation
-        member = self.group.member_of(self.id, at)
-        self.group.sync(member, given or {}, self.syncs.append)
+    def _sync(self, joined: JoinAnswer) -> None:
+        given = {member: member.encode() for member, _ in joined.members}
+        member = self._member(joined)
+        self.is_waiting = True
+        try:
+            self.group.sync(member, given, self._assigned)
+        except RequestError:
+            self.is_waiting = False
+            raise
 
-    def beat(self) -> Code:
-        generation = self.joins[-1].generation
-        return self.group.heartbeat(self.group.member_of(self.id, generation))
+    def _assigned(self, answer: SyncAnswer) -> None:
+        self.is_waiting = False
+        if answer.code == Code.NONE:
+            self.assignment = answer.assignment
+        else:
+            self._again(answer.code)
+
+    def _again(self, code: Code = Code.NONE) -> None:
+        self.joined = self.assignment = None
+        if code == Code.UNKNOWN_MEMBER_ID:
+            self.id = ""
+
+    def _member(self, joined: JoinAnswer):  # type: ignore[no-untyped-def]
+        return self.group.member_of(self.id, joined.generation)
+
+
+class GroupMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.group = ConsumerGroup("g", cast(Any, self.clock))
+        self.walkers: list[Walker] = []
+        self.generation = 0
 
     @property
-    def last(self) -> JoinAnswer:
-        return self.joins[-1]
+    def alive(self) -> list[Walker]:
+        return [walker for walker in self.walkers if walker.is_alive]
+
+    @initialize(kinds=st.lists(st.booleans(), min_size=1, max_size=4))
+    def begin(self, kinds: list[bool]) -> None:
+        for asks_for_id in kinds:
+            self.come(asks_for_id)
+        self.live(5)
+
+    @precondition(lambda self: len(self.alive) < 5)
+    @rule(asks_for_id=st.booleans())
+    def come(self, asks_for_id: bool) -> None:
+        self.walkers.append(Walker(self.group, asks_for_id))
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data(), steps=st.integers(1, 4))
+    def go_on(self, data: st.DataObject, steps: int) -> None:
+        walker = data.draw(st.sampled_from(self.alive))
+        for _ in range(steps):
+            walker.step()
+
+    @rule(seconds=st.integers(1, LONG_S))
+    def live(self, seconds: int) -> None:
+        for _ in range(seconds):
+            for walker in self.alive:
+                walker.step()
+            self.clock.advance(1)
+
+    @precondition(lambda self: len(self.alive) > 1)
+    @rule(data=st.data(), how=st.sampled_from(["leave", "die", "restart"]))
+    def stop(self, data: st.DataObject, how: str) -> None:
+        walker = data.draw(st.sampled_from(self.alive))
+        if how == "leave":
+            walker.leave()
+        walker.is_alive = False
+        if how == "restart":
+            self.walkers.append(Walker(self.group, walker.asks_for_id))
+
+    @rule(seconds=st.integers(1, SESSION))
+    def wait(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+
+    @invariant()
+    def is_in_order(self) -> None:
+        members = {member.id for member in self.group.members}
+        assert self.group.generation >= self.generation
+        self.generation = self.group.generation
+        if self.group.state is GroupState.EMPTY:
+            assert not members
+        if self.group.state in (GroupState.STABLE, GroupState.COMPLETING):
+            assert self.group.leader in members
+            assert not any(member.answer_join for member in self.group.members)
+        if self.group.state is GroupState.STABLE:
+            assert not any(member.answer_sync for member in self.group.members)
+
+    def teardown(self) -> None:
+        self.live(LONG_S)
+        for walker in self.alive:
+            walker.step()
+        assert {member.id for member in self.group.members} == {each.id for each in self.alive}
+        assert self.group.state is (GroupState.STABLE if self.alive else GroupState.EMPTY)
+        for walker in self.alive:
+            assert walker.joined is not None
+            assert walker.joined.generation == self.group.generation
+            assert walker.assignment == walker.id.encode()
 
 
-def refusal(call: Callable[[], object]) -> Code:
-    with pytest.raises(RequestError) as caught:
-        call()
-    return caught.value.code
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def group(clock: Clock) -> ConsumerGroup:
-    return ConsumerGroup("g", cast(Any, clock))
-
-
-def stable(group: ConsumerGroup, count: int = 2) -> list[Consumer]:
-    consumers: list[Consumer] = []
-    for _ in range(count):
-        consumers.append(Consumer(group).join())
-        for each in consumers[:-1]:
-            each.join()
-    settle(consumers)
-    return consumers
-
-
-def settle(consumers: list[Consumer]) -> None:
-    for each in consumers:
-        each.sync({other.id: other.id.encode() for other in consumers})
-
-
-def test_an_id_is_promised_first_and_expires(group: ConsumerGroup, clock: Clock) -> None:
-    late = Consumer(group, asks_for_id=True).join()
-    assert (late.last.code, bool(late.id), group.members) == (Code.MEMBER_ID_REQUIRED, True, [])
-    late.join()
-    assert (late.last.code, group.generation) == (Code.NONE, 1)
-    gone = Consumer(group, asks_for_id=True).join()
-    clock.advance(SESSION)
-    assert refusal(gone.join) == Code.UNKNOWN_MEMBER_ID
-
-
-def test_a_leader_that_never_assigns_is_dropped(group: ConsumerGroup, clock: Clock) -> None:
-    first, second = stable(group)
-    third = Consumer(group).join()
-    first.join()
-    second.join()
-    second.sync()
-    third.sync()
-    for _ in range(int(REBALANCE / SESSION) * 2):
-        clock.advance(SESSION / 2)
-        if first.id in {member.id for member in group.members}:
-            first.beat()
-    assert second.syncs[-1].code == third.syncs[-1].code == Code.REBALANCE_IN_PROGRESS
-    assert first.id not in {member.id for member in group.members}
-
-
-def test_members_share_a_protocol(group: ConsumerGroup) -> None:
-    (first,) = stable(group, 1)
-    for protocols in ({"own": b""}, {}):
-        odd = Consumer(group, protocols=protocols)
-        assert refusal(odd.join) == Code.INCONSISTENT_GROUP_PROTOCOL
-    Consumer(group, protocols={"sticky": b"s"}).join()
-    first.join()
-    assert first.last.protocol == "sticky"
+GroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestGroupWalk = GroupMachine.TestCase

@@ -3,7 +3,6 @@
 import resource
 import socket
 import struct
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,17 +15,15 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import ProduceRequest
 
 from newsift.broker.codes import Code
-from newsift.broker.handlers import TABLE
 from newsift.broker.server import Address, running
-from newsift.broker.wire import MOST_NAMED, Client, read_call
-from tests.broker.clients import create, read, write
+from newsift.broker.wire import MOST_NAMED
+from tests.broker.clients import create, write
 from tests.broker.wire import Idempotent, Wire
 from tests.worker.kafka.batches.made import CODECS, batch, bomb, sealed, values
 from worker.kafka.batches.header import HEADER
 
 MIB = 2**20
 packed = pytest.mark.parametrize("codec", [codec for codec in CODECS.values() if codec])
-CLIENT = Client("", "", 0)
 REFUSED = {Code.CORRUPT_MESSAGE, Code.INVALID_RECORD}
 
 
@@ -105,47 +102,6 @@ def test_a_batch_with_too_many_headers_is_refused(stranger: Idempotent) -> None:
     assert stranger.produce(many).error_code == Code.MESSAGE_TOO_LARGE
 
 
-def test_others_are_served_while_a_batch_is_checked(
-    broker: Address, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The check of a packed batch stands still until somebody else has been answered."""
-    topics, answered = broker.broker.cluster.topics, threading.Event()
-    check = type(topics).checked
-
-    def slow(*given: Any) -> Any:
-        assert answered.wait(20)
-        return check(*given)
-
-    monkeypatch.setattr(type(topics), "checked", slow)
-    done: list[int] = []
-    stranger = Idempotent(broker, "t")
-    packed = batch(values(100), 4)
-    thread = threading.Thread(target=lambda: done.append(stranger.produce(packed).error_code))
-    thread.start()
-    assert is_served(broker)
-    answered.set()
-    thread.join(20)
-    stranger.wire.close()
-    assert done == [Code.NONE]
-
-
-@pytest.mark.parametrize("version", [8, 9])
-def test_a_request_is_cut_to_its_first_name_above_the_limit(version: int) -> None:
-    parts = ProduceRequest.TopicProduceData
-    row = parts.PartitionProduceData(index=0, records=b"12")
-
-    def body(topics: int, rows: int) -> Any:
-        named = [parts(name="t", partition_data=[row] * rows)] * topics
-        return taken(ProduceRequest(
-            version=version, transactional_id=None, acks=-1, timeout_ms=1, topic_data=named,
-        ))  # fmt: skip
-
-    assert len(body(100, MOST_NAMED // 100 - 1).topic_data[99].partition_data) == 99
-    for topics, rows in ((100, MOST_NAMED // 100), (1, MOST_NAMED), (MOST_NAMED + 1, 0)):
-        result = body(topics, rows).topic_data
-        assert [len(topic.partition_data) for topic in result] == [1][: min(rows, 1)]
-
-
 def test_a_request_with_too_many_names_is_answered_with_a_code(broker: Address) -> None:
     topic, made = MetadataRequest.MetadataRequestTopic, CreateTopicsRequest.CreatableTopic
     fetched = FetchRequest.FetchTopic
@@ -171,11 +127,6 @@ def test_a_request_with_too_many_names_is_answered_with_a_code(broker: Address) 
         assert part.error_code == Code.INVALID_REQUEST
         assert "names more than 10000" in part.error_message
         assert is_served(broker)
-
-
-def taken(request: Any) -> Any:
-    request.with_header(correlation_id=1, client_id="c")
-    return read_call(bytes(request.encode(header=True)), TABLE, CLIENT).body
 
 
 def test_unfinished_frames_share_a_bounded_memory() -> None:
@@ -211,11 +162,3 @@ def test_one_connection_too_many_is_refused_alone() -> None:
                 assert has_hung_up(third)
             second.close()
             write(address, "made", [b"there is room again"])
-
-
-def test_large_honest_batches_are_taken(broker: Address) -> None:
-    create(broker, "honest")
-    for codec in CODECS:
-        kind = None if codec == "none" else codec
-        write(broker, "honest", [b"x" * 900_000], compression_type=kind)
-    assert len(read(broker, "honest", 5)) == 5

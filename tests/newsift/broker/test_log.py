@@ -12,7 +12,6 @@ from newsift.broker.log import (
     OVERHEAD,
     Log,
     MemoryBudget,
-    Sequences,
     compact,
     read_header,
     read_records,
@@ -22,7 +21,6 @@ from tests.newsift.broker.batches import (
     Row,
     append,
     batch,
-    header_of,
     numbered,
     position_after,
     rows,
@@ -74,48 +72,6 @@ def test_a_flipped_bit_is_detected(data: st.DataObject) -> None:
 @given(st.binary(max_size=200))
 def test_wild_bytes_are_refused(data: bytes) -> None:
     assert refusal(data) in {Code.CORRUPT_MESSAGE, Code.INVALID_RECORD}
-
-
-class Partition:
-    def __init__(self) -> None:
-        self.sequences = Sequences()
-        self.end = 0
-
-    def send(self, sequence: int, count: int = 1, epoch: int = 0, producer: int = 7) -> int:
-        header = header_of(numbered(count, producer=(producer, epoch, sequence)))
-        stored = self.sequences.duplicate_of(header)
-        if stored is not None:
-            return stored
-        self.sequences.remember(header, self.end)
-        self.end += count
-        return self.end - count
-
-    def refusal(self, sequence: int, epoch: int = 0) -> Code:
-        with pytest.raises(RequestError) as caught:
-            self.send(sequence, epoch=epoch)
-        return caught.value.code
-
-
-def test_a_retried_batch_is_acknowledged_with_its_offset() -> None:
-    partition = Partition()
-    first = [partition.send(n * 3, count=3) for n in range(5)]
-    assert first == [0, 3, 6, 9, 12]
-    assert [partition.send(n * 3, count=3) for n in range(5)] == first
-    assert partition.end == 15
-
-
-def test_a_new_epoch_starts_at_zero_and_ends_the_old_one() -> None:
-    partition = Partition()
-    partition.send(0)
-    assert partition.refusal(5, epoch=1) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert partition.send(0, epoch=1) == 1
-    assert partition.refusal(1, epoch=0) == Code.INVALID_PRODUCER_EPOCH
-
-
-def test_sequences_begin_anywhere_and_wrap_around() -> None:
-    partition = Partition()
-    partition.send(2**31 - 2, count=2)
-    assert partition.send(0) == 2
 
 
 MANY = 2**30
@@ -216,30 +172,3 @@ class LogMachine(RuleBasedStateMachine):
 
 LogMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
 TestLog = LogMachine.TestCase
-
-
-def make_log(*counts: int) -> Log:
-    log = Log(MemoryBudget(MANY))
-    for count in counts:
-        append(log, numbered(count))
-    return log
-
-
-def test_a_read_gives_one_batch_even_where_it_does_not_fit() -> None:
-    log = make_log(3, 2)
-    assert len(log.read(0, 1, at_least_one=True)) == 1
-    assert log.read(0, 1, at_least_one=False) == []
-    assert len(log.read(0, log.size, at_least_one=False)) == 2
-    assert log.read(5, MANY, at_least_one=True) == []
-
-
-@given(
-    st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=4), max_size=5), st.integers(0, 55)
-)
-def test_offset_by_time_is_the_first_record_not_older(times: list[list[int]], wanted: int) -> None:
-    log = Log(MemoryBudget(MANY))
-    for each in times:
-        append(log, batch([(b"k", b"v")] * len(each), times=each))
-    flat = [time for each in times for time in each]
-    expected = next(((t, n) for n, t in enumerate(flat) if t >= wanted), None)
-    assert log.at_time(wanted) == expected

@@ -6,7 +6,7 @@ import pytest
 
 from newsift.broker.codes import Code, RequestError
 from newsift.broker.log import OVERHEAD, MemoryBudget
-from newsift.broker.topics import SETTINGS, TopicConfig, Topics
+from newsift.broker.topics import Topics
 from tests.newsift.broker.batches import batch, numbered, rows
 
 NOW = 1_700_000_000_000
@@ -35,30 +35,6 @@ class Book:
     def values(self, name: str = "t") -> list[bytes | None]:
         log = self.topics[name].log(0)
         return [row.value for row in rows(log.read(log.start, 2**30, at_least_one=True))]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("no.such.setting", "1"),
-        ("retention.ms", "soon"),
-        ("retention.ms", "-2"),
-        ("cleanup.policy", "burn"),
-        ("min.cleanable.dirty.ratio", "2"),
-        ("max.message.bytes", None),
-    ],
-)
-def test_an_invalid_setting_is_refused(name: str, value: str | None) -> None:
-    with pytest.raises(RequestError) as caught:
-        TopicConfig({name: value})
-    assert caught.value.code == Code.INVALID_CONFIG
-    assert name in caught.value.why
-
-
-def test_every_default_is_a_value_that_may_be_set() -> None:
-    defaults = TopicConfig({})
-    for name, (value, _) in SETTINGS.items():
-        assert TopicConfig({name: value}).text(name) == defaults.text(name) == value
 
 
 def test_timestamps_far_from_now_are_refused() -> None:
@@ -101,23 +77,6 @@ def test_a_broker_full_of_distinct_keys_refuses_more() -> None:
         book.send(batch([(b"%04d" % n, record)]))
     assert book.refusal(batch([(b"more", record)])) == Code.KAFKA_STORAGE_ERROR
     assert len(book.values()) == room
-
-
-def test_cleaning_removes_expired_tombstones() -> None:
-    book = Book()
-    book.create(cleanup_policy="compact", delete_retention_ms="1000")
-    book.send(batch([(b"b", b"2"), (b"b", None), (b"a", b"1")]))
-    asyncio.run(book.topics.clean())
-    assert book.values() == [None, b"1"]
-    book.now += 999
-    asyncio.run(book.topics.clean())
-    assert book.values() == [None, b"1"]
-    book.now += 1
-    asyncio.run(book.topics.clean())
-    assert book.values() == [b"1"]
-    before = book.topics["t"].log(0).batches
-    asyncio.run(book.topics.clean())
-    assert book.topics["t"].log(0).batches == before
 
 
 def test_deleting_a_topic_frees_its_memory() -> None:

@@ -112,9 +112,3 @@ def test_the_background_is_drawn_as_shares() -> None:
     bars = [float(e.attrib["height"]) for e in root.iter(f"{SVG}rect") if len(e)]
     assert bars == pytest.approx([tall[0] * (0.5 / 0.75)] * 2, abs=0.02)
     assert "40 posts of the background" in created
-
-
-def test_few_thresholds_are_drawn() -> None:
-    created = scores_figure("ferry", histogram([0.5]), None, [n / 20 for n in range(1, 20)])
-    assert sum(e.get("class") == "cut" for e in ElementTree.fromstring(created).iter()) == 5
-    assert "19 thresholds from 0.050 to 0.950" in created

@@ -83,17 +83,6 @@ def test_the_shares_of_the_background_are_those_of_a_slow_loop(teacher: ModelCon
     assert data["automatic"] == pytest.approx(data["thresholds"])
 
 
-def test_rates_above_a_raised_threshold_remain(teacher: ModelContext) -> None:
-    here, low = town(teacher), view_of(teacher, seeds_of(threshold=0.3))
-    here.run(low.seeds, here.posts)
-    high = view_of(teacher, seeds_of(threshold=0.5))
-    data, scores = figure(scene(here, high)), true_scores(here)
-    assert (data["thresholds"], data["is_automatic"]) == ([0.5, 0.5], False)
-    rates = dict(zip(data["edges"], data["hourly"], strict=True))
-    assert rates[0.6] == pytest.approx((scores >= 0.6).sum() / HOURS)
-    assert rates[0.4] is None  # unknown below the threshold
-
-
 def test_rates_below_an_old_threshold_count_from_its_change(teacher: ModelContext) -> None:
     here, half = town(teacher), 450
     high, low = (view_of(teacher, seeds_of(threshold=t)) for t in (0.5, 0.3))

@@ -1,23 +1,38 @@
-"""Topics are followed to their ends, past markers, and when they are created or grow; mirrors."""
+"""What the desk holds in memory: mirrors of topics, the model, and tests of promises."""
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
+import encoder
+from encoder.errors import InputError
+from encoder.model_directory import write_model
 from newsift.desk import mirrors
 from newsift.desk.mirrors import TopicConsumer, TopicFollower, TopicMirrors
-from newsift.operations.labels import label_topic
+from newsift.desk.model import Model
+from newsift.desk.promise_tests import FRESH_S, PromiseTests
+from newsift.operations.labels import EventMatch, label_topic
 from newsift.operations.seed_topic import seed_topic
+from newsift.statistics.labels import Label
+from tests.encoder.small import small_model
 from tests.newsift.desk.client import DEADLINE_S, until
 from tests.newsift.desk.matched import label
+from tests.worker.judged import match
 from tests.worker.kafka_side import MATCHES, PARTITIONS, SEEDS, Kafka
-from worker.config import load_config
+from tests.worker.learned import profile_of
+from tests.worker.small import ARTICLES, same, small_encoder, value
+from worker.config import Config, ModelConfig, load_config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
+from worker.posts.outcome import Post, PostId
+from worker.seeds.state import ControlState, control_state
 
 
 class Recorder(TopicConsumer):
@@ -154,3 +169,99 @@ def _admin(kafka: Kafka) -> Iterator[KafkaAdminClient]:
 def _make(kafka: Kafka, topic: str, partitions: int) -> None:
     with _admin(kafka) as admin:
         admin.create_topics([NewTopic(topic, partitions, 1)])
+
+
+def control(**seeds: str) -> ControlState:
+    records = {name.encode(): value(text=text, event="flood") for name, text in seeds.items()}
+    return control_state(records)
+
+
+def config_with(name: str) -> Config:
+    return replace(Config(), model=ModelConfig(name=name, device="cpu", threads=1))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Config:
+    write_model(tmp_path / "model", small_model())
+    created = config_with(str(tmp_path / "model"))
+    return replace(created, matching=replace(created.matching, background_rate=0.05))
+
+
+def test_a_model_is_there_once_it_is_loaded(small: Config) -> None:
+    messages: list[str] = []
+    model = Model(small, lambda: control(), lambda: messages.append(model.away))
+    assert model.now() is None
+    assert "loaded" in model.away
+    with pytest.raises(InputError, match="model: the model is still being loaded"):
+        model.wait(0)
+    model.start()
+    teacher = model.wait()
+    assert model.now() is teacher
+    assert (model.away, messages) == ("", [""])
+    assert teacher.enc.digest == encoder.load(small.model.name, device="cpu").digest
+
+
+@pytest.mark.parametrize("broken", [InputError("model: no"), ZeroDivisionError("by zero")])
+def test_a_model_that_is_refused_says_so_to_all(
+    broken: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise broken
+
+    monkeypatch.setattr(encoder, "load", refuse)
+    changed = Event()
+    model = Model(config_with("default"), lambda: control(), changed.set)
+    model.start()
+    with pytest.raises(InputError, match=str(broken)):
+        model.wait()
+    assert changed.wait(10)
+    assert model.now() is None
+    assert str(broken) in model.away
+
+
+def test_the_events_are_made_once_for_each_version_of_the_records(small: Config) -> None:
+    now = control(a="storm flood river")
+    model = Model(small, lambda: now, lambda: None)
+    with pytest.raises(InputError, match="still being loaded"):
+        model.events()
+    model.start()
+    teacher = model.wait()
+    first = model.view()
+    assert [seed.id for seed in model.events()["flood"].seeds] == ["a"]
+    assert model.view() is first
+    now = control(a="storm flood river", b="city river")
+    assert [seed.id for seed in model.events()["flood"].seeds] == ["a", "b"]
+    assert same(model.view().seeds, teacher.seed_set(now))
+
+
+LABEL = Label("on", "storm", Post("1", "x", "smoke"), "ann", "2026-11-20T10:00:00Z", "certify", 0.5)
+
+
+def test_a_test_is_the_same_object_until_profile_labels_matches_or_target_change() -> None:
+    tests = PromiseTests(Config())
+    matches: dict[PostId, EventMatch] = {}
+    profile = profile_of(small_encoder(), "storm", {"flood": ("", ARTICLES["flood"])})
+    first = tests.of(profile, (LABEL,), matches, 0.8, 0.9)
+    assert tests.of(profile, (LABEL,), matches, 0.8, 0.9) is first
+    assert (first.result.threshold, first.result.matches, first.target.precision) == (None, 0, 0.8)
+    other = tests.of(profile, (LABEL,), matches, 0.7, 0.9)
+    assert other is not first
+    assert tests.of(profile, (LABEL,), matches, 0.8, 0.9) is first
+    for moved in (
+        tests.of(profile, (), matches, 0.8, 0.9),
+        tests.of(profile, (LABEL,), {}, 0.8, 0.9),
+        tests.of(replace(profile, threshold=0.5), (LABEL,), matches, 0.8, 0.9),
+    ):
+        assert moved is not first
+
+
+def test_matches_are_read_again_once_they_are_old(kafka: Kafka) -> None:
+    now = [0.0]
+    tests = PromiseTests(load_config(), lambda: now[0])
+    kafka.fill(MATCHES, [match("1"), match("2", event="quake")])
+    assert [*tests.matches("storm")] == [("x", "1")]
+    kafka.fill(MATCHES, [match("3")])
+    now[0] = FRESH_S - 1
+    assert [*tests.matches("storm")] == [("x", "1")]
+    now[0] = FRESH_S
+    assert [*tests.matches("storm")] == [("x", "1"), ("x", "3")]

@@ -1,10 +1,14 @@
-"""The frame around every page: where one can go, who one is, and what is kept between visits."""
+"""The frame around every page, the page of health, and recovery from outages."""
 
+from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.broker.clients import read_to_end
+from tests.broker.server import Server, opened
 from tests.newsift.desk.browser.window import Window
 from tests.newsift.desk.place import DeskProcess, Place
 
@@ -58,3 +62,86 @@ def test_the_printed_address_opens_the_desk_and_hides_the_token(
         window.page.goto(f"{desk.address}#/seeds")
         expect(window.page.get_by_role("heading", name="Seeds")).to_be_visible()
         expect(window.page).to_have_url(f"{desk.url}#/seeds")
+
+
+BAD = '{"id": "<script>alert(1)</script>\u202e\x1b[31m"'.encode() + b"\xff"
+
+
+def posts(place: Place) -> list[bytes | None]:
+    return [row.value for row in read_to_end(place.server.address, place.topics["posts"])]
+
+
+def test_a_missing_worker_is_reported_with_the_remedy(window: Window) -> None:
+    page = window.open()
+    marked = page.get_by_role("banner").get_by_role("link", name="no worker")
+    expect(marked).to_be_visible()
+    marked.click()
+    expect(page.get_by_role("list", name="What to do")).to_contain_text("faust -A worker worker")
+
+
+def test_a_dead_letter_is_shown_with_its_bytes_and_sent_again_once(
+    window: Window, place: Place
+) -> None:
+    place.send("rejected", (None, BAD))
+    page = window.open("health")
+    page.get_by_role("button", name="Show bytes").click()
+    text = page.locator("pre.bytes").first
+    expect(text).to_have_text('{"id": "<script>alert(1)</script>\\u202e\\x1b[31m"\\xff')
+    expect(page.locator("pre.bytes").nth(1)).to_contain_text("00000000  7b 22 69 64")
+    page.get_by_role("button", name="Send again", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Send again").click()
+    expect(page.get_by_text("1 letter sent again.")).to_be_visible()
+    assert posts(place) == [BAD]
+    page.get_by_role("button", name="Close").click()
+    expect(page.get_by_text("Not sent again: it was sent again from here")).to_be_visible()
+    page.get_by_role("button", name="Send all again that can be").click()
+    page.get_by_role("dialog").get_by_role("button", name="Send again").click()
+    expect(page.get_by_text("1: it was sent again before")).to_be_visible()
+    assert posts(place) == [BAD]
+
+
+HEALS_MS = 60_000.0
+ARTICLE = "A fire on the car deck of the ferry Astrid Vane forced passengers into lifeboats."
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Server]:
+    with opened("embedded", tmp_path / "broker") as server:
+        yield server
+
+
+def test_the_page_recovers_from_a_restart_of_the_desk(
+    window: Window, place: Place, desk: DeskProcess
+) -> None:
+    window.bears("ERR_", "401")
+    page = window.open("seeds")
+    port = desk.port
+    desk.end()
+    expect(page.get_by_text("the desk does not answer").first).to_be_visible()
+    place.send("seeds", ("one", {"text": ARTICLE, "title": "Fire on a ferry"}))
+    again = place.desk(port=port)
+    asked = page.get_by_label("The desk's token")
+    asked.fill(again.address.partition("=")[2], timeout=HEALS_MS)
+    asked.press("Enter")
+    expect(page.get_by_text("the desk does not answer")).to_have_count(0, timeout=HEALS_MS)
+    expect(page.get_by_text("Fire on a ferry").first).to_be_visible(timeout=HEALS_MS)
+
+
+def test_the_page_recovers_from_a_restart_of_the_broker(
+    browser: Browser, own_server: Server, tmp_path: Path
+) -> None:
+    with (
+        closing(Place(own_server, tmp_path)) as place,
+        closing(Window(browser, place.desk().address)) as window,
+    ):
+        window.bears("409", "502")
+        page = window.open("health")
+        there = page.get_by_text("There since")
+        expect(there).to_be_visible(timeout=HEALS_MS)
+        own_server.stop()
+        expect(there).to_have_count(0, timeout=HEALS_MS)
+        own_server.start()
+        expect(there).to_be_visible(timeout=HEALS_MS)
+        place.send("seeds", ("one", {"text": ARTICLE, "title": "Fire on a ferry"}))
+        shown = window.open("seeds").get_by_text("Fire on a ferry").first
+        expect(shown).to_be_visible(timeout=HEALS_MS)

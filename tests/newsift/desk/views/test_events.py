@@ -1,25 +1,145 @@
-"""The page of events: thresholds, profiles, promises, drift, bursts, and odd records."""
+"""Events, their matches and their scores: thresholds, profiles, promises, stories, labels."""
 
 import json
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import encoder
+from encoder.errors import InputError
+from encoder.model_directory import write_model
+from newsift.desk import seed_editor
+from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
-from newsift.desk.views.events import MOST_EVENTS, events
+from newsift.desk.threads import lock_or_busy
+from newsift.desk.views import scores
+from newsift.desk.views.events import (
+    MOST_EVENTS,
+    MOST_MARKS,
+    TEXT_CHARS,
+    events,
+    match,
+    matches,
+    story,
+)
+from tests.encoder.small import small_model
 from tests.newsift.desk.client import call, open_desk, until
-from tests.newsift.desk.matched import record
-from tests.newsift.desk.views.test_scores import TEXTS, desk, model
+from tests.newsift.desk.matched import HOSTILE, HOUR, label, record
 from tests.newsift.worker_web import worker_web
-from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
+from tests.worker.fake import Command
+from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
 from worker.config import load_config
+from worker.errors import BrokerError
 from worker.match.drift import Drifting
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
 
-__all__ = ["desk", "model"]
+TEXTS = {"river": "storm flood river city", "rain": "storm storm flood"}
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    write_model(tmp_path / "small", small_model())
+    monkeypatch.setenv("NEWSIFT_MODEL__NAME", str(tmp_path / "small"))
+    monkeypatch.setenv("NEWSIFT_MATCHING__BACKGROUND_RATE", "0.05")
+    return str(tmp_path / "small")
+
+
+@pytest.fixture
+def desk(kafka: Kafka, model: str) -> Iterator[Desk]:
+    for name, text in TEXTS.items():
+        kafka.send(SEEDS, json.dumps({"text": text, "event": "flood"}).encode(), name.encode())
+    with open_desk(model=True, matches=True) as desk:
+        yield desk
+
+
+def cuts_of(kafka: Kafka) -> dict[str, float | None]:
+    records = {row.key.decode(): json.loads(row.value) for row in kafka.records(SEEDS)}
+    return {name: value.get("threshold") for name, value in records.items()}
+
+
+def set_threshold(desk: Desk, threshold: float | None) -> Any:
+    return call(desk, scores.set_threshold, event="flood", by="ann", threshold=threshold)
+
+
+def thresholds(desk: Desk) -> list[float]:
+    result: list[float] = call(desk, scores.scores, event="flood")["thresholds"]
+    return result
+
+
+def test_a_threshold_is_set_for_all_seeds_and_removed_again(
+    desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    automatic = thresholds(desk)
+    assert automatic[0] < automatic[1]
+    monkeypatch.setattr(seed_editor, "lock_or_busy", partial(lock_or_busy, seconds=0.05))
+    with desk.editor.topic(), pytest.raises(BrokerError, match="another change is being published"):
+        set_threshold(desk, 0.75)
+    assert cuts_of(kafka) == {"river": None, "rain": None}
+    assert set_threshold(desk, 0.75)["compared"] == 2
+    assert cuts_of(kafka) == {"river": 0.75, "rain": 0.75}
+    until(lambda: thresholds(desk) == [0.75, 0.75])
+    assert not call(desk, scores.scores, event="flood")["is_automatic"]
+    set_threshold(desk, None)
+    assert cuts_of(kafka) == {"river": None, "rain": None}
+    until(lambda: thresholds(desk) == automatic)
+    assert call(desk, scores.scores, event="flood")["is_automatic"]
+
+
+def test_a_new_threshold_ends_the_promise_as_with_the_command(
+    desk: Desk, kafka: Kafka, newsift: Command
+) -> None:
+    enc = encoder.load(load_config().model.name, device="cpu", threads=1)
+    profile = profile_of(enc, "flood", {name: ("", text) for name, text in TEXTS.items()})
+    promise = {"precision": 0.8, "confidence": 0.9, "rate": 0.001}
+    value = json.dumps(profile.record() | {"threshold": 0.5, "promise": promise}).encode()
+    kafka.send(SEEDS, value, profile.id.encode())
+    until(lambda: call(desk, scores.scores, event="flood")["state"] == "in force")
+    assert call(desk, scores.scores, event="flood")["promise"]["threshold"] == 0.5
+    set_threshold(desk, 0.625)
+    by_desk = kafka.records(SEEDS)[-1]
+    kafka.send(SEEDS, value, profile.id.encode())
+    assert newsift("seeds", "set", profile.id, "--threshold", 0.625).code == 0
+    by_command = kafka.records(SEEDS)[-1]
+    assert (by_desk.key, by_desk.value) == (by_command.key, by_command.value)
+    assert "promise" not in json.loads(by_desk.value)
+    assert cuts_of(kafka) == {"river": None, "rain": None, profile.id: 0.625}
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"threshold": 1.5}, "threshold"),
+        ({"threshold": "0.5"}, "threshold"),
+        ({"threshold": 0.5, "event": "none"}, "there is none of this name"),
+    ],
+)
+def test_an_invalid_threshold_is_refused(
+    desk: Desk, kafka: Kafka, values: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(InputError, match=text):
+        call(desk, scores.set_threshold, **{"event": "flood", "by": "ann", **values})
+    assert cuts_of(kafka) == {"river": None, "rain": None}
+
+
+def test_invalid_records_leave_the_page_whole(desk: Desk, kafka: Kafka) -> None:
+    odd = {"seed_id": "river", "seed_version": "?", "threshold": 1e308}
+    version = desk.model.events()["flood"].seeds[1].version
+    rows = [record("1", 0.9, -5, "flood", match=odd | more, processed_at="never")
+            for more in ({}, {"seed_version": version})]  # fmt: skip
+    kafka.fill(MATCHES, [*(json.dumps(row).encode() for row in rows), b"{", b""])
+    kafka.fill(POSTS, [b"{}"])
+    kafka.send(LABELS, b"{}", b"?")
+    until(lambda: desk.matches.counts("flood").number >= 2)
+    assert call(desk, scores.scores, event="flood")["matched"] == 1
+    assert call(desk, scores.near, event="flood")["near"] == []
+
 
 PAST = "2020-01-01T00:00:00Z"
 PROMISE = {"precision": 0.8, "confidence": 0.9, "labels": 22, "rate": 0.01}
@@ -140,3 +260,92 @@ def test_drift_and_bursts_are_those_of_the_workers(
             assert (row(desk)["bursts"], row(desk, long)["bursts"]) == (3, 1)
             assert row(desk)["drift"].startswith("event flood passes 12 times the promised rate")
             assert row(desk, long)["drift"] is None
+
+
+@pytest.fixture
+def plain_desk(kafka: Kafka) -> Iterator[Desk]:
+    with open_desk(matches=True) as desk:
+        yield desk
+
+
+def asks(desk: Desk, endpoint: Endpoint = matches, **values: Any) -> Any:
+    return call(desk, endpoint, event="ferry", **values)
+
+
+def came(desk: Desk, kafka: Kafka, records: list[dict[str, Any]]) -> None:
+    kafka.fill(MATCHES, [json.dumps(each).encode() for each in records])
+    until(lambda: desk.matches.counts("ferry").number >= len(records))
+
+
+def test_the_last_minutes_are_those_of_kafka(plain_desk: Desk, kafka: Kafka) -> None:
+    now = int(time.time() * 1000)
+    for name, ago in (("old", 2 * HOUR), ("new", HOUR // 2)):
+        kafka.send(MATCHES, json.dumps(record(name, 0.5, group=name)).encode(), at=now - ago)
+    until(lambda: asks(plain_desk)["total"] == 2)
+    assert [each["id"] for each in asks(plain_desk)["stories"]] == ["new", "old"]
+    assert [each["id"] for each in asks(plain_desk, minutes=60)["stories"]] == ["new"]
+
+
+def test_labels_stand_beside_their_posts(plain_desk: Desk, kafka: Kafka) -> None:
+    came(plain_desk, kafka, [record("1", 0.5, group="a"), record("2", 0.5, group="a")])
+    label(kafka, "1", "on", "ann")
+    label(kafka, "1", "off", "ann")  # thinks again
+    label(kafka, "1", "unsure", "b" * 200)
+    label(kafka, "1", "on", "cid", event="quake")
+    for n in range(MOST_MARKS + 1):
+        label(kafka, "2", "on", f"judge {n}")
+    until(lambda: len(plain_desk.mirrors.labels.of("ferry")) == 2 + MOST_MARKS + 1)
+    one, two = asks(plain_desk, story, group="a")
+    assert [(mark["by"], mark["label"]) for mark in one["marks"]] == [
+        ("ann", "off"), ("b" * 59 + "…", "unsure"),
+    ]  # fmt: skip
+    assert len(two["marks"]) == MOST_MARKS
+    assert asks(plain_desk)["stories"][0]["marks"] == one["marks"]
+
+
+def test_a_post_in_full_has_its_score_with_each_seed_of_the_event(
+    plain_desk: Desk, kafka: Kafka
+) -> None:
+    created = record("1", 0.5, text="x" * 2000, group="a")
+    more = [{"seed_id": "s2", "score": 0.75}, {"event": "quake", "score": 0.9}]
+    created["matches"] += [created["matches"][0] | each for each in more]
+    came(plain_desk, kafka, [created])
+    (brief,) = asks(plain_desk)["stories"]
+    assert (len(brief["text"]), brief["cut"], brief["score"]) == (TEXT_CHARS, True, 0.75)
+    answer = asks(plain_desk, match, platform="plain", id="1")
+    assert (answer["text"], answer["cut"], answer["score"]) == ("x" * 2000, False, 0.75)
+    assert [(each["id"], each["score"]) for each in answer["seeds"]] == [("s1", 0.5), ("s2", 0.75)]
+    assert (answer["events"], answer["source"]) == (["ferry", "quake"], "tweets-0-1")
+    with pytest.raises(InputError, match="not among the newest"):
+        asks(plain_desk, match, platform="x", id="1")
+
+
+def texts_in(answer: Any) -> Iterator[str]:
+    if isinstance(answer, str):
+        yield answer
+    elif isinstance(answer, dict | list):
+        for each in [*answer, *answer.values()] if isinstance(answer, dict) else answer:
+            yield from texts_in(each)
+
+
+def test_hostile_records_are_refused_or_cut(plain_desk: Desk, kafka: Kafka) -> None:
+    long = HOSTILE + "w" * 2_000
+    post = {"id": "1", "platform": "x", "text": long * 30, "author": long, "lang": long,
+            "url": long, "created_at": long}  # fmt: skip
+    match_of = {"title": long, "seed_id": long, "seed_version": long, "why": [[long, 1e308]] * 99}
+    odd = record("1", 0.5, group="a", post=post, match=match_of, seed_set=long, model=long)
+    refused = [record("i" * 600, 0.5, group="b"), record("2", 1.5, group="b"),
+               record("3", 0.5, group="g" * 600), record("4", 0.5, event="e" * 300)]  # fmt: skip
+    crowd = record("5", 0.5, group="c")
+    crowd["matches"] = crowd["matches"] * 1001
+    values = [json.dumps(each).encode() for each in (*refused, crowd, odd)]
+    kafka.fill(MATCHES, [b"{", b"", *values])
+    until(lambda: asks(plain_desk)["total"])
+    assert asks(plain_desk)["total"] == 1
+    for answer in (asks(plain_desk), asks(plain_desk, story, group="a")):
+        plain = msgspec.json.decode(msgspec.json.encode(answer))
+        assert max(map(len, texts_in(plain))) <= TEXT_CHARS
+    full = msgspec.json.decode(msgspec.json.encode(asks(plain_desk, match, platform="x", id="1")))
+    assert sum(len(text) > TEXT_CHARS for text in texts_in(full)) == 1  # its own text alone
+    assert full["url"] is None
+    assert len(full["why"]) <= 8

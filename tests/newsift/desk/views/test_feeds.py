@@ -158,17 +158,3 @@ def test_a_feed_that_fails_is_tried_again(
     site.replies["/feed"] = Reply(status=410)
     row = followed(ask, site, "ended")
     assert "the feed is gone for good" in row["why"]
-
-
-@pytest.mark.parametrize("content", [b'[{"feed": 1}]', b"\xff" * 2**21])
-def test_a_damaged_list_of_feeds_is_reported_and_not_overwritten(
-    ask: Client, site: Site, content: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = ask.desk.feeds._file
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(content)
-    ask.desk.feeds.start()
-    assert "is no list of feeds" in caplog.text
-    with pytest.raises(InputError, match="is no list of feeds"):
-        ask("/api/feeds/follow", feed=f"{site.url}/feed")
-    assert file.read_bytes() == content

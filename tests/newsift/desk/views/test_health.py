@@ -1,4 +1,4 @@
-"""The page of health: as `newsift status`; what is away hides no other."""
+"""The page of health: as `newsift status`, and dead letters as the command."""
 
 import json
 import time
@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
+from encoder.errors import InputError
 from newsift.collect.state import default_state
+from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import health
+from tests.newsift.cli.test_dead_letters import reject
 from tests.newsift.desk.client import call, until
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, Kafka
 from worker.config import load_config
+from worker.posts.read import Reason
 
 GROUP = "newsift-ingest"
 
@@ -70,20 +74,6 @@ def test_the_page_reports_what_status_reports(desk: Desk, kafka: Kafka, newsift:
     assert result["collectors"]["rows"] == status["collectors"]
 
 
-def test_the_page_reports_what_topics_check_reports(
-    desk: Desk, kafka: Kafka, newsift: Command
-) -> None:
-    names = {"actual": "found", "required": "wanted"}
-    theirs = [json.loads(line) for line in newsift("topics", "check", "--json").out.splitlines()]
-    result = looked(desk)
-    rows = [{names.get(k, k): v for k, v in row.items()} for row in result["topics"]["rows"]]
-    assert rows == theirs
-    serious = [row for row in theirs if row["serious"]]
-    assert serious  # the control topic of this broker is not compacted
-    problems = result["problems"]
-    assert all(any(row["fix"][:50] in each for each in problems) for row in serious)
-
-
 def test_an_unreachable_broker_hides_no_other_part(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,3 +88,67 @@ def test_an_unreachable_broker_hides_no_other_part(
     summary: Any = call(other, health.summary)
     assert summary["text"] == "broker away"
     other.stop()
+
+
+def ask(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
+    return call(desk, endpoint, **values | ({"by": "anna"} if endpoint.audit_name else {}))
+
+
+def test_the_page_lists_what_the_command_lists(desk: Desk, kafka: Kafka, newsift: Command) -> None:
+    for n in range(3):
+        reject(kafka, n)
+    reject(kafka, 3, reason=Reason.NO_ID, attempt=3)
+    reject(kafka, 1)  # delivered twice
+    theirs = [
+        json.loads(line) for line in newsift("dead-letters", "list", "--json").out.splitlines()
+    ]
+    until(lambda: ask(desk, health.letters)["ready"])
+    result = ask(desk, health.letters)
+    assert result["reasons"] == {"bad_json": 3, "no_id": 1}
+    data = [{name: row[name] for name in theirs[0]} for row in result["newest"]]
+    assert sorted(map(str, data)) == sorted(map(str, theirs))
+    assert result["newest"][0]["obstacle"] == "it has had 3 attempts"
+
+
+def test_a_dead_letter_is_shown_with_its_bytes(desk: Desk, kafka: Kafka) -> None:
+    reject(kafka, 5)
+    result = ask(desk, health.one_letter, partition=0, offset=0)
+    assert (result["id"], result["text"], result["key"]) == ("tweets-2-5", '{"id": \\xff', "k")
+    assert result["hex"].startswith("00000000  7b 22 69 64 22 3a 20 ff")
+    assert ["reason", "bad_json"] in result["headers"]
+    for place in ((0, 1), (7, 0), (0, 2**62)):
+        with pytest.raises(InputError, match="holds none at"):
+            ask(desk, health.one_letter, partition=place[0], offset=place[1])
+
+
+def test_each_dead_letter_is_sent_again_once(desk: Desk, kafka: Kafka, newsift: Command) -> None:
+    names = [reject(kafka, n, f"v{n}".encode()) for n in range(3)]
+    reject(kafka, 9, None, Reason.POST_BYTES)
+    assert ask(desk, health.retry, names=[names[0]])["names"] == [names[0]]
+    assert newsift("dead-letters", "retry", names[1]).code == 0
+    with desk.health.retrying, pytest.raises(InputError, match="another one is under way"):
+        ask(desk, health.retry, every=True)
+    assert ask(desk, health.retry, reason="no_id")["names"] == []
+    result = ask(desk, health.retry, every=True)
+    assert (result["count"], result["names"]) == (1, [names[2]])
+    assert sorted(result["unsent"].values()) == [1, 2]
+    values = sorted(record.value for record in kafka.records(POSTS))
+    assert values == [b"v0", b"v1", b"v2"]
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"names": ["a"], "every": True}, "name letters, or a reason"),
+        ({"reason": "x"}, "reason: 'x' is none"),
+        ({"names": ["a"] * 201}, "names: "),
+        ({"names": ["tweets-9-9"]}, "there is none"),
+    ],
+)
+def test_an_invalid_retry_is_refused(
+    desk: Desk, kafka: Kafka, values: dict[str, Any], text: str
+) -> None:
+    reject(kafka, 1)
+    with pytest.raises(InputError, match=text):
+        ask(desk, health.retry, **values)
+    assert kafka.records(POSTS) == []

@@ -1,17 +1,25 @@
-"""Seeds that are listed, changed, removed and brought back on the desk, by one or two people."""
+"""Seeds and drafts: listed, changed, removed and restored; read, tried and published."""
 
+import base64
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from encoder import Encoder
 from encoder.errors import InputError
-from tests.newsift.cli.events.ferry import ARTICLES, add_seeds
+from newsift.desk.views import seeds as drafts
+from newsift.web.client import Bounds
+from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.newsift.desk.client import Client
+from tests.newsift.files.articles.pages import BANNER, page
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.loaded_once import enc, loaded_once
+from tests.worker.web_side import web_server
+from worker.seeds.record import digest
 
 __all__ = ["enc", "loaded_once"]
 
@@ -170,3 +178,175 @@ def test_hostile_records_are_listed_within_bounds(ask: Client, kafka: Kafka) -> 
     assert (row["event"], len(row["title"])) == (HOSTILE, 200)
     for name in ("deep", "large", HOSTILE):
         assert ask("/api/seed", id=name)["id"] == name
+
+
+pytestmark = pytest.mark.usefixtures("read_in_process")
+
+TITLE, TEXT = ARTICLES["fire"]
+GERMAN = "Auf der Fähre brach am Dienstag ein Feuer aus, und neun Menschen werden vermisst. " * 4
+
+
+@pytest.fixture
+def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(drafts, "BOUNDS", Bounds(allow=lambda _: True))
+    with web_server() as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+def read_file(ask: Client, name: str, content: bytes) -> Any:
+    return ask("/api/seeds/read", name=name, content=base64.b64encode(content).decode())
+
+
+def given(result: dict[str, Any], mark: str = "", **edits: Any) -> dict[str, Any]:
+    remaining = {name: result[name] for name in ("id", "value", "source", "doubt")}
+    return remaining | {"edits": edits, "mark": mark}
+
+
+def publish(ask: Client, *those: dict[str, Any], **more: Any) -> Any:
+    return ask("/api/seeds/publish", drafts=list(those), **more)
+
+
+def published(kafka: Kafka) -> dict[bytes, bytes]:
+    return {record.key: record.value for record in kafka.records(SEEDS)}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("note.md", f"# {TITLE}\n\n{TEXT}\n".encode()),
+        ("lines.jsonl", b'{"id": "l1", "text": "A \\u00e9"}\n\n{"id": "l2", "text": "B"}\n'),
+    ],
+)
+def test_a_draft_is_published_as_seeds_add_publishes_it(
+    ask: Client, kafka: Kafka, newsift: Command, tmp_path: Path, name: str, content: bytes
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    options = ["--event", "ferry", "--threshold", "0.25"]
+    done = newsift("seeds", "add", file, "--no-preview", "--force", *options)
+    assert done.code == 0, done.err
+    theirs = published(kafka)
+    edits = {"event": "ferry", "threshold": 0.25}
+    marks = {row["id"]: row["mark"] for row in ask.until(
+        "/api/seeds", lambda answer: answer["total"] == len(theirs))["rows"]}  # fmt: skip
+    result = read_file(ask, f"../{name}", content)
+    those = (given(each, marks[each["id"]], **edits) for each in result)
+    text = publish(ask, *those, force=True)
+    assert [row["published"] for row in text["seeds"]] == ["unchanged"] * len(theirs)
+    assert [record.value for record in kafka.records(SEEDS)] == list(theirs.values()) * 2
+
+
+def test_a_page_is_fetched(ask: Client, web: str) -> None:
+    (result,) = ask("/api/seeds/read", url=f" {web}/hop/2 ")
+    record = json.loads(result["value"])
+    assert (result["id"], record["title"]) == ("fire-on-the-ferry", "Fire on the ferry")
+
+
+def test_a_page_of_the_own_network_is_refused(ask: Client) -> None:
+    with pytest.raises(InputError, match="which is no address of the open Internet"):
+        ask("/api/seeds/read", url="http://169.254.169.254/latest")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("a.json", b"[" * 100_000, "a.json: is no JSON"),
+        ("a.jsonl", b'{"text": "x", "id": "a"}\n' * 101, "101 seeds, 100 are read here at a time"),
+        ("a.txt", b"a" * (2**19 + 1), "a.txt: limits.article_bytes: "),
+        ("-", b"text", "give a text, an address, or a file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused(
+    ask: Client, name: str, content: bytes, text: str
+) -> None:
+    with pytest.raises(InputError, match=text):
+        read_file(ask, name, content)
+
+
+def test_a_doubtful_article_is_published_only_with_force(ask: Client, kafka: Kafka) -> None:
+    (result,) = read_file(ask, "notice.html", page(BANNER).encode())
+    assert result["doubt"] == "a cookie or consent notice"
+    with pytest.raises(InputError, match=r"notice\.html: looks like a cookie or consent notice"):
+        publish(ask, given(result))
+    assert kafka.records(SEEDS) == []
+    mended = given(result, text=f"{TEXT} {TEXT}", title=TITLE)
+    (checked,) = ask("/api/seeds/check", drafts=[mended])
+    assert (checked["doubt"], checked["notes"]) == (None, [])
+    publish(ask, given(result), force=True)
+    assert published(kafka).keys() == {b"notice"}
+
+
+def test_a_draft_is_checked_before_it_is_published(ask: Client, kafka: Kafka, enc: Encoder) -> None:
+    add_seeds(kafka)
+    ask.until("/api/seeds", lambda answer: answer["total"] == 2)
+    (result,) = read_file(ask, "fire.md", f"# {TITLE}\n\n{TEXT}".encode())
+    (row,) = ask("/api/seeds/check", drafts=[given(result, event="ferry")])
+    assert (row["published"], row["version"]) == ("replaced", digest([TITLE, TEXT])[:12])
+    cut = float(enc.thresholds(enc.articles([(TITLE, TEXT)]), 0.001)[0])
+    assert row["auto_threshold"] == pytest.approx(cut)
+    assert {word.casefold() for word, _ in row["words"][:6]} & {"astrid", "vane", "ferry"}
+    assert (row["doubt"], row["notes"]) == (None, [])
+    (row,) = ask("/api/seeds/check", drafts=[given(result, text="Two words.")])
+    assert row["doubt"] == "2 words, and an article has 40"
+    bad = [given(result, threshold=7.0), given(result, text="🔥", title="")]
+    reasons = [ask("/api/seeds/check", drafts=[each])[0]["refused"] for each in bad]
+    assert "threshold" in reasons[0]
+    assert "no word that the model reads" in reasons[1]
+    with pytest.raises(InputError, match="no word that the model reads"):
+        publish(ask, bad[1])
+    (foreign,) = ask("/api/seeds/read", text=GERMAN)
+    (row,) = ask("/api/seeds/check", drafts=[given(foreign)])
+    assert row["notes"] == [drafts.FOREIGN]
+    assert len(kafka.records(SEEDS)) == 2
+
+
+def test_a_trial_shows_earlier_matches_and_publishes_nothing(
+    ask: Client, kafka: Kafka, enc: Encoder
+) -> None:
+    add_posts(kafka)
+    title, text = ARTICLES["rescue"]
+    rescue = json.dumps({"title": title, "text": text, "event": "ferry"}).encode()
+    kafka.send(SEEDS, rescue, b"rescue")
+    ask.until("/api/seeds", lambda answer: answer["total"] == 1)
+    (result,) = ask("/api/seeds/read", text=f"# {TITLE}\n\n{TEXT}")
+    answer = ask("/api/seeds/try", drafts=[given(result, event="ferry")])
+    texts = [str(post["text"]) for post in sample_posts()]
+    rows = enc.articles([ARTICLES["fire"], ARTICLES["rescue"]])
+    over = enc.posts(texts).similarity(rows) >= enc.thresholds(rows, 0.001)
+    earlier = answer["matches"]["ferry"]
+    assert (earlier["matched"], earlier["gained"]) == (
+        over.any(axis=1).sum(),
+        (over[:, 0] & ~over[:, 1]).sum(),
+    )
+    assert (earlier["whole"], len(earlier["best"])) == (True, 5)
+    assert earlier["best"][0]["text"] in texts
+    (event,) = answer["events"]
+    assert event == {"event": "ferry", "seeds": 2, "others": 1, "few": True, "may_learn": True}
+    assert published(kafka).keys() == {b"rescue"}
+
+
+def test_a_draft_does_not_replace_a_seed_that_changed_meanwhile(ask: Client, kafka: Kafka) -> None:
+    (result,) = ask("/api/seeds/read", text=f"# {TITLE}\n\n{TEXT}")
+    (row,) = ask("/api/seeds/check", by="ada", drafts=[given(result)])
+    assert (row["published"], row["mark"]) == ("new", "")
+    publish(ask, given(result, event="hers"), by="ben")
+    with pytest.raises(InputError, match="has been changed by somebody since you looked at it"):
+        publish(ask, given(result, row["mark"], event="mine"), by="ada")
+    checked = [given(result, event="mine")]
+    (row,) = ask.until(
+        "/api/seeds/check", lambda rows: rows[0]["published"] == "replaced", drafts=checked
+    )
+    text = publish(ask, given(result, row["mark"], event="mine"), by="ada")
+    assert text["seeds"][0]["published"] == "replaced"
+
+
+def test_invalid_drafts_are_refused(ask: Client, kafka: Kafka) -> None:
+    (result,) = ask("/api/seeds/read", text=TEXT)
+    with pytest.raises(InputError, match="are both seed"):
+        publish(ask, given(result), given(result))
+    with pytest.raises(InputError, match="drafts: 101, give 1 to 100"):
+        publish(ask, *(given(result | {"id": str(n)}) for n in range(101)))
+    for value in ("", '{"a": 1, "a": 2}', "{" * 10_000, '{"text": "\\ud800"}'):
+        with pytest.raises(InputError):
+            publish(ask, {"id": "a", "value": value, "source": "me"})
+    assert kafka.records(SEEDS) == []

@@ -1,15 +1,17 @@
-"""Records go through a broker unchanged, whatever client wrote and whatever client reads."""
+"""Records go through a broker unchanged: once, compacted, whichever client writes or reads."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from kafka import TopicPartition
-from kafka.errors import MessageSizeTooLargeError
+from kafka.errors import KafkaError, MessageSizeTooLargeError
 
-from tests.broker.clients import consumer, create, gather, producer, read, until, write
+from tests.broker.clients import consumer, create, gather, producer, read, read_to_end, until, write
+from tests.broker.wire import NO_ERROR, Idempotent
 
 CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
 Row = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]
@@ -78,28 +80,6 @@ def test_a_record_stays_in_its_partition(address: str, unique: str) -> None:
     assert sorted(record.offset for record in found if record.partition == 2) == [0, 1, 2]
 
 
-def test_the_same_key_goes_to_the_same_partition_from_both_clients(
-    address: str, unique: str
-) -> None:
-    create(address, unique, 4)
-    keys = [b"seed-%d" % n for n in range(20)]
-
-    async def other() -> None:
-        async with AIOKafkaProducer(bootstrap_servers=address) as client:
-            for key in keys:
-                await client.send_and_wait(unique, b"async", key=key)
-
-    asyncio.run(other())
-    with producer(address) as client:
-        for key in keys:
-            client.send(unique, b"sync", key=key)
-    places: dict[bytes, set[int]] = {}
-    for record in read(address, unique, 40):
-        places.setdefault(record.key, set()).add(record.partition)
-    assert {len(parts) for parts in places.values()} == {1}
-    assert len(set.union(*places.values())) > 1
-
-
 def test_a_record_above_the_limit_is_refused(address: str, unique: str) -> None:
     create(address, f"{unique}-small", max_message_bytes="2000")
     with pytest.raises(MessageSizeTooLargeError):
@@ -138,3 +118,109 @@ def test_a_fetch_returns_as_soon_as_a_record_arrives(address: str, unique: str) 
         write(address, unique, [b"now"])
         found: list[Any] = []
         until(lambda: gather(client, found), patience=15)
+
+
+# Apache Kafka compacts only closed segments, so they close early here.
+EAGER: dict[str, Any] = {
+    "cleanup_policy": "compact", "segment_ms": "100", "min_cleanable_dirty_ratio": "0.01",
+    "delete_retention_ms": "100", "max_compaction_lag_ms": "200",
+}  # fmt: skip
+
+
+def kept(address: str, topic: str) -> list[tuple[bytes, bytes | None]]:
+    rows = [(record.key, record.value) for record in read_to_end(address, topic)]
+    return [row for row in rows if row[0] != b"nudge"]
+
+
+def nudge(address: str, topic: str) -> None:
+    time.sleep(0.11)
+    write(address, topic, [b"x"], key=b"nudge")
+
+
+def compacted_to(address: str, topic: str, wanted: list[tuple[bytes, bytes | None]]) -> bool:
+    nudge(address, topic)
+    return kept(address, topic) == wanted
+
+
+def test_the_latest_records_remain_with_their_offsets(address: str, unique: str) -> None:
+    create(address, unique, **EAGER)
+    write(address, unique, [b"1"], key=b"deleted")
+    write(address, unique, [b"0", b"1", b"2"], key=b"a")
+    write(address, unique, [None], key=b"deleted")
+    until(lambda: compacted_to(address, unique, [(b"a", b"2")]))
+    found = [record for record in read_to_end(address, unique) if record.key == b"a"]
+    assert [record.offset for record in found] == [3]
+    sent = write(address, unique, [b"3"], key=b"a")[0]
+    part = TopicPartition(unique, 0)
+    with consumer(address) as client:
+        assert client.end_offsets([part])[part] == sent.offset + 1
+
+
+def test_a_topic_that_is_not_compacted_keeps_all_records(address: str, unique: str) -> None:
+    create(address, unique, segment_ms="100")
+    write(address, unique, [b"0", b"1"], key=b"a")
+    nudge(address, unique)
+    nudge(address, unique)
+    assert kept(address, unique) == [(b"a", b"0"), (b"a", b"1")]
+
+
+def test_a_record_without_a_key_is_refused(address: str, unique: str) -> None:
+    create(address, unique, **EAGER)
+    with pytest.raises(KafkaError):
+        write(address, unique, [b"no key"], retries=0)
+    assert kept(address, unique) == []
+
+
+OUT_OF_ORDER = 45
+DUPLICATE = 46
+FENCED = {47, 90}  # invalid producer epoch; fenced
+
+
+def values(address: str, topic: str) -> list[bytes]:
+    return [record.value for record in read_to_end(address, topic)]
+
+
+def test_a_repeated_batch_is_stored_once_and_a_gap_is_refused(address: str, unique: str) -> None:
+    create(address, unique)
+    producer, other = Idempotent(address, unique), Idempotent(address, unique)
+    first = producer.send(0, [b"a", b"b"])
+    second = producer.send(2, [b"c"])
+    again = producer.send(0, [b"a", b"b"])
+    assert [each.error_code for each in (first, second, again)] == [NO_ERROR] * 3
+    assert [each.base_offset for each in (first, second, again)] == [0, 2, 0]
+    assert producer.send(7, [b"lost four"]).error_code == OUT_OF_ORDER
+    assert other.send(0, [b"d"]).error_code == NO_ERROR
+    assert values(address, unique) == [b"a", b"b", b"c", b"d"]
+    producer.wire.close()
+    other.wire.close()
+
+
+def test_a_batch_older_than_the_window_is_not_stored_again(address: str, unique: str) -> None:
+    create(address, unique)
+    producer = Idempotent(address, unique)
+    for n in range(8):
+        assert producer.send(n, [b"%d" % n]).error_code == NO_ERROR
+    assert producer.send(0, [b"0"]).error_code in {DUPLICATE, OUT_OF_ORDER}
+    assert values(address, unique) == [b"%d" % n for n in range(8)]
+    producer.wire.close()
+
+
+def test_an_older_epoch_is_refused(address: str, unique: str) -> None:
+    create(address, unique)
+    producer = Idempotent(address, unique)
+    assert producer.send(0, [b"a"], epoch=producer.epoch + 1).error_code == NO_ERROR
+    assert producer.send(1, [b"b"], epoch=producer.epoch).error_code in FENCED
+    assert values(address, unique) == [b"a"]
+    producer.wire.close()
+
+
+def test_a_damaged_batch_is_refused(address: str, unique: str) -> None:
+    create(address, unique)
+    producer = Idempotent(address, unique)
+    whole = producer.batch(0, [b"a" * 100])
+    damaged = bytearray(whole)
+    damaged[-20] ^= 1
+    assert producer.produce(bytes(damaged)).error_code == 2
+    assert producer.produce(whole).error_code == NO_ERROR
+    assert values(address, unique) == [b"a" * 100]
+    producer.wire.close()

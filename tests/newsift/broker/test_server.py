@@ -1,7 +1,11 @@
-"""Unchanged clients on the embedded broker: what the contract suite cannot do to Apache Kafka."""
+"""The embedded broker as clients and its command see it."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -103,3 +107,33 @@ def test_a_port_in_use_is_refused(broker: Address) -> None:
 def test_an_invalid_setting_is_refused(option: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(option))), running(**option):
         pass
+
+
+NEWSIFT = [sys.executable, "-c", "from newsift.cli import main; main()", "broker"]
+
+
+@contextmanager
+def started(*options: str) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [*NEWSIFT, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_prints_its_address_and_ends_on_a_signal(number: int) -> None:
+    with started("--port", "0", "--partitions", "3") as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        with KafkaAdminClient(bootstrap_servers=address) as admin:
+            assert admin.list_topics() == []
+        process.send_signal(number)
+        _, message = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert (
+            message == f"A Kafka broker in memory, at {address}; Ctrl-C ends it and all it holds.\n"
+        )

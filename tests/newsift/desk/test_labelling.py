@@ -1,24 +1,174 @@
-"""A judge's queue: questions in the order of the draw, once, through undo, outages and two tabs."""
+"""Label queues and the session of a judge: drawn once, in order, through undo and outages."""
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from threading import Barrier
-from typing import Any, get_args
+from threading import Event
+from types import SimpleNamespace
+from typing import Any, cast, get_args
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder.errors import InputError
-from newsift.desk.labelling import MOST, LabelSession
+from encoder.errors import InputError, NewsiftError
+from newsift.desk import labelling
+from newsift.desk.labelling import MOST, ActiveQueue, LabelQueues, LabelSession, QueueKey
+from newsift.desk.mirrors import TopicMirrors
+from newsift.desk.threads import DaemonExecutor
 from newsift.files.rows import read_match
-from newsift.operations.labels import AnswerLog, EventMatch, FrozenQueue, Publish
-from newsift.statistics.labels import Label, Verdict, read_label
+from newsift.operations.labels import AnswerLog, EventMatch, FrozenQueue, LabelTopic, Publish
+from newsift.statistics.labels import Label, LabelState, Verdict, read_label
 from newsift.statistics.queues import Candidate, CertifyQueue, LearnQueue
+from tests.newsift.desk.client import until
 from tests.worker.judged import drawn, match
+from tests.worker.kafka_side import LABELS, MATCHES, Kafka
+from worker.config import load_config
 from worker.errors import BrokerError
+from worker.kafka.reading import TopicReader
 from worker.posts.outcome import PostId
+from worker.seeds.state import ControlState
+
+ANN = QueueKey("storm", "ann", "certify")
+
+
+class FakeMirrors:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.version: str | None = ""
+        self.labels = LabelState({})
+
+    def clock(self) -> float:
+        return self.seconds
+
+    def catch_up(self, cluster: TopicReader) -> None:
+        if cluster.exists(LABELS):
+            self.labels = LabelTopic(cluster, load_config()).state()
+
+    @property
+    def control(self) -> ControlState:
+        profile = SimpleNamespace(
+            version=self.version, promise=None, made={}, record=dict, before=()
+        )
+        profiles: Any = {ANN.event: profile} if self.version else {}
+        return ControlState({}, profiles, {}, {}, complete=self.version is not None)
+
+
+@pytest.fixture
+def at() -> FakeMirrors:
+    return FakeMirrors()
+
+
+@pytest.fixture(autouse=True)
+def without_a_nonce(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labelling, "token_hex", lambda _: "")
+
+
+@contextmanager
+def judging(at: FakeMirrors) -> Iterator[LabelQueues]:
+    created = LabelQueues(load_config(), cast(TopicMirrors, at), DaemonExecutor(4), at.clock)
+    try:
+        yield created
+    finally:
+        created.stop()
+
+
+def drawn_queue(queues: LabelQueues, whose: QueueKey = ANN) -> ActiveQueue:
+    until(lambda: queues.queue(whose))
+    queue = queues.queue(whose)
+    assert queue is not None
+    return queue
+
+
+def test_a_queue_is_drawn_once_for_all_tabs(kafka: Kafka, at: FakeMirrors) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    with judging(at) as queues:
+        first = drawn_queue(queues).session
+        kafka.fill(MATCHES, [match(str(n)) for n in range(100, 200)])
+        assert drawn_queue(queues).session is first
+        assert queues.of(ANN, first.token) is first
+        assert first.size == len(NAMES)
+        ben = drawn_queue(queues, ANN._replace(by="ben")).session
+        assert (ben.size, ben.token != first.token) == (len(NAMES) + 100, True)
+        assert queues.of(ANN, first.token) is first
+
+
+def test_another_profile_begins_another_queue(kafka: Kafka, at: FakeMirrors) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    with judging(at) as queues:
+        first = drawn_queue(queues)
+        assert first.why == ""
+        at.version = "0123456789ab"
+        with pytest.raises(InputError, match="asked no longer"):
+            queues.of(ANN, first.session.token)
+        second = drawn_queue(queues)
+        assert "the event's profile is another one" in second.why
+        assert second.session.token != first.session.token
+
+
+def test_half_a_day_without_an_answer_ends_a_queue(kafka: Kafka, at: FakeMirrors) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    with judging(at) as queues:
+        first = drawn_queue(queues)
+        at.seconds = labelling.IDLE_S
+        assert drawn_queue(queues).session is first.session
+        at.seconds *= 2.1
+        second = drawn_queue(queues)
+        assert "half a day" in second.why
+        queues.discard(ANN, first.session.token)  # of a tab that shows the first
+        assert drawn_queue(queues).session is second.session
+        queues.discard(ANN, second.session.token)
+        assert drawn_queue(queues).session is not second.session
+
+
+def test_an_empty_queue_is_drawn_again_after_some_time(kafka: Kafka, at: FakeMirrors) -> None:
+    with judging(at) as queues:
+        assert drawn_queue(queues).session.empty
+        kafka.fill(MATCHES, [match(n) for n in NAMES])
+        for _ in range(4):  # a page that asks again and again
+            assert drawn_queue(queues).session.empty
+            at.seconds += labelling.EMPTY_S / 3
+        assert not drawn_queue(queues).session.empty
+
+
+def test_the_least_recently_used_queue_is_discarded(
+    kafka: Kafka, at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(labelling, "MOST_POSTS", 2 * len(NAMES))
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    three = [ANN._replace(by=by) for by in ("a", "b", "c")]
+    with judging(at) as queues:
+        tokens = [drawn_queue(queues, whose).session.token for whose in three[:2]]
+        queues.of(three[0], tokens[0])
+        drawn_queue(queues, three[2])
+        assert queues.of(three[0], tokens[0]).token == tokens[0]
+        with pytest.raises(InputError, match="asked no longer"):
+            queues.of(three[1], tokens[1])
+
+
+def test_an_unreachable_broker_is_reported(
+    at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_KAFKA", "127.0.0.1:1")
+    with judging(at) as queues:
+        for _ in range(2):
+            with pytest.raises(NewsiftError, match="broker"):
+                drawn_queue(queues)
+        with pytest.raises(NewsiftError, match="broker"):
+            queues.outbox.publish(b"key", b"value")
+
+
+def test_few_draws_run_at_once(at: FakeMirrors, kafka: Kafka) -> None:
+    go = Event()
+    at.catch_up = lambda _cluster: go.wait(20)  # type: ignore[assignment]
+    keys = [ANN._replace(by=by) for by in ("a", "b", "c")]
+    with judging(at) as queues:
+        assert [queues.queue(key) for key in keys] == [None] * 3
+        assert len(queues._draws) == labelling.MOST_DRAWS
+        go.set()
+        assert all(drawn_queue(queues, key).session.empty for key in keys)
+
 
 NAMES = [str(n) for n in range(80)]
 VERDICTS = get_args(Verdict)
@@ -149,23 +299,6 @@ def test_an_answer_counts_once_the_broker_acknowledges_it() -> None:
     topic.away = False
     answer(queue)
     assert len(topic.labels) == 2
-
-
-def test_tabs_that_answer_at_once_publish_one_label() -> None:
-    topic = Topic()
-    queue = session(topic.publish)
-    name, barrier = current(queue), Barrier(8)
-
-    def tab(n: int) -> str | None:
-        barrier.wait()
-        return queue.answer(("x", name), "on" if n % 2 else "off")
-
-    with ThreadPoolExecutor(8) as hands:
-        data = list(hands.map(tab, range(8)))
-    assert len(topic.records) == 1
-    assert data.count(None) == 1
-    assert data.count("") == 3
-    assert len(set(data)) == 3
 
 
 def test_a_correction_keeps_its_draw_and_can_be_undone() -> None:

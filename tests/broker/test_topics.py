@@ -1,9 +1,15 @@
-"""Topics and groups as an operator sees them: made, described, changed, deleted, refused."""
+"""Topics and groups as an operator sees them; no client creates a topic by asking for it."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from kafka import TopicPartition
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as AIOTopicPartition
+from aiokafka.errors import KafkaError
+from aiokafka.errors import UnknownTopicOrPartitionError as AIOUnknownTopicError
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
     GroupIdNotFoundError,
@@ -15,10 +21,11 @@ from kafka.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )  # fmt: skip
-from kafka.structs import OffsetAndMetadata
 
 from tests.broker.clients import admin, consumer, create, polled, read, until, write
-from tests.broker.wire import NO_ERROR, Member
+from tests.broker.server import Server
+from worker.kafka.metadata import identity
+from worker.kafka.producer import KafkaProducer
 
 ONE = {"num_partitions": 1, "replication_factor": 1}
 
@@ -135,17 +142,64 @@ def test_groups_are_listed_described_and_deleted(address: str, unique: str) -> N
         assert GroupIdNotFoundError.__name__ in str(failed)
 
 
-def test_the_offsets_of_an_empty_group_can_be_set(address: str, unique: str) -> None:
-    create(address, unique)
-    part = TopicPartition(unique, 0)
-    member = Member(address, unique)
-    assert member.join() == NO_ERROR
-    assert member.sync({member.id: b""})[0] == NO_ERROR
-    assert member.commit(unique, 0, 7) == NO_ERROR
-    member.leave()
-    with admin(address) as client:
-        assert client.list_group_offsets({unique: None})[unique][part].offset == 7
-        with consumer(address, group_id=unique) as other:
-            other.assign([part])
-            other.commit({part: OffsetAndMetadata(3, "", -1)})
-        assert client.list_group_offsets({unique: None})[unique][part].offset == 3
+ASKING_S = 1.0
+Ask = Callable[[str, str], Coroutine[object, object, None]]
+
+
+async def assign(address: str, topic: str) -> None:
+    consumer = AIOKafkaConsumer(bootstrap_servers=address, group_id=None)
+    await consumer.start()
+    consumer.assign([AIOTopicPartition(topic, 0)])
+    await _polled(consumer)
+
+
+async def subscribe(address: str, topic: str) -> None:
+    consumer = AIOKafkaConsumer(bootstrap_servers=address, group_id=f"{topic}-group")
+    await consumer.start()
+    consumer.subscribe([topic])
+    await _polled(consumer)
+
+
+async def produce(address: str, topic: str) -> None:
+    producer = KafkaProducer({"bootstrap_servers": address, "request_timeout_ms": 500})
+    await producer.start()
+    with suppress(KafkaError):
+        await producer.partitions_for(topic)
+    with pytest.raises(AIOUnknownTopicError):
+        await producer.ready([topic])
+    await producer.stop()
+
+
+async def _polled(consumer: AIOKafkaConsumer) -> None:
+    with suppress(KafkaError):
+        await consumer.getmany(timeout_ms=round(1000 * ASKING_S))
+    await consumer.stop()
+
+
+@pytest.mark.parametrize("ask", [assign, subscribe, produce])
+def test_asking_for_a_topic_does_not_make_it(server: Server, unique: str, ask: Ask) -> None:
+    asyncio.run(ask(server.address, unique))
+    with admin(server.address) as client:
+        assert unique not in client.list_topics()
+
+
+def test_a_topic_made_again_is_another_topic(server: Server, unique: str) -> None:
+    async def told() -> object:
+        consumer = AIOKafkaConsumer(bootstrap_servers=server.address, group_id=None)
+        await consumer.start()
+        try:
+            return await identity(consumer._client, unique)
+        finally:
+            await consumer.stop()
+
+    assert asyncio.run(told()) is None
+    create(server.address, unique, partitions=3)
+    first = asyncio.run(told())
+    assert first == asyncio.run(told())
+    with admin(server.address) as client:
+        client.delete_topics([unique])
+    assert asyncio.run(told()) is None
+    create(server.address, unique)
+    again = asyncio.run(told())
+    assert [found.partitions for found in (first, again)] == [3, 1]  # type: ignore[attr-defined]
+    assert len({first.id, again.id, None}) == 3  # type: ignore[attr-defined]

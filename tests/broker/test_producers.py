@@ -1,16 +1,63 @@
-"""The delivery on a real producer: what the broker refuses for good ends it, by name."""
+"""The producers of newsift on a real broker: compression, and refusals that end them."""
 
 import asyncio
 
 import pytest
 from aiokafka.errors import NotEnoughReplicasError, UnknownTopicOrPartitionError
+from kafka.protocol.consumer import FetchRequest
 
 from tests.broker.clients import create, read_to_end
 from tests.broker.server import Server
+from tests.broker.wire import Wire
+from worker.config import Config, KafkaConfig
 from worker.errors import BrokerError
 from worker.kafka import delivery
+from worker.kafka.batches.header import Header, split_frames
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import KafkaProducer, Letter
+from worker.kafka.sending import sending
+from worker.kafka.settings import aiokafka_producer_settings
+
+CODECS = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
+VALUE = b"x" * 10_000
+
+
+def codecs(address: str, topic: str) -> list[int]:
+    part = FetchRequest.FetchTopic.FetchPartition(
+        partition=0, fetch_offset=0, partition_max_bytes=2**20, current_leader_epoch=-1,
+        last_fetched_epoch=-1, log_start_offset=-1,
+    )  # fmt: skip
+    request = FetchRequest(
+        version=11, max_wait_ms=100, min_bytes=1, max_bytes=2**20, isolation_level=0,
+        session_id=0, session_epoch=-1, forgotten_topics_data=[], rack_id="",
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[part])],
+    )  # fmt: skip
+    with Wire(address) as wire:
+        data = bytes(wire.ask(request).responses[0].partitions[0].records)
+    return [Header.of(frame).codec for frame in split_frames(memoryview(data))]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_producer_compresses(address: str, unique: str, codec: str) -> None:
+    create(address, unique)
+    config = Config(kafka=KafkaConfig(bootstrap_servers=address, compression=codec))
+    with sending(config) as outbox:
+        outbox.send(unique, VALUE, b"command")
+        outbox.settle()
+
+    async def deliver() -> None:
+        delivery = Delivery(
+            lambda: KafkaProducer(aiokafka_producer_settings(config)), [unique], 5.0, lambda _: None
+        )
+        await delivery.start()
+        try:
+            await delivery.deliver([Letter(unique, b"stream", VALUE, (), 0)], lambda letter: letter)
+        finally:
+            await delivery.stop()
+
+    asyncio.run(deliver())
+    assert codecs(address, unique) == [CODECS[codec]] * 2
+    assert [row.value for row in read_to_end(address, unique)] == [VALUE] * 2
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,309 @@
+"""Judging, agreement of judges, and promises: as the commands do."""
+
+import json
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from encoder import Encoder
+from encoder.errors import InputError
+from newsift.desk import labelling as judging_queues
+from newsift.desk.api import Endpoint
+from newsift.desk.promise_tests import PromiseTest
+from newsift.desk.session import Desk
+from newsift.desk.views import judge as judging
+from newsift.desk.views import judge as promising
+from newsift.desk.views.judge import MOST_DISPUTED, MOST_PEOPLE, judges, promise, promise_test
+from newsift.desk.views.learning import learn, publish
+from newsift.operations.actor import acting_as
+from newsift.operations.events import PromiseTarget
+from newsift.operations.promises import PromiseEvidence
+from newsift.statistics.labels import DECODER, Label, Verdict
+from newsift.statistics.promise import confidence_of_version, labels_missing
+from tests.newsift.cli.events.ferry import add_seeds
+from tests.newsift.cli.events.promised import (
+    add_ferry_posts,
+    certifying,
+    first_cut,
+    label,
+    match_all,
+    published,
+)
+from tests.newsift.cli.labels.at_terminal import AtTerminal
+from tests.newsift.desk.client import call, open_desk, until
+from tests.worker.fake import Command
+from tests.worker.judged import drawn, match
+from tests.worker.kafka_side import LABELS, MATCHES, SEEDS, Kafka
+from tests.worker.loaded_once import enc, loaded_once
+from worker.errors import ConflictError
+from worker.posts.outcome import Post
+from worker.seeds.profile import Profile
+
+NAMES = [str(n) for n in range(120)]
+KEYS = {"y": "on", "n": "off", "u": "unsure"}
+
+
+@pytest.fixture
+def desk(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.setattr(judging_queues, "token_hex", lambda _: "")
+    kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in NAMES])
+    with open_desk() as desk:
+        yield desk
+
+
+def does(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
+    return call(desk, endpoint, **{"event": "storm", **values})
+
+
+def asks(desk: Desk, by: str = "ann", kind: str = "certify") -> Any:
+    until(lambda: not does(desk, judging.question, by=by, kind=kind)["drawing"])
+    return does(desk, judging.question, by=by, kind=kind)
+
+
+def says(desk: Desk, state: Any, verdict: str, by: str = "ann", kind: str = "certify") -> Any:
+    post = {"platform": "x", "id": state["question"]["id"], "verdict": verdict}
+    values = {"by": by, "kind": kind, "queue": state["queue"]} | post
+    return does(desk, judging.answer, **values)
+
+
+def said(kafka: Kafka, by: str) -> list[tuple[list[str], bytes | None]]:
+    """What one person's records hold, but for who that is, and when."""
+    result = [record for record in kafka.records(LABELS) if json.loads(record.key)[3] == by]
+    assert {str(record.headers) for record in result} <= {"[('schema', b'newsift.label/1')]"}
+    return [(json.loads(r.key)[:3], r.value and _unsigned(r.value, by)) for r in result]
+
+
+def _unsigned(value: bytes, by: str) -> bytes:
+    label = DECODER.decode(value)
+    assert (label.value, label.by) == (value, by)
+    return value.replace(label.at.encode(), b"AT").replace(b'"by":"%s"' % by.encode(), b'"by":""')
+
+
+@pytest.mark.parametrize("kind", ["certify", "learn"])
+def test_the_page_and_the_terminal_publish_the_same_records(
+    kafka: Kafka, desk: Desk, kind: str
+) -> None:
+    pressed = "ynuzyyzzyynu" if kind == "learn" else "yyzyyyzzyyyy"
+    with AtTerminal("labels", "ask", "storm", "--by", "ben", "--queue", kind) as terminal:
+        for key in pressed:
+            terminal.hears("[q] quit")
+            terminal.press(key)
+        terminal.hears("[q] quit")
+        terminal.press("q")
+        assert terminal.ends() == 0
+    state = asks(desk, kind=kind)
+    for key in pressed:
+        if key == "z":
+            undo = {"queue": state["queue"], "step": state["undo"]["step"]}
+            state = does(desk, judging.undo, by="ann", kind=kind, **undo)
+        else:
+            state = says(desk, state, KEYS[key], kind=kind)
+    assert len(said(kafka, "ann")) == len(pressed)
+    assert said(kafka, "ann") == said(kafka, "ben")
+
+
+def test_the_desk_decides_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None:
+    state = asks(desk)
+    post = {"platform": "x", "id": state["question"]["id"], "verdict": "on"}
+    values = {"by": "ann", "kind": "certify", "queue": state["queue"]} | post
+    does(desk, judging.answer, **values, drawn="given", probability=1.0, score=0.1)
+    (record,) = kafka.records(LABELS)
+    label = DECODER.decode(record.value)
+    assert (label.drawn, label.probability) == ("certify", 0.5 / 25)
+    assert label.score == 0.9 - 0.001 * int(label.post.id)
+
+
+def test_the_audit_records_whether_a_label_was_published(desk: Desk, kafka: Kafka) -> None:
+    state = asks(desk)
+    queue = {"by": "ann", "kind": "certify", "queue": state["queue"]}
+    post = {"platform": "x", "id": state["question"]["id"]}
+    first = drawn(NAMES)[0]
+    steps: list[tuple[Endpoint, dict[str, Any]]] = [
+        (judging.answer, {**post, "verdict": "on"}),
+        (judging.answer, {**post, "verdict": "on"}),
+        (judging.answer, {**post, "verdict": "off"}),
+        (judging.correct, {"platform": "x", "id": first, "verdict": "off"}),
+        (judging.undo, {"step": 2}),
+        (judging.undo, {"step": 2}),
+        (judging.redraw, {}),
+        (judging.redraw, {}),
+    ]
+    outcomes = [each.outcome(does(desk, each, **queue, **values)) for each, values in steps]
+    assert [each.partition(":")[0] for each in outcomes] == [
+        "done", "not published", "not published", "done", "done", "not published", "done",
+        "nothing done",
+    ]  # fmt: skip
+    assert len(kafka.records(LABELS)) == outcomes.count("done") - 1
+
+
+@pytest.mark.parametrize(
+    ("values", "answer"),
+    [
+        ({"event": "é" * 121}, "event: give a name"),
+        ({"by": "x" * 241}, "by: give a name"),
+        ({"kind": "values"}, "kind: Invalid enum value"),
+    ],
+)
+def test_invalid_names_are_refused(desk: Desk, values: Any, answer: str) -> None:
+    with pytest.raises(InputError, match=answer):
+        does(desk, judging.question, **{"by": "ann", **values})
+
+
+EVIL = "\u202e<script>alert(1)</script>"
+
+
+def given_label(post: int, by: str, verdict: Verdict, **changes: Any) -> Label:
+    values = {"at": f"2026-03-01T10:00:{post % 60:02}Z", "drawn": "given"} | changes
+    return Label(verdict, "storm", Post(str(post), "x", f"rain {post}"), by, **values)
+
+
+def answer(labels: list[Label], away: str = "") -> Any:
+    mirrors = SimpleNamespace(
+        labels=SimpleNamespace(of=lambda event: tuple(labels) if event == "storm" else ()),
+        labels_follower=SimpleNamespace(away=away),
+    )
+    desk: Any = SimpleNamespace(mirrors=mirrors)
+    return call(desk, judges, event="storm")
+
+
+def test_two_judges_are_counted_and_compared() -> None:
+    ann = [given_label(n, "ann", "on" if n < 6 else "off", drawn="learn") for n in range(10)]
+    ben = [given_label(n, "ben", "on" if n < 4 else "off") for n in range(8)]
+    result = answer([*ann, *ben])
+    none = {"unsure": 0, "certify": 0}
+    assert result["counts"] == [
+        {"by": "ann", "on": 6, "off": 4, "learn": 10, "given": 0} | none,
+        {"by": "ben", "on": 4, "off": 4, "learn": 0, "given": 8} | none,
+    ]
+    (pair,) = result["pairs"]
+    assert (pair["one"], pair["other"], pair["posts"], pair["same"]) == ("ann", "ben", 8, 0.75)
+    assert pair["kappa"] == pytest.approx((0.75 - 0.5) / 0.5)
+    assert [post["id"] for post in result["disputed"]] == ["5", "4"]  # the newest first
+    assert result["disputed"][0]["labels"] == [
+        {"by": "ann", "label": "on"}, {"by": "ben", "label": "off"}
+    ]  # fmt: skip
+
+
+def test_disputed_posts_are_sorted_by_time() -> None:
+    times = ("2026-03-01T12:00:00+02:00", "9999-12-31T23:59:59Z", "2026-03-01T03:30:00-07:00")
+    labels = [given_label(n, "ann", "on", at=at) for n, at in enumerate(times)]
+    labels += [given_label(n, "ben", "off", at=at) for n, at in enumerate(times)]
+    assert [post["id"] for post in answer(labels)["disputed"]] == ["1", "2", "0"]
+
+
+def test_the_answer_is_bounded() -> None:
+    verdicts: tuple[Verdict, Verdict] = ("on", "off")
+    labels = [given_label(post, f"p{by:03}{EVIL}", verdicts[by % 2])
+              for by in range(MOST_PEOPLE + 5) for post in range(MOST_DISPUTED + 5)]  # fmt: skip
+    result = answer(labels, "away")
+    assert (len(result["counts"]), result["people"]) == (MOST_PEOPLE, MOST_PEOPLE + 5)
+    assert (len(result["disputed"]), result["all_disputed"]) == (MOST_DISPUTED, MOST_DISPUTED + 5)
+    assert len(result["pairs"]) == 190
+    assert max(len(post["labels"]) for post in result["disputed"]) == 20
+    assert result["away"] == "away"
+
+
+__all__ = ["enc", "loaded_once"]
+
+NEEDED = labels_missing(0, 0, 0.8, confidence_of_version(0.9, 1))
+
+
+@pytest.fixture
+def ferry_desk(kafka: Kafka) -> Iterator[Desk]:
+    add_seeds(kafka)
+    with open_desk(model=True) as desk:
+        yield desk
+
+
+def promise_of(desk: Desk, **values: Any) -> Any:
+    return call(desk, promise_test, event="ferry", **values)
+
+
+def wait_for(desk: Desk, condition: Callable[[Any], object]) -> Any:
+    until(lambda: condition(promise_of(desk)))
+    return promise_of(desk)
+
+
+def set_promise(desk: Desk, **values: Any) -> Any:
+    request = {"event": "ferry", "by": "Åsa", "precision": 0.8, "confidence": 0.9}
+    with acting_as("Åsa"):  # as the site does
+        return call(desk, promise, **request | values)
+
+
+def publish_profile(desk: Desk) -> str:
+    values: Any = {"event": "ferry", "by": "Åsa"}
+    call(desk, learn, **values, hours=0, labels=False)
+    until(lambda: not desk.training.busy_event)
+    run = desk.training.run_of("ferry")
+    assert run is not None
+    assert run.proposal is not None
+    assert (run.refusal, run.danger) == ("", "")
+    version = run.proposal.profile.version
+    call(desk, publish, **values, version=version)
+    return version
+
+
+def test_the_page_promises_what_the_command_promises(
+    ferry_desk: Desk, kafka: Kafka, enc: Encoder, newsift: Command
+) -> None:
+    assert promise_of(ferry_desk) == {"profile": None, "loading": False}
+    with pytest.raises(InputError, match="a promise is of a profile"):
+        set_promise(ferry_desk, threshold=0.5)
+    with pytest.raises(InputError, match="precision"):
+        promise_of(ferry_desk, precision="1")
+    publish_profile(ferry_desk)
+    add_ferry_posts(kafka)
+    own = list(certifying(match_all(kafka, enc)))
+    result = wait_for(ferry_desk, lambda result: result["profile"] and result["result"].matches)
+    assert (result["result"].missing, result["result"].threshold) == (NEEDED, None)
+    assert result["hourly"]["window"] == "in the minute seen"
+    cut = first_cut(own)
+    for record in [record for record in own if record.matches[0].score >= cut][:NEEDED]:
+        label(kafka, record, "on")
+    result = wait_for(ferry_desk, lambda result: result["result"].threshold is not None)
+    assert (result["result"].threshold, result["result"].labels) == (cut, NEEDED)
+    (row,) = json.loads(f"[{newsift('events', 'promise', 'ferry', '--json', '--yes').out}]")
+    assert row["threshold"] == cut
+    assert newsift("events", "forget", "ferry", "--yes").code == 0
+    wait_for(ferry_desk, lambda result: result["promise"] is None)
+    with pytest.raises(InputError, match="look at it, and promise that"):
+        set_promise(ferry_desk, threshold=0.99)
+    with pytest.raises(InputError, match="can show no more"):
+        set_promise(ferry_desk, threshold=cut, precision=0.95)
+    assert published(kafka).promise is None
+    assert set_promise(ferry_desk, threshold=cut) == {"threshold": cut}
+    created = published(kafka)
+    assert created.promise is not None
+    answer = {"by": "Åsa", "labels": NEEDED, "precision": 0.8, "confidence": 0.9}
+    assert created.promise | answer == created.promise
+    result = wait_for(ferry_desk, lambda result: result["promise"])
+    assert (result["threshold"], result["promise"]) == (cut, created.promise)
+
+
+def test_a_profile_that_changes_during_a_promise_is_not_overwritten(
+    ferry_desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_profile(ferry_desk)
+    other = json.dumps(published(kafka).record() | {"threshold": 0.75}).encode()
+
+    def read(_desk: Desk, profile: Profile, *_: float) -> PromiseTest:
+        kafka.send(SEEDS, other, b"profile|ferry")
+        data = PromiseEvidence(0.5, 0, False, 20, 20, 30)
+        return PromiseTest(profile, (), {}, PromiseTarget.of(profile), data)
+
+    wait_for(ferry_desk, lambda result: result["profile"])
+    monkeypatch.setattr(promising, "_test", read)
+    with pytest.raises(ConflictError, match="was published by somebody else"):
+        set_promise(ferry_desk, threshold=0.5)
+    assert (published(kafka).threshold, published(kafka).promise) == (0.75, None)
+
+
+def test_a_stale_profile_promises_nothing(ferry_desk: Desk, kafka: Kafka) -> None:
+    publish_profile(ferry_desk)
+    kafka.send(SEEDS, None, b"fire")
+    result = wait_for(ferry_desk, lambda result: result["stale"])
+    assert result["profile"]
+    with pytest.raises(InputError, match="its profile is stale"):
+        set_promise(ferry_desk, threshold=0.5)
