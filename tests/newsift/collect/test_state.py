@@ -32,10 +32,7 @@ def test_a_stored_mark_is_read_by_the_next(tmp_path: Path) -> None:
 
 def test_refuses_a_second_collector(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
-    with (
-        open_state(file, "bluesky"),
-        pytest.raises(InputError, match="in use by another command"),
-    ):
+    with open_state(file, "bluesky"), pytest.raises(InputError, match="in use by another command"):
         open_state(file, "bluesky").__enter__()
     with open_state(file, "bluesky"):
         pass

@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
-from aiokafka.errors import (
-    KafkaError,
-    OffsetOutOfRangeError,
-    TopicAuthorizationFailedError,
-)
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizationFailedError
 
 import newsift.cli.watch.delivery
 from newsift.cli.matches import MatchFilter
