@@ -29,11 +29,11 @@ BLOCK = 2**28
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came of a file: the exit code, the peak of resident memory, the last line told."""
+    """What came of a file: the exit code, the peak of resident memory, the last line message."""
 
     code: int
     peak: int  # bytes, of the process and of those that it starts, together
-    told: str
+    message: str
     seconds: float
 
 
@@ -108,24 +108,24 @@ def many_columns() -> bytes:
 
 def zigzag(number: int, length: int = 0) -> bytes:
     """A number as thrift has it in its compact protocol, in so many bytes at least."""
-    number, found = number << 1, bytearray()
-    while number > 127 or len(found) + 1 < length:
-        found.append(number & 127 | 128)
+    number, result = number << 1, bytearray()
+    while number > 127 or len(result) + 1 < length:
+        result.append(number & 127 | 128)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*result, number])
 
 
 def lying(honest: bytes, lie: int) -> bytes:
     """The file with another size in the place of its first column's and of that one's pages."""
     group = pq.ParquetFile(io.BytesIO(honest)).metadata.row_group(0)
     total = int(group.column(0).total_uncompressed_size)
-    found = honest
+    result = honest
     for header in range(64):  # bytes of a page's own header, that its column counts too
         number = zigzag(total - header)
-        found = found.replace(number, zigzag(lie, len(number)))
-    assert len(found) == len(honest)
-    assert found != honest
-    return found
+        result = result.replace(number, zigzag(lie, len(number)))
+    assert len(result) == len(honest)
+    assert result != honest
+    return result
 
 
 def packed_lines(line: bytes, size: int = 2**30) -> bytes:
@@ -183,18 +183,18 @@ def read(file: Path, seed: Path) -> Reading:
     began = time.monotonic()
     most = 0
     with (
-        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as log,
         subprocess.Popen(
             [NEWSIFT, "filter", file, "--seeds", seed, "--device", "cpu"],
-            stdout=subprocess.DEVNULL, stderr=said,
+            stdout=subprocess.DEVNULL, stderr=log,
         ) as process,
     ):  # fmt: skip
         while process.poll() is None:
             most = max(most, sum(resident(process.pid)))
             time.sleep(POLL_S)
-        said.seek(0)
-        told = said.read().decode().splitlines()
-    return Reading(process.returncode, most, told[-1] if told else "", time.monotonic() - began)
+        log.seek(0)
+        answer = log.read().decode().splitlines()
+    return Reading(process.returncode, most, answer[-1] if answer else "", time.monotonic() - began)
 
 
 def resident(pid: int) -> Iterator[int]:
@@ -215,25 +215,25 @@ def resident(pid: int) -> Iterator[int]:
 
 def main() -> None:
     """Read every file, and print what each took."""
-    wanted = sys.argv[1:]
+    expected = sys.argv[1:]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "seed.md").write_text(SEED)
         (folder / "posts.jsonl").write_bytes(FILES["plain.jsonl"]())
         for name, make in {**FILES, **PAGES}.items():
-            if wanted and name not in wanted:
+            if expected and name not in expected:
                 continue
             file = folder / name
             file.write_bytes(make())
             posts, seed = (file, folder / "seed.md")
             if name in PAGES:
                 posts, seed = folder / "posts.jsonl", file
-            found = read(posts, seed)
-            told = (
-                f"{name:<24} {file.stat().st_size:>9,} B  {found.peak / 2**20:>6,.0f} MiB  "
-                f"{found.seconds:>5.1f} s  exit {found.code}  {found.told[:120]}"
+            result = read(posts, seed)
+            answer = (
+                f"{name:<24} {file.stat().st_size:>9,} B  {result.peak / 2**20:>6,.0f} MiB  "
+                f"{result.seconds:>5.1f} s  exit {result.code}  {result.message[:120]}"
             )
-            sys.stdout.write(told + "\n")
+            sys.stdout.write(answer + "\n")
             sys.stdout.flush()
             file.unlink()
 

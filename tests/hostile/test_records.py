@@ -107,11 +107,11 @@ def test_many_refused_seeds_are_logged_once(target: Target) -> None:
     with attacked(target):
         target.keyed("seeds", [(name, b'{"text": 5}') for name in names])
         until(lambda: target.refused("bad-4999"))
-        lines = target.worker.said.count("\n")
+        lines = target.worker.output.count("\n")
         for n in range(3):
             target.write("seeds", [seed(f"a game of music {n}")], key=b"after-%d" % n)
             until(partial(target.live, f"after-{n}"))
-        assert target.worker.said.count("\n") - lines < 50
+        assert target.worker.output.count("\n") - lines < 50
     target.forget(*names, b"after-0", b"after-1", b"after-2")
 
 

@@ -68,7 +68,7 @@ def says(desk: Desk, state: Any, verdict: str, by: str = "ann", kind: str = "cer
     return does(desk, judging.answer, **values)
 
 
-def said(kafka: Kafka, by: str) -> list[tuple[list[str], bytes | None]]:
+def published_labels(kafka: Kafka, by: str) -> list[tuple[list[str], bytes | None]]:
     """What one person's records hold, but for who that is, and when."""
     result = [record for record in kafka.records(LABELS) if json.loads(record.key)[3] == by]
     assert {str(record.headers) for record in result} <= {"[('schema', b'newsift.label/1')]"}
@@ -100,8 +100,8 @@ def test_the_page_and_the_terminal_publish_the_same_records(
             state = does(desk, judging.undo, by="ann", kind=kind, **undo)
         else:
             state = says(desk, state, KEYS[key], kind=kind)
-    assert len(said(kafka, "ann")) == len(pressed)
-    assert said(kafka, "ann") == said(kafka, "ben")
+    assert len(published_labels(kafka, "ann")) == len(pressed)
+    assert published_labels(kafka, "ann") == published_labels(kafka, "ben")
 
 
 def test_the_desk_decides_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None:
