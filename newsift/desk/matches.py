@@ -8,6 +8,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from typing import Literal
 
 from newsift.files.rows import read_match
 from newsift.operations.times import now_ms
@@ -219,6 +220,7 @@ class MatchFilter:
     most: float = 2.0
     new: bool = False  # only stories of which the first post is kept
     text: str = ""
+    order: Literal["time", "score"] = "time"
     seen: int = ALL  # the number of the last match on the page; later ones are only counted
     skip: int = 0
     count: int = 50
@@ -240,7 +242,7 @@ class MatchFilter:
 
 @dataclass(frozen=True, slots=True)
 class StoryPage:
-    stories: list[tuple[MatchRow, StoryGroup]]  # newest first, each with its first accepted post
+    stories: list[tuple[MatchRow, StoryGroup]]  # in order, each with its first accepted post
     total: int  # of stories, on all pages
     newer: int  # stories since `seen`
     last: int  # the number of the newest, to be given as `seen`
@@ -253,7 +255,11 @@ def filter_stories(stories: Iterable[StoryGroup], match_filter: MatchFilter) -> 
         if row is not None:
             matching.append((row, story))
     earlier = [each for each in matching if each[0].number <= match_filter.seen]
-    earlier.sort(key=lambda each: (each[0].at, each[0].number), reverse=True)
+    by_score = match_filter.order == "score"
+    earlier.sort(
+        key=lambda each: (each[0].score if by_score else 0, each[0].at, each[0].number),
+        reverse=True,
+    )
     page = earlier[match_filter.skip : match_filter.skip + match_filter.count]
     last = max((row.number for row, _ in earlier), default=0)
     return StoryPage(page, len(earlier), len(matching) - len(earlier), last)

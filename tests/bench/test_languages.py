@@ -1,150 +1,23 @@
 """The texts in other languages are complete and alike, and the table says what a loop counts."""
 
+import gzip
 import json
 import re
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
 import encoder
-from bench.languages import (
-    REFERENCE,
-    REMARKS,
-    LanguageEvent,
-    belonging,
-    finding,
-    findings,
-    read_stories,
-)
+from bench.judged import NAMES, read_judged
+from bench.languages import RATE, REMARKS, read_stories
 from tests.worker.fake import Command
+from train.data.corpus import taught
+from train.run import BACKGROUND_POSTS
 
 STORIES = read_stories()
 LANGUAGES = list(STORIES)
-SCRIPTS = {
-    "Arabic": "[\u0600-\u06ff]",
-    "Chinese": "[\u4e00-\u9fff]",
-    "Japanese": "[\u3040-\u30ff]",
-    "Korean": "[\uac00-\ud7a3]",
-    "Russian": "[\u0400-\u04ff]",
-    "Thai": "[\u0e00-\u0e7f]",
-    "Traditional Chinese": "[\u4e00-\u9fff]",
-}
-
-
-def digits(text: str) -> set[str]:
-    return set(re.findall(r"[0-9]+", text))
-
-
-def names(text: str) -> set[str]:
-    """What an English text writes with a capital inside a sentence."""
-    return set(re.findall(r"(?<=[a-z,] )[A-Z][a-z]+", text))
-
-
-def test_the_languages_begin_with_the_reference() -> None:
-    assert LANGUAGES[0] == REFERENCE == "English"
-    assert len(LANGUAGES) == 17
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_every_language_tells_every_event_in_its_own_words(language: str) -> None:
-    told = STORIES[language]
-    assert [story.event for story in told] == [story.event for story in STORIES[REFERENCE]]
-    assert len({story.event for story in told}) == 6
-    texts = [text for story in told for text in (story.article, *story.posts, story.other)]
-    assert len(texts) == len(set(texts)) == 6 * (1 + 3 + 1)
-    others = {t for name in LANGUAGES if name != language for s in STORIES[name] for t in s.posts}
-    assert not others & set(texts)
-    for text in texts:
-        assert text == text.strip()
-        script = SCRIPTS.get(language)
-        assert script is None or re.search(script, text), text
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_first_post_shares_numbers_with_both_articles_and_the_last_has_none(
-    language: str,
-) -> None:
-    for story, english in zip(STORIES[language], STORIES[REFERENCE], strict=True):
-        first, _, last = story.posts
-        assert digits(first) & digits(story.article) & digits(english.article), first
-        assert digits(first) == digits(english.posts[0]), first
-        assert not digits(last), last
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_post_on_another_event_of_the_kind_shares_no_number_with_it(language: str) -> None:
-    for story, english in zip(STORIES[language], STORIES[REFERENCE], strict=True):
-        assert digits(story.other) == digits(english.other)
-        assert not digits(story.other) & digits(story.article + english.article), story.other
-        if language == REFERENCE:
-            assert not any(name in story.other for name in names(story.article)), story.other
-
-
-def test_in_english_the_first_two_posts_share_a_name_and_the_last_has_none() -> None:
-    for story in STORIES[REFERENCE]:
-        assert len(names(story.article)) > 2
-        for shares, post in zip((True, True, False), story.posts, strict=True):
-            assert any(name in post for name in names(story.article)) == shares, post
-
-
-def test_a_text_that_lacks_an_event_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "texts.yaml"
-    told = {"article": "a", "posts": ["b"], "other": "c"}
-    file.write_text(json.dumps({"English": {"flood": told, "final": told}, "X": {"flood": told}}))
-    with pytest.raises(KeyError, match="final"):
-        read_stories(file)
-
-
-def test_the_measures_are_what_a_loop_over_all_pairs_counts() -> None:
-    rng = np.random.default_rng(4)
-    told = [
-        LanguageEvent("a", "", ("x",) * 2, ""),
-        LanguageEvent("b", "", ("x",) * 3, ""),
-        LanguageEvent("c", "", ("x",), ""),
-    ]
-    score = rng.integers(0, 6, (6, 3)) / 8  # many draws, some just on a threshold
-    cut = np.array([0.25, 0.5, 0.375])
-    event = [0, 0, 1, 1, 1, 2]
-    own = [(score[i, j], cut[j]) for i in range(6) for j in range(3) if event[i] == j]
-    foreign = [(score[i, j], cut[j]) for i in range(6) for j in range(3) if event[i] != j]
-    alike = np.array([0.25, 0.5, 0])
-    recall = finding(score, belonging(told), alike, cut)
-    wins = [(a > b) + (a == b) / 2 for a, _ in own for b, _ in foreign]
-    assert recall.auc == pytest.approx(sum(wins) / len(wins))
-    hard = [(a > b) + (a == b) / 2 for a, _ in own for b in alike]
-    assert recall.alike == pytest.approx(sum(hard) / len(hard))
-    label = np.equal.outer(event, range(3))
-    assert recall.auc == pytest.approx(roc_auc_score(label.ravel(), score.ravel()))
-    assert recall.recall == sum(s >= c for s, c in own) / len(own)
-    assert recall.false == sum(s >= c for s, c in foreign) / len(foreign)
-    assert any(s == c for s, c in own + foreign)
-
-
-def test_each_language_is_met_by_english_articles_and_by_its_own() -> None:
-    enc = encoder.load(device="cpu")
-    english = [
-        LanguageEvent("flood", "storm flood river", ("flood city",), "river"),
-        LanguageEvent("final", "match", ("a",), "game"),
-    ]
-    other = [
-        LanguageEvent("flood", "cat", ("storm",), "dog"),
-        LanguageEvent("final", "game music", ("game", "match"), "cat"),
-    ]
-    rows = findings(enc, {"English": english, "Other": other})
-    assert list(rows) == ["English", "Other"]
-    assert rows["English"][0] == rows["English"][1]
-    posts, label = enc.posts(["storm", "game", "match"]), [[1, 0], [0, 1], [0, 1]]
-    for articles, seen in (
-        (["storm flood river", "match"], rows["Other"][0]),
-        (["cat", "game music"], rows["Other"][1]),
-    ):
-        score = posts.similarity(enc.articles(articles))
-        assert seen.auc == pytest.approx(roc_auc_score(np.ravel(label), score.ravel()))
-        reached = score >= enc.thresholds(enc.articles(articles), rate=0.001)
-        assert seen.recall == pytest.approx(reached[np.array(label, bool)].mean())
-        assert seen.false == pytest.approx(reached[~np.array(label, bool)].mean())
 
 
 def test_the_command_prints_a_row_for_each_language(newsift: Command) -> None:
@@ -157,14 +30,91 @@ def test_the_command_prints_a_row_for_each_language(newsift: Command) -> None:
     rows = json.loads(newsift("bench", "languages", "--json").out)["languages"]["rows"]
     assert [row["posts in"] for row in rows] == LANGUAGES
     for line, row in zip(body, rows, strict=True):
-        told = [float(x) for x in re.findall(r"[\d.]+", line)]
-        assert told == pytest.approx(list(row.values())[1:], abs=0.051)
+        numbers = [float(x) for x in re.findall(r"[\d.]+", line)]
+        assert numbers == pytest.approx(list(row.values())[1:], abs=0.051)
     english = rows[0]
     assert list(english.values())[1:5] == list(english.values())[5:]
 
 
-def test_an_unknown_model_is_one_line(newsift: Command) -> None:
-    done = newsift("bench", "languages", "--model", "nowhere")
-    assert (done.code, done.out) == (2, "")
+THINGS = ("storm", "flood", "river", "music", "match", "police", "city", "fire")
+TOPICS = ("weather", "sports")
+STREAMS = ("de", "en", "fr", "it", "nl")
+POSTS = 8_000
+
+
+def write(file: Path, rows: list[dict[str, Any]]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+
+
+def everyday(code: str, i: int) -> str:
+    return f"{THINGS[i % 8]} {THINGS[i // 8 % 8]} everyday {code} {i}"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three languages, one without originals; one more sentence in one of them alone."""
+    root = tmp_path_factory.mktemp("judged")
+    originals, topics = [], []
+    for code in ("en", "it", "th"):
+        for i, thing in enumerate(THINGS):
+            text = f"{thing} {THINGS[i * 3 % 8]} {'' if code == 'en' else THINGS[(i + 1) % 8]}"
+            row = {"id": str(i), "lang": code, "text": f"{text} told {i}"}
+            topics.append(row | {"topic": TOPICS[i % 3 % 2]})
+            originals += [row] if code != "th" else []
+    originals.append({"id": "99", "lang": "en", "text": "an English one alone"})
+    write(root / "judged/originals.jsonl.gz", originals)
+    write(root / "judged/topics.jsonl.gz", topics)
+    for code in STREAMS:
+        posts = [everyday(code, i) for i in range(POSTS if code in ("en", "it") else 20)]
+        write(root / f"tweets/{code}.jsonl.gz", [{"text": post, "lang": code} for post in posts])
+    return root
+
+
+def test_the_table_is_what_loops_count(newsift: Command, data: Path) -> None:
+    done = newsift("bench", "languages", "--data", str(data), "--json")
+    assert done.code == 0, done.err
+    rows = {row["language"]: row for row in json.loads(done.out)["judged"]["rows"]}
+    assert list(rows) == ["English", "Italian", "Thai"]
+    enc = encoder.load(device="cpu")
+    result = read_judged(data)
+    sentences = {code: language.sentences for code, language in result.items()}
+    articles = {code: enc.articles(texts) for code, texts in sentences.items()}
+    for code, language in result.items():
+        row, posts = rows[NAMES[code]], enc.posts(language.sentences)
+        for key, other in (("topic, own", code), ("topic, English", "en")):
+            score = posts.similarity(articles[other])
+            places = [(i, j) for i in range(1, 8, 2) for j in range(0, 8, 2)]
+            same = [language.topics[i] == language.topics[j] for i, j in places]
+            seen = 100 * roc_auc_score(same, [score[i, j] for i, j in places])
+            assert row[key] == pytest.approx(seen)
+        best = posts.similarity(articles["en"])
+        hits = sum(all(best[i, i] > best[i, j] for j in range(8) if j != i) for i in range(8))
+        assert row["same, %"] == pytest.approx(100 * hits / 8)
+        assert row["posts"] == len(language.posts)
+    assert rows["Thai"]["original, %"] is None
+    assert rows["Thai"]["pass, own"] is None
+    assert rows["English"]["original, %"] == 100
+    italian = result["it"].posts
+    seeds = enc.articles([story.article for story in read_stories()["Italian"]])
+    cuts = enc.thresholds(seeds, RATE)
+    passed = sum(int((enc.posts([p]).similarity(seeds) >= cuts).sum()) for p in italian[:500])
+    whole = enc.posts(italian).similarity(seeds) >= cuts
+    assert passed == whole[:500].sum()
+    assert rows["Italian"]["pass, own"] == pytest.approx(1000 * whole.mean())
+
+
+def test_posts_that_judge_neither_taught_nor_stand_in_a_background(data: Path) -> None:
+    languages = read_judged(data)
+    judging = {post for post in (everyday("en", i) for i in range(POSTS)) if not taught(post)}
+    assert set(languages["en"].posts) < judging
+    assert len(languages["en"].posts) == len(judging) - BACKGROUND_POSTS // len(STREAMS) > 0
+    assert len(languages["en"].originals) == len(languages["it"].originals) == 8
+    assert languages["th"].originals == languages["th"].posts == []
+
+
+def test_a_folder_that_was_not_gathered_is_one_line(newsift: Command, tmp_path: Path) -> None:
+    done = newsift("bench", "languages", "--data", str(tmp_path))
+    assert done.code == 2
     assert done.err.count("\n") == 1
-    assert "model 'nowhere': no such directory" in done.err
+    assert "python -m train.languages.gather writes it" in done.err

@@ -1,7 +1,9 @@
 """Rates, ratios and percentiles, on a clock that the test turns."""
 
+import gzip
+import json
 import math
-import statistics
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,21 +12,18 @@ from hypothesis import strategies as st
 
 from bench import measure
 from bench.measure import (
-    ResultTable,
     Run,
     interleave,
     number,
     percentile,
     rate_of,
-    ratio,
     set_threads,
-    spread,
 )
+from bench.texts import read_posts
+from encoder.errors import InputError
 
 
 class Clock:
-    """A clock that stands still but for the work done."""
-
     def __init__(self) -> None:
         self.now = 0.0
         self.done: list[str] = []
@@ -42,7 +41,7 @@ class Clock:
 
 
 @pytest.fixture(autouse=True)
-def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "REST", 0.0)
 
 
@@ -76,59 +75,46 @@ def test_each_row_runs_on_its_own_number_of_threads(monkeypatch: pytest.MonkeyPa
     assert seen == [1, 2, 1, 2]
 
 
-def test_ratios_are_taken_round_by_round() -> None:
-    assert ratio([10.0, 30.0, 8.0], [5.0, 10.0, 8.0]) == 2.0
-    assert ratio([10.0], []) is None
-    assert ratio([], [10.0]) is None
-
-
-def test_the_spread_of_an_even_number_lies_between() -> None:
-    assert spread([4.0, 1.0, 2.0, 3.0]) == (2.5, 1.0, 4.0)
-
-
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))
 def test_a_percentile_is_the_least_value_that_covers_its_share(
     values: list[float], share: float
 ) -> None:
-    found = percentile(values, share)
-    assert found in values
-    assert sum(v <= found for v in values) >= share * len(values) - 1e-9
-    assert sum(v < found for v in values) < share * len(values)
-
-
-def test_the_median_of_an_odd_number_is_the_middle() -> None:
-    values = [5.0, 1.0, 9.0, 3.0, 7.0]
-    assert percentile(values, 0.5) == statistics.median(values)
-    assert percentile(values, 0.99) == 9.0
-
-
-def test_a_part_as_it_is_printed() -> None:
-    rows = [("kernel", 61_000.4), ("× é", 5)]
-    part = ResultTable("speed", "Posts", ("path", "rate"), rows, ["minilm: absent"])
-    assert part.plain() == {
-        "rows": [{"path": "kernel", "rate": 61_000.4}, {"path": "× é", "rate": 5}],
-        "remarks": ["minilm: absent"],
-    }
-    assert part.render() == (
-        "Posts\n\npath      rate\n──────  ──────\nkernel  61,000\n× é          5\nminilm: absent"
-    )
-    assert ResultTable.where({"cpu": "one"}).render() == "Where and on what\n\ncpu: one"
+    result = percentile(values, share)
+    assert result in values
+    assert sum(v <= result for v in values) >= share * len(values) - 1e-9
+    assert sum(v < result for v in values) < share * len(values)
 
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [
-        (61_234.4, "61,234"),
-        (540.2, "540"),
-        (113.02, "113"),
-        (3.456, "3.46"),
-        (0.0421, "0.0421"),
-        (9.999, "10.0"),
-        (2e-7, "2.0e-07"),
-        (0, "0"),
-        (math.nan, "–"),
-        (-12.34, "-12.3"),
-    ],
+    [(61_234.4, "61,234"), (3.456, "3.46"), (0.0421, "0.0421"), (2e-7, "2.0e-07"), (math.nan, "–")],
 )
-def test_figures(value: float, shown: str) -> None:
+def test_numbers_have_three_digits(value: float, shown: str) -> None:
     assert number(value) == shown
+
+
+def lines(*records: object) -> str:
+    return "".join(json.dumps(r) + "\n" for r in records)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a.jsonl").write_text(lines({"text": " one "}, {"text": ""}, {"other": 1}))
+    with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
+        file.write(lines({"post": "two"}, {"text": "three", "title": "3"}))
+    (tmp_path / "notes.txt").write_text("no record")
+    return tmp_path
+
+
+def test_posts_of_all_files_in_a_fixed_shuffled_order(folder: Path) -> None:
+    result, source = read_posts(folder, 10)
+    assert sorted(result) == ["one", "three", "two"]
+    assert read_posts(folder, 10) == (result, str(folder))
+    assert read_posts(folder, 2)[0] == result[:2]
+    assert source == str(folder)
+
+
+def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n{"text":\n')
+    with pytest.raises(InputError, match=r"a\.jsonl:2: is no JSON object"):
+        read_posts(tmp_path, 9)

@@ -3,17 +3,20 @@
 import numpy as np
 import pytest
 
+import bench.background
+from bench.background import backgrounds, passes_of
 from bench.crises import CrisisScene, unknown
 from encoder import Encoder
 from encoder.backends.choose import open_backend
+from encoder.embeddings import thresholds
 from encoder.errors import InputError
 from tests.encoder.small import background, small_model
+from worker.match.drift import HIGH
 
 NEWS, ON, OFF = 60, 20, 5
 
 
 def scene() -> CrisisScene:
-    """An event among random posts."""
     model = small_model()
     enc = Encoder(model, *open_backend(model, "cpu", 1))
     seeds = enc.articles([("storm", "flood river city")])
@@ -46,3 +49,37 @@ def test_a_post_of_the_background_judges_nothing() -> None:
     again = unknown(whole.background[:9], whole.background)
     assert len(again) == 0
     assert len(unknown(whole.posts, whole.background[:0])) == NEWS + ON + OFF
+
+
+RATE = 0.1
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.background, "RATE", RATE)
+
+
+def test_passes_are_counted_post_by_post() -> None:
+    whole = scene()
+    articles, news = whole.posts[:9], whole.posts[20:]
+    row = passes_of("news", "own", articles, whole.background, news)
+    cuts, scores = thresholds(whole.background, articles, RATE), news.similarity(articles)
+    passes = [sum(score >= cut for score in column) * 1000 / len(news)
+              for column, cut in zip(scores.T, cuts, strict=True)]  # fmt: skip
+    assert row.mean == pytest.approx(sum(passes) / 9)
+    assert min(passes) <= row.tenth <= row.mean <= row.ninetieth <= max(passes)
+    (many,) = thresholds(whole.background, articles[3:4], HIGH)
+    assert row.most >= (high := sum(score >= many for score in scores[:, 3]) / len(news)) > 0
+    one = passes_of("news", "own", articles[3:4], whole.background, news)
+    assert [one.high, one.most] == pytest.approx([high, high])
+
+
+def test_posts_that_score_high_are_left_out_of_the_background() -> None:
+    draw = scene().draw(11, 0)
+    shipped, every, *fewer = backgrounds(draw)
+    assert len(shipped) == len(draw.scene.background)
+    assert len(every) == len(draw.stream)
+    (cut,) = thresholds(draw.scene.background, draw.scene.seeds, RATE)
+    scores = draw.scene.posts[draw.stream].similarity(draw.scene.seeds)[:, 0]
+    for posts, factor in zip(fewer, (1.1, 1.2, 1.3), strict=True):
+        assert len(posts) == sum(score < np.float32(factor) * cut for score in scores)

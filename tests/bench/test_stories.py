@@ -14,7 +14,6 @@ from bench.stories import (
     UNLIKE,
     bare_words,
     judge,
-    judge_groups,
     pairs_of,
     shared_shingles,
 )
@@ -32,17 +31,12 @@ def shingles(text: str) -> set[str]:
     return {text[at : at + 4] for at in range(max(1, len(text) - 3))}
 
 
-def test_a_post_is_bare_of_what_a_copy_adds() -> None:
-    assert bare_words("RT @ann: Storm, via @b & Flood! http://t.co/x") == "storm flood"
-    assert bare_words("art @home") == "art"
-
-
 def test_shared_shingles_are_those_of_sets() -> None:
     texts = [bare_words(text) for text in TEXTS] + [""]
-    found = shared_shingles(texts)
+    result = shared_shingles(texts)
     for a, b in combinations(range(len(texts)), 2):
         one, other = shingles(texts[a]), shingles(texts[b])
-        assert found[a, b] == pytest.approx(len(one & other) / len(one | other))
+        assert result[a, b] == pytest.approx(len(one & other) / len(one | other))
 
 
 def test_pairs_are_of_the_kinds_that_they_are_by_eye() -> None:
@@ -70,14 +64,6 @@ def test_pairs_are_of_the_kinds_that_they_are_by_eye() -> None:
     assert 0 < UNLIKE < NEAR < 1
 
 
-def test_groups_are_counted() -> None:
-    texts = [TEXTS[0]] * 3 + [TEXTS[2], TEXTS[5]]
-    vectors = small_encoder().posts(texts)
-    row = judge_groups("e", pairs_of(texts, vectors), vectors)
-    assert (row.matches, row.groups, row.largest) == (5, 2, 4)
-    assert (row.together, row.unlike) == (100, 0)
-
-
 def test_the_command_tells_both_tables(newsift: Command, tmp_path: Path) -> None:
     folder = tmp_path / "crisis"
     folder.mkdir()
@@ -91,10 +77,10 @@ def test_the_command_tells_both_tables(newsift: Command, tmp_path: Path) -> None
         with gzip.open(folder / f"{name}.jsonl.gz", "wt") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
     done = newsift("bench", "stories", "--data", str(tmp_path), "--json")
-    found = json.loads(done.out)
-    assert [row["score"] for row in found["pairs"]["rows"]] == list(CUTS)
-    assert found["pairs"]["rows"][-1]["retweets %"] == 100
-    assert found["groups"]["rows"] == [{
+    result = json.loads(done.out)
+    assert [row["score"] for row in result["pairs"]["rows"]] == list(CUTS)
+    assert result["pairs"]["rows"][-1]["retweets %"] == 100
+    assert result["groups"]["rows"] == [{
         "event": "fire", "matches": 2, "groups": 1, "largest": 2,
         "near copies together %": 100, "unlike in one %": 0,
     }]  # fmt: skip

@@ -13,11 +13,10 @@ PREBUILT = ("--no-build ", "--only-binary :all:")
 
 
 def installs() -> list[tuple[str, str]]:
-    """Every command that installs, with the file where it stands."""
     return [
-        (file.name, " ".join(found.replace("\\\n", " ").split()) + " ")
-        for file in FILES for found in INSTALL.findall(file.read_text("utf-8"))
-        if not any(own in found for own in OURS)
+        (file.name, " ".join(result.replace("\\\n", " ").split()) + " ")
+        for file in FILES for result in INSTALL.findall(file.read_text("utf-8"))
+        if not any(own in result for own in OURS)
     ]  # fmt: skip
 
 

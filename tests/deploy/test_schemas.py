@@ -1,4 +1,4 @@
-"""The schemas of the topics: what the code reads and writes, and no more, is what they say."""
+"""The schemas of the topics agree with what the code reads and writes."""
 
 import json
 from pathlib import Path
@@ -26,8 +26,6 @@ SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
 
 
 class Sent:
-    """A message as a consumer hands it out."""
-
     topic, partition, timestamp, key = "tweets", 2, 1_700_000_000_123, b"k"
 
     def __init__(self, offset: int, value: bytes | None, **headers: bytes) -> None:
@@ -35,8 +33,8 @@ class Sent:
 
 
 def load(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
-    return found
+    result: dict[str, Any] = json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
+    return result
 
 
 def closed(schema: Any) -> Any:
@@ -55,7 +53,6 @@ def accepts(name: str, value: object) -> bool:
 
 @pytest.fixture(scope="module")
 def outcome() -> Any:
-    """What the pipeline makes of a few posts, good and bad, and two seeds."""
     enc = encoder.load("default", device="cpu")
     book = ControlTopic()
     for name, extra in (("a", {}), ("b", {"title": "Ferry", "event": "fire", "threshold": 0.01})):
@@ -71,14 +68,14 @@ def outcome() -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_schema_is_one(name: str) -> None:
+def test_each_schema_is_valid_and_named(name: str) -> None:
     schema = load(name)
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["$id"] == f"urn:newsift:schema:{name}:1"
 
 
-def test_match_records_of_the_pipeline_hold_what_the_schema_names_and_no_more(outcome: Any) -> None:
+def test_match_records_have_the_keys_of_the_schema_alone(outcome: Any) -> None:
     values = [json.loads(r.value) for r in outcome.records if r.kind == "match"]
     assert [len(value["matches"]) for value in values] == [2, 2]
     for value in values:
@@ -87,7 +84,7 @@ def test_match_records_of_the_pipeline_hold_what_the_schema_names_and_no_more(ou
         assert value["matches"][0]["why"]
 
 
-def test_dead_letters_of_the_pipeline_have_the_headers_of_the_schema(outcome: Any) -> None:
+def test_dead_letters_have_the_headers_of_the_schema_alone(outcome: Any) -> None:
     letters = [record for record in outcome.records if record.kind == "rejected"]
     assert len(letters) == 3
     for letter in letters:
@@ -106,21 +103,11 @@ def test_the_reasons_are_those_of_the_code() -> None:
         ({"text": "An article"}, True),
         ({"text": "An article", "title": None, "event": "e", "url": "u", "more": 1}, True),
         ({"text": "a", "threshold": 1, "expires_at": "2026-03-01T10:00:00Z"}, True),
-        ({"text": "a", "expires_at": "2026-03-01t10:00:00.5+02:00"}, True),
         ({}, False),
         ({"text": ""}, False),
-        ({"text": " \n"}, False),
-        ({"text": 1}, False),
-        ({"text": "a", "title": 1}, False),
-        ({"text": "a", "title": "t" * 1025}, False),
-        ({"text": "a", "event": "e" * 257}, False),
-        ({"text": "a", "url": "u" * 2049}, False),
         ({"text": "a", "threshold": 0}, False),
         ({"text": "a", "threshold": 1.01}, False),
-        ({"text": "a", "threshold": "0.5"}, False),
-        ({"text": "a", "threshold": True}, False),
         ({"text": "a", "expires_at": "tomorrow"}, False),
-        ({"text": "a", "expires_at": 1_700_000_000}, False),
         (["text"], False),
     ],
 )
@@ -134,23 +121,11 @@ def test_the_seed_schema_and_the_worker_agree(value: object, good: bool) -> None
     [
         ({}, True),
         ({"threshold": 0.5, "promise": {"precision": 0.8}, "made": None, "more": 1}, True),
-        ({"before": [{"event": "storm"}] * 3}, True),
-        ({"before": [{}] * 4}, False),
-        ({"before": [7]}, False),
         ({"event": ""}, False),
         ({"event": "e" * 241}, False),
-        ({"vectors": ""}, False),
-        ({"vectors": "no base64!"}, False),
-        ({"vectors": 7}, False),
         ({"seeds": {}}, False),
-        ({"seeds": {"flood": 7}}, False),
         ({"seeds": ["flood"]}, False),
-        ({"model": 7}, False),
-        ({"model": ""}, False),
-        ({"model": "m" * 257}, False),
         ({"threshold": 0}, False),
-        ({"promise": []}, False),
-        ({"made": "today"}, False),
     ],
 )
 def test_the_profile_schema_and_the_worker_agree(changes: dict[str, Any], good: bool) -> None:
@@ -160,7 +135,7 @@ def test_the_profile_schema_and_the_worker_agree(changes: dict[str, Any], good: 
     assert isinstance(read, Profile) == good
 
 
-def test_a_profile_that_is_written_holds_what_the_schema_names_and_no_more() -> None:
+def test_written_profiles_have_the_keys_of_the_schema() -> None:
     made = profile("storm", {"flood": "river flood"}, threshold=0.5, promise={})
     record = Profile(**made | {"before": (made,)}).record()
     schema = load("profile")
@@ -176,10 +151,7 @@ def test_a_profile_that_is_written_holds_what_the_schema_names_and_no_more() -> 
         ({"id": "1", "text": "w", "author": "a", "created_at": "2026-03-01", "url": "u"}, True),
         ({"id": "", "text": "words"}, False),
         ({"text": "words"}, False),
-        ({"id": "1"}, False),
-        ({"id": "1", "text": None}, False),
         ({"id": "1", "text": 5}, False),
-        ({"id": 1.5, "text": "words"}, False),
         ({"id": "1", "text": "words", "lang": 5}, False),
     ],
 )
@@ -202,21 +174,14 @@ DRAWN = {"drawn": "certify", "probability": 0.5}
         ({"drawn": "certify", "probability": 0.5, "score": 1.0000001, "more": 1}, True),
         ({"drawn": "learn", "probability": None, "seed_set": None, "model": None}, True),
         ({"drawn": "certify"}, False),
-        ({"drawn": "certify", "probability": None}, False),
         ({"drawn": "guess"}, False),
         ({"probability": 0}, False),
-        ({"probability": 1.1}, False),
-        ({"score": 2}, False),
-        ({"label": "maybe"}, False),
         ({"event": ""}, False),
-        ({"by": "b" * 241}, False),
-        ({"at": "today"}, False),
         (DRAWN | {"queue": {"nonce": "a", "until": "2026-03-01T10:00:00.000Z", "more": 1}}, True),
         (DRAWN | {"queue": {"nonce": "a", "until": "today"}}, False),
         (DRAWN | {"queue": None}, False),
         ({"post": {"id": "", "platform": "x", "text": ""}}, False),
         ({"post": {"id": "1", "platform": "myspace", "text": ""}}, False),
-        ({"post": {"id": "1", "platform": "x", "text": "t", "author": None}}, True),
     ],
 )
 def test_the_label_schema_and_the_reader_agree(changes: dict[str, Any], good: bool) -> None:
@@ -227,14 +192,13 @@ def test_the_label_schema_and_the_reader_agree(changes: dict[str, Any], good: bo
     assert isinstance(read_label(raw, json.dumps(value).encode()), Label) == good
 
 
-def test_a_label_that_is_written_holds_what_the_schema_names_and_no_more() -> None:
+def test_written_labels_have_the_keys_of_the_schema() -> None:
     written = json.loads(Label(**LABEL | {"post": Post("1", "x", "rain", "ann")}).value)
     Draft202012Validator(closed(load("label"))).validate(written)
     assert set(written) == set(load("label")["properties"])
 
 
 def references(part: Any) -> set[str]:
-    """Every $ref in a document."""
     if isinstance(part, list):
         return set().union(*map(references, part))
     if not isinstance(part, dict):
@@ -249,9 +213,9 @@ def test_asyncapi_names_the_topics_and_every_schema() -> None:
     assert {key: channel["address"] for key, channel in document["channels"].items()} == {
         key: getattr(names, key) for key in ("posts", "seeds", "matches", "rejected", "labels")
     }
-    found = references(document)
-    assert {f"./{name}.json" for name in NAMES} == {ref for ref in found if ref[0] == "."}
-    for ref in found:
+    result = references(document)
+    assert {f"./{name}.json" for name in NAMES} == {ref for ref in result if ref[0] == "."}
+    for ref in result:
         part: Any = document
         for step in ref.removeprefix("#/").split("/") if ref[0] == "#" else ():
             part = part[step]

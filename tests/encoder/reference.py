@@ -51,7 +51,6 @@ def bisect_entmax(z: F64, alpha: float) -> F64:
 
 
 def affine(weights: Weights, name: str, x: F64) -> F64:
-    """weight·x + bias of the projection of this name."""
     weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
     out: F64 = weight.astype(np.float64) @ x + bias.astype(np.float64)
     return out

@@ -24,7 +24,6 @@ TOPICS = (
 
 
 def background(count: int = 400) -> list[str]:
-    """Everyday posts of a few words each, no two alike in a row."""
     rng = np.random.default_rng(5)
     return [" ".join(rng.choice(WORDS, rng.integers(2, 9))) for _ in range(count)]
 
@@ -32,7 +31,6 @@ def background(count: int = 400) -> list[str]:
 def small_model(
     *, mix: float = 0.6, star: str = "none", residual: bool = True, layers: int = 1, seed: int = 3
 ) -> Model:
-    """A model of 12 dimensions over a few words and all letters."""
     config = AstConfig(
         dim=12,
         heads=2,

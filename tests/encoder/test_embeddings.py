@@ -3,7 +3,6 @@
 import copy
 import os
 import pickle
-import sys
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
+from sklearn.metrics.pairwise import cosine_similarity
 
 from encoder.embeddings import Embeddings, dense_rows, saving, thresholds, unit_rows
 from encoder.errors import InputError, MismatchError
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
-from encoder.score.lexical import SparseRows
+from encoder.score.lexical import SLOTS, SparseRows
 
 
 def some(n: int, seed: int = 0, mix: float = 0.5, digest: str = "d") -> Embeddings:
@@ -34,14 +34,6 @@ def some(n: int, seed: int = 0, mix: float = 0.5, digest: str = "d") -> Embeddin
     flat = np.concatenate([*slots, np.empty(0)]).astype(np.int32)
     weights = rng.uniform(0.1, 1, len(flat)).astype(np.float32)
     return Embeddings(dense, SparseRows(indptr, flat, weights).unit(), mix, digest)
-
-
-def test_vectors_without_scipy_are_refused_with_the_remedy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "scipy.sparse", None)
-    with pytest.raises(InputError, match="pip install scipy"):
-        some(2).as_vectors()
 
 
 @given(st.lists(st.integers(-11, 10), max_size=8), st.slices(11))
@@ -200,8 +192,8 @@ def test_a_background_of_several_languages_gives_the_highest_of_their_thresholds
     background = replace(some(1000, 1), ends=ends)
     each = [background[a:b] for a, b in zip((0, *ends), ends, strict=False)]
     # of 80 posts one is more than 0.005: the best of them counts
-    wanted = [thresholds(part, articles, max(0.005, 1 / len(part))) for part in each]
-    assert (thresholds(background, articles, 0.005) == np.max(wanted, axis=0)).all()
+    expected = [thresholds(part, articles, max(0.005, 1 / len(part))) for part in each]
+    assert (thresholds(background, articles, 0.005) == np.max(expected, axis=0)).all()
     assert (
         thresholds(background, articles, 0.005) > thresholds(some(1000, 1), articles, 0.005)
     ).any()
@@ -260,7 +252,6 @@ texts_of_ids = st.lists(st.lists(st.integers(0, 8), max_size=12), min_size=1, ma
 
 
 def forward(ids: I32, offsets: I64, side: Side) -> F32:
-    """The sums of the token vectors of each text."""
     parts = np.split(VECTORS[side][ids], offsets[1:-1])
     return np.array([part.sum(0) for part in parts], np.float32)
 
@@ -285,3 +276,90 @@ def test_an_articles_lead_counts_twice(texts: list[list[int]], lead: int, side: 
         if side is Side.ARTICLE and lead:
             expected = unit(expected + unit(VECTORS[side][text[:lead]].sum(0)))
         assert row == pytest.approx(expected, abs=1e-5)
+
+
+def slow_score(a: Embeddings, i: int, b: Embeddings, k: int) -> float:
+    def words(x: Embeddings, r: int) -> dict[int, float]:
+        run = slice(x.lexical.indptr[r], x.lexical.indptr[r + 1])
+        return dict(
+            zip(x.lexical.slots[run].tolist(), x.lexical.weights[run].tolist(), strict=True)
+        )
+
+    dense = sum(float(x) * float(y) for x, y in zip(a.dense[i], b.dense[k], strict=True))
+    left, right = words(a, i), words(b, k)
+    lexical = sum(w * right[s] for s, w in left.items() if s in right)
+    return (1 - a.mix) * dense + a.mix * lexical
+
+
+@pytest.mark.parametrize("mix", [0.0, 0.35, 0.9])
+@pytest.mark.parametrize("step", [1, 40, 10**6])
+def test_similarity_is_the_mixed_cosine_of_every_pair(
+    mix: float, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("encoder.embeddings.BLOCK", step)
+    a, b = some(13, 1, mix), some(9, 2, mix)
+    score = a.similarity(b)
+    assert score.dtype == np.float32
+    assert score.shape == (13, 9)
+    expected = [[slow_score(a, i, b, k) for k in range(9)] for i in range(13)]
+    np.testing.assert_allclose(score, expected, atol=1e-6)
+    assert np.abs(score).max() <= 1
+
+
+@pytest.mark.parametrize("mix", [0.0, 0.35, 0.9])
+@pytest.mark.parametrize("step", [1, 40, 10**6])
+def test_a_search_finds_the_best_by_falling_score(
+    mix: float, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("encoder.embeddings.BLOCK", step)
+    a, b = some(13, 1, mix), some(9, 2, mix)
+    for k in (1, 4, 9, 20):
+        scores, places = a.search(b, k)
+        assert (scores.dtype, scores.shape, places.shape) == (np.float32, *[(13, min(k, 9))] * 2)
+        for i in range(13):
+            exact = [slow_score(a, i, b, j) for j in range(9)]
+            np.testing.assert_allclose(scores[i], sorted(exact, reverse=True)[:k], atol=1e-6)
+            np.testing.assert_allclose(scores[i], [exact[j] for j in places[i]], atol=1e-6)
+            assert len(set(places[i].tolist())) == min(k, 9)
+
+
+def test_of_equal_scores_a_search_takes_the_first() -> None:
+    nothing = Embeddings(np.zeros((30, 7), np.float32), SparseRows.empty(30), 0.5, "d")
+    scores, places = some(4).search(nothing, 5)
+    assert not scores.any()
+    np.testing.assert_array_equal(places, [range(5)] * 4)
+    assert [result.shape for result in some(4).search(some(0))] == [(4, 0), (4, 0)]
+    assert some(0).search(some(4))[1].shape == (0, 4)
+
+
+def room_of(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    work()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most
+
+
+def test_a_search_needs_no_room_for_all_scores() -> None:
+    many, others = some(30_000), some(4000, 1)
+    many.search(others[:9], 3)
+    assert room_of(lambda: many.search(others, 3)) < 30_000 * 4000 * 4 / 2
+
+
+def test_scores_are_held_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("encoder.embeddings.BLOCK", 2**20)
+    many, others = some(3000), some(4000, 1)
+    many.similarity(others[:9])
+    assert room_of(lambda: many.similarity(others)) < 1.5 * 3000 * 4000 * 4
+
+
+@pytest.mark.parametrize("mix", [0.0, 0.35, 0.9])
+def test_the_dot_product_of_two_vectors_is_their_score(mix: float) -> None:
+    a, b = some(13, 1, mix), some(9, 2, mix)
+    left, right = a.as_vectors(), b.as_vectors()
+    assert (left.format, left.shape, left.dtype) == ("csr", (13, 7 + SLOTS), np.float32)
+    expected = [[slow_score(a, i, b, k) for k in range(9)] for i in range(13)]
+    np.testing.assert_allclose((left @ right.T).toarray(), expected, atol=1e-6)
+    angles = cosine_similarity(left, right)  # the same, where both halves are there
+    whole = np.outer(left.power(2).sum(1) > 0.99, right.power(2).sum(1) > 0.99)
+    np.testing.assert_allclose(angles[whole], np.array(expected)[whole], atol=1e-6)

@@ -1,6 +1,6 @@
 """The encoder's public interface on small models."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import encoder
+from encoder import Encoder
 from encoder.backends import choose as backends
+from encoder.embeddings import Embeddings
 from encoder.errors import DeviceError, InputError, ModelError
 from encoder.model.config import Side
 from encoder.model_directory import write_model
@@ -51,7 +53,6 @@ def torch_enc(enc: encoder.Encoder) -> encoder.Encoder:
 
 @pytest.fixture(scope="module")
 def paths(enc: encoder.Encoder, torch_enc: encoder.Encoder) -> list[encoder.Encoder]:
-    """The encoder on each path that it has."""
     return [enc] if enc.path == "torch" else [enc, torch_enc]
 
 
@@ -101,26 +102,18 @@ def test_contributions_sum_to_the_score(paths: list[encoder.Encoder], text: str,
         assert [token for token, _ in parts].count("") == 1
 
 
-@settings(max_examples=40, deadline=None)
-@given(text=texts)
-def test_attention_is_a_distribution_over_the_words(enc: encoder.Encoder, text: str) -> None:
-    weights = [weight for _, weight in enc.explain(text)]
-    assert all(weight >= 0 for weight in weights)
-    assert not weights or abs(sum(weights) - 1) < 1e-5
-
-
 def test_contributions_are_explanations_without_the_rest(
     enc: encoder.Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("encoder.explain.words.PAIRS_AT_ONCE", 3)
     A, posts = enc.articles(ARTICLES), [*TOPICS, "", "river flood storm"]
     pairs = [(post, k) for post in range(len(posts)) for k in range(len(ARTICLES))]
-    found = enc.contributions(posts, A, pairs)
-    assert len(found) == len(pairs)
-    for (post, k), parts in zip(pairs, found, strict=True):
-        wanted = enc.explain(posts[post], A, k)[:-1]
-        assert [word for word, _ in parts] == [word for word, _ in wanted]
-        np.testing.assert_allclose([p for _, p in parts], [p for _, p in wanted], atol=1e-3)
+    result = enc.contributions(posts, A, pairs)
+    assert len(result) == len(pairs)
+    for (post, k), parts in zip(pairs, result, strict=True):
+        expected = enc.explain(posts[post], A, k)[:-1]
+        assert [word for word, _ in parts] == [word for word, _ in expected]
+        np.testing.assert_allclose([p for _, p in parts], [p for _, p in expected], atol=1e-3)
         if enc.path == "kernel":
             assert parts == enc.contributions([posts[post]], A, [(0, k)])[0]
 
@@ -131,13 +124,6 @@ def test_a_text_without_words_matches_nothing(enc: encoder.Encoder) -> None:
     assert not P.dense.any()
     assert not P.similarity(A).any()
     assert (P.similarity(A) < enc.thresholds(A, rate=0.01)).all()
-
-
-def test_one_background_post_in_a_hundred_reaches_the_threshold(enc: encoder.Encoder) -> None:
-    A = enc.articles(ARTICLES[:2])
-    reached = enc._background.similarity(A) >= enc.thresholds(A, rate=0.01) - np.float32(1e-6)
-    assert (reached.sum(0) >= 4).all()
-    assert (reached.mean(0) <= 0.02).all()
 
 
 def test_thresholds_may_come_from_posts_of_ones_own(enc: encoder.Encoder) -> None:
@@ -154,16 +140,16 @@ def test_thresholds_may_come_from_posts_of_ones_own(enc: encoder.Encoder) -> Non
 def test_the_words_of_a_post_have_their_weights(enc: encoder.Encoder) -> None:
     tokens = enc.tokenize("Storm storm, city! qqrq https://t.co/abc")
     assert [word for word, _ in tokens] == ["Storm", "storm", ",", "city", "!", "qqrq"]
-    found = dict(tokens)
+    result = dict(tokens)
     idf = enc.model.idf
     if idf is None:
-        assert set(found.values()) == {0.0}
+        assert set(result.values()) == {0.0}
         return
     raw = {word: idf.table[slot(word)] for word in ("storm", "city", "qqrq")}
     raw["storm"] *= 1 + np.log(2)
     length = np.sqrt(sum(value**2 for value in raw.values()))
     for word in (",", "!", *raw):
-        assert found[word] == pytest.approx(raw.get(word, 0) / length, abs=1e-6)
+        assert result[word] == pytest.approx(raw.get(word, 0) / length, abs=1e-6)
 
 
 def test_the_place_where_a_text_is_cut_is_marked(enc: encoder.Encoder) -> None:
@@ -281,3 +267,62 @@ def test_an_unknown_model_or_device_is_refused(folder: Path, tmp_path: Path) -> 
     if not backends.cuda_present():
         with pytest.raises(DeviceError, match="no CUDA GPU"):
             encoder.load(folder, device="cuda")
+
+
+words = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+many_texts = st.lists(
+    st.one_of(st.text(max_size=40), words, words.map(lambda w: w * 9)), max_size=30
+)
+
+
+@pytest.fixture(scope="module")
+def crews(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Encoder]:
+    folder = tmp_path_factory.mktemp("models") / "m"
+    write_model(folder, small_model())
+    return {n: encoder.load(folder, device="cpu", threads=n) for n in (1, 2, 3)}
+
+
+def same(result: Embeddings, expected: Embeddings) -> bool:
+    return (
+        np.array_equal(result.dense, expected.dense)
+        and np.array_equal(result.lexical.indptr, expected.lexical.indptr)
+        and np.array_equal(result.lexical.slots, expected.lexical.slots)
+        and np.array_equal(result.lexical.weights, expected.lexical.weights)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    given=many_texts, threads=st.sampled_from((1, 2, 3)), block=st.integers(1, 9),
+    worth=st.integers(1, 200),
+)  # fmt: skip
+def test_threads_give_each_text_the_bits_it_has_alone(
+    crews: dict[int, Encoder], given: list[str], threads: int, block: int, worth: int
+) -> None:
+    articles = [(text, text) if len(text) % 2 else text for text in given]
+    alone = crews[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("encoder.encoder.BLOCK", block)
+        patch.setattr("encoder.encoder.WORTH_A_THREAD", worth)
+        posts, seeds = crews[threads].posts(iter(given)), crews[threads].articles(articles)
+    nothing = alone.posts([])
+    assert same(posts, Embeddings.concat([nothing, *(alone.posts([text]) for text in given)]))
+    assert same(seeds, Embeddings.concat([nothing, *(alone.articles([t]) for t in articles)]))
+
+
+def test_a_bad_text_is_named_by_its_place_and_the_encoder_goes_on(
+    crews: dict[int, Encoder],
+) -> None:
+    many = list(TOPICS) * 3000  # more than are read at a time
+    crew = crews[2]
+    before = crew.posts(many)
+    with pytest.raises(InputError, match="11999"):
+        crew.posts([*many[:11999], 5])  # type: ignore[list-item]
+
+    def broken() -> Iterator[str]:
+        yield from many
+        raise OSError("the file is gone")
+
+    with pytest.raises(OSError, match="the file is gone"):
+        crew.posts(broken())
+    assert same(crew.posts(many), before)

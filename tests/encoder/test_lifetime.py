@@ -86,8 +86,8 @@ def test_torch_works_in_a_forked_child_too(folder: Path) -> None:
     before = backend.forward(ids, offsets, check.side)
 
     def again() -> None:
-        found = backend.forward(ids, offsets, check.side)
-        np.testing.assert_allclose(found, before, atol=1e-4)
+        result = backend.forward(ids, offsets, check.side)
+        np.testing.assert_allclose(result, before, atol=1e-4)
 
     assert in_a_child(again) == 0
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import WordPiece
 
+from encoder.model.config import Side
 from encoder.model_directory import VOCABULARY
 from encoder.support.named import MODELS
 
@@ -36,7 +38,6 @@ wild_text = st.one_of(
 
 
 def rows(file: Path) -> Iterator[dict[str, str]]:
-    """The rows of a file of JSON lines, gzip."""
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 
@@ -52,11 +53,10 @@ def real_posts(shared: Path, every: int = EVERY) -> list[str]:
 
 
 def real_articles(shared: Path, count: int = 40) -> list[tuple[str, str]]:
-    """The first so many articles of each file, with their titles."""
     articles = []
     for file in sorted((shared / "data" / "articles").glob("*.jsonl.gz")):
-        found = (row for row, _ in zip(rows(file), range(count), strict=False))
-        articles += [(row["title"], row["article"]) for row in found]
+        result = (row for row, _ in zip(rows(file), range(count), strict=False))
+        articles += [(row["title"], row["article"]) for row in result]
     return articles
 
 
@@ -72,9 +72,15 @@ def vocabulary_lines() -> list[str]:
 
 
 def their_word_piece(lines: list[str]) -> Tokenizer:
-    """Hugging Face's uncased WordPiece over these lines, without special tokens."""
     ids = {entry: i for i, entry in enumerate(lines)}
     theirs = Tokenizer(WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
     theirs.normalizer = normalizers.BertNormalizer()
     theirs.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return theirs
+
+
+LINK = r"https?://t\.co/[a-zA-Z\d]++…?|https?://(?!(?i:t\.co/))[!#-%'-;=?-~]++…?"
+PASSING = {
+    Side.POST: re.compile(rf"{LINK}|@\w++:?", re.ASCII).fullmatch,
+    Side.ARTICLE: re.compile(LINK, re.ASCII).fullmatch,
+}

@@ -14,7 +14,6 @@ EVENTS = ("event 0", "event 1", "event 5")  # one of each split: test, dev, trai
 
 
 def write(file: Path, rows: Iterable[Any]) -> Path:
-    """Write rows as JSON lines, packed if the name says so."""
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     packed = gzip.compress(lines.encode(), mtime=0) if file.suffix == ".gz" else lines.encode()
@@ -23,7 +22,6 @@ def write(file: Path, rows: Iterable[Any]) -> Path:
 
 
 def pair_rows(count: int) -> list[dict[str, str]]:
-    """Posts that each share their words with one article, articles that are all different."""
     rows = []
     for i in range(count):
         a, b = THINGS[i % 8], THINGS[(i // 8 + i + 1) % 8]

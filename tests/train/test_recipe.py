@@ -14,9 +14,9 @@ SHIPPED = sorted(file.stem for file in RECIPES.glob("*.yaml"))
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_recipe_that_ships_can_be_read(name: str) -> None:
-    found = read_recipe(name)
-    assert found.encoder == (name if name in ENCODERS else "ast")
-    assert found.digest == read_recipe(str(RECIPES / f"{name}.yaml")).digest
+    result = read_recipe(name)
+    assert result.encoder == (name if name in ENCODERS else "ast")
+    assert result.digest == read_recipe(str(RECIPES / f"{name}.yaml")).digest
 
 
 def test_the_paper_recipe_has_the_published_settings() -> None:
@@ -38,15 +38,15 @@ def test_the_paper_recipe_has_the_published_settings() -> None:
 def test_a_recipe_overrides_its_base(tmp_path: Path) -> None:
     (tmp_path / "low.yaml").write_text("seed: 3\nsteps: {count: 7, rate: 0.5}\n")
     (tmp_path / "high.yaml").write_text("base: low\nsteps: {rate: 0.25}\n")
-    found = read_recipe(str(tmp_path / "high.yaml"))
-    assert (found.seed, found.steps.count, found.steps.rate) == (3, 7, 0.25)
+    result = read_recipe(str(tmp_path / "high.yaml"))
+    assert (result.seed, result.steps.count, result.steps.rate) == (3, 7, 0.25)
     (tmp_path / "higher.yaml").write_text("base: high\n")
     with pytest.raises(InputError, match="without a base of its own"):
         read_recipe(str(tmp_path / "higher.yaml"))
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("result", "message"),
     [
         ({"stepps": {}}, "unknown key stepps; did you mean 'steps'"),
         ({"steps": {"rat": 1}}, r"unknown key steps\.rat; did you mean 'rate'"),
@@ -60,9 +60,9 @@ def test_a_recipe_overrides_its_base(tmp_path: Path) -> None:
         (["a"], "must hold keys and values"),
     ],
 )
-def test_a_bad_recipe_is_refused_in_one_line(found: object, said: str) -> None:
-    with pytest.raises(InputError, match=said) as caught:
-        parse(found, "my.yaml")
+def test_a_bad_recipe_is_refused_in_one_line(result: object, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        parse(result, "my.yaml")
     assert str(caught.value).startswith("my.yaml: ")
     assert "\n" not in str(caught.value)
 

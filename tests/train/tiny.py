@@ -34,22 +34,16 @@ def vectors(lines: Sequence[str]) -> F32:
 
 
 class Teacher:
-    """What stands for MiniLM."""
-
     def vocabulary(self) -> list[str]:
-        """The pieces of the small model."""
         return list(LINES)
 
     def pieces(self) -> F32:
-        """A vector for each."""
         return vectors(LINES)
 
     def texts(self, given: Sequence[str]) -> F32:
-        """A vector for each text."""
         return vectors(given)
 
     def states(self, texts: Sequence[I32]) -> list[F32]:
-        """A state for each word piece."""
         return [vectors([LINES[i] for i in pieces]) for pieces in texts]
 
 
@@ -62,7 +56,6 @@ def taught(data: Path, cache: Path) -> Path:
 
 
 def recipe(folder: Path, encoder: str = "ast", extra: str = "") -> Path:
-    """The recipe as a file."""
     file = folder / f"{encoder}.yaml"
     file.write_text(RECIPE.format(encoder=encoder) + extra)
     return file

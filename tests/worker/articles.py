@@ -53,5 +53,4 @@ def write_seeds(folder: Path) -> None:
 
 
 def lines(*posts: dict[str, Any]) -> bytes:
-    """Posts as JSON lines."""
     return b"".join(json.dumps(post).encode() + b"\n" for post in posts)

@@ -21,7 +21,6 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEncoder:
-    """Put a fake in the place of every model."""
     made = FakeEncoder()
     monkeypatch.setattr(encoder, "load", lambda *_, **__: made, raising=False)
     return made
@@ -38,6 +37,6 @@ def kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["Kafka"]:
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NEWSIFT_CONFIG", raising=False)
-    with broker_of_its_own() as found:
-        monkeypatch.setenv("NEWSIFT_KAFKA", str(found.address))
-        yield found
+    with broker_of_its_own() as result:
+        monkeypatch.setenv("NEWSIFT_KAFKA", str(result.address))
+        yield result

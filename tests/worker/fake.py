@@ -12,8 +12,6 @@ from encoder.score.lexical import SparseRows
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left behind."""
-
     code: int
     out: str
     err: str
@@ -32,11 +30,9 @@ class FakeEncoder:
     calls: list[tuple[str, list[object]]] = field(default_factory=list)
 
     def posts(self, texts: Sequence[object]) -> Embeddings:
-        """Count the call and embed."""
         return self._embed("posts", texts)
 
     def articles(self, texts: Sequence[object]) -> Embeddings:
-        """Count the call and embed."""
         return self._embed("articles", texts)
 
     def _embed(self, kind: str, texts: Sequence[object]) -> Embeddings:
@@ -49,7 +45,6 @@ class FakeEncoder:
         return Embeddings(dense, lexical, self.mix, self.digest)
 
     def thresholds(self, articles: Embeddings, rate: float = 0.001) -> F32:
-        """The same for every article."""
         return np.full(len(articles), 0.9, np.float32)
 
     def explain(

@@ -15,7 +15,6 @@ EVIL = "\x1b]0;x\x07\x9b2J\u202e"
 
 
 def match(name: str, score: float = 0.5, group: str = "", **changes: Any) -> bytes:
-    """A match record of a post of this name."""
     own = {"match_id": name, "seed_id": "s", "seed_version": "v", "event": "storm", "title": "",
            "score": score, "threshold": 0.25, "why": [["rain", 0.4]]}  # fmt: skip
     post = {"id": name, "platform": "x", "text": f"rain {name}{EVIL}\nsecond line",
@@ -39,18 +38,17 @@ def first_label(name: str) -> Label:
 
 
 def begin(kafka: Kafka, name: str) -> None:
-    """Begin a draw whose order `drawn` gives."""
     made = first_label(name)
     kafka.send(LABELS, made.value, made.key)
 
 
 def labels(kafka: Kafka) -> list[tuple[str, str | None]]:
     """The records in order of all but who began: the post, and what was said of it."""
-    found: list[tuple[str, str | None]] = []
+    result: list[tuple[str, str | None]] = []
     for record in kafka.records(LABELS):
         if json.loads(record.key)[3] == FIRST:
             continue
         label = read_label(record.key, record.value)
         assert label is None or isinstance(label, Label)
-        found.append((json.loads(record.key)[2], label.label if label else None))
-    return found
+        result.append((json.loads(record.key)[2], label.label if label else None))
+    return result

@@ -29,7 +29,7 @@ def vector_of(texts: Sequence[str], against: Sequence[str] = (), mix: float = 0.
 
 def profile(event: str, seeds: dict[str, str], **changes: Any) -> dict[str, Any]:
     """The record of a profile of an event, learned from these articles by their ids."""
-    given = {
+    record = {
         "event": event,
         "vectors": vector_of(list(seeds.values()), [ARTICLES["game"]]).encoded(),
         "seeds": {name: Seed(name, "", text, event).version for name, text in seeds.items()},
@@ -37,7 +37,7 @@ def profile(event: str, seeds: dict[str, str], **changes: Any) -> dict[str, Any]
         "made": MADE,
         "before": [],
     } | changes
-    return {name: part for name, part in given.items() if part is not None}
+    return {name: part for name, part in record.items() if part is not None}
 
 
 def profile_value(event: str, seeds: dict[str, str], **changes: Any) -> bytes:

@@ -28,7 +28,6 @@ class ProxySide:
 
 @contextmanager
 def proxy_server(side: ProxySide) -> Iterator[ProxySide]:
-    """A proxy on a free port of this machine while the block lasts."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(side))
     server.daemon_threads = True
     side.port = server.server_address[1]
@@ -43,8 +42,6 @@ def proxy_server(side: ProxySide) -> Iterator[ProxySide]:
 
 
 def handler_of(side: ProxySide) -> type[BaseHTTPRequestHandler]:
-    """What answers at this proxy."""
-
     class Handler(BaseHTTPRequestHandler):
         def do_CONNECT(self) -> None:
             if self._noted():
@@ -82,7 +79,6 @@ def handler_of(side: ProxySide) -> type[BaseHTTPRequestHandler]:
 
 
 def copy(source: socket.socket, target: socket.socket) -> None:
-    """Hand on bytes until one side has had enough."""
     try:
         while data := source.recv(65536):
             target.sendall(data)

@@ -12,22 +12,11 @@ import numpy as np
 
 import encoder
 from encoder.model_directory import write_model
-from tests.encoder.small import WORDS, small_model
+from tests.encoder.small import WORDS as WORDS
+from tests.encoder.small import small_model
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlReducer
-
-__all__ = [
-    "WORDS",
-    "ControlTopic",
-    "Mail",
-    "book_of",
-    "mail",
-    "same",
-    "seed_set",
-    "small_encoder",
-    "value",
-]
 
 ARTICLES = {
     "flood": "storm flood river city the river flood in the city",
@@ -39,8 +28,6 @@ ARTICLES = {
 
 @dataclass(frozen=True)
 class Mail:
-    """A message as aiokafka hands it out."""
-
     value: bytes | None
     topic: str = "tweets"
     partition: int = 0
@@ -52,7 +39,6 @@ class Mail:
 
 @cache
 def small_encoder(mix: float = 0.6) -> encoder.Encoder:
-    """The encoder of tests.encoder.small, loaded once a process."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         write_model(path, small_model(mix=mix))
@@ -60,12 +46,10 @@ def small_encoder(mix: float = 0.6) -> encoder.Encoder:
 
 
 def value(**keys: object) -> bytes:
-    """A record's value."""
     return json.dumps(keys).encode()
 
 
 def mail(post_id: str, text: str, offset: int = 0, **more: object) -> Mail:
-    """A plain post in a message."""
     return Mail(value(id=post_id, text=text, **more), offset=offset)
 
 
@@ -75,14 +59,12 @@ class ControlTopic(ControlReducer):
     end = 0
 
     def put(self, key: bytes | None, value: bytes | None) -> None:
-        """Write a record behind all others."""
         record: Any = Mail(value, "seed-articles", offset=self.end, key=key)
         self.apply([record])
         self.end += 1
 
 
 def book_of(**seeds: Mapping[str, object]) -> ControlTopic:
-    """A control topic with these seeds."""
     book = ControlTopic()
     for name, keys in seeds.items():
         book.put(name.encode(), value(**keys))
@@ -96,11 +78,10 @@ def seed_set(threshold: float | None = 0.4, rate: float = 0.01, **more: object) 
 
 
 def same(one: SeedSet, other: SeedSet) -> bool:
-    """Whether two sets are equal to the bit."""
     words, others = one.embeddings.lexical, other.embeddings.lexical
-    told = [(s.seeds, s.digest, s.refused, s.stale, s.paused) for s in (one, other)]
+    parts = [(s.seeds, s.digest, s.refused, s.stale, s.paused) for s in (one, other)]
     return (
-        told[0] == told[1]
+        parts[0] == parts[1]
         and np.array_equal(one.thresholds, other.thresholds)
         and np.array_equal(one.expiry, other.expiry)
         and np.array_equal(one.embeddings.dense, other.embeddings.dense)

@@ -15,8 +15,8 @@ def test_posts_in_other_languages_are_passed_over() -> None:
     messages = [mail(str(n), text, n, lang=lang) for n, lang in enumerate(LANGS)]
     pipeline, _ = assembled(small_encoder(), Config(posts=PostsConfig(langs="en")))
     outcome = pipeline.run(messages, seed_set(), lambda: "now")
-    found = [json.loads(record.value or b"")["post"]["id"] for record in outcome.records]
-    assert found == ["0", "2", "3", "4"]
+    result = [json.loads(record.value or b"")["post"]["id"] for record in outcome.records]
+    assert result == ["0", "2", "3", "4"]
     assert outcome.passed_over == Counter(other_language=1)
     everything, _ = assembled(small_encoder(), Config())
     assert everything.run(messages, seed_set(), lambda: "now").matched == len(LANGS)

@@ -53,8 +53,8 @@ def test_thresholds_come_from_the_file_and_the_seed_set_names_it(file: Path) -> 
 
 def test_own_thresholds_do_not_name_the_file(file: Path) -> None:
     enc, book = small_encoder(), book_of(flood={"text": "storm flood", "threshold": 0.5})
-    found = [assembled(enc, configured(each))[1].make(book.snapshot()) for each in (file, None)]
-    assert found[0].digest == found[1].digest
+    result = [assembled(enc, configured(each))[1].make(book.snapshot()) for each in (file, None)]
+    assert result[0].digest == result[1].digest
 
 
 def test_profiles_are_calibrated_on_the_other_side(file: Path) -> None:
@@ -72,7 +72,7 @@ def test_an_unusable_file_is_refused(file: Path, tmp_path: Path) -> None:
     enc.posts(texts(200)).save(few)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for path, said in {
+    for path, message in {
         tmp_path / "gone": "cannot be read (No such file or directory); build one with",
         tmp_path: "is no regular file; build one with",
         pipe: "is no regular file; build one with",
@@ -82,7 +82,7 @@ def test_an_unusable_file_is_refused(file: Path, tmp_path: Path) -> None:
     }.items():
         with pytest.raises(ConfigError, match=f"^matching.background: {path}") as error:
             assembled(enc, configured(path))
-        assert said in str(error.value)
+        assert message in str(error.value)
         assert "\n" not in str(error.value)
     with pytest.raises(ConfigError, match="; 300 are needed"):
         assembled(enc, configured(few))
@@ -100,12 +100,12 @@ def test_the_width_of_a_threshold() -> None:
 
 
 def test_posts_near_a_seed_are_those_well_above_its_threshold() -> None:
-    enc, said = small_encoder(), texts(300)
-    posts, seeds = enc.posts(said), enc.articles(list(ARTICLES.values()))
+    enc, message = small_encoder(), texts(300)
+    posts, seeds = enc.posts(message), enc.articles(list(ARTICLES.values()))
     cuts = enc.thresholds(seeds, 0.05)
     slow = [any(row >= FACTOR * cuts) for row in posts.similarity(seeds)]
-    found = near_seeds(posts, seeds, enc, 0.05)
-    assert found.tolist() == slow
+    result = near_seeds(posts, seeds, enc, 0.05)
+    assert result.tolist() == slow
     assert 0 < sum(slow) < 300
     assert not near_seeds(posts, seeds[:0], enc, 0.05).any()
     assert len(near_seeds(posts, seeds, enc, 1e-9)) == 300  # finer than the model's can tell

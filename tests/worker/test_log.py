@@ -14,7 +14,6 @@ from worker.log import AUDIT, MINUTE, MOST, JsonLine, LogLimit, OneLine, set_up
 
 @pytest.fixture
 def logs() -> Iterator[None]:
-    """The logging of this process, put back afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers = []
@@ -31,7 +30,7 @@ def logs() -> Iterator[None]:
 
 @pytest.mark.usefixtures("logs")
 @pytest.mark.parametrize(
-    ("asked", "root", "newsift"),
+    ("option", "root", "newsift"),
     [
         ("info", logging.INFO, logging.INFO),
         ("INFO", logging.INFO, logging.INFO),
@@ -41,14 +40,14 @@ def logs() -> Iterator[None]:
         (None, logging.WARNING, logging.WARNING),
     ],
 )
-def test_levels_of_the_command_line(asked: int | str | None, root: int, newsift: int) -> None:
-    set_up(LogConfig("warning"), asked)
+def test_levels_of_the_command_line(option: int | str | None, root: int, newsift: int) -> None:
+    set_up(LogConfig("warning"), option)
     assert logging.getLogger().level == root
     assert logging.getLogger("newsift").level == newsift
 
 
-def record(said: str, at: float = 0.0, line: int = 1) -> logging.LogRecord:
-    made = logging.LogRecord("newsift.x", logging.INFO, __file__, line, said, None, None)
+def record(message: str, at: float = 0.0, line: int = 1) -> logging.LogRecord:
+    made = logging.LogRecord("newsift.x", logging.INFO, __file__, line, message, None, None)
     made.created = at
     return made
 
@@ -56,8 +55,8 @@ def record(said: str, at: float = 0.0, line: int = 1) -> logging.LogRecord:
 @pytest.mark.parametrize("debug", ["0", "1"])
 def test_control_characters_are_escaped(debug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_DEBUG", debug)
-    told = OneLine("%(message)s").format(record("seed \x1b]0;x\x07\u202e\x9b\r refused"))
-    assert told == "seed \\x1b]0;x\\x07\\u202e\\x9b  refused"
+    line = OneLine("%(message)s").format(record("seed \x1b]0;x\x07\u202e\x9b\r refused"))
+    assert line == "seed \\x1b]0;x\\x07\\u202e\\x9b  refused"
 
 
 def test_one_line_of_code_cannot_flood_the_log() -> None:
@@ -85,9 +84,9 @@ def test_a_json_record_is_one_line(debug: str, monkeypatch: pytest.MonkeyPatch) 
     made.exc_info = (ZeroDivisionError, ZeroDivisionError("x"), None)
     line = JsonLine().format(made)
     assert line.isascii()
-    found = json.loads(line)
-    assert found.pop("traceback", "0") == {"0": "0", "1": "ZeroDivisionError: x"}[debug]
-    assert found == {
+    result = json.loads(line)
+    assert result.pop("traceback", "0") == {"0": "0", "1": "ZeroDivisionError: x"}[debug]
+    assert result == {
         "time": "1970-01-01T00:00:00.000Z", "level": "info", "logger": "newsift.x",
         "message": "seed \u202e\x9b\n refused",
     }  # fmt: skip

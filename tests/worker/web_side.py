@@ -19,8 +19,6 @@ HTML = "text/html; charset=utf-8"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Pages by name."""
-
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -142,8 +140,6 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """A server that does not mind clients that leave."""
-
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
@@ -152,7 +148,6 @@ class Server(ThreadingHTTPServer):
 
 @contextmanager
 def web_server() -> Iterator[int]:
-    """A server on a free port of this machine while the block lasts."""
     server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -146,6 +146,7 @@ class MatchesRequest(Struct, frozen=True):
     most: Cosine = 2.0
     new: bool = False
     text: Annotated[str, Meta(max_length=NAME_CHARS)] = ""
+    order: Literal["time", "score"] = "time"
     seen: Annotated[int, Meta(ge=0, le=ALL)] = ALL
     skip: Annotated[int, Meta(ge=0, le=10**6)] = 0
     count: Annotated[int, Meta(ge=1, le=100)] = 50
@@ -169,7 +170,7 @@ class PostRequest(Struct, frozen=True):
 
 @reads("/api/matches", MatchesRequest)
 def matches(desk: Desk, request: MatchesRequest) -> Json:
-    """A page of stories, newest first, and the values that filters may have."""
+    """A page of stories, newest or best first, and the values that filters may have."""
     counts = desk.matches.counts(request.event)
     page = desk.matches.find(request.event, request.match_filter())
     marks = marks_of(desk, request.event)

@@ -24,8 +24,6 @@ from tests.encoder.small import small_model
 
 
 class Broken:
-    """A backend on a CPU that computes nonsense."""
-
     def __init__(self, *_: Any) -> None: ...
 
     def forward(self, ids: Any, offsets: Any, side: Side) -> Any:
@@ -72,9 +70,9 @@ def test_a_kernel_that_is_wrong_only_here_does_not_pass(
 
     class Flawed(GatedMeanKernel):
         def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
-            found = super().forward(ids, offsets, side)
-            found[WRONG[where](np.diff(offsets), side)] += 1
-            return found
+            result = super().forward(ids, offsets, side)
+            result[WRONG[where](np.diff(offsets), side)] += 1
+            return result
 
     assert backends.check_error(GatedMeanKernel(model.weights), model) < 1e-3
     monkeypatch.setattr("encoder.backends.gated_mean.GatedMeanKernel", Flawed)
@@ -87,8 +85,8 @@ def test_the_model_that_ships_is_checked_on_posts_articles_and_long_texts() -> N
     for check in (model.check, model.article_check):
         for row, (start, stop) in enumerate(pairwise(check.offsets[-3:].tolist())):
             exact = reference(model.weights, check.ids[start:stop].tolist(), check.side)
-            given = check.vectors[len(check.vectors) - 2 + row]
-            np.testing.assert_allclose(given, exact, rtol=1e-4, atol=1e-6)
+            actual = check.vectors[len(check.vectors) - 2 + row]
+            np.testing.assert_allclose(actual, exact, rtol=1e-4, atol=1e-6)
 
 
 def test_on_a_cpu_no_torch_is_imported(tmp_path: Path) -> None:

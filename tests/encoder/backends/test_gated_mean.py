@@ -20,8 +20,8 @@ OFFSETS = np.cumsum([0, *LENGTHS], dtype=np.int64)
 @pytest.mark.parametrize("side", Side)
 def test_vectors_are_those_of_a_slow_loop_with_the_same_bits_alone(side: Side) -> None:
     kernel = GatedMeanKernel(WEIGHTS)
-    found = kernel.forward(IDS, OFFSETS, side)
-    for text, row in enumerate(found):
+    result = kernel.forward(IDS, OFFSETS, side)
+    for text, row in enumerate(result):
         ids = IDS[OFFSETS[text] : OFFSETS[text + 1]]
         exact = reference(WEIGHTS, ids.tolist(), side)
         np.testing.assert_allclose(row, exact, rtol=1e-5, atol=1e-6)

@@ -24,9 +24,8 @@ def draw(lengths: tuple[int, ...], seed: int = 0) -> tuple[torch.Tensor, torch.T
 
 
 @pytest.mark.parametrize("side", list(Side))
-@pytest.mark.parametrize("config", [PLAIN, RESIDUAL, POOLING])
-def test_equals_the_oracle(config: AstConfig, side: Side) -> None:
-    weights = mild_weights(config, VOCABULARY)
+def test_the_pooling_star_equals_the_oracle(side: Side) -> None:
+    weights = mild_weights(POOLING, VOCABULARY)
     ids, offsets = draw((4, 0, 1, 300, 9))
     y = Siamese.from_weights(weights)(ids, offsets, side).detach().numpy()
     for i in range(len(offsets) - 1):
@@ -64,18 +63,6 @@ def test_what_training_drives_far_out_can_still_be_saved() -> None:
     saved = model.weights()  # checked for its ranges by Weights itself
     assert saved["layers.1.star.alpha"].tolist() == pytest.approx([1, 1.5, 2])
     assert isinstance(Siamese.from_weights(saved), Siamese)
-
-
-@pytest.mark.parametrize("config", [RESIDUAL, POOLING])
-def test_gradients_reach_everything_that_can_be_trained(config: AstConfig) -> None:
-    model = Siamese.from_weights(random_weights(config, VOCABULARY))
-    ids, offsets = draw((6, 0, 3))
-    loss = model(ids, offsets, Side.POST).sum() + model(ids, offsets, Side.ARTICLE).square().sum()
-    named = dict(model.named_parameters())
-    for name, gradient in zip(named, torch.autograd.grad(loss, list(named.values())), strict=True):
-        assert torch.isfinite(gradient).all(), name
-        if not name.endswith("key.bias"):  # a shift of all logits changes nothing
-            assert (gradient != 0).any(), name
 
 
 def test_a_new_model_starts_at_the_gated_mean_and_learns() -> None:

@@ -5,8 +5,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from encoder.model.config import AstConfig
 from encoder.model.siamese import Siamese
@@ -66,29 +64,6 @@ def raw_alphas(star: AdaptiveStar) -> list[tuple[str, torch.nn.Parameter]]:
 def alphas(weights: Weights) -> list[np.ndarray]:
     named = weights.tensors
     return [named[name].astype(np.float64) for name in named if name.endswith("alpha")]
-
-
-@settings(deadline=None, max_examples=40)
-@given(
-    st.lists(st.integers(0, 12), min_size=1, max_size=8),
-    st.sampled_from(range(len(SHAPES))),
-    st.randoms(use_true_random=False),
-)
-def test_a_text_is_the_same_alone_in_any_batch_and_in_any_order(
-    lengths: list[int], shape: int, random: object
-) -> None:
-    weights = mild_weights(SHAPES[shape], VOCABULARY)
-    star = star_of(weights)
-    texts = [draw(weights, (length,), i)[0] for i, length in enumerate(lengths)]
-    order = list(range(len(texts)))
-    random.shuffle(order)  # type: ignore[attr-defined]
-    offsets = torch.tensor(np.cumsum([0, *(lengths[i] for i in order)]))
-    with torch.no_grad():
-        together = star(torch.cat([texts[i] for i in order]), offsets)
-        for row, i in enumerate(order):
-            alone = star(texts[i], torch.tensor([0, lengths[i]]))[0]
-            pair = torch.nn.functional.normalize(torch.stack([together[row], alone]), dim=1)
-            assert (pair[0] - pair[1]).abs().max() <= 1e-5
 
 
 def test_gradients_are_right_and_reach_every_parameter() -> None:

@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from encoder.errors import InputError
-from encoder.score.lexical import (
-    NO_SLOT,
-    SLOTS,
-    Idf,
-    SparseRows,
-    article_rows,
-    post_rows,
-    slot,
-)
+from encoder.score.lexical import NO_SLOT, SLOTS, Idf, SparseRows, article_rows, post_rows, slot
 
 Row = dict[int, float]
 LEAD = 3
@@ -115,13 +107,6 @@ def test_words_are_weighted_by_frequency_and_idf(texts: list[list[str]]) -> None
             assert list(row) == sorted(row)
 
 
-def test_a_short_article_has_the_row_of_a_post() -> None:
-    slots, weights = np.array([5, 9, 5, 2], np.int32), np.array([3, 1, 3, 2], np.float32)
-    rows_of = slots, weights, np.array([0, 4], np.int64)
-    assert dicts(article_rows(*rows_of, 0)) == dicts(post_rows(*rows_of))
-    assert dicts(article_rows(*rows_of, 4)) == dicts(post_rows(*rows_of))
-
-
 def test_a_word_of_all_texts_has_no_entry() -> None:
     idf = Idf.fit([["the"], ["the", "storm"]])
     slots = np.array([slot("the"), slot("the"), slot("storm")], np.int32)
@@ -132,9 +117,9 @@ def test_a_word_of_all_texts_has_no_entry() -> None:
 @settings(deadline=None)
 @given(dict_rows, dict_rows)
 def test_dot_is_the_dictionaries_dot(left: list[Row], right: list[Row]) -> None:
-    found = sparse(left).dot(sparse(right))
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, products(left, right), rtol=1e-6, atol=1e-6)
+    result = sparse(left).dot(sparse(right))
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, products(left, right), rtol=1e-6, atol=1e-6)
 
 
 @settings(deadline=None)
@@ -152,15 +137,15 @@ def test_a_product_does_not_depend_on_its_batch(
 @settings(deadline=None)
 @given(dict_rows, st.data())
 def test_rows_are_indexed_like_a_list(rows: list[Row], data: st.DataObject) -> None:
-    both, kept = sparse(rows), dicts(sparse(rows))
+    both, dictionaries = sparse(rows), dicts(sparse(rows))
     cut = data.draw(st.slices(len(rows)))
-    assert dicts(both[cut]) == kept[cut]
+    assert dicts(both[cut]) == dictionaries[cut]
     chosen = data.draw(st.lists(st.integers(-len(rows), len(rows) - 1), max_size=5)) if rows else []
-    assert dicts(both[np.array(chosen, np.int64)]) == [kept[i] for i in chosen]
+    assert dicts(both[np.array(chosen, np.int64)]) == [dictionaries[i] for i in chosen]
     mask = np.array(
         data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), bool
     )
-    assert dicts(both[mask]) == [row for row, yes in zip(kept, mask, strict=True) if yes]
+    assert dicts(both[mask]) == [row for row, yes in zip(dictionaries, mask, strict=True) if yes]
 
 
 @settings(deadline=None)

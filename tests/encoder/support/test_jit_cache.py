@@ -36,15 +36,12 @@ print(double(4), triple(4), double.stats.cache_hits.total(), triple.stats.cache_
 
 
 class Run:
-    """A program that compiles, with a cache at a place of its own."""
-
     def __init__(self, folder: Path) -> None:
         self.cache = folder / "cache"
         self.file = folder / "program.py"
         self.file.write_text(PROGRAM.format(root=str(ROOT)))
 
     def __call__(self) -> tuple[str, str]:
-        """What the program says on both channels."""
         env = {"NEWSIFT_CACHE": str(self.cache), "HOME": str(self.cache.parent / "home")}
         done = subprocess.run(
             [sys.executable, str(self.file)], env=env, capture_output=True, text=True, check=True
@@ -52,7 +49,6 @@ class Run:
         return done.stdout, done.stderr
 
     def entry(self, ending: str) -> Path:
-        """The one file with this ending."""
         (found,) = self.cache.rglob(f"*double*{ending}")
         return found
 
@@ -62,11 +58,11 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
-def hits(said: tuple[str, str]) -> int:
-    out, _ = said
-    eight, twelve, found, _ = out.split()
+def hits(message: tuple[str, str]) -> int:
+    out, _ = message
+    eight, twelve, result, _ = out.split()
     assert (eight, twelve) == ("8", "12")
-    return int(found)
+    return int(result)
 
 
 def test_the_cache_is_private(run: Run) -> None:
@@ -80,8 +76,6 @@ def test_the_cache_is_private(run: Run) -> None:
 
 
 class Trap:
-    """A pickle that leaves a mark where it is opened."""
-
     def __init__(self, mark: Path) -> None:
         self.mark = mark
 
@@ -188,14 +182,19 @@ def test_old_versions_are_removed_unless_in_use(tmp_path: Path) -> None:
         held.stdout.readline()
         jit_cache._remove_old(tmp_path)
         held.communicate()
-    kept = {path.name for path in tmp_path.iterdir()}
-    assert kept == {*names[: jit_cache.NEWEST], names[7], *strangers, f"jit-{99:016x}", "target"}
+    remaining = {path.name for path in tmp_path.iterdir()}
+    assert remaining == {
+        *names[: jit_cache.NEWEST],
+        names[7],
+        *strangers,
+        f"jit-{99:016x}",
+        "target",
+    }
 
 
 def compiles(file: Path) -> bool:
-    """Whether a module holds a function that is compiled."""
-    found = ast.walk(ast.parse(file.read_text()))
-    functions = [node for node in found if isinstance(node, ast.FunctionDef)]
+    result = ast.walk(ast.parse(file.read_text()))
+    functions = [node for node in result if isinstance(node, ast.FunctionDef)]
     marks = [mark for function in functions for mark in function.decorator_list]
     return any(isinstance(m, ast.Call) and getattr(m.func, "id", "") == "jit" for m in marks)
 

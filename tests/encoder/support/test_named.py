@@ -37,10 +37,10 @@ def test_a_hidden_folder_has_no_name() -> None:
 
 def test_one_that_is_not_here_is_refused_with_what_is_and_the_command() -> None:
     (added_folder() / "own").mkdir(parents=True)
-    with pytest.raises(ModelError) as told:
+    with pytest.raises(ModelError) as error:
         encoder.load("multilingual")
-    assert str(told.value).count("(default, own)") == 1
-    assert "`newsift models add FILE|URL --digest HEX`" in str(told.value)
+    assert str(error.value).count("(default, own)") == 1
+    assert "`newsift models add FILE|URL --digest HEX`" in str(error.value)
     with pytest.raises(ModelError, match=r"'no': .*\(default, own\)$"):
         encoder.load("no")
 

@@ -19,7 +19,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def runs(folder: Path) -> tuple[bool, bool]:
-    """Whether the block is told of a first start, and whether a module ran beside it."""
     with second_process("zipfile", "-c", str(folder / "made"), __file__) as first:
         pass
     return first, (folder / "made").exists()

@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.model.config import AstConfig, Side
-from encoder.support.letters import (
-    MOST_MARKS,
-    bearable,
-    fold,
-    is_mark,
-    most_marks,
-)
+from encoder.support.letters import MOST_MARKS, bearable, fold, is_mark, most_marks
 from encoder.text.clean import clean_article, clean_chunk
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
@@ -37,12 +31,12 @@ ENDS = ("", "/", "@x")
 
 def spent(chunk: str, side: Side) -> float:
     """CPU seconds to clean and fold a chunk, the least of three times."""
-    found = [float("inf")]
-    while len(found) < 4 and found[-1] > 0.001:
+    result = [float("inf")]
+    while len(result) < 4 and result[-1] > 0.001:
         started = process_time()
         fold(clean_chunk(chunk, side))
-        found.append(process_time() - started)
-    return min(found)
+        result.append(process_time() - started)
+    return min(result)
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -60,12 +54,12 @@ MARKED = st.text("ab\u0301\u0316\u0344\u0f73\u1d165\U0001d165\u0e31\u200b\u05b0"
 @given(st.lists(st.tuples(MARKED, st.integers(1, 40))))
 def test_combining_marks_are_counted_and_cut_like_a_slow_walk(parts: list[tuple[str, int]]) -> None:
     text = "".join(part * times for part, times in parts)
-    kept, most, count = [], 0, 0
+    shortened, most, count = [], 0, 0
     for char in text:
         count = count + 1 if unicodedata.combining(unicodedata.normalize("NFD", char)[0]) else 0
         most = max(most, count)
-        kept.extend([char] if count <= MOST_MARKS else [])
-    assert bearable(text) == "".join(kept)
+        shortened.extend([char] if count <= MOST_MARKS else [])
+    assert bearable(text) == "".join(shortened)
     assert most_marks(text) == (most if most > 1 else 0)
 
 
@@ -93,7 +87,7 @@ def test_long_words_are_not_cached() -> None:
     try:
         for number in range(30):
             tokenizer.posts([chr(0x400 + number) + letters])
-        kept, _ = tracemalloc.get_traced_memory()
+        memory, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept < 200_000  # of 480,000
+    assert memory < 200_000  # of 480,000

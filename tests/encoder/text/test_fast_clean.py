@@ -13,8 +13,7 @@ from encoder.score.lexical import NO_SLOT, SLOTS, Idf
 from encoder.text.fast_clean import expand, make_buffers, scan
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
-from tests.encoder.passing import PASSING
-from tests.encoder.wild import FRAGMENTS, vocabulary_lines, wild_text
+from tests.encoder.wild import FRAGMENTS, PASSING, vocabulary_lines, wild_text
 
 IDF = Idf(np.random.default_rng(0).uniform(0, 9, SLOTS).astype(np.float32))
 OURS = Tokenizer(
@@ -57,12 +56,11 @@ def scanned(text: str, side: Side, known: bool = True) -> tuple[I32, I64, I64, I
     data = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
     lexicon, buffers = OURS._lexicon._replace(usable=known), make_buffers()
     bounds, post = np.array([0, len(data)], np.int64), side is Side.POST
-    found: tuple[I32, I64, I64, I64] = scan(data, bounds, lexicon, OURS._characters, buffers, post)
-    return found
+    result: tuple[I32, I64, I64, I64] = scan(data, bounds, lexicon, OURS._characters, buffers, post)
+    return result
 
 
 def ruled(text: str, side: Side = Side.POST) -> list[list[int]]:
-    """The same by the rules."""
     words = [word for chunk in text.split() for word in OURS._read(side, chunk)]
     slots = [word.slot for word in words if word.slot != NO_SLOT]
     return [[i for word in words for i in word.ids], slots]
@@ -78,8 +76,8 @@ def test_everyday_chunks_are_read_by_compiled_code_alone(chunk: str) -> None:
 @given(st.lists(chunks | wild_text, max_size=4).map("".join), st.sampled_from(Side))
 def test_compiled_code_reads_like_the_rules(text: str, side: Side) -> None:
     for chunk in text.split():
-        found, missed = compiled(chunk, side)
-        assert missed or found == ruled(chunk, side), chunk
+        result, missed = compiled(chunk, side)
+        assert missed or result == ruled(chunk, side), chunk
 
 
 @settings(deadline=None, max_examples=100)
@@ -87,14 +85,14 @@ def test_compiled_code_reads_like_the_rules(text: str, side: Side) -> None:
 def test_chunks_are_those_of_str_split(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     _, _, _, misses = scanned(text, Side.POST, known=False)
-    found = [data[a:b].decode("utf-8", "surrogatepass") for a, b in misses.reshape(-1, 2).tolist()]
-    assert found == [chunk for chunk in text.split() if not PASSING[Side.POST](chunk)]
+    result = [data[a:b].decode("utf-8", "surrogatepass") for a, b in misses.reshape(-1, 2).tolist()]
+    assert result == [chunk for chunk in text.split() if not PASSING[Side.POST](chunk)]
 
 
 def test_every_character_is_read_like_the_rules() -> None:
     for code in [*range(0x100), *range(0x2000, 0x2C00), *range(0x1F000, 0x1FB10)]:
-        found, missed = compiled(f"a{chr(code)}b")
-        assert missed or found == ruled(f"a{chr(code)}b"), hex(code)
+        result, missed = compiled(f"a{chr(code)}b")
+        assert missed or result == ruled(f"a{chr(code)}b"), hex(code)
 
 
 def test_words_with_colliding_crc32_are_distinct() -> None:

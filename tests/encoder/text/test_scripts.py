@@ -36,15 +36,15 @@ def script(sign: str) -> str:
 
 @given(st.text(st.sampled_from("地震発々のがマル브레닉abя1"), max_size=12))
 def test_runs_are_what_a_walk_sign_by_sign_finds(word: str) -> None:
-    found: list[str] = []
+    result: list[str] = []
     last = None
     for sign in word:
-        if found and script(sign) == last:
-            found[-1] += sign
+        if result and script(sign) == last:
+            result[-1] += sign
         else:
-            found.append(sign)
+            result.append(sign)
         last = script(sign)
-    assert runs(word) == (found or [word])
+    assert runs(word) == (result or [word])
 
 
 @given(MIXED)

@@ -15,13 +15,7 @@ from encoder.score.lexical import NO_SLOT, SLOTS, Idf, slot
 from encoder.text.clean import clean_post
 from encoder.text.tokenizer import Tokenizer, Tokens, Word
 from encoder.text.vocabulary import WordLevel, WordPiece
-from tests.encoder.wild import (
-    ALL,
-    real_posts,
-    their_word_piece,
-    vocabulary_lines,
-    wild_text,
-)
+from tests.encoder.wild import ALL, real_posts, their_word_piece, vocabulary_lines, wild_text
 
 POST_TOKENS, ARTICLE_TOKENS, LEAD = 6, 20, 4
 LINES = vocabulary_lines()
@@ -38,40 +32,37 @@ def tokenizer(idf: Idf | None = IDF, posts: int = POST_TOKENS) -> Tokenizer:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tokenizers that remember no more than a few chunks and words."""
     monkeypatch.setattr("encoder.text.tokenizer.CACHED_CHUNKS", 10)
     monkeypatch.setattr("encoder.text.tokenizer.CACHED_WORDS", 10)
 
 
 def read(tokens: Tokens) -> list[Row]:
-    """Each text's ids and lexical row."""
-    found = []
+    result = []
     for i in range(len(tokens.offsets) - 1):
         row = tokens.lexical[i : i + 1]
         ids = tokens.ids[tokens.offsets[i] : tokens.offsets[i + 1]].tolist()
-        found.append((ids, dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))))
-    return found
+        result.append((ids, dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))))
+    return result
 
 
 def rebuilt(words: list[Word], side: Side, cap: int) -> Row:
-    """A text's ids and lexical row, from its words alone."""
     ids = [i for word in words for i in word.ids][:cap]
-    told = [word for word in words if word.slot != NO_SLOT]
-    tf = Counter(word.slot for word in told)
-    weights = {word.slot: word.weight for word in told}
+    lexical = [word for word in words if word.slot != NO_SLOT]
+    tf = Counter(word.slot for word in lexical)
+    weights = {word.slot: word.weight for word in lexical}
     if side is Side.ARTICLE:
         tf = Counter({place: min(count, 2) for place, count in tf.items()})
-        weights |= {word.slot: 2 * word.weight for word in told[:LEAD]}
+        weights |= {word.slot: 2 * word.weight for word in lexical[:LEAD]}
     raw = {at: (1 + log(tf[at])) * weight for at, weight in weights.items() if weight > 0}
     length = sum(value**2 for value in raw.values()) ** 0.5
     return ids, {place: value / length for place, value in sorted(raw.items())}
 
 
-def assert_words_make_the_tokens(found: Row, words: list[Word], side: Side, cap: int) -> None:
+def assert_words_make_the_tokens(result: Row, words: list[Word], side: Side, cap: int) -> None:
     ids, row = rebuilt(words, side, cap)
-    assert found[0] == ids
-    assert list(found[1]) == list(row)
-    assert found[1] == pytest.approx(row, abs=1e-6)
+    assert result[0] == ids
+    assert list(result[1]) == list(row)
+    assert result[1] == pytest.approx(row, abs=1e-6)
 
 
 SHARED_TOKENIZER = tokenizer()

@@ -38,8 +38,8 @@ def ours(text: str) -> list[int]:
 
 def settled(text: str) -> str:
     """The text without the characters on which versions of Unicode differ."""
-    known = unicodedata.ucd_3_2_0.category
-    return "".join(char for char in text if known(char) != "Cn" and char not in RECLASSED)
+    category = unicodedata.ucd_3_2_0.category
+    return "".join(char for char in text if category(char) != "Cn" and char not in RECLASSED)
 
 
 def assert_same(texts: list[str]) -> None:
@@ -63,14 +63,16 @@ def test_every_character_of_unicode_3_splits_and_folds_as_the_oracle_does() -> N
     normalize = normalizers.BertNormalizer().normalize_str
     split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
     codes = [*range(0xD800), *range(0xE000, 0x110000)]
-    known = [c for c in map(chr, codes) if unicodedata.ucd_3_2_0.category(c) not in ("Cn", "Co")]
+    characters = [
+        c for c in map(chr, codes) if unicodedata.ucd_3_2_0.category(c) not in ("Cn", "Co")
+    ]
     odd = []
-    for char in known:
+    for char in characters:
         text = f"a{char}b"
         words = [folded for word in split_words(text) if (folded := fold(word))]
         if words != [word for word, _ in split(normalize(text))]:
             odd.append(char)
-    assert len(known) > 90_000
+    assert len(characters) > 90_000
     assert set(odd) <= RECLASSED
 
 
@@ -90,8 +92,10 @@ def test_a_word_that_cannot_be_pieced_together_is_unknown() -> None:
 
 def test_word_level_looks_for_the_word_as_written_first() -> None:
     vocabulary = WordLevel.from_lines(["us", "US", "cafe", "café", "Paris", "zoë"])
-    found = {word: vocabulary.pieces(word) for word in ("US", "Us", "Café", "CAFÊ", "paris", "Zoë")}
-    assert found == {"US": (1,), "Us": (0,), "Café": (3,), "CAFÊ": (2,), "paris": (), "Zoë": (5,)}
+    result = {
+        word: vocabulary.pieces(word) for word in ("US", "Us", "Café", "CAFÊ", "paris", "Zoë")
+    }
+    assert result == {"US": (1,), "Us": (0,), "Café": (3,), "CAFÊ": (2,), "paris": (), "Zoë": (5,)}
 
 
 @pytest.mark.parametrize("name", ["[UNK]", "<unk>"])

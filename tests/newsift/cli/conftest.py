@@ -2,6 +2,10 @@
 
 import pytest
 
+from tests.worker.loaded_once import enc, loaded_once
+
+__all__ = ["enc", "loaded_once"]
+
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "request_method")
 
 

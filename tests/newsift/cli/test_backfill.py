@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import encoder
 from encoder import Encoder
 from newsift.operations.offline_pipeline import Totals
 from tests.newsift.cli.test_matches import rows_in
@@ -29,16 +28,6 @@ ABOUT = "Fire on the ferry Astrid Vane, passengers in lifeboats off Port Maren"
 OTHER = "Two recipes for lemon cake that never fail, and a walk in the park"
 
 
-@pytest.fixture(scope="module")
-def model() -> Encoder:
-    return encoder.load("default", device="cpu")
-
-
-@pytest.fixture(autouse=True)
-def _one_model(model: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
-
-
 def post(name: str, text: str) -> bytes:
     return json.dumps({"id": name, "text": text}).encode()
 
@@ -56,7 +45,7 @@ def history(kafka: Kafka) -> None:
     kafka.send(POSTS, b"{broken", partition=0)
 
 
-def test_finds_the_matches_of_the_worker(newsift: Command, kafka: Kafka) -> None:
+def test_finds_the_matches_of_the_worker(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
     history(kafka)
     done = newsift("backfill", "ferry-fire", "--since", "4h", "--json")
     assert done.code == 0, done.err
@@ -64,7 +53,6 @@ def test_finds_the_matches_of_the_worker(newsift: Command, kafka: Kafka) -> None
     assert sorted(result) == ["1h", "3h"]
     assert "4 posts read, 2 matched, no posts: bad_json 1" in done.err
 
-    enc = encoder.load("default", device="cpu")
     book = ControlTopic()
     book.put(b"ferry-fire", SEED)
     seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())

@@ -224,9 +224,7 @@ def test_unreadable_files_and_rows_fail_at_the_end(
     assert {"b-0", "b-1"} <= set(keys(kafka))
 
 
-def test_each_folder_has_a_state_of_its_own(
-    newsift: Command, kafka: Kafka, place: Path, tmp_path: Path
-) -> None:
+def test_each_folder_has_state(newsift: Command, kafka: Kafka, place: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         put(place, f"{name}/a.jsonl", posts(name, 1))
         assert newsift("collect", "files", place / name, "--once").code == 0
@@ -237,9 +235,7 @@ def test_each_folder_has_a_state_of_its_own(
 
 
 @pytest.mark.slow
-def test_reads_new_files_and_ends_on_sigterm(
-    start: Start, kafka: Kafka, place: Path, tmp_path: Path
-) -> None:
+def test_reads_files_until_sigterm(start: Start, kafka: Kafka, place: Path, tmp_path: Path) -> None:
     put(place, "a.jsonl", posts("a", 2))
     process = start("files", place)
     until(lambda: len(keys(kafka)) == 2, 60.0)

@@ -21,17 +21,13 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("kafka: {security_protocol: SSL, ca_file: gone.pem}", "kafka.ca_file: gone.pem"),
     ],
 )
-def test_check_names_place_key_value_and_remedy(
-    newsift: Command, content: str, message: str
-) -> None:
+def test_check_names_place_key_and_remedy(newsift: Command, content: str, message: str) -> None:
     Path("config.yaml").write_text(content)
     done = newsift("config", "check", "--config", "config.yaml")
     assert (done.code, done.out, message in done.err) == (2, "", True), done.err
 
 
-def test_check_names_what_is_not_by_default(
-    newsift: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_names_changed_keys(newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("config.yaml").write_text("log: {level: info}\nweb: {port: 80}\n")
     monkeypatch.setenv("NEWSIFT_MATCHING__THRESHOLD", "0.5")
     done = newsift("config", "check")

@@ -157,9 +157,7 @@ def test_a_retry_carries_the_headers_of_the_input(newsift: Command, kafka: Kafka
     ]  # fmt: skip
 
 
-def test_a_letter_without_its_value_is_sent_again_from_the_original(
-    newsift: Command, kafka: Kafka
-) -> None:
+def test_a_letter_without_value_is_read_from_the_original(newsift: Command, kafka: Kafka) -> None:
     kafka.send(POSTS, b"another", partition=2)
     kafka.send(POSTS, b"large", partition=2)
     kafka.send(POSTS, b"replaced", partition=1)
@@ -176,9 +174,7 @@ def test_a_letter_without_its_value_is_sent_again_from_the_original(
 
 
 @pytest.mark.parametrize("source", ["tweets-0", "secrets-0-0", "tweets-0-" + "9" * 400])
-def test_nothing_but_a_post_is_ever_read_for_a_retry(
-    newsift: Command, kafka: Kafka, source: str
-) -> None:
+def test_a_retry_reads_only_posts(newsift: Command, kafka: Kafka, source: str) -> None:
     headers = [("source", source.encode()), ("reason", b"limits.post_bytes"), ("bytes", b"6"),
                ("sha256", sha256(b"secret").hexdigest().encode())]  # fmt: skip
     kafka.send(REJECTED, None, b"k", headers)
@@ -187,9 +183,7 @@ def test_nothing_but_a_post_is_ever_read_for_a_retry(
     assert kafka.records(POSTS) == []
 
 
-def test_two_retries_at_once_run_in_turn(
-    kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_retries_take_turns(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_CACHE", str(tmp_path))
     name = reject(kafka, 1)
     config = load(None, dict(os.environ)).config
@@ -222,9 +216,7 @@ def test_a_forged_retry_does_not_count(newsift: Command, kafka: Kafka) -> None:
     assert (done.code, "it was sent again before" in done.err) == (2, True)
 
 
-def test_the_same_place_in_a_topic_made_again_is_another_letter(
-    newsift: Command, kafka: Kafka
-) -> None:
+def test_a_place_in_a_new_topic_is_another_letter(newsift: Command, kafka: Kafka) -> None:
     for value, written in ((BAD, b"1700000000000"), (b"other", b"1700000001000")):
         output = [("reason", b"bad_json"), ("source", b"tweets-0-1"), ("timestamp", written)]
         for _ in range(2):

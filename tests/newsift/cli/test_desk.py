@@ -40,9 +40,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_ends_soon_with_an_absent_broker_and_an_open_page(
-    start: Start, how: signal.Signals, code: int
-) -> None:
+def test_ends_soon_without_a_broker(start: Start, how: signal.Signals, code: int) -> None:
     desk = start("--port", "0")
     changes, session_of = (
         Request(f"{desk.url}api/{name}", headers=desk.login) for name in ("changes", "session")

@@ -15,9 +15,7 @@ from tests.worker.fake import Command, FakeEncoder
         ("good morning", "threshold 0.9000: no match\n"),
     ],
 )
-def test_prints_a_score_with_its_threshold(
-    newsift: Command, fake: FakeEncoder, text: str, ends: str
-) -> None:
+def test_prints_the_score(newsift: Command, fake: FakeEncoder, text: str, ends: str) -> None:
     assert newsift("explain", text, "--article", "a ferry burns").out.endswith(ends)
 
 
@@ -33,9 +31,7 @@ def test_json_holds_everything(newsift: Command, fake: FakeEncoder) -> None:
     assert newsift(*args, stdin=b"\xff").code == 2
 
 
-def test_an_article_is_a_text_or_a_file(
-    newsift: Command, fake: FakeEncoder, tmp_path: Path
-) -> None:
+def test_an_article_is_text_or_a_file(newsift: Command, fake: FakeEncoder, tmp_path: Path) -> None:
     file = tmp_path / "a.md"
     file.write_text("# Ferry burns\n\nIt burnt.\n", "utf-8")
     for args in ([file], [file, "--title", "Mine"], ["said / done " * 500]):

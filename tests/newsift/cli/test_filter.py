@@ -12,7 +12,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-import encoder
 from encoder import Encoder
 from tests.newsift.files.formats import forms
 from tests.worker.articles import ARTICLES, FERRY, POSTS, lines, write_seeds
@@ -30,17 +29,10 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def model() -> Encoder:
-    return encoder.load("default", device="cpu")
-
-
 @pytest.fixture(autouse=True)
-def alone(model: Encoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No configuration of this machine, and one load of the model for all tests."""
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NEWSIFT_CONFIG", raising=False)
-    monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
 
 
 def records(out: str) -> list[dict[str, Any]]:
@@ -52,16 +44,16 @@ def hexed(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_matches_are_those_of_a_slow_loop(newsift: Command, seeds: Path, model: Encoder) -> None:
+def test_matches_are_those_of_a_slow_loop(newsift: Command, seeds: Path, enc: Encoder) -> None:
     """Every score, threshold and id from the encoder and the contract alone."""
-    vectors = model.articles(list(ARTICLES.values()))
-    cuts = model.thresholds(vectors, 0.001)
+    vectors = enc.articles(list(ARTICLES.values()))
+    cuts = enc.thresholds(vectors, 0.001)
     expected = {}
     for post in POSTS:
-        scores = model.posts([post["text"]]).similarity(vectors)[0]
+        scores = enc.posts([post["text"]]).similarity(vectors)[0]
         for name, score, cut in zip(ARTICLES, scores, cuts, strict=True):
             version = hexed(list(ARTICLES[name]))[:12]
-            key = ["plain", post["id"], post["text"], name, version, model.digest]
+            key = ["plain", post["id"], post["text"], name, version, enc.digest]
             if score >= cut:
                 expected[hexed(key)[:32]] = (post["id"], name, score, cut)
     done = newsift("filter", "--force", "--seeds", seeds, stdin=lines(*POSTS))
@@ -79,9 +71,7 @@ def test_matches_are_those_of_a_slow_loop(newsift: Command, seeds: Path, model: 
         assert np.allclose(result[id][2:], numbers, atol=1e-5)
 
 
-def test_records_have_the_shape_of_the_worker_s(
-    newsift: Command, seeds: Path, tmp_path: Path
-) -> None:
+def test_records_fit_the_schema(newsift: Command, seeds: Path, tmp_path: Path) -> None:
     file = tmp_path / "posts.jsonl"
     file.write_bytes(lines(*POSTS))
     done = newsift("filter", "--force", file, "--seeds", seeds)
@@ -111,9 +101,7 @@ def test_the_time_of_a_post_is_its_message_s(newsift: Command, tmp_path: Path) -
     }
 
 
-def test_event_joins_the_articles_of_several_paths(
-    newsift: Command, seeds: Path, tmp_path: Path
-) -> None:
+def test_event_joins_articles_of_all_paths(newsift: Command, seeds: Path, tmp_path: Path) -> None:
     (tmp_path / "one.md").write_text(f"{FERRY} " * 9)
     args = ("--seeds", seeds, "--seeds", tmp_path / "one.md", "--event", "ferry")
     result = records(newsift("filter", *args, "--force", stdin=lines(*POSTS)).out)
@@ -152,9 +140,7 @@ def test_bad_lines_are_reported_and_written(newsift: Command, seeds: Path, tmp_p
     assert stored.read_bytes().split(b"\n") == [*bad, b""]
 
 
-def test_a_line_over_the_limit_is_rejected(
-    newsift: Command, seeds: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rejects_long_lines(newsift: Command, seeds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_LIMITS__POST_BYTES", "200")
     monkeypatch.setattr("newsift.files.read.LONGEST_LINE", 500)
     monkeypatch.setattr("newsift.files.read.CHUNK", 64)
@@ -196,9 +182,7 @@ def test_a_folder_of_what_there_is_becomes_one_table(newsift: Command, folder: P
 
 
 @pytest.mark.parametrize(("bad", "code"), [(5, 0), (6, 1)])
-def test_more_than_a_few_bad_rows_fail_at_the_end(
-    newsift: Command, folder: Path, bad: int, code: int
-) -> None:
+def test_too_many_bad_rows_fail(newsift: Command, folder: Path, bad: int, code: int) -> None:
     rows = [f'{n},"{SAID}"' for n in range(100 - bad)] + ["cut"] * bad
     (folder / "t.csv").write_text("\n".join(["id,text", *rows]), "utf-8")
     done = newsift("filter", "--force", "t.csv", "--seeds", "seed.md", "--threshold", "0.5",
@@ -210,9 +194,7 @@ def test_more_than_a_few_bad_rows_fail_at_the_end(
     assert (output in done.err) == (code == 1)
 
 
-def test_replay_sends_posts_as_platforms_or_we_write_them(
-    newsift: Command, folder: Path, kafka: Kafka
-) -> None:
+def test_replay_sends_posts_of_platforms(newsift: Command, folder: Path, kafka: Kafka) -> None:
     (folder / "result.json").write_text(json.dumps(forms.CHAT), "utf-8")
     (folder / "status.json").write_text(json.dumps([forms.STATUS], indent=1), "utf-8")
     done = newsift("replay", "in/tweets.csv", "result.json", "status.json")
@@ -223,9 +205,7 @@ def test_replay_sends_posts_as_platforms_or_we_write_them(
     assert result[str(forms.STATUS["id"]).encode()].startswith(b'{\n  "id"')
 
 
-def test_replay_sends_nothing_that_check_refuses(
-    newsift: Command, folder: Path, kafka: Kafka
-) -> None:
+def test_replay_sends_what_check_accepts(newsift: Command, folder: Path, kafka: Kafka) -> None:
     (folder / "cut.json").write_bytes(
         json.dumps([{"id": n, "text": "a"} for n in range(99)])[:-1].encode()
     )

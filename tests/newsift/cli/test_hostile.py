@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import encoder
-from encoder import Encoder
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
 
@@ -51,16 +49,8 @@ def steers(said: str) -> set[str]:
     return {char for char in said if unicodedata.category(char) in STEERING} - {"\n"}
 
 
-@pytest.fixture(scope="module")
-def model() -> Encoder:
-    return encoder.load("default", device="cpu")
-
-
 @pytest.fixture
-def given(
-    model: Encoder, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, str]:
-    monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
+def given(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setenv("NEWSIFT_MATCHING__THRESHOLD", "0.000001")
     kafka.send(SEEDS, json.dumps(SEED).encode(), NAME.encode())
     kafka.send(SEEDS, json.dumps({"text": 1, EVIL: EVIL}).encode(), f"bad {NAME}".encode())

@@ -1,7 +1,6 @@
 """`newsift matches`: which records it prints, how, and when it ends."""
 
 import csv
-import io
 import json
 import sqlite3
 import threading
@@ -9,8 +8,6 @@ import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from newsift.files.rows import read_match
 from tests.worker.fake import Command
@@ -84,11 +81,6 @@ def test_seeds_and_events_can_be_chosen(newsift: Command, kafka: Kafka) -> None:
     assert chosen("--seed", "ferry", "--seed", "probe") == ["1", "3"]
     assert chosen("--event", "event of dam") == ["1", "2"]
     assert chosen("--event", "event of dam", "--seed", "ferry") == []
-    table = newsift("matches", "--no-follow", "--csv", "--seed", "dam").out
-    rows = list(csv.DictReader(io.StringIO(table)))
-    assert [(row["post_id"], row["seed_id"], row["score"]) for row in rows] == [
-        ("1", "dam", "0.4"), ("2", "dam", "0.6"),
-    ]  # fmt: skip
 
 
 def test_the_first_of_each_group_can_be_chosen(newsift: Command, kafka: Kafka) -> None:
@@ -114,22 +106,11 @@ def test_a_line_holds_time_score_event_and_highlighted_text(newsift: Command, ka
     )
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["--no-follow"], "matched-tweets is empty: nothing has matched yet"),
-        (["--since", "1h"], "no such match since then; --no-follow without --since prints all"),
-        (["--no-follow", "--event", "x"], "no such match; leave --seed and --event out"),
-    ],
-)
-def test_says_why_nothing_is_printed(
-    newsift: Command, kafka: Kafka, args: list[str], message: str
-) -> None:
-    if args != ["--no-follow"]:
-        kafka.send(MATCHES, record("old"), at=int(time.time() * 1000) - 2 * HOUR)
-    done = newsift("matches", *args)
-    assert (done.code, done.out) == (0, "")
-    assert message in done.err
+def test_says_why_there_is_no_output(newsift: Command, kafka: Kafka) -> None:
+    assert "matched-tweets is empty" in newsift("matches", "--no-follow").err
+    kafka.send(MATCHES, record("old"), at=int(time.time() * 1000) - 2 * HOUR)
+    assert "no such match since then" in newsift("matches", "--since", "1h").err
+    assert "no such match; leave" in newsift("matches", "--no-follow", "--event", "x").err
 
 
 def test_counts_records_that_are_no_matches(newsift: Command, kafka: Kafka) -> None:
@@ -165,9 +146,8 @@ def test_following_prints_what_comes(newsift: Command, kafka: Kafka) -> None:
 
 def rows_in(file: Path) -> list[tuple[str, str]]:
     with closing(sqlite3.connect(file)) as db:
-        return sorted(
-            db.execute("SELECT post_id, seed_id FROM matches JOIN posts USING (post_key)")
-        )
+        sql = "SELECT post_id, seed_id FROM matches JOIN posts USING (post_key)"
+        return sorted(db.execute(sql))
 
 
 def test_matches_of_one_event_go_into_a_table(newsift: Command, kafka: Kafka) -> None:

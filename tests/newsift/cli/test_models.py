@@ -12,6 +12,11 @@ from tests.worker.fake import Command
 
 
 @pytest.fixture(autouse=True)
+def loaded_once() -> None:
+    """Here models are loaded by their names."""
+
+
+@pytest.fixture(autouse=True)
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
     digest = write_model(tmp_path / "small", small_model())

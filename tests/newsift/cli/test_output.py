@@ -70,9 +70,7 @@ def test_words_are_put_in_lines(text: str, lines: list[str]) -> None:
 
 
 @given(LETTERS, st.integers(2, 12))
-def test_no_line_is_wider_nothing_is_lost_and_no_word_had_room_before(
-    letters: list[str], width: int
-) -> None:
+def test_lines_are_full_never_wider_and_lose_nothing(letters: list[str], width: int) -> None:
     text = "".join(letters)
     lines = wrapped(text, width)
     assert "".join("".join(lines).split()) == "".join(text.split())

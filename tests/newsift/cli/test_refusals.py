@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import encoder
-from encoder import Encoder
 from tests.newsift.cli.test_dead_letters import reject
+from tests.newsift.files.articles.pages import BANNER, page
 from tests.worker.articles import FERRY
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, SEEDS, Kafka
@@ -31,6 +30,7 @@ FILES = {
     "export2.jsonl": b'{"key": "a", "value": "{}"}\n{"key": "b", "value": null}',
     "export3.jsonl": b'{"key": "a", "value": "{}"}\n{"key": "a", "value": "{}"}',
     "nan.json": b'{"text": "A", "threshold": NaN}',
+    "notice.html": page(BANNER).encode(),
     "nothing.json": b"[]",
     "posts.jsonl": POST * 20,
     "twice.jsonl": b'{"id": "a", "text": "A"}\n{"id": "a", "text": "B"}',
@@ -50,6 +50,7 @@ REFUSED = [
     ("seeds add --force a.md twice.jsonl", "are both seed 'a'"),
     ("seeds add --force a.md emoji.md", "text: holds no word that the model reads"),
     ("seeds add a.md", "has 1 words, and an article has 40"),
+    ("seeds add notice.html", "looks like a cookie or consent notice"),
     ("seeds add a.md --intranet", "--intranet"),
     ("seeds set ferry", "nothing to change"),
     ("seeds set ferry --threshold much", "--threshold 'much': give a score"),
@@ -115,6 +116,7 @@ REFUSED = [
     ("watch --listen 127.0.0.1:99999", "--listen "),
     ("watch --listen :8080", "--listen "),
     ("embed --atricles", "No such option"),
+    ("embed posts.jsonl --out x.jsonl", "must end in .safetensors"),
     ("labels ask storm", "needs a terminal"),
     ("schemas matches", "no schema 'matches'"),
     ("NEWSIFT_TOPICS__SEEDS=nowhere seeds list", "has no topic 'nowhere'"),
@@ -122,14 +124,8 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def model() -> Encoder:
-    return encoder.load("default", device="cpu")
-
-
 @pytest.fixture
-def folder(model: Encoder, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
+def folder(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("NEWSIFT_WEBHOOK_SECRET", "s")
     monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path.parent / "state"))
     for name in ("MASTODON", "X"):

@@ -34,9 +34,7 @@ def post(name: object, **more: Any) -> bytes:
     return json.dumps({"id": str(name), "text": f"post {name}"} | more).encode()
 
 
-def test_readable_posts_arrive_byte_for_byte(
-    newsift: Command, kafka: Kafka, tmp_path: Path
-) -> None:
+def test_posts_arrive_byte_for_byte(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
     file = tmp_path / "posts"
     file.write_bytes(b"\r\n\n  \n".join(ODD))
     done = newsift("replay", file)
@@ -53,9 +51,7 @@ def test_readable_posts_arrive_byte_for_byte(
     assert "2 of 7 rows could not be read, more than 5%" in done.err.splitlines()[-1]
 
 
-def test_files_come_in_order_after_what_is_skipped(
-    newsift: Command, kafka: Kafka, tmp_path: Path
-) -> None:
+def test_files_are_sent_in_order_after_skip(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_bytes(b"\n\n".join(post(f"{name}{n}") for n in range(50)))
     done = newsift("replay", "b", "-", "a", "--skip", "7", stdin=post("of the pipe"))

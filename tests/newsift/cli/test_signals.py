@@ -17,24 +17,15 @@ from tests.worker.articles import FERRY, lines, write_seeds
 from tests.worker.interrupted import said_until_ended_by
 
 
-def test_sigterm_ends_it_as_ctrl_c_does_and_leaves_no_hidden_file(
-    tmp_path: Path,
-) -> None:
+def test_sigterm_completes_the_file_as_ctrl_c_does(tmp_path: Path) -> None:
     seeds = tmp_path / "seeds"
     seeds.mkdir()
     write_seeds(seeds)
     source, out = tmp_path / "posts", tmp_path / "out"
     os.mkfifo(source)
-    command = [
-        sys.executable,
-        "-c",
-        "from newsift.cli import main; main()",
-        "filter",
-        "--force",
-        str(source),
-    ]
+    args = ["filter", "--force", source, "--seeds", seeds, "--out", out, "--device", "cpu"]
     process = subprocess.Popen(
-        [*command, "--seeds", str(seeds), "--out", str(out), "--device", "cpu"],
+        [sys.executable, "-c", "from newsift.cli import main; main()", *map(str, args)],
         cwd=Path(__file__).parents[3], stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     with source.open("wb") as pipe:
@@ -88,9 +79,7 @@ def test_what_fails_on_account_of_an_interrupt_is_the_interrupt(
 
 @pytest.mark.parametrize("kind", INTERRUPTS)
 @pytest.mark.parametrize("deferred", [True, False])
-def test_an_interrupt_ends_a_block_at_once_or_after_the_deferred_work(
-    kind: signal.Signals, deferred: bool
-) -> None:
+def test_an_interrupt_waits_for_deferred_work_alone(kind: signal.Signals, deferred: bool) -> None:
     done = []
 
     def work() -> None:

@@ -183,9 +183,7 @@ async def test_pauses_grow_until_a_new_cursor_is_acknowledged() -> None:
 
 
 @pytest.mark.parametrize("error", [AccessError("refused"), RuntimeError("odd")])
-async def test_a_refusal_ends_it_and_keeps_the_mark(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_refusal_keeps_the_mark(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newsift.collect.collector.BELIEVE_REFUSAL_S", -1.0)  # it was long enough
     with pytest.raises(type(error)):
         async with collecting(Played([frames(1), error])) as result:

@@ -30,7 +30,7 @@ from worker.errors import AccessError, ConfigError
 
 
 @given(st.binary(max_size=80), st.lists(st.integers(0, 80), max_size=6))
-def test_lines_are_the_same_however_the_bytes_fall(whole: bytes, cuts: list[int]) -> None:
+def test_lines_survive_any_chunking(whole: bytes, cuts: list[int]) -> None:
     parser, result = LineParser(), list[bytes]()
     places = sorted({min(cut, len(whole)) for cut in cuts})
     for low, high in zip([0, *places], [*places, len(whole)], strict=True):
@@ -73,9 +73,7 @@ def by_lines(lines: list[str]) -> list[tuple[str, bytes]]:
 
 
 @given(st.lists(st.tuples(LINE, ENDS), max_size=20), st.data())
-def test_events_are_the_same_however_the_bytes_fall(
-    lines: list[tuple[str, str]], data: st.DataObject
-) -> None:
+def test_events_survive_any_chunking(lines: list[tuple[str, str]], data: st.DataObject) -> None:
     for i, (line, end) in enumerate(lines[:-1]):  # \r before an empty line's \n would be one end
         if end == "\r" and lines[i + 1] == ("", "\n"):
             lines[i] = line, "\n"
@@ -141,9 +139,7 @@ async def serving(handler: Any) -> AsyncIterator[tuple[ClientSession, str]]:
         yield client, f"http://127.0.0.1:{server.port}/"
 
 
-async def test_a_login_in_netrc_does_not_replace_a_token(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_netrc_replaces_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
 

@@ -1,4 +1,4 @@
-"""Lines of strangers: however their bytes fall, and whatever they are, nothing stops on them."""
+"""X: rules, the filtered stream and its gaps; any line or answer is handled."""
 
 import asyncio
 import json
@@ -33,7 +33,6 @@ from newsift.collect.x import (
     refusal_error,
     time_of_id,
 )
-from newsift.web.client import client_session, limits
 from tests.newsift.collect.following import first_of, follow, until
 from tests.newsift.collect.x_side import (
     DISCONNECT,
@@ -147,20 +146,12 @@ async def test_nothing_is_changed_for_a_file_that_x_refuses(tmp_path: Path) -> N
     file = written(tmp_path, "fire\nhas:media\n")
     async with serve_x() as side:
         with pytest.raises(InputError, match="'has:media': needs a standalone operator"):
-            await anext(_arrivals(side, file))
+            await first_of(source(side, file))
     assert [rule["value"] for rule in side.rules] == ["ferry"]
     assert all("dry_run" in body["query"] for body in side.bodies)
 
 
-async def _arrivals(side: FakeX, file: Path) -> Any:
-    async with client_session(limits(30)) as client:
-        async for result in source(side, file).arrivals(client, None):
-            yield result
-
-
-async def test_follows_a_changed_file_of_rules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_follows_changed_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(x_source, "LOOK_S", 0.01)
     file = written(tmp_path, "ferry\tferries")
     async with serve_x() as side, follow(source(side, file)):
@@ -184,29 +175,24 @@ async def test_posts_come_as_the_platform_sent_them() -> None:
         await side.post(tweet_id(2), tweet_id(1))
         await side.line({"something": "new"})
         await until(lambda: len(follower.frames) == 3)
-    follower, query = follower, side.requests[0].query
     late, early, new = follower.frames
     assert late.value == json.dumps(make_tweet(tweet_id(2)), separators=(",", ":")).encode()
     assert [late.key, early.key, new.key] == [tweet_id(2).encode(), tweet_id(1).encode(), None]
-    assert [frame.cursor for frame in follower.frames] == [
-        tweet_id(2)
-    ] * 3  # the newest, however late
+    assert {frame.cursor for frame in follower.frames} == {tweet_id(2)}  # the newest, however late
     assert late.at == 1_790_000_002.0
     post = read_post(late.value)
     assert isinstance(post, Post)
     assert (post.id, post.author) == (tweet_id(2), "anna")
-    assert {"created_at", "lang", "note_tweet", "author_id", "referenced_tweets"} <= set(
-        query["tweet.fields"].split(",")
-    )
+    query = side.requests[0].query
+    fields = {"created_at", "lang", "note_tweet", "author_id", "referenced_tweets"}
+    assert fields <= set(query["tweet.fields"].split(","))
     assert "referenced_tweets.id.author_id" in query["expansions"]
-    assert query["user.fields"] == "username"
 
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_nothing_that_was_sent_is_missing_and_each_gap_is_reported(seed: int) -> None:
     """X sends a post to the stream that is open, and to nobody else: what was sent has to come."""
     chance = random.Random(seed)
-
     sent, ends = list[str](), 0
     async with serve_x() as side, follow(stream_of(side)) as follower:
         for round in range(10):
@@ -253,9 +239,7 @@ async def test_a_post_beside_a_disconnect_is_not_lost() -> None:
         (409, {"title": "ConnectionException"}, "--rules FILE"),
     ],
 )
-async def test_a_refusal_ends_it_with_the_remedy(
-    status: int, body: dict[str, str], remedy: str
-) -> None:
+async def test_a_refusal_names_the_remedy(status: int, body: dict[str, str], remedy: str) -> None:
     async with serve_x() as side:
         side.answers.append(("stream", web.json_response(body, status=status)))
         with pytest.raises(AccessError, match=f"{status}.*{remedy}") as caught:

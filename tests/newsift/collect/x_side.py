@@ -32,12 +32,6 @@ TOO_MANY = {
     "connection_issue": "TooManyConnections",
     "type": f"{PROBLEMS}streaming-connection",
 }
-NO_RULES = {
-    "title": "ConnectionException",
-    "detail": "You must define rules before connecting to filtered stream.",
-    "connection_issue": "RuleConfigurationIssue",
-    "type": f"{PROBLEMS}streaming-connection",
-}
 
 
 def tweet_id(second: float) -> str:
@@ -55,7 +49,6 @@ class FakeX(FakePlatform):
     def __init__(self) -> None:
         super().__init__()
         self.rules: list[Json] = [{"id": "1", "value": "ferry", "tag": "ferries"}]
-        self.cap = 1_000
         self.bodies: list[Json] = []
 
     def app(self) -> web.Application:
@@ -80,8 +73,6 @@ class FakeX(FakePlatform):
             return early
         if self.streams:
             return web.json_response(TOO_MANY, status=429)
-        if not self.rules:
-            return web.json_response(NO_RULES, status=409)
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})
         await answer.prepare(request)
         await answer.write(b"\r\n")
@@ -116,8 +107,6 @@ class FakeX(FakePlatform):
                 title, kind = "Invalid Rule", "invalid-rules"
             elif rule["value"] in [each["value"] for each in self.rules]:
                 title, kind = "DuplicateRule", "duplicate-rules"
-            elif len(self.rules) + len(made) >= self.cap:
-                title, kind = "Rule Cap Exceeded", "rule-cap"
             else:
                 made.append({"id": str(1000 + len(self.rules) + len(made)), **rule})
             if title:

@@ -4,7 +4,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 from unicodedata import category
@@ -99,6 +99,9 @@ def test_stories_are_those_of_a_slow_loop() -> None:
     assert result.total == len(expected)
     times = [row.at for row, _ in result.stories]
     assert times == sorted(times, reverse=True)
+    best_first = store.find("ferry", replace(wanted, order="score")).stories
+    scores = [row.score for row, _ in best_first]
+    assert (len(scores), scores) == (len(times), sorted(scores, reverse=True))
     pages = [store.find("ferry", MatchFilter(skip=n, count=7)).stories for n in range(0, 200, 7)]
     assert [row for page in pages for row, _ in page] == [
         row for row, _ in store.find("ferry", MatchFilter(count=1000)).stories

@@ -26,9 +26,7 @@ def pieces(content: bytes, size: int) -> Iterator[bytes]:
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.binary(max_size=99), st.sampled_from([1, 700])), max_size=4),
        st.sampled_from([gzip.compress, zstandard.compress]), st.integers(1, 300))  # fmt: skip
-def test_members_and_frames_follow_each_other(
-    parts: list[tuple[bytes, int]], pack: Pack, size: int
-) -> None:
+def test_unpacks_members_and_frames(parts: list[tuple[bytes, int]], pack: Pack, size: int) -> None:
     whole = [b"a" + part * times for part, times in parts]
     packed = b"".join(map(pack, whole))
     assert b"".join(unpacked_text(pieces(packed, size))) == b"".join(whole)

@@ -27,9 +27,7 @@ def test_captured_messages_are_not_printed(
     assert capsys.readouterr().err == "\r\x1b[Knewsift: b\n"
 
 
-def test_captures_threads_of_the_task_and_no_other_task(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_captures_threads_of_the_task_and_no_other_task(capsys: pytest.CaptureFixture[str]) -> None:
     async def captured(name: str) -> list[str]:
         with capture() as output:
             await asyncio.to_thread(notify, name)

@@ -38,9 +38,7 @@ def serving(*identities: Identity) -> Iterator[list[str]]:
         ]
 
 
-def test_finds_local_workers_of_the_same_cluster_and_group(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_finds_local_workers_of_the_same_cluster_and_group(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (LOCAL[0], LOCAL[-1], len(LOCAL)) == ("127.0.0.1:6066", "127.0.0.1:6075", 10)
     monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "a:1, [::1]:2")
     assert worker_addresses(load_config(), pytest.fail) == ["a:1", "[::1]:2"]

@@ -56,9 +56,7 @@ def test_every_post_is_as_likely_to_be_drawn() -> None:
 
 
 @given(st.lists(st.sampled_from([None, "", "a", "b", "c"]), max_size=30), st.integers(0, 40))
-def test_no_author_has_a_second_post_before_all_have_one(
-    authors: list[str | None], most: int
-) -> None:
+def test_no_author_has_two_posts_before_all_have_one(authors: list[str | None], most: int) -> None:
     posts = [DistinctPost(str(i), "x", author, None) for i, author in enumerate(authors)]
     result = in_turns(posts, most)
     assert len(set(result)) == len(result) == min(most, len(posts))

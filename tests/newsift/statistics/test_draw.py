@@ -124,9 +124,7 @@ def test_a_look_after_each_label_asks_about_one_match_after_the_other() -> None:
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 120), st.sampled_from([0.3, 0.8, 0.95]))
-def test_after_the_walk_all_matches_are_queued_and_nothing_more_is_shown(
-    random: Random, count: int, right: float
-) -> None:
+def test_after_the_walk_all_matches_are_queued(random: Random, count: int, right: float) -> None:
     queue, label_of = CertifyQueue(MANY[:count]), dict[PostId, bool]()
     ended, shown, output = False, None, ""
     while (question := queue.next(label_of)) is not None:

@@ -101,9 +101,7 @@ def test_a_share_has_the_interval_of_clopper_and_pearson(rows: list[tuple[bool, 
 
 
 @given(st.lists(st.tuples(SCORES, st.sampled_from([None, None, True, False])), max_size=120))
-def test_each_draw_has_the_weight_of_its_step(
-    rows: list[tuple[float, bool | None]],
-) -> None:
+def test_each_draw_has_the_weight_of_its_step(rows: list[tuple[float, bool | None]]) -> None:
     scores = [s for s, _ in rows]
     result = draws_of(scores, [labels for _, labels in rows])
     cuts = FrozenCuts.among(scores).cuts  # the steps of the walk itself

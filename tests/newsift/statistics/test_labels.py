@@ -174,9 +174,7 @@ def test_the_state_is_that_of_a_slow_reading_of_the_latest_records(log: list[Rec
 
 
 @given(logs, st.sets(st.integers(0, 13)))
-def test_one_by_one_is_all_at_once_and_a_snapshot_never_changes(
-    log: list[Record], looks: set[int]
-) -> None:
+def test_one_by_one_is_all_at_once_and_snapshots_stay(log: list[Record], looks: set[int]) -> None:
     at_once, topic, states = LabelReducer(), LabelTopic(), list[tuple[int, LabelState]]()
     mails: list[Any] = [Mail(value, key=key, offset=at) for at, (key, value) in enumerate(log)]
     at_once.apply(mails)
@@ -220,9 +218,7 @@ def test_room_is_for_ten_thousand_pairs() -> None:
     ),
     st.integers(0, 30_000),
 )  # fmt: skip
-def test_every_pair_has_its_share_of_a_bounded_room(
-    records: list[tuple[str, int, int, bool]], room: int
-) -> None:
+def test_every_pair_has_its_share(records: list[tuple[str, int, int, bool]], room: int) -> None:
     book, expected, peak = LabelTopic(room), dict[str, dict[bytes, int]](), Counter[str]()
     largest = 0
     for by, post, more, back in records:

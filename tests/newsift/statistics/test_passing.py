@@ -68,9 +68,7 @@ def test_a_rate_names_its_window() -> None:
 
 
 @given(st.integers(1, 99), st.integers(0, 2**31))
-def test_a_threshold_that_was_lowered_hides_nothing_above_the_old_one(
-    moved_at: int, seed: int
-) -> None:
+def test_a_lowered_threshold_hides_nothing_above_the_old_one(moved_at: int, seed: int) -> None:
     """A post comes each hour; those that reach the threshold of their time have matched."""
     scores = np.random.default_rng(seed).random(100).round(2).tolist()
     scores[moved_at - 1] = 0.99  # the last one under the old threshold

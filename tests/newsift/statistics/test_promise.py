@@ -113,9 +113,7 @@ def walk(cuts: FrozenCuts, scores: list[float], right: list[bool]) -> tuple[Look
 
 
 @pytest.mark.parametrize(("n", "precision"), [(1, 0.5), (7, 0.8), (40, 0.8), (90, 0.95)])
-def test_the_evidence_is_what_an_even_bet_on_all_higher_precisions_wins(
-    n: int, precision: float
-) -> None:
+def test_the_evidence_is_an_even_bet_on_higher_precisions(n: int, precision: float) -> None:
     for x in {0, n // 2, n - 1, n}:
         won, _ = integrate.quad(
             lambda q, x=x: (q / precision) ** x * ((1 - q) / (1 - precision)) ** (n - x),
@@ -140,9 +138,7 @@ def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120), st.floats(0.5, 0.9))
-def test_one_look_at_all_labels_is_the_same_as_looking_each_time(
-    right: list[bool], precision: float
-) -> None:
+def test_one_look_equals_a_look_after_each_label(right: list[bool], precision: float) -> None:
     scores = [float(place // 2) for place in range(len(right))]
     cuts = FrozenCuts.among(scores, precision)
     look, questions = walk(cuts, scores, right)

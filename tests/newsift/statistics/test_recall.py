@@ -41,9 +41,7 @@ def as_written(drawn: list[tuple[float, bool]], alpha: float) -> tuple[float, fl
 
 
 @given(DRAWS, st.sampled_from([0.8, 0.9, 0.99]))
-def test_the_interval_is_that_of_the_formulas(
-    drawn: list[tuple[float, bool]], confidence: float
-) -> None:
+def test_the_interval_fits_the_formulas(drawn: list[tuple[float, bool]], confidence: float) -> None:
     scores, labels = [s for s, _ in drawn], [y for _, y in drawn]
     weights = [WEIGHTS[s] for s in scores]
     result = recall_interval(scores, labels, weights, 0.5, 0.2, confidence)

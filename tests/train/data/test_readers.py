@@ -79,8 +79,8 @@ def test_an_article_in_markdown_has_its_title_in_a_heading(tmp_path: Path) -> No
 def test_crisis_posts_have_two_labels(tmp_path: Path) -> None:
     rows = [{"event": "e", "text": "t", "label": label} for label in ("on-topic", "off-topic", "?")]
     passed = SkippedRows()
-    found = list(read_crisis_posts(write(tmp_path / "c.jsonl", rows), passed))
-    assert found == [CrisisPost("e", "t", True), CrisisPost("e", "t", False)]
+    result = list(read_crisis_posts(write(tmp_path / "c.jsonl", rows), passed))
+    assert result == [CrisisPost("e", "t", True), CrisisPost("e", "t", False)]
     assert "neither on-topic nor off-topic" in passed.examples[0]
 
 
@@ -97,23 +97,23 @@ def test_the_split_of_a_key_never_changes() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=60))
-def test_splits_share_no_text_and_lose_only_copies(
-    drawn: list[tuple[int, int]],
-) -> None:
+def test_splits_share_no_text_and_lose_only_copies(drawn: list[tuple[int, int]]) -> None:
     given_pairs = [
         Pair(f"RT @user{i}: post {p} https://t.co/{i}", TrainingArticle(f"Title {s}!", f"text {s}"))
         for i, (p, s) in enumerate(drawn)
     ]
     splits = split_pairs(given_pairs)
-    posts = {name: {bare(pair.post) for pair in kept} for name, kept in splits.items()}
-    stories = {name: {story_key(pair.story) for pair in kept} for name, kept in splits.items()}
+    posts = {name: {bare(pair.post) for pair in pairs_left} for name, pairs_left in splits.items()}
+    stories = {
+        name: {story_key(pair.story) for pair in pairs_left} for name, pairs_left in splits.items()
+    }
     for a, b in combinations(splits, 2):
         assert not posts[a] & posts[b]
         assert not stories[a] & stories[b]
-    kept = [pair for split in splits.values() for pair in split]
-    for lost in (pair for pair in given_pairs if pair not in kept):
+    pairs_left = [pair for split in splits.values() for pair in split]
+    for lost in (pair for pair in given_pairs if pair not in pairs_left):
         alike = (bare(lost.post), bare(lost.story.text))
-        assert any(bare(p.post) == alike[0] or bare(p.story.text) == alike[1] for p in kept)
+        assert any(bare(p.post) == alike[0] or bare(p.story.text) == alike[1] for p in pairs_left)
 
 
 def test_all_posts_of_an_article_are_in_one_split() -> None:

@@ -1,6 +1,5 @@
 """The figures: their numbers, their bytes and the command."""
 
-import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
@@ -15,11 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from sklearn.manifold import trustworthiness
-from sklearn.metrics import (
-    confusion_matrix,
-    precision_score,
-    recall_score,
-)
+from sklearn.metrics import confusion_matrix, precision_score, recall_score
 
 from encoder.model_directory import write_model
 from tests.encoder.small import small_model
@@ -39,7 +34,15 @@ from train.figures.draw import (
     random_logits,
     simulate,
 )
-from train.figures.subject import Subject, paper, rendered
+from train.figures.subject import (
+    Subject,
+    drawable,
+    fonts,
+    glyphs,
+    paper,
+    rendered,
+    shorten,
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +71,14 @@ def test_a_figure_has_the_same_bytes_each_time(name: str, subject: Subject) -> N
 
 
 def test_a_figure_without_data_is_skipped(subject: Subject, tmp_path: Path) -> None:
-    said: list[str] = []
+    message: list[str] = []
     bare = Subject(subject.model, None, tmp_path / "none", None, 0.01, "cpu")
-    files = [file.name for file in draw(bare, list(FIGURES), tmp_path, said.append)]
+    files = [file.name for file in draw(bare, list(FIGURES), tmp_path, message.append)]
     assert {file.partition(".")[0] for file in files} == {"attention", "alpha", "appendix"}
-    assert [line.partition(":")[0] for line in said] == [
+    assert [line.partition(":")[0] for line in message] == [
         "tsne", "case", "reliability"
     ]  # fmt: skip
-    assert all("needs --" in line for line in said)
+    assert all("needs --" in line for line in message)
 
 
 def test_the_command_writes_the_chosen_figures(
@@ -92,7 +95,7 @@ def test_the_command_writes_the_chosen_figures(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--only", "tsne"], "nothing to draw"),
         (["--only", "alpah"], "--only: no figure 'alpah'"),
@@ -100,22 +103,12 @@ def test_the_command_writes_the_chosen_figures(
     ],
 )
 def test_bad_options_are_refused(
-    newsift: Command, tmp_path: Path, options: list[str], said: str
+    newsift: Command, tmp_path: Path, options: list[str], message: str
 ) -> None:
     done = newsift("figures", "default", "--out", tmp_path / "out", *options)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert not (tmp_path / "out").exists()
-
-
-def test_a_missing_library_is_named_with_its_remedy(
-    newsift: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "train.figures.draw", raising=False)
-    monkeypatch.setitem(sys.modules, "torch", None)
-    done = newsift("figures", "default", "--out", tmp_path)
-    assert done.code == 2
-    assert "pip install 'newsift[train]'" in done.err
 
 
 @pytest.mark.parametrize("count", [5, 25])
@@ -184,9 +177,9 @@ def result(seed: int = 0) -> tuple[case.Result, np.ndarray, np.ndarray, np.ndarr
         for i, e in enumerate(labels.tolist())
     )
     seeds = tuple((events[e], TrainingArticle("", "text")) for i, e in enumerate(owner.tolist()))
-    found = case.decide(scores, cuts, owner)
+    actual = case.decide(scores, cuts, owner)
     whole = case.Case(events, seeds, posts)
-    return case.Result(whole, scores.max(1), labels, found), scores, cuts, owner
+    return case.Result(whole, scores.max(1), labels, actual), scores, cuts, owner
 
 
 def test_a_post_belongs_to_the_best_article_above_its_threshold() -> None:
@@ -209,23 +202,7 @@ def test_the_confusion_matrix_is_that_of_scikit_learn() -> None:
     assert np.isnan(case.precision_and_recall(np.zeros((2, 2), np.int64))).all()
 
 
-def test_the_most_and_least_similar_posts_are_listed() -> None:
-    made, scores, _, _ = result()
-    best = scores.max(1)
-    order = sorted(range(60), key=lambda i: (-best[i], i))
-    lines = case.listed(made)
-    most, least = lines.index("Most similar"), lines.index("Least similar")
-    for start, ranked in ((most + 2, order[:10]), (least + 2, order[-10:])):
-        for line, i in zip(lines[start : start + 10], ranked, strict=True):
-            score, label, _, *words = line.split()
-            assert score == f"{best[i]:.4f}"
-            assert label == (made.case.posts[i].event or "none")
-            assert words[:2] == ["post", f"{i},"]
-    assert len(lines) == least + 12
-
-
 def study(root: Path) -> Path:
-    """Two articles on one event and one on another, posts of all kinds."""
     texts = {
         "flood/1": "# Flood\n\nstorm flood river",
         "flood/2": "river city",
@@ -270,3 +247,33 @@ def test_a_case_is_judged_at_the_automatic_thresholds(tmp_path: Path) -> None:
         assert made.score[i] == pytest.approx(row.max(), abs=1e-6)
         hits = [event for (event, _), s, c in zip(read.seeds, row, cuts, strict=True) if s >= c]
         assert [*read.events, "none"][made.matched[i]] in (hits or ["none"])
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fonts for nothing but DejaVu's, as on a machine without others."""
+    monkeypatch.setattr("train.figures.subject.OTHER_FONTS", ())
+    fonts.cache_clear()
+    glyphs.cache_clear()
+
+
+@given(st.text(max_size=80), st.integers(4, 20), st.integers(1, 3))
+def test_a_text_is_cut_to_columns_and_lines_and_no_glyph_is_missing(
+    text: str, columns: int, lines: int
+) -> None:
+    actual = shorten(text, columns, lines)
+    assert actual.count("\n") < lines
+    assert all(len(line) <= columns for line in actual.removeprefix(" ").split("\n"))
+    assert all(ord(c) in glyphs() for c in actual.replace("\n", ""))
+
+
+def test_words_stay_whole_where_they_fit() -> None:
+    assert shorten("one two three", 7, 9) == "one two\nthree"
+    assert shorten("extraordinary day", 5, 9) == "extra\nordin\nary\nday"
+    assert shorten("one two three", 8, 1) == "one two…"
+
+
+def test_what_no_font_can_draw_is_one_box_a_run() -> None:
+    assert drawable("fire 天気 が now") == "fire □ now"
+    assert drawable("so 👨\u200d👩\u200d👧 hot") == "so □ hot"
+    assert drawable("ca\u00adfé") == "café"  # a soft hyphen is drawn as nothing

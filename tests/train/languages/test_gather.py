@@ -13,10 +13,24 @@ import pytest
 from encoder.errors import InputError
 from tests.train.folders import folder
 from train.data.corpus import read_corpus, taught
-from train.data.readers import SkippedRows, bare, pair_sets, share, split_of, split_pairs
+from train.data.readers import (
+    SkippedRows,
+    bare,
+    pair_sets,
+    share,
+    split_of,
+    split_pairs,
+)
 from train.languages.gather import Gathered, gather
 from train.languages.sources import Clones, Form, TextSource
-from train.languages.texts import choose_texts, drawn, rows, sentences
+from train.languages.texts import (
+    HEADLINES,
+    choose_texts,
+    crisis_of,
+    drawn,
+    rows,
+    sentences,
+)
 
 ITALIAN = [f"Il fiume numero {i} ha allagato la città stanotte" for i in range(90)]
 ENGLISH = [f"The river number {i} has flooded the town tonight" for i in range(90)]
@@ -28,22 +42,23 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 
 def source(form: Form = "lines", **how: Any) -> TextSource:
-    told = {"repo": "a/b", "commit": "0" * 40, "licence": "", "use": "sentences", "files": {}}
-    return TextSource(form=form, **(told | how))
+    defaults = {"repo": "a/b", "commit": "0" * 40, "licence": "", "use": "sentences", "files": {}}
+    return TextSource(form=form, **(defaults | how))
 
 
 def repository(home: Path, name: str, files: dict[str, str]) -> str:
-    """A repository that can be fetched, and its commit."""
     made = home / name
     for path, text in files.items():
         (made / path).parent.mkdir(parents=True, exist_ok=True)
         (made / path).write_text(text, "utf-8")
-    said = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
+    environment = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
     me = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(made), *me, *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True, env=said).stdout
+        return subprocess.run(
+            command, check=True, capture_output=True, text=True, env=environment
+        ).stdout
 
     git("init", "--quiet")
     git("config", "uploadpack.allowFilter", "true")
@@ -55,7 +70,6 @@ def repository(home: Path, name: str, files: dict[str, str]) -> str:
 
 @pytest.fixture(scope="module")
 def gathered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The English data, and what was gathered beside it."""
     root = tmp_path_factory.mktemp("gathered")
     data = folder(root / "data")
     commit = repository(root / "home", "one/texts", {
@@ -68,29 +82,25 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         "2,la mia strada è un lago,Eyewitness,Related and informative\n3,ciao,Media,Not related\n",
         "sib.tsv": "index_id\tcategory\ttext\n7\tsports\tUna \"corsa\" di tremila metri\n",
     })  # fmt: skip
-    told: dict[str, Any] = {"repo": "one/texts", "commit": commit, "licence": "CC0"}
+    origin: dict[str, Any] = {"repo": "one/texts", "commit": commit, "licence": "CC0"}
+    parallel, topics = ("pairs.it", "pairs.en"), ["index_id", "category", "text"]
     sources = [
-        TextSource(**told, use="posts", form="lines", files={"it": ["it.txt"]}),
-        TextSource(**told, use="parallel", form="lines", files={"it": [("pairs.it", "pairs.en")]}),
-        TextSource(
-            **told, use="originals", form="conllu", files={"it": ["pud.it"], "en": ["pud.en"]}
-        ),
-        TextSource(
-            **told, use="topics", form="table", fields=["index_id", "category", "text"],
-            files={"it": ["sib.tsv"]},
-        ),
-        TextSource(
-            **told, use="crises", form="table", fields=[1, 2, 3], files={"flood": ["crisis.csv"]}
-        ),
+        TextSource(**origin, **how)
+        for how in (
+            {"use": "posts", "form": "lines", "files": {"it": ["it.txt"]}},
+            {"use": "parallel", "form": "lines", "files": {"it": [parallel]}},
+            {"use": "originals", "form": "conllu", "files": {"it": ["pud.it"], "en": ["pud.en"]}},
+            {"use": "topics", "form": "table", "fields": topics, "files": {"it": ["sib.tsv"]}},
+            {"use": "crises", "form": "table", "fields": [1, 2, 3],
+             "files": {"flood": ["crisis.csv"]}},
+        )
     ]  # fmt: skip
     clones = Clones(root / "clones", f"file://{root}/home/")
     gather(Gathered(sources, clones), data, root / "out")
     return data, root / "out"
 
 
-def test_posts_are_unique_and_hold_no_evaluation_text(
-    gathered: tuple[Path, Path],
-) -> None:
+def test_posts_are_unique_and_hold_no_evaluation_text(gathered: tuple[Path, Path]) -> None:
     posts = read(gathered[1] / "tweets/it.jsonl.gz")
     assert {row["text"] for row in posts} == set(ITALIAN[:60])
     assert len(posts) == 60
@@ -121,9 +131,7 @@ def test_evaluation_texts_are_files_of_their_own(gathered: tuple[Path, Path]) ->
     ]
 
 
-def test_crises_are_a_folder_of_their_own(
-    gathered: tuple[Path, Path],
-) -> None:
+def test_crises_are_a_folder_of_their_own(gathered: tuple[Path, Path]) -> None:
     crises = gathered[1] / "judged/crises"
     assert [(row["label"], row["text"]) for row in read(crises / "crisis/posts.jsonl.gz")] == [
         ("on-topic", "la mia strada è un lago"),
@@ -171,36 +179,20 @@ def test_a_missing_repository_is_refused_in_one_line(tmp_path: Path) -> None:
 
 def test_without_git_the_command_is_refused_in_one_line(tmp_path: Path) -> None:
     none = os.environ | {"PATH": str(tmp_path)}
-    told = ["--data", str(tmp_path), "--out", str(tmp_path / "out")]
-    command = [sys.executable, "-m", "train.languages.gather", *told]
+    options = ["--data", str(tmp_path), "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "train.languages.gather", *options]
     done = subprocess.run(command, capture_output=True, text=True, env=none, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("newsift: git: cannot be started")
     assert done.stderr.count("\n") == 1
 
 
-def test_a_table_gives_its_columns_by_name_or_number() -> None:
-    csv = 'id,text\n1,"two, words"\n2\n'
-    by_name = rows(source("table", fields=["text"]), "a.csv", csv.encode())
-    assert list(by_name) == [("two, words",)]
-    by_number = rows(source("table", fields=[1, 0]), "a.txt", b"x\ty\tz\n")
-    assert list(by_number) == [("y", "x")]
-    odd = source("table", fields=[1], delimiter=";", quote="'")
-    assert list(rows(odd, "a.csv", b"Web;'eins; zwei'\n")) == [("eins; zwei",)]
-
-
 def test_json_is_read_whole_or_by_lines_however_deep() -> None:
-    asked = source("json", fields=["context", "question"])
-    told = {"data": [{"paragraphs": [{"context": "c", "qas": [{"question": "q", "id": "i"}]}]}]}
-    assert list(rows(asked, "a.json", json.dumps(told).encode())) == [("c",), ("q",)]
+    fields = source("json", fields=["context", "question"])
+    document = {"data": [{"paragraphs": [{"context": "c", "qas": [{"question": "q", "id": "i"}]}]}]}
+    assert list(rows(fields, "a.json", json.dumps(document).encode())) == [("c",), ("q",)]
     lines = b'{"question": "one"}\n{"question": "two"}\n'
-    assert list(rows(asked, "a.json", lines)) == [("one",), ("two",)]
-
-
-def test_words_apart_become_a_sentence_and_packed_lines_are_unpacked() -> None:
-    assert list(rows(source("words"), "a", "川 が あふれた".encode())) == [("川があふれた",)]
-    packed = gzip.compress(b"eins\nzwei")
-    assert list(rows(source(), "a.gz", packed)) == [("eins",), ("zwei",)]
+    assert list(rows(fields, "a.json", lines)) == [("one",), ("two",)]
 
 
 def test_long_texts_are_cut_into_sentences() -> None:
@@ -212,9 +204,32 @@ def test_long_texts_are_cut_into_sentences() -> None:
 
 def test_chosen_texts_are_unchanged() -> None:
     texts = [f"A post  with two spaces number {i}" for i in range(200)]
-    found = choose_texts([*texts, "a POST with two spaces number 7!", "short"], "en", set(), 150)
-    assert len(found) == 150
-    assert set(found) < set(texts)
-    everyday = sum(map(taught, found)) / 150
+    result = choose_texts([*texts, "a POST with two spaces number 7!", "short"], "en", set(), 150)
+    assert len(result) == 150
+    assert set(result) < set(texts)
+    everyday = sum(map(taught, result)) / 150
     assert abs(everyday - 0.4) < 0.15
     assert list(drawn(texts)) == sorted(texts, key=lambda text: share(f"drawn {text}"))
+
+
+RELATED, LESS, NOT = "Related and informative", "Related - but not informative", "Not related"
+
+
+def test_the_first_headlines_of_the_media_are_the_article() -> None:
+    rows = [
+        (" Tweet Text", " Information Source", " Informativeness"),
+        ("RT @paper: The river is over its banks http://t.co/x", "Media", RELATED),
+        ("the river is over its banks!", "Outsiders", RELATED),
+        ("no water here", "Media", NOT),
+        ("thoughts with the town", "Media", LESS),
+        ("my street is a lake", "Eyewitness", f" {RELATED}"),
+        ("what is this", "Not labeled", "Not applicable"),
+        ("http://t.co/alone", "Media", RELATED),
+    ]
+    more = [(f"headline number {i} of the town", "Media", RELATED) for i in range(HEADLINES + 2)]
+    result = crisis_of([*rows, *more])
+    assert result.headlines[0] == "The river is over its banks"
+    assert result.headlines[1:] == [text for text, _, _ in more[: HEADLINES - 1]]
+    late = [text for text, _, _ in more[HEADLINES - 1 :]]
+    assert result.on == ["thoughts with the town", "my street is a lake", *late]
+    assert result.off == ["no water here"]

@@ -67,20 +67,20 @@ def test_no_text_of_dev_and_test_is_trained_on(data: Path) -> None:
     posts, titles, articles = held(data)
     assert len(posts) > 30
     assert {split_of_event(event) for event in EVENTS} == {"train", "dev", "test"}
-    found = read_corpus(data, SkippedRows())
-    trained = [*found.posts, *(pair.post for pair in found.pairs)]
+    result = read_corpus(data, SkippedRows())
+    trained = [*result.posts, *(pair.post for pair in result.pairs)]
     assert not {bare(post) for post in trained} & {bare(post) for post in posts}
     stories = [
-        *found.articles,
-        *found.claims,
-        *((p.story.title, p.story.text) for p in found.pairs),
+        *result.articles,
+        *result.claims,
+        *((p.story.title, p.story.text) for p in result.pairs),
     ]
     assert not {title for title, _ in stories} & titles
     assert not {text for _, text in stories} & articles
-    assert any(f"of {EVENTS[2]} " in post for post in found.posts)
-    assert len(found.pairs) > 60
-    assert len(found.claims) > len(THINGS)
-    assert len(found.articles) > 40
+    assert any(f"of {EVENTS[2]} " in post for post in result.posts)
+    assert len(result.pairs) > 60
+    assert len(result.claims) > len(THINGS)
+    assert len(result.articles) > 40
 
 
 def test_copies_of_held_out_texts_are_left_out_of_every_file(tmp_path: Path) -> None:
@@ -102,15 +102,15 @@ def test_copies_of_held_out_texts_are_left_out_of_every_file(tmp_path: Path) -> 
 
 
 def test_sentences_come_from_training_articles(data: Path) -> None:
-    found = read_corpus(data, SkippedRows())
-    every = {text: text.split(". ") for _, text in found.articles if text.count(". ") == 10}
+    result = read_corpus(data, SkippedRows())
+    every = {text: text.split(". ") for _, text in result.articles if text.count(". ") == 10}
     assert len(every) == 40
     for text, parts in every.items():
-        mine = {one.rstrip(".") for one in found.sentences if one in text}
+        mine = {one.rstrip(".") for one in result.sentences if one in text}
         assert mine == {part.rstrip(".") for part in parts if 6 <= len(part.split()) <= 45}
         assert len(mine) > 8
-    assert len(set(found.sentences)) == len(found.sentences)
-    assert set(found.sentences) <= set(texts(read_corpus(data, SkippedRows())))
+    assert len(set(result.sentences)) == len(result.sentences)
+    assert set(result.sentences) <= set(texts(read_corpus(data, SkippedRows())))
 
 
 def test_a_sentence_equal_to_a_held_out_post_is_left_out(tmp_path: Path) -> None:
@@ -145,12 +145,12 @@ def test_everyday_posts_either_train_or_evaluate(data: Path) -> None:
 
 
 def test_everyday_posts_are_grouped_by_language(tmp_path: Path) -> None:
-    told = [{"text": f"post number {i}", "lang": ("nl", "th", "")[i % 3]} for i in range(60)]
-    write(tmp_path / "tweets/a.jsonl", told)
-    found = read_corpus(tmp_path, SkippedRows())
-    taught_ones = [row for row in told if taught(row["text"])]
-    assert set(found.posts) == {row["text"] for row in taught_ones}
-    assert found.languages == {
+    posts = [{"text": f"post number {i}", "lang": ("nl", "th", "")[i % 3]} for i in range(60)]
+    write(tmp_path / "tweets/a.jsonl", posts)
+    result = read_corpus(tmp_path, SkippedRows())
+    taught_ones = [row for row in posts if taught(row["text"])]
+    assert set(result.posts) == {row["text"] for row in taught_ones}
+    assert result.languages == {
         code: [row["text"] for row in taught_ones if row["lang"] == code] for code in ("nl", "th")
     }
 
@@ -163,24 +163,24 @@ def reader() -> Tokenizer:
 
 
 def test_each_text_has_its_own_tokens_and_teacher_vector(data: Path, tmp_path: Path) -> None:
-    found = read_corpus(data, SkippedRows())
+    result = read_corpus(data, SkippedRows())
     store = VectorStore(tiny.taught(data, tmp_path), WIDTH)
-    datasets = make_datasets(found, reader(), store)
-    for i in (0, 5, len(found.posts) - 1):
-        assert tokens(datasets.posts, i) == ids(found.posts[i], Side.POST)
-        own = store.get([found.posts[i]])[0]
+    datasets = make_datasets(result, reader(), store)
+    for i in (0, 5, len(result.posts) - 1):
+        assert tokens(datasets.posts, i) == ids(result.posts[i], Side.POST)
+        own = store.get([result.posts[i]])[0]
         assert datasets.posts.taught is not None
         assert np.allclose(datasets.posts.taught[i], own / np.linalg.norm(own), atol=1e-6)
     for post, article in datasets.own.tolist():
-        pair = found.pairs[post]
+        pair = result.pairs[post]
         assert tokens(datasets.pair_posts, post) == ids(pair.post, Side.POST)
         assert tokens(datasets.pair_articles, article) == ids(
             (pair.story.title, pair.story.text), Side.ARTICLE
         )
-    headed = [(title, text) for title, text in found.articles if title in set(found.posts)]
+    headed = [(title, text) for title, text in result.articles if title in set(result.posts)]
     assert len(headed) == len(datasets.headlines) > 20
     for body, ((title, text), post) in enumerate(zip(headed, datasets.headlines, strict=True)):
-        assert found.posts[post] == title
+        assert result.posts[post] == title
         assert tokens(datasets.bodies, body) == ids(text, Side.ARTICLE)
 
 
@@ -200,12 +200,12 @@ def test_an_article_learns_from_its_chunks_the_lead_twice(tmp_path: Path) -> Non
     store.add(parts, tiny.vectors(parts))
     unit = [row / np.linalg.norm(row) for row in store.get(parts)]
     expected = unit[0] + sum(unit)
-    found = make_datasets(
+    result = make_datasets(
         Corpus([], [TrainingArticle("title", long)], [], []), reader(), store
     ).articles.taught
-    assert found is not None
+    assert result is not None
     assert torch.allclose(
-        found[0], torch.tensor(expected / np.linalg.norm(expected)).float(), atol=1e-5
+        result[0], torch.tensor(expected / np.linalg.norm(expected)).float(), atol=1e-5
     )
 
 

@@ -65,13 +65,13 @@ def batch(seed: int = 0, posts: int = 7, articles: int = 5) -> ScoreBatch:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_triplet_loss_is_the_papers(seed: int) -> None:
-    given = batch(seed)
+    scores = batch(seed)
     both = []
     for score, own, foreign in (
-        (given.score, given.own, given.foreign),
-        (given.score.T, given.own.T, given.foreign.T),
+        (scores.score, scores.own, scores.foreign),
+        (scores.score.T, scores.own.T, scores.foreign.T),
     ):
-        found = []
+        result = []
         for i in range(len(score)):
             positives = [j for j in range(score.shape[1]) if own[i, j]]
             negatives = [j for j in range(score.shape[1]) if foreign[i, j]]
@@ -83,10 +83,10 @@ def test_the_triplet_loss_is_the_papers(seed: int) -> None:
                 for n in negatives:
                     if score[i, p] < closest + 0.1 and score[i, n] > farthest - 0.1:
                         near, far = 2 - 2 * score[i, p], 2 - 2 * score[i, n]
-                        found.append(max(0.0, float(near - far) + 0.2))
-        above = [value for value in found if value > 0]
+                        result.append(max(0.0, float(near - far) + 0.2))
+        above = [value for value in result if value > 0]
         both.append(sum(above) / max(len(above), 1))
-    assert float(triplet(given, 0.2)) == pytest.approx(sum(both) / 2)
+    assert float(triplet(scores, 0.2)) == pytest.approx(sum(both) / 2)
     assert sum(both) > 0
 
 
@@ -97,16 +97,16 @@ def test_the_miner_equals_pytorch_metric_learning() -> None:
     own, foreign = same & ~torch.eye(12, dtype=torch.bool), ~same
     mine = mined(vectors @ vectors.T, own, foreign)
     a1, p, a2, n = MultiSimilarityMiner(epsilon=0.1)(vectors, labels)
-    for found, first, second in ((mine[0], a1, p), (mine[1], a2, n)):
+    for result, first, second in ((mine[0], a1, p), (mine[1], a2, n)):
         expected = set(zip(first.tolist(), second.tolist(), strict=True))
-        assert {tuple(pair) for pair in found.nonzero().tolist()} == expected
+        assert {tuple(pair) for pair in result.nonzero().tolist()} == expected
 
 
 def test_contrastive_is_the_cross_entropy_of_both_directions() -> None:
-    given = batch(1)
+    scores = batch(1)
     total = []
     for rows, own, spared in (
-        (given.score, given.own, given.spared), (given.score.T, given.own.T, given.spared.T),
+        (scores.score, scores.own, scores.spared), (scores.score.T, scores.own.T, scores.spared.T),
     ):  # fmt: skip
         sides = []
         for i in range(len(rows)):
@@ -117,17 +117,17 @@ def test_contrastive_is_the_cross_entropy_of_both_directions() -> None:
             mine = sum(w for j, w in enumerate(weights) if own[i, j])
             sides.append(-math.log(mine / sum(weights)))
         total.append(sum(sides) / len(sides))
-    assert float(contrastive(given, HEAT)) == pytest.approx(sum(total) / 2)
+    assert float(contrastive(scores, HEAT)) == pytest.approx(sum(total) / 2)
 
 
 def test_pairwise_sigmoid_is_the_cross_entropy_of_each_pair() -> None:
-    given, expected = batch(2), 0.0
+    scores, expected = batch(2), 0.0
     for i in range(7):
         for j in range(5):
-            if given.own[i, j] or given.foreign[i, j]:
-                share = 1 / (1 + math.exp(-(float(given.score[i, j]) - 0.3) / 0.05))
-                expected -= math.log(share if given.own[i, j] else 1 - share)
-    assert float(pairwise_sigmoid(given, HEAT)) == pytest.approx(expected / 7)
+            if scores.own[i, j] or scores.foreign[i, j]:
+                share = 1 / (1 + math.exp(-(float(scores.score[i, j]) - 0.3) / 0.05))
+                expected -= math.log(share if scores.own[i, j] else 1 - share)
+    assert float(pairwise_sigmoid(scores, HEAT)) == pytest.approx(expected / 7)
 
 
 @pytest.mark.parametrize(
@@ -269,9 +269,9 @@ def test_the_losses_are_summed_with_their_weights(recipe: Recipe) -> None:
     spared = torch.zeros_like(own)
     spared[0, 1] = True
     plan = only(recipe, "pairs", triplet=1, contrastive=2, sigmoid=3, scores=4)
-    told = [TrainingArticle("", text) for text in ("storm flood", "the river", "a match")]
+    articles = [TrainingArticle("", text) for text in ("storm flood", "the river", "a match")]
     datasets = make_datasets(
-        Corpus(["storm", "river", "match", "a flood"], told, [], []), reader(), None
+        Corpus(["storm", "river", "match", "a flood"], articles, [], []), reader(), None
     )
     posts = replace(datasets.posts, taught=torch.tensor(unit(rng, 4, WIDTH)))
     stories = replace(datasets.articles, taught=torch.tensor(unit(rng, 3, WIDTH)))
@@ -288,8 +288,8 @@ def test_the_losses_are_summed_with_their_weights(recipe: Recipe) -> None:
         + 3 * pairwise_sigmoid(batch, 0.05)
         + 4 * agree(batch.score, (posts.taught @ stories.taught.T + lexical) / 2, 0.05)
     )
-    found = sampler._loss(batch, posts, stories)
-    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+    result = sampler._loss(batch, posts, stories)
+    assert result.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def unit(rng: np.random.Generator, count: int, width: int = 8) -> F32:

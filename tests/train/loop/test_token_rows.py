@@ -35,26 +35,26 @@ def test_rows_have_the_gradients_of_a_whole_table() -> None:
     rows = TokenTable(fresh()).rows(batch)
     (rows.embed(0, Side.ARTICLE) @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
     model = fresh()
-    found = model(torch.tensor([3, 7, 3, 11, 0]), torch.tensor([0, 3, 5]), Side.ARTICLE)
-    (torch.nn.functional.normalize(found, dim=1) @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
+    result = model(torch.tensor([3, 7, 3, 11, 0]), torch.tensor([0, 3, 5]), Side.ARTICLE)
+    (torch.nn.functional.normalize(result, dim=1) @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
     whole = model.get_parameter("embedding").grad
     gates = model.get_parameter("residual.log_gates").grad
     assert whole is not None
     assert gates is not None
-    found, weighed = rows.leaves.values()
-    assert found.grad is not None
+    result, weighed = rows.leaves.values()
+    assert result.grad is not None
     assert weighed.grad is not None
-    assert torch.allclose(found.grad, whole[rows.rows], atol=1e-6)
+    assert torch.allclose(result.grad, whole[rows.rows], atol=1e-6)
     assert torch.allclose(weighed.grad, gates[:, rows.rows].T, atol=1e-6)
 
 
 @given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 20))
 def test_blocks_hold_every_text_once_and_not_too_many_tokens(lengths: list[int], most: int) -> None:
     offsets = np.cumsum([0, *lengths]).astype(np.int64)
-    found = list(text_blocks(offsets, most))
-    assert [i for first, last in found for i in range(first, last)] == list(range(len(lengths)))
-    assert all(offsets[b] - offsets[a] <= most or b == a + 1 for a, b in found)
-    assert found
+    result = list(text_blocks(offsets, most))
+    assert [i for first, last in result for i in range(first, last)] == list(range(len(lengths)))
+    assert all(offsets[b] - offsets[a] <= most or b == a + 1 for a, b in result)
+    assert result
 
 
 def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,9 +63,9 @@ def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     for at_once in (4, 100):
         monkeypatch.setitem(AT_ONCE, "cpu", at_once)
         rows = TokenTable(fresh()).rows(batch)
-        found = rows.embed(0, Side.POST)
-        (found @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
-        made.append((found.detach(), rows.leaves[VECTORS].grad))
+        result = rows.embed(0, Side.POST)
+        (result @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
+        made.append((result.detach(), rows.leaves[VECTORS].grad))
     assert torch.allclose(made[0][0], made[1][0], atol=1e-6)
     assert made[0][1] is not None
     assert made[1][1] is not None
@@ -80,8 +80,8 @@ def test_bfloat16_is_used_where_it_is_fast(fast: bool, monkeypatch: pytest.Monke
     with torch.no_grad():
         model.get_parameter("residual.gain").fill_(0.5)
     made = []
-    for wanted in (False, True):
-        rows = TokenTable(model, wanted).rows(batch)
+    for expected in (False, True):
+        rows = TokenTable(model, expected).rows(batch)
         vectors = rows.embed(0, Side.POST)
         (vectors @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
         grad = rows.leaves[VECTORS].grad

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
+from train.loop.dev import decisive
 from train.loop.steps import Step
 from train.loop.token_rows import Flat, TokenTable
 from train.loop.trainer import Trainer, schedule
@@ -58,8 +59,8 @@ def fresh() -> nn.Module:
 def judge(model: nn.Module) -> dict[str, float]:
     ids, offsets = torch.arange(20), torch.arange(0, 21, 5)
     with torch.no_grad():
-        found = torch.nn.functional.normalize(model(ids, offsets, Side.POST), dim=1)
-    return {"score": float((found @ TARGET).mean())}
+        result = torch.nn.functional.normalize(model(ids, offsets, Side.POST), dim=1)
+    return {"score": float((result @ TARGET).mean())}
 
 
 def state(model: nn.Module) -> dict[str, Tensor]:
@@ -98,7 +99,7 @@ def test_a_crashed_run_ends_like_an_uninterrupted_one(
 
 
 @pytest.mark.parametrize(
-    ("given", "star_from", "best"),
+    ("value", "star_from", "best"),
     [
         ([0.1, 0.9, 0.5, 0.2], 0.0, 1),
         ([0.9, 0.8, 0.2, 0.3], 0.5, 3),
@@ -106,9 +107,9 @@ def test_a_crashed_run_ends_like_an_uninterrupted_one(
     ],
 )
 def test_the_best_state_with_its_star_is_returned(
-    given: list[float], star_from: float, best: int, tmp_path: Path
+    value: list[float], star_from: float, best: int, tmp_path: Path
 ) -> None:
-    scores, seen = iter(given), list[dict[str, Tensor]]()
+    scores, seen = iter(value), list[dict[str, Tensor]]()
 
     def scripted(model: nn.Module) -> dict[str, float]:
         seen.append(state(model))
@@ -116,12 +117,6 @@ def test_the_best_state_with_its_star_is_returned(
 
     model = Trainer(fresh(), recipe(star_from=star_from), Towards(), scripted, tmp_path).run()
     assert same(state(model), seen[best])
-
-
-def test_equal_scores_return_the_last_state(tmp_path: Path) -> None:
-    run = Trainer(fresh(), recipe(patience=1), Towards(), lambda _: {"score": 0.0}, tmp_path)
-    run.run()
-    assert run.progress.step == run.progress.best_step == 40
 
 
 def test_patience_ends_a_run_without_progress(tmp_path: Path) -> None:
@@ -143,8 +138,8 @@ def test_the_average_is_the_mean_of_late_states(tmp_path: Path) -> None:
         model = Trainer(fresh(), short, Towards(), judge, tmp_path / str(count)).run()
         states.append(state(model))
     plan = recipe(average_from=0.5, average_every=10, judge_every=40, decay=False)
-    found = state(Trainer(fresh(), plan, Towards(), judge, tmp_path / "mean").run())
-    for name, value in found.items():
+    result = state(Trainer(fresh(), plan, Towards(), judge, tmp_path / "mean").run())
+    for name, value in result.items():
         assert torch.allclose(value, (states[0][name] + states[1][name]) / 2, atol=1e-6)
 
 
@@ -157,7 +152,7 @@ def test_a_loss_of_nan_ends_the_run_and_keeps_the_last_state(tmp_path: Path) -> 
 def test_a_full_disk_keeps_the_last_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Crash):
         Trainer(fresh(), recipe(), Towards(crash_at=25), judge, tmp_path).run()
-    kept = (tmp_path / "last.safetensors").read_bytes()
+    before = (tmp_path / "last.safetensors").read_bytes()
 
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
@@ -165,7 +160,7 @@ def test_a_full_disk_keeps_the_last_state(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(InputError, match="No space left on device"):
         Trainer(fresh(), recipe(), Towards(), judge, tmp_path).run()
-    assert (tmp_path / "last.safetensors").read_bytes() == kept
+    assert (tmp_path / "last.safetensors").read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         "best.safetensors", "last.safetensors", "log.jsonl",
     ]  # fmt: skip
@@ -211,3 +206,14 @@ def test_the_rate_rises_and_falls() -> None:
     assert schedule(plan, 9) == pytest.approx(0.91)
     assert schedule(plan, 99) == pytest.approx(0.01)
     assert schedule(Steps(count=100, decay=False), 99) == 1
+
+
+def test_pairs_decide_where_there_are_any() -> None:
+    figures = {"a mAP": 0.5, "b mAP": 0.7, "flood AUC off": 0.99, "flood AUC background": 0.9}
+    assert decisive(figures) == pytest.approx((0.5 + 0.7) / 2)
+
+
+def test_crises_decide_where_there_are_no_pairs() -> None:
+    aucs = {"flood AUC off": 0.8, "flood AUC background": 0.9, "flood P@R80": 0.1}
+    assert decisive(aucs) == pytest.approx(np.mean([0.8, 0.9]))
+    assert decisive({}) == 0

@@ -28,7 +28,6 @@ def texts() -> tuple[Tensor, Tensor]:
 
 
 def one_by_one(kind: str) -> list[Tensor]:
-    """The token vectors of each text."""
     ids, offsets = texts()
     model = made(kind)
     assert isinstance(model, Mean | Cnn | Gru)
@@ -62,8 +61,8 @@ def test_the_cnn_takes_the_maximum_over_all_ngrams() -> None:
             grams = [layer(padded[j : j + n].flatten()).relu() for j in range(len(x))]
             assert isinstance(layer, nn.Linear)
             none = torch.zeros(layer.out_features).double()
-            found = torch.stack(grams).amax(0) if grams else none
-            expected.append(found)
+            result = torch.stack(grams).amax(0) if grams else none
+            expected.append(result)
         assert torch.allclose(model(ids, offsets, Side.POST)[i], torch.cat(expected))
 
 
@@ -71,13 +70,13 @@ def test_the_cnn_takes_the_maximum_over_all_ngrams() -> None:
 def test_the_gru_ends_in_its_last_state(kind: str) -> None:
     model, (ids, offsets) = made(kind), texts()
     assert isinstance(model, Gru)
-    found = model(ids, offsets, Side.POST)
+    result = model(ids, offsets, Side.POST)
     for i, x in enumerate(one_by_one(kind)):
         if len(x):
             states, _ = model.gru(x.unsqueeze(0))  # [1, length, directions · hidden]
             half = CONFIG.dim // 2
             backward = states[0, 0, half:] if kind == "bi-gru" else states[0, -1, half:]
-            assert torch.allclose(found[i], torch.cat([states[0, -1, :half], backward]))
+            assert torch.allclose(result[i], torch.cat([states[0, -1, :half], backward]))
 
 
 @pytest.mark.parametrize(

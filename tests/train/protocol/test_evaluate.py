@@ -18,6 +18,7 @@ from train.data.readers import Pair, SkippedRows, TrainingArticle
 from train.loop.progress import ProgressLog
 from train.protocol import evaluate as protocol
 from train.protocol.peers import served
+from train.protocol.report import grid
 from train.protocol.sets import (
     PREVALENCE,
     CrisisSet,
@@ -47,17 +48,17 @@ def crisis() -> CrisisSet:
     return CrisisSet("flood", seeds, on, off, tuple(f"music {w}" for w in "abcdefg"))
 
 
-def scored(enc: encoder.Encoder, given: CrisisSet) -> Scores:
-    return Scores.of(served(enc)(given.posts, given.seeds), given)
+def scored(enc: encoder.Encoder, crisis_set: CrisisSet) -> Scores:
+    return Scores.of(served(enc)(crisis_set.posts, crisis_set.seeds), crisis_set)
 
 
 def test_a_pair_set_holds_every_text_once_and_every_pair() -> None:
     a, b = TrainingArticle("A", "a text"), TrainingArticle("A", "a text, copied")
     other = TrainingArticle("C", "c text")
-    found = pair_set("x", [Pair("p", a), Pair("q", b), Pair("p", a)], [other, a])
-    assert found.posts == ("p", "q")
-    assert found.stories == (a, other)
-    assert found.own.tolist() == [[0, 0], [1, 0]]
+    result = pair_set("x", [Pair("p", a), Pair("q", b), Pair("p", a)], [other, a])
+    assert result.posts == ("p", "q")
+    assert result.stories == (a, other)
+    assert result.own.tolist() == [[0, 0], [1, 0]]
 
 
 def test_pools_join_only_where_nothing_was_trained_on(tmp_path: Path) -> None:
@@ -94,9 +95,9 @@ def test_judging_pairs_is_judging_all_of_them(model: Path) -> None:
 
 
 def test_an_event_scores_the_maximum_over_its_seeds(model: Path) -> None:
-    enc, given = encoder.load(model), crisis()
-    scores = scored(enc, given)
-    each = enc.posts(given.on).similarity(
+    enc, crisis_set = encoder.load(model), crisis()
+    scores = scored(enc, crisis_set)
+    each = enc.posts(crisis_set.on).similarity(
         enc.articles([("flood", "a flood in the city"), ("", "storm and river")])
     )
     assert np.allclose(scores.on, each.max(1))
@@ -105,39 +106,23 @@ def test_an_event_scores_the_maximum_over_its_seeds(model: Path) -> None:
 
 
 def test_precision_at_80_percent_recall_counts_a_stream(model: Path) -> None:
-    enc, given = encoder.load(model), crisis()
-    figures = crisis_figures(scored(enc, given))
-    scores = scored(enc, given)
+    enc, crisis_set = encoder.load(model), crisis()
+    figures = crisis_figures(scored(enc, crisis_set))
+    scores = scored(enc, crisis_set)
     cut = sorted(scores.on)[::-1][3]  # 80 % of four posts are reached with the fourth
     alarm = (1 - PREVALENCE) * float(np.mean(scores.background >= cut))
     assert figures["P@R80"] == pytest.approx(PREVALENCE / (PREVALENCE + alarm))
 
 
 def test_the_automatic_threshold_is_the_encoders(model: Path) -> None:
-    enc, given = encoder.load(model), crisis()
-    articles = enc.articles([(s.title, s.text) for s in given.seeds])
-    score = served(enc)(given.posts, given.seeds)
-    figures = threshold_figures(score, enc.thresholds(articles, 0.01), given)
-    reached = enc.posts(given.on).similarity(articles) >= enc.thresholds(articles, 0.01)
+    enc, crisis_set = encoder.load(model), crisis()
+    articles = enc.articles([(s.title, s.text) for s in crisis_set.seeds])
+    score = served(enc)(crisis_set.posts, crisis_set.seeds)
+    figures = threshold_figures(score, enc.thresholds(articles, 0.01), crisis_set)
+    reached = enc.posts(crisis_set.on).similarity(articles) >= enc.thresholds(articles, 0.01)
     assert figures["recall"] == pytest.approx(float(reached.any(1).mean()))
-    passed = enc.posts(given.background).similarity(articles) >= enc.thresholds(articles, 0.01)
+    passed = enc.posts(crisis_set.background).similarity(articles) >= enc.thresholds(articles, 0.01)
     assert figures["passed in 1,000, a seed"] == pytest.approx(1000 * float(passed.mean()))
-
-
-def test_the_command_prints_tables_and_names_what_it_passed_over(
-    newsift: Command, model: Path, tmp_path: Path
-) -> None:
-    file = folder(tmp_path) / "pairs" / "bad.jsonl"
-    file.write_text("no json\n")
-    done = newsift(
-        "evaluate", model, "--data", tmp_path, "--split", "all", "--no-peers", "--draws", 20,
-        "--rate", 0.01,
-    )  # fmt: skip
-    assert done.code == 0, done.err
-    assert "small: 60 posts × 60 articles, 60 pairs" in done.out
-    assert "flood: 20 posts on topic, 20 off, 1 seeds" in done.out
-    assert "bad.jsonl:1: is no JSON object" in done.err
-    assert done.out.count("macro AP") == 1
 
 
 def test_the_command_gives_json_with_the_peers(
@@ -148,8 +133,8 @@ def test_the_command_gives_json_with_the_peers(
 
     monkeypatch.setattr(protocol, "Teacher", absent)
     folder(tmp_path)
-    given = ("--split", "all", "--json", "--draws", 5, "--rate", 0.01)
-    done = newsift("evaluate", model, "--data", tmp_path, *given)
+    options = ("--split", "all", "--json", "--draws", 5, "--rate", 0.01)
+    done = newsift("evaluate", model, "--data", tmp_path, *options)
     assert done.code == 0, done.err
     pairs, event = json.loads(done.out)
     assert list(pairs["figures"]) == [
@@ -169,10 +154,10 @@ def test_only_what_may_train_counts_for_the_idf_of_the_training_text(tmp_path: P
     assert counted
     assert not set(counted) & {post for one in judging for post in one.posts}
     write(tmp_path / "empty" / "pairs" / "small.jsonl", [])
-    told = io.StringIO()
-    found = protocol.installed_peers(None, tmp_path / "empty", ProgressLog(told))
-    assert list(found)[:1] == ["BM25"]
-    assert "no TF-IDF by the training text" in told.getvalue()
+    stream = io.StringIO()
+    result = protocol.installed_peers(None, tmp_path / "empty", ProgressLog(stream))
+    assert list(result)[:1] == ["BM25"]
+    assert "no TF-IDF by the training text" in stream.getvalue()
 
 
 def test_a_folder_without_labels_is_refused(newsift: Command, model: Path, tmp_path: Path) -> None:
@@ -186,8 +171,42 @@ def test_only_the_events_of_the_split_are_judged(
 ) -> None:
     training_folder(tmp_path)
     for split, events in (("test", ["event 0"]), ("dev", ["event 1"]), ("all", list(EVENTS))):
-        given = ("--split", split, "--no-peers", "--draws", 0, "--rate", 0.01, "--json")
-        done = newsift("evaluate", model, "--data", tmp_path, *given)
+        options = ("--split", split, "--no-peers", "--draws", 0, "--rate", 0.01, "--json")
+        done = newsift("evaluate", model, "--data", tmp_path, *options)
         assert done.code == 0, done.err
-        found = [one["name"] for one in json.loads(done.out) if one["kind"] == "crisis"]
-        assert sorted(found) == sorted(events)
+        result = [one["name"] for one in json.loads(done.out) if one["kind"] == "crisis"]
+        assert sorted(result) == sorted(events)
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_grid_has_a_dash_where_nothing_is_and_years_at_the_end() -> None:
+    (table,) = grid({"a": {"2016": "1", "all": "2"}, "b": {"all": "3", "2013": "4"}})
+    rows = [cells(line) for line in table.split("\n")]
+    assert rows == [
+        ["", "a", "b"], ["---"] * 3, ["all", "2", "3"], ["2013", "–", "4"], ["2016", "1", "–"]
+    ]  # fmt: skip
+
+
+def test_the_card_holds_the_figures_and_no_text(
+    newsift: Command, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root: Path = tmp_path_factory.mktemp("card")
+    write_model(root / "model", small_model())
+    options = (
+        "evaluate", root / "model", "--data", folder(root / "data"), "--split", "all", "--no-peers",
+        "--draws", 5, "--rate", 0.3,
+    )  # fmt: skip
+    plain, card = newsift(*options, "--wrong", 2), newsift(*options, "--card")
+    assert plain.code == card.code == 0, plain.err + card.err
+    assert plain.out.count("  post: ") in range(1, 7)  # two of each of three kinds at most
+    for text in ("flood in the city", "music", "today"):
+        assert text not in card.out
+    row = next(line for line in card.out.split("\n") if line.startswith(f"| {root / 'model'} |"))
+    measured = [cell.partition(" ")[0] for cell in cells(row)[1:] if cell != "–"]
+    assert len(measured) > 3
+    assert all(figure in plain.out for figure in measured)
+    assert "| all | " in card.out
+    assert "(60) | " in card.out

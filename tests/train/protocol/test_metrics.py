@@ -1,12 +1,18 @@
 """The ranking against scikit-learn and against sorting all pairs."""
 
+import math
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from encoder.model.weights import F32
+from tests.train import tiny
+from train.data.readers import TrainingArticle
 from train.protocol.metrics import (
     Bool,
     ap_figure,
@@ -19,6 +25,8 @@ from train.protocol.metrics import (
     pair_auc_of,
     r_precisions,
 )
+from train.protocol.peers import Scorer, bm25, counted_idf, minilm, tf_idf
+from train.teacher.minilm import CHUNK_WORDS, chunks, readable
 
 
 def drawn(seed: int, posts: int, articles: int, steps: int) -> tuple[F32, Bool]:
@@ -45,19 +53,12 @@ def test_ap_and_auc_equal_scikit_learn(seed: int, posts: int, articles: int, ste
 @pytest.mark.parametrize("steps", [40, 10**6])
 def test_r_precision_is_the_share_of_the_highest_pairs(steps: int) -> None:
     score, label = drawn(1, 40, 50, steps)
-    found = r_precisions(score, label)
+    result = r_precisions(score, label)
     order = sorted(range(2000), key=lambda i: -score.ravel()[i])  # equal ones stay in their order
     ranked = label.ravel()[order]
     for r in (50, 100, 200, 500, 1000, 2000):
-        assert found[r] == pytest.approx(sum(ranked[:r]) / r)
-    assert np.isnan(found[3000])
-
-
-def test_where_all_pairs_belong_together_there_is_no_auc() -> None:
-    score, label = np.ones((1, 1), np.float32), np.ones((1, 1), np.bool_)
-    assert np.isnan(auc_of(score[label], score[~label]))
-    assert np.isnan(pair_auc_of(score, label))
-    assert ap_of(score, label) == 1
+        assert result[r] == pytest.approx(sum(ranked[:r]) / r)
+    assert np.isnan(result[3000])
 
 
 @pytest.mark.parametrize("part", [1, 7, 1999, 2000])
@@ -95,8 +96,8 @@ def test_weights_count_a_pair_so_many_times(seed: int) -> None:
     on, other = score[:4].ravel(), score[4:].ravel()
     both = np.arange(54) < len(on)
     expected = roc_auc_score(both, np.concatenate([on, other]), sample_weight=weight)
-    found = auc_figure(on, other)(weight[: len(on)], weight[len(on) :])
-    assert found == pytest.approx(expected)
+    result = auc_figure(on, other)(weight[: len(on)], weight[len(on) :])
+    assert result == pytest.approx(expected)
 
 
 def test_a_scorer_does_not_differ_from_itself() -> None:
@@ -118,3 +119,71 @@ def test_a_scorer_does_not_differ_from_itself() -> None:
     assert (none.low, none.high) == (0, 0)
     # the standard error of an AUC near 0.69 of 300 against 300 is about 0.021
     assert 0.04 < value.high - value.low < 0.13
+
+
+POSTS = ["flood in the city", "A match, a match!", "nothing alike", ""]
+STORIES = [
+    TrainingArticle("Flood", "The river flood hit the old city. Flood flood."),
+    TrainingArticle("", "A match of music in the rain"),
+    TrainingArticle("Fire", "police and fire"),
+]
+
+
+def scores(scorer: Scorer) -> F32:
+    return scorer(POSTS, STORIES)
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+def full(story: TrainingArticle) -> str:
+    return f"{story.title}. {story.text}"
+
+
+def test_bm25_is_its_formula() -> None:
+    documents = [words(full(story)) for story in STORIES]
+    mean = sum(map(len, documents)) / 3
+    for i, post in enumerate(POSTS):
+        for j, document in enumerate(documents):
+            expected = 0.0
+            for word in words(post):
+                having = sum(word in other for other in documents)
+                idf = math.log(1 + (3 - having + 0.5) / (having + 0.5))
+                tf = document.count(word)
+                expected += idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(document) / mean))
+            assert scores(bm25)[i, j] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("counted", [None, ["flood and fire", "the rain in the city", "a match"]])
+def test_tf_idf_equals_scikit_learn(counted: list[str] | None) -> None:
+    texts = [full(story) for story in STORIES]
+    vectorizer = TfidfVectorizer(token_pattern=r"\w+", sublinear_tf=True)
+    vectorizer.fit([*POSTS, *texts] if counted is None else counted)
+    vocabulary = set(vectorizer.get_feature_names_out())
+    vectorizer.idf_ = vectorizer.idf_ - 1  # scikit-learn adds one to each idf, the formula does not
+    expected = (vectorizer.transform(POSTS) @ vectorizer.transform(texts).T).toarray()
+    if counted is None:
+        assert np.allclose(scores(tf_idf(counted_idf([*POSTS, *texts]))), expected, atol=1e-6)
+    else:
+        # words that were not counted have an idf for us and no place for scikit-learn
+        countable = [all(w in vocabulary for w in words(t)) for t in POSTS]
+        result = scores(tf_idf(counted_idf(counted)))
+        assert np.array_equal(result[countable] > 0, expected[countable] > 0)
+
+
+def test_an_article_is_to_minilm_all_its_chunks() -> None:
+    long = " ".join(f"word{i}" for i in range(CHUNK_WORDS * 2 + 5))
+    stories = [TrainingArticle("A title", long), TrainingArticle("", "short")]
+    whole = minilm(tiny.Teacher().texts)(POSTS, stories)
+    for i, post in enumerate(POSTS):
+        vector = unit(tiny.vectors([readable(post)])[0])
+        parts = [unit(vector) for vector in tiny.vectors(chunks("A title", long))]
+        assert len(parts) == 3
+        mean = unit(2 * parts[0] + parts[1] + parts[2])
+        assert whole[i, 0] == pytest.approx(vector @ mean, abs=1e-5)
+        assert whole[i, 1] == pytest.approx(vector @ unit(tiny.vectors(["short"])[0]), abs=1e-5)
+
+
+def unit(vector: F32) -> F32:
+    return np.asarray(vector / np.linalg.norm(vector), np.float32)

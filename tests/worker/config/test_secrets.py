@@ -71,14 +71,14 @@ def test_a_password_comes_from_a_file_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [(None, "cannot be read"), (b"", "is empty"), (b"\xff", "not UTF-8"), (b"a\nb", "more than")],
 )
-def test_a_bad_password_file(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_a_bad_password_file(tmp_path: Path, content: bytes | None, message: str) -> None:
     if content is not None:
         (tmp_path / "word").write_bytes(content)
     env = LOGIN | {"NEWSIFT_KAFKA__PASSWORD_FILE": str(tmp_path / "word")}
-    with pytest.raises(ConfigError, match=said) as raised:
+    with pytest.raises(ConfigError, match=message) as raised:
         load_config(None, env)
     assert str(raised.value).startswith("NEWSIFT_KAFKA__PASSWORD_FILE: kafka.password_file: ")
 

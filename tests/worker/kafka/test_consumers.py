@@ -30,7 +30,6 @@ BATCH = 2**12  # about, of what the producer sends at once
 
 @pytest.fixture(scope="module")
 def backlog() -> Any:
-    """A topic of many partitions, each with more posts than one fetch takes."""
     with running() as address:
         create(address, "tweets", PARTITIONS)
         with producer(address, batch_size=BATCH, linger_ms=50) as client:
@@ -44,12 +43,13 @@ def backlog() -> Any:
 def fetched_bytes(consumer: Consumer) -> int:
     """The bytes that aiokafka holds of what it has fetched."""
     results = consumer._fetcher._records.values()
-    parts = [found._partition_records for found in results if hasattr(found, "_partition_records")]
+    parts = [
+        result._partition_records for result in results if hasattr(result, "_partition_records")
+    ]
     return sum(part._records.size_in_bytes() for part in parts if part is not None)
 
 
 async def reading(config: Config) -> Consumer:
-    """A consumer of the posts that has read something, from the first post on."""
     consumer = group_consumer(config)
     await consumer.start()
     consumer.subscribe(["tweets"])
@@ -86,8 +86,8 @@ async def test_a_paused_consumer_holds_and_fetches_nothing(backlog: Config) -> N
             await consumer.getmany(timeout_ms=30)
         assert fetched_bytes(consumer) == 0
         consumer.resume(*consumer.assignment())
-        found = await consumer.getmany(timeout_ms=5000)
-        assert all(records[0].offset == 0 for records in found.values())
+        result = await consumer.getmany(timeout_ms=5000)
+        assert all(records[0].offset == 0 for records in result.values())
     finally:
         await consumer.stop()
 
@@ -121,20 +121,6 @@ async def test_a_partition_without_a_leader_or_an_answer_hides_no_others(
     assert {place.partition: bound for place, bound in bounds.items()} == dict.fromkeys(
         range(2, PARTITIONS, 2), (0, POSTS)
     )
-
-
-async def test_an_unknown_position_is_not_waited_for(backlog: Config) -> None:
-    consumer = group_consumer(replace(backlog, kafka=replace(backlog.kafka, group="fresh")))
-    await consumer.start()
-    try:
-        consumer.subscribe(["tweets"])
-        await met(consumer.assignment)
-        async with asyncio.timeout(5):
-            assert await consumer.reached() == {}  # a new group has none, until it is sought
-        await consumer.seek_to_beginning()
-        assert set((await consumer.reached()).values()) == {0}
-    finally:
-        await consumer.stop()
 
 
 @pytest.mark.parametrize("session", [1.0, 10.0, 60.0])

@@ -22,10 +22,10 @@ def test_windows_of_a_topic_are_read_one_after_the_other(kafka: Kafka) -> None:
         for first in range(0, COUNT, STEP):
             start = {partition: first + partition for partition in parts}
             end = {partition: first + 2 * partition + 5 for partition in parts}
-            found = [record for batch in cluster.read(POSTS, start, end) for record in batch]
-            wanted = [(n, at) for n in start for at in range(start[n], end[n])]
-            assert sorted((each.partition, each.offset) for each in found) == wanted
-            assert all(r.value == f"{r.partition} {r.offset}".encode() for r in found)
+            result = [record for batch in cluster.read(POSTS, start, end) for record in batch]
+            expected = [(n, at) for n in start for at in range(start[n], end[n])]
+            assert sorted((each.partition, each.offset) for each in result) == expected
+            assert all(r.value == f"{r.partition} {r.offset}".encode() for r in result)
 
 
 def test_reading_ends_when_time_is_up(kafka: Kafka) -> None:
@@ -41,12 +41,12 @@ def test_what_comes_while_a_time_is_looked_up_lies_after_it(
     answer = KafkaConsumer.offsets_for_times
 
     def then_a_post(consumer: KafkaConsumer, times: Any) -> Any:
-        found = answer(consumer, times)
+        result = answer(consumer, times)
         kafka.fill(POSTS, [b"meanwhile"])
-        return found
+        return result
 
     monkeypatch.setattr(KafkaConsumer, "offsets_for_times", then_a_post)
     with connected(load_config()) as cluster:
         start = cluster.at(POSTS, int(time.time() * 1000))
-        found = [record.value for batch in cluster.read(POSTS, start) for record in batch]
-    assert found == [b"meanwhile"]
+        result = [record.value for batch in cluster.read(POSTS, start) for record in batch]
+    assert result == [b"meanwhile"]

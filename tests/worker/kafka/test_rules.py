@@ -5,14 +5,7 @@ from dataclasses import replace
 import pytest
 
 from worker.config import Config, TopicsConfig, load_config
-from worker.kafka.rules import (
-    Actual,
-    Difference,
-    differences,
-    kafka_topics,
-    new_topics,
-    roomy,
-)
+from worker.kafka.rules import Actual, Difference, differences, kafka_topics, new_topics, roomy
 
 CONFIG = Config()
 LARGE = {"max.message.bytes": str(roomy(CONFIG))}
@@ -33,10 +26,6 @@ def with_settings(name: str, **settings: str) -> list[Difference]:
     return differences(CONFIG, GOOD | {name: changed}, 1)
 
 
-def test_good_topics_have_no_difference() -> None:
-    assert differences(CONFIG, GOOD, 1) == []
-
-
 def test_new_topics_fit() -> None:
     made: dict[str, Actual | None] = {}
     for name, new in new_topics(CONFIG).items():
@@ -49,10 +38,7 @@ def test_new_topics_fit() -> None:
 
 
 def test_missing_topics_come_first_with_the_command() -> None:
-    bad = GOOD | {
-        "tweets": None,
-        "seed-articles": Actual(4, 1, {"cleanup.policy": "delete"}),
-    }
+    bad = GOOD | {"tweets": None, "seed-articles": Actual(4, 1, {"cleanup.policy": "delete"})}
     del bad["rejected-tweets"]
     actual = differences(CONFIG, bad, 1)
     assert [(d.topic, d.actual) for d in actual[:2]] == [
@@ -102,10 +88,6 @@ def test_each_setting_has_a_required_value(
     assert (difference.required, difference.serious) == (required, serious)
 
 
-def test_posts_may_be_kept_for_ever() -> None:
-    assert with_settings("tweets", **{"retention.ms": "-1"}) == []
-
-
 def test_one_partition_of_posts_is_for_one_worker() -> None:
     actual = differences(CONFIG, GOOD | {"tweets": Actual(1, 1, DELETED)}, 1)
     assert [(d.setting, d.serious) for d in actual] == [("partitions", False)]
@@ -114,15 +96,18 @@ def test_one_partition_of_posts_is_for_one_worker() -> None:
 
 
 @pytest.mark.parametrize(
-    ("required", "brokers", "said"), [(None, 1, None), (None, 2, "2"), (None, 9, "3"), (2, 5, "2")]
+    ("required", "brokers", "expected"),
+    [(None, 1, None), (None, 2, "2"), (None, 9, "3"), (2, 5, "2")],
 )
 def test_the_number_of_copies_depends_on_the_brokers(
-    required: int | None, brokers: int, said: str | None
+    required: int | None, brokers: int, expected: str | None
 ) -> None:
     config = Config(topics=TopicsConfig(replication=required))
     actual = differences(config, GOOD, brokers)
-    assert {(d.setting, d.required) for d in actual} == ({("replication", said)} if said else set())
-    assert len(actual) == (5 if said else 0)
+    assert {(d.setting, d.required) for d in actual} == (
+        {("replication", expected)} if expected else set()
+    )
+    assert len(actual) == (5 if expected else 0)
 
 
 def test_of_three_copies_two_must_be_in_sync_and_never_more_than_there_are() -> None:

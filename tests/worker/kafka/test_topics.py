@@ -85,9 +85,9 @@ def test_without_the_right_to_create_the_message_names_the_command(config: Confi
     make(config, {"tweets": {}, "matched-tweets": {}, "rejected-tweets": {}})
     with pytest.raises(AccessError) as raised:
         ensure_topics(closed(config))
-    said = str(raised.value)
-    assert "missing topics seed-articles, and topics.create is false" in said
-    assert "--create --topic seed-articles --partitions 1" in said
+    message = str(raised.value)
+    assert "missing topics seed-articles, and topics.create is false" in message
+    assert "--create --topic seed-articles --partitions 1" in message
     assert check_topics(closed(config))[0].actual == "missing"
     assert create_topics(closed(config)) == ["seed-articles", LABELS]
     assert ensure_topics(closed(config)) == []
@@ -97,10 +97,10 @@ def test_an_unfit_topic_is_refused_with_the_remedy(config: Config) -> None:
     make(config, {"seed-articles": {"num_partitions": 2}})
     with pytest.raises(AccessError) as raised:
         ensure_topics(config)
-    said = str(raised.value)
-    assert said.startswith("topic seed-articles: partitions is 2, must be 1: ")
-    assert "newsift seeds export seeds.jsonl; " in said
-    assert said.endswith("; 1 more: see `newsift topics check`")
+    message = str(raised.value)
+    assert message.startswith("topic seed-articles: partitions is 2, must be 1: ")
+    assert "newsift seeds export seeds.jsonl; " in message
+    assert message.endswith("; 1 more: see `newsift topics check`")
     with pytest.raises(AccessError):
         refuse_unfit(config)
 
@@ -114,21 +114,17 @@ def test_a_topic_that_another_worker_creates_first_is_no_error(
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "said"),
+    ("error", "kind", "message"),
     [
         (kafka.errors.InvalidReplicationFactorError("2 > 1"), ConfigError, "topics.replication: "),
         (kafka.errors.TopicAuthorizationFailedError("no"), AccessError, "as somebody who may"),
-        (
-            kafka.errors.PolicyViolationError("error_message='5'"),
-            AccessError,
-            "refuses (Policy",
-        ),
+        (kafka.errors.PolicyViolationError("error_message='5'"), AccessError, "refuses (Policy"),
         (kafka.errors.InvalidTopicError("no"), Exception, "InvalidTopicError"),
     ],
 )
 def test_a_broker_that_refuses_to_create_topics_is_an_error(
     config: Config, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[Exception],
-    said: str,
+    message: str,
 ) -> None:  # fmt: skip
     def refuse(*_args: Any, **_kwargs: Any) -> None:
         raise error
@@ -136,4 +132,4 @@ def test_a_broker_that_refuses_to_create_topics_is_an_error(
     monkeypatch.setattr(kafka.KafkaAdminClient, "create_topics", refuse)
     with pytest.raises(kind) as raised:
         ensure_topics(config)
-    assert said in str(raised.value)
+    assert message in str(raised.value)

@@ -22,10 +22,9 @@ def cuts(rows: Embeddings) -> F32:
     return small_encoder().thresholds(rows, HIGH)
 
 
-def drift_of(*sets: SeedSet) -> Drift:
+def drift_of(seeds: SeedSet) -> Drift:
     drift = Drift(cuts, RATE, None)
-    for seeds in sets:
-        drift.prepare(seeds)
+    drift.prepare(seeds)
     return drift
 
 
@@ -56,16 +55,16 @@ def test_rates_are_those_of_a_list_of_all_posts(
 ) -> None:
     seeds, enc = seeds_of(pets=0.5), small_encoder()
     drift = drift_of(seeds)
-    posts, told, texts = 0, 0, list[str]()
+    posts, on_water, texts = 0, 0, list[str]()
     hits = np.zeros(4, np.int64)
-    for count, found, water, sample in given_batches:
-        drift.add(seeds, count, np.array(found), {"water": water}, enc.posts(sample))
-        posts, told, texts = posts + count, told + water, texts + sample
-        hits += found
+    for count, result, water, sample in given_batches:
+        drift.add(seeds, count, np.array(result), {"water": water}, enc.posts(sample))
+        posts, on_water, texts = posts + count, on_water + water, texts + sample
+        hits += result
     scores = enc.posts(texts).similarity(seeds.embeddings).reshape(-1, 4) >= cuts(seeds.embeddings)
     high = scores.mean(axis=0) if len(texts) >= LEAST_SAMPLED else np.full(4, nan)
     each = hits / (posts * RATE) if posts * RATE >= PROMISED else np.full(4, nan)
-    both = told / (posts * RATE * 2) if posts * RATE * 2 >= PROMISED else nan
+    both = on_water / (posts * RATE * 2) if posts * RATE * 2 >= PROMISED else nan
     rows = {(row.event, row.seed): (row.passes, row.high) for row in drift.drifting()}
     names = ["flood", "game", "pets", "raid"]
     assert [seed.id for seed in seeds.seeds] == names
@@ -74,8 +73,8 @@ def test_rates_are_those_of_a_list_of_all_posts(
         ("pets", "pets"): (nan, high[2]), ("water", "raid"): (each[3], high[3]),
         ("water", ""): (both, (high[0] + high[3]) / 2), ("pets", ""): (nan, high[2]),
     }  # fmt: skip
-    known = {name: pytest.approx(pair, nan_ok=True) for name, pair in expected.items()}
-    assert {name: rows[name] for name in expected} == known
+    approximate = {name: pytest.approx(pair, nan_ok=True) for name, pair in expected.items()}
+    assert {name: rows[name] for name in expected} == approximate
 
 
 def test_unchanged_seeds_keep_their_counts() -> None:
@@ -84,8 +83,8 @@ def test_unchanged_seeds_keep_their_counts() -> None:
     drift.add(before, 2000, np.array([7, 8, 9, 10]), {}, enc.posts([]))
     drift.prepare(after)
     drift.add(after, 2000, np.array([7, 8, 9, 10]), {}, enc.posts([]))
-    found = {row.seed: row.passes for row in drift.drifting() if row.seed}
-    assert found == pytest.approx(
+    result = {row.seed: row.passes for row in drift.drifting() if row.seed}
+    assert result == pytest.approx(
         {"flood": 0.35, "game": 0.4, "pets": nan, "raid": 0.5}, nan_ok=True
     )
 
@@ -100,26 +99,6 @@ def test_a_batch_of_a_former_seed_set_is_not_counted() -> None:
     drift.add(second, 2000, hits, {}, enc.posts([]))
     drift.add(first, 2000, hits * 100, {}, enc.posts([]))
     assert {row.passes for row in drift.drifting() if row.seed} == {1.5}
-
-
-def test_only_new_seeds_are_calibrated() -> None:
-    asked = list[int]()
-
-    def counted(rows: Embeddings) -> F32:
-        asked.append(len(rows))
-        return cuts(rows)
-
-    drift = Drift(counted, RATE, None)
-    sample = small_encoder().posts(list("abcd") * 200)
-    for seeds in (seeds_of(), seeds_of(pets=0.5), seeds_of(pets=0.5), seeds_of(pets=0.5, raid=0.5)):
-        drift.prepare(seeds)
-        calibrated = list(asked)
-        drift.add(seeds, 1, np.zeros(4, np.int64), {}, sample)
-        assert asked == calibrated, "a batch waits for no calibration"
-    assert asked == [4, 1, 0, 1]
-    expected = (sample.similarity(seeds.embeddings) >= cuts(seeds.embeddings)).mean(axis=0)
-    found = [row.high for row in drift.drifting() if row.seed][:2]
-    assert found == pytest.approx(expected[:2].tolist())
 
 
 def test_old_posts_lose_weight(monkeypatch: pytest.MonkeyPatch) -> None:

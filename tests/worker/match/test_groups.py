@@ -31,20 +31,20 @@ def scores_of(vectors: Embeddings) -> NDArray[np.float64]:
     at = np.repeat(np.arange(len(vectors)), np.diff(vectors.lexical.indptr))
     words[at, np.searchsorted(SLOTS_USED, vectors.lexical.slots)] = vectors.lexical.weights
     dense = vectors.dense.astype(np.float64)
-    found: NDArray[np.float64] = (1 - vectors.mix) * dense @ dense.T
-    return found + vectors.mix * words @ words.T
+    result: NDArray[np.float64] = (1 - vectors.mix) * dense @ dense.T
+    return result + vectors.mix * words @ words.T
 
 
-def slow(told: list[StoryKey], vectors: Embeddings, most: int) -> list[StoryGroup]:
-    scores, lately, found = scores_of(vectors), list[int](), list[StoryGroup]()
-    for n, match in enumerate(told):
-        same = [m for m in lately if scores[n, m] >= ALIKE and match.events <= told[m].events]
+def slow(keys: list[StoryKey], vectors: Embeddings, most: int) -> list[StoryGroup]:
+    scores, lately, result = scores_of(vectors), list[int](), list[StoryGroup]()
+    for n, match in enumerate(keys):
+        same = [m for m in lately if scores[n, m] >= ALIKE and match.events <= keys[m].events]
         first = min(same, default=n)
         if first in lately:
             lately.remove(first)
         lately = [*lately, first][-most:]
-        found.append(StoryGroup(told[first].match_id, first == n))
-    return found
+        result.append(StoryGroup(keys[first].match_id, first == n))
+    return result
 
 
 @settings(deadline=None)
@@ -59,14 +59,14 @@ def test_groups_are_those_of_a_slow_loop_in_any_batching(
     vectors = embeddings(rng, count, mix, noise)
     assume((np.abs(scores_of(vectors) - ALIKE) > 1e-5).all())
     events = [frozenset(rng.choice(["a", "b"], rng.integers(1, 3)).tolist()) for _ in range(count)]
-    told = [StoryKey(str(n), events[n]) for n in range(count)]
-    groups, found, start = Stories(most), list[StoryGroup](), 0
+    keys = [StoryKey(str(n), events[n]) for n in range(count)]
+    groups, result, start = Stories(most), list[StoryGroup](), 0
     for size in [*sizes, count]:
         rows = list(range(start, min(start + size, count)))
-        found += groups.place([told[row] for row in rows], vectors[rows])
+        result += groups.place([keys[row] for row in rows], vectors[rows])
         assert len(groups) <= most
         start += len(rows)
-    assert found == slow(told, vectors, most)
+    assert result == slow(keys, vectors, most)
 
 
 def distinct(count: int) -> Embeddings:
@@ -79,41 +79,41 @@ def distinct(count: int) -> Embeddings:
 
 def test_memory_is_bounded_in_stories_and_bytes() -> None:
     vectors = distinct(FIRSTS + 3 * BLOCK)
-    told = [StoryKey(str(n), frozenset("a")) for n in range(len(vectors))]
+    keys = [StoryKey(str(n), frozenset("a")) for n in range(len(vectors))]
     groups = Stories()
-    assert all(group.new for group in groups.place(told, vectors))
+    assert all(group.new for group in groups.place(keys, vectors))
     assert len(groups) == FIRSTS
     assert not groups.place([StoryKey("copy", frozenset("a"))], vectors[-1:])[0].new
     assert groups.place([StoryKey("copy", frozenset("a"))], vectors[:1])[0].new  # long forgotten
 
     room_for_two = Stories(size=2 * (COST + 4 * 4 + 8))
-    room_for_two.place(told[:9], vectors[:9])
+    room_for_two.place(keys[:9], vectors[:9])
     assert len(room_for_two) == 2
     none = Stories(size=COST)
-    assert [group.new for group in none.place(told[:2], vectors[[0, 0]])] == [True, True]
+    assert [group.new for group in none.place(keys[:2], vectors[[0, 0]])] == [True, True]
     assert len(none) == 0
 
 
 def test_a_flood_of_copies_displaces_no_other_story() -> None:
     vectors, groups = distinct(3), Stories(most=3)
-    told = [StoryKey(str(n), frozenset("a")) for n in range(3)]
-    groups.place(told, vectors)
+    keys = [StoryKey(str(n), frozenset("a")) for n in range(3)]
+    groups.place(keys, vectors)
     copies = [StoryKey(f"copy {n}", frozenset("a")) for n in range(1000)]
-    found = groups.place(copies, vectors[[0] * 1000])
-    assert set(found) == {StoryGroup("0", False)}
+    result = groups.place(copies, vectors[[0] * 1000])
+    assert set(result) == {StoryGroup("0", False)}
     assert groups.place([StoryKey("x", frozenset("a"))], vectors[1:2]) == [StoryGroup("1", False)]
 
 
 def test_a_redelivered_first_match_is_still_new() -> None:
-    vectors, told = distinct(1), StoryKey("0", frozenset("a"))
-    assert Stories().place([told, told], vectors[[0, 0]]) == [StoryGroup("0", True)] * 2
+    vectors, key = distinct(1), StoryKey("0", frozenset("a"))
+    assert Stories().place([key, key], vectors[[0, 0]]) == [StoryGroup("0", True)] * 2
 
 
 def test_a_copy_that_matches_more_events_starts_a_group_of_its_own() -> None:
     vectors = distinct(1)[[0, 0, 0, 0]]
     events = [{"a"}, {"a", "b"}, {"b"}, {"a"}]
-    told = [StoryKey(str(n), frozenset(each)) for n, each in enumerate(events)]
-    found = Stories().place(told, vectors)
-    assert [tuple(group) for group in found] == [
+    keys = [StoryKey(str(n), frozenset(each)) for n, each in enumerate(events)]
+    result = Stories().place(keys, vectors)
+    assert [tuple(group) for group in result] == [
         ("0", True), ("1", True), ("1", False), ("0", False),
     ]  # fmt: skip

@@ -78,19 +78,19 @@ def score(posts: Embeddings, i: int, seeds: Embeddings, k: int) -> np.float32:
 
 def slow(posts: Embeddings, times: I64, seeds: SeedSet) -> list[tuple[int, int, np.float32]]:
     """All matches, post by post, the highest score first."""
-    found = []
+    result = []
     for i in range(len(posts)):
         here = []
         for k in range(len(seeds)):
             s = score(posts, i, seeds.embeddings, k)
             if s >= seeds.thresholds[k] and times[i] < seeds.expiry[k]:
                 here.append((i, k, s))
-        found += sorted(here, key=lambda match: (-match[2], match[1]))
-    return found
+        result += sorted(here, key=lambda match: (-match[2], match[1]))
+    return result
 
 
-def listed(found: SeedPairs) -> list[tuple[int, int, np.float32]]:
-    return list(zip(found.posts.tolist(), found.seeds.tolist(), found.scores, strict=True))
+def listed(result: SeedPairs) -> list[tuple[int, int, np.float32]]:
+    return list(zip(result.posts.tolist(), result.seeds.tolist(), result.scores, strict=True))
 
 
 @settings(max_examples=40, deadline=None)
@@ -122,21 +122,21 @@ def test_matches_are_those_of_the_slow_loop(
         patch.setattr("worker.match.matcher.SEEDS_AT_ONCE", 32)
         patch.setattr("worker.match.matcher.BLOCK_SCORES", block)
         seeds = made_set(articles, thresholds, expiry)
-        found = Matcher(seeds, threads).match(posts, times)
+        result = Matcher(seeds, threads).match(posts, times)
         few = {most: Matcher(seeds, threads, most).match(posts, times) for most in (1, 3)}
     every = slow(posts, times, seeds)
-    assert listed(found) == every
-    assert found.counts.tolist() == [sum(i == post for post, _, _ in every) for i in range(n)]
-    assert found.hits.tolist() == [sum(j == seed for _, seed, _ in every) for j in range(k)]
-    for most, kept in few.items():
-        assert listed(kept) == [
+    assert listed(result) == every
+    assert result.counts.tolist() == [sum(i == post for post, _, _ in every) for i in range(n)]
+    assert result.hits.tolist() == [sum(j == seed for _, seed, _ in every) for j in range(k)]
+    for most, limited in few.items():
+        assert listed(limited) == [
             match for i in range(n) for match in [m for m in every if m[0] == i][:most]
         ]
-        assert kept.counts.tolist() == found.counts.tolist()
-        assert kept.hits.tolist() == found.hits.tolist()
+        assert limited.counts.tolist() == result.counts.tolist()
+        assert limited.hits.tolist() == result.hits.tolist()
     for i in range(n):
         alive = [score(posts, i, articles, j) for j in range(k) if times[i] < expiry[j]]
-        assert found.best[i] == pytest.approx(max(alive, default=-2), abs=index_of(seeds).slack)
+        assert result.best[i] == pytest.approx(max(alive, default=-2), abs=index_of(seeds).slack)
 
 
 def test_another_models_posts_are_refused() -> None:
@@ -156,15 +156,15 @@ def test_memory_does_not_grow_with_the_number_of_matches() -> None:
         matcher = Matcher(made_set(articles, np.full(4000, threshold, np.float32)), most=10)
         matcher.match(posts, times)
         tracemalloc.start()
-        found = matcher.match(posts, times)
+        result = matcher.match(posts, times)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        return peak, found
+        return peak, result
 
     usual_peak, _ = held(0.5)
-    low_peak, found = held(1e-6)
-    assert found.counts.sum() > 500_000
-    assert np.bincount(found.posts).tolist() == [10] * 512
+    low_peak, result = held(1e-6)
+    assert result.counts.sum() > 500_000
+    assert np.bincount(result.posts).tolist() == [10] * 512
     assert low_peak < usual_peak + 4_000_000
 
 
@@ -187,8 +187,8 @@ def test_scores_are_those_of_the_embeddings(
         index = SeedIndex.of(seeds)
         chosen = rng.permutation(k)
         limits = index.sweep_limits(np.ones(k, np.float32), np.full(k, 9), 3, chosen)
-        found = index.compared(posts, np.zeros(n, np.int64), limits).chosen
-    assert found.shape == (n, k)
-    error = np.abs(found - posts.similarity(seeds)[:, chosen]).max(initial=0)
+        result = index.compared(posts, np.zeros(n, np.int64), limits).chosen
+    assert result.shape == (n, k)
+    error = np.abs(result - posts.similarity(seeds)[:, chosen]).max(initial=0)
     assert error <= index.slack < 5e-4
     assert (index.lists.column >= 0).sum() <= columns

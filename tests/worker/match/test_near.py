@@ -41,7 +41,7 @@ def edges_of(seeds: SeedSet, cuts: np.ndarray) -> Edges:
 
 def slow(seeds: SeedSet, cuts: np.ndarray, posts: Embeddings, times: np.ndarray) -> set[object]:
     """Event by event, seed by seed."""
-    found: set[object] = set()
+    result: set[object] = set()
     for i in range(len(times)):
         for event in {seed.event for seed in seeds.seeds}:
             level, best = 3, np.float32(-np.inf)
@@ -56,8 +56,8 @@ def slow(seeds: SeedSet, cuts: np.ndarray, posts: Embeddings, times: np.ndarray)
                         level = min(level, at)
                         break
             if level in (1, 2):
-                found.add((i, event, level - 1, float(np.float32(best))))
-    return found
+                result.add((i, event, level - 1, float(np.float32(best))))
+    return result
 
 
 def near_rows(nears: Nears, edges: Edges) -> set[object]:
@@ -96,16 +96,16 @@ def test_events_are_bounded_and_those_with_a_profile_come_first() -> None:
 
 def test_only_new_seeds_are_calibrated() -> None:
     seeds, cuts = random_seeds(6, 10, 3)
-    asked: list[int] = []
+    calls: list[int] = []
 
     def ask(rows: Embeddings, _: float) -> np.ndarray:
-        asked.append(len(rows))
-        found: np.ndarray = cuts[0]
-        return found
+        calls.append(len(rows))
+        result: np.ndarray = cuts[0]
+        return result
 
-    first, known = Edges.of(seeds, ask, RATES, {})
-    again, _ = Edges.of(seeds, ask, RATES, known)
-    assert asked == [10, 10]
+    first, cache = Edges.of(seeds, ask, RATES, {})
+    again, _ = Edges.of(seeds, ask, RATES, cache)
+    assert calls == [10, 10]
     assert first.marks == again.marks
 
 
@@ -120,8 +120,8 @@ def watch() -> NearWatch:
 def near_to(watch: NearWatch, edges: Edges, event: str) -> None:
     """Add the post as a near miss of the event, in the first stratum."""
     zero = np.zeros(1, np.int64)
-    found = Nears(zero, zero + edges.events.index(event), zero, np.array([LOW]))
-    watch.add(edges, [([POST], found)], 5)
+    result = Nears(zero, zero + edges.events.index(event), zero, np.array([LOW]))
+    watch.add(edges, [([POST], result)], 5)
 
 
 def test_the_answer_of_an_event_holds_its_edges_and_near_misses() -> None:

@@ -1,10 +1,11 @@
 """One batch through the pipeline: matches, dead letters and counts."""
 
+import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.embeddings import Embeddings
-from tests.worker.small import WORDS, Mail, mail, seed_set, small_encoder, value
-from worker import crashpoint
+from tests.worker.learned import profile, profile_value
+from tests.worker.small import (
+    ARTICLES,
+    WORDS,
+    ControlTopic,
+    Mail,
+    mail,
+    seed_set,
+    small_encoder,
+    value,
+)
 from worker.config.limits import Limits
+from worker.match import pipeline as pipeline_module
 from worker.match.matcher import Matcher
 from worker.match.pipeline import Outcome, Pipeline
-from worker.match.records import to_match_record
-from worker.posts.read import Reason, read_post
+from worker.posts.read import Reason
+from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 
 Written = tuple[int, str, bytes, bytes, str]
@@ -56,18 +67,18 @@ def test_a_match_record_says_what_matched() -> None:
     message = Mail(value(id="1", text=text), "tweets", 3, 42, 1_700_000_000_000)
     (record,) = run([message], seeds).records
     assert record.key == b"1"
-    found = json.loads(record.value or b"")
-    assert found["post"] == {"id": "1", "platform": "plain", "text": text}
-    assert found["source"] == {
+    result = json.loads(record.value or b"")
+    assert result["post"] == {"id": "1", "platform": "plain", "text": text}
+    assert result["source"] == {
         "topic": "tweets", "partition": 3, "offset": 42, "timestamp": 1_700_000_000_000,
     }  # fmt: skip
-    assert (found["seed_set"], found["model"]) == (seeds.digest, small_encoder().digest)
-    assert found["processed_at"] == NOW
+    assert (result["seed_set"], result["model"]) == (seeds.digest, small_encoder().digest)
+    assert result["processed_at"] == NOW
     scores = small_encoder().posts([text]).similarity(seeds.embeddings)[0]
-    wanted = [k for k in np.argsort(-scores).tolist() if scores[k] >= 0.4]
-    assert [m["seed_id"] for m in found["matches"]] == [seeds.seeds[k].id for k in wanted]
-    assert found["matched"] == len(wanted) > 0
-    for match, k in zip(found["matches"], wanted, strict=True):
+    expected = [k for k in np.argsort(-scores).tolist() if scores[k] >= 0.4]
+    assert [m["seed_id"] for m in result["matches"]] == [seeds.seeds[k].id for k in expected]
+    assert result["matched"] == len(expected) > 0
+    for match, k in zip(result["matches"], expected, strict=True):
         assert match["score"] == pytest.approx(float(scores[k]), abs=1e-6)
         assert match["threshold"] == 0.4
         explained = [p for p in small_encoder().explain(text, seeds.embeddings, k) if p[0]]
@@ -100,7 +111,7 @@ def test_counts_add_up() -> None:
     assert len(outcome.best) == 2
 
 
-def test_matches_beyond_the_limit_are_counted() -> None:
+def test_matches_beyond_the_limit_are_counted_and_why_is_optional() -> None:
     seeds = seed_set(threshold=0.001)
     message = mail("1", "storm in the city music game police cat")
     whole = json.loads(run([message], seeds).records[0].value or b"")
@@ -111,12 +122,8 @@ def test_matches_beyond_the_limit_are_counted() -> None:
     assert sum(short.events.values()) == whole["matched"]
     scores = [match["score"] for match in whole["matches"]]
     assert scores == sorted(scores, reverse=True)
-
-
-def test_why_can_be_turned_off() -> None:
-    message = mail("1", "storm flood river city")
-    for match in json.loads(run([message], why=False).records[0].value or b"")["matches"]:
-        assert match["why"] == []
+    bare = json.loads(run([message], seeds, why=False).records[0].value or b"")
+    assert [match["why"] for match in bare["matches"]] == [[]] * len(scores)
 
 
 def test_without_seeds_posts_are_counted_and_nothing_else() -> None:
@@ -156,19 +163,6 @@ def test_any_batching_writes_the_same_records_whatever_the_neighbours(
             break
     assert sorted(parts) == whole
     assert len(whole) >= len(POISON)
-
-
-def test_stages_are_timed_and_pass_the_crash_points() -> None:
-    ticks = count()
-    seen: list[str] = []
-    pipeline = Pipeline(small_encoder(), "plain", timer=lambda: float(next(ticks)))
-    crashpoint.set_hook(seen.append)
-    try:
-        outcome = pipeline.run([mail("1", "storm")], seed_set(), lambda: NOW)
-    finally:
-        crashpoint.set_hook(None)
-    assert seen == ["decoded", "encoded", "matched"]
-    assert outcome.seconds == {"decode": 1.0, "encode": 1.0, "match": 1.0}
 
 
 class Failing:
@@ -224,9 +218,9 @@ def test_out_of_memory_while_comparing(limit: int, monkeypatch: pytest.MonkeyPat
             return super().match(posts, timestamps)
 
     messages = posts(np.random.default_rng(4), 30)
-    wanted = written(run(messages), messages)
+    expected = written(run(messages), messages)
     monkeypatch.setattr("worker.match.pipeline.Matcher", Tight)
-    assert written(run(messages), messages) == wanted
+    assert written(run(messages), messages) == expected
     monkeypatch.setattr(Tight, "match", lambda *_: (_ for _ in ()).throw(MemoryError()))
     assert run(messages).rejected == Counter({Reason.OUT_OF_MEMORY: 30})
 
@@ -243,37 +237,32 @@ def test_a_post_that_alone_raises_is_a_dead_letter(
     stage: str, error: type[Exception], reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages = posts(np.random.default_rng(6), 9)
-    messages.insert(4, mail("x", "storm flood storm flood", 99))
+    messages.insert(4, mail("x", UNLUCKY, 99))
     others, enc = messages[:4] + messages[5:], Failing(error=error)
-    wanted = written(run(others), others)
+    expected = written(run(others), others)
     fail_at(stage, enc, monkeypatch)
     outcome = run(messages, enc=enc)
     assert outcome.rejected == Counter({reason: 1})
     (letter,) = [record for record in outcome.records if record.kind == "rejected"]
     assert (letter.source, letter.value) == (4, messages[4].value)
-    assert [row for row in written(outcome, messages) if row[1] == "match"] == wanted
+    assert [row for row in written(outcome, messages) if row[1] == "match"] == expected
+
+
+UNLUCKY = "storm flood storm flood"
 
 
 def fail_at(stage: str, enc: Failing, monkeypatch: pytest.MonkeyPatch) -> None:
-    unlucky, explain = "storm flood storm flood", enc.real.contributions
+    """Let a stage raise for the unlucky text."""
     if stage == "embedded":
-        enc.bad = unlucky
-    if stage == "decoded":
-        read = read_post
-        monkeypatch.setattr(
-            "worker.match.pipeline.read_post",
-            lambda v, *a: 1 // (unlucky.encode() not in v) and read(v, *a),
-        )
-    if stage == "written":
-        write = to_match_record
-        monkeypatch.setattr(
-            "worker.match.pipeline.to_match_record",
-            lambda i, m, p, *a: 1 // (unlucky != p.text) and write(i, m, p, *a),
-        )
-    if stage == "compared":
-        monkeypatch.setattr(
-            enc, "contributions", lambda t, *a: 1 // (unlucky not in t) and explain(t, *a)
-        )
+        enc.bad = UNLUCKY
+        return
+    holder, name = {
+        "decoded": (pipeline_module, "read_post"),
+        "written": (pipeline_module, "to_match_record"),
+        "compared": (enc, "contributions"),
+    }[stage]
+    real = getattr(holder, name)
+    monkeypatch.setattr(holder, name, lambda *a: 1 // (UNLUCKY not in str(a)) and real(*a))
 
 
 def test_an_error_that_no_post_alone_raises_ends_the_batch() -> None:
@@ -294,3 +283,45 @@ def test_for_a_post_of_unknown_time_no_seed_has_expired(timestamp: int | None) -
     (record,) = run([message], seeds).records
     assert json.loads(record.value or b"")["source"]["timestamp"] == -1
     assert run([replace(message, timestamp=0)], seeds).records == []
+
+
+SEEDS = {name: ARTICLES[name] for name in ("flood", "raid")}
+TEXTS = ["storm flood in the city, the game of music", "police game fire", "a cat", "the game"]
+ROW = profile("storm", SEEDS)
+
+
+def learned_set() -> SeedSet:
+    book = ControlTopic()
+    for name, text in ARTICLES.items():
+        book.put(name.encode(), value(text=text, event="storm" if name in SEEDS else name))
+    book.put(b"profile|storm", profile_value("storm", SEEDS))
+    return SeedEmbedder(small_encoder(), 0.01, 0.05).make(book.snapshot())
+
+
+def matches(seeds: SeedSet) -> dict[str, list[dict[str, Any]]]:
+    """The matches of each text that has any."""
+    messages = [mail(str(n), text, n) for n, text in enumerate(TEXTS)]
+    outcome = Pipeline(small_encoder(), "plain").run(messages, seeds, lambda: "now")
+    result = [json.loads(record.value or b"") for record in outcome.records]
+    assert outcome.matched == len(result)
+    assert all(row["seed_set"] == seeds.digest for row in result)
+    return {row["post"]["text"]: row["matches"] for row in result}
+
+
+def test_a_match_names_the_profile_and_its_version() -> None:
+    version = hashlib.sha256(ROW["vectors"].encode()).hexdigest()[:12]
+    result = matches(learned_set())
+    events = [match for rows in result.values() for match in rows if match["event"] == "storm"]
+    assert events
+    assert {(m["seed_id"], m["seed_version"], m["title"]) for m in events} == {
+        ("profile|storm", version, "")
+    }
+    assert min(part for match in events for _, part in match["why"]) < 0  # words against it
+
+
+def test_contributions_to_a_profile_add_up_to_the_score() -> None:
+    enc, seeds = small_encoder(), learned_set()
+    at = [seed.id for seed in seeds.seeds].index("profile|storm")
+    scores = enc.posts(TEXTS).similarity(seeds.embeddings)[:, at]
+    sums = [math.fsum(part for _, part in enc.explain(t, seeds.embeddings, at)) for t in TEXTS]
+    assert sums == pytest.approx(scores.tolist(), abs=1e-3)

@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 
 from tests.worker.small import Mail
 from worker.match.records import (
-    Match,
     match_id,
     shortest,
     to_dead_letter,
-    to_match,
-    to_match_record,
     why_tokens,
     without_input_headers,
 )
@@ -42,32 +39,6 @@ def test_a_match_id_is_that_of_the_contracts_formula(post_id: str, text: str, mo
     assert (
         match_id(Post(post_id, "x", text), SEED, model) == (hashlib.sha256(plain).hexdigest()[:32])
     )
-
-
-def test_a_match_record_to_the_byte() -> None:
-    post = Post("1", "x", "Dammbruch é\u0007", author="ann", url="https://x.com/1")
-    match = Match("f" * 32, "s1", "0" * 12, "texas", "Dam", 0.5, 0.3, [("dam", 0.25), ("é", -0.1)])
-    message = Mail(b"", "posts", 3, 42, 1_700_000_000_123)
-    record = to_match_record(
-        *(7, message, post, [match], 12, "d" * 12, "a" * 64, "2026-01-01T00:00:00.000Z")
-    )
-    assert (record.kind, record.key, record.source) == ("match", b"1", 7)
-    assert record.headers == [("schema", b"newsift.match/1")]
-    assert record.value == (
-        b'{"post":{"id":"1","platform":"x","text":"Dammbruch \xc3\xa9\\u0007","author":"ann",'
-        b'"url":"https://x.com/1"},"matches":[{"match_id":"' + b"f" * 32 + b'","seed_id":"s1",'
-        b'"seed_version":"000000000000","event":"texas","title":"Dam","score":0.5,'
-        b'"threshold":0.3,"why":[["dam",0.25],["\xc3\xa9",-0.1]]}],"matched":12,'
-        b'"seed_set":"dddddddddddd","model":"' + b"a" * 64 + b'","source":{"topic":"posts",'
-        b'"partition":3,"offset":42,"timestamp":1700000000123},'
-        b'"processed_at":"2026-01-01T00:00:00.000Z"}'
-    )
-
-
-def test_numbers_are_the_float32_that_decided() -> None:
-    match = to_match(Post("1", "x", "t"), SEED, "m", np.float32(0.3), np.float32(0.1), [])
-    assert (match.score, match.threshold) == (0.3, 0.1)
-    assert (match.seed_version, match.event, match.title) == (SEED.version, "texas", "Dam")
 
 
 @given(st.floats(-1, 1, width=32), st.floats(-1, 1, width=32))
@@ -110,12 +81,7 @@ def test_a_dead_letter_keeps_the_inputs_headers_but_for_those_of_a_retry() -> No
 
 @pytest.mark.parametrize(
     "hostile",
-    [
-        [("x", b"v" * 2**20)],
-        [("n" * 2**20, b"")],
-        [("ü" * 9000, b"")],
-        [("", b"")] * 5000,
-    ],
+    [[("x", b"v" * 2**20)], [("n" * 2**20, b"")], [("ü" * 9000, b"")], [("", b"")] * 5000],
 )
 def test_hostile_headers_are_left_out_and_counted(hostile: list[tuple[str, bytes]]) -> None:
     message = Mail(b"{", headers=[("lang", b"de"), *hostile, ("last", b"1")])
@@ -154,10 +120,7 @@ def test_a_dead_letter_over_the_size_limit_has_no_value(reason: Reason) -> None:
         ([("attempt", b"2")], b"2"),
         ([("attempt", b"2"), ("attempt", b"3")], b"3"),
         ([("attempt", b"zwei")], b"1"),
-        ([("attempt", b"-1")], b"1"),
-        ([("attempt", b"0")], b"1"),
         ([("attempt", b"9" * 5000)], b"1"),
-        ([("attempt", None)], b"1"),
         (None, b"1"),
     ],
 )

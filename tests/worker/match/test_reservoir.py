@@ -57,27 +57,18 @@ def test_the_sample_is_full_and_without_repeats_and_all_are_counted(batch: int) 
             assert all(each.score == SCORES[int(each.post.id)] for each in stratum.kept)
 
 
-def test_another_nonce_draws_others() -> None:
-    kept = []
-    for nonce in "ab":
-        near = NearMisses(["fire", "flood"], nonce=nonce)
-        add(near, np.arange(len(POSTS)))
-        kept.append(set(names(near.strata("fire")[0])))
-    assert len(kept[0] & kept[1]) < ROOM
-
-
 def test_every_near_miss_is_as_likely_in_the_merged_sample_of_workers() -> None:
     own, times = places(1, 0), np.zeros(len(POSTS))
     for draw in range(60):
         workers = [NearMisses(["fire", "flood"], nonce=f"{draw} {n}") for n in range(3)]
         for number, worker in enumerate(workers):
             add(worker, np.arange(number, len(POSTS), 3))
-        found = merged([worker.strata("flood")[0] for worker in workers])
-        assert len(set(names(found))) == len(found.kept) == ROOM
-        times[names(found)] += 1
-    wanted = 60 * ROOM / len(own)
-    spread = np.sqrt(wanted * (1 - ROOM / len(own)))
-    assert (np.abs(times[own] - wanted) < 5 * spread).all()
+        result = merged([worker.strata("flood")[0] for worker in workers])
+        assert len(set(names(result))) == len(result.kept) == ROOM
+        times[names(result)] += 1
+    expected = 60 * ROOM / len(own)
+    spread = np.sqrt(expected * (1 - ROOM / len(own)))
+    assert (np.abs(times[own] - expected) < 5 * spread).all()
     assert merged([]) == Stratum(0, ())
 
 
@@ -85,12 +76,12 @@ def test_a_post_can_be_a_near_miss_of_several_events() -> None:
     near = NearMisses(["fire", "flood"])
     two = np.array([0, 1])
     near.add(POSTS[:1], np.array([0, 0]), two, two[::-1].copy(), np.array([0.25, 0.5], np.float32))
-    for event, kept in (("fire", [(), (0.25,)]), ("flood", [(0.5,), ()])):
-        found = near.strata(event)
-        assert [stratum.kept for stratum in found] == [
-            tuple(NearMiss(POSTS[0], score) for score in scores) for scores in kept
+    for event, samples in (("fire", [(), (0.25,)]), ("flood", [(0.5,), ()])):
+        result = near.strata(event)
+        assert [stratum.kept for stratum in result] == [
+            tuple(NearMiss(POSTS[0], score) for score in scores) for scores in samples
         ]
-        assert [stratum.count for stratum in found] == [len(scores) for scores in kept]
+        assert [stratum.count for stratum in result] == [len(scores) for scores in samples]
 
 
 def test_unchanged_events_keep_their_samples() -> None:

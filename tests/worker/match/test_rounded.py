@@ -29,12 +29,12 @@ def test_a_product_is_numpys_and_its_rows_do_not_know_each_other(
     sizes = rng.uniform(0.01, 3, (width, 1)).astype(np.float32)
     b = of_length(rng.standard_normal((width, depth)).astype(np.float32), sizes)
     matrix = RoundedMatrix.of(b.T)
-    found = product(matrix, a)
+    result = product(matrix, a)
     exact = a.astype(np.float64) @ b.T.astype(np.float64)
-    assert np.abs(found[:, :width] - exact).max() <= matrix.error < 2e-3
-    assert not found[:, width:].any()
+    assert np.abs(result[:, :width] - exact).max() <= matrix.error < 2e-3
+    assert not result[:, width:].any()
     for i in range(rows):
-        assert product(matrix, a[i : i + 1])[0].tolist() == found[i].tolist()
+        assert product(matrix, a[i : i + 1])[0].tolist() == result[i].tolist()
     assert len(product(matrix, a[:0])) == 0
 
 

@@ -28,16 +28,16 @@ async def connect(web: Web, request: bytes = b"") -> Pair:
 async def read_all(pair: Pair) -> bytes:
     """All that comes until the server ends the connection."""
     reader, writer = pair
-    found = b""
+    result = b""
     with contextlib.suppress(ConnectionResetError):
         while some := await asyncio.wait_for(reader.read(2**16), PATIENCE_S):
-            found += some
+            result += some
     writer.transport.abort()  # what was refused is not sent to its end
-    return found
+    return result
 
 
-async def ask(web: Web, said: bytes) -> bytes:
-    return await read_all(await connect(web, said))
+async def ask(web: Web, message: bytes) -> bytes:
+    return await read_all(await connect(web, message))
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def few_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("few_files")
-@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nHo", HEALTH[:-2]])
-async def test_idle_connections_keep_nobody_out(said: bytes) -> None:
+@pytest.mark.parametrize("message", [b"", b"GET /healthz HTTP/1.1\r\nHo", HEALTH[:-2]])
+async def test_idle_connections_keep_nobody_out(message: bytes) -> None:
     async with serving() as web:
-        idle = [await connect(web, said) for _ in range(300)]
+        idle = [await connect(web, message) for _ in range(300)]
         assert (await ask(web, HEALTH)).startswith(b"HTTP/1.1 200 ")
         oldest = [await read_all(pair) for pair in idle[: 300 - MOST]]
         assert set(oldest) == {b""}
@@ -69,9 +69,9 @@ async def test_a_slow_request_is_disconnected(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_a_connection_serves_one_request() -> None:
     async with serving() as web:
-        found = await ask(web, HEALTH * 2)
-        assert found.count(b"HTTP/1.1 200 ") == 1
-        assert b"Connection: close" in found
+        result = await ask(web, HEALTH * 2)
+        assert result.count(b"HTTP/1.1 200 ") == 1
+        assert b"Connection: close" in result
 
 
 MIB = 2**20
@@ -85,9 +85,9 @@ ENDLESS = {
 @pytest.mark.parametrize("lines", ENDLESS.values(), ids=ENDLESS)
 async def test_large_headers_are_refused_with_431_that_arrives(lines: bytes) -> None:
     async with serving() as web:
-        found = await ask(web, b"GET /healthz HTTP/1.1\r\n" + lines + b"\r\n\r\n")
-        assert found.startswith(b"HTTP/1.1 431 ")
-        assert b"32,768 bytes" in found
+        result = await ask(web, b"GET /healthz HTTP/1.1\r\n" + lines + b"\r\n\r\n")
+        assert result.startswith(b"HTTP/1.1 431 ")
+        assert b"32,768 bytes" in result
         assert b" 200 " in await ask(web, HEALTH)
 
 
@@ -96,8 +96,8 @@ async def test_the_limit_of_header_bytes_is_exact() -> None:
         for more, code in ((0, b"200"), (1, b"431")):
             frame = HEALTH[:-2] + b"X: \r\n\r\n"
             padding = b"y" * (HEAD_BYTES - len(frame) + more)
-            found = await ask(web, frame.replace(b"X: ", b"X: " + padding))
-            assert found.split(b" ")[1] == code
+            result = await ask(web, frame.replace(b"X: ", b"X: " + padding))
+            assert result.split(b" ")[1] == code
 
 
 class Link(asyncio.Transport):
@@ -119,8 +119,6 @@ class Link(asyncio.Transport):
 
 
 class Parser(asyncio.Protocol):
-    """In the place of aiohttp."""
-
     read = b""
 
     def data_received(self, data: bytes) -> None:
@@ -130,7 +128,6 @@ class Parser(asyncio.Protocol):
 def send_in_pieces(
     *parts: bytes, size: int = 1024, body_bytes: int = 100
 ) -> tuple[Link, list[Parser]]:
-    """Send a connection these bytes until it answers or hangs up."""
     parsers: list[Parser] = []
 
     def make() -> Parser:
@@ -199,23 +196,23 @@ async def test_ambiguous_framing_never_reaches_the_parser(lines: bytes, status: 
 
 async def test_a_large_body_is_not_accepted() -> None:
     async with serving() as web:
-        said = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n"
-        assert b" 200 " not in await ask(web, said + b"a" * 999_999)
+        message = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n"
+        assert b" 200 " not in await ask(web, message + b"a" * 999_999)
         assert b" 200 " in await ask(web, HEALTH)
 
 
 async def test_head_requests_are_answered() -> None:
     async with serving() as web:
-        found = await ask(web, HEALTH.replace(b"GET", b"HEAD"))
-        assert found.startswith(b"HTTP/1.1 200 ")
-        assert found.endswith(b"\r\n\r\n")
+        result = await ask(web, HEALTH.replace(b"GET", b"HEAD"))
+        assert result.startswith(b"HTTP/1.1 200 ")
+        assert result.endswith(b"\r\n\r\n")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
 async def test_other_methods_are_refused(method: str) -> None:
     async with serving() as web:
-        said = f"{method} /seeds HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
-        assert (await ask(web, said.encode())).startswith(b"HTTP/1.1 405 ")
+        message = f"{method} /seeds HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
+        assert (await ask(web, message.encode())).startswith(b"HTTP/1.1 405 ")
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,6 @@ async def serving(
 
 
 async def get(path: str, *states: Health, near: Any = lambda _: None) -> list[Reply]:
-    """The replies to one request for each state."""
     left = iter(states or [Health()])
     async with serving(lambda: next(left), near=near) as web, aiohttp.ClientSession() as session:
         replies = []
@@ -109,10 +108,10 @@ async def test_seeds_are_listed_by_their_status() -> None:
     quake = Seed("quake", "", "The earth shook.", "quake", paused=True)
     stale = StaleProfile("profile|dam", "seeds: 'dam' is paused")
     seeds = replace(seed_set(), paused=(quake,), stale=(stale,))
-    [found] = await get("/seeds", Health(seeds=seeds))
-    assert (found.status, found.kind) == (200, "application/json; charset=utf-8")
+    [result] = await get("/seeds", Health(seeds=seeds))
+    assert (result.status, result.kind) == (200, "application/json; charset=utf-8")
     dam, fire = seeds.seeds
-    assert found.json == {
+    assert result.json == {
         "seed_set": "abcdef012345",
         "live": [
             {"id": "dam", "title": "Dam overflows", "event": "flood",

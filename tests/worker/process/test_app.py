@@ -27,8 +27,6 @@ PLACE = TopicPartition("tweets", 0)
 
 
 class Nothing:
-    """A part that reads nothing and follows nothing."""
-
     async def read(self) -> None:
         await asyncio.Event().wait()
 
@@ -39,8 +37,6 @@ class Nothing:
 
 
 class FakeParts(Bench):
-    """The parts of a worker, with fakes in the place of Kafka and the model."""
-
     made: "FakeParts"
 
     def __init__(self, config: Config, ledger: Ledger, fail: Callable[[Exception], None]) -> None:

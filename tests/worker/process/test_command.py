@@ -1,15 +1,20 @@
 """`faust -A worker worker` from outside: what goes in, what comes out, and how it ends."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from newsift.broker.server import Address, running
+from newsift.operations.workers import Identity, kafka_cluster_id, own_workers
 from tests.worker.small import ARTICLES, ControlTopic, Mail, small_encoder
 from tests.worker.stream.process import (
     FAUST,
@@ -24,6 +29,7 @@ from tests.worker.stream.process import (
     until,
     worker,
 )  # fmt: skip
+from worker.config import Config, KafkaConfig
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
 
@@ -39,7 +45,6 @@ def broker() -> Iterator[Address]:
 
 
 def expected() -> dict[str, list[str]]:
-    """Which matches each post has, by the pipeline alone."""
     book = ControlTopic()
     for name in ("flood", "game"):
         book.put(name.encode(), json.dumps({"text": ARTICLES[name]}).encode())
@@ -54,16 +59,16 @@ def expected() -> dict[str, list[str]]:
 
 
 def test_a_new_broker_gets_topics_matches_and_dead_letters(broker: str, tmp_path: Path) -> None:
-    wanted = expected()
-    assert 0 < len(wanted) < len(TEXTS)
+    matches = expected()
+    assert 0 < len(matches) < len(TEXTS)
     with worker(broker, tmp_path) as first:
         first.wait_for("ready: 0 seeds")
         seeds(broker, flood=ARTICLES["flood"], game=ARTICLES["game"])
         first.wait_for("2 seeds")
         posts(broker, TEXTS)
         publish(broker, "tweets", POISON)
-        found = [json.loads(r.value) for r in read(broker, "matched-tweets", len(wanted))]
-        assert {v["post"]["id"]: [m["match_id"] for m in v["matches"]] for v in found} == wanted
+        result = [json.loads(r.value) for r in read(broker, "matched-tweets", len(matches))]
+        assert {v["post"]["id"]: [m["match_id"] for m in v["matches"]] for v in result} == matches
         dead = read(broker, "rejected-tweets", len(POISON))
         assert sorted((r.key and r.key.decode(), r.value) for r in dead if r.key) == [
             ("a", b"{"), ("b", b'{"id": 1}'),
@@ -76,71 +81,8 @@ def test_a_new_broker_gets_topics_matches_and_dead_letters(broker: str, tmp_path
     }  # fmt: skip
 
 
-@pytest.mark.slow
-def test_two_workers_on_one_host_share_the_posts(broker: str, tmp_path: Path) -> None:
-    seeds(broker, flood=ARTICLES["flood"])
-    # Without a configured port both want the same one, and Faust's own web server too.
-    with (
-        worker(broker, tmp_path, NEWSIFT_WEB__PORT="") as first,
-        worker(broker, tmp_path, NEWSIFT_WEB__PORT="") as second,
-    ):
-        first.wait_for("ready: 1 seeds")
-        second.wait_for("ready: 1 seeds")
-        posts(broker, ["storm flood river city"] * 50)
-        read(broker, "matched-tweets", 50)
-        until(lambda: behind(broker) == 0)
-        assert second.terminate() == 0
-        posts(broker, ["storm flood river city"] * 50, start=50)
-        until(lambda: behind(broker) == 0)
-        assert first.terminate() == 0
-    found = {json.loads(r.value)["post"]["id"] for r in read(broker, "matched-tweets", 100)}
-    assert found == {str(n) for n in range(100)}
-    assert "Traceback" not in first.stderr + second.stderr
-
-
-@pytest.mark.slow
-def test_sigterm_with_lag_commits_finished_batches_and_loses_nothing(
-    broker: str, tmp_path: Path
-) -> None:
-    seeds(broker, flood=ARTICLES["flood"])
-    posts(broker, ["storm flood river city"] * 5000)
-    small = {"NEWSIFT_STREAM__BATCH_POSTS": "50"}
-    with worker(broker, tmp_path, **small) as first:
-        first.wait_for("partitions of tweets to read: 0")
-        read(broker, "matched-tweets", 1)
-        assert first.terminate() == 0
-    done = 5000 - behind(broker)
-    written = read(broker, "matched-tweets", done)
-    assert 0 < done <= len(written)
-    with worker(broker, tmp_path, **small) as second:
-        until(lambda: behind(broker) == 0)
-        assert second.terminate() == 0
-    rest = read(broker, "matched-tweets", 5000)
-    assert {json.loads(r.value)["post"]["id"] for r in rest} == {str(n) for n in range(5000)}
-    assert len(rest) == 5000  # after an orderly end nothing is delivered twice
-
-
-@pytest.mark.slow
-def test_an_outage_of_the_broker_loses_nothing(broker: Address, tmp_path: Path) -> None:
-    seeds(broker, flood=ARTICLES["flood"])
-    small = {"NEWSIFT_STREAM__BATCH_POSTS": "20", "NEWSIFT_STREAM__PRODUCE_DEADLINE_S": "0.2"}
-    with worker(broker, tmp_path, **small) as process:
-        process.wait_for("partitions of tweets to read: 0")
-        posts(broker, ["storm flood river city"] * 8000)
-        read(broker, "matched-tweets", 1)
-        broker.stop()
-        process.wait_for("the output has not acknowledged")
-        broker.start()
-        until(lambda: behind(broker) == 0)
-        seeds(broker, game=ARTICLES["game"])
-        process.wait_for("2 seeds")
-        assert process.terminate() == 0
-    found = [json.loads(r.value)["post"]["id"] for r in read(broker, "matched-tweets", 8000)]
-    assert sorted(found, key=int) == [str(n) for n in range(8000)]
-
-
 @pytest.mark.parametrize(
-    ("more", "code", "said"),
+    ("more", "code", "message"),
     [
         ({"NEWSIFT_KAFKA": "127.0.0.1:1"}, 1, "nobody listens there"),
         ({"NEWSIFT_STREAM__IN_FLIGHT": "many"}, 2, "in_flight"),
@@ -150,13 +92,13 @@ def test_an_outage_of_the_broker_loses_nothing(broker: Address, tmp_path: Path) 
     ids=["no-broker", "bad-config", "no-model", "no-topics"],
 )
 def test_a_refusal_is_one_line_and_its_exit_code(
-    broker: str, tmp_path: Path, more: dict[str, str], code: int, said: str
+    broker: str, tmp_path: Path, more: dict[str, str], code: int, message: str
 ) -> None:
     with worker(broker, tmp_path, NEWSIFT_LOG__LEVEL="warning", **more) as refused:
         assert refused.wait() == code
     [line] = refused.stderr.splitlines()
     assert line.startswith("newsift: ")
-    assert said in line
+    assert message in line
 
 
 @pytest.mark.slow
@@ -168,7 +110,6 @@ def test_with_newsift_debug_the_traceback_is_shown(broker: str, tmp_path: Path) 
 
 
 def faust(*arguments: str, folder: Path, **more: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command of Faust's without a broker."""
     env = environment("127.0.0.1:1", folder, **more) | {"PYTHONPATH": str(folder)}
     return subprocess.run(
         [FAUST, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, check=False
@@ -215,3 +156,48 @@ def test_the_process_loads_nothing_of_newsift() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout == "[]\n"
+
+
+EVENT = "fähre & co\n%"
+NEARBY = "A boat burns off the coast"
+
+
+def near_misses(port: int, event: str) -> tuple[int, Any]:
+    link = HTTPConnection("127.0.0.1", port, timeout=10)
+    link.request("GET", f"/near?event={quote(event, safe='')}")
+    answer = link.getresponse()
+    result = answer.status, json.loads(answer.read())
+    link.close()
+    return result
+
+
+@pytest.mark.slow
+def test_a_running_worker_serves_its_near_misses(tmp_path: Path) -> None:
+    article = "A fire broke out on a ferry off the coast; a boat rescued all passengers."
+    model = {"NEWSIFT_MODEL__NAME": "default", "NEWSIFT_WEB__PORT": "0"}
+    model["NEWSIFT_MATCHING__THRESHOLD"] = "0.99"
+    with running() as broker, worker(str(broker), tmp_path, **model) as first:
+        first.wait_for("ready: 0 seeds")
+        record = {"text": article, "event": EVENT}
+        publish(str(broker), "seed-articles", [("ferry", record)])
+        first.wait_for("1 seeds")
+        posts(str(broker), [f"{NEARBY} {n}" for n in range(300)] + ["what a lovely morning"] * 50)
+        until(lambda: behind(str(broker)) == 0)
+        result = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", first.stderr)
+        assert result is not None
+        port = int(result[1])
+        assert near_misses(port, "no such event")[0] == 404
+        config = Config(kafka=KafkaConfig(bootstrap_servers=str(broker)))
+        ours = Identity(kafka_cluster_id(config), config.kafka.group)
+        assert own_workers([f"127.0.0.1:{port}"], ours) == [f"127.0.0.1:{port}"]
+        status, body = near_misses(port, EVENT)
+        assert first.terminate() == 0
+    assert (status, body["event"], list(body["edges"])) == (200, EVENT, ["ferry"])
+    edges = body["edges"]["ferry"]
+    assert edges == sorted(edges, reverse=True)
+    first_stratum, second = body["strata"]
+    assert first_stratum["count"] + second["count"] >= 300
+    for at, stratum in enumerate(body["strata"]):
+        sample = stratum["kept"]
+        assert len(sample) == min(stratum["count"], 200)
+        assert all(edges[at + 1] <= near["score"] < edges[at] for near in sample)

@@ -36,8 +36,6 @@ def test_each_background_post_is_on_one_side_with_its_copies() -> None:
 
 
 class Counting:
-    """An encoder that notes its calls."""
-
     def __init__(self, mix: float = 0.6) -> None:
         self.real = small_encoder(mix)
         self.digest, self.dim, self.mix = self.real.digest, self.real.dim, self.real.mix
@@ -83,19 +81,6 @@ def test_only_new_articles_are_embedded() -> None:
     assert enc.embedded[4:] == [("new", "river flood")]
     assert enc.cut == 5
     assert [seed.id for seed in made.seeds] == ["flood", "pets", "raid", "twin"]
-
-
-def test_automatic_thresholds_are_computed_only_where_needed() -> None:
-    enc, seeds = Counting(), book_of(own={"text": ARTICLES["raid"], "threshold": 0.5})
-    assert embedder(enc, threshold=0.5).make(book().snapshot()).thresholds.tolist() == [0.5] * 4
-    maker = embedder(enc)
-    assert maker.make(seeds.snapshot()).thresholds.tolist() == [0.5]
-    assert enc.cut == 0
-    embedded = len(enc.embedded)
-    seeds.put(b"auto", value(text=ARTICLES["raid"]))
-    made = maker.make(seeds.snapshot())
-    assert made.thresholds.tolist() == [fresh().thresholds[3], 0.5]
-    assert (enc.cut, len(enc.embedded)) == (1, embedded)
 
 
 def test_a_removed_seed_is_embedded_again_when_it_returns() -> None:

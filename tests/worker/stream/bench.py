@@ -18,8 +18,6 @@ PLACE = TopicPartition("tweets", 0)
 
 
 class Bench:
-    """An ingest with a ledger of two batches and a consumer that a test feeds."""
-
     def __init__(self) -> None:
         self.consumer, self.ledger, self.metrics = FakeConsumer(), Ledger(2), Metrics()
         self.failures: list[Exception] = []
@@ -68,8 +66,6 @@ class FastLoop(asyncio.SelectorEventLoop):
 
 
 class FastSelector(selectors.DefaultSelector):
-    """A selector that waits for no time to pass."""
-
     def __init__(self, skip: Callable[[float], None]) -> None:
         super().__init__()
         self._skip = skip

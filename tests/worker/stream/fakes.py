@@ -24,14 +24,12 @@ PATIENCE_S = 60
 
 
 async def met(condition: Callable[[], object]) -> None:
-    """Let everybody work until this holds."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.001)
 
 
 def ended(error: Exception) -> None:
-    """What ends a worker must not come."""
     raise error
 
 
@@ -82,8 +80,6 @@ class FakeCluster:
 
 
 class FakeProducer:
-    """As much of aiokafka's producer as the delivery uses."""
-
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
         self._stuck = len(cluster.made) < cluster.stuck
@@ -140,8 +136,6 @@ class FakeProducer:
 
 
 class FakeConsumer:
-    """As much of the worker's consumer as the ingest uses: what it hands out, a test has put in."""
-
     def __init__(self) -> None:
         self.ready: deque[dict[TopicPartition, list[Any]] | Exception] = deque()
         self.rest: dict[TopicPartition, list[Any]] = {}  # of what a fetch has brought

@@ -43,7 +43,6 @@ class Running:
 
 
 def until(met: Callable[[], bool]) -> None:
-    """Wait for a condition, for a long time if it must be."""
     limit = time.monotonic() + PATIENCE_S
     while not met():
         assert time.monotonic() < limit, "waited in vain"
@@ -56,10 +55,11 @@ def write_small_model(folder: Path) -> Path:
 
 
 def environment(address: str, folder: Path, **more: str) -> dict[str, str]:
-    """The environment of a worker with a small model and a cache in this folder."""
     model = folder / "model"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("NEWSIFT_")}
-    return kept | {
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("NEWSIFT_")
+    }
+    return inherited | {
         "NEWSIFT_KAFKA": address,
         "NEWSIFT_MODEL__NAME": str(model if model.is_dir() else write_small_model(folder)),
         "NEWSIFT_MODEL__THREADS": "1",
@@ -72,7 +72,6 @@ def environment(address: str, folder: Path, **more: str) -> dict[str, str]:
 
 @contextmanager
 def worker(address: str, folder: Path, **more: str) -> Iterator[Running]:
-    """Run `faust -A worker worker` while the block lasts."""
     log = folder / f"worker-{time.monotonic_ns()}.log"
     with log.open("wb") as file:
         process = subprocess.Popen(
@@ -97,13 +96,11 @@ def publish(address: str, topic: str, records: Iterable[tuple[str | None, Any]])
 
 
 def posts(address: str, texts: Iterable[str], start: int = 0) -> None:
-    """Publish plain posts, numbered from here on."""
     records = ((str(n), {"id": str(n), "text": text}) for n, text in enumerate(texts, start))
     publish(address, "tweets", records)
 
 
 def seeds(address: str, **articles: str) -> None:
-    """Publish seeds by their ids; the control topic is made if it is not there."""
     admin = KafkaAdminClient(bootstrap_servers=address)
     if "seed-articles" not in admin.list_topics():
         config = {"num_partitions": 1, "configs": {"cleanup.policy": "compact"}}
@@ -115,19 +112,19 @@ def seeds(address: str, **articles: str) -> None:
 def read(address: str, topic: str, count: int) -> list[Any]:
     """The first records of a topic, all of them if there are fewer; waits for so many."""
     consumer = KafkaConsumer(topic, bootstrap_servers=address, auto_offset_reset="earliest")
-    found: list[Any] = []
+    result: list[Any] = []
     limit = time.monotonic() + PATIENCE_S
-    while len(found) < count and time.monotonic() < limit:
-        found += [record for some in consumer.poll(100).values() for record in some]
+    while len(result) < count and time.monotonic() < limit:
+        result += [record for some in consumer.poll(100).values() for record in some]
     consumer.close()
-    return found
+    return result
 
 
 def topics(address: str) -> set[str]:
     admin = KafkaAdminClient(bootstrap_servers=address)
-    found = set(admin.list_topics())
+    result = set(admin.list_topics())
     admin.close()
-    return found
+    return result
 
 
 def behind(address: str, group: str = "newsift-ingest") -> int:

@@ -47,12 +47,10 @@ class ControlBench:
         await self.admin.delete_topics([TOPIC])
 
     def check(self) -> None:
-        """The check of a topic that is new to the worker."""
         if self.unfit is not None:
             raise self.unfit
 
     async def reader(self) -> tuple[Control, SeedEmbedder]:
-        """A reader that has read to the end."""
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.address, auto_offset_reset="none", group_id=None
         )
@@ -100,7 +98,6 @@ async def control_topic() -> AsyncIterator[ControlBench]:
 
 
 def state(control: Control) -> State:
-    """The seeds of the next batch."""
     assert control.seeds is not None
     live = {seed.id: seed.text for seed in control.seeds.seeds if isinstance(seed, Seed)}
     return live, {seed.id for seed in control.seeds.refused}

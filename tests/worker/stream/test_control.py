@@ -21,8 +21,7 @@ Changes = list[tuple[str, str | None]]
 FLOOD, GAME = ("a", ARTICLES["flood"]), ("b", ARTICLES["game"])
 changes = st.lists(
     st.tuples(
-        st.sampled_from(["a", "b", "c", "d"]),
-        st.sampled_from([None, *ARTICLES.values(), "", "{"]),
+        st.sampled_from(["a", "b", "c", "d"]), st.sampled_from([None, *ARTICLES.values(), "", "{"])
     ),
     max_size=20,
 )
@@ -30,8 +29,8 @@ changes = st.lists(
 
 @pytest.fixture
 async def bench() -> AsyncIterator[ControlBench]:
-    async with control_topic() as found:
-        yield found
+    async with control_topic() as result:
+        yield result
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +40,6 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def expected(changes: Changes) -> State:
-    """The state after these changes, by a dictionary."""
     latest = dict(changes)
     live = {name: value for name, value in latest.items() if value and value != "{"}
     return live, {n for n, value in latest.items() if value is not None and n not in live}
@@ -93,9 +91,7 @@ async def test_a_stale_profile_is_logged_once(
     assert "is stale: model" in message
 
 
-async def test_a_topic_made_again_with_other_seeds_is_read_again(
-    bench: ControlBench,
-) -> None:
+async def test_a_topic_made_again_with_other_seeds_is_read_again(bench: ControlBench) -> None:
     """As many records as before: only the topic's id differs."""
     await bench.publish(FLOOD)
     async with bench.following() as control:

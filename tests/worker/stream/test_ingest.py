@@ -34,15 +34,6 @@ def test_batches_are_bounded_in_bytes(sizes: list[int], limit: int) -> None:
         assert sum(len(mail.value or b"") for mail in [*part, after[0]]) > limit
 
 
-async def test_a_full_ledger_is_not_fed(bench: Bench) -> None:
-    for _ in range(5):
-        bench.feed()
-    await bench.wait_for(lambda: len(bench.ledger) == 2)
-    for _ in range(20):
-        await asyncio.sleep(0)
-    assert (len(bench.ledger), len(bench.consumer.ready)) == (2, 3)
-
-
 @pytest.mark.parametrize(
     "error", [NotLeaderForPartitionError(), IllegalStateError()], ids=["leader", "state"]
 )

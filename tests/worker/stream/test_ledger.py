@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from encoder.errors import InputError
 from tests.worker.small import Mail
 from worker.stream.ledger import Batch, Ledger
 
@@ -70,8 +69,6 @@ async def test_a_batch_that_is_dropped_waits_for_no_turn() -> None:
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """Batches come, are taken and finished in any order, committed, and dropped."""
-
     def __init__(self) -> None:
         super().__init__()
         self.ledger, self.model = Ledger(3), LedgerModel()
@@ -146,11 +143,6 @@ def test_a_new_topic_of_the_same_name_starts_at_lower_offsets() -> None:
     assert ledger.committable() == {PLACES[0]: 5}
     ledger.committed({PLACES[0]: 5})
     assert len(ledger) == 0
-
-
-def test_a_ledger_without_room_is_refused() -> None:
-    with pytest.raises(InputError, match="in_flight: 0"):
-        Ledger(0)
 
 
 async def test_consumers_get_the_oldest_batch_once_and_none_while_paused() -> None:

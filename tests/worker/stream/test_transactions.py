@@ -14,8 +14,6 @@ PLACE = TopicPartition("tweets", 3)
 
 
 class Scene:
-    """A consumer of one partition, looked at each second."""
-
     def __init__(self) -> None:
         self.consumer, self.metrics = FakeConsumer(), Metrics()
         self.consumer.places = {PLACE}
@@ -81,9 +79,7 @@ def test_a_long_one_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     assert "open in tweets, partition 3, from offset 10 on" in message
 
 
-def test_an_outage_is_logged_each_minute_and_at_its_end(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_outage_is_logged_each_minute_and_at_its_end(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
     outage = Outage(logging.getLogger("newsift.test"), "reading", lambda: now[0])
     outage.ended()

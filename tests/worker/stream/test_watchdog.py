@@ -68,7 +68,6 @@ def test_it_fires_after_so_many_looks_without_an_excuse(runs: list[tuple[Sight, 
 
 
 def watched(looks: Sequence[Sight]) -> int | None:
-    """After how many looks, a second each, it fires."""
     at = 0.0
     dog = Watchdog(STALL_S, lambda: at)
     for count, sight in enumerate(looks, 1):

@@ -27,7 +27,7 @@ function LeftOutLabels() {
 }
 
 export default function Event({ rest, session }) {
-  const [event = "", name = "matches"] = rest;
+  const [event = "", name = "matches", filters] = rest;
   const current = TABS[name] ? name : "matches";
   const tab = ([each, [title]]) =>
     html`<a href=${eventPage(event, each)} aria-current=${each === current ? "page" : undefined}>
@@ -35,5 +35,6 @@ export default function Event({ rest, session }) {
   return html`<h1><bdi>${event}</bdi></h1>
     <nav class="tabs" aria-label="Of this event">${Object.entries(TABS).map(tab)}</nav>
     <${LeftOutLabels} />
-    <${Loaded} key=${event} load=${TABS[current][1]} event=${event} session=${session} />`;
+    <${Loaded} key=${event} load=${TABS[current][1]} event=${event} session=${session}
+      filters=${filters} />`;
 }

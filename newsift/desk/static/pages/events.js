@@ -39,7 +39,7 @@ export default function Events() {
       html`<p><label>Find an event <input type="search" value=${text} maxlength="100"
         onInput=${search} /></label></p>`
     }
-    <ul class="plain">
+    <ul class="plain events">
       ${data.events.map(
         (row) => html`<${Event} key=${row.event} row=${row}
         model=${data.model} />`,

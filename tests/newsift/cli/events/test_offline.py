@@ -34,9 +34,7 @@ def ids(found: list[dict[str, Any]]) -> list[str]:
     return [match["match_id"] for row in found for match in row["matches"]]
 
 
-def test_learns_the_same_from_a_file_another_file_and_the_topic(
-    newsift: Command, folder: Path, kafka: Kafka
-) -> None:
+def test_learns_the_same_from_files_and_topic(newsift: Command, folder: Path, kafka: Kafka) -> None:
     posts, seeds = folder / "posts.jsonl", ("--seeds", folder / "seeds")
     plain = rows(newsift("filter", posts, *seeds).out)
     result = rows(newsift("filter", posts, *seeds, "--learn").out)
@@ -54,9 +52,7 @@ def test_learns_the_same_from_a_file_another_file_and_the_topic(
     assert {m["seed_version"] for each in result for m in each["matches"]} == {row["version"]}
 
 
-def test_an_export_with_profiles_filters_as_the_worker_does(
-    newsift: Command, folder: Path, kafka: Kafka, enc: Encoder
-) -> None:
+def test_filters_as_the_worker(newsift: Command, folder: Path, kafka: Kafka, enc: Encoder) -> None:
     add_seeds(kafka)
     add_posts(kafka)
     kafka.send(SEEDS, b'{"text": "The dam at Orrell overflows after the storm."}', b"dam")

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,29 +31,26 @@ def rows(out: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def matched(kafka: Kafka, enc: Encoder, newsift: Command) -> Callable[[], list[MatchRecord]]:
-    """Let an event learn from the background; then each call is a worker that matches all posts."""
+def matched(kafka: Kafka, enc: Encoder, newsift: Command) -> list[MatchRecord]:
+    """The matches of an event that has learned from the background."""
     add_seeds(kafka)
     assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
     add_ferry_posts(kafka)
-    return lambda: match_all(kafka, enc)
+    return match_all(kafka, enc)
 
 
 def test_counts_missing_labels_then_sets_a_threshold(
-    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
+    newsift: Command, kafka: Kafka, matched: list[MatchRecord]
 ) -> None:
-    records = matched()
     bare = published(kafka)
     done = newsift("events", "promise", "ferry", "--yes", "--json")
     assert done.code == 0, done.err
     needed = labels_missing(0, 0, 0.8, ONE)
-    assert (
-        rows(done.out)[0] | {"threshold": None, "missing": needed, "set": False}
-        == rows(done.out)[0]
-    )
+    (row,) = rows(done.out)
+    assert (row["threshold"], row["missing"], row["set"]) == (None, needed, False)
     assert published(kafka) == bare
 
-    own = list(certifying(records))
+    own = list(certifying(matched))
     assert len(own) > 26
     cut = first_cut(own)
     first = [record for record in own if record.matches[0].score >= cut]
@@ -92,9 +88,8 @@ def test_without_a_profile_one_comes_first(newsift: Command, kafka: Kafka) -> No
 
 
 def test_a_promise_lapses_when_few_posts_pass(
-    newsift: Command, kafka: Kafka, matched: Callable[[], list[MatchRecord]]
+    newsift: Command, kafka: Kafka, matched: list[MatchRecord]
 ) -> None:
-    matched()
     bare = published(kafka)
     promise = {"precision": 0.8, "confidence": 0.9, "version": 1, "rate": 0.02}
     record = bare.record() | {"threshold": 0.2, "promise": promise}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from newsift.statistics.labels import Label, read_label
+from tests.newsift.cli.test_matches import record
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, MATCHES, Kafka
 
@@ -34,9 +35,7 @@ def stored(kafka: Kafka) -> list[Label]:
 
 
 @pytest.mark.parametrize("name", ["l.jsonl", "l.csv", "l.tsv.gz", "l.json", "l.txt"])
-def test_exported_labels_can_be_imported(
-    newsift: Command, kafka: Kafka, tmp_path: Path, name: str
-) -> None:
+def test_export_can_be_imported(newsift: Command, kafka: Kafka, tmp_path: Path, name: str) -> None:
     odd = {"id": "-5", "platform": "plain", "text": EVIL, "author": "=x", "lang": "en"}
     rows = [given("1", score=0.25, seed_set="ab", model="cd"), given("2", label="off"),
             given("3", post=odd, label="unsure")]  # fmt: skip
@@ -56,17 +55,9 @@ def test_exported_labels_can_be_imported(
     assert first[2].post.text == EVIL
 
 
-def test_matches_in_a_table_with_a_column_of_labels(
-    newsift: Command, kafka: Kafka, tmp_path: Path
-) -> None:
-    match = {"match_id": "m", "seed_id": "s", "seed_version": "v", "event": "storm", "title": "",
-             "score": 0.5, "threshold": 0.25, "why": []}  # fmt: skip
+def test_imports_labels_in_a_matches_table(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
     for name in ("7", "8", "9"):
-        record = {"post": {"id": name, "platform": "x", "text": EVIL}, "matches": [match],
-                  "matched": 1, "seed_set": "ab", "model": "cd", "processed_at": "",
-                  "source": {"topic": "t", "partition": 0, "offset": 0, "timestamp": 0},
-                  }  # fmt: skip
-        kafka.send(MATCHES, json.dumps(record).encode())
+        kafka.send(MATCHES, record(name, EVIL, storm=0.5))
     out = newsift("matches", "--no-follow", "--csv").out
     rows = list(csv.DictReader(io.StringIO(out, newline="")))
     message = {"7": "On", "8": " off ", "9": ""}
@@ -129,9 +120,8 @@ def test_people_are_counted_and_compared(newsift: Command, kafka: Kafka, tmp_pat
 def test_many_labels_and_hostile_records(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
     rows = [given(str(n), event=f"e{n % 5_000}") for n in range(20_000)]
     assert newsift("labels", "import", write(tmp_path / "l.jsonl", *rows)).code == 0
-    for key, value in ((b"\xff", b"\xff"), (b"k" * 9_999, b"{}"), (None, None), (b"x\x1b[m", b"")):
-        if key is not None:
-            kafka.send(LABELS, value, key)
+    for key, value in ((b"\xff", b"\xff"), (b"k" * 9_999, b"{}"), (b"x\x1b[m", b"")):
+        kafka.send(LABELS, value, key)
     done = newsift("labels", "list", "--json")
     assert (done.code, len(done.out.splitlines())) == (0, 5_000)
     assert sum(json.loads(line)["on"] for line in done.out.splitlines()) == 20_000

@@ -13,9 +13,6 @@ from newsift.web.polite import PoliteWeb
 from tests.newsift.cli.seeds.feed_side import Site, news_site
 from tests.worker.fake import Command, Outcome
 from tests.worker.kafka_side import Kafka
-from tests.worker.loaded_once import enc, loaded_once
-
-__all__ = ["enc", "loaded_once"]
 
 
 @pytest.fixture

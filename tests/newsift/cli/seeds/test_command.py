@@ -1,13 +1,12 @@
 """`newsift seeds`: what reaches the control topic, what is listed, exported and imported."""
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.newsift.files.articles.pages import BANNER, STORIES, STORY, TITLE, page
+from tests.newsift.files.articles.pages import STORIES, STORY, TITLE
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from worker.seeds.record import Seed, read_seed
@@ -149,58 +148,19 @@ def test_refuses_an_article_without_an_end(newsift: Command, kafka: Kafka, tmp_p
     assert kafka.records(SEEDS) == []
 
 
-def published(kafka: Kafka) -> dict[bytes, dict[str, Any]]:
-    return {record.key: json.loads(record.value) for record in kafka.records(SEEDS)}
-
-
-def test_a_folder_of_saved_pages_is_their_stories(
-    newsift: Command, kafka: Kafka, tmp_path: Path
-) -> None:
+def test_adds_the_stories_of_saved_pages(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
     (tmp_path / "saved").mkdir()
-    for number, layout in enumerate(("article", "tables", "line breaks")):
-        article(tmp_path, f"saved/{number}.html", STORIES[layout])
-    done = newsift("seeds", "add", tmp_path / "saved", "--event", "ferry")
-    assert done.code == 0, done.err
-    result = published(kafka)
-    assert result.keys() == {b"0", b"1", b"2"}
-    for value in result.values():
+    for layout in ("article", "tables"):
+        article(tmp_path, f"saved/{layout}.html", STORIES[layout])
+    assert newsift("seeds", "add", tmp_path / "saved", "--event", "ferry").code == 0
+    assert newsift("seeds", "add", "-", stdin=STORIES["article"].encode()).code == 0
+    records = kafka.records(SEEDS)
+    by_title = b"fire-on-the-ferry-astrid-vane-leaves-nine-missing"
+    assert {record.key for record in records} == {b"article", b"tables", by_title}
+    for value in (json.loads(record.value) for record in records):
         assert value["title"] == TITLE
         assert all(part in value["text"] for part in STORY)
         assert "cookies" not in value["text"]
-        assert value.keys() == {"title", "text", "event"}
-
-
-def test_a_notice_is_refused_unless_forced(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
-    good = article(tmp_path, "good.html", STORIES["article"])
-    notice = article(tmp_path, "notice.html", page(BANNER))
-    done = newsift("seeds", "add", good, notice)
-    assert (done.code, done.out, published(kafka)) == (2, "", {})
-    assert str(notice) in done.err
-    assert done.err.count("\n") == 1
-    assert newsift("seeds", "add", good, notice, "--force").code == 0
-    assert published(kafka)[b"notice"]["text"].startswith("We value your privacy.")
-
-
-@pytest.mark.parametrize(
-    ("given", "key", "value"),
-    [
-        (
-            STORIES["article"],
-            b"fire-on-the-ferry-astrid-vane-leaves-nine-missing",
-            {"title": TITLE},
-        ),
-        ("Smoke near Skerry.", b"smoke-near-skerry", {"text": "Smoke near Skerry."}),
-        ('{"id": "f", "text": "Smoke.", "threshold": 0.5}', b"f", {"threshold": 0.5}),
-    ],
-)
-def test_standard_input_is_one_article(
-    newsift: Command, kafka: Kafka, given: str, key: bytes, value: dict[str, Any]
-) -> None:
-    done = newsift("seeds", "add", "-", "--force", stdin=given.encode())
-    assert done.code == 0, done.err
-    ((name, result),) = published(kafka).items()
-    assert name == key
-    assert result | value == result
 
 
 RECORDS: dict[bytes, bytes] = {
@@ -213,50 +173,26 @@ RECORDS: dict[bytes, bytes] = {
 }
 
 
-def publish(kafka: Kafka) -> None:
-    kafka.send(SEEDS, b'{"text": "First."}', b"later")
-    kafka.send(SEEDS, b'{"text": "Gone."}', b"gone")
-    kafka.send(SEEDS, None, b"gone")
+def state_of(kafka: Kafka) -> dict[bytes, bytes]:
+    latest = {record.key: record.value for record in kafka.records(SEEDS)}
+    return {key: value for key, value in latest.items() if value is not None}
+
+
+@pytest.mark.parametrize("name", ["seeds.jsonl", "seeds.json.gz", "-"])
+def test_import_restores_exports(newsift: Command, kafka: Kafka, name: str) -> None:
+    for gone in (b'{"text": "Gone."}', None):
+        kafka.send(SEEDS, gone, b"gone")
     for key, value in RECORDS.items():
+        kafka.send(SEEDS, b'{"text": "First."}', key)
         kafka.send(SEEDS, value, key)
-
-
-def latest(kafka: Kafka) -> dict[Any, Any]:
-    result = {record.key: record.value for record in kafka.records(SEEDS)}
-    return {key: value for key, value in result.items() if value is not None}
-
-
-@pytest.mark.parametrize("name", ["seeds.jsonl", "seeds.json.gz"])
-def test_exported_seeds_are_imported_to_the_byte(
-    newsift: Command, kafka: Kafka, tmp_path: Path, name: str
-) -> None:
-    publish(kafka)
-    file = tmp_path / name
-    done = newsift("seeds", "export", file)
-    assert (done.code, done.out) == (0, "")
-    assert "6 seeds exported" in done.err
+    done = newsift("seeds", "export", name)
+    assert (done.code, "6 seeds exported" in done.err) == (0, True)
     listed = newsift("seeds", "list").out
     for key in RECORDS:
         kafka.send(SEEDS, None, key)
-    assert latest(kafka) == {}
-    done = newsift("seeds", "import", file)
-    assert done.code == 0
-    assert "6 seeds imported" in done.err
-    assert "the control topic was read to offset 15, " in done.err
+    assert state_of(kafka) == {}
+    done = newsift("seeds", "import", name, stdin=done.out.encode())
+    assert (done.code, "6 seeds imported" in done.err) == (0, True)
     assert "refused, as in every worker: odd: value: bad JSON" in done.err
-    assert latest(kafka) == RECORDS
+    assert state_of(kafka) == RECORDS
     assert newsift("seeds", "list").out == listed
-    again = newsift("seeds", "export", "-")
-    rows = [json.loads(line) for line in again.out.strip().split("\n")]
-    before = (
-        [json.loads(line) for line in file.read_bytes().splitlines()]
-        if name.endswith(".jsonl")
-        else json.loads(gzip.decompress(file.read_bytes()))
-    )
-    assert [(r["key"], r["value"]) for r in rows] == [(r["key"], r["value"]) for r in before]
-
-
-def test_imports_from_standard_input(newsift: Command, kafka: Kafka) -> None:
-    line = json.dumps({"key": "a", "value": '{"text": "A"}'})
-    assert newsift("seeds", "import", "-", stdin=line.encode()).code == 0
-    assert latest(kafka) == {b"a": b'{"text": "A"}'}

@@ -187,9 +187,7 @@ def test_shows_the_page_and_asks_before_it_publishes(
     assert len(kafka.records(SEEDS)) == published
 
 
-def test_a_notice_is_published_only_when_forced(
-    newsift: Command, kafka: Kafka, open_web: str
-) -> None:
+def test_publishes_a_notice_only_by_force(newsift: Command, kafka: Kafka, open_web: str) -> None:
     args = ("seeds", "add", "--url", f"{open_web}/menu", "--yes")
     refused = newsift(*args)
     assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
@@ -198,9 +196,7 @@ def test_a_notice_is_published_only_when_forced(
     assert json.loads(kafka.records(SEEDS)[0].value)["text"] == "Please accept our cookies."
 
 
-def test_the_own_network_is_read_only_with_the_option(
-    newsift: Command, kafka: Kafka, web: str
-) -> None:
+def test_reads_the_own_network_only_by_option(newsift: Command, kafka: Kafka, web: str) -> None:
     args = ("seeds", "add", "--url", f"{web}/article", "--yes")
     refused = newsift(*args)
     assert (refused.code, "--intranet" in refused.err) == (2, True)

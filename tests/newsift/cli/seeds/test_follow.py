@@ -54,42 +54,26 @@ def test_each_article_is_a_seed(once: Any, site: Site, kafka: Kafka) -> None:
     assert all(("schema", b"newsift.seed/1") in r.headers for r in kafka.records(SEEDS))
 
 
-def test_skips_and_counts_an_article_of_too_few_words(once: Any, site: Site, kafka: Kafka) -> None:
-    short = Reply(
-        b"<html><body><p>Port Maren. A ferry burns, and no more for now.</p></body></html>"
-    )
-    site.replies |= {"/a": short, "/b": page("Birka"), "/feed": feed(item("/a"), item("/b"))}
-    done = once()
-    assert done.code == 0, done.err
-    assert "no seed: " in done.err
-    assert "/a: has 10 words, and an article has 40" in done.err
-    assert "refused 1, new 1" in done.err
-    assert seeds_of(kafka).keys() == {"fire-on-the-birka"}
-
-
-@pytest.mark.parametrize(
-    ("header", "condition", "value"),
-    [
-        ("ETag", "If-None-Match", '"v1"'),
-        ("Last-Modified", "If-Modified-Since", "Fri, 20 Nov 2026 08:30:00 GMT"),
-    ],
-)
-def test_asks_for_a_feed_only_if_it_has_changed(
-    once: Any, site: Site, kafka: Kafka, header: str, condition: str, value: str
-) -> None:
-    site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"), **{header: value})}
+def test_asks_for_a_feed_only_if_it_has_changed(once: Any, site: Site, kafka: Kafka) -> None:
+    date = "Fri, 20 Nov 2026 08:30:00 GMT"
+    headers = {"ETag": '"v1"', "Last-Modified": date}
+    site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"), **headers)}
     once()
     site.asked.clear()
     done = once()
     assert (done.code, done.out) == (0, "")
-    assert site.asked[1][1][condition] == value
+    assert (
+        headers.items()
+        <= {
+            "ETag": site.asked[1][1]["If-None-Match"],
+            "Last-Modified": site.asked[1][1]["If-Modified-Since"],
+        }.items()
+    )
     assert site.paths() == ["/feed"]
     assert len(kafka.records(SEEDS)) == 1
 
 
-def test_a_corrected_article_replaces_its_text_and_keeps_what_people_set(
-    once: Any, site: Site, kafka: Kafka, newsift: Command
-) -> None:
+def test_a_correction_keeps_settings(once: Any, site: Site, kafka: Kafka, newsift: Command) -> None:
     site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a", days=1))}
     once("--event", "ferry")
     (name, before), = seeds_of(kafka).items()  # fmt: skip
@@ -120,24 +104,23 @@ def test_keeps_what_people_did_with_a_seed(
         assert seeds_of(kafka) == mine
 
 
-def test_one_article_under_several_links_is_one_seed(once: Any, site: Site, kafka: Kafka) -> None:
-    links = ["/a", "/a#x", "/a?utm_source=rss", f"{site.url.upper()}/a", "/same", "/moved"]
+def test_an_article_is_one_seed_under_any_link(once: Any, site: Site, kafka: Kafka) -> None:
+    links = ["/a", "/a#x", "/a?utm_source=rss", f"{site.url.upper()}/a", "/same", "/moved", "/b"]
+    other = page("Astrid", "Another day, another fire: this time nobody was hurt at all. " * 5)
     site.replies |= {
-        "/a": page("Astrid"), "/same": page("Astrid"),
+        "/a": page("Astrid"), "/same": page("Astrid"), "/b": other,
         "/moved": Reply(status=302, headers={"Location": "/a"}),
         "/feed": feed(*(item(link, days=day / 10) for day, link in enumerate(links))),
     }  # fmt: skip
     done = once()
     assert done.code == 0
-    assert len(seeds_of(kafka)) == 1
-    assert site.paths() == ["/feed", "/a", "/same", "/moved", "/a"]
+    assert len(seeds_of(kafka)) == 2  # with the other article of the same title
+    assert site.paths() == ["/feed", "/a", "/same", "/moved", "/a", "/b"]
     assert "there already 2" in done.err
 
 
 @pytest.mark.parametrize("by", ["link", "text"])
-def test_does_not_add_an_article_that_is_a_seed_already(
-    once: Any, site: Site, kafka: Kafka, by: str
-) -> None:
+def test_does_not_add_an_existing_article(once: Any, site: Site, kafka: Kafka, by: str) -> None:
     site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"))}
     once()
     (record,) = seeds_of(kafka).values()
@@ -155,22 +138,13 @@ def test_does_not_add_an_article_that_is_a_seed_already(
     assert once("--state", "other.json").out == ""  # what people have removed stays so
 
 
-def test_a_dry_run_publishes_and_keeps_nothing(
-    once: Any, site: Site, kafka: Kafka, tmp_path: Path
-) -> None:
+def test_a_dry_run_publishes_nothing(once: Any, site: Site, kafka: Kafka, tmp_path: Path) -> None:
     site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"))}
     done = once("--dry-run")
     assert done.code == 0
     assert "would be new  Fire on the Astrid" in done.out
     assert seeds_of(kafka) == {}
     assert not (tmp_path / "state").exists()
-
-
-def test_two_articles_of_one_title_are_two_seeds(once: Any, site: Site, kafka: Kafka) -> None:
-    other = page("Astrid", "Another day, another fire: this time nobody was hurt at all. " * 5)
-    site.replies |= {"/a": page("Astrid"), "/b": other, "/feed": feed(item("/a"), item("/b"))}
-    once()
-    assert len(seeds_of(kafka)) == 2
 
 
 @pytest.fixture
@@ -192,9 +166,7 @@ def followed(once: Any, site: Site, kafka: Kafka) -> Any:
     return lambda *more: once("--keep", "1h", *more)
 
 
-def test_a_seed_that_ended_long_ago_is_deleted_once(
-    followed: Any, later: Any, kafka: Kafka
-) -> None:
+def test_deletes_a_seed_that_ended_long_ago_once(followed: Any, later: Any, kafka: Kafka) -> None:
     later(LINGER)  # a worker that lags, or a backfill, may still compare posts with it
     assert "deleted" not in followed().err
     later(LINGER + 2 * HOUR)
@@ -216,9 +188,7 @@ def test_keeps_a_seed_that_people_changed(
     assert seeds_of(kafka)[NAME] is not None
 
 
-def test_a_seed_that_a_profile_rests_on_stays_as_long_as_the_profile(
-    followed: Any, later: Any, kafka: Kafka
-) -> None:
+def test_keeps_a_seed_as_long_as_its_profile(followed: Any, later: Any, kafka: Kafka) -> None:
     key = b"profile|ferry"
     kafka.send(SEEDS, profile_value("ferry", {NAME: "0" * 12}), key)
     later(LINGER + 2 * HOUR)
@@ -296,17 +266,17 @@ LINKS = [
     ("/gone", "answers 404"),
     ("/pdf", "is no page of text but application/pdf"),
     ("/menu", "looks like "),
+    ("/short", "has 10 words, and an article has 40"),
     ("/secret/a", "robots.txt asks programs not to read it"),
 ]
 
 
-def test_an_unreadable_article_is_reported_once_and_skipped(
-    once: Any, site: Site, kafka: Kafka
-) -> None:
+def test_reports_an_unreadable_article_once(once: Any, site: Site, kafka: Kafka) -> None:
     site.replies |= {
         "/robots.txt": Reply(b"User-agent: *\nDisallow: /secret\n", "text/plain"),
         "/pdf": Reply(b"%PDF", "application/pdf"),
         "/menu": Reply(b"<html><body><p>Please accept our cookies.</p></body></html>"),
+        "/short": Reply(b"<html><p>Port Maren. A ferry burns, and no more for now.</p></html>"),
         "/secret/a": page("Astrid"), "/good": page("Birka"),
         "/feed": feed(*(item(link) for link, _ in LINKS), item("/good")),
     }  # fmt: skip
@@ -316,7 +286,7 @@ def test_an_unreadable_article_is_reported_once_and_skipped(
         assert message in done.err
     assert "secret@" not in done.err
     assert seeds_of(kafka).keys() == {"fire-on-the-birka"}
-    assert sorted(site.paths()) == ["/feed", "/gone", "/good", "/menu", "/pdf"]
+    assert sorted(site.paths()) == ["/feed", "/gone", "/good", "/menu", "/pdf", "/short"]
     again = once()
     assert again.code == 0
     assert len(again.err.splitlines()) == 1
@@ -352,13 +322,10 @@ def test_a_title_does_not_steer_the_terminal(once: Any, site: Site) -> None:
 
 
 def test_refuses_the_state_of_another_feed(once: Any, site: Site, tmp_path: Path) -> None:
-    file, state = (
-        tmp_path / "state.json",
-        b'{"feed": "https://a.test", "address": "https://a.test"}',
-    )
-    file.write_bytes(state)
+    file = tmp_path / "state.json"
+    file.write_text('{"feed": "https://a.test", "address": "https://a.test"}')
     assert once("--state", file).code == 2
-    assert file.read_bytes() == state
+    assert "a.test" in file.read_text()
     assert site.asked == []
 
 

@@ -12,7 +12,6 @@ from encoder import Encoder
 from newsift.operations.seed_publication import (
     BEST,
     BLOCKS,
-    EventPreview,
     PreviewLimits,
     sample_spans,
 )
@@ -55,9 +54,7 @@ def readable(enc: Encoder) -> int:
     return sum(dense.any() or n > 0 for dense, n in zip(vectors.dense, words, strict=True))
 
 
-def test_add_shows_the_threshold_and_what_would_have_matched(
-    newsift: Command, kafka: Kafka, enc: Encoder, fire: Path
-) -> None:
+def test_add_previews_the_matches(newsift: Command, kafka: Kafka, enc: Encoder, fire: Path) -> None:
     add_posts(kafka)
     kafka.send(POSTS, b'{"id": "old", "text": "%b"}' % TEXT.encode(), at=1_000_000)
     kafka.send(POSTS, b"no post")
@@ -76,9 +73,7 @@ def test_add_shows_the_threshold_and_what_would_have_matched(
     assert newsift("seeds", "list").out.splitlines()[1].split()[4:6] == ["auto", f"{cut:.4f}"]
 
 
-def test_json_holds_the_preview_only_with_the_option(
-    newsift: Command, kafka: Kafka, enc: Encoder, fire: Path
-) -> None:
+def test_json_previews_by_option(newsift: Command, kafka: Kafka, enc: Encoder, fire: Path) -> None:
     add_seeds(kafka)
     add_posts(kafka)
     (row,) = map(json.loads, newsift("seeds", "add", fire, "--json").out.splitlines())
@@ -119,9 +114,7 @@ def test_publishes_without_a_model(
     assert newsift("seeds", "list").out.splitlines()[1].split()[4] == "auto"
 
 
-def test_what_others_match_already_is_not_counted_as_gained(
-    newsift: Command, kafka: Kafka, enc: Encoder, fire: Path
-) -> None:
+def test_counts_only_new_matches(newsift: Command, kafka: Kafka, enc: Encoder, fire: Path) -> None:
     add_posts(kafka)
     before = len(matched_by(enc, texts(), "rescue"))
     both = len(matched_by(enc, texts(), "fire", "rescue"))
@@ -147,12 +140,3 @@ def test_spans_are_all_or_a_spread_sample() -> None:
     assert all(start[place] <= at < end[place] for place, at in read)
     assert {place for place, _ in read} == {0, 2}
     assert parts == sample_spans(start, end, 1_000)
-
-
-def test_the_best_are_those_that_say_something_of_their_own() -> None:
-    seen = EventPreview()
-    posts = [(0.5, "Smoke on the ferry"), (0.6, "smoke on the ferry https://t.co/1"), (0.4, "b")]
-    for score, text in [*posts, (0.3, "c"), (0.7, "d"), (0.2, "e"), (0.1, "f")]:
-        seen.add(score, text, gained=score > 0.5)
-    assert [score for score, _ in seen.best] == [0.7, 0.6, 0.4, 0.3, 0.2]
-    assert (seen.matched, seen.gained) == (7, 2)

@@ -3,9 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
-import encoder
 from encoder import Encoder
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
@@ -14,11 +11,6 @@ from worker.seeds.profile import Profile
 
 ARTICLES = {"dam": ("Dam breaks", "The Orrell dam broke."), "rain": ("", "Rain on Orrell.")}
 KEY = b"profile|flood"
-
-
-@pytest.fixture(scope="module")
-def enc() -> Encoder:
-    return encoder.load("default", device="cpu")
 
 
 def send(kafka: Kafka) -> None:
@@ -74,9 +66,7 @@ def test_a_stale_profile_says_why(newsift: Command, kafka: Kafka, enc: Encoder) 
     assert "stale" in newsift("seeds", "show", "profile|flood").out
 
 
-def test_setting_its_threshold_drops_its_promise(
-    newsift: Command, kafka: Kafka, enc: Encoder
-) -> None:
+def test_a_set_threshold_drops_the_promise(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
     send(kafka)
     given = learned(enc, threshold=0.3, promise={"precision": 0.8}, made={"by": "anna"})
     kafka.send(SEEDS, given.value(), KEY)
@@ -92,9 +82,7 @@ def test_setting_its_threshold_drops_its_promise(
     assert (refused.code, "only the threshold can be set" in refused.err) == (2, True)
 
 
-def test_it_is_shown_exported_imported_and_removed(
-    newsift: Command, kafka: Kafka, enc: Encoder, tmp_path: Any
-) -> None:
+def test_survives_an_export(newsift: Command, kafka: Kafka, enc: Encoder, tmp_path: Any) -> None:
     send(kafka)
     kafka.send(SEEDS, learned(enc, made={"by": "anna"}).value(), KEY)
     (row,) = map(json.loads, newsift("seeds", "show", "profile|flood", "--json").out.splitlines())

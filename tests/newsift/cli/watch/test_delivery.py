@@ -103,9 +103,7 @@ async def test_a_queue_is_bounded_by_bytes_but_holds_one() -> None:
     await queues.drop()
 
 
-async def test_the_number_of_waiting_events_is_bounded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_number_of_waiting_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newsift.cli.watch.delivery.MOST_QUEUES", 3)
     assert MOST_QUEUES >= 100
     gates = Gates()
@@ -184,9 +182,7 @@ async def some_turns(chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("dice", range(6))
-async def test_the_backlog_comes_once_and_in_order(
-    dice: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_backlog_comes_once_in_order(dice: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newsift.cli.watch.delivery.MOST_MATCHES", 5)
     chance, came = random.Random(dice), list[Notice]()
 
@@ -220,9 +216,7 @@ async def test_the_backlog_comes_once_and_in_order(
             assert own == expected
 
 
-async def test_counts_and_passes_over_a_deleted_backlog(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_counts_and_passes_over_a_deleted_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newsift.cli.watch.delivery.MOST_MATCHES", 5)
     place, came, counts, go = TOPIC[0], list[int](), WatchCounts(), asyncio.Event()
     records = {place: [stored(place, at, record(str(at))) for at in range(30)]}

@@ -90,9 +90,7 @@ def delivering(
 
 
 @pytest.mark.slow
-def test_sends_again_what_failed_and_passes_over_what_is_refused_for_itself(
-    kafka: Kafka, tmp_path: Path
-) -> None:
+def test_sends_again_failures_and_skips_refused_matches(kafka: Kafka, tmp_path: Path) -> None:
     failures = {"0": 500, "1": 429, "2": RESET, "3": 404, "4": 302, "5": 408, "6": GARBAGE}
     refused = {"7": 400, "8": 409, "9": 413, "10": 415, "11": 422}
 
@@ -128,9 +126,7 @@ def test_a_stalled_receiver_does_not_hold_up_the_end(kafka: Kafka, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_new_group_begins_with_what_comes_and_filters_as_matches_does(
-    kafka: Kafka, tmp_path: Path
-) -> None:
+def test_a_new_group_begins_with_new_matches_and_filters(kafka: Kafka, tmp_path: Path) -> None:
     fill(kafka, ["before"])
     args = ("--event", FIRE, "--group", "other")
     with delivering(tmp_path, accept, *args) as (receiver, command):
@@ -152,9 +148,7 @@ def fill_all(kafka: Kafka, start: int, end: int) -> None:
 
 
 @pytest.mark.slow
-def test_two_commands_share_partitions_and_one_takes_over(
-    kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_takes_over_all(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_KAFKA__SESSION_TIMEOUT_S", "2")
     fill_all(kafka, 0, 30)
     with receiving() as receiver:
@@ -171,9 +165,7 @@ def test_two_commands_share_partitions_and_one_takes_over(
 
 
 @pytest.mark.slow
-def test_a_broker_that_goes_away_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waits_for_an_absent_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(auto_create=False) as broker:
         kafka = Kafka(broker)
         kafka.make(*PARTITIONS)

@@ -102,18 +102,14 @@ def test_memory_is_bounded_by_the_largest_item(monkeypatch: pytest.MonkeyPatch) 
     assert peak(1, b'"' + b"x" * 2**22 + b'"') < 2**26
 
 
-def test_an_item_that_is_too_long_comes_cut_and_the_next_is_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_long_item_is_cut_and_the_next_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "LONGEST_LINE", 100)
     result = cut(json.dumps(["a", "b" * 5000, "c"]).encode(), 64)
     assert [len(item.value) for item in result][::2] == [3, 3]
     assert 100 < len(result[1].value) < 300
 
 
-def test_an_object_without_a_list_of_posts_is_not_held_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_object_without_a_list_of_posts_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "LONGEST_LINE", 1000)
     with pytest.raises(FormatError, match="has no list of posts"):
         cut(json.dumps({"a": [1] * 5000}).encode(), 64)

@@ -40,9 +40,7 @@ def read(file: Path, **options: str) -> list[FileMessage]:
         ("a.json", '{"id": "1", "text": "a"}'.encode("utf-16-le")),
     ],
 )  # fmt: skip
-def test_recognises_a_file_by_its_content(
-    tmp_path: Path, name: str, content: bytes, pack: type[bytes]
-) -> None:
+def test_recognises_content(tmp_path: Path, name: str, content: bytes, pack: type[bytes]) -> None:
     file = tmp_path / name
     file.write_bytes(pack(content))
     (message,) = read(file)
@@ -77,9 +75,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "content", "message"), REFUSED, ids=range(len(REFUSED)))
-def test_refuses_what_is_not_understood(
-    tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
+def test_refuses_unknown_content(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError) as caught:
         read(tmp_path / name)

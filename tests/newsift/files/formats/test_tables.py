@@ -31,9 +31,7 @@ def read(
 @settings(max_examples=100)
 @given(st.lists(st.lists(CELLS, min_size=3, max_size=3), max_size=6), st.sampled_from(",;\t|"),
        st.sampled_from(["\n", "\r\n"]), st.integers(1, 50))  # fmt: skip
-def test_rows_come_back_as_they_were_written(
-    rows: list[list[str]], delimiter: str, end: str, size: int
-) -> None:
+def test_reads_written_rows(rows: list[list[str]], delimiter: str, end: str, size: int) -> None:
     out = io.StringIO(newline="")
     writer = csv.writer(out, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerows([["id", "text", "time"], *rows])
@@ -93,9 +91,7 @@ def test_a_bad_row_costs_only_its_own_lines() -> None:
         (b"id,text\r1,a\r2,b\r", "a carriage return alone ends no line; save it with line feeds"),
     ],
 )
-def test_a_refusal_names_where_the_row_begins(
-    content: bytes, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refuses_bad_tables(content: bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "LONGEST_CELL", 200 if b"xxx" in content else 2**20)
     monkeypatch.setattr(tables, "LONGEST_LINE", 1000 if b"x\nx" in content else 2**24)
     with pytest.raises(FormatError, match=message):

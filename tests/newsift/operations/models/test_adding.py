@@ -50,9 +50,7 @@ def test_a_name_that_is_taken_is_refused_and_stays(state: Path, file: Path) -> N
     assert (state / "own" / "manifest.json").read_bytes() == before
 
 
-def test_an_address_needs_a_digest_and_is_added_by_it(
-    state: Path, web: WebSide, packed: Packed
-) -> None:
+def test_an_address_needs_a_digest(state: Path, web: WebSide, packed: Packed) -> None:
     web.files["/dir/own.tar"] = packed
     with pytest.raises(InputError, match="needs --digest"):
         add(f"{web.base}/dir/own.tar", None, None)
@@ -60,18 +58,14 @@ def test_an_address_needs_a_digest_and_is_added_by_it(
     assert visible(state) == {"own"}
 
 
-def test_a_wrong_digest_is_refused_before_anything_is_unpacked(
-    state: Path, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refuses_a_wrong_digest(state: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newsift.operations.models.unpack", lambda *_: pytest.fail("was unpacked"))
     with pytest.raises(ModelError, match=f"wrong digest .* expected {'0' * 64}"):
         add(str(file), "0" * 64, None)
     assert visible(state) == set()
 
 
-def test_what_the_models_own_check_refuses_is_not_added(
-    state: Path, tmp_path: Path, packed: Packed
-) -> None:
+def test_adds_no_damaged_model(state: Path, tmp_path: Path, packed: Packed) -> None:
     at = packed.index(b"vocabulary.txt\0") + 512
     bad = tmp_path / "bad.tar"
     bad.write_bytes(packed[:at] + bytes([packed[at] ^ 1]) + packed[at + 1 :])
@@ -82,9 +76,7 @@ def test_what_the_models_own_check_refuses_is_not_added(
     assert visible(state) == set()
 
 
-def test_one_that_is_killed_in_the_middle_leaves_no_model_and_is_swept(
-    state: Path, file: Path, web: WebSide, packed: Packed
-) -> None:
+def test_a_killed_add_is_swept(state: Path, file: Path, web: WebSide, packed: Packed) -> None:
     web.files["/own.tar"] = packed
     words = ["models", "add", f"{web.base}/slow/own.tar", "--digest", packed.digest]
     code = "import sys, newsift.cli; sys.exit(newsift.cli.run(sys.argv[1:]))"

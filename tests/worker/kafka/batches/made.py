@@ -41,7 +41,6 @@ def sealed(body: bytes, codec: int, base: int, count: int, **header: int) -> byt
 
 
 def fixed(data: bytes) -> bytes:
-    """The batch with the checksum that belongs to it."""
     return data[:CRC] + struct.pack(">I", checksum(data)) + data[ATTRIBUTES:]
 
 
@@ -58,7 +57,6 @@ def record(
 
 
 def varint(value: int) -> bytes:
-    """A whole number of up to 64 bits, in as few bytes as it needs."""
     made = bytearray()
     encode_varint(value, made.append)
     return bytes(made)
@@ -69,7 +67,6 @@ def _sized(content: bytes | None) -> bytes:
 
 
 def values(count: int) -> list[Row]:
-    """So many records without keys."""
     return [(None, b"value %d" % number, []) for number in range(count)]
 
 
@@ -102,6 +99,5 @@ def squeezed(codec: int, size: int, head: bytes = b"", tail: bytes = b"") -> byt
 
 
 def opened(data: bytes, start: int = 0, end: int = 2**41, opener: Opener | None = None) -> bytes:
-    """What a client is given of these bytes."""
     opener = opener or Opener(LIMIT)
     return opener.opened(data, start, end, opener.room())

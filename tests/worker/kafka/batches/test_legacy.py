@@ -29,13 +29,11 @@ def messages(rows: list[Pair], magic: int, codec: int) -> bytes:
 
 
 def message(value: bytes, attributes: int, offset: int = 0, time: int = 5) -> bytes:
-    """One message of format 1 with a sound checksum."""
     sizes = struct.pack(">i", -1) + struct.pack(">i", len(value))
     return sealed(struct.pack(">bbq", 1, attributes, time) + sizes + value, offset)
 
 
 def sealed(inner: bytes, offset: int = 0) -> bytes:
-    """These bytes as a message, with the checksum that belongs to it."""
     return struct.pack(">qiI", offset, len(inner) + 4, zlib.crc32(inner)) + inner
 
 
@@ -53,31 +51,31 @@ def test_old_formats_are_read_as_aiokafka_reads_them(
     if codec:  # as a broker places it: the offset of the last
         data = at(data, (40 if magic else 0) + len(rows) - 1)
 
-    def seen(found: list[Any]) -> list[tuple[Any, ...]]:
+    def seen(result: list[Any]) -> list[tuple[Any, ...]]:
         return [
-            (r.offset, -1 if r.timestamp is None else r.timestamp, r.key, r.value) for r in found
+            (r.offset, -1 if r.timestamp is None else r.timestamp, r.key, r.value) for r in result
         ]
 
-    wanted = MemoryRecords(data)
+    required = MemoryRecords(data)
     expected = []
-    while wanted.has_next():
-        expected += seen(list(wanted.next_batch()))
+    while required.has_next():
+        expected += seen(list(required.next_batch()))
     assert seen(read(opened(data))) == expected
 
 
 def test_the_append_time_holds_for_all_packed_messages() -> None:
     inner = message(b"a", 0, 0, 11) + message(b"b", 0, 1, 12)
     outer = message(gzip_encode(inner), 8 | 1, 7, 99)
-    found = [(r.offset, r.timestamp, r.timestamp_type, r.value) for r in read(opened(outer))]
-    assert found == [(6, 99, 1, b"a"), (7, 99, 1, b"b")]
+    result = [(r.offset, r.timestamp, r.timestamp_type, r.value) for r in read(opened(outer))]
+    assert result == [(6, 99, 1, b"a"), (7, 99, 1, b"b")]
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3])
 def test_a_bomb_in_an_old_format_is_skipped(codec: int) -> None:
     opener = Opener(2**20)
     data = message(squeezed(codec, 2**24), codec, 9) + message(b"after", 0, 10)
-    found = rows_of(opened(data, 5, opener=opener), opener)
-    assert found == [("5-9", "limits.batch_bytes"), (10, b"after")]
+    result = rows_of(opened(data, 5, opener=opener), opener)
+    assert result == [("5-9", "limits.batch_bytes"), (10, b"after")]
 
 
 @pytest.mark.parametrize(
@@ -94,13 +92,13 @@ def test_a_bomb_in_an_old_format_is_skipped(codec: int) -> None:
 )  # fmt: skip
 def test_a_damaged_message_is_bad(data: bytes) -> None:
     opener = Opener(LIMIT)
-    found = rows_of(opened(data + message(b"after", 0, 1), opener=opener), opener)
-    assert found == [("0-0", "bad_batch"), (1, b"after")]
+    result = rows_of(opened(data + message(b"after", 0, 1), opener=opener), opener)
+    assert result == [("0-0", "bad_batch"), (1, b"after")]
 
 
 def test_the_number_of_tiny_messages_is_limited() -> None:
     opener = Opener(100 * 66)
     packed = [gzip_encode(b"".join(message(b"", 0, n) for n in range(many))) for many in (100, 101)]
     assert len(read(opened(message(packed[0], 1, 99), opener=opener))) == 100
-    found = rows_of(opened(message(packed[1], 1, 100), opener=opener), opener)
-    assert found == [("0-100", "limits.batch_bytes")]
+    result = rows_of(opened(message(packed[1], 1, 100), opener=opener), opener)
+    assert result == [("0-100", "limits.batch_bytes")]

@@ -160,8 +160,9 @@ function Card({ post, judge }) {
     <div class="answers" role="group" aria-label="Is it on the event?">${ANSWERS.map(button)}</div>
     ${
       words?.length > 0 &&
-      html`<${Table} name="Why it matched" caption="Why it matched" kind="why"
-        heads=${["Word", "#Part"]} rows=${words} />`
+      html`<details><summary>Details</summary>
+        <${Table} name="Why it matched" caption="Why it matched" kind="why"
+          heads=${["Word", "#Part"]} rows=${words} /></details>`
     }
   </article>`;
 }

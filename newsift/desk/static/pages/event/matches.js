@@ -1,7 +1,7 @@
 // The matches of an event as they arrive: filters, stories, and the posts of each story.
 import { html, useEffect, useMemo, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Lit, number, Out, plural, score, Status, Table, Time } from "/lib/ui.js";
+import { eventPage, Lit, number, Out, plural, score, Status, Table, Time } from "/lib/ui.js";
 import { useKeys } from "/lib/ui.js";
 
 const PAGE = 50; // stories
@@ -25,7 +25,7 @@ function useStories(event, filters) {
   const [hold, setHold] = useState(null); // {seen, skip, by}
   const rows = useRef({ list: [] });
   const question = useMemo(
-    () => ({ event, ...filters, seen: hold?.seen, skip: hold?.skip, count: PAGE }),
+    () => ({ ...filters, event, seen: hold?.seen, skip: hold?.skip, count: PAGE }),
     [event, filters, hold],
   );
   const [answer, error] = useAnswer("/api/matches", question, ["matches", "labels"], APART_MS);
@@ -59,8 +59,15 @@ function useVisible(mark, changed) {
   }, []);
 }
 
-export default function Matches({ event }) {
-  const [filters, setFilters] = useState(UNFILTERED);
+// Filters as the last part of the page's address, so that it can be kept and passed on.
+const readFilters = (text) => (text ? Object.fromEntries(new URLSearchParams(text)) : UNFILTERED);
+const addressOf = (event, filters) => {
+  const text = new URLSearchParams(filters).toString();
+  return eventPage(event) + (text && `/${encodeURIComponent(text)}`);
+};
+
+export default function Matches({ event, filters: inAddress }) {
+  const [filters, setFilters] = useState(() => readFilters(inAddress));
   const { error, hold, setHold, stories, data } = useStories(event, filters);
   const mark = useRef();
   const list = useRef();
@@ -76,6 +83,7 @@ export default function Matches({ event }) {
   const filter = (next) => {
     setHold(null);
     setFilters(next);
+    history.replaceState(null, "", addressOf(event, next));
   };
   changed.current = (above) => (above ? hold?.by === "scroll" && setHold(null) : stop("scroll"));
   useVisible(mark, changed);
@@ -158,6 +166,9 @@ function Filters({ now, data, change }) {
     <${DelayedInput} label="Words or author" now=${now.text} set=${set("text")} type="search"
       maxlength="100" />
     <details open=${folded !== UNFILTERED}><summary>Filters</summary><div class="row">
+    <label>Order <select value=${now.order ?? ""} onChange=${select("order")}>
+      <option value="">newest first</option><option value="score">best first</option>
+      </select></label>
     <label>Time <select value=${now.minutes ?? ""} onChange=${select("minutes")}>
       ${TIMES.map(time)}</select></label>
     <${Choice} label="Language" now=${now.lang} names=${data?.languages}
@@ -275,11 +286,11 @@ function Whole({ event, post }) {
     html`<p class="text" dir="auto"><${Lit} text=${full.text} why=${full.why} /></p>`
   }
     <${Table} name="Scores" heads=${["Seed", "#Score", "#Threshold", "Words"]} rows=${rows} />
-    <p class="quiet">Came <${Time} at=${full.at} />; post <bdi>${full.id}</bdi>,
-      from ${full.source};
-      ${" "}seeds ${full.seed_set}, model ${full.model.slice(0, 12)}
-      ${events.length > 1 && `; matches ${plural(events.length, "event")}: ${events.join(", ")}`}
-        </p>`;
+    <p class="quiet">Came <${Time} at=${full.at} />${
+      events.length > 1 && `; matches ${plural(events.length, "event")}: ${events.join(", ")}`
+    }</p>
+    <details><summary>Details</summary><p class="quiet">Post <bdi>${full.id}</bdi>, from
+      ${" "}${full.source}; seeds ${full.seed_set}, model ${full.model.slice(0, 12)}</p></details>`;
 }
 
 function Copies({ event, post }) {
