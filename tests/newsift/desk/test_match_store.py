@@ -99,7 +99,7 @@ def test_stories_are_those_of_a_slow_loop() -> None:
     assert result.total == len(expected)
     times = [row.at for row, _ in result.stories]
     assert times == sorted(times, reverse=True)
-    best_first = store.find("ferry", replace(wanted, order="score")).stories
+    best_first = store.find("ferry", replace(required, order="score")).stories
     scores = [row.score for row, _ in best_first]
     assert (len(scores), scores) == (len(times), sorted(scores, reverse=True))
     pages = [store.find("ferry", MatchFilter(skip=n, count=7)).stories for n in range(0, 200, 7)]
