@@ -37,73 +37,50 @@ class Reading:
     seconds: float
 
 
-def written(**options: Any) -> Callable[[pa.Table], bytes]:
-    def write(table: pa.Table) -> bytes:
-        out = io.BytesIO()
-        pq.write_table(table, out, compression="zstd", **options)
-        return out.getvalue()
+def parquet(*tables: pa.Table, **options: Any) -> bytes:
+    """Each table in row groups of its own."""
+    out = io.BytesIO()
+    with pq.ParquetWriter(out, tables[0].schema, compression="zstd", **options) as writer:
+        for table in tables:
+            writer.write_table(table)
+    return out.getvalue()
 
-    return write
+
+PLAIN: dict[str, Any] = {"use_dictionary": False}
+PREFIXES = PLAIN | {"column_encoding": {"text": "DELTA_BYTE_ARRAY"}}
+HUGE = pa.table({"text": ["x" * (BLOCK // 2)]})
 
 
 def one_page() -> bytes:
     """Four texts of 256 MiB in one page."""
     text = pa.array(["x" * BLOCK], pa.large_string())
     table = pa.table({"text": pa.chunked_array([text] * 4)})
-    return written(use_dictionary=False, data_page_size=2**31 - 1)(table)
-
-
-def row_groups() -> bytes:
-    """Texts of 128 MiB in row groups of their own."""
-    out = io.BytesIO()
-    table = pa.table({"text": ["x" * (BLOCK // 2)]})
-    with pq.ParquetWriter(out, table.schema, compression="zstd", use_dictionary=False) as writer:
-        for _ in range(16):
-            writer.write_table(table)
-    return out.getvalue()
+    return parquet(table, data_page_size=2**31 - 1, **PLAIN)
 
 
 def late() -> bytes:
-    """Texts of 128 MiB in row groups of their own, behind ten thousand posts."""
-    out = io.BytesIO()
+    """Huge texts behind ten thousand posts."""
     posts = pa.table({"text": [f"post {n} on a ferry" for n in range(10_000)]})
-    huge = pa.table({"text": ["x" * (BLOCK // 2)]})
-    with pq.ParquetWriter(out, posts.schema, compression="zstd", use_dictionary=False) as writer:
-        for table in (posts, huge, huge):
-            writer.write_table(table)
-    return out.getvalue()
+    return parquet(posts, HUGE, HUGE, **PLAIN)
 
 
 def dictionary(length: int, rows: int) -> bytes:
     """One text of this length that all rows mean."""
     codes = pa.array([0] * rows, pa.int32())
-    return written()(pa.table({"text": pa.DictionaryArray.from_arrays(codes, ["x" * length])}))
-
-
-def shared_prefixes() -> bytes:
-    """Texts of a MiB, each written as the one before and nothing more."""
-    out = io.BytesIO()
-    table = pa.table({"text": ["x" * 2**20] * 200})
-    options: dict[str, Any] = {"use_dictionary": False, "compression": "zstd",
-                               "column_encoding": {"text": "DELTA_BYTE_ARRAY"}}  # fmt: skip
-    with pq.ParquetWriter(out, table.schema, **options) as writer:
-        for _ in range(16):
-            writer.write_table(table)
-    return out.getvalue()
+    return parquet(pa.table({"text": pa.DictionaryArray.from_arrays(codes, ["x" * length])}))
 
 
 def nested() -> bytes:
     """A list of 256 million numbers beside a text."""
     values = pa.array(memoryview(bytes(BLOCK)), pa.int8())
     many = pa.ListArray.from_arrays(pa.array([0, BLOCK], pa.int32()), values)
-    return written()(pa.table({"text": ["a ferry"], "many": many}))
+    return parquet(pa.table({"text": ["a ferry"], "many": many}))
 
 
 def many_columns() -> bytes:
     """A thousand columns of a text of 4 MiB."""
     text = pa.array(["x" * 2**22])
-    table = pa.table({"text": text} | {f"c{n}": text for n in range(999)})
-    return written(use_dictionary=False)(table)
+    return parquet(pa.table({"text": text} | {f"c{n}": text for n in range(999)}), **PLAIN)
 
 
 def zigzag(number: int, length: int = 0) -> bytes:
@@ -149,11 +126,14 @@ def long_window() -> bytes:
 FILES: Mapping[str, Callable[[], bytes]] = {
     "plain.jsonl": lambda: b'{"id": "1", "text": "a ferry"}\n' * 100,
     "one page.parquet": one_page,
-    "row groups.parquet": row_groups,
+    "row groups.parquet": lambda: parquet(*[HUGE] * 16, **PLAIN),
     "late.parquet": late,
     "huge dictionary.parquet": lambda: dictionary(2**26, 10_000),
     "dictionary.parquet": lambda: dictionary(2**20, 500),
-    "prefixes.parquet": shared_prefixes,
+    # each text of a MiB as the one before and nothing more
+    "prefixes.parquet": lambda: parquet(
+        *[pa.table({"text": ["x" * 2**20] * 200})] * 16, **PREFIXES
+    ),
     "nested.parquet": nested,
     "columns.parquet": many_columns,
     "small lie.parquet": lambda: lying(one_page(), 1),

@@ -50,14 +50,12 @@ def an_unexpected_error(story: Story) -> None:
 
 
 def failed_in_one_line(worker: Worker) -> None:
-    """The last line says what failed, and nothing shows a traceback."""
     assert worker.output.splitlines()[-1].startswith("newsift: InjectedError: "), worker.output
     assert "Traceback" not in worker.output
     assert worker.output.count("newsift: ") == 1
 
 
 def committed_more(story: Story, before: int) -> bool:
-    """Whether more is committed than before."""
     return sum(story.committed().values()) > before
 
 

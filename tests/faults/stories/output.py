@@ -51,7 +51,6 @@ def match_records_are_too_large(story: Story) -> None:
 
 
 def set_up(story: Story, kind: str, key: str, value: str) -> None:
-    """Give a topic of the story another setting."""
     resource = ConfigResource(ConfigResourceType.TOPIC, story.topics[kind], {key: value})
     with admin(story.server.address) as client:
         client.alter_configs([resource])

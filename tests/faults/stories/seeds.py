@@ -18,13 +18,11 @@ MANY = 10_000
 
 
 def has_seeds(worker: Worker, story: Story) -> bool:
-    """Whether a worker filters by exactly the seeds of the story."""
     result = worker.page("/seeds")
     return result is not None and result.get("seed_set") == seed_set(story.seeds.values())
 
 
 def seeds_of(worker: Worker) -> dict[str, Any]:
-    """The seeds as a worker lists them."""
     result = worker.page("/seeds")
     assert result is not None
     return result
@@ -113,12 +111,10 @@ def a_profile_comes_and_goes(story: Story) -> None:
 
 
 def swapped(story: Story, now: SeedWanted, then: SeedWanted) -> dict[str, SeedWanted]:
-    """The seeds with one in the place of another."""
     return {name: seed for name, seed in story.seeds.items() if name != now.id} | {then.id: then}
 
 
 def swap(story: Story, now: SeedWanted, then: SeedWanted) -> dict[str, SeedWanted]:
-    """Publish or delete a profile; the seeds that were."""
     before, story.seeds = story.seeds, swapped(story, now, then)
     comes = isinstance(then, ProfileWanted)
     story.control((then.id.encode(), then.value) if comes else (now.id.encode(), None))
@@ -147,7 +143,6 @@ def joining_with_many_seeds(story: Story) -> None:
 
 
 def silent_seeds(story: Story, count: int) -> None:
-    """Publish so many seeds that no post matches."""
     seeds = (SeedWanted(f"many-{n:05}", "", f"{'z' * 7} {n:x}", 1.0) for n in range(count))
     story.control(*((seed.id.encode(), seed.value) for seed in seeds))
 
@@ -177,7 +172,6 @@ def the_control_topic_is_compacted(story: Story) -> None:
 
 
 def compact_soon(story: Story) -> None:
-    """Have the control topic compacted within a second."""
     soon = {
         "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "200",
         "delete.retention.ms": "100",

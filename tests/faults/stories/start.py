@@ -23,34 +23,29 @@ Way = tuple[dict[str, Any], str]  # keys of the section kafka, and the error
 
 
 def refused(story: Story, worker: Worker, *words: str) -> None:
-    """A worker refused to start, explained it in one line, and left the posts alone."""
     worker.refused(*words)
     assert story.committed() == {}
     story.events += 1
 
 
 def cut_short(model: Path) -> None:
-    """The weights end too early."""
     content = (model / WEIGHTS).read_bytes()
     (model / WEIGHTS).write_bytes(content[:-100])
 
 
 def changed(model: Path) -> None:
-    """One bit of the background is another."""
     content = bytearray((model / BACKGROUND).read_bytes())
     content[-1] ^= 1
     (model / BACKGROUND).write_bytes(content)
 
 
 def another_vocabulary(model: Path) -> None:
-    """The vocabulary is that of another model, and the manifest vouches for it."""
     lines = (model / VOCABULARY).read_bytes().splitlines(keepends=True)
     (model / VOCABULARY).write_bytes(b"".join(lines[:-1]))
     vouch(model, VOCABULARY)
 
 
 def a_pickle(model: Path) -> None:
-    """The weights are a pickle under another name, and the manifest vouches for it."""
     (model / WEIGHTS).write_bytes(pickle.dumps({"embedding": [1.0]}))
     vouch(model, WEIGHTS)
 

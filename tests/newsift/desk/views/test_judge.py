@@ -22,6 +22,7 @@ from newsift.operations.events import PromiseTarget
 from newsift.operations.promises import PromiseEvidence
 from newsift.statistics.labels import DECODER, Label, Verdict
 from newsift.statistics.promise import confidence_of_version, labels_missing
+from tests.broker.clients import until
 from tests.newsift.cli.events.ferry import add_seeds
 from tests.newsift.cli.events.promised import (
     add_ferry_posts,
@@ -32,7 +33,7 @@ from tests.newsift.cli.events.promised import (
     published,
 )
 from tests.newsift.cli.labels.at_terminal import AtTerminal
-from tests.newsift.desk.client import call, open_desk, until
+from tests.newsift.desk.client import call, open_desk
 from tests.worker.fake import Command
 from tests.worker.judged import drawn, match
 from tests.worker.kafka_side import LABELS, MATCHES, SEEDS, Kafka
