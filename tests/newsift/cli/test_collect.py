@@ -25,7 +25,7 @@ from tests.newsift.collect.jetstream_side import (
     serve_jetstream,
 )
 from tests.newsift.collect.mastodon_side import serve_instance
-from tests.newsift.collect.threads import Call, in_a_thread
+from tests.newsift.collect.platform_side import Call, in_a_thread
 from tests.newsift.collect.x_side import TOKEN, FakeX, serve_x, tweet_id
 from tests.worker.fake import Command
 from tests.worker.interrupted import said_until_ended_by

@@ -80,15 +80,6 @@ def test_list_can_be_narrowed(newsift: Command, kafka: Kafka) -> None:
     assert done.err == "newsift: dead letters: none\n"
 
 
-def test_delivered_twice_it_is_one(newsift: Command, kafka: Kafka) -> None:
-    reject(kafka, 1)
-    reject(kafka, 1)
-    reject(kafka, 9)
-    assert len(rows(newsift("dead-letters", "list", "--json").out)) == 2
-    newsift("dead-letters", "retry", "--all")
-    assert len(kafka.records(POSTS)) == 2
-
-
 def test_show_gives_the_bytes(newsift: Command, kafka: Kafka) -> None:
     name = reject(kafka, 1, b"caf\xc3\xa9 \x1b[31m")
     odd = reject(kafka, 2)
@@ -197,14 +188,6 @@ def test_retries_take_turns(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.Mo
     assert (second.returncode, out) == (0, "")
     assert err == "newsift: 0 sent again; not retried: it was sent again before 1\n"
     assert len(kafka.records(POSTS)) == 1
-
-
-def test_retries_without_a_place_for_the_lock(
-    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NEWSIFT_CACHE", "/dev/null/nowhere")
-    name = reject(kafka, 1)
-    assert newsift("dead-letters", "retry", "--all").out == f"{name}  attempt 2\n"
 
 
 def test_a_forged_retry_does_not_count(newsift: Command, kafka: Kafka) -> None:

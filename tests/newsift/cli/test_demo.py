@@ -11,13 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from newsift.cli.demo import (
-    ADDED,
-    REMOVED,
-    as_message,
-    read_articles,
-    read_posts,
-)
+from newsift.cli.demo import ADDED, REMOVED, as_message, read_articles, read_posts
 from tests.worker.fake import Command
 from worker.posts.read import PassedOver, Post, read_post
 from worker.posts.shape import shape

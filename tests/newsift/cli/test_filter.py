@@ -194,17 +194,6 @@ def test_too_many_bad_rows_fail(newsift: Command, folder: Path, bad: int, code: 
     assert (output in done.err) == (code == 1)
 
 
-def test_replay_sends_posts_of_platforms(newsift: Command, folder: Path, kafka: Kafka) -> None:
-    (folder / "result.json").write_text(json.dumps(forms.CHAT), "utf-8")
-    (folder / "status.json").write_text(json.dumps([forms.STATUS], indent=1), "utf-8")
-    done = newsift("replay", "in/tweets.csv", "result.json", "status.json")
-    assert done.code == 0, done.err
-    result = {record.key: record.value for record in kafka.records(POSTS_TOPIC)}
-    assert json.loads(result[b"7"]) == {"id": "7", "text": f"{SAID}\nnow"}
-    assert json.loads(result[b"5/2"])["text"] == "Smoke on the ferry!"
-    assert result[str(forms.STATUS["id"]).encode()].startswith(b'{\n  "id"')
-
-
 def test_replay_sends_what_check_accepts(newsift: Command, folder: Path, kafka: Kafka) -> None:
     (folder / "cut.json").write_bytes(
         json.dumps([{"id": n, "text": "a"} for n in range(99)])[:-1].encode()

@@ -41,6 +41,7 @@ COMMANDS = (
     "config show", "config show --json", "labels list", "labels list --json", "labels export",
     "seeds follow NAME --once", "collect files FOLDER --once", "collect files NAME --once",
     "labels ask NAME", "labels import POSTS --yes", "labels import NAME", "seeds remove NAME",
+    "events list", "events list --json", "events show NAME", "events learn EVENT --yes",
     "NAME", "--NAME",
 )  # fmt: skip
 
@@ -68,7 +69,7 @@ def given(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
     folder.mkdir()
     (folder / f"{NAME}.json").write_text(json.dumps(SEED), "utf-8")
     posts.write_bytes(json.dumps(POST).encode() + b"\n" + line + b"\n" + EVIL.encode() + b"\n")
-    return {"NAME": NAME, "ODD": EVIL, "FOLDER": str(folder), "POSTS": str(posts)}
+    return {"NAME": NAME, "EVENT": EVIL, "ODD": EVIL, "FOLDER": str(folder), "POSTS": str(posts)}
 
 
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])

@@ -41,15 +41,12 @@ def written(folder: Path, form: str, *moments: str) -> Path:
         pq.write_table(pa.Table.from_pylist(rows), file)
     elif form == "jsonl":
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    elif form == "json":
-        file.write_text(json.dumps(rows, indent=1))
     else:
-        sign = "\t" if form == "tsv" else ","
-        file.write_text("\n".join([sign.join(rows[0]), *(sign.join(row.values()) for row in rows)]))
+        file.write_text("\n".join([",".join(rows[0]), *(",".join(row.values()) for row in rows)]))
     return file
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "json", "parquet"])
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_times_without_an_offset_are_utc_and_counted(tmp_path: Path, form: str) -> None:
     file = written(tmp_path, form, NAIVE, "2013-04-15", "2013-04-15T18:01:10-05:00", "soon")
     rows, messages = read(file)

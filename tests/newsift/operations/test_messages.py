@@ -5,13 +5,7 @@ import sys
 
 import pytest
 
-from newsift.operations.messages import (
-    MOST_CHARS,
-    MOST_LINES,
-    ProgressLine,
-    capture,
-    notify,
-)
+from newsift.operations.messages import MOST_CHARS, MOST_LINES, ProgressLine, capture, notify
 
 
 def test_captured_messages_are_not_printed(

@@ -12,13 +12,7 @@ from scipy.stats import binom
 from encoder.embeddings import Embeddings, unit_rows
 from encoder.errors import InputError
 from encoder.score.lexical import SLOTS, SparseRows
-from newsift.statistics.feedback import (
-    NEAREST,
-    AuthoredPosts,
-    is_burst,
-    learn,
-    profile_threshold,
-)
+from newsift.statistics.feedback import NEAREST, AuthoredPosts, is_burst, learn, profile_threshold
 from worker.seeds.background import sides_of
 from worker.seeds.profile import EventVector
 

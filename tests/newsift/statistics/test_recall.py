@@ -55,24 +55,6 @@ def test_without_a_hit_above_or_a_draw_below_nothing_is_known() -> None:
     assert recall_interval([0.9, 0.1], [True, True], [1, 1], 0.5, 0.2) == (0, 1)
 
 
-@pytest.mark.parametrize("rare", [0.1, 0.01])
-def test_each_end_misses_as_seldom_as_promised(rare: float) -> None:
-    """A population whose recall is known, drawn from in two strata below the threshold."""
-    random, missed = np.random.default_rng(5), np.zeros(2)
-    scores = np.repeat([0.9, 0.4, 0.3], [500, 2_000, 7_000])
-    chance = np.repeat([0.8, rare, rare / 10], [500, 2_000, 7_000])
-    parts = np.split(np.arange(len(scores)), [500, 2_500])
-    for _ in range(200):
-        labels = random.uniform(size=len(scores)) < chance
-        recall = labels[:500].sum() / labels.sum()
-        drawn = [random.choice(part, 60, replace=False) for part in parts]
-        weights = np.repeat([len(part) / 60 for part in parts], 60)
-        at = np.concatenate(drawn)
-        low, high = recall_interval(scores[at], labels[at], weights, 0.5, 0.2)
-        missed += (low > recall, high < recall)
-    assert (missed <= 0.05 * 200).all()
-
-
 @pytest.mark.parametrize(
     ("changed", "named"),
     [

@@ -141,17 +141,6 @@ def test_shows_hostile_values_of_a_record(newsift: Command, kafka: Kafka, enc: E
     assert "its seeds serve" in newsift("events", "forget", "ferry", "--yes").out
 
 
-def test_hostile_posts_steer_no_terminal(newsift: Command, kafka: Kafka) -> None:
-    add_seeds(kafka)
-    text = "Fire on the ferry Astrid Vane off Port Maren \x1b[2J\x1b]0;x\x07\u202e\r\nnine missing"
-    kafka.send(POSTS, json.dumps({"id": "\x1b[31m", "text": text}).encode())
-    kafka.send(POSTS, b"{broken")
-    kafka.send(POSTS, None, b"k")
-    done = newsift("events", "learn", "ferry", "--yes")
-    assert done.code == 0, done.err
-    assert not {"\x1b", "\u202e", "\r", "\x07"} & set(done.out + done.err)
-
-
 def versions(kafka: Kafka) -> list[Profile]:
     result = [read_record(r.key, r.value) for r in kafka.records(SEEDS) if r.key == KEY and r.value]
     assert all(isinstance(each, Profile) for each in result)

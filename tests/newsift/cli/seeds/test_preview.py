@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 from encoder import Encoder
-from newsift.operations.seed_publication import (
-    BEST,
-    BLOCKS,
-    PreviewLimits,
-    sample_spans,
-)
+from newsift.operations.seed_publication import BEST, BLOCKS, PreviewLimits, sample_spans
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, SEEDS, Kafka

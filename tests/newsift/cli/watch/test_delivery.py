@@ -7,17 +7,12 @@ from typing import Any
 
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
-from aiokafka.errors import (
-    KafkaError,
-    OffsetOutOfRangeError,
-    TopicAuthorizationFailedError,
-)
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizationFailedError
 
 import newsift.cli.watch.delivery
 from newsift.cli.matches import MatchFilter
 from newsift.cli.watch.delivery import (
     MOST_BYTES,
-    MOST_MATCHES,
     MOST_QUEUES,
     BacklogReader,
     EventQueues,
@@ -70,27 +65,6 @@ async def test_no_more_is_committable_than_what_is_acknowledged(dice: int) -> No
         own = [offset for offset in gates.taken if event_of[offset] == event]
         assert own == sorted(own)
     assert len(queues) == 0
-
-
-async def test_a_full_queue_keeps_its_place_in_the_topic() -> None:
-    gates = Gates()
-    queues = EventQueues(gates.deliver, fail)
-    for offset in range(MOST_MATCHES + 50):
-        queues.take(PLACE, offset, {"a": notice(offset)})
-        queues.take(PLACE, offset, {})
-    assert queues.next_backlog() is None
-    for offset in range(MOST_MATCHES):
-        gates.open[offset].set()
-    while (queue := queues.next_backlog()) is None:
-        await turns()
-    assert queue.backlog == {PLACE: MOST_MATCHES}
-    assert queues.committable() == {PLACE: MOST_MATCHES}
-    queues.take(
-        PLACE, MOST_MATCHES + 50, {"a": notice(MOST_MATCHES + 50)}
-    )  # it waits behind those before it
-    assert not queue.notices
-    await queues.drop()
-    assert (len(queues), queues.committable()) == (0, {})
 
 
 async def test_a_queue_is_bounded_by_bytes_but_holds_one() -> None:

@@ -2,10 +2,7 @@
 
 import json
 import os
-import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,6 @@ import pytest
 from encoder.errors import InputError
 from newsift.files.apart import run_in_subprocess
 from newsift.files.articles import WebPage, extract_article, extract_here
-from tests.worker.interrupted import said_until_ended_by
 from tests.worker.web_side import ARTICLE
 
 URL = "http://news.test/ferry"
@@ -25,11 +21,6 @@ PATIENCE_S = 60.0
 
 def children() -> set[str]:
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
-
-
-def running(process: str) -> bool:
-    status = Path(f"/proc/{process}/status")
-    return status.exists() and "State:\tZ" not in status.read_text()
 
 
 def test_the_article_is_the_same_as_in_this_process() -> None:
@@ -62,26 +53,6 @@ def test_ends_a_page_that_takes_all_memory(monkeypatch: pytest.MonkeyPatch) -> N
     body = b"<html><body>" + b"<p>nine people are missing</p>" * 2**17
     with pytest.raises(InputError, match="costs too much to read"):
         extract_article(WebPage(URL, body, None), seconds=PATIENCE_S)
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
-    script = (
-        "import sys, newsift.cli, newsift.operations.seed_drafts as s\n"
-        "from tests.newsift.files.articles.test_extract import BUSY_PAGE\n"
-        "s.fetch = lambda *_: BUSY_PAGE\n"
-        "sys.exit(newsift.cli.run(['seeds', 'add', '--yes', '--url', 'http://news.test/ferry']))"
-    )
-    command = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
-    task = Path(f"/proc/{command.pid}/task/{command.pid}/children")
-    limit = time.monotonic() + PATIENCE_S
-    while not (reader := task.read_text().split()) and command.poll() is None:
-        assert time.monotonic() < limit
-        time.sleep(0.02)
-    words = said_until_ended_by(signal.SIGINT, command)  # alone: its reader hears nothing
-    assert (command.returncode, words.lstrip()) == (130, "newsift: interrupted\n")
-    while running(reader[0]):
-        assert time.monotonic() < limit
 
 
 def environment_of(_body: bytes, _name: str) -> dict[str, str]:

@@ -1,0 +1,328 @@
+"""Models as files: packed to the byte, fetched within bounds, added whole or not at all."""
+
+import hashlib
+import io
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoder.errors import InputError, ModelError
+from encoder.model_directory import read_model, write_model
+from encoder.support.named import model_directory, named_models
+from newsift.operations.models import FILES, add, download, is_secure, pack, remove, unpack
+from tests.encoder.small import small_model
+
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+@dataclass
+class WebSide:
+    """What a server holds, and where it stops in the middle until it may go on."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    moved: dict[str, str] = field(default_factory=dict)
+    short: int = 0  # bytes kept back of what was promised
+    halfway: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
+    base: str = ""
+
+
+class Packed(bytes):
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in PROXIES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
+    return tmp_path / "state" / "models"
+
+
+@pytest.fixture(scope="session")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Packed:
+    folder = tmp_path_factory.mktemp("packed")
+    write_model(folder / "m", small_model())
+    (folder / "m.md").write_text("# A card\n\nReads little.\n")
+    pack(folder / "m", folder / "m.tar")
+    return Packed((folder / "m.tar").read_bytes())
+
+
+@pytest.fixture
+def web() -> Iterator[WebSide]:
+    """A server of which /slow/… sends one half and waits."""
+    side = WebSide()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if there := side.moved.get(self.path):
+                self.send_response(302)
+                self.send_header("Location", there)
+                self.end_headers()
+                return
+            content = side.files.get(self.path.removeprefix("/slow").partition("?")[0])
+            if content is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            middle = len(content) // 2
+            self.wfile.write(content[:middle])
+            if self.path.startswith("/slow/"):
+                side.halfway.set()
+                side.go_on.wait(60)
+            self.wfile.write(content[middle : len(content) - side.short])
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    side.base = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield side
+    finally:
+        side.go_on.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def file(tmp_path: Path, packed: Packed) -> Path:
+    (tmp_path / "own.tar").write_bytes(packed)
+    return tmp_path / "own.tar"
+
+
+def visible(state: Path) -> set[str]:
+    return {path.name for path in state.iterdir()} - {".lock"} if state.exists() else set()
+
+
+def test_a_file_is_added_and_removed(state: Path, file: Path, packed: Packed) -> None:
+    assert add(str(file), packed.digest, None) == state / "own" == model_directory("own")
+    assert add(str(file), None, "other") == state / "other"
+    remove("own")
+    assert visible(state) == {"other"}
+    with pytest.raises(InputError, match=r"'own'.*\(added: other\)"):
+        remove("own")
+
+
+@pytest.mark.parametrize("name", ["..", ".lock", "a/b", "Own", "", "x" * 65, "own\n"])
+def test_odd_names_are_refused(file: Path, state: Path, name: str) -> None:
+    if name:
+        with pytest.raises(InputError, match="--name"):
+            add(str(file), None, name)
+    with pytest.raises(InputError):
+        remove(name)
+    assert visible(state) == set()
+
+
+def test_a_name_that_is_taken_is_refused_and_stays(state: Path, file: Path) -> None:
+    add(str(file), None, None)
+    before = (state / "own" / "manifest.json").read_bytes()
+    with pytest.raises(InputError, match="`newsift models remove own`"):
+        add(str(file), None, None)
+    assert (state / "own" / "manifest.json").read_bytes() == before
+
+
+def test_an_address_needs_a_digest(state: Path, web: WebSide, packed: Packed) -> None:
+    web.files["/dir/own.tar"] = packed
+    with pytest.raises(InputError, match="needs --digest"):
+        add(f"{web.base}/dir/own.tar", None, None)
+    assert add(f"{web.base}/dir/own.tar?v=1", packed.digest, None) == state / "own"
+    assert visible(state) == {"own"}
+
+
+def test_refuses_a_wrong_digest(state: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newsift.operations.models.unpack", lambda *_: pytest.fail("was unpacked"))
+    with pytest.raises(ModelError, match=f"wrong digest .* expected {'0' * 64}"):
+        add(str(file), "0" * 64, None)
+    assert visible(state) == set()
+
+
+def test_adds_no_damaged_model(state: Path, tmp_path: Path, packed: Packed) -> None:
+    at = packed.index(b"vocabulary.txt\0") + 512
+    bad = tmp_path / "bad.tar"
+    bad.write_bytes(packed[:at] + bytes([packed[at] ^ 1]) + packed[at + 1 :])
+    with pytest.raises(ModelError) as output:
+        add(str(bad), None, None)
+    assert "vocabulary.txt: wrong digest" in str(output.value)
+    assert ".adding-" not in str(output.value)
+    assert visible(state) == set()
+
+
+def test_a_killed_add_is_swept(state: Path, file: Path, web: WebSide, packed: Packed) -> None:
+    web.files["/own.tar"] = packed
+    words = ["models", "add", f"{web.base}/slow/own.tar", "--digest", packed.digest]
+    code = "import sys, newsift.cli; sys.exit(newsift.cli.run(sys.argv[1:]))"
+    child = subprocess.Popen([sys.executable, "-c", code, *words])
+    try:
+        assert web.halfway.wait(60)
+    finally:
+        child.kill()
+        child.wait()
+    assert list(named_models()) == ["default"]
+    assert len(visible(state)) == 1  # hidden, and swept by the next
+    add(str(file), None, "next")
+    assert visible(state) == {"next"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://example.org/m.tar", "ftp://127.0.0.1/m.tar", "file:///etc/passwd", "http://10.0.0.1/"],
+)
+def test_refuses_an_address_that_is_neither_https_nor_local(url: str) -> None:
+    with pytest.raises(InputError, match=r"is not https://|no address of the web"):
+        download(url, io.BytesIO())
+
+
+def test_https_is_never_left_for_http() -> None:
+    assert is_secure("https://example.org/m.tar", False)
+    with pytest.raises(InputError, match="is not https://"):
+        is_secure("http://127.0.0.1/m.tar", True)
+
+
+def test_redirects_are_followed_on_this_machine_and_end(web: WebSide, tmp_path: Path) -> None:
+    web.files["/m"] = b"abc" * 99_999
+    web.moved = {"/a": "/b", "/b": "/m", "/round": "/round", "/away": "http://example.org/m"}
+    out = tmp_path / "out"
+    with out.open("wb") as file:
+        download(f"{web.base}/a", file)
+    assert out.read_bytes() == web.files["/m"]
+    with pytest.raises(InputError, match="redirects more than"):
+        download(f"{web.base}/round", io.BytesIO())
+    with pytest.raises(InputError, match=r"example.org/m: is not https://"):
+        download(f"{web.base}/away", io.BytesIO())
+
+
+def test_more_than_the_bound_less_than_promised_and_nothing_are_refused(web: WebSide) -> None:
+    web.files["/m"] = bytes(200_000)
+    with pytest.raises(InputError, match="is larger than"):
+        download(f"{web.base}/m", io.BytesIO(), largest=199_999)
+    with pytest.raises(InputError, match="answers 404"):
+        download(f"{web.base}/none", io.BytesIO())
+    web.short = 7
+    with pytest.raises(InputError, match="ends early"):
+        download(f"{web.base}/m", io.BytesIO())
+
+
+def test_gives_up_a_server_that_drips(web: WebSide) -> None:
+    web.files["/m"] = bytes(200_000)
+    with pytest.raises(InputError, match="took too long"):
+        download(f"{web.base}/slow/m", io.BytesIO(), seconds=0.1)
+
+
+def member(name: str, content: bytes = b"x", kind: bytes = tarfile.REGTYPE) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size, info.type = len(content), kind
+    info.linkname = "/etc/passwd" if kind in (tarfile.LNKTYPE, tarfile.SYMTYPE) else ""
+    return info.tobuf(tarfile.USTAR_FORMAT) + content + bytes(-len(content) % 512)
+
+
+def test_it_is_the_directory_for_any_tar_and_for_us(tmp_path: Path) -> None:
+    digest = write_model(tmp_path / "m", small_model())
+    (tmp_path / "m.md").write_text("# A card\n")
+    output = [pack(tmp_path / "m", tmp_path / f"{name}.tar") for name in "ab"]
+    content = (tmp_path / "a.tar").read_bytes()
+    assert output == [hashlib.sha256(content).hexdigest()] * 2
+    with tarfile.open(tmp_path / "a.tar", "r:") as tar:
+        held = {name: file.read() for name in tar.getnames() if (file := tar.extractfile(name))}
+    expected = {file.name: file.read_bytes() for file in (tmp_path / "m").iterdir()}
+    assert held == expected | {"card.md": b"# A card\n"}
+    (tmp_path / "new").mkdir()
+    unpack(io.BytesIO(content), tmp_path / "new")
+    assert {f.name: f.read_bytes() for f in (tmp_path / "new").iterdir()} == held
+    assert read_model(tmp_path / "new").digest == digest
+
+
+def test_packs_no_damaged_model(tmp_path: Path) -> None:
+    write_model(tmp_path / "m", small_model())
+    (tmp_path / "m" / "check.safetensors").write_bytes(b"")
+    with pytest.raises(ModelError, match=r"check\.safetensors"):
+        pack(tmp_path / "m", tmp_path / "m.tar")
+    assert not (tmp_path / "m.tar").exists()
+
+
+def long_header(kind: bytes) -> bytes:
+    return member("././@LongLink", b"manifest.json", kind) + member("manifest.json")
+
+
+def endless() -> bytes:
+    """A header that promises eight gigabytes in base 256, and no content."""
+    info = tarfile.TarInfo("manifest.json")
+    info.size = 2**36
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def negative() -> bytes:
+    info = tarfile.TarInfo("manifest.json")
+    info.size = -1024
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+HOSTILE: dict[str, Callable[[], bytes]] = {
+    "outside": lambda: member("../manifest.json"),
+    "another name": lambda: member("run.sh"),
+    "a folder": lambda: member("manifest.json", b"", tarfile.DIRTYPE),
+    "twice": lambda: member("manifest.json") * 2,
+    "hard link": lambda: member("manifest.json", b"", tarfile.LNKTYPE),
+    "device": lambda: member("manifest.json", b"", tarfile.CHRTYPE),
+    "sparse": lambda: member("manifest.json", b"x", tarfile.GNUTYPE_SPARSE),
+    "extended": lambda: member("manifest.json", b"20 size=99999999999\n", tarfile.XHDTYPE),
+    "long name": lambda: long_header(tarfile.GNUTYPE_LONGNAME),
+    "too large": endless,
+    "less than nothing": negative,
+    "cut": lambda: member("manifest.json", bytes(2000))[:1024],
+    "no end": lambda: member("manifest.json"),
+    "nothing": bytes,
+    "packed": lambda: b"\x1f\x8b" + bytes(600),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_ones_are_refused_and_reach_nothing(tmp_path: Path, kind: str) -> None:
+    into = tmp_path / "into"
+    into.mkdir()
+    ends = b"" if kind in ("no end", "nothing") else bytes(1024)
+    with pytest.raises(ModelError, match="is no model as"):
+        unpack(io.BytesIO(HOSTILE[kind]() + (b"" if kind == "cut" else ends)), into)
+    assert [path.name for path in tmp_path.iterdir()] == ["into"]
+    assert {path.name for path in into.iterdir()} <= {"manifest.json"}
+    assert sum(path.stat().st_size for path in into.iterdir()) < 2000
+
+
+@given(st.data())
+def test_damage_is_contained(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    names = data.draw(st.lists(st.sampled_from(sorted(FILES)), unique=True, max_size=4))
+    content = bytearray(b"".join(member(name, b"abc" * 300) for name in names) + bytes(1024))
+    for _ in range(data.draw(st.integers(1, 6))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    content = content[: data.draw(st.integers(0, len(content)))]
+    outer = tmp_path_factory.mktemp("wild")
+    (outer / "into").mkdir()
+    output = ""
+    try:
+        unpack(io.BytesIO(bytes(content)), outer / "into")
+    except ModelError as error:
+        output = str(error)
+    assert output.isprintable()
+    assert [path.name for path in outer.iterdir()] == ["into"]
+    held = list((outer / "into").iterdir())
+    assert {path.name for path in held} <= FILES
+    assert all(path.is_file() and not path.is_symlink() for path in held)
+    assert sum(path.stat().st_size for path in held) <= len(content)
