@@ -44,6 +44,8 @@ def test_matches_are_listed_filtered_and_held(window: Window, place: Place) -> N
     expect(cards.first).to_be_focused()
     page.keyboard.press("Enter")
     expect(cards.first.get_by_role("table")).to_contain_text("0.700")
+    page.keyboard.press("y")
+    expect(cards.first.get_by_text("on: ")).to_be_visible()
 
 
 TITLE, TEXT = ARTICLES["fire"]
