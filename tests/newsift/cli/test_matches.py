@@ -35,8 +35,13 @@ def record(name: str, text: str = "A ferry burns", **seeds: float) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
+def rows(out: str) -> list[dict[str, Any]]:
+    """The JSON lines that a command printed."""
+    return [json.loads(line) for line in out.splitlines()]
+
+
 def ids(out: str) -> list[str]:
-    return [json.loads(line)["post"]["id"] for line in out.splitlines()]
+    return [row["post"]["id"] for row in rows(out)]
 
 
 def test_ignores_unknown_keys_of_a_record() -> None:
