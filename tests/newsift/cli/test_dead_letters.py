@@ -5,10 +5,8 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +15,6 @@ from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, REJECTED, Kafka
 from worker.config.load import load
-from worker.errors import RunError
 from worker.match.records import to_dead_letter
 from worker.posts.read import Reason
 
@@ -187,22 +184,3 @@ def test_a_place_in_a_new_topic_is_another_letter(newsift: Command, kafka: Kafka
     assert done.err == "newsift: 2 sent again\n"
     assert {record.value for record in kafka.records(POSTS)} == {BAD, b"other"}
     assert newsift("dead-letters", "retry", "--all").out == ""
-
-
-def test_lists_only_what_the_broker_acknowledged(
-    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker = SimpleNamespace(delivered=0)
-
-    def send(*_: object) -> None:
-        if broker.delivered == 2:
-            raise RunError("the broker is full")
-        broker.delivered = 1 if broker.delivered == 0 else 2  # the first with the second
-
-    broker.send, broker.drained = send, lambda _: broker.delivered
-    names = [reject(kafka, n) for n in range(4)]
-    monkeypatch.setattr("newsift.operations.dead_letters.sending", lambda _: nullcontext(broker))
-    done = newsift("dead-letters", "retry", "--all")
-    assert done.code == 1
-    assert [line.split()[0] for line in done.out.splitlines()] == names[:2]
-    assert done.err == "newsift: 2 sent again\nnewsift: the broker is full\n"

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -82,13 +81,6 @@ def test_reports_a_worker_that_ends(newsift: Command) -> None:
     done = newsift("demo", "--model", "no-such-model")
     assert (done.code, "no-such-model" in done.err.splitlines()[-1]) == (1, True)
     assert set(children(os.getpid())) <= set(before)
-
-
-def test_refuses_a_port_that_is_taken(newsift: Command) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        done = newsift("demo", "--port", port)
-    assert (done.code, f":{port} " in done.err) == (2, True)
 
 
 def test_the_sample_posts_are_read_in_every_form() -> None:

@@ -111,13 +111,6 @@ def test_a_line_holds_time_score_event_and_highlighted_text(newsift: Command, ka
     )
 
 
-def test_says_why_there_is_no_output(newsift: Command, kafka: Kafka) -> None:
-    assert "matched-tweets is empty" in newsift("matches", "--no-follow").err
-    kafka.send(MATCHES, record("old"), at=int(time.time() * 1000) - 2 * HOUR)
-    assert "no such match since then" in newsift("matches", "--since", "1h").err
-    assert "no such match; leave" in newsift("matches", "--no-follow", "--event", "x").err
-
-
 def test_counts_records_that_are_no_matches(newsift: Command, kafka: Kafka) -> None:
     for odd in (b"", b"[]", b"{}", b"\xff", b'{"post": 1}', b"[" * 10_000, None):
         kafka.send(MATCHES, odd, key=b"k")

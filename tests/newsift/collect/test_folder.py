@@ -16,15 +16,7 @@ from encoder.errors import InputError
 from newsift.collect.folder import ENTIRE, FileLedger, FileVersion, Place, Settling, scan_folder
 from newsift.collect.source import SourceMark
 from newsift.files.messages import FileMessage
-from tests.newsift.collect.folder_side import (
-    NOBODY,
-    all_of,
-    frames_of,
-    mark_of,
-    posts,
-    put,
-    watched,
-)
+from tests.newsift.collect.folder_side import all_of, frames_of, mark_of, posts, put, watched
 
 
 @pytest.fixture
@@ -42,7 +34,6 @@ def state(tmp_path: Path) -> Path:
 async def test_leaving_ends_the_thread_that_reads(tmp_path: Path) -> None:
     put(tmp_path, "a.jsonl", posts("a", 1))
     reading = asyncio.Event()
-
     loop = asyncio.get_running_loop()
 
     def read(_path: Path) -> Iterator[Sequence[FileMessage]]:
@@ -51,9 +42,7 @@ async def test_leaving_ends_the_thread_that_reads(tmp_path: Path) -> None:
 
     source = watched(tmp_path, tmp_path / "state")
     source.read = read
-    arrivals = source.arrivals(NOBODY, None)
-    assert await anext(arrivals) == ()
-    task = asyncio.ensure_future(anext(arrivals))
+    task = asyncio.ensure_future(anext(frames_of(source, None)))
     async with asyncio.timeout(60):
         await reading.wait()
         task.cancel()

@@ -26,15 +26,7 @@ from newsift.collect.mastodon import (
     stream_address,
     time_of_id,
 )
-from newsift.collect.source import (
-    BUSY,
-    CLOSED,
-    LIMITED,
-    MALFORMED,
-    STALLED,
-    SourceFrame,
-    SourceMark,
-)
+from newsift.collect.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, SourceMark
 from newsift.web.client import client_session, limits
 from tests.newsift.collect.following import Follower, first_of, follow, until
 from tests.newsift.collect.mastodon_side import (
@@ -59,7 +51,7 @@ def source_of(
     return Mastodon(address, Secret(TOKEN), stall_s, most_pages)
 
 
-def ids(frames: Sequence[SourceFrame]) -> list[str]:
+def ids(frames: Sequence[Any]) -> list[str]:
     result = [read_post(frame.value) for frame in frames]
     assert all(isinstance(post, Post) for post in result), result
     return [post.id for post in result if isinstance(post, Post)]

@@ -154,15 +154,15 @@ def message(partition: int, offset: int, at: int, key: bytes, value: bytes | Non
     return Mail(value, "seed-articles", partition, offset, at, key)
 
 
-@pytest.mark.parametrize(("late", "order"), [(55, b"acbab"), (5, b"cabab"), (-1, b"cabab")])
-def test_partitions_are_merged_by_time_and_lose_no_record(late: int, order: bytes) -> None:
+@pytest.mark.parametrize("late", [55, 5, -1])
+def test_partitions_are_merged_by_time_and_lose_no_record(late: int) -> None:
     """Timestamps may go back."""
     first = [
         message(0, 0, 50, b"a"), message(0, 1, late, b"b"), message(0, 2, late, b"a", None),
     ]  # fmt: skip
     second = [message(1, 0, 20, b"c"), message(1, 1, 60, b"b", None)]
     (merged,) = in_order([first, second], 2)
-    assert b"".join(record.key or b"" for record in merged) == order
+    assert b"".join(record.key or b"" for record in merged) == b"cabab"
     reducer = ControlReducer()
     reducer.apply(merged)
     assert list(reducer.snapshot().seeds) == ["c"]  # a and b are deleted last

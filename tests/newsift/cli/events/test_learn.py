@@ -5,8 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +14,7 @@ from newsift.statistics.queues import certifies_only
 from tests.broker.clients import until
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, is_on, sample_posts
 from tests.newsift.cli.events.promised import KEY, published
-from tests.newsift.cli.labels.at_terminal import CODE, ROOT, AtTerminal
+from tests.newsift.cli.labels.at_terminal import CODE, ROOT
 from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, POSTS, SEEDS, Kafka
@@ -165,18 +163,3 @@ def test_every_publishes_nothing_without_enough_history(newsift: Command, kafka:
     assert done.code == 0
     assert "it would not be safe: too little history" in done.err
     assert versions(kafka) == []
-
-
-def test_seeds_add_offers_a_profile_at_a_terminal(kafka: Kafka, tmp_path: Any) -> None:
-    add_seeds(kafka)
-    file = str(tmp_path / "more.md")
-    Path(file).write_text("# The ferry was towed\n\nTugs towed the Astrid Vane.\n")
-    with AtTerminal("seeds", "add", file, "--event", "ferry", "--force") as terminal:
-        terminal.hears("event 'ferry' has 3 seeds")
-        terminal.hears("[y/N]: ")
-        terminal.press("y\n")
-        assert "background" in terminal.hears("Publish this profile of 'ferry'? [y/N]: ")
-        terminal.press("y\n")
-        assert terminal.ends() == 0
-    (made,) = versions(kafka)
-    assert made.seeds.keys() == {"fire", "rescue", "more"}
