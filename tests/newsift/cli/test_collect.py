@@ -163,19 +163,16 @@ def test_ctrl_c_keeps_the_cursor(
 def test_serves_health_and_metrics(kafka: Kafka, jetstream: JetstreamSide, start: Start) -> None:
     process = start("bluesky", "--url", jetstream.url, NEWSIFT_WEB__PORT="0")
     assert process.process.stderr is not None
-    message = process.process.stderr.readline()
-    while "/metrics" not in message:
-        assert message, "it ended before it served anything"
-        message = process.process.stderr.readline()
-    url = message.split()[-1]
+    message = next(line for line in process.process.stderr if "/metrics" in line)
 
-    def read(url: str) -> bytes:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            result: bytes = answer.read()
-        return result
+    def read(name: str) -> bytes:
+        with urllib.request.urlopen(
+            message.split()[-1].replace("metrics", name), timeout=30
+        ) as answer:
+            return bytes(answer.read())
 
-    soon(lambda: b'acknowledged_total{source="bluesky"} 400' in read(url))
-    assert json.loads(read(url.replace("metrics", "readyz"))) == {"ready": True, "reason": ""}
+    soon(lambda: b'acknowledged_total{source="bluesky"} 400' in read("metrics"))
+    assert json.loads(read("readyz")) == {"ready": True, "reason": ""}
     assert process.leave()[0] == 0
 
 

@@ -10,13 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from newsift.cli.demo import ADDED, REMOVED, as_message, read_articles, read_posts
+from newsift.cli.demo import ADDED, REMOVED, read_articles
 from tests.worker.fake import Command
-from worker.posts.read import PassedOver, Post, read_post
-from worker.posts.shape import shape
 
 EVENTS = list(read_articles())
-SAMPLE_POSTS = read_posts()
 PATIENCE_S = 150.0  # a cold cache compiles first
 
 
@@ -81,17 +78,3 @@ def test_reports_a_worker_that_ends(newsift: Command) -> None:
     done = newsift("demo", "--model", "no-such-model")
     assert (done.code, "no-such-model" in done.err.splitlines()[-1]) == (1, True)
     assert set(children(os.getpid())) <= set(before)
-
-
-def test_the_sample_posts_are_read_in_every_form() -> None:
-    assert len({post.text for post in SAMPLE_POSTS}) == len(SAMPLE_POSTS) > 300
-    platforms = set()
-    for post in SAMPLE_POSTS:
-        message = as_message(post)
-        result = read_post(message)
-        if not isinstance(result, Post):
-            assert result == PassedOver("no_words")
-            continue
-        assert (result.text, result.platform) == (post.text, shape(message))
-        platforms.add(result.platform)
-    assert platforms == {"x", "bluesky", "mastodon", "plain"}

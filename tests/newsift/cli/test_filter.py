@@ -105,15 +105,6 @@ def test_event_joins_articles_of_all_paths(newsift: Command, seeds: Path, tmp_pa
     assert {match["seed_id"] for record in result for match in record["matches"]} > {"one", "dam"}
 
 
-def test_the_words_can_be_left_out(newsift: Command, seeds: Path) -> None:
-    stdin = lines({"id": "1", "text": FERRY})
-    (plain,) = rows(newsift("filter", "--force", "--seeds", seeds, "--no-why", stdin=stdin).out)
-    (full,) = rows(newsift("filter", "--force", "--seeds", seeds, stdin=stdin).out)
-    assert [match.pop("why") for match in plain["matches"]] == [[]]
-    assert len(full["matches"][0].pop("why")) == 8
-    assert plain["matches"] == full["matches"]
-
-
 def test_a_lower_bar_by_rate_or_threshold_lets_more_in(newsift: Command, seeds: Path) -> None:
     def count(*args: object) -> int:
         return len(
