@@ -1,10 +1,11 @@
-"""`newsift.match`: which posts match which articles; each post and article is checked."""
+"""`newsift.match` and `newsift.Sieve`: which posts match which articles."""
 
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -13,15 +14,17 @@ import numpy as np
 
 import encoder
 from encoder import Encoder
-from encoder.errors import InputError
+from encoder.errors import InputError, ModelError
 from encoder.model.config import Side
 from encoder.score.exact import pair_scores
 from encoder.text.clean import each_of, is_pair
 from worker.background_file import read_background
-from worker.match.matcher import Matcher
-from worker.match.records import shortest, why_tokens
+from worker.match.matcher import Matcher, SeedPairs
+from worker.match.records import match_id, shortest, why_tokens
+from worker.posts.outcome import Post as WorkerPost
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.profile import Compared
 from worker.seeds.record import EVENT_BYTES
 from worker.seeds.set import SeedSet
 from worker.seeds.state import control_state
@@ -50,17 +53,35 @@ def read_posts(posts: Any, text: str, id: str | None) -> Iterator[Post]:
     return (_post(item, text, id or ID, number) for number, item in enumerate(items))
 
 
-def read_articles(articles: Any) -> Iterator[tuple[str, bytes]]:
-    """The place of each article in the input, and its record as on the control topic."""
+def read_articles(articles: Any) -> Iterator[tuple[str, str, bytes]]:
+    """Of each article the place in the input, the seed id, and the record of the control topic.
+
+    The id is that of its record, else its position within its event: `event/0`, `event/1`.
+    """
+    counts = Counter[str]()
+    for place, event, otherwise, item in _items(articles):
+        record = _record(item, place, event, otherwise)
+        own, name = record.get("id"), record["event"]
+        seed_id = f"{name}/{counts[name]}" if own is None else str(own)
+        counts[name] += 1
+        try:
+            value = json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        except TypeError as error:
+            raise InputError(f"{place}: is no seed record ({error})") from error
+        yield place, seed_id, value
+
+
+def _items(articles: Any) -> Iterator[tuple[str, str | None, str, Any]]:
+    """Of each article its place, its event, the event of one that has none, and itself."""
     if not isinstance(articles, Mapping):
         for number, item in enumerate(each_of(articles, Side.ARTICLE)):
-            yield _article(item, f"articles[{number}]", None, f"article {number + 1}")
+            yield f"articles[{number}]", None, f"article {number + 1}", item
         return
     if isinstance(articles.get("text"), str):
         raise InputError("articles: a single record was given; put it into a list")
     for event, items in articles.items():
         for item in items if isinstance(items, list) else [items]:
-            yield _article(item, f"articles[{event!r}]", str(event), "")
+            yield f"articles[{event!r}]", str(event), "", item
 
 
 def _column(table: Any, name: str) -> Any:
@@ -81,7 +102,7 @@ def _post(item: Any, text: str, id: str, number: int) -> Post:
     return Post(name, content)
 
 
-def _article(item: Any, place: str, event: str | None, otherwise: str) -> tuple[str, bytes]:
+def _record(item: Any, place: str, event: str | None, otherwise: str) -> dict[str, Any]:
     if isinstance(item, str):
         item = {"text": item}
     elif is_pair(item):
@@ -92,14 +113,13 @@ def _article(item: Any, place: str, event: str | None, otherwise: str) -> tuple[
     record = dict(item)
     title = str(item.get("title") or "").encode("utf-8", "ignore")[:EVENT_BYTES]
     record["event"] = event or item.get("event") or title.decode("utf-8", "ignore") or otherwise
-    try:
-        return place, json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    except TypeError as error:
-        raise InputError(f"{place}: is no seed record ({error})") from error
+    return record
 
 
 BLOCK = 4096  # posts
-COLUMNS = ("id", "score", "threshold", "matched", "event", "why")
+MOST_MATCHES = 10  # of a post, as matching.max_matches
+COLUMNS = ("id", "score", "threshold", "matched", "event", "why", "match_id")
+MATCH_COLUMNS = ("id", "match_id", "event", "seed_id", "score", "threshold")
 
 
 def match(
@@ -120,47 +140,137 @@ def match(
     (title, text) pairs or seed records such as {"text", "title", "event", "threshold"}, in a list
     or by their events: {event: article or list of articles}.
 
-    The result has a row for every post, in order: id, score, threshold, matched, event, and why,
-    the words that made the score; the latter two for matches alone. It is a DataFrame with the
-    index of the posts where they came as one of pandas, else a list of dicts. A post that matches
-    several articles is told with the best. `threshold` is the score that is a match; without it
-    each article has the score that this `rate` of everyday posts would reach, or of the posts in
-    the file `background`, which `newsift background build` made.
+    The result has a row for every post, in order: id, score, threshold, matched, event, why, which
+    are the words that made the score, and match_id; the last three for matches alone. It is a
+    DataFrame with the index of the posts where they came as one of pandas, else a list of dicts. A
+    post that matches several articles has the best. `threshold` is the score that is a match;
+    without it each article has the score that this `rate` of everyday posts would reach, or of the
+    posts in the file `background`, which `newsift background build` made.
+
+    It is `Sieve(articles, …)(posts, …)`, which embeds the articles once for many calls.
     """
-    with nullcontext(model) if isinstance(model, Encoder) else encoder.load(model) as enc:
+    sieve = Sieve(articles, model=model, rate=rate, threshold=threshold, background=background)
+    return sieve(posts, text, id)
+
+
+class Sieve:
+    """Articles to compare posts with, embedded once; takes the options of `match`.
+
+    It can be pickled, and then holds the articles' embeddings and thresholds, and the model's name
+    and digest; each process loads the model once, and refuses one of another digest.
+    """
+
+    def __init__(
+        self,
+        articles: Iterable[InputItem] | Mapping[str, InputItem],
+        *,
+        model: str | Path | Encoder = "default",
+        rate: float = 0.001,
+        threshold: float | None = None,
+        background: str | Path | None = None,
+    ) -> None:
+        self._model = model if isinstance(model, Encoder) else str(model)
+        enc = self._encoder()
         own = read_background(background, enc, rate) if background else None
-        seeds = _seeds(enc, articles, rate, threshold, own)
-        matcher, read = Matcher(seeds, enc.threads, most=1), read_posts(posts, text, id)
+        self._seeds = _seeds(enc, articles, rate, threshold, own)
+        self.digest = enc.digest
+
+    def __call__(
+        self, posts: Any, text: str = "text", id: str | None = None, platform: str = "plain"
+    ) -> Any:
+        """The rows of `match`; `platform` is part of a match_id."""
         rows: list[dict[str, Any]] = []
-        while block := list(islice(read, BLOCK)):
-            rows += _result_rows(enc, matcher, block)
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(posts, pandas.DataFrame):
-        return pandas.DataFrame(rows, index=posts.index, columns=COLUMNS)
-    return rows
+        enc, matcher = self._encoder(), self._matcher(1)
+        for block in _blocks(posts, text, id):
+            rows += _result_rows(enc, matcher, block, platform)
+        pandas = sys.modules.get("pandas")
+        if pandas is not None and isinstance(posts, pandas.DataFrame):
+            return pandas.DataFrame(rows, index=posts.index, columns=COLUMNS)
+        return rows
+
+    def matches(
+        self, posts: Any, text: str = "text", id: str | None = None, platform: str = "plain"
+    ) -> list[dict[str, Any]]:
+        """A row for each match alone, those of a post by falling score, ten at most."""
+        enc, matcher = self._encoder(), self._matcher(MOST_MATCHES)
+        rows: list[dict[str, Any]] = []
+        for block in _blocks(posts, text, id):
+            found = _match(enc, matcher, block)
+            pairs = zip(found.posts.tolist(), found.seeds.tolist(), found.scores, strict=True)
+            for at, number, score in pairs:
+                seed, post = self._seeds.seeds[number], block[at]
+                rows.append({
+                    "id": post.id,
+                    "match_id": _match_id(post, platform, seed, enc.digest),
+                    "event": seed.event,
+                    "seed_id": seed.id,
+                    "score": shortest(score),
+                    "threshold": shortest(self._seeds.thresholds[number]),
+                })  # fmt: skip
+        return rows
+
+    def _encoder(self) -> Encoder:
+        enc = self._model if isinstance(self._model, Encoder) else _load(self._model)
+        digest = getattr(self, "digest", enc.digest)
+        if digest != enc.digest:
+            raise ModelError(
+                f"{self._model}: holds model {enc.digest[:12]}, but the articles were embedded by "
+                f"{digest[:12]}; make the Sieve again"
+            )
+        return enc
+
+    def _matcher(self, most: int) -> Matcher:
+        return Matcher(self._seeds, self._encoder().threads, most=most)
+
+
+@cache
+def _load(model: str) -> Encoder:
+    return encoder.load(model)
+
+
+def _blocks(posts: Any, text: str, id: str | None) -> Iterator[list[Post]]:
+    read = read_posts(posts, text, id)
+    while block := list(islice(read, BLOCK)):
+        yield block
 
 
 def _seeds(
-    enc: Encoder, articles: Iterable[InputItem], rate: float, threshold: float | None,
-    own: OwnBackground | None,
+    enc: Encoder, articles: Iterable[InputItem] | Mapping[str, InputItem], rate: float,
+    threshold: float | None, own: OwnBackground | None,
 ) -> SeedSet:  # fmt: skip
     """What the worker would refuse is refused."""
     if threshold is None and own is None:
         enc.thresholds(enc.articles([]), rate)  # refuses a rate that cannot be
     if threshold is not None and not 0 < threshold <= 1:
         raise InputError(f"threshold: {threshold} is not above 0 and at most 1")
-    read = list(read_articles(articles))
-    names = [name for name, _ in read]
-    state = control_state({b"%09d" % at: record for at, (_, record) in enumerate(read)})
-    seeds = SeedEmbedder(enc, rate, threshold, own).make(state)
+    records: dict[bytes, bytes] = {}
+    places: dict[str, str] = {}
+    for place, seed_id, record in read_articles(articles):
+        if seed_id in places:
+            raise InputError(f"{place}: its id {seed_id!r} is that of {places[seed_id]}; leave one")
+        places[seed_id] = place
+        records[seed_id.encode("utf-8", "surrogatepass")] = record
+    seeds = SeedEmbedder(enc, rate, threshold, own).make(control_state(records))
     for refused in seeds.refused:
-        raise InputError(f"{names[int(refused.id)]}: {refused.reason}")
+        raise InputError(f"{places.get(refused.id, refused.id)}: {refused.reason}")
     if not len(seeds):
         raise InputError("articles: there is none to compare with; give one that is not paused")
     return seeds
 
 
-def _result_rows(enc: Encoder, matcher: Matcher, posts: list[Post]) -> Iterator[dict[str, Any]]:
+def _match(enc: Encoder, matcher: Matcher, posts: list[Post]) -> SeedPairs:
+    embeddings = enc.posts([post.text for post in posts])
+    return matcher.match(embeddings, np.zeros(len(embeddings), np.int64))
+
+
+def _match_id(post: Post, platform: str, seed: Compared, digest: str) -> str:
+    text = post.text.encode("utf-8", "replace").decode()  # a str of numpy or pandas, too
+    return match_id(WorkerPost(str(post.id), platform, text), seed, digest)
+
+
+def _result_rows(
+    enc: Encoder, matcher: Matcher, posts: list[Post], platform: str
+) -> Iterator[dict[str, Any]]:
     """A row for each post: its best match, else the article with the highest score."""
     seeds, texts = matcher.seeds, [post.text for post in posts]
     P, A = enc.posts(texts), seeds.embeddings
@@ -180,4 +290,7 @@ def _result_rows(enc: Encoder, matcher: Matcher, posts: list[Post]) -> Iterator[
             "matched": at in why,
             "event": seeds.seeds[seed].event if at in why else None,
             "why": why.get(at, []),
+            "match_id": _match_id(post, platform, seeds.seeds[seed], enc.digest)
+            if at in why
+            else None,
         }

@@ -5,7 +5,6 @@ import json
 import re
 import shlex
 import shutil
-import tomllib
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
@@ -79,24 +78,6 @@ def test_files_that_the_pages_name_exist() -> None:
             assert (ROOT / path).exists(), (page.name, path)
 
 
-def test_every_alert_has_its_paragraph() -> None:
-    rules = (ROOT / "deploy/prometheus/rules.yml").read_text("utf-8")
-    told = (ROOT / "docs/operating.md").read_text("utf-8")
-    alerts = re.findall(r"- alert: (\w+)", rules)
-    assert re.findall(r"^### (\w+)$", told, re.MULTILINE) == alerts
-
-
-def test_every_limit_stands_in_the_security_page() -> None:
-    told = (ROOT / "SECURITY.md").read_text("utf-8")
-    assert re.findall(r"^\| `limits\.(\w+)`", told, re.MULTILINE) == [*KEYS["limits"]]
-
-
-def test_the_changelog_knows_this_version() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    assert changelog.split("## ")[1].startswith(project["version"])
-
-
 DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -113,28 +94,37 @@ def labels(row: Exported) -> str:
     return ", ".join(row.labels) + values or "-"
 
 
-def test_every_key_stands_with_its_default_and_its_rule() -> None:
-    requirement = [
+REQUIRED = {
+    "config.md": ("key | default | what it may be", [
         [f"`{section}.{name}`", f"`{yaml.safe_dump(key.default).splitlines()[0]}`", key.requirement]
         for section, keys in KEYS.items() for name, key in keys.items()
-    ]  # fmt: skip
-    assert rows("config.md", "key | default | what it may be") == requirement
-
-
-def test_every_metric_stands_with_its_type_and_its_labels() -> None:
-    requirement = [
+    ]),
+    "metrics.md": ("metric | type | labels | meaning", [
         [f"`{row.name}`", row.kind.__name__.removeprefix("Batch").lower(), labels(row), row.says]
         for row in METRICS
-    ]
-    assert rows("metrics.md", "metric | type | labels | meaning") == requirement
-
-
-def test_every_metric_of_a_collector_stands_in_its_docs() -> None:
-    requirement = [
+    ]),
+    "collect.md": ("metric | type | labels | meaning", [
         [f"`{row.name}`", row.kind.__name__.lower(), ", ".join(row.labels), row.says]
         for row in (*COLLECTED, RECONNECTS)
-    ]
-    assert rows("collect.md", "metric | type | labels | meaning") == requirement
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("page", REQUIRED)
+def test_every_key_and_metric_stands_on_its_page(page: str) -> None:
+    header, required = REQUIRED[page]
+    assert rows(page, header) == required
+
+
+def test_every_alert_limit_and_version_has_its_paragraph() -> None:
+    def marks(pattern: str, page: str) -> list[str]:
+        return re.findall(pattern, (ROOT / page).read_text("utf-8"), re.MULTILINE)
+
+    alerts = marks(r"- alert: (\w+)", "deploy/prometheus/rules.yml")
+    assert marks(r"^### (\w+)$", "docs/operating.md") == alerts
+    assert marks(r"^\| `limits\.(\w+)`", "SECURITY.md") == [*KEYS["limits"]]
+    [version] = marks(r'^version = "(.*)"', "pyproject.toml")
+    assert marks(r"^## ([\d.]+)", "CHANGELOG.md")[0] == version
 
 
 def test_the_example_of_a_login_is_right(tmp_path: Path) -> None:
@@ -148,15 +138,14 @@ def test_the_example_of_a_login_is_right(tmp_path: Path) -> None:
 
 
 def test_every_recipe_and_every_section_of_one_stands_in_the_docs() -> None:
-    told = [
-        name for row in rows("training.md", "recipe | what it is") for name in row[0].split(", ")
-    ]
-    assert sorted(told) == sorted(f"`{file.stem}`" for file in RECIPES.glob("*.yaml"))
-    described = {cells[0].strip("`"): cells[1] for cells in rows("training.md", "section | keys")}
+    described = rows("training.md", "recipe | what it is")
+    names = [name for row in described for name in row[0].split(", ")]
+    assert sorted(names) == sorted(f"`{file.stem}`" for file in RECIPES.glob("*.yaml"))
+    keys = {cells[0].strip("`"): cells[1] for cells in rows("training.md", "section | keys")}
     recipe = Recipe()
     for field in fields(recipe):
         section = getattr(recipe, field.name)
         if is_dataclass(section):
             own = {one.name for one in fields(section) if not one.name.endswith("_size")}
-            named = set(re.findall(r"`(\w+)`", described[field.name]))
+            named = set(re.findall(r"`(\w+)`", keys[field.name]))
             assert named & own if field.name == "model" else named >= own, field.name

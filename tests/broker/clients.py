@@ -21,13 +21,13 @@ def admin(address: str) -> Iterator[Any]:
 
 def create(address: str, topic: str, partitions: int = 1, **configs: str) -> None:
     """Make a topic with these partitions and configs, named with underscores for dots."""
-    wanted = {
+    expected = {
         "num_partitions": partitions,
         "replication_factor": 1,
         "configs": {key.replace("_", "."): value for key, value in configs.items()},
     }
     with admin(address) as client:
-        client.create_topics({topic: wanted}, wait_for_metadata=True)
+        client.create_topics({topic: expected}, wait_for_metadata=True)
 
 
 @contextmanager
@@ -69,9 +69,9 @@ def consumer(address: str, *topics: str, **settings: Any) -> Iterator[Any]:
 def read(address: str, topic: str, count: int, **settings: Any) -> list[Any]:
     with consumer(address, **settings) as client:
         client.assign([TopicPartition(topic, n) for n in client.partitions_for_topic(topic) or ()])
-        found: list[Any] = []
-        until(lambda: gather(client, found) >= count)
-        return found
+        result: list[Any] = []
+        until(lambda: gather(client, result) >= count)
+        return result
 
 
 def read_to_end(address: str, topic: str) -> list[Any]:
@@ -81,23 +81,23 @@ def read_to_end(address: str, topic: str) -> list[Any]:
             return []  # no such topic
         client.assign(parts)
         ends = client.end_offsets(parts)
-        found: list[Any] = []
+        result: list[Any] = []
 
         def at_end() -> bool:
-            found.extend(polled(client))
+            result.extend(polled(client))
             return all(client.position(part) >= ends[part] for part in parts)
 
         until(at_end)
-        return sorted(found, key=lambda record: (record.partition, record.offset))
+        return sorted(result, key=lambda record: (record.partition, record.offset))
 
 
 def polled(client: Any, timeout_ms: int = 100) -> list[Any]:
     return [record for rows in client.poll(timeout_ms=timeout_ms).values() for record in rows]
 
 
-def gather(client: Any, found: list[Any]) -> int:
-    found.extend(polled(client))
-    return len(found)
+def gather(client: Any, records: list[Any]) -> int:
+    records.extend(polled(client))
+    return len(records)
 
 
 def until(holds: Callable[[], Any], patience: float = PATIENCE_S) -> None:

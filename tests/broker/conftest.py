@@ -45,8 +45,8 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
 
 @pytest.fixture
 def story(server: Server, tmp_path: Path, oracle: Oracle) -> Iterator[Story]:
-    with closing(Story(server, tmp_path, oracle, fork=False)) as told:
-        yield told
+    with closing(Story(server, tmp_path, oracle, fork=False)) as answer:
+        yield answer
 
 
 @pytest.fixture

@@ -53,20 +53,20 @@ def pinned() -> dict[str, str]:
 
 
 def check_jars(folder: Path) -> None:
-    wanted = pinned()
-    found = {
+    expected = pinned()
+    result = {
         file.name: hashlib.sha512(file.read_bytes()).hexdigest() for file in folder.glob("*.jar")
     }
-    wrong = sorted(name for name in wanted | found if wanted.get(name) != found.get(name))
+    wrong = sorted(name for name in expected | result if expected.get(name) != result.get(name))
     if wrong:
         raise KafkaUnavailable(f"{folder}: not the pinned jars ({', '.join(wrong)}); delete it")
 
 
 def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    result = shutil.which(name)
+    if result is None:
         raise KafkaUnavailable(f"Apache Kafka needs `{name}`, which is not on the PATH")
-    return found
+    return result
 
 
 def jars() -> Path:

@@ -1,7 +1,6 @@
 """Consumer groups and offsets: assignment, commits, positions out of range."""
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -12,73 +11,6 @@ from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from tests.broker.clients import admin, consumer, create, gather, producer, until, write
-from tests.broker.wire import ILLEGAL_GENERATION, NO_ERROR, REBALANCE, UNKNOWN_MEMBER, Member
-
-
-def committed(address: str, group: str, topic: str, partition: int = 0) -> int | None:
-    with admin(address) as client:
-        found = client.list_group_offsets({group: None})[group]
-    row = found.get(TopicPartition(topic, partition))
-    return row.offset if row else None
-
-
-def one_member(address: str, group: str, **settings: Any) -> Member:
-    member = Member(address, group, **settings)
-    assert member.join() == NO_ERROR
-    assert member.sync({member.id: b"all"}) == (NO_ERROR, b"all")
-    return member
-
-
-def two_members(address: str, group: str, **settings: Any) -> tuple[Member, Member]:
-    first = one_member(address, group, **settings)
-    second = Member(address, group, **settings)
-    second.ask_to_join()
-    if (code := second.joined()) != NO_ERROR:  # MEMBER_ID_REQUIRED: ask again under its new id
-        assert code == 79
-        second.ask_to_join()
-    until(lambda: first.heartbeat() == REBALANCE)
-    first.ask_to_join()
-    assert first.joined() == NO_ERROR
-    assert second.joined() == NO_ERROR
-    assert first.generation == second.generation
-    assert (first.leader, second.leader) == (True, False)
-    assert sorted(first.members) == sorted([first.id, second.id])
-    assert first.sync({first.id: b"1", second.id: b"2"}) == (NO_ERROR, b"1")
-    assert second.sync() == (NO_ERROR, b"2")
-    return first, second
-
-
-def test_a_member_that_leaves_makes_the_others_rejoin(address: str, unique: str) -> None:
-    first, second = two_members(address, unique)
-    assert first.heartbeat() == second.heartbeat() == NO_ERROR
-    generation = first.generation
-    second.leave()
-    assert first.heartbeat() == REBALANCE
-    assert first.join() == NO_ERROR
-    assert first.generation > generation
-    assert first.members == [first.id]
-    first.leave()
-
-
-def test_a_silent_member_is_dropped_after_its_session_and_cannot_commit(
-    address: str, unique: str
-) -> None:
-    create(address, unique)
-    first, second = two_members(address, unique, session_ms=1000)
-    assert second.commit(unique, 0, 5) == NO_ERROR
-    began = time.monotonic()
-    until(lambda: first.heartbeat() == REBALANCE, patience=15)
-    assert time.monotonic() - began > 0.5, "dropped although its session had not ended"
-    assert first.join() == NO_ERROR
-    assert first.members == [first.id]
-    assert first.sync({first.id: b"all"})[0] == NO_ERROR
-    assert second.heartbeat() == UNKNOWN_MEMBER
-    assert second.commit(unique, 0, 99) == UNKNOWN_MEMBER
-    first.generation -= 1
-    assert first.commit(unique, 0, 99) == first.heartbeat() == ILLEGAL_GENERATION
-    assert committed(address, unique, unique) == 5
-    second.wire.close()
-    first.wire.close()
 
 
 def test_two_aiokafka_consumers_share_a_topic_and_one_takes_over(address: str, unique: str) -> None:
@@ -111,14 +43,14 @@ def test_a_group_resumes_at_its_commit(address: str, unique: str) -> None:
     write(address, unique, [b"%d" % n for n in range(10)])
     part = TopicPartition(unique, 0)
     with consumer(address, unique, group_id=unique) as client:
-        found: list[Any] = []
-        until(lambda: gather(client, found) == 10)
+        result: list[Any] = []
+        until(lambda: gather(client, result) == 10)
         client.commit({part: OffsetAndMetadata(4, "note", -1)})
         assert client.committed(part) == 4
     with consumer(address, unique, group_id=unique) as client:
-        found = []
-        until(lambda: gather(client, found))
-        assert found[0].offset == 4
+        result = []
+        until(lambda: gather(client, result))
+        assert result[0].offset == 4
 
 
 def test_an_offset_for_a_time_is_the_first_record_not_older(address: str, unique: str) -> None:
@@ -130,8 +62,8 @@ def test_an_offset_for_a_time_is_the_first_record_not_older(address: str, unique
     part = TopicPartition(unique, 0)
 
     def offset(stamp: int) -> tuple[int, int] | None:
-        found = client.offsets_for_times({part: 1_700_000_000_000 + stamp})[part]
-        return (found.offset, found.timestamp - 1_700_000_000_000) if found else None
+        result = client.offsets_for_times({part: 1_700_000_000_000 + stamp})[part]
+        return (result.offset, result.timestamp - 1_700_000_000_000) if result else None
 
     with consumer(address) as client:
         assert offset(0) == (0, 1000)
@@ -163,10 +95,10 @@ def test_a_client_without_a_reset_gets_an_error(address: str, unique: str) -> No
                 await nothing_yet(client)
             assert error.value.args[0] == {part: 1000}
             client.seek(part, 1)
-            found: dict[Any, list[Any]] = {}
-            while not found:
-                found = await client.getmany(timeout_ms=50)
-            assert found[part][0].offset == 1
+            result: dict[Any, list[Any]] = {}
+            while not result:
+                result = await client.getmany(timeout_ms=50)
+            assert result[part][0].offset == 1
 
     asyncio.run(story())
 
@@ -185,6 +117,6 @@ def test_deleted_records_move_the_beginning(address: str, unique: str) -> None:
         assert client.beginning_offsets([part]) == {part: 3}
         client.assign([part])
         client.seek(part, 0)
-        found: list[Any] = []
-        until(lambda: gather(client, found) >= 2)
-        assert [record.offset for record in found] == [3, 4]
+        result: list[Any] = []
+        until(lambda: gather(client, result) >= 2)
+        assert [record.offset for record in result] == [3, 4]

@@ -25,7 +25,7 @@ ROWS: list[Row] = [
 ]
 
 
-def seen(records: Sequence[Any]) -> list[Row]:
+def as_rows(records: Sequence[Any]) -> list[Row]:
     return [(record.key, record.value, tuple(record.headers)) for record in records]
 
 
@@ -37,13 +37,13 @@ async def write_async(address: str, topic: str, codec: str | None) -> None:
 
 async def read_async(address: str, topic: str, count: int) -> list[Any]:
     settings = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
-    found: list[Any] = []
+    records: list[Any] = []
     async with AIOKafkaConsumer(topic, bootstrap_servers=address, **settings) as client:
         async with asyncio.timeout(30):
-            while len(found) < count:
+            while len(records) < count:
                 batches = await client.getmany(timeout_ms=100)
-                found += [record for rows in batches.values() for record in rows]
-    return found
+                records += [record for rows in batches.values() for record in rows]
+    return records
 
 
 def write_sync(address: str, topic: str, codec: str | None) -> None:
@@ -57,27 +57,27 @@ def test_both_clients_read_what_both_write(address: str, unique: str, codec: str
     create(address, unique)
     write_sync(address, unique, codec)
     asyncio.run(write_async(address, unique, codec))
-    assert seen(read(address, unique, 2 * len(ROWS))) == ROWS * 2
-    assert seen(asyncio.run(read_async(address, unique, 2 * len(ROWS)))) == ROWS * 2
+    assert as_rows(read(address, unique, 2 * len(ROWS))) == ROWS * 2
+    assert as_rows(asyncio.run(read_async(address, unique, 2 * len(ROWS)))) == ROWS * 2
 
 
 def test_offsets_follow_the_order_of_writing(address: str, unique: str) -> None:
     create(address, unique)
     values = [b"%d" % n for n in range(500)]
-    told = write(address, unique, list(values), linger_ms=5)
-    assert [each.offset for each in told] == list(range(500))
-    found = read(address, unique, 500)
-    assert [record.value for record in found] == values
-    assert [record.offset for record in found] == list(range(500))
+    answer = write(address, unique, list(values), linger_ms=5)
+    assert [each.offset for each in answer] == list(range(500))
+    records = read(address, unique, 500)
+    assert [record.value for record in records] == values
+    assert [record.offset for record in records] == list(range(500))
 
 
 def test_a_record_stays_in_its_partition(address: str, unique: str) -> None:
     create(address, unique, 3)
     for part in range(3):
         write(address, unique, [b"%d" % part] * (part + 1), partition=part)
-    found = read(address, unique, 6)
-    assert all(record.value == b"%d" % record.partition for record in found)
-    assert sorted(record.offset for record in found if record.partition == 2) == [0, 1, 2]
+    records = read(address, unique, 6)
+    assert all(record.value == b"%d" % record.partition for record in records)
+    assert sorted(record.offset for record in records if record.partition == 2) == [0, 1, 2]
 
 
 def test_a_record_above_the_limit_is_refused(address: str, unique: str) -> None:
@@ -98,8 +98,8 @@ def test_a_fetch_smaller_than_a_record_still_makes_progress(address: str, unique
     create(address, unique)
     values: list[bytes | None] = [b"%d" % n * 50_000 for n in range(5)]
     write(address, unique, values, batch_size=1)
-    found = read(address, unique, 5, max_partition_fetch_bytes=1000, fetch_max_bytes=1000)
-    assert [record.value for record in found] == values
+    records = read(address, unique, 5, max_partition_fetch_bytes=1000, fetch_max_bytes=1000)
+    assert [record.value for record in records] == values
 
 
 def test_a_record_has_the_timestamp_of_its_producer(address: str, unique: str) -> None:
@@ -116,8 +116,8 @@ def test_a_fetch_returns_as_soon_as_a_record_arrives(address: str, unique: str) 
         client.assign([TopicPartition(unique, 0)])
         assert client.poll(timeout_ms=300) == {}
         write(address, unique, [b"now"])
-        found: list[Any] = []
-        until(lambda: gather(client, found), patience=15)
+        records: list[Any] = []
+        until(lambda: gather(client, records), patience=15)
 
 
 # Apache Kafka compacts only closed segments, so they close early here.
@@ -127,7 +127,7 @@ EAGER: dict[str, Any] = {
 }  # fmt: skip
 
 
-def kept(address: str, topic: str) -> list[tuple[bytes, bytes | None]]:
+def stored_rows(address: str, topic: str) -> list[tuple[bytes, bytes | None]]:
     rows = [(record.key, record.value) for record in read_to_end(address, topic)]
     return [row for row in rows if row[0] != b"nudge"]
 
@@ -137,9 +137,9 @@ def nudge(address: str, topic: str) -> None:
     write(address, topic, [b"x"], key=b"nudge")
 
 
-def compacted_to(address: str, topic: str, wanted: list[tuple[bytes, bytes | None]]) -> bool:
+def compacted_to(address: str, topic: str, expected: list[tuple[bytes, bytes | None]]) -> bool:
     nudge(address, topic)
-    return kept(address, topic) == wanted
+    return stored_rows(address, topic) == expected
 
 
 def test_the_latest_records_remain_with_their_offsets(address: str, unique: str) -> None:
@@ -148,8 +148,8 @@ def test_the_latest_records_remain_with_their_offsets(address: str, unique: str)
     write(address, unique, [b"0", b"1", b"2"], key=b"a")
     write(address, unique, [None], key=b"deleted")
     until(lambda: compacted_to(address, unique, [(b"a", b"2")]))
-    found = [record for record in read_to_end(address, unique) if record.key == b"a"]
-    assert [record.offset for record in found] == [3]
+    records = [record for record in read_to_end(address, unique) if record.key == b"a"]
+    assert [record.offset for record in records] == [3]
     sent = write(address, unique, [b"3"], key=b"a")[0]
     part = TopicPartition(unique, 0)
     with consumer(address) as client:
@@ -161,14 +161,14 @@ def test_a_topic_that_is_not_compacted_keeps_all_records(address: str, unique: s
     write(address, unique, [b"0", b"1"], key=b"a")
     nudge(address, unique)
     nudge(address, unique)
-    assert kept(address, unique) == [(b"a", b"0"), (b"a", b"1")]
+    assert stored_rows(address, unique) == [(b"a", b"0"), (b"a", b"1")]
 
 
 def test_a_record_without_a_key_is_refused(address: str, unique: str) -> None:
     create(address, unique, **EAGER)
     with pytest.raises(KafkaError):
         write(address, unique, [b"no key"], retries=0)
-    assert kept(address, unique) == []
+    assert stored_rows(address, unique) == []
 
 
 OUT_OF_ORDER = 45

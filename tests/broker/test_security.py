@@ -1,4 +1,4 @@
-"""TLS, certificates and logins on Apache Kafka: who gets in, and what the others are told."""
+"""TLS, certificates and logins on Apache Kafka, and the errors of those who are refused."""
 
 import gc
 import json
@@ -69,8 +69,8 @@ WRONG_WAYS: dict[str, tuple[Way, str]] = {
 def story(server: Server, tmp_path: Path, oracle: Oracle) -> Iterator[Story]:
     if not isinstance(server, ApacheKafka):
         pytest.skip("the embedded broker has neither TLS nor logins")
-    with closing(Story(server, tmp_path, oracle)) as told:
-        yield told
+    with closing(Story(server, tmp_path, oracle)) as answer:
+        yield answer
     gc.collect()  # kafka-python leaves sockets of connections that were refused behind
 
 
@@ -100,11 +100,11 @@ def test_a_way_in(
     worker = story.worker(config)
     assert story.nothing_lost().matches > 0
     monkeypatch.setenv("NEWSIFT_CONFIG", str(worker.config))
-    told = newsift("seeds", "list", "--json")
-    rows = [json.loads(line) for line in told.out.splitlines()]
-    assert (told.code, {row["id"] for row in rows}) == (0, set(story.seeds))
+    answer = newsift("seeds", "list", "--json")
+    rows = [json.loads(line) for line in answer.out.splitlines()]
+    assert (answer.code, {row["id"] for row in rows}) == (0, set(story.seeds))
     assert worker.terminate() == 0
-    assert PASSWORD not in worker.said + told.out + told.err
+    assert PASSWORD not in worker.output + answer.out + answer.err
 
 
 @pytest.mark.parametrize("name", WRONG_WAYS)
@@ -112,13 +112,13 @@ def test_no_way_in(
     story: Story, newsift: Command, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Command and worker end with exit code 2 and one line that names the remedy, no secret."""
-    way, said = WRONG_WAYS[name]
+    way, message = WRONG_WAYS[name]
     config = configured(story, way | {"request_timeout_s": 1})
     worker = story.worker(config)
     monkeypatch.setenv("NEWSIFT_CONFIG", str(worker.config))
-    told = newsift("seeds", "list")
-    assert (told.code, told.out) == (2, ""), told
-    (line,) = told.err.splitlines()
-    assert said in line
-    worker.refused(f"broker {config['kafka']['bootstrap_servers']}: ", said)
-    assert PASSWORD not in told.err + worker.said
+    answer = newsift("seeds", "list")
+    assert (answer.code, answer.out) == (2, ""), answer
+    (line,) = answer.err.splitlines()
+    assert message in line
+    worker.refused(f"broker {config['kafka']['bootstrap_servers']}: ", message)
+    assert PASSWORD not in answer.err + worker.output

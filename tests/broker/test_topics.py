@@ -31,10 +31,10 @@ ONE = {"num_partitions": 1, "replication_factor": 1}
 
 
 def configs(client: Any, topic: str) -> dict[str, Any]:
-    found = client.describe_configs(
+    result = client.describe_configs(
         [ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all"
     )["topic"][topic]
-    return {name: row["value"] for name, row in found.items()}
+    return {name: row["value"] for name, row in result.items()}
 
 
 def test_a_topic_is_created_and_described(address: str, unique: str) -> None:
@@ -46,19 +46,19 @@ def test_a_topic_is_created_and_described(address: str, unique: str) -> None:
         with pytest.raises(TopicAlreadyExistsError):
             client.create_topics({unique: ONE})
         assert unique in client.list_topics()
-        (found,) = client.describe_topics([unique])
-        assert sorted(part["partition_index"] for part in found["partitions"]) == [0, 1, 2]
-        assert all(part["leader_id"] >= 0 for part in found["partitions"])
+        (result,) = client.describe_topics([unique])
+        assert sorted(part["partition_index"] for part in result["partitions"]) == [0, 1, 2]
+        assert all(part["leader_id"] >= 0 for part in result["partitions"])
         assert configs(client, unique)["cleanup.policy"] == "compact"
         client.create_topics({f"{unique}-d": {}}, wait_for_metadata=True)
-        (found,) = client.describe_topics([f"{unique}-d"])
-        assert len(found["partitions"]) == 4
+        (result,) = client.describe_topics([f"{unique}-d"])
+        assert len(result["partitions"]) == 4
         defaults = configs(client, f"{unique}-d")
         assert (defaults["cleanup.policy"], defaults["max.message.bytes"]) == ("delete", "1048588")
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted", "error"),
+    ("name", "settings", "error"),
     [
         ("not a name!", ONE, InvalidTopicError),
         ("x" * 250, ONE, InvalidTopicError),
@@ -71,12 +71,12 @@ def test_a_topic_is_created_and_described(address: str, unique: str) -> None:
     ],
 )
 def test_an_invalid_topic_is_refused(
-    address: str, unique: str, name: str, wanted: dict[str, Any], error: type[Exception]
+    address: str, unique: str, name: str, settings: dict[str, Any], error: type[Exception]
 ) -> None:
     topic = f"{name}-{unique}" if name.isalpha() and len(name) < 100 else name
     with admin(address) as client:
         with pytest.raises(error):
-            client.create_topics({topic: wanted})
+            client.create_topics({topic: settings})
         assert topic not in client.list_topics()
 
 
@@ -101,8 +101,8 @@ def test_a_deleted_topic_can_be_created_again(address: str, unique: str) -> None
             client.delete_topics([unique])
     create(address, unique)
     write(address, unique, [b"new"])
-    (found,) = read(address, unique, 1)
-    assert (found.offset, found.value) == (0, b"new")
+    (result,) = read(address, unique, 1)
+    assert (result.offset, result.value) == (0, b"new")
 
 
 def test_configs_are_changed_one_by_one(address: str, unique: str) -> None:
@@ -184,7 +184,7 @@ def test_asking_for_a_topic_does_not_make_it(server: Server, unique: str, ask: A
 
 
 def test_a_topic_made_again_is_another_topic(server: Server, unique: str) -> None:
-    async def told() -> object:
+    async def read_identity() -> object:
         consumer = AIOKafkaConsumer(bootstrap_servers=server.address, group_id=None)
         await consumer.start()
         try:
@@ -192,14 +192,14 @@ def test_a_topic_made_again_is_another_topic(server: Server, unique: str) -> Non
         finally:
             await consumer.stop()
 
-    assert asyncio.run(told()) is None
+    assert asyncio.run(read_identity()) is None
     create(server.address, unique, partitions=3)
-    first = asyncio.run(told())
-    assert first == asyncio.run(told())
+    first = asyncio.run(read_identity())
+    assert first == asyncio.run(read_identity())
     with admin(server.address) as client:
         client.delete_topics([unique])
-    assert asyncio.run(told()) is None
+    assert asyncio.run(read_identity()) is None
     create(server.address, unique)
-    again = asyncio.run(told())
-    assert [found.partitions for found in (first, again)] == [3, 1]  # type: ignore[attr-defined]
+    again = asyncio.run(read_identity())
+    assert [result.partitions for result in (first, again)] == [3, 1]  # type: ignore[attr-defined]
     assert len({first.id, again.id, None}) == 3  # type: ignore[attr-defined]

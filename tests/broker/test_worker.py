@@ -51,7 +51,7 @@ def status(story: Story) -> dict[int, int]:
 
 def caught_up(story: Story, worker: Worker) -> None:
     def done() -> bool:
-        assert worker.alive(), worker.said
+        assert worker.alive(), worker.output
         return lag(story) == dict.fromkeys(range(PARTITIONS), 0)
 
     story.until(done)
@@ -60,7 +60,7 @@ def caught_up(story: Story, worker: Worker) -> None:
 def stays(worker: Worker) -> None:
     """See that the watchdog lets a worker be that has nothing to do."""
     time.sleep(2 * STALL_S)
-    assert worker.alive(), worker.said
+    assert worker.alive(), worker.output
 
 
 def matched(story: Story) -> list[str]:
@@ -69,7 +69,7 @@ def matched(story: Story) -> list[str]:
 
 
 def metric(worker: Worker, name: str) -> float:
-    line = next(line for line in worker.said.splitlines() if "/metrics" in line)
+    line = next(line for line in worker.output.splitlines() if "/metrics" in line)
     with urlopen(line.rsplit(" ", 1)[1], timeout=10) as page:
         rows = page.read().decode().splitlines()
     return sum(float(row.split()[-1]) for row in rows if row.startswith(name))
@@ -86,19 +86,19 @@ def test_posts_of_a_live_topic_become_matches(story: Story) -> None:
     address, seeds = story.server.address, story.topics["seeds"]
     late = SeedWanted("late", "Late", "cat cat cat music", 0.000001)
     write(address, seeds, [late.value], key=b"late")
-    until(lambda: "3 seeds, set" in worker.said)
+    until(lambda: "3 seeds, set" in worker.output)
     post = json.dumps({"id": "new", "text": "cat cat cat music"}).encode()
     write(address, story.topics["posts"], [post])
 
     def is_matched() -> bool:
         rows = [json.loads(row.value) for row in read_to_end(address, story.topics["matches"])]
-        found = [row for row in rows if row["post"]["id"] == "new"]
-        return bool(found) and "late" in {each["seed_id"] for each in found[0]["matches"]}
+        result = [row for row in rows if row["post"]["id"] == "new"]
+        return bool(result) and "late" in {each["seed_id"] for each in result[0]["matches"]}
 
     until(is_matched)
     write(address, seeds, [None], key=b"late")
-    until(lambda: worker.said.count("2 seeds, set") == 2)
-    assert worker.terminate() == 0, worker.said
+    until(lambda: worker.output.count("2 seeds, set") == 2)
+    assert worker.terminate() == 0, worker.output
     with admin(address) as client:
         group = client.describe_groups([f"{story.name}-group"])[f"{story.name}-group"]
         assert (group["group_state"], group["members"]) == ("Empty", [])
@@ -161,7 +161,7 @@ def test_posts_wait_until_a_lost_control_topic_has_its_seeds_again(story: Story)
         write(address, topic, [seed.value], key=seed.id.encode())
     until(lambda: not readiness(worker))
     assert story.nothing_lost().matches > 0
-    assert worker.terminate() == 0, worker.said
+    assert worker.terminate() == 0, worker.output
 
 
 BEYOND = 900
@@ -172,7 +172,7 @@ def test_posts_deleted_before_they_are_read_are_reported_once(story: Story) -> N
     story.posts(30)
     first = story.worker()
     caught_up(story, first)
-    assert first.terminate() == 0, first.said
+    assert first.terminate() == 0, first.output
     story.posts(30)
     place = TopicPartition(story.topics["posts"], 0)
     with admin(story.server.address) as client:
@@ -180,13 +180,13 @@ def test_posts_deleted_before_they_are_read_are_reported_once(story: Story) -> N
     second = story.worker()
     caught_up(story, second)
     assert metric(second, "newsift_offsets_lost_total") == 10
-    assert second.said.count("were deleted before they were read") == 1
+    assert second.output.count("were deleted before they were read") == 1
     second.kill()
     third = story.worker()
     third.ready()
     caught_up(story, third)
     assert metric(third, "newsift_offsets_lost_total") == 0
-    assert "were deleted" not in third.said
+    assert "were deleted" not in third.output
 
 
 @impatient
@@ -201,7 +201,7 @@ def test_an_offset_beyond_the_end_is_reported_once_and_all_is_read(story: Story)
     first = story.worker()
     caught_up(story, first)
     assert metric(first, "newsift_offsets_lost_total") == 1
-    assert f"partition 0 ends before offset {BEYOND}" in first.said
+    assert f"partition 0 ends before offset {BEYOND}" in first.output
     assert metric(first, "newsift_posts_read_total") == 30
     first.kill()
     second = story.worker()
@@ -225,7 +225,7 @@ def test_a_topic_that_is_created_again_is_read_from_its_beginning(story: Story) 
     until(lambda: metric(worker, "newsift_posts_read_total") == 90)
     caught_up(story, worker)
     assert len(matched(story)) > before
-    assert worker.alive(), worker.said
+    assert worker.alive(), worker.output
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def test_markers_and_aborted_posts_are_skipped_and_leave_no_lag(kafka: Story) ->
     assert matched(kafka) == ["a", "b", "c"]
     assert kafka.committed()[1] == 2 + 1 + 1 + 1  # both aborted posts and their marker lie before
     until(lambda: metric(worker, "newsift_lag_posts") == 0)
-    assert worker.terminate() == 0, worker.said
+    assert worker.terminate() == 0, worker.output
     second = kafka.worker()
     second.ready()
     stays(second)
@@ -292,7 +292,7 @@ def test_an_open_transaction_is_reported_and_holds_its_partition(kafka: Story) -
         writer.begin("a", "b")
         kafka.posts(12)  # over all partitions, behind it in one
         until(lambda: metric(worker, "newsift_open_transaction_seconds") > 2 * STALL_S)
-        assert worker.alive(), worker.said  # although the watchdog's patience has run out
+        assert worker.alive(), worker.output  # although the watchdog's patience has run out
         assert metric(worker, "newsift_open_transaction_messages") == 2 + 12 / PARTITIONS
         assert metric(worker, "newsift_lag_posts") == 0
         assert status(kafka) == dict.fromkeys(range(PARTITIONS), 0)
@@ -330,8 +330,8 @@ def test_a_seed_of_an_aborted_transaction_is_ignored(kafka: Story) -> None:
             writer.client.send(kafka.topics["seeds"], seed.value, key=name.encode())
             writer.client.flush()
             getattr(writer.client, end)()
-    until(lambda: f"{len(kafka.oracle.seeds) + 1} seeds, set" in worker.said)
-    assert f"{len(kafka.oracle.seeds) + 2} seeds" not in worker.said
+    until(lambda: f"{len(kafka.oracle.seeds) + 1} seeds, set" in worker.output)
+    assert f"{len(kafka.oracle.seeds) + 2} seeds" not in worker.output
     config = configured(kafka)
     with connected(config) as cluster:
         keys = SeedTopic(cluster, config).state().records.keys()

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -85,11 +86,14 @@ def test_no_python_object_is_ever_unpickled(folder: Path) -> None:
 Damage = Callable[[Path], Any]
 
 
-def rewrite(name: str, key: str, change: Callable[[Any], Any]) -> Damage:
+def changed(name: str, **changes: Callable[[dict[str, Any]], Any]) -> Damage:
+    """Change arrays of a file, each to what is made of all of them."""
+
     def damage(folder: Path) -> None:
         named = load((folder / name).read_bytes())
-        named[key] = change(named[key])
-        (folder / name).write_bytes(save(named))
+        made = {key.replace("__", "."): change(named) for key, change in changes.items()}
+        held = {key: np.ascontiguousarray(value) for key, value in (named | made).items()}
+        (folder / name).write_bytes(save(held))
         sign(folder, lambda _: None)
 
     return damage
@@ -104,6 +108,7 @@ def edit(key: str, value: Any) -> Damage:
     return damage
 
 
+WEIGHTS = "model.safetensors"
 OTHER_VOCABULARY = b"[PAD]\n[UNK]\nstorm\n"
 
 
@@ -130,31 +135,69 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         replaced("vocabulary.txt", lambda _: OTHER_VOCABULARY, vouch=True),
         "another model's vocabulary",
     ),
-    "NaN": (rewrite("model.safetensors", "embedding.scale", lambda a: a * np.nan), "NaN"),
+    "NaN": (
+        changed(WEIGHTS, embedding__scale=lambda n: n["embedding.scale"] * np.nan), "NaN",
+    ),
     "NaN background": (
-        rewrite("background.safetensors", "dense.scale", lambda a: a * np.nan), "NaN",
+        changed(BACKGROUND, dense__scale=lambda n: n["dense.scale"] * np.nan), "NaN",
     ),
     "wrong shape": (
-        rewrite("model.safetensors", "layers.0.ring.query.weight", lambda a: a[:-1].copy()),
-        r"of shape \[11, 12\], expected",
+        changed(WEIGHTS, layers__0__star__alpha=lambda n: n["layers.0.star.alpha"][:-1]),
+        r"of shape \[\d+\], expected",
     ),
     "wrong type": (
-        rewrite("model.safetensors", "residual.gates", lambda a: a.astype(np.float16)), "float16",
+        changed(WEIGHTS, residual__gates=lambda n: n["residual.gates"].astype(np.float16)),
+        "float16",
     ),
     "alpha out of range": (
-        rewrite("model.safetensors", "layers.0.star.alpha", lambda a: a * 0), "α must lie",
+        changed(WEIGHTS, layers__0__star__alpha=lambda n: n["layers.0.star.alpha"] * 0),
+        "α must lie",
     ),
+    "an empty background": (
+        changed(BACKGROUND, dense__int8=lambda n: n["dense.int8"][:0],
+                dense__scale=lambda n: n["dense.scale"][:0],
+                lexical__indptr=lambda n: n["lexical.indptr"][:1],
+                lexical__slots=lambda n: n["lexical.slots"][:0],
+                lexical__weights=lambda n: n["lexical.weights"][:0]),
+        "0 rows; needs some",
+    ),
+    "more dense than lexical rows": (
+        changed(BACKGROUND, dense__int8=lambda n: np.repeat(n["dense.int8"], 2, 0),
+                dense__scale=lambda n: np.repeat(n["dense.scale"], 2)),
+        "lexical: 400 rows for 800 texts",
+    ),
+    "a scale that grows the table": (
+        changed(BACKGROUND, dense__int8=lambda n: n["dense.int8"][:1]), "no int8 rows with a scale",
+    ),
+    "a self-check of no text": (
+        changed(CHECK, ids=lambda n: n["ids"][:0], offsets=lambda n: n["offsets"][:1],
+                vectors=lambda n: n["vectors"][:0]),
+        "prove nothing",
+    ),
+    "ids outside the vocabulary": (
+        changed(CHECK, ids=lambda n: n["ids"] + np.int32(10**6)), "ids outside the vocabulary of",
+    ),
+    "offsets that fall": (changed(CHECK, offsets=lambda n: n["offsets"][::-1]), "do not rise"),
 }  # fmt: skip
+
+
+def refusal(folder: Path) -> str:
+    """The message of the refusal, which is one plain line."""
+    with pytest.raises(ModelError) as error:
+        read_model(folder)
+    message = str(error.value)
+    assert message.isprintable()
+    assert len(message) < 600
+    return message
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_model_is_refused_with_one_line(folder: Path, damage: str) -> None:
     harm, message = DAMAGES[damage]
     harm(folder)
-    with pytest.raises(ModelError, match=message) as refused:
-        read_model(folder)
-    assert "\n" not in str(refused.value)
-    assert str(folder) in str(refused.value)
+    refused = refusal(folder)
+    assert re.search(message, refused)
+    assert str(folder) in refused
 
 
 def test_writing_replaces_a_model_whole(model: Model, folder: Path) -> None:
@@ -194,16 +237,6 @@ def test_a_mix_without_words_is_refused(model: Model) -> None:
         replace(model, idf=None)
 
 
-def refused(folder: Path) -> str:
-    """The message of the refusal, which is one plain line."""
-    with pytest.raises(ModelError) as error:
-        read_model(folder)
-    message = str(error.value)
-    assert message.isprintable()
-    assert len(message) < 600
-    return message
-
-
 MALFORMED: dict[str, Callable[[dict[str, Any]], object]] = {
     "files as a list": lambda m: m.update(files=["model.safetensors"]),
     "facts as null": lambda m: m["files"].update({"check.safetensors": None}),
@@ -222,7 +255,7 @@ MALFORMED: dict[str, Callable[[dict[str, Any]], object]] = {
 @pytest.mark.parametrize("fault", MALFORMED)
 def test_a_malformed_manifest_is_refused(folder: Path, fault: str) -> None:
     sign(folder, MALFORMED[fault])
-    assert str(folder) in refused(folder)
+    assert str(folder) in refusal(folder)
 
 
 def test_the_command_line_exits_with_2(newsift: Command, folder: Path) -> None:
@@ -238,56 +271,7 @@ def test_the_command_line_exits_with_2(newsift: Command, folder: Path) -> None:
 )
 def test_hostile_json_is_refused(folder: Path, text: bytes) -> None:
     (folder / "manifest.json").write_bytes(text)
-    refused(folder)
-
-
-def changed(name: str, **changes: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
-    """Change arrays of a file, each to what is made of all of them."""
-
-    def spoil(folder: Path) -> None:
-        named = load((folder / name).read_bytes())
-        made = {key.replace("_", "."): change(named) for key, change in changes.items()}
-        held = {key: np.ascontiguousarray(value) for key, value in (named | made).items()}
-        (folder / name).write_bytes(save(held))
-        sign(folder, lambda _: None)
-
-    return spoil
-
-
-NONSENSE: dict[str, tuple[Callable[[Path], None], str]] = {
-    "an empty background": (
-        changed(BACKGROUND, dense_int8=lambda n: n["dense.int8"][:0],
-                dense_scale=lambda n: n["dense.scale"][:0],
-                lexical_indptr=lambda n: n["lexical.indptr"][:1],
-                lexical_slots=lambda n: n["lexical.slots"][:0],
-                lexical_weights=lambda n: n["lexical.weights"][:0]),
-        "0 rows; needs some",
-    ),
-    "more dense than lexical rows": (
-        changed(BACKGROUND, dense_int8=lambda n: np.repeat(n["dense.int8"], 2, 0),
-                dense_scale=lambda n: np.repeat(n["dense.scale"], 2)),
-        "lexical: 400 rows for 800 texts",
-    ),
-    "a scale that grows the table": (
-        changed(BACKGROUND, dense_int8=lambda n: n["dense.int8"][:1]), "no int8 rows with a scale",
-    ),
-    "a self-check of no text": (
-        changed(CHECK, ids=lambda n: n["ids"][:0], offsets=lambda n: n["offsets"][:1],
-                vectors=lambda n: n["vectors"][:0]),
-        "prove nothing",
-    ),
-    "ids outside the vocabulary": (
-        changed(CHECK, ids=lambda n: n["ids"] + np.int32(10**6)), "ids outside the vocabulary of",
-    ),
-    "offsets that fall": (changed(CHECK, offsets=lambda n: n["offsets"][::-1]), "do not rise"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("fault", NONSENSE)
-def test_a_model_without_meaning_is_refused(folder: Path, fault: str) -> None:
-    spoil, message = NONSENSE[fault]
-    spoil(folder)
-    assert message in refused(folder)
+    refusal(folder)
 
 
 def sparse(file: Path) -> None:
@@ -306,7 +290,7 @@ def test_pipes_devices_and_huge_files_are_not_read(
 ) -> None:
     (folder / name).unlink()
     create(folder / name)
-    assert name in refused(folder)
+    assert name in refusal(folder)
 
 
 def test_files_above_the_limit_are_refused_whatever_the_manifest_states(folder: Path) -> None:
@@ -318,9 +302,9 @@ def test_files_above_the_limit_are_refused_whatever_the_manifest_states(folder: 
     manifest["files"][file.name]["bytes"] = FILE_BYTES + 1
     manifest["digest"] = digest_of(manifest)
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert f"Expected `int` <= {FILE_BYTES}" in refused(folder)
+    assert f"Expected `int` <= {FILE_BYTES}" in refusal(folder)
     (folder / "manifest.json").write_bytes(b" " * (MANIFEST_BYTES + 1))
-    assert f"larger than {MANIFEST_BYTES} bytes" in refused(folder)
+    assert f"larger than {MANIFEST_BYTES} bytes" in refusal(folder)
 
 
 def test_a_file_may_be_a_link_to_one(folder: Path) -> None:

@@ -115,37 +115,37 @@ def _duplicates(history: History) -> int:
 
 
 def _wrong_matches(history: History, sent: Mapping[Place, Sent]) -> Iterator[str]:
-    for seen in history.matches:
-        outcomes = sent[seen.place].outcomes if seen.place in sent else []
-        wanted = [sorted(ids) for ids in outcomes if ids]
-        if not wanted:
-            yield f"unexpected: {seen.place} must not match"
-        elif sorted(seen.match_ids) not in wanted or seen.matched != len(seen.match_ids):
-            told = " or ".join(map(str, wanted))
-            yield f"wrong ids: {seen.place} has {sorted(seen.match_ids)}, not {told}"
-        for each in seen.matches:
+    for records in history.matches:
+        outcomes = sent[records.place].outcomes if records.place in sent else []
+        expected = [sorted(ids) for ids in outcomes if ids]
+        if not expected:
+            yield f"unexpected: {records.place} must not match"
+        elif sorted(records.match_ids) not in expected or records.matched != len(records.match_ids):
+            answer = " or ".join(map(str, expected))
+            yield f"wrong ids: {records.place} has {sorted(records.match_ids)}, not {answer}"
+        for each in records.matches:
             if not np.float32(each.score) >= np.float32(each.threshold):
-                yield f"below its threshold: {seen.place}, {each.score} < {each.threshold}"
+                yield f"below its threshold: {records.place}, {each.score} < {each.threshold}"
 
 
 def _wrong_letters(history: History, sent: Mapping[Place, Sent]) -> Iterator[str]:
-    for seen in history.letters:
-        if seen.place not in sent or sent[seen.place].reason is None:
-            yield f"unexpected: {seen.place} is a dead letter ({seen.reason})"
+    for records in history.letters:
+        if records.place not in sent or sent[records.place].reason is None:
+            yield f"unexpected: {records.place} is a dead letter ({records.reason})"
             continue
-        wanted = sent[seen.place]
-        if seen.reason != wanted.reason:
-            yield f"wrong reason: {seen.place} has {seen.reason}, not {wanted.reason}"
-        if seen.value != wanted.value:
-            yield f"changed: the dead letter of {seen.place} has another value"
+        expected = sent[records.place]
+        if records.reason != expected.reason:
+            yield f"wrong reason: {records.place} has {records.reason}, not {expected.reason}"
+        if records.value != expected.value:
+            yield f"changed: the dead letter of {records.place} has another value"
 
 
 def _unequal(history: History) -> Iterator[str]:
     """Records of one post that differ in more than the time of their making."""
     content: dict[Place, str] = {}
-    for seen in history.matches:
-        if content.setdefault(seen.place, seen.content) != seen.content:
-            yield f"unequal: two records of {seen.place} differ"
+    for records in history.matches:
+        if content.setdefault(records.place, records.content) != records.content:
+            yield f"unequal: two records of {records.place} differ"
 
 
 def _commits(history: History, drained: bool) -> Iterator[str]:

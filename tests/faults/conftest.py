@@ -24,5 +24,5 @@ def server(
 
 @pytest.fixture
 def story(server: Server, tmp_path: Path, oracle: Oracle) -> Iterator[Story]:
-    with closing(Story(server, tmp_path, oracle)) as told:
-        yield told
+    with closing(Story(server, tmp_path, oracle)) as answer:
+        yield answer

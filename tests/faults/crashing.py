@@ -121,8 +121,8 @@ def hurry_polls(poll_s: float) -> None:
     """Have every consumer leave its group where it does not poll for so long."""
     from aiokafka import AIOKafkaConsumer
 
-    init, asked = AIOKafkaConsumer.__init__, {"max_poll_interval_ms": round(poll_s * 1000)}
-    AIOKafkaConsumer.__init__ = lambda own, *topics, **given: init(own, *topics, **given | asked)
+    init, requests = AIOKafkaConsumer.__init__, {"max_poll_interval_ms": round(poll_s * 1000)}
+    AIOKafkaConsumer.__init__ = lambda own, *topics, **given: init(own, *topics, **given | requests)
 
 
 def reroute(old: int, new: int) -> None:

@@ -75,14 +75,14 @@ class Oracle:
 
     def match_ids(self, post_id: str, text: str, seeds: Iterable[SeedWanted]) -> frozenset[str]:
         post, now = self._enc.posts([text]), datetime.now(UTC)
-        found = []
+        result = []
         for seed in seeds:
             score = post.similarity(self._article(seed))[0, 0]
             over = seed.expires_at is not None and seed.expires_at <= now
             if score >= np.float32(seed.threshold) and not over:
                 named = ["plain", post_id, text, seed.id, seed.version, self._enc.digest]
-                found.append(digest(named)[:32])
-        return frozenset(found)
+                result.append(digest(named)[:32])
+        return frozenset(result)
 
     def seed(self, name: str, text: str) -> SeedWanted:
         """A seed that about a fourth of the posts match, none of them by a hair."""

@@ -83,7 +83,7 @@ class Worker:
         self.process: Process = Forked(env, self.log) if fork else commanded(env, self.log, folder)
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text("utf-8", "replace")
 
     @property
@@ -95,9 +95,9 @@ class Worker:
 
     def ready(self) -> None:
         deadline = time.monotonic() + ENDS_WITHIN_S
-        while "ready:" not in self.said:
-            assert self.alive(), f"the worker ended with {self.process.poll()}:\n{self.said}"
-            assert time.monotonic() < deadline, f"the worker is not ready:\n{self.said}"
+        while "ready:" not in self.output:
+            assert self.alive(), f"the worker ended with {self.process.poll()}:\n{self.output}"
+            assert time.monotonic() < deadline, f"the worker is not ready:\n{self.output}"
             time.sleep(0.02)
 
     def memory(self) -> int:
@@ -106,30 +106,30 @@ class Worker:
 
     def page(self, path: str) -> dict[str, Any] | None:
         """What its web server answers, whatever the status; None while there is none."""
-        lines = [line for line in self.said.splitlines() if line.endswith("/metrics")]
+        lines = [line for line in self.output.splitlines() if line.endswith("/metrics")]
         if not lines:
             return None
         url = lines[0].rsplit(" ", 1)[1].removesuffix("/metrics") + path
         try:
             with urlopen(url, timeout=ENDS_WITHIN_S) as answer:
-                found: dict[str, Any] = json.load(answer)
+                result: dict[str, Any] = json.load(answer)
         except HTTPError as error:
-            found = json.load(error)
-        return found
+            result = json.load(error)
+        return result
 
     def refused(self, *words: str) -> None:
         """Wait for its end: exit code 2, and one line, the last, that says these words."""
-        assert self.ended() == 2, self.said
-        last = self.said.splitlines()[-1]
-        assert last.startswith("newsift: "), self.said
-        assert [word for word in words if word not in last] == [], self.said
-        assert "Traceback" not in self.said
-        assert self.said.count("newsift: ") == 1
+        assert self.ended() == 2, self.output
+        last = self.output.splitlines()[-1]
+        assert last.startswith("newsift: "), self.output
+        assert [word for word in words if word not in last] == [], self.output
+        assert "Traceback" not in self.output
+        assert self.output.count("newsift: ") == 1
 
     def ended(self) -> int:
         deadline = time.monotonic() + ENDS_WITHIN_S
         while (code := self.process.poll()) is None:
-            assert time.monotonic() < deadline, f"the worker goes on:\n{self.said}"
+            assert time.monotonic() < deadline, f"the worker goes on:\n{self.output}"
             time.sleep(0.01)
         return code
 

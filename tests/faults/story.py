@@ -1,4 +1,4 @@
-"""The words that stories are told in: posts, workers, deaths, and the check at the end."""
+"""The words that stories are report in: posts, workers, deaths, and the check at the end."""
 
 import itertools
 import json
@@ -137,7 +137,7 @@ class Story:
 
     def dies(self, boundary: str, nth: int = 1) -> None:
         worker = self.worker(at=boundary, nth=nth, do="kill")
-        assert worker.ended() == -9, worker.said
+        assert worker.ended() == -9, worker.output
         assert worker.proofs == [f"kill at {boundary}"]
         self.crashed()
 
@@ -149,12 +149,12 @@ class Story:
     def promises_kept(self) -> None:
         """Of every message whose offset is committed, all that it must come to is there."""
         verdict = check(self.history(), self.allowed_duplicates, drained=False)
-        assert verdict.complaints == (), self.told(verdict)
+        assert verdict.complaints == (), self.report(verdict)
 
     def drained(self) -> None:
         def done() -> bool:
             living = [worker for worker in self.workers if worker.alive()]
-            assert living, f"no worker is left:\n{self.workers[-1].said}"
+            assert living, f"no worker is left:\n{self.workers[-1].output}"
             return self.committed() == self.ends()
 
         began = time.monotonic()
@@ -162,14 +162,14 @@ class Story:
             until(done, DRAINS_WITHIN_S)
         except AssertionError as error:
             state = f"{error}: committed {self.committed()} of {self.ends()}"
-            logs = "".join(worker.said[-2000:] for worker in self.workers)
+            logs = "".join(worker.output[-2000:] for worker in self.workers)
             raise AssertionError(f"{state}\n{logs}") from None
         self.drained_s = time.monotonic() - began
 
     def nothing_lost(self) -> Verdict:
         self.drained()
         verdict = check(self.history(), self.allowed_duplicates)
-        assert verdict.complaints == (), self.told(verdict)
+        assert verdict.complaints == (), self.report(verdict)
         return verdict
 
     def until(self, holds: Callable[[], Any]) -> None:
@@ -185,17 +185,17 @@ class Story:
         return [TopicPartition(self.topics["posts"], number) for number in self.ends()]
 
     def committed(self) -> dict[int, int]:
-        found: dict[Any, Any] = {}
-        until(lambda: self._told_offsets(found), DRAINS_WITHIN_S)
+        result: dict[Any, Any] = {}
+        until(lambda: self._read_offsets(result), DRAINS_WITHIN_S)
         return {
             place.partition: row.offset
-            for place, row in found.items()
+            for place, row in result.items()
             if place.topic == self.topics["posts"]
         }
 
-    def _told_offsets(self, found: dict[Any, Any]) -> bool:
+    def _read_offsets(self, offsets: dict[Any, Any]) -> bool:
         with admin(self.server.address) as client, suppress(RetriableError):
-            found |= client.list_group_offsets({self.group: None})[self.group]
+            offsets |= client.list_group_offsets({self.group: None})[self.group]
             return True
         return False
 
@@ -209,8 +209,8 @@ class Story:
             committed,
         )
 
-    def told(self, verdict: Verdict) -> str:
-        logs = "".join(f"\n--- {w.log.parent.name}\n{w.said[-2000:]}" for w in self.workers)
+    def report(self, verdict: Verdict) -> str:
+        logs = "".join(f"\n--- {w.log.parent.name}\n{w.output[-2000:]}" for w in self.workers)
         return "\n".join(verdict.complaints[:20]) + logs
 
     def close(self) -> None:

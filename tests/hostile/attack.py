@@ -1,4 +1,4 @@
-"""An attack, told as a story: poison between neighbours, and what must hold when it is over.
+"""An attack: poison between neighbours, and what must hold when it is over.
 
     with attacked(target) as attack:
         attack.posts([poison])
@@ -43,14 +43,14 @@ class Attack:
 
     def arrived(self, ids: set[bytes]) -> None:
         def all_there() -> bool:
-            assert self.target.worker.alive(), f"the worker has ended:\n{self.said}"
+            assert self.target.worker.alive(), f"the worker has ended:\n{self.output}"
             return ids <= {record.key for record in self.target.matches.look()}
 
         try:
             until(all_there, ARRIVES_WITHIN_S)
         except AssertionError as error:
             raise AssertionError(
-                f"the neighbours' matches did not come: {error}\n{self.said}"
+                f"the neighbours' matches did not come: {error}\n{self.output}"
             ) from None
 
     def drained(self) -> None:
@@ -59,16 +59,16 @@ class Attack:
 
     @property
     def letters(self) -> list[Any]:
-        found = (letter for letter in self.target.rejected.look() if self._is_ours(letter))
-        return sorted(found, key=source)
+        result = (letter for letter in self.target.rejected.look() if self._is_ours(letter))
+        return sorted(result, key=source)
 
     def _is_ours(self, letter: Any) -> bool:
         partition, offset = source(letter)
         return offset >= self._from[partition]
 
     @property
-    def said(self) -> str:
-        return self.target.worker.said[-4000:]
+    def output(self) -> str:
+        return self.target.worker.output[-4000:]
 
     def refused(self, reason: str, count: int = 1) -> list[Any]:
         assert self.reasons(count) == [reason] * count
@@ -91,8 +91,8 @@ def attacked(target: Target) -> Iterator[Attack]:
         attack.drained()
         silence = witness.longest_silence
     assert silence < ANSWERS_WITHIN_S, f"/healthz was silent for {silence:.1f} s"
-    assert target.worker.alive(), attack.said
-    assert target.worker.said.count("ready:") == 1, "the worker has started again"
+    assert target.worker.alive(), attack.output
+    assert target.worker.output.count("ready:") == 1, "the worker has started again"
     peak = peak_memory(target.pid)
     assert peak <= MOST_MEMORY, f"{peak / MIB:.0f} MiB at the most"
 

@@ -39,7 +39,7 @@ def shared_target(
 @pytest.fixture
 def target(shared_target: Target) -> Target:
     """The worker that all attacks share, as the last has left it: alive."""
-    assert shared_target.worker.alive(), shared_target.worker.said
+    assert shared_target.worker.alive(), shared_target.worker.output
     shared_target.worker.ready()
     return shared_target
 

@@ -29,103 +29,80 @@ BLOCK = 2**28
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came of a file: the exit code, the peak of resident memory, the last line told."""
+    """What came of a file: the exit code, the peak of resident memory, the last line message."""
 
     code: int
     peak: int  # bytes, of the process and of those that it starts, together
-    told: str
+    message: str
     seconds: float
 
 
-def written(**options: Any) -> Callable[[pa.Table], bytes]:
-    def write(table: pa.Table) -> bytes:
-        out = io.BytesIO()
-        pq.write_table(table, out, compression="zstd", **options)
-        return out.getvalue()
+def parquet(*tables: pa.Table, **options: Any) -> bytes:
+    """Each table in row groups of its own."""
+    out = io.BytesIO()
+    with pq.ParquetWriter(out, tables[0].schema, compression="zstd", **options) as writer:
+        for table in tables:
+            writer.write_table(table)
+    return out.getvalue()
 
-    return write
+
+PLAIN: dict[str, Any] = {"use_dictionary": False}
+PREFIXES = PLAIN | {"column_encoding": {"text": "DELTA_BYTE_ARRAY"}}
+HUGE = pa.table({"text": ["x" * (BLOCK // 2)]})
 
 
 def one_page() -> bytes:
     """Four texts of 256 MiB in one page."""
     text = pa.array(["x" * BLOCK], pa.large_string())
     table = pa.table({"text": pa.chunked_array([text] * 4)})
-    return written(use_dictionary=False, data_page_size=2**31 - 1)(table)
-
-
-def row_groups() -> bytes:
-    """Texts of 128 MiB in row groups of their own."""
-    out = io.BytesIO()
-    table = pa.table({"text": ["x" * (BLOCK // 2)]})
-    with pq.ParquetWriter(out, table.schema, compression="zstd", use_dictionary=False) as writer:
-        for _ in range(16):
-            writer.write_table(table)
-    return out.getvalue()
+    return parquet(table, data_page_size=2**31 - 1, **PLAIN)
 
 
 def late() -> bytes:
-    """Texts of 128 MiB in row groups of their own, behind ten thousand posts."""
-    out = io.BytesIO()
+    """Huge texts behind ten thousand posts."""
     posts = pa.table({"text": [f"post {n} on a ferry" for n in range(10_000)]})
-    huge = pa.table({"text": ["x" * (BLOCK // 2)]})
-    with pq.ParquetWriter(out, posts.schema, compression="zstd", use_dictionary=False) as writer:
-        for table in (posts, huge, huge):
-            writer.write_table(table)
-    return out.getvalue()
+    return parquet(posts, HUGE, HUGE, **PLAIN)
 
 
 def dictionary(length: int, rows: int) -> bytes:
     """One text of this length that all rows mean."""
     codes = pa.array([0] * rows, pa.int32())
-    return written()(pa.table({"text": pa.DictionaryArray.from_arrays(codes, ["x" * length])}))
-
-
-def shared_prefixes() -> bytes:
-    """Texts of a MiB, each written as the one before and nothing more."""
-    out = io.BytesIO()
-    table = pa.table({"text": ["x" * 2**20] * 200})
-    options: dict[str, Any] = {"use_dictionary": False, "compression": "zstd",
-                               "column_encoding": {"text": "DELTA_BYTE_ARRAY"}}  # fmt: skip
-    with pq.ParquetWriter(out, table.schema, **options) as writer:
-        for _ in range(16):
-            writer.write_table(table)
-    return out.getvalue()
+    return parquet(pa.table({"text": pa.DictionaryArray.from_arrays(codes, ["x" * length])}))
 
 
 def nested() -> bytes:
     """A list of 256 million numbers beside a text."""
     values = pa.array(memoryview(bytes(BLOCK)), pa.int8())
     many = pa.ListArray.from_arrays(pa.array([0, BLOCK], pa.int32()), values)
-    return written()(pa.table({"text": ["a ferry"], "many": many}))
+    return parquet(pa.table({"text": ["a ferry"], "many": many}))
 
 
 def many_columns() -> bytes:
     """A thousand columns of a text of 4 MiB."""
     text = pa.array(["x" * 2**22])
-    table = pa.table({"text": text} | {f"c{n}": text for n in range(999)})
-    return written(use_dictionary=False)(table)
+    return parquet(pa.table({"text": text} | {f"c{n}": text for n in range(999)}), **PLAIN)
 
 
 def zigzag(number: int, length: int = 0) -> bytes:
     """A number as thrift has it in its compact protocol, in so many bytes at least."""
-    number, found = number << 1, bytearray()
-    while number > 127 or len(found) + 1 < length:
-        found.append(number & 127 | 128)
+    number, result = number << 1, bytearray()
+    while number > 127 or len(result) + 1 < length:
+        result.append(number & 127 | 128)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*result, number])
 
 
 def lying(honest: bytes, lie: int) -> bytes:
     """The file with another size in the place of its first column's and of that one's pages."""
     group = pq.ParquetFile(io.BytesIO(honest)).metadata.row_group(0)
     total = int(group.column(0).total_uncompressed_size)
-    found = honest
+    result = honest
     for header in range(64):  # bytes of a page's own header, that its column counts too
         number = zigzag(total - header)
-        found = found.replace(number, zigzag(lie, len(number)))
-    assert len(found) == len(honest)
-    assert found != honest
-    return found
+        result = result.replace(number, zigzag(lie, len(number)))
+    assert len(result) == len(honest)
+    assert result != honest
+    return result
 
 
 def packed_lines(line: bytes, size: int = 2**30) -> bytes:
@@ -149,11 +126,14 @@ def long_window() -> bytes:
 FILES: Mapping[str, Callable[[], bytes]] = {
     "plain.jsonl": lambda: b'{"id": "1", "text": "a ferry"}\n' * 100,
     "one page.parquet": one_page,
-    "row groups.parquet": row_groups,
+    "row groups.parquet": lambda: parquet(*[HUGE] * 16, **PLAIN),
     "late.parquet": late,
     "huge dictionary.parquet": lambda: dictionary(2**26, 10_000),
     "dictionary.parquet": lambda: dictionary(2**20, 500),
-    "prefixes.parquet": shared_prefixes,
+    # each text of a MiB as the one before and nothing more
+    "prefixes.parquet": lambda: parquet(
+        *[pa.table({"text": ["x" * 2**20] * 200})] * 16, **PREFIXES
+    ),
     "nested.parquet": nested,
     "columns.parquet": many_columns,
     "small lie.parquet": lambda: lying(one_page(), 1),
@@ -183,18 +163,18 @@ def read(file: Path, seed: Path) -> Reading:
     began = time.monotonic()
     most = 0
     with (
-        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as log,
         subprocess.Popen(
             [NEWSIFT, "filter", file, "--seeds", seed, "--device", "cpu"],
-            stdout=subprocess.DEVNULL, stderr=said,
+            stdout=subprocess.DEVNULL, stderr=log,
         ) as process,
     ):  # fmt: skip
         while process.poll() is None:
             most = max(most, sum(resident(process.pid)))
             time.sleep(POLL_S)
-        said.seek(0)
-        told = said.read().decode().splitlines()
-    return Reading(process.returncode, most, told[-1] if told else "", time.monotonic() - began)
+        log.seek(0)
+        answer = log.read().decode().splitlines()
+    return Reading(process.returncode, most, answer[-1] if answer else "", time.monotonic() - began)
 
 
 def resident(pid: int) -> Iterator[int]:
@@ -215,25 +195,25 @@ def resident(pid: int) -> Iterator[int]:
 
 def main() -> None:
     """Read every file, and print what each took."""
-    wanted = sys.argv[1:]
+    expected = sys.argv[1:]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "seed.md").write_text(SEED)
         (folder / "posts.jsonl").write_bytes(FILES["plain.jsonl"]())
         for name, make in {**FILES, **PAGES}.items():
-            if wanted and name not in wanted:
+            if expected and name not in expected:
                 continue
             file = folder / name
             file.write_bytes(make())
             posts, seed = (file, folder / "seed.md")
             if name in PAGES:
                 posts, seed = folder / "posts.jsonl", file
-            found = read(posts, seed)
-            told = (
-                f"{name:<24} {file.stat().st_size:>9,} B  {found.peak / 2**20:>6,.0f} MiB  "
-                f"{found.seconds:>5.1f} s  exit {found.code}  {found.told[:120]}"
+            result = read(posts, seed)
+            answer = (
+                f"{name:<24} {file.stat().st_size:>9,} B  {result.peak / 2**20:>6,.0f} MiB  "
+                f"{result.seconds:>5.1f} s  exit {result.code}  {result.message[:120]}"
             )
-            sys.stdout.write(told + "\n")
+            sys.stdout.write(answer + "\n")
             sys.stdout.flush()
             file.unlink()
 

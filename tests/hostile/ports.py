@@ -217,18 +217,18 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--server", action="append", default=[])
     parser.add_argument("--attack", action="append", choices=ATTACKS, default=[])
-    asked = parser.parse_args()
+    requests = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * MANY), hard))
     with tempfile.TemporaryDirectory() as scratch, ports(Path(scratch)) as servers:
         print("server   attack                 answers   max ms  late failed  MiB more")  # noqa: T201
-        kept = [
-            measured(server, attack, asked.seconds)
+        remaining = [
+            measured(server, attack, requests.seconds)
             for server in servers
-            if server.name in (asked.server or server.name)
-            for attack in asked.attack or ATTACKS
+            if server.name in (requests.server or server.name)
+            for attack in requests.attack or ATTACKS
         ]
-    return int(not all(kept))
+    return int(not all(remaining))
 
 
 if __name__ == "__main__":

@@ -84,9 +84,9 @@ class Target:
     @property
     def port(self) -> int:
         self.worker.ready()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", self.worker.said)
-        assert found, self.worker.said
-        return int(found[1])
+        result = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", self.worker.output)
+        assert result, self.worker.output
+        return int(result[1])
 
     def write(
         self, kind: str, values: Iterable[bytes | None], key: bytes | None = b"any",
@@ -134,8 +134,8 @@ class Target:
 
     def ends(self) -> dict[TopicPartition, int]:
         places = [TopicPartition(self.topics["posts"], n) for n in range(PARTITIONS)]
-        found: dict[TopicPartition, int] = self.matches._client.end_offsets(places)
-        return found
+        result: dict[TopicPartition, int] = self.matches._client.end_offsets(places)
+        return result
 
     def close(self) -> None:
         self.worker.kill()

@@ -14,7 +14,7 @@ def test_a_file_takes_less_than_a_gib(tmp_path: Path, name: str) -> None:
     posts.write_bytes(FILES["plain.jsonl"]())
     file.write_bytes({**FILES, **PAGES}[name]())
     assert file.stat().st_size <= LARGEST
-    found = read(posts, file) if name in PAGES else read(file, seed)
-    assert found.peak < MOST, found
-    assert found.code in (0, 1, 2), found
-    assert found.told.startswith("newsift: "), found
+    result = read(posts, file) if name in PAGES else read(file, seed)
+    assert result.peak < MOST, result
+    assert result.code in (0, 1, 2), result
+    assert result.message.startswith("newsift: "), result

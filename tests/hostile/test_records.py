@@ -1,8 +1,12 @@
-"""Hostile posts, seeds, labels and batches: the neighbours are matched, and nobody waits."""
+"""Hostile posts, seeds, labels, batches and connections: the neighbours are matched in time."""
 
 import json
 import os
-from collections.abc import Callable
+import resource
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +24,7 @@ from tests.hostile.batches import plant
 from tests.hostile.conftest import waits_long
 from tests.hostile.shapes import SHAPES, marks, ordinary
 from tests.hostile.target import ARTICLE, MIB, Target, post, seed
+from tests.hostile.witness import answer
 from tests.worker.fake import Command
 from tests.worker.kafka.batches.made import CODECS, PACK, bomb, record, sealed
 from worker.posts.outcome import Post
@@ -107,11 +112,11 @@ def test_many_refused_seeds_are_logged_once(target: Target) -> None:
     with attacked(target):
         target.keyed("seeds", [(name, b'{"text": 5}') for name in names])
         until(lambda: target.refused("bad-4999"))
-        lines = target.worker.said.count("\n")
+        lines = target.worker.output.count("\n")
         for n in range(3):
             target.write("seeds", [seed(f"a game of music {n}")], key=b"after-%d" % n)
             until(partial(target.live, f"after-{n}"))
-        assert target.worker.said.count("\n") - lines < 50
+        assert target.worker.output.count("\n") - lines < 50
     target.forget(*names, b"after-0", b"after-1", b"after-2")
 
 
@@ -270,3 +275,34 @@ def test_a_flood_of_labels_leaves_those_of_others_in_place(
     assert "labels are left out" in done.err
     exported = newsift("labels", "export", "--event", "other")
     assert (exported.code, "labels are left out" in exported.err) == (0, True)
+
+
+FILES = 256
+IDLERS = 300
+
+
+@pytest.fixture
+def few_files(target: Target) -> Iterator[Target]:
+    before = resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (FILES, before[1]))
+    yield target
+    resource.prlimit(target.pid, resource.RLIMIT_NOFILE, before)
+
+
+def connections(port: int, count: int, sent: bytes) -> ExitStack:
+    stack = ExitStack()
+    for _ in range(count):
+        made = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+        made.sendall(sent)
+    return stack
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "], ids=["nothing", "half"]
+)
+def test_idle_connections_do_not_block_others(few_files: Target, sent: bytes) -> None:
+    before = len(few_files.worker.output)
+    with attacked(few_files), connections(few_files.port, IDLERS, sent):
+        time.sleep(1)
+        assert "true" in answer(few_files.port, "/healthz")
+    assert len(few_files.worker.output) - before < 10_000

@@ -29,10 +29,10 @@ def answer(port: int, path: str, host: str = "127.0.0.1", within_s: float = PATI
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=within_s)
     try:
         connection.request("GET", path, headers={"Host": host})
-        told = connection.getresponse()
-        body = told.read().decode()
-        if told.status != 200:
-            raise ConnectionError(f"{path}: {told.status} {body}")
+        reply = connection.getresponse()
+        body = reply.read().decode()
+        if reply.status != 200:
+            raise ConnectionError(f"{path}: {reply.status} {body}")
         return body
     finally:
         connection.close()

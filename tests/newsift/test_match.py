@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +17,9 @@ import newsift as face
 from encoder.encoder import Encoder
 from encoder.errors import InputError, ModelError
 from encoder.model_directory import write_model
+from newsift import ray, spark
 from newsift.cli.demo import SAMPLES, read_articles
+from newsift.matching import MATCH_COLUMNS
 from tests.encoder.small import small_model
 from tests.worker.fake import Command
 
@@ -25,7 +28,7 @@ ARTICLES: dict[str, Any] = {
     "storm": ("storm", "the river storm flood in the city"),
     "game": "match game music",
 }
-KEYS = ["id", "score", "threshold", "matched", "event", "why"]
+KEYS = ["id", "score", "threshold", "matched", "event", "why", "match_id"]
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +74,58 @@ def test_finds_the_matches_of_filter(newsift: Command) -> None:
             assert (row["event"], row["why"]) == (None, [])
 
 
+def test_a_sieve_has_the_match_ids_of_filter_in_any_partitioning(newsift: Command) -> None:
+    done = newsift("filter", SAMPLES / "posts.jsonl", "--seeds", SAMPLES / "seeds", "--json")
+    expected = {
+        match["match_id"]: match["score"]
+        for line in done.out.splitlines() for match in json.loads(line)["matches"]
+    }  # fmt: skip
+    articles = [
+        {"id": name, "event": name, "title": title, "text": text}
+        for name, (title, text) in read_articles().items()
+    ]
+    sieve = pickle.loads(pickle.dumps(face.Sieve(articles)))
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = pandas.read_json(SAMPLES / "posts.jsonl", lines=True, dtype={"id": str})
+
+    class Parts:
+        """The table as Spark and Ray hand it to a function: a few rows at a time."""
+
+        parts = (table[:100], table[100:100], table[100:])
+
+        def mapInPandas(self, function: Callable[..., Any], _schema: str) -> Any:
+            return pandas.concat(function(iter(self.parts)))
+
+        def map_batches(self, function: Callable[..., Any], batch_format: str) -> Any:
+            assert batch_format == "pandas"
+            return pandas.concat(map(function, self.parts))
+
+    for module in (spark, ray):
+        result = module.matches(Parts(), sieve)
+        assert dict(zip(result.match_id, result.score, strict=True)) == expected
+        assert [*result.columns] == [*MATCH_COLUMNS]
+    best = {row["match_id"] for row in sieve(table.to_dict("records")) if row["matched"]}
+    assert best < expected.keys()
+
+
+def test_an_article_without_an_id_is_named_by_its_place_in_its_event(enc: Encoder) -> None:
+    articles = {"s": ["river storm", {"text": "flood", "id": "own"}, "city"], "g": "match game"}
+    sieve = face.Sieve(articles, model=enc, threshold=0.01)
+    rows = sieve.matches(["river storm flood city match game"])
+    assert {row["seed_id"] for row in rows} == {"s/0", "own", "s/2", "g/0"}
+    with pytest.raises(InputError, match="its id 'own' is that of"):
+        face.Sieve(
+            [{"text": "a b", "id": "own"}, {"text": "c d", "id": "own"}], model=enc, threshold=0.1
+        )
+
+
+def test_a_pickled_sieve_refuses_another_model(folder: Path, enc: Encoder) -> None:
+    sieve = face.Sieve(ARTICLES, model=folder, threshold=0.2)
+    sieve.digest = "0" * 64
+    with pytest.raises(ModelError, match="make the Sieve again"):
+        sieve(POSTS)
+
+
 @pytest.mark.parametrize("threshold", [None, 0.3])
 def test_each_post_names_its_closest_article(
     enc: Encoder, find: Callable[..., Any], threshold: float | None, monkeypatch: pytest.MonkeyPatch
@@ -81,7 +136,7 @@ def test_each_post_names_its_closest_article(
     S, cuts = enc.posts(POSTS).similarity(A), enc.thresholds(A, 0.25)
     for row, scores in zip(rows, S, strict=True):
         assert list(row) == KEYS
-        k = int(scores.argmax())
+        k = int(len(scores) - 1 - scores[::-1].argmax())  # of equals the first by id: "game/0"
         assert row["score"] == pytest.approx(scores[k], abs=1e-6)
         assert row["threshold"] == pytest.approx(threshold or cuts[k], abs=1e-6)
         assert row["matched"] is (row["score"] >= row["threshold"])
@@ -158,8 +213,11 @@ def test_a_table_comes_back_as_a_table(find: Callable[..., Any]) -> None:
     result = find(table, text="said")
     assert isinstance(result, pandas.DataFrame)
     assert [*result.columns] == KEYS
-    events = result.event.astype(object).where(result.matched, None)
-    assert result.assign(event=events).to_dict("records") == rows
+    texts = {
+        name: result[name].astype(object).where(result.matched, None)
+        for name in ("event", "match_id")
+    }
+    assert result.assign(**texts).to_dict("records") == rows
     named = table.assign(id=range(5))
     assert find(named, text="said")["id"].tolist() == [0, 1, 2, 3, 4]
     assert find(table.assign(key=list("vwxyz")), text="said", id="key")["id"].tolist() == [*"vwxyz"]

@@ -3,7 +3,6 @@
 import gzip
 import threading
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,9 +30,6 @@ class Handler(BaseHTTPRequestHandler):
     def page_gzip(self) -> None:
         self.say(gzip.compress(ARTICLE.encode()), coding="gzip")
 
-    def page_deflate(self) -> None:
-        self.say(zlib.compress(ARTICLE.encode()), coding="deflate")
-
     def page_chunked(self) -> None:
         self.head(HTML, transfer_encoding="chunked")
         for start in range(0, len(ARTICLE), 500):
@@ -56,9 +52,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def page_pdf_as_html(self) -> None:
         self.say(b"%PDF-1.4")
-
-    def page_bytes_as_html(self) -> None:
-        self.say(b"\x7fELF\x00\x00")
 
     def page_redirect_to_file(self) -> None:
         self.head(HTML, status=302, location="file:///etc/hostname", content_length="0")
@@ -84,9 +77,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def page_cut_gzip(self) -> None:
         self.say(gzip.compress(ARTICLE.encode())[:-20], coding="gzip")
-
-    def page_claims(self) -> None:
-        self.head(HTML, content_length=str(10**12))
 
     def page_endless(self) -> None:
         self.head(HTML)

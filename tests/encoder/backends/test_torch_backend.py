@@ -116,10 +116,6 @@ def test_full_memory_halves_the_parts_until_they_fit() -> None:
     backend.model = Cramped(backend.model, 200)
     assert_close(backend.forward(ids, offsets, Side.POST), whole)
     assert backend.tokens_at_once == 128
-
-
-def test_memory_too_small_for_anything_is_one_plain_line() -> None:
-    backend = TorchBackend(random_weights(SMALL, VOCABULARY), "cpu")
     backend.model = Cramped(backend.model, 0)
     with pytest.raises(DeviceError, match="too little free memory"):
         backend.forward(*draw((5,)), Side.POST)

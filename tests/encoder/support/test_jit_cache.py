@@ -49,8 +49,8 @@ class Run:
         return done.stdout, done.stderr
 
     def entry(self, ending: str) -> Path:
-        (found,) = self.cache.rglob(f"*double*{ending}")
-        return found
+        (file,) = self.cache.rglob(f"*double*{ending}")
+        return file
 
 
 @pytest.fixture
@@ -134,13 +134,6 @@ def test_code_that_others_may_have_planted_is_not_run(
 
 
 @pytest.mark.slow
-def test_a_damaged_entry_is_compiled_again(run: Run) -> None:
-    run()
-    run.entry(".nbi").write_bytes(b"\x80\x04nonsense")
-    assert hits(run()) == 0
-
-
-@pytest.mark.slow
 def test_a_read_only_cache_is_used(run: Run) -> None:
     run()
     for path in (run.cache, *run.cache.rglob("*")):
@@ -151,8 +144,12 @@ def test_a_read_only_cache_is_used(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_without_a_folder_code_is_compiled(run: Run) -> None:
+def test_without_a_folder_or_a_sound_entry_code_is_compiled(run: Run) -> None:
     run.cache.write_text("a file")
+    assert hits(run()) == 0
+    run.cache.unlink()
+    run()
+    run.entry(".nbi").write_bytes(b"\x80\x04nonsense")
     assert hits(run()) == 0
 
 
@@ -183,13 +180,8 @@ def test_old_versions_are_removed_unless_in_use(tmp_path: Path) -> None:
         jit_cache._remove_old(tmp_path)
         held.communicate()
     remaining = {path.name for path in tmp_path.iterdir()}
-    assert remaining == {
-        *names[: jit_cache.NEWEST],
-        names[7],
-        *strangers,
-        f"jit-{99:016x}",
-        "target",
-    }
+    newest = {*names[: jit_cache.NEWEST], names[7]}
+    assert remaining == newest | {*strangers, f"jit-{99:016x}", "target"}
 
 
 def compiles(file: Path) -> bool:

@@ -82,14 +82,7 @@ def test_a_crew_works_in_parallel_and_takes_few_jobs_in_advance() -> None:
     crew.close()
 
 
-def test_the_error_of_a_job_is_raised() -> None:
-    crew = Crew(2)
-    with pytest.raises(ZeroDivisionError):
-        list(crew.map(lambda x: 1 / x, [1, 0]))
-    crew.close()
-
-
-def test_no_job_starts_after_one_has_failed() -> None:
+def test_the_error_of_a_job_is_raised_and_no_other_job_starts() -> None:
     crew, begun, failed = Crew(2), list[int](), Event()
 
     def work(n: int) -> None:

@@ -22,7 +22,7 @@ def ended_in_the_middle_of_a_batch(story: Story) -> None:
     """A worker that receives SIGTERM finishes and commits its batch, and repeats nothing."""
     story.posts(60)
     worker = story.worker(at="encoded", nth=2, do="term")
-    assert worker.ended() == 0, worker.said
+    assert worker.ended() == 0, worker.output
     assert worker.proofs == ["term at encoded"]
     assert sum(story.committed().values()) > 0
     story.promises_kept()
@@ -41,7 +41,7 @@ def an_unexpected_error(story: Story) -> None:
     }
     for proof, fault in failing.items():
         worker = story.worker(**fault)
-        assert worker.ended() == 1, worker.said
+        assert worker.ended() == 1, worker.output
         assert proof in worker.proofs
         failed_in_one_line(worker)
         story.crashed()
@@ -50,14 +50,12 @@ def an_unexpected_error(story: Story) -> None:
 
 
 def failed_in_one_line(worker: Worker) -> None:
-    """The last line says what failed, and nothing shows a traceback."""
-    assert worker.said.splitlines()[-1].startswith("newsift: InjectedError: "), worker.said
-    assert "Traceback" not in worker.said
-    assert worker.said.count("newsift: ") == 1
+    assert worker.output.splitlines()[-1].startswith("newsift: InjectedError: "), worker.output
+    assert "Traceback" not in worker.output
+    assert worker.output.count("newsift: ") == 1
 
 
 def committed_more(story: Story, before: int) -> bool:
-    """Whether more is committed than before."""
     return sum(story.committed().values()) > before
 
 
@@ -91,7 +89,7 @@ def stopped_past_its_session(story: Story) -> None:
     story.allowed_duplicates += ONE_CRASH
     story.posts(60)
     story.nothing_lost()
-    assert (zombie.terminate(), other.terminate()) == (0, 0), zombie.said
+    assert (zombie.terminate(), other.terminate()) == (0, 0), zombie.output
     assert story.committed() == story.ends()
 
 
@@ -106,8 +104,8 @@ def slower_than_the_poll_interval(story: Story) -> None:
     worker = story.worker(at="decoded", do="sleep", times=times, slow_s=4.0, poll_s=1.5)
     assert story.nothing_lost().duplicates == 0
     assert worker.proofs == ["sleep at decoded"] * times
-    assert worker.said.count("partitions of") == 1, worker.said
-    assert worker.terminate() == 0, worker.said
+    assert worker.output.count("partitions of") == 1, worker.output
+    assert worker.terminate() == 0, worker.output
 
 
 STORIES: dict[str, Tell] = {

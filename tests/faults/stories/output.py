@@ -28,14 +28,14 @@ def _output_is_down(story: Story, kind: str) -> None:
     story.posts(30)
     story.message(b"{", "bad_json")
     story.posts(60)
-    story.until(lambda: "pausing" in worker.said)
+    story.until(lambda: "pausing" in worker.output)
     time.sleep(1)  # whatever it does now, it has had the time to do it wrongly
     story.promises_kept()
     assert story.committed() != story.ends()
     create(story.server.address, story.topics[kind], PARTITIONS)
     story.allowed_duplicates += ONE_CRASH
     story.nothing_lost()
-    assert worker.terminate() == 0, worker.said
+    assert worker.terminate() == 0, worker.output
 
 
 def match_records_are_too_large(story: Story) -> None:
@@ -51,7 +51,6 @@ def match_records_are_too_large(story: Story) -> None:
 
 
 def set_up(story: Story, kind: str, key: str, value: str) -> None:
-    """Give a topic of the story another setting."""
     resource = ConfigResource(ConfigResourceType.TOPIC, story.topics[kind], {key: value})
     with admin(story.server.address) as client:
         client.alter_configs([resource])

@@ -17,17 +17,15 @@ OTHER_TEXT = "police fire in the city"
 MANY = 10_000
 
 
-def knows(worker: Worker, story: Story) -> bool:
-    """Whether a worker filters by exactly the seeds of the story."""
-    found = worker.page("/seeds")
-    return found is not None and found.get("seed_set") == seed_set(story.seeds.values())
+def has_seeds(worker: Worker, story: Story) -> bool:
+    result = worker.page("/seeds")
+    return result is not None and result.get("seed_set") == seed_set(story.seeds.values())
 
 
-def told(worker: Worker) -> dict[str, Any]:
-    """The seeds as a worker lists them."""
-    found = worker.page("/seeds")
-    assert found is not None
-    return found
+def seeds_of(worker: Worker) -> dict[str, Any]:
+    result = worker.page("/seeds")
+    assert result is not None
+    return result
 
 
 def garbage_among_the_seeds(story: Story) -> None:
@@ -39,17 +37,19 @@ def garbage_among_the_seeds(story: Story) -> None:
     spoilt = story.seeds["seed-1"]
     story.control(*((key, value) for _, key, value in BAD_SEEDS))
     story.withdraw(spoilt, b'{"text": 7}')
-    story.until(lambda: knows(worker, story) and len(told(worker)["refused"]) > len(BAD_SEEDS))
+    story.until(
+        lambda: has_seeds(worker, story) and len(seeds_of(worker)["refused"]) > len(BAD_SEEDS)
+    )
     story.posts(30)
     story.nothing_lost()
     late = story.worker()
     late.ready()
-    assert told(late) == told(worker)
-    reasons = {each["id"]: each["reason"] for each in told(worker)["refused"]}
+    assert seeds_of(late) == seeds_of(worker)
+    reasons = {each["id"]: each["reason"] for each in seeds_of(worker)["refused"]}
     story.events += len(reasons)
-    wanted = [(key.decode(), said) for said, key, _ in BAD_SEEDS] + [(spoilt.id, "text:")]
-    assert [pair for pair in wanted if not reasons[pair[0]].startswith(pair[1])] == [], reasons
-    assert len(reasons) == len(wanted)
+    expected = [(key.decode(), prefix) for prefix, key, _ in BAD_SEEDS] + [(spoilt.id, "text:")]
+    assert [pair for pair in expected if not reasons[pair[0]].startswith(pair[1])] == [], reasons
+    assert len(reasons) == len(expected)
 
 
 def a_seed_is_replaced_in_flight(story: Story) -> None:
@@ -67,18 +67,18 @@ def a_seed_is_replaced_in_flight(story: Story) -> None:
         story.publish(version)
         sets[seed_set(story.seeds.values())] = version.version
         story.posts(60)
-        story.until(lambda: knows(worker, story))
+        story.until(lambda: has_seeds(worker, story))
         story.before = None
         story.events += 1
     story.posts(30)
     assert story.nothing_lost().duplicates == 0
-    seen = set[str]()
+    records = set[str]()
     for row in read_to_end(story.server.address, story.topics["matches"]):
         record = json.loads(row.value)
         named = {m["seed_version"] for m in record["matches"] if m["seed_id"] == first.id}
         assert named <= {sets[record["seed_set"]]}, record
-        seen |= named
-    assert seen == set(sets.values())
+        records |= named
+    assert records == set(sets.values())
 
 
 def a_profile_comes_and_goes(story: Story) -> None:
@@ -92,7 +92,7 @@ def a_profile_comes_and_goes(story: Story) -> None:
         story.posts(60)
         story.before = swap(story, now, then)
         story.posts(60)
-        story.until(partial(knows, worker, story))
+        story.until(partial(has_seeds, worker, story))
         story.before = None
         story.events += 1
     for now, then in ((first, learned), (learned, first)):
@@ -111,12 +111,10 @@ def a_profile_comes_and_goes(story: Story) -> None:
 
 
 def swapped(story: Story, now: SeedWanted, then: SeedWanted) -> dict[str, SeedWanted]:
-    """The seeds with one in the place of another."""
     return {name: seed for name, seed in story.seeds.items() if name != now.id} | {then.id: then}
 
 
 def swap(story: Story, now: SeedWanted, then: SeedWanted) -> dict[str, SeedWanted]:
-    """Publish or delete a profile; the seeds that were."""
     before, story.seeds = story.seeds, swapped(story, now, then)
     comes = isinstance(then, ProfileWanted)
     story.control((then.id.encode(), then.value) if comes else (now.id.encode(), None))
@@ -141,11 +139,10 @@ def joining_with_many_seeds(story: Story) -> None:
     assert {"the seeds are being embedded"} <= reasons, reasons
     story.events += 1
     story.nothing_lost()
-    assert len(told(worker)["live"]) == MANY + len(story.seeds)
+    assert len(seeds_of(worker)["live"]) == MANY + len(story.seeds)
 
 
 def silent_seeds(story: Story, count: int) -> None:
-    """Publish so many seeds that no post matches."""
     seeds = (SeedWanted(f"many-{n:05}", "", f"{'z' * 7} {n:x}", 1.0) for n in range(count))
     story.control(*((seed.id.encode(), seed.value) for seed in seeds))
 
@@ -160,22 +157,21 @@ def the_control_topic_is_compacted(story: Story) -> None:
     for text in ("cat music game", "river city", OTHER_TEXT):
         story.publish(story.oracle.seed(first.id, text), passing, passing)
         story.withdraw(passing)
-    written, kept = 2 + 3 * 4, 99
-    while kept > written // 2:
+    written, remaining = 2 + 3 * 4, 99
+    while remaining > written // 2:
         story.control((b"nobody", None))  # a new segment, so that the one before can be compacted
         time.sleep(0.2)
-        kept = len(read_to_end(story.server.address, story.topics["seeds"]))
-    story.events += written - kept
+        remaining = len(read_to_end(story.server.address, story.topics["seeds"]))
+    story.events += written - remaining
     young = story.worker()
     young.ready()
-    story.until(lambda: knows(old, story) and knows(young, story))
-    assert told(old) == told(young)
+    story.until(lambda: has_seeds(old, story) and has_seeds(young, story))
+    assert seeds_of(old) == seeds_of(young)
     story.posts(60)
     story.nothing_lost()
 
 
 def compact_soon(story: Story) -> None:
-    """Have the control topic compacted within a second."""
     soon = {
         "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "200",
         "delete.retention.ms": "100",

@@ -19,38 +19,33 @@ from tests.faults.story import Story, Tell
 
 WEIGHTS, VOCABULARY, BACKGROUND = "model.safetensors", "vocabulary.txt", "background.safetensors"
 WORD = "not-the-password"
-Way = tuple[dict[str, Any], str]  # keys of the section kafka, and what is said of them
+Way = tuple[dict[str, Any], str]  # keys of the section kafka, and the error
 
 
 def refused(story: Story, worker: Worker, *words: str) -> None:
-    """A worker refused to start, said why in one line, and left the posts alone."""
     worker.refused(*words)
     assert story.committed() == {}
     story.events += 1
 
 
 def cut_short(model: Path) -> None:
-    """The weights end too early."""
     content = (model / WEIGHTS).read_bytes()
     (model / WEIGHTS).write_bytes(content[:-100])
 
 
 def changed(model: Path) -> None:
-    """One bit of the background is another."""
     content = bytearray((model / BACKGROUND).read_bytes())
     content[-1] ^= 1
     (model / BACKGROUND).write_bytes(content)
 
 
 def another_vocabulary(model: Path) -> None:
-    """The vocabulary is that of another model, and the manifest vouches for it."""
     lines = (model / VOCABULARY).read_bytes().splitlines(keepends=True)
     (model / VOCABULARY).write_bytes(b"".join(lines[:-1]))
     vouch(model, VOCABULARY)
 
 
 def a_pickle(model: Path) -> None:
-    """The weights are a pickle under another name, and the manifest vouches for it."""
     (model / WEIGHTS).write_bytes(pickle.dumps({"embedding": [1.0]}))
     vouch(model, WEIGHTS)
 
@@ -61,8 +56,8 @@ def vouch(model: Path, name: str) -> None:
     manifest = json.loads((model / "manifest.json").read_bytes())
     facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     manifest["files"][name] = facts
-    kept = [manifest[key] for key in ("format", "config", "vocabulary", "mix", "files")]
-    text = json.dumps(kept, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    remaining = [manifest[key] for key in ("format", "config", "vocabulary", "mix", "files")]
+    text = json.dumps(remaining, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     manifest["digest"] = hashlib.sha256(text.encode()).hexdigest()
     (model / "manifest.json").write_text(json.dumps(manifest), "utf-8")
 
@@ -113,12 +108,12 @@ def no_way_in(story: Story) -> None:
     secret = story.folder / "secret"
     secret.write_text(WORD, "utf-8")
     login = {"security_protocol": "SASL_PLAINTEXT", "username": USER, "password_file": str(secret)}
-    for way, said in (*no_tls(story), *no_login(story)):
+    for way, message in (*no_tls(story), *no_login(story)):
         config = story.settings()
         config["kafka"] |= login | way if "sasl_mechanism" in way else way
         worker = story.worker(config)
-        refused(story, worker, said)
-        assert WORD not in worker.said
+        refused(story, worker, message)
+        assert WORD not in worker.output
     story.worker()
     story.nothing_lost()
 

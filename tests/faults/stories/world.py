@@ -23,7 +23,7 @@ def the_broker_restarts(story: Story) -> None:
         assert not answers(story.server.address)
         story.events += 1
         time.sleep(2)
-        assert worker.alive(), worker.said
+        assert worker.alive(), worker.output
         story.server.start()
         story.posts(60)
         story.allowed_duplicates += ONE_CRASH
@@ -40,8 +40,8 @@ def a_wrong_clock(story: Story) -> None:
     )
     story.posts(40)
     early = story.worker(clock_s=DAY_S, refused_s=2 if story.brief else 30)
-    assert early.ended() == 1, early.said  # Kafka takes nothing from the future
-    assert "this machine's clock" in early.said.splitlines()[-1]
+    assert early.ended() == 1, early.output  # Kafka takes nothing from the future
+    assert "this machine's clock" in early.output.splitlines()[-1]
     story.promises_kept()
     story.posts(40)
     late = story.worker(clock_s=-DAY_S)
@@ -76,7 +76,7 @@ def a_bad_network(story: Story) -> None:
         story.allowed_duplicates += ONE_CRASH
         story.nothing_lost()
         assert network.carried > 0
-        assert worker.terminate() == 0, worker.said
+        assert worker.terminate() == 0, worker.output
 
 
 STORIES: dict[str, Tell] = {

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from tests.hostile.fuzz.mutator import Mutator
 
-NAMES = ("posts", "seeds", "profiles", "batches", "models", "pages")
+NAMES = ("posts", "seeds", "batches", "pages")
 
 
 @dataclass(frozen=True)

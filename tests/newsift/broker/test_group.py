@@ -69,6 +69,25 @@ def test_a_member_without_a_shared_protocol_is_refused() -> None:
         assert caught.value.code == Code.INCONSISTENT_GROUP_PROTOCOL
 
 
+def test_a_dropped_member_and_an_older_generation_are_refused() -> None:
+    clock, joins = Clock(), list[JoinAnswer]()
+    group = ConsumerGroup("g", cast(Any, clock))
+    wish = Join("", "test", "", SESSION, REBALANCE, "consumer", {"range": b""}, False)
+    group.join(wish, joins.append)
+    member_id, generation = joins[0].member_id, joins[0].generation
+    group.sync(group.member_of(member_id, generation), {}, lambda _: None)
+
+    def refusal(name: str, number: int) -> Code:
+        with pytest.raises(RequestError) as caught:
+            group.member_of(name, number)
+        return caught.value.code
+
+    assert refusal(member_id, generation - 1) == Code.ILLEGAL_GENERATION
+    assert refusal("nobody", generation) == Code.UNKNOWN_MEMBER_ID
+    clock.advance(SESSION + 1)
+    assert refusal(member_id, generation) == Code.UNKNOWN_MEMBER_ID
+
+
 @dataclass(eq=False)
 class Walker:
     """A consumer that follows the protocol a step at a time, and may stop at any."""

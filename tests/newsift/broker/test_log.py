@@ -114,11 +114,11 @@ class LogMachine(RuleBasedStateMachine):
             self.model.rows.append(Row(offset + n, 1_000 + n, key, value))
         self.model.end += len(records)
 
-    @rule(wanted=st.integers(0, 1000))
-    def drop_bytes(self, wanted: int) -> None:
+    @rule(size_to_drop=st.integers(0, 1000))
+    def drop_bytes(self, size_to_drop: int) -> None:
         used, size = self.budget.used, len(self.log)
-        self.log.drop_bytes(wanted)
-        assert used - self.budget.used >= wanted or len(self.log) == 0 or not size
+        self.log.drop_bytes(size_to_drop)
+        assert used - self.budget.used >= size_to_drop or len(self.log) == 0 or not size
 
     @rule(data=st.data())
     def delete_before(self, data: st.DataObject) -> None:
@@ -134,12 +134,12 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         compact(self.log, now=10, delete_retention=self.retention)
-        seen = self.visible()
-        latest = {row.key: row.offset for row in seen}
+        records = self.visible()
+        latest = {row.key: row.offset for row in records}
         self.model.rows = [
             row
-            for row in seen
-            if row is seen[-1]
+            for row in records
+            if row is records[-1]
             or (latest[row.key] == row.offset and (row.value is not None or self.retention))
         ]
 

@@ -1,7 +1,6 @@
 """A desk without its web server, and calls of its endpoints as a page makes them."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,16 +10,10 @@ import msgspec
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import ENDPOINTS
+from tests.broker.clients import PATIENCE_S, until
 from worker.config import load_config
 
-DEADLINE_S = 60.0
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < end, "the condition is still false"
-        time.sleep(0.02)
+DEADLINE_S = PATIENCE_S
 
 
 def call(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:

@@ -23,7 +23,8 @@ from newsift.desk.health import (
     query_workers,
     summary_of,
 )
-from tests.newsift.desk.client import DEADLINE_S, until
+from tests.broker.clients import until
+from tests.newsift.desk.client import DEADLINE_S
 from tests.newsift.desk.matched import HOSTILE
 from tests.newsift.worker_web import worker_web
 from worker.errors import BrokerError

@@ -21,7 +21,7 @@ from newsift.files.rows import read_match
 from newsift.operations.labels import AnswerLog, EventMatch, FrozenQueue, LabelTopic, Publish
 from newsift.statistics.labels import Label, LabelState, Verdict, read_label
 from newsift.statistics.queues import Candidate, CertifyQueue, LearnQueue
-from tests.newsift.desk.client import until
+from tests.broker.clients import until
 from tests.worker.judged import drawn, match
 from tests.worker.kafka_side import LABELS, MATCHES, Kafka
 from worker.config import load_config

@@ -80,7 +80,7 @@ def test_stories_are_those_of_a_slow_loop() -> None:
         each["post"]["text"] = dice.choice(["The FERRY sank", "a fire"])
         each["post"]["lang"] = dice.choice(["en", "de"])
     records = firsts(records)
-    wanted = MatchFilter(least=0.4, most=0.8, lang="en", text="ferry", count=1000)
+    required = MatchFilter(least=0.4, most=0.8, lang="en", text="ferry", count=1000)
     stories: dict[str, list[dict[str, Any]]] = {}
     for each in records:
         stories.setdefault(each["group"], []).append(each)
@@ -94,12 +94,12 @@ def test_stories_are_those_of_a_slow_loop() -> None:
         for group, own in stories.items() if any(map(fits, own))
     }  # fmt: skip
     store = store_of(records)
-    result = store.find("ferry", wanted)
+    result = store.find("ferry", required)
     assert {s.group: (row.post_id[1], s.count) for row, s in result.stories} == expected
     assert result.total == len(expected)
     times = [row.at for row, _ in result.stories]
     assert times == sorted(times, reverse=True)
-    best_first = store.find("ferry", replace(wanted, order="score")).stories
+    best_first = store.find("ferry", replace(required, order="score")).stories
     scores = [row.score for row, _ in best_first]
     assert (len(scores), scores) == (len(times), sorted(scores, reverse=True))
     pages = [store.find("ferry", MatchFilter(skip=n, count=7)).stories for n in range(0, 200, 7)]

@@ -22,8 +22,9 @@ from newsift.desk.promise_tests import FRESH_S, PromiseTests
 from newsift.operations.labels import EventMatch, label_topic
 from newsift.operations.seed_topic import seed_topic
 from newsift.statistics.labels import Label
+from tests.broker.clients import until
 from tests.encoder.small import small_model
-from tests.newsift.desk.client import DEADLINE_S, until
+from tests.newsift.desk.client import DEADLINE_S
 from tests.newsift.desk.matched import label
 from tests.worker.judged import match
 from tests.worker.kafka_side import MATCHES, PARTITIONS, SEEDS, Kafka

@@ -193,9 +193,11 @@ def test_a_page_from_a_proxy_does_not_lead_inside(
 @pytest.mark.parametrize("status", [403, 407, 502])
 def test_a_proxy_that_refuses_is_reported_without_its_login(proxy: ProxySide, status: int) -> None:
     proxy.refuses = status
-    with pytest.raises(InputError, match=f"cannot be fetched .*{status}.*by the proxy 127") as seen:
+    with pytest.raises(
+        InputError, match=f"cannot be fetched .*{status}.*by the proxy 127"
+    ) as records:
         fetch("https://courier.test/article", UNKNOWN)
-    assert "cret" not in str(seen.value)
+    assert "cret" not in str(records.value)
     with pytest.raises(InputError, match=f"answers {status}"):
         fetch("http://courier.test/article", UNKNOWN)
 

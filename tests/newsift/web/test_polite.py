@@ -1,4 +1,4 @@
-"""Sites are asked as they wish to be."""
+"""Sites are read as their rules allow."""
 
 import re
 from collections.abc import Iterator

@@ -116,12 +116,6 @@ def test_splits_share_no_text_and_lose_only_copies(drawn: list[tuple[int, int]])
         assert any(bare(p.post) == alike[0] or bare(p.story.text) == alike[1] for p in pairs_left)
 
 
-def test_all_posts_of_an_article_are_in_one_split() -> None:
-    story = TrainingArticle("One title", "text")
-    splits = split_pairs([Pair(f"post {i}", story) for i in range(50)])
-    assert sorted(map(len, splits.values())) == [0, 0, 50]
-
-
 def test_links_mentions_and_marks_do_not_distinguish_copies() -> None:
     assert bare("RT @a: Flood in Calgary! https://t.co/x &amp; more") == bare(
         "flood in calgary more"

@@ -157,15 +157,15 @@ def test_a_second_run_fetches_nothing_and_writes_the_same(
     gathered: tuple[Path, Path], tmp_path: Path
 ) -> None:
     data, out = gathered
-    kept_clones = Clones(out.parent / "clones", "file:///nowhere/")
+    clones = Clones(out.parent / "clones", "file:///nowhere/")
     commit = (out.parent / "home/one/texts/.git/refs/heads").iterdir().__next__().read_text()
     one = TextSource(
         repo="one/texts", commit=commit.strip(), licence="", use="posts", form="lines",
         files={"it": ["it.txt"]},
     )  # fmt: skip
-    gather(Gathered([one], kept_clones), data, tmp_path)
+    gather(Gathered([one], clones), data, tmp_path)
     again = (tmp_path / "tweets/it.jsonl.gz").read_bytes()
-    gather(Gathered([one], kept_clones), data, tmp_path)
+    gather(Gathered([one], clones), data, tmp_path)
     assert (tmp_path / "tweets/it.jsonl.gz").read_bytes() == again
 
 

@@ -49,16 +49,9 @@ def test_both_formats_are_read_plain_and_packed(tmp_path: Path, content: str, pa
 
 @pytest.mark.parametrize(
     "bad",
-    [
-        b"short 1 2",
-        b"long 1 2 3 x",
-        b"",
-        b"nan 1 2 nan",
-        b"huge 1 2 1e39",
-        b"\xff\xfe 1 2 3",
-        b"the 1 2 3",
-    ],
-)
+    [b"short 1 2", b"long 1 2 3 x", b"", b"nan 1 2 nan", b"huge 1 2 1e39", b"\xff\xfe 1 2 3",
+     b"the 1 2 3"],
+)  # fmt: skip
 @pytest.mark.parametrize("header", [b"", b"9 3\n"])
 def test_malformed_lines_are_skipped(tmp_path: Path, bad: bytes, header: bytes) -> None:
     body = b"the 1 2 3\nof 4 5 6\n%s\nto 7 8 9\nand 1 1 1\n%s\n" % (bad, bad)
@@ -103,12 +96,8 @@ def recipe(tmp_path: Path) -> Recipe:
 
 def stored(folder: Path) -> VectorStore:
     store = VectorStore(folder, WIDTH)
-    every = [
-        *TEXTS.posts,
-        *(p.post for p in TEXTS.pairs),
-        "Brexit. brexit and the storm, the storm",
-    ]
-    every.append("Coronavirus. the coronavirus of the city")
+    stories = "Brexit. brexit and the storm, the storm", "Coronavirus. the coronavirus of the city"
+    every = [*TEXTS.posts, *(p.post for p in TEXTS.pairs), *stories]
     store.add(every, tiny.vectors(every))
     return store
 

@@ -48,10 +48,6 @@ def crisis() -> CrisisSet:
     return CrisisSet("flood", seeds, on, off, tuple(f"music {w}" for w in "abcdefg"))
 
 
-def scored(enc: encoder.Encoder, crisis_set: CrisisSet) -> Scores:
-    return Scores.of(served(enc)(crisis_set.posts, crisis_set.seeds), crisis_set)
-
-
 def test_a_pair_set_holds_every_text_once_and_every_pair() -> None:
     a, b = TrainingArticle("A", "a text"), TrainingArticle("A", "a text, copied")
     other = TrainingArticle("C", "c text")
@@ -94,35 +90,28 @@ def test_judging_pairs_is_judging_all_of_them(model: Path) -> None:
     assert figures["mAP"] == pytest.approx(expected, abs=2e-3)
 
 
-def test_an_event_scores_the_maximum_over_its_seeds(model: Path) -> None:
+def test_the_figures_of_a_crisis_are_counted_from_the_similarities(model: Path) -> None:
     enc, crisis_set = encoder.load(model), crisis()
-    scores = scored(enc, crisis_set)
-    each = enc.posts(crisis_set.on).similarity(
-        enc.articles([("flood", "a flood in the city"), ("", "storm and river")])
+    articles = enc.articles([(s.title, s.text) for s in crisis_set.seeds])
+    on, background = (
+        enc.posts(posts).similarity(articles) for posts in (crisis_set.on, crisis_set.background)
     )
-    assert np.allclose(scores.on, each.max(1))
+    score = served(enc)(crisis_set.posts, crisis_set.seeds)
+    scores = Scores.of(score, crisis_set)
+    assert np.allclose(scores.on, on.max(1))
+    assert np.allclose(scores.background, background.max(1))
     assert len(scores.off) == 3
-    assert len(scores.background) == 7
 
-
-def test_precision_at_80_percent_recall_counts_a_stream(model: Path) -> None:
-    enc, crisis_set = encoder.load(model), crisis()
-    figures = crisis_figures(scored(enc, crisis_set))
-    scores = scored(enc, crisis_set)
+    figures = crisis_figures(scores)
     cut = sorted(scores.on)[::-1][3]  # 80 % of four posts are reached with the fourth
     alarm = (1 - PREVALENCE) * float(np.mean(scores.background >= cut))
     assert figures["P@R80"] == pytest.approx(PREVALENCE / (PREVALENCE + alarm))
 
-
-def test_the_automatic_threshold_is_the_encoders(model: Path) -> None:
-    enc, crisis_set = encoder.load(model), crisis()
-    articles = enc.articles([(s.title, s.text) for s in crisis_set.seeds])
-    score = served(enc)(crisis_set.posts, crisis_set.seeds)
-    figures = threshold_figures(score, enc.thresholds(articles, 0.01), crisis_set)
-    reached = enc.posts(crisis_set.on).similarity(articles) >= enc.thresholds(articles, 0.01)
-    assert figures["recall"] == pytest.approx(float(reached.any(1).mean()))
-    passed = enc.posts(crisis_set.background).similarity(articles) >= enc.thresholds(articles, 0.01)
-    assert figures["passed in 1,000, a seed"] == pytest.approx(1000 * float(passed.mean()))
+    cuts = enc.thresholds(articles, 0.01)
+    figures = threshold_figures(score, cuts, crisis_set)
+    assert figures["recall"] == pytest.approx(float((on >= cuts).any(1).mean()))
+    passed = 1000 * float((background >= cuts).mean())
+    assert figures["passed in 1,000, a seed"] == pytest.approx(passed)
 
 
 def test_the_command_gives_json_with_the_peers(

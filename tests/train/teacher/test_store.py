@@ -132,13 +132,13 @@ def test_a_token_is_taught_by_the_mean_of_its_pieces(tmp_path: Path) -> None:
 
 class Counting(tiny.Teacher):
     def __init__(self, dies_after: int = 10**9) -> None:
-        self.asked: list[str] = []
+        self.texts_read: list[str] = []
         self.dies_after = dies_after
 
     def texts(self, given: Sequence[str]) -> F32:
-        if len(self.asked) >= self.dies_after:
+        if len(self.texts_read) >= self.dies_after:
             raise KeyboardInterrupt
-        self.asked += given
+        self.texts_read += given
         return super().texts(given)
 
 
@@ -148,7 +148,7 @@ def test_a_text_is_read_once_and_has_the_same_vector_ever_after(tmp_path: Path) 
     assert np.allclose(result, tiny.vectors(texts), atol=2e-3)  # they are kept in half precision
     again = remembering(teacher.texts, VectorStore(tmp_path, WIDTH))(texts[::-1])
     assert np.array_equal(again, result[::-1])
-    assert sorted(teacher.asked) == ["a flood", "a storm"]
+    assert sorted(teacher.texts_read) == ["a flood", "a storm"]
 
 
 def test_what_was_read_before_a_stop_is_kept(tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ def test_what_was_read_before_a_stop_is_kept(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         remembering(dying.texts, VectorStore(tmp_path, WIDTH))(texts)
     assert len(remembering(after.texts, VectorStore(tmp_path, WIDTH))(texts)) == len(texts)
-    assert len(after.asked) == 10
-    assert not set(after.asked) & set(dying.asked)
+    assert len(after.texts_read) == 10
+    assert not set(after.texts_read) & set(dying.texts_read)
 
 
 PIECES = ["<s>", "▁Flut", "▁flut", "en", "地震", "▁地震", "▁der▁Fluss", "▁,", "▁", "Über", "แผ่น"]

@@ -143,8 +143,8 @@ async def test_a_missing_topic_is_named() -> None:
             await delivery.deliver(letters(1, TOPICS[1]), unshrinkable)
 
 
-@pytest.mark.parametrize("tells", [True, False], ids=["limit announced", "limit not announced"])
-async def test_only_the_record_above_the_limit_is_replaced(tells: bool) -> None:
+@pytest.mark.parametrize("announces", [True, False], ids=["limit announced", "limit not announced"])
+async def test_only_the_record_above_the_limit_is_replaced(announces: bool) -> None:
     """Twelve letters to one partition; the broker refuses batches of more than 30 bytes."""
     shrunk: list[int] = []
 
@@ -155,13 +155,13 @@ async def test_only_the_record_above_the_limit_is_replaced(tells: bool) -> None:
     sent = [replace(letter, key=b"k") for letter in letters(12)]
     sent[5] = replace(sent[5], value=b"large" * 10)
     async with started() as (cluster, delivery, _):
-        cluster.limit, cluster.tells = 30, tells
+        cluster.limit, cluster.announces = 30, announces
         await delivery.deliver(sent, shrink)
     assert shrunk == [5]
     assert Counter((topic, value) for topic, _, _, value in cluster.written) == Counter(
         [(TOPICS[1], None), *((TOPICS[0], b"value %d" % n) for n in range(12) if n != 5)]
     )
-    if tells:
+    if announces:
         assert (cluster.refused, len(cluster.made)) == (1, 2)
 
 

@@ -94,26 +94,6 @@ def test_memory_is_bounded_in_stories_and_bytes() -> None:
     assert len(none) == 0
 
 
-def test_a_flood_of_copies_displaces_no_other_story() -> None:
-    vectors, groups = distinct(3), Stories(most=3)
-    keys = [StoryKey(str(n), frozenset("a")) for n in range(3)]
-    groups.place(keys, vectors)
-    copies = [StoryKey(f"copy {n}", frozenset("a")) for n in range(1000)]
-    result = groups.place(copies, vectors[[0] * 1000])
-    assert set(result) == {StoryGroup("0", False)}
-    assert groups.place([StoryKey("x", frozenset("a"))], vectors[1:2]) == [StoryGroup("1", False)]
-
-
 def test_a_redelivered_first_match_is_still_new() -> None:
     vectors, key = distinct(1), StoryKey("0", frozenset("a"))
     assert Stories().place([key, key], vectors[[0, 0]]) == [StoryGroup("0", True)] * 2
-
-
-def test_a_copy_that_matches_more_events_starts_a_group_of_its_own() -> None:
-    vectors = distinct(1)[[0, 0, 0, 0]]
-    events = [{"a"}, {"a", "b"}, {"b"}, {"a"}]
-    keys = [StoryKey(str(n), frozenset(each)) for n, each in enumerate(events)]
-    result = Stories().place(keys, vectors)
-    assert [tuple(group) for group in result] == [
-        ("0", True), ("1", True), ("1", False), ("0", False),
-    ]  # fmt: skip

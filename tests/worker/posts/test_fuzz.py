@@ -61,7 +61,7 @@ def changed(message: dict[str, Any], path: tuple[Any, ...], new: object) -> dict
 
 def agrees(post: Post, form: str, message: dict[str, Any]) -> None:
     """The post is what the slow reader reads; white space may differ where there was HTML."""
-    id, text, author = told(form, message)
+    id, text, author = slow_fields(form, message)
     assert (post.id, post.author) == (id, author)
     if form == "mastodon":
         assert post.text.split() == text.split()
@@ -91,7 +91,7 @@ def test_plain_posts_keep_id_and_text(id: int | str, text: str) -> None:
         assert read_post(value) == Post(str(id), "plain", text)
 
 
-Told = tuple[str, str, str | None]  # id, text, author
+Fields = tuple[str, str, str | None]  # id, text, author
 
 
 class Visible(HTMLParser):
@@ -118,16 +118,16 @@ def visible(markup: str) -> str:
     return "".join(parser.parts)
 
 
-def told(form: str, message: dict[str, Any]) -> Told:
+def slow_fields(form: str, message: dict[str, Any]) -> Fields:
     readers = {"x": _x, "x1": _x1, "bluesky": _bluesky, "mastodon": _mastodon, "plain": _plain}
     return readers[form](message)
 
 
-def _plain(message: dict[str, Any]) -> Told:
+def _plain(message: dict[str, Any]) -> Fields:
     return str(message["id"]), message["text"], message.get("author") or None
 
 
-def _x(message: dict[str, Any]) -> Told:
+def _x(message: dict[str, Any]) -> Fields:
     tweet = message.get("data") or message
     includes = message.get("includes") or {}
     text = _note(tweet)
@@ -158,7 +158,7 @@ def _note(tweet: dict[str, Any]) -> str | None:
     return text
 
 
-def _x1(message: dict[str, Any]) -> Told:
+def _x1(message: dict[str, Any]) -> Fields:
     texts = []
     for tweet in (message.get("retweeted_status") or {}, message):
         extended = tweet.get("extended_tweet") or {}
@@ -168,7 +168,7 @@ def _x1(message: dict[str, Any]) -> Told:
     return str(message.get("id_str") or message["id"]), text, author
 
 
-def _bluesky(message: dict[str, Any]) -> Told:
+def _bluesky(message: dict[str, Any]) -> Fields:
     if "did" in message:
         did, commit = message["did"], message["commit"]
     else:
@@ -176,7 +176,7 @@ def _bluesky(message: dict[str, Any]) -> Told:
     return ("at://" + did + "/app.bsky.feed.post/" + commit["rkey"], commit["record"]["text"], did)
 
 
-def _mastodon(message: dict[str, Any]) -> Told:
+def _mastodon(message: dict[str, Any]) -> Fields:
     status = message
     if message.get("event") is not None:
         payload = message["payload"]

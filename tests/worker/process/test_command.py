@@ -101,14 +101,6 @@ def test_a_refusal_is_one_line_and_its_exit_code(
     assert message in line
 
 
-@pytest.mark.slow
-def test_with_newsift_debug_the_traceback_is_shown(broker: str, tmp_path: Path) -> None:
-    more = {"NEWSIFT_KAFKA": "127.0.0.1:1", "NEWSIFT_DEBUG": "1"}
-    with worker(broker, tmp_path, **more) as refused:
-        assert refused.wait() == 1
-    assert "Traceback" in refused.stderr
-
-
 def faust(*arguments: str, folder: Path, **more: str) -> "subprocess.CompletedProcess[str]":
     env = environment("127.0.0.1:1", folder, **more) | {"PYTHONPATH": str(folder)}
     return subprocess.run(

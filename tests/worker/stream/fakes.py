@@ -69,7 +69,7 @@ class FakeCluster:
         self.stuck = 0  # so many producers, from the first on, never hear an acknowledgement
         self.parcel = 1000
         self.limit: int | None = None  # for each batch
-        self.tells = True  # what its limit is
+        self.announces = True  # what its limit is
         self.refused = 0
         self.unfit: bytes | None = None  # a value that no topic takes
         self.back = asyncio.Event()
@@ -101,7 +101,7 @@ class FakeProducer:
 
     async def limits(self, topics: Sequence[str]) -> dict[str, int]:
         limit = self._cluster.limit
-        return {} if limit is None or not self._cluster.tells else dict.fromkeys(topics, limit)
+        return {} if limit is None or not self._cluster.announces else dict.fromkeys(topics, limit)
 
     async def ready(self, topics: Sequence[str]) -> None:
         if self._cluster.missing is not None:
@@ -169,10 +169,10 @@ class FakeConsumer:
         self.polled += 1
         await asyncio.sleep(0)
         if not self.rest and timeout_ms and self.ready and not self.held:
-            found = self.ready.popleft()
-            if isinstance(found, Exception):
-                raise found
-            self.rest = found
+            fetched = self.ready.popleft()
+            if isinstance(fetched, Exception):
+                raise fetched
+            self.rest = fetched
         taken: dict[TopicPartition, list[Any]] = {}
         for place, records in list(self.rest.items()):
             room = max_records - sum(map(len, taken.values()))

@@ -26,7 +26,7 @@ class LedgerModel:
     begin: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
 
     def committable(self) -> dict[TopicPartition, int]:
-        found = {}
+        result = {}
         for place, begin, owners in zip(PLACES, self.begin, self.read, strict=True):
             end = begin
             for owner in owners[begin:]:
@@ -34,8 +34,8 @@ class LedgerModel:
                     break
                 end += 1
             if end > begin:
-                found[place] = end
-        return found
+                result[place] = end
+        return result
 
 
 @given(st.permutations(range(4)), st.integers(0, 4))

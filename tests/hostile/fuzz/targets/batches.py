@@ -38,12 +38,12 @@ def opened() -> Target:
 
     def feed(data: bytes) -> bool:
         given = made(data)
-        found = read(quick.opened(given, START, END, quick.room()))
+        result = read(quick.opened(given, START, END, quick.room()))
         slow = read(plain.opened(given, START, END, plain.room()))
-        offsets = [row.offset for row in found]
+        offsets = [row.offset for row in result]
         assert all(offset < END for offset in offsets)
         assert offsets == [row.offset for row in slow]
-        return not any(map(plain.seen, found))
+        return not any(map(plain.seen, result))
 
     return Target(corpus, TOKENS, feed, ms_per_kb=40, largest=2**15)
 
@@ -66,10 +66,10 @@ class Row:
 
 
 def read(data: bytes) -> list[Row]:
-    records, found, position = MemoryRecords(data), list[Row](), START
+    records, result, position = MemoryRecords(data), list[Row](), START
     while records.has_next():
         for record in records.next_batch():
             if record.offset >= position:
-                found.append(Row(record))
+                result.append(Row(record))
                 position = record.offset + 1
-    return found
+    return result

@@ -40,12 +40,12 @@ def opened() -> Target:
             os.close(reader)
             os._exit(read(data, writer))
         os.close(writer)
-        with os.fdopen(reader, "rb") as told:
-            said = told.read()
+        with os.fdopen(reader, "rb") as answer:
+            content = answer.read()
         _, code, _ = os.wait4(child, 0)
         if code != TAKEN:
-            return False  # refused, or ended as it cost too much: both are said so
-        check(json.loads(said))
+            return False  # refused, or ended as it cost too much: both are reported so
+        check(json.loads(content))
         return True
 
     return Target(
@@ -57,17 +57,17 @@ def read(data: bytes, writer: int) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (8 * MEMORY, 8 * MEMORY))
     try:
-        found = asdict(extract_here(WebPage(URL, data, None)))
+        result = asdict(extract_here(WebPage(URL, data, None)))
     except InputError as error:
         return REFUSED if str(error) else TAKEN
     except Exception:  # noqa: BLE001 - as in the command, where it costs too much to read
         return REFUSED
-    with os.fdopen(writer, "wb") as told:
-        told.write(json.dumps(found).encode())
+    with os.fdopen(writer, "wb") as answer:
+        answer.write(json.dumps(result).encode())
     return TAKEN
 
 
-def check(found: dict[str, Any]) -> None:
-    assert found["text"].strip()
-    assert found["title"].isprintable()
-    assert found["url"] == URL
+def check(article: dict[str, Any]) -> None:
+    assert article["text"].strip()
+    assert article["title"].isprintable()
+    assert article["url"] == URL

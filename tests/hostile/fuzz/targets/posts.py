@@ -47,7 +47,7 @@ def opened() -> Target:
 
 
 def check(record: Record, value: bytes) -> None:
-    headers = {name: told.decode() for name, told in record.headers}
+    headers = {name: answer.decode() for name, answer in record.headers}
     if record.kind == "rejected":
         assert headers.keys() >= HEADERS
         assert headers["reason"] in REASONS

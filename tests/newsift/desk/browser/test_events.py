@@ -105,8 +105,8 @@ def test_files_are_read_and_a_doubtful_article_needs_consent(window: Window, pla
     page.get_by_role("article").get_by_label("Threshold").fill("0,25")
     press(page, "Publish 1 seed")
     expect(page.get_by_text("it is on the topic")).to_be_visible()
-    found = {title: (seed["threshold"], seed["event"]) for title, seed in latest(place).items()}
-    assert found == {TITLE: (0.25, "ferry")}
+    result = {title: (seed["threshold"], seed["event"]) for title, seed in latest(place).items()}
+    assert result == {TITLE: (0.25, "ferry")}
 
 
 def test_a_seed_is_paused_changed_removed_and_restored(window: Window, place: Place) -> None:

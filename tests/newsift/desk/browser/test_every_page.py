@@ -41,8 +41,8 @@ def look(
 def barriers(page: Page) -> list[str]:
     page.evaluate(AXE)
     assert page.locator("h1").count() == 1
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    grave = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
+    result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    grave = [each for each in result["violations"] if each["impact"] in ("serious", "critical")]
     return [f"{each['id']}: {json.dumps(node['target'])} {node['html'][:200]}"
             for each in grave for node in each["nodes"]]  # fmt: skip
 

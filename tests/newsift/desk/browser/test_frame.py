@@ -120,9 +120,9 @@ def test_the_page_recovers_from_a_restart_of_the_desk(
     expect(page.get_by_text("the desk does not answer").first).to_be_visible()
     place.send("seeds", ("one", {"text": ARTICLE, "title": "Fire on a ferry"}))
     again = place.desk(port=port)
-    asked = page.get_by_label("The desk's token")
-    asked.fill(again.address.partition("=")[2], timeout=HEALS_MS)
-    asked.press("Enter")
+    requests = page.get_by_label("The desk's token")
+    requests.fill(again.address.partition("=")[2], timeout=HEALS_MS)
+    requests.press("Enter")
     expect(page.get_by_text("the desk does not answer")).to_have_count(0, timeout=HEALS_MS)
     expect(page.get_by_text("Fire on a ferry").first).to_be_visible(timeout=HEALS_MS)
 

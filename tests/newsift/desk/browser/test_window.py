@@ -1,4 +1,4 @@
-"""The witness itself: what a page must never do is seen when it is done."""
+"""The window itself: a forbidden action of a page fails the test."""
 
 import pytest
 from playwright.sync_api import Browser

@@ -97,11 +97,11 @@ def worker_seeds(place: Place) -> Any:
 def until_set(place: Place, cut: float | None, before: str) -> None:
     end = time.monotonic() + DEADLINE_S
     while True:
-        found = worker_seeds(place)
-        cuts = {round(row["threshold"], 6) for row in found["live"]}
-        if found["seed_set"] != before and (cut is None or cuts == {cut}):
+        result = worker_seeds(place)
+        cuts = {round(row["threshold"], 6) for row in result["live"]}
+        if result["seed_set"] != before and (cut is None or cuts == {cut}):
             return
-        assert time.monotonic() < end, found
+        assert time.monotonic() < end, result
         time.sleep(0.05)
 
 

@@ -1,10 +1,13 @@
 """Who is let in: by the page that asks, by the token, and by the host that is meant."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from newsift.desk.guard import IDLE_S, MOST_SESSIONS, Sessions
+from newsift.desk.views import ENDPOINTS
+from tests.newsift.desk.place import Place
 from tests.newsift.desk.server.visiting import TOKEN, Reply, Visitor, visited
 
 BEARER = f"Bearer {TOKEN}"
@@ -16,7 +19,7 @@ async def logged_in(visitor: Visitor) -> str:
     return reply.headers["set-cookie"]
 
 
-def asked(headers: dict[str, str | None], **how: object) -> Reply:
+def request(headers: dict[str, str | None], **how: object) -> Reply:
     return visited(lambda visitor: visitor.do("x", **headers), **how)  # type: ignore[arg-type]
 
 
@@ -67,12 +70,12 @@ def test_a_cross_site_request_is_refused(site: str) -> None:
     ],
 )
 def test_unsafe_headers_are_refused(headers: dict[str, str | None], status: int) -> None:
-    assert asked(headers).status == status
+    assert request(headers).status == status
 
 
 def test_an_origin_without_a_host_is_refused() -> None:
     """As a page of a file might name itself, to a desk that is open to others."""
-    result = asked({"Host": "", "Origin": "null", "Authorization": BEARER}, host="0.0.0.0",
+    result = request({"Host": "", "Origin": "null", "Authorization": BEARER}, host="0.0.0.0",
                   token=TOKEN)  # fmt: skip
     assert result.status == 403
 
@@ -91,6 +94,26 @@ def test_without_the_token_only_the_page_is_served() -> None:
     assert visited(visit, token=TOKEN) == [401, 401, 401, 401, 401, 200, 200]
 
 
+def test_no_endpoint_of_the_desk_answers_without_the_token() -> None:
+    async def visit(visitor: Visitor) -> set[int]:
+        cookie = f"newsift_desk_{visitor.site.port}"
+        replies = [
+            await visitor.ask(each.path, "POST" if each.audit_name else "GET", b"{}", Cookie=shown)
+            for each in ENDPOINTS
+            for shown in (None, f"{cookie}=x; {cookie}=")
+        ]
+        return {reply.status for reply in replies}
+
+    assert visited(visit, token=TOKEN, endpoints=ENDPOINTS) == {401}
+
+
+def test_arguments_and_environment_do_not_hold_the_token(place: Place) -> None:
+    desk = place.desk()
+    token = desk.address.partition("=")[2]
+    for name in ("cmdline", "environ"):
+        assert token.encode() not in Path(f"/proc/{desk.process.pid}/{name}").read_bytes()
+
+
 def test_the_token_begins_a_session_with_a_cookie_that_no_script_reads() -> None:
     async def visit(visitor: Visitor) -> str:
         cookie = await logged_in(visitor)
@@ -106,7 +129,7 @@ def test_the_token_begins_a_session_with_a_cookie_that_no_script_reads() -> None
     assert {"HttpOnly", "SameSite=Strict"} <= {part.strip() for part in cookie.split(";")}
     assert TOKEN not in cookie
     assert "Secure" not in cookie
-    assert asked({"Authorization": BEARER}, token=TOKEN).status == 200  # as a script does
+    assert request({"Authorization": BEARER}, token=TOKEN).status == 200  # as a script does
 
 
 def test_with_tls_before_it_the_cookie_is_secure() -> None:

@@ -26,8 +26,8 @@ from tests.newsift.desk.server.visiting import (
     HELD,
     Reply,
     Visitor,
-    heard,
     listened,
+    read_all,
     visited,
 )  # fmt: skip
 from worker.log import AUDIT, JsonLine, OneLine
@@ -39,7 +39,7 @@ NOT_THERE = [
 ]  # fmt: skip
 
 
-def asked(path: str, method: str = "GET", body: bytes = b"", **headers: str) -> Reply:
+def request(path: str, method: str = "GET", body: bytes = b"", **headers: str) -> Reply:
     return visited(lambda visitor: visitor.ask(path, method, body, **headers))
 
 
@@ -65,7 +65,7 @@ def test_a_refusal_has_a_status_and_a_reason(word: object, status: int, reason: 
 
 @pytest.mark.parametrize("path", NOT_THERE)
 def test_other_paths_are_refused(path: str) -> None:
-    result = asked(path)
+    result = request(path)
     assert result.status in (400, 404)
     assert set(result.json) == {"reason"}
     assert b"Traceback" not in result.body
@@ -74,7 +74,7 @@ def test_other_paths_are_refused(path: str) -> None:
 @pytest.mark.parametrize("method", ["OPTIONS", "PUT", "DELETE", "TRACE", "PATCH", "X", "CONNECT"])
 def test_other_methods_are_refused(method: str) -> None:
     for path in ("/", "/api/echo", "/api/say", "/api/login", "/api/changes"):
-        result = asked(path, method)
+        result = request(path, method)
         assert result.status in (400, 404, 405)
         assert "access-control-allow-origin" not in result.headers
 
@@ -84,12 +84,12 @@ def test_other_methods_are_refused(method: str) -> None:
     [("GET", "/api/say?by=Ann&word=x"), ("POST", "/api/echo"), ("HEAD", "/api/changes")],
 )
 def test_an_endpoint_has_one_method(method: str, path: str) -> None:
-    assert asked(path, method).status == 405
+    assert request(path, method).status == 405
 
 
 def test_every_answer_has_the_headers_of_a_safe_page() -> None:
     for path in ("/", "/api/echo", "/nothing", "/icon.svg"):
-        result = asked(path)
+        result = request(path)
         policy = result.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
@@ -98,9 +98,9 @@ def test_every_answer_has_the_headers_of_a_safe_page() -> None:
 
 def test_an_unchanged_file_is_not_sent_again() -> None:
     for path, page in static_files().items():
-        result = asked(path)
+        result = request(path)
         assert (result.status, result.body) == (200, page.content)
-        again = asked(path, If_None_Match=result.headers["etag"])
+        again = request(path, If_None_Match=result.headers["etag"])
         assert (again.status, again.body) == (304, b"")
 
 
@@ -114,7 +114,7 @@ def test_an_unchanged_file_is_not_sent_again() -> None:
     ],
 )  # fmt: skip
 def test_an_invalid_body_is_refused(body: bytes) -> None:
-    result = asked("/api/say", "POST", body)
+    result = request("/api/say", "POST", body)
     assert (result.status, set(result.json)) == (400, {"reason"})
     assert len(result.json["reason"]) < 200
 
@@ -176,7 +176,7 @@ def test_streams_are_limited_and_end_with_the_desk() -> None:
         pages = await beats(visitor, MOST_STREAMS)
         assert (await visitor.ask("/api/changes")).status == 503
         await visitor.site.stop()
-        await asyncio.gather(*(heard(reader) for reader, _ in pages))
+        await asyncio.gather(*(read_all(reader) for reader, _ in pages))
         for _, writer in pages:
             writer.close()
 

@@ -85,7 +85,7 @@ class Reply:
         return cls(int(first.split()[1]), {k.lower(): v for k, _, v in named}, body)
 
 
-async def heard(reader: asyncio.StreamReader) -> bytes:
+async def read_all(reader: asyncio.StreamReader) -> bytes:
     result = b""
     with contextlib.suppress(ConnectionResetError):
         while some := await asyncio.wait_for(reader.read(2**16), PATIENCE_S):
@@ -102,7 +102,7 @@ class Visitor:
         with contextlib.suppress(ConnectionError):
             writer.write(text)
             await writer.drain()
-        result = await heard(reader)
+        result = await read_all(reader)
         writer.close()
         return result
 

@@ -27,8 +27,9 @@ from newsift.desk.views.events import (
     matches,
     story,
 )
+from tests.broker.clients import until
 from tests.encoder.small import small_model
-from tests.newsift.desk.client import call, open_desk, until
+from tests.newsift.desk.client import call, open_desk
 from tests.newsift.desk.matched import HOSTILE, HOUR, label, record
 from tests.newsift.worker_web import worker_web
 from tests.worker.fake import Command

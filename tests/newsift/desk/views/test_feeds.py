@@ -14,8 +14,9 @@ from newsift.desk import feeds as keeping_feed
 from newsift.desk.views import feeds as views_feeds
 from newsift.web.client import Bounds
 from newsift.web.polite import PoliteWeb
+from tests.broker.clients import until
 from tests.newsift.cli.seeds.feed_side import Reply, Site, feed, item, news_site, page, seeds_of
-from tests.newsift.desk.client import Client, open_desk, until
+from tests.newsift.desk.client import Client, open_desk
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.loaded_once import enc, loaded_once

@@ -14,8 +14,9 @@ from newsift.collect.state import default_state
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import health
+from tests.broker.clients import until
 from tests.newsift.cli.test_dead_letters import reject
-from tests.newsift.desk.client import call, until
+from tests.newsift.desk.client import call
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, Kafka
 from worker.config import load_config

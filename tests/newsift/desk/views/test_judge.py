@@ -22,6 +22,7 @@ from newsift.operations.events import PromiseTarget
 from newsift.operations.promises import PromiseEvidence
 from newsift.statistics.labels import DECODER, Label, Verdict
 from newsift.statistics.promise import confidence_of_version, labels_missing
+from tests.broker.clients import until
 from tests.newsift.cli.events.ferry import add_seeds
 from tests.newsift.cli.events.promised import (
     add_ferry_posts,
@@ -32,7 +33,7 @@ from tests.newsift.cli.events.promised import (
     published,
 )
 from tests.newsift.cli.labels.at_terminal import AtTerminal
-from tests.newsift.desk.client import call, open_desk, until
+from tests.newsift.desk.client import call, open_desk
 from tests.worker.fake import Command
 from tests.worker.judged import drawn, match
 from tests.worker.kafka_side import LABELS, MATCHES, SEEDS, Kafka
@@ -68,7 +69,7 @@ def says(desk: Desk, state: Any, verdict: str, by: str = "ann", kind: str = "cer
     return does(desk, judging.answer, **values)
 
 
-def said(kafka: Kafka, by: str) -> list[tuple[list[str], bytes | None]]:
+def published_labels(kafka: Kafka, by: str) -> list[tuple[list[str], bytes | None]]:
     """What one person's records hold, but for who that is, and when."""
     result = [record for record in kafka.records(LABELS) if json.loads(record.key)[3] == by]
     assert {str(record.headers) for record in result} <= {"[('schema', b'newsift.label/1')]"}
@@ -100,8 +101,8 @@ def test_the_page_and_the_terminal_publish_the_same_records(
             state = does(desk, judging.undo, by="ann", kind=kind, **undo)
         else:
             state = says(desk, state, KEYS[key], kind=kind)
-    assert len(said(kafka, "ann")) == len(pressed)
-    assert said(kafka, "ann") == said(kafka, "ben")
+    assert len(published_labels(kafka, "ann")) == len(pressed)
+    assert published_labels(kafka, "ann") == published_labels(kafka, "ben")
 
 
 def test_the_desk_decides_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None:

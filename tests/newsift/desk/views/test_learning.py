@@ -13,8 +13,9 @@ from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import learning
 from newsift.operations.profile_training import ProfileTraining
+from tests.broker.clients import until
 from tests.newsift.cli.events.ferry import add_posts, add_seeds
-from tests.newsift.desk.client import call, open_desk, until
+from tests.newsift.desk.client import call, open_desk
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.loaded_once import enc, loaded_once
