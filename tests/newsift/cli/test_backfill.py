@@ -9,7 +9,7 @@ import pytest
 
 from encoder import Encoder
 from newsift.operations.offline_pipeline import Totals
-from tests.newsift.cli.test_matches import rows_in
+from tests.newsift.cli.test_matches import rows, rows_in
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.small import ControlTopic
@@ -30,10 +30,6 @@ OTHER = "Two recipes for lemon cake that never fail, and a walk in the park"
 
 def post(name: str, text: str) -> bytes:
     return json.dumps({"id": name, "text": text}).encode()
-
-
-def rows(out: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in out.splitlines()]
 
 
 def history(kafka: Kafka) -> None:

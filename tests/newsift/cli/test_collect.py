@@ -15,15 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.broker.clients import until
+from tests.newsift.collect import jetstream_side as jet
 from tests.newsift.collect.folder_side import posts, put
-from tests.newsift.collect.jetstream_side import (
-    JetstreamSide,
-    address,
-    after,
-    event,
-    fall_silent,
-    serve_jetstream,
-)
+from tests.newsift.collect.jetstream_side import JetstreamSide, address, after, serve_jetstream
 from tests.newsift.collect.mastodon_side import serve_instance
 from tests.newsift.collect.platform_side import Call, in_a_thread
 from tests.newsift.collect.x_side import TOKEN, FakeX, serve_x, tweet_id
@@ -122,7 +116,7 @@ def test_nothing_is_missing_after_many_kills(
 ) -> None:
     side, state = either, tmp_path / "state.json"
     args = ("bluesky", "--url", side.url, "--state", state)
-    side.faults.extend(after(90, fall_silent) for _ in range(3))
+    side.faults.extend(after(90, jet.fall_silent) for _ in range(3))
     for number in (89, 178, 267):  # each visit goes on at the last of the one before
         process = start(*args)
         soon(lambda number=number: int(stored(state)) >= side.cursor_of(number))  # type: ignore[misc]
@@ -143,7 +137,7 @@ def test_a_broker_that_returns_gets_the_posts_of_its_absence(
     process = start("bluesky", "--url", side.url, "--state", state)
     soon(lambda: int(stored(state)) == side.cursor_of(COUNT - 1))
     kafka.address.stop()
-    side.events += [event(number, 1) for number in range(COUNT, COUNT + 50)]
+    side.events += [jet.event(number, 1) for number in range(COUNT, COUNT + 50)]
     soon(lambda: side.sent == COUNT + 50)
     kafka.address.start()
     soon(lambda: int(stored(state)) == side.cursor_of(COUNT + 49))
@@ -169,19 +163,16 @@ def test_ctrl_c_keeps_the_cursor(
 def test_serves_health_and_metrics(kafka: Kafka, jetstream: JetstreamSide, start: Start) -> None:
     process = start("bluesky", "--url", jetstream.url, NEWSIFT_WEB__PORT="0")
     assert process.process.stderr is not None
-    message = process.process.stderr.readline()
-    while "/metrics" not in message:
-        assert message, "it ended before it served anything"
-        message = process.process.stderr.readline()
-    url = message.split()[-1]
+    message = next(line for line in process.process.stderr if "/metrics" in line)
 
-    def read(url: str) -> bytes:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            result: bytes = answer.read()
-        return result
+    def read(name: str) -> bytes:
+        with urllib.request.urlopen(
+            message.split()[-1].replace("metrics", name), timeout=30
+        ) as answer:
+            return bytes(answer.read())
 
-    soon(lambda: b'acknowledged_total{source="bluesky"} 400' in read(url))
-    assert json.loads(read(url.replace("metrics", "readyz"))) == {"ready": True, "reason": ""}
+    soon(lambda: b'acknowledged_total{source="bluesky"} 400' in read("metrics"))
+    assert json.loads(read("readyz")) == {"ready": True, "reason": ""}
     assert process.leave()[0] == 0
 
 

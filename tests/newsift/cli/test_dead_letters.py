@@ -1,24 +1,20 @@
 """`newsift dead-letters`: what is told of them, and what another attempt sends."""
 
 import base64
-import json
 import os
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from newsift.operations.dead_letters import retry_lock
+from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, REJECTED, Kafka
 from worker.config.load import load
-from worker.errors import RunError
 from worker.match.records import to_dead_letter
 from worker.posts.read import Reason
 
@@ -40,10 +36,6 @@ def reject(
     made = to_dead_letter(0, given, reason, f"detail {offset}")  # type: ignore[arg-type]
     kafka.send(REJECTED, made.value, made.key, made.headers, at=at, partition=0)
     return f"tweets-2-{offset}"
-
-
-def rows(out: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in out.splitlines()]
 
 
 def test_list_shows_place_reason_and_attempt(newsift: Command, kafka: Kafka) -> None:
@@ -104,22 +96,6 @@ def test_retry_sends_the_bytes_again_and_counts_up(newsift: Command, kafka: Kafk
         BAD: (None, [("attempt", b"2"), ("retry.of", first.encode())]),
         b"two": (b"k", [("attempt", b"3"), ("retry.of", second.encode())]),
     }
-
-
-def test_a_retried_letter_comes_back_with_its_attempt(newsift: Command, kafka: Kafka) -> None:
-    """Round and round until the third attempt."""
-    name = reject(kafka, 1)
-    for attempt in (2, 3):
-        assert newsift("dead-letters", "retry", name).code == 0
-        again = kafka.records(POSTS)[-1]
-        assert again.headers[0] == ("attempt", str(attempt).encode())
-        made = to_dead_letter(0, again, Reason.BAD_JSON, "")
-        kafka.send(REJECTED, made.value, made.key, made.headers)
-        name = f"tweets-{again.partition}-{again.offset}"
-    done = newsift("dead-letters", "retry", name)
-    assert done.code == 2
-    assert f"dead letter '{name}': cannot be retried: it has had 3 attempts" in done.err
-    assert len(kafka.records(POSTS)) == 2
 
 
 def test_retries_many_and_counts_what_is_left(newsift: Command, kafka: Kafka) -> None:
@@ -208,22 +184,3 @@ def test_a_place_in_a_new_topic_is_another_letter(newsift: Command, kafka: Kafka
     assert done.err == "newsift: 2 sent again\n"
     assert {record.value for record in kafka.records(POSTS)} == {BAD, b"other"}
     assert newsift("dead-letters", "retry", "--all").out == ""
-
-
-def test_lists_only_what_the_broker_acknowledged(
-    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker = SimpleNamespace(delivered=0)
-
-    def send(*_: object) -> None:
-        if broker.delivered == 2:
-            raise RunError("the broker is full")
-        broker.delivered = 1 if broker.delivered == 0 else 2  # the first with the second
-
-    broker.send, broker.drained = send, lambda _: broker.delivered
-    names = [reject(kafka, n) for n in range(4)]
-    monkeypatch.setattr("newsift.operations.dead_letters.sending", lambda _: nullcontext(broker))
-    done = newsift("dead-letters", "retry", "--all")
-    assert done.code == 1
-    assert [line.split()[0] for line in done.out.splitlines()] == names[:2]
-    assert done.err == "newsift: 2 sent again\nnewsift: the broker is full\n"

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,13 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from newsift.cli.demo import ADDED, REMOVED, as_message, read_articles, read_posts
+from newsift.cli.demo import ADDED, REMOVED, read_articles
 from tests.worker.fake import Command
-from worker.posts.read import PassedOver, Post, read_post
-from worker.posts.shape import shape
 
 EVENTS = list(read_articles())
-SAMPLE_POSTS = read_posts()
 PATIENCE_S = 150.0  # a cold cache compiles first
 
 
@@ -82,24 +78,3 @@ def test_reports_a_worker_that_ends(newsift: Command) -> None:
     done = newsift("demo", "--model", "no-such-model")
     assert (done.code, "no-such-model" in done.err.splitlines()[-1]) == (1, True)
     assert set(children(os.getpid())) <= set(before)
-
-
-def test_refuses_a_port_that_is_taken(newsift: Command) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        done = newsift("demo", "--port", port)
-    assert (done.code, f":{port} " in done.err) == (2, True)
-
-
-def test_the_sample_posts_are_read_in_every_form() -> None:
-    assert len({post.text for post in SAMPLE_POSTS}) == len(SAMPLE_POSTS) > 300
-    platforms = set()
-    for post in SAMPLE_POSTS:
-        message = as_message(post)
-        result = read_post(message)
-        if not isinstance(result, Post):
-            assert result == PassedOver("no_words")
-            continue
-        assert (result.text, result.platform) == (post.text, shape(message))
-        platforms.add(result.platform)
-    assert platforms == {"x", "bluesky", "mastodon", "plain"}

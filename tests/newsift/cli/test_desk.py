@@ -54,9 +54,9 @@ def test_ends_soon_without_a_broker(start: Start, how: signal.Signals, code: int
     assert "Traceback" not in desk.said
 
 
-def refusal(url: str) -> int:
+def refusal(url: str, **headers: str) -> int:
     with pytest.raises(HTTPError) as caught:
-        urlopen(url)
+        urlopen(Request(url, headers=headers))
     caught.value.close()
     return caught.value.code
 
@@ -65,10 +65,7 @@ def test_without_the_token_of_this_start_nothing_is_answered(start: Start) -> No
     one, other = start("--port", "0"), start("--port", "0")
     assert refusal(f"{one.url}api/session") == 401
     assert one.address.partition("=")[2] != other.address.partition("=")[2]
-    with pytest.raises(HTTPError) as caught:
-        urlopen(Request(f"{one.url}api/session", headers=other.login))
-    caught.value.close()
-    assert caught.value.code == 401
+    assert refusal(f"{one.url}api/session", **other.login) == 401
 
 
 @pytest.mark.slow

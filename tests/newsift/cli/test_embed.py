@@ -3,8 +3,6 @@
 import gzip
 import hashlib
 import json
-import tracemalloc
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -56,31 +54,6 @@ def test_batches_are_bounded_and_in_order(
     newsift("embed", "--out", out, stdin="\n".join(texts).encode())
     assert [batch for _, batch in fake.calls] == [["a", "b", "c"], ["d" * 25], ["e", "f"]]
     assert np.array_equal(Embeddings.load(out).dense, FakeEncoder().posts(texts).dense)
-
-
-def test_memory_does_not_grow_with_the_rows(
-    newsift: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    class Forgetful(FakeEncoder):
-        def posts(self, texts: Sequence[object]) -> Embeddings:
-            self.calls.clear()
-            return super().posts(texts)
-
-    monkeypatch.setattr("encoder.load", lambda *_, **__: Forgetful())
-    monkeypatch.setattr("newsift.files.read.PIECE", 2**12)
-
-    def peak(rows: int) -> int:
-        packed = gzip.compress(b"\n" * rows)
-        tracemalloc.start()
-        assert newsift("embed", "--out", tmp_path / "x.safetensors", stdin=packed).code == 0
-        _, most = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return most
-
-    peak(10)
-    few, many = peak(10_000), peak(60_000)
-    assert many < 1.6 * few
-    assert len(Embeddings.load(tmp_path / "x.safetensors")) == 60_000
 
 
 BAD = [

@@ -6,13 +6,13 @@ import hashlib
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
 
 from encoder import Encoder
+from tests.newsift.cli.test_matches import rows
 from tests.newsift.files.formats import forms
 from tests.worker.articles import ARTICLES, FERRY, POSTS, lines, write_seeds
 from tests.worker.fake import Command
@@ -33,10 +33,6 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NEWSIFT_CONFIG", raising=False)
-
-
-def records(out: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in out.splitlines()]
 
 
 def hexed(value: object) -> str:
@@ -60,7 +56,7 @@ def test_matches_are_those_of_a_slow_loop(newsift: Command, seeds: Path, enc: En
     assert done.code == 0, done.err
     result = {
         m["match_id"]: (r["post"]["id"], m["seed_id"], m["score"], m["threshold"])
-        for r in records(done.out)
+        for r in rows(done.out)
         for m in r["matches"]
     }
     assert result.keys() == expected.keys()
@@ -76,7 +72,7 @@ def test_records_fit_the_schema(newsift: Command, seeds: Path, tmp_path: Path) -
     file.write_bytes(lines(*POSTS))
     done = newsift("filter", "--force", file, "--seeds", seeds)
     assert done.out
-    for record in records(done.out):
+    for record in rows(done.out):
         jsonschema.validate(record, SCHEMA)
         assert record["source"]["topic"] == "posts.jsonl"
         assert POSTS[record["source"]["offset"]]["id"] == record["post"]["id"]
@@ -92,7 +88,7 @@ def test_the_time_of_a_post_is_its_message_s(newsift: Command, tmp_path: Path) -
         {"id": "b", "text": FERRY, "created_at": after},
         {"id": "c", "text": FERRY},
     )
-    result = records(newsift("filter", "--force", "--seeds", file, stdin=stdin).out)
+    result = rows(newsift("filter", "--force", "--seeds", file, stdin=stdin).out)
     assert [(r["post"]["id"], r["source"]["timestamp"]) for r in result] == [
         ("a", 1577836799500), ("c", 0),
     ]  # fmt: skip
@@ -104,24 +100,15 @@ def test_the_time_of_a_post_is_its_message_s(newsift: Command, tmp_path: Path) -
 def test_event_joins_articles_of_all_paths(newsift: Command, seeds: Path, tmp_path: Path) -> None:
     (tmp_path / "one.md").write_text(f"{FERRY} " * 9)
     args = ("--seeds", seeds, "--seeds", tmp_path / "one.md", "--event", "ferry")
-    result = records(newsift("filter", *args, "--force", stdin=lines(*POSTS)).out)
+    result = rows(newsift("filter", *args, "--force", stdin=lines(*POSTS)).out)
     assert {match["event"] for record in result for match in record["matches"]} == {"ferry"}
     assert {match["seed_id"] for record in result for match in record["matches"]} > {"one", "dam"}
-
-
-def test_the_words_can_be_left_out(newsift: Command, seeds: Path) -> None:
-    stdin = lines({"id": "1", "text": FERRY})
-    (plain,) = records(newsift("filter", "--force", "--seeds", seeds, "--no-why", stdin=stdin).out)
-    (full,) = records(newsift("filter", "--force", "--seeds", seeds, stdin=stdin).out)
-    assert [match.pop("why") for match in plain["matches"]] == [[]]
-    assert len(full["matches"][0].pop("why")) == 8
-    assert plain["matches"] == full["matches"]
 
 
 def test_a_lower_bar_by_rate_or_threshold_lets_more_in(newsift: Command, seeds: Path) -> None:
     def count(*args: object) -> int:
         return len(
-            records(newsift("filter", "--force", "--seeds", seeds, *args, stdin=lines(*POSTS)).out)
+            rows(newsift("filter", "--force", "--seeds", seeds, *args, stdin=lines(*POSTS)).out)
         )
 
     assert count("--threshold", 1) < count() < count("--rate", 0.02) < count("--threshold", 1e-6)
@@ -133,7 +120,7 @@ def test_bad_lines_are_reported_and_written(newsift: Command, seeds: Path, tmp_p
     source, stored = tmp_path / "posts", tmp_path / "bad"
     source.write_bytes(b"\n".join([good, bad[0], b"", bad[1], good, bad[2]]))
     done = newsift("filter", "--force", source, "--seeds", seeds, "--rejected", stored)
-    assert (done.code, len(records(done.out))) == (1, 2)
+    assert (done.code, len(rows(done.out))) == (1, 2)
     for place in ("line 2: bad_json", "line 4: no_text", "line 6: invalid_utf8"):
         assert f"rejected: posts {place}" in done.err
     assert "5 posts read, 2 matched, 3 rejected" in done.err
@@ -146,7 +133,7 @@ def test_rejects_long_lines(newsift: Command, seeds: Path, monkeypatch: pytest.M
     monkeypatch.setattr("newsift.files.read.CHUNK", 64)
     stdin = lines({"id": "1", "text": "x" * 5000}, {"id": "2", "text": FERRY})
     done = newsift("filter", "--force", "--seeds", seeds, stdin=stdin)
-    assert [r["post"]["id"] for r in records(done.out)] == ["2"]
+    assert [r["post"]["id"] for r in rows(done.out)] == ["2"]
     assert "stdin line 1: limits.post_bytes" in done.err
 
 

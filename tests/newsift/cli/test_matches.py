@@ -35,8 +35,13 @@ def record(name: str, text: str = "A ferry burns", **seeds: float) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
+def rows(out: str) -> list[dict[str, Any]]:
+    """The JSON lines that a command printed."""
+    return [json.loads(line) for line in out.splitlines()]
+
+
 def ids(out: str) -> list[str]:
-    return [json.loads(line)["post"]["id"] for line in out.splitlines()]
+    return [row["post"]["id"] for row in rows(out)]
 
 
 def test_ignores_unknown_keys_of_a_record() -> None:
@@ -104,13 +109,6 @@ def test_a_line_holds_time_score_event_and_highlighted_text(newsift: Command, ka
         "12:34:56Z  0.75  event of b +1         "
         "A #Ferry[0.40]Fire: [31mthe ferry[0.40] burns[0.10]\n"
     )
-
-
-def test_says_why_there_is_no_output(newsift: Command, kafka: Kafka) -> None:
-    assert "matched-tweets is empty" in newsift("matches", "--no-follow").err
-    kafka.send(MATCHES, record("old"), at=int(time.time() * 1000) - 2 * HOUR)
-    assert "no such match since then" in newsift("matches", "--since", "1h").err
-    assert "no such match; leave" in newsift("matches", "--no-follow", "--event", "x").err
 
 
 def test_counts_records_that_are_no_matches(newsift: Command, kafka: Kafka) -> None:

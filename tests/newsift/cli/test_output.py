@@ -3,11 +3,10 @@
 import re
 
 import click
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from newsift.cli.output import SHADES, columns, highlight_text, highlight_words, wrapped
+from newsift.cli.output import columns, highlight_text, highlight_words, wrapped
 
 PAIRS = [("the", 0.001), ("hurricane", 0.4), ("hit", 0.15), ("not", -0.2), ("texas", 0.25)]
 SIZES = {"a": 1, "b": 1, " ": 1, "é": 1, "日": 2, "🔥": 2, "e\u0301": 1}
@@ -21,15 +20,6 @@ def test_without_colour_the_largest_parts_are_numbered() -> None:
     numbered = [word.split("[")[0] for word in many.split() if "[" in word]
     assert numbered == [f"w{i}" for i in range(12, 20)]
     assert highlight_words([("a", 0.004), ("b", 0.0), ("c", -0.001)], colour=False) == "a b c"
-
-
-def test_with_colour_the_shade_follows_the_contribution() -> None:
-    line = highlight_words([*PAIRS, ("", 0.3)], colour=True)
-    assert click.unstyle(line) == "the hurricane hit not texas"
-    result = [re.search(r"48;5;(\d+)", word) for word in line.split(" ")]
-    shades = [background for background, _ in SHADES]
-    backgrounds = [int(match[1]) if match else None for match in result]
-    assert backgrounds == [None, shades[3], shades[1], None, shades[2]]
 
 
 @given(st.lists(st.tuples(st.text(), st.floats(-1, 1))), st.booleans())
@@ -52,21 +42,6 @@ def test_light_takes_nothing_from_a_text(text: str, why: list[tuple[str, float]]
     painted = highlight_text(text, why, True)
     if "\x1b" not in text:
         assert re.sub(r"\x1b\[[\d;]*m", "", painted) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("", [""]),
-        ("one two three", ["one two", "three"]),
-        ("abcdefghij k", ["abcdefgh", "ij k"]),
-        ("a 日本語日本語", ["a 日本語", "日本語"]),
-        ("日本 abc", ["日本 abc"]),
-        ("日本語 abc", ["日本語", "abc"]),
-    ],
-)
-def test_words_are_put_in_lines(text: str, lines: list[str]) -> None:
-    assert wrapped(text, 8) == lines
 
 
 @given(LETTERS, st.integers(2, 12))

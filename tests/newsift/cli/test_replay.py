@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from newsift.cli.replay import RateLimit
 from tests.broker.clients import until
 from tests.worker.fake import Command
 from tests.worker.interrupted import said_until_ended_by
@@ -62,35 +61,6 @@ def test_files_are_sent_in_order_after_skip(newsift: Command, kafka: Kafka, tmp_
     places = [[order[record.key] for record in group] for _, group in by_partition]
     assert all(part == sorted(part) for part in places)
     assert sum(map(len, places)) == 94
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-def test_keeps_a_rate_and_does_not_catch_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
-    monkeypatch.setattr("newsift.cli.replay.time", clock)
-
-    def due(pace: RateLimit, posts: int) -> list[float]:
-        times = []
-        for _ in range(posts):
-            pace.wait()
-            times.append(round(clock.now - 100, 2))
-        return times
-
-    assert due(RateLimit(None), 3) == [0, 0, 0]
-    pace = RateLimit(10)
-    assert due(pace, 2) == [0, 0.1]
-    clock.now += 60
-    assert due(pace, 3) == [60.1, 60.2, 60.3]
 
 
 def test_a_refused_record_says_where_to_resume(

@@ -24,26 +24,9 @@ from newsift.collect.source import (
     SourceFrame,
     SourceMark,
 )
+from tests.newsift.collect import jetstream_side as jet
 from tests.newsift.collect.collecting import Collecting, collecting
-from tests.newsift.collect.jetstream_side import (
-    BASE,
-    LEXICON,
-    STEP,
-    End,
-    Fault,
-    JetstreamSide,
-    abort,
-    address,
-    after,
-    binary,
-    event,
-    fall_silent,
-    half_a_frame,
-    ping_in_silence,
-    refuse_with,
-    send_and_close,
-    serve_jetstream,
-)
+from tests.newsift.collect.jetstream_side import JetstreamSide, address, after, serve_jetstream
 from worker.config import StreamConfig
 from worker.errors import AccessError
 
@@ -62,9 +45,9 @@ def read(version: int, message: Any, *langs: str) -> SourceFrame | JetstreamNoti
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_an_event_is_a_frame_with_its_address_its_cursor_and_its_time(version: int) -> None:
-    value = event(7, version).encode()
-    at = (BASE + 7 * STEP) / 1e6
-    cursor = BASE + 7 * STEP if version == 1 else 8
+    value = jet.event(7, version).encode()
+    at = (jet.BASE + 7 * jet.STEP) / 1e6
+    cursor = jet.BASE + 7 * jet.STEP if version == 1 else 8
     assert read(version, value) == SourceFrame(value, address(7).encode(), cursor, at)
 
 
@@ -76,9 +59,9 @@ def test_an_event_is_a_frame_with_its_address_its_cursor_and_its_time(version: i
             "operation": "delete", "collection": "c", "rkey": "k"}}, b"at://d/c/k", 5),
         (1, {"kind": "commit"}, None, None),
         (1, {"did": "d" * (KEY_BYTES + 1), "time_us": 5}, None, 5),
-        (2, {"$type": "message", "payload": {"$type": f"{LEXICON}sync", "seq": 5, "did": "d",
+        (2, {"$type": "message", "payload": {"$type": f"{jet.LEXICON}sync", "seq": 5, "did": "d",
              "time": "2024-09-09T19:46:02.329308Z"}}, b"d", 5),
-        (2, {"$type": "message", "payload": {"$type": f"{LEXICON}commit", "seq": 5, "did": "d",
+        (2, {"$type": "message", "payload": {"$type": f"{jet.LEXICON}commit", "seq": 5, "did": "d",
              "collection": "c", "rkey": "k"}}, b"at://d/c/k", 5),
         (2, {"$type": "other"}, None, None),
     ],
@@ -93,7 +76,7 @@ def test_other_events_are_frames_too(
 
 @pytest.mark.parametrize("langs", [[], ["EN-us", "de"], ["en"], None])
 def test_filters_posts_by_language(langs: list[str] | None) -> None:
-    message = json.loads(event(1, 1))
+    message = json.loads(jet.event(1, 1))
     message["commit"]["record"]["langs"] = langs
     result = read(1, message, "en")
     assert isinstance(result, SourceFrame)
@@ -115,7 +98,7 @@ KEYS = ("did", "time_us", "commit", "collection", "rkey", "record", "langs", "$t
 
 @given(st.sampled_from([1, 2]), st.data())
 def test_one_value_changed_does_no_harm(version: int, data: st.DataObject) -> None:
-    message = json.loads(event(3, version))
+    message = json.loads(jet.event(3, version))
     place = message
     while True:
         key = data.draw(st.sampled_from([*KEYS, *place]))
@@ -140,9 +123,9 @@ def test_a_state_with_a_cursor_of_another_kind_is_refused(cursor: int | str) -> 
 async def test_a_host_that_asks_to_wait_holds_up_no_other() -> None:
     async with serve_jetstream(JetstreamSide(1, COUNT)) as side:
         other = JetstreamSide(1, 0)
-        other.faults.append(refuse_with(429, **{"Retry-After": "3000"}))
-        side.faults.append(after(3, abort))
-        side.faults.append(refuse_with(503))  # the turn of the other, who is still to be let alone
+        other.faults.append(jet.refuse_with(429, **{"Retry-After": "3000"}))
+        side.faults.append(after(3, jet.abort))
+        side.faults.append(jet.refuse_with(503))  # the turn of the other, still to be let alone
         async with serve_jetstream(other):
             async with collecting(source_of(other.url, side.url)) as result:
                 await result.until(complete(result))
@@ -153,12 +136,12 @@ async def test_a_host_that_asks_to_wait_holds_up_no_other() -> None:
 
 async def test_two_hosts_that_refuse_end_it_and_one_that_is_not_there_does_not() -> None:
     async with serve_jetstream(JetstreamSide(1, COUNT)) as side:
-        side.faults.extend([refuse_with(403)] * 2)
+        side.faults.extend([jet.refuse_with(403)] * 2)
         nobody = "ws://127.0.0.1:9/subscribe"
         async with collecting(source_of(side.url, nobody)) as result:
             await result.until(complete(result))
             assert result.counted("reconnects_total", reason=BUSY) == 2
-        side.faults.extend([refuse_with(403)] * 2)
+        side.faults.extend([jet.refuse_with(403)] * 2)
         with pytest.raises(AccessError, match="answers 403"):
             async with collecting(source_of(side.url, f"{side.url}?x=1")) as result:
                 await result.until(lambda: False)
@@ -177,7 +160,9 @@ async def large(_request: web.Request, socket: web.WebSocketResponse) -> None:
 
 @pytest.mark.parametrize("fault", [unreadable, large])
 @pytest.mark.parametrize("version", [1, 2])
-async def test_skips_a_bad_frame(version: int, fault: End, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_skips_a_bad_frame(
+    version: int, fault: jet.End, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("newsift.collect.bluesky.LARGEST", 2**13)
     async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
         side.faults.extend([after(3, fault), *[after(1, fault)] * 2])
@@ -192,15 +177,15 @@ async def test_skips_a_bad_frame(version: int, fault: End, monkeypatch: pytest.M
         ]  # fmt: skip
 
 
-FAULTS: list[tuple[str, Fault]] = [
-    (CLOSED, after(5, send_and_close())),
-    (CLOSED, after(5, abort)),
-    (CLOSED, after(5, half_a_frame)),
-    (STALLED, after(5, ping_in_silence)),
-    (MALFORMED, after(5, binary)),
-    (LIMITED, refuse_with(429)),
-    (BUSY, refuse_with(503)),
-    (BUSY, refuse_with(500, **{"Retry-After": "nonsense"})),
+FAULTS: list[tuple[str, jet.Fault]] = [
+    (CLOSED, after(5, jet.send_and_close())),
+    (CLOSED, after(5, jet.abort)),
+    (CLOSED, after(5, jet.half_a_frame)),
+    (STALLED, after(5, jet.ping_in_silence)),
+    (MALFORMED, after(5, jet.binary)),
+    (LIMITED, jet.refuse_with(429)),
+    (BUSY, jet.refuse_with(503)),
+    (BUSY, jet.refuse_with(500, **{"Retry-After": "nonsense"})),
 ]
 COUNT = 12
 
@@ -215,12 +200,12 @@ def complete(result: Collecting, count: int = COUNT) -> Callable[[], bool]:
 
 def mark_of(side: JetstreamSide, number: int, place: str | None = None) -> SourceMark:
     here = f"127.0.0.1:{side.port}{side.path}"
-    return SourceMark(side.cursor_of(number), place or here, (BASE + number * STEP) / 1e6)
+    return SourceMark(side.cursor_of(number), place or here, (jet.BASE + number * jet.STEP) / 1e6)
 
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize(("reason", "fault"), FAULTS)
-async def test_nothing_is_missing_after_a_fault(version: int, reason: str, fault: Fault) -> None:
+async def test_a_fault_loses_nothing(version: int, reason: str, fault: jet.Fault) -> None:
     async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
         side.faults.append(fault)
         async with collecting(source_of(side.url)) as result:
@@ -252,7 +237,7 @@ async def test_deleted_events_are_a_gap(version: int) -> None:
         async with collecting(source_of(side.url), mark_of(side, 2)) as result:
             await result.until(lambda: len(result.outlet.keys) == COUNT - 8)
             assert result.counted("gaps_total") == 1
-            assert result.counted("gap_seconds_total") == 6 * STEP / 1e6
+            assert result.counted("gap_seconds_total") == 6 * jet.STEP / 1e6
         assert result.outlet.keys == [address(n) for n in range(8, COUNT)]
 
 
@@ -263,7 +248,7 @@ async def test_resumes_another_host_by_time_and_a_little_earlier(version: int) -
         async with collecting(source_of(side.url), mark) as result:
             await result.until(lambda: address(COUNT - 1) in result.outlet.keys)
             assert result.counted("gaps_total") == 0
-        assert side.cursors == [BASE + 5 * STEP - 10_000_000]
+        assert side.cursors == [jet.BASE + 5 * jet.STEP - 10_000_000]
         assert result.outlet.keys[0] == address(5)
 
 
@@ -284,10 +269,10 @@ MANY, ROUNDS, FAULTS_EACH = 300, 5, 3
 SMALL = StreamConfig(batch_bytes=4096, in_flight=2, batch_posts=7, shutdown_s=2.1)
 
 
-def some_fault(chance: random.Random) -> Fault:
-    ends = (send_and_close(), abort, half_a_frame, fall_silent, ping_in_silence)
+def some_fault(chance: random.Random) -> jet.Fault:
+    ends = (jet.send_and_close(), jet.abort, jet.half_a_frame, jet.fall_silent, jet.ping_in_silence)
     some = after(chance.randrange(60), chance.choice(ends))
-    return chance.choice((some, some, some, refuse_with(429), refuse_with(503)))
+    return chance.choice((some, some, some, jet.refuse_with(429), jet.refuse_with(503)))
 
 
 async def until_crash(result: Collecting, chance: random.Random) -> None:

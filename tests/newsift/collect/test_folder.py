@@ -16,15 +16,7 @@ from encoder.errors import InputError
 from newsift.collect.folder import ENTIRE, FileLedger, FileVersion, Place, Settling, scan_folder
 from newsift.collect.source import SourceMark
 from newsift.files.messages import FileMessage
-from tests.newsift.collect.folder_side import (
-    NOBODY,
-    all_of,
-    frames_of,
-    mark_of,
-    posts,
-    put,
-    watched,
-)
+from tests.newsift.collect.folder_side import all_of, frames_of, mark_of, posts, put, watched
 
 
 @pytest.fixture
@@ -42,7 +34,6 @@ def state(tmp_path: Path) -> Path:
 async def test_leaving_ends_the_thread_that_reads(tmp_path: Path) -> None:
     put(tmp_path, "a.jsonl", posts("a", 1))
     reading = asyncio.Event()
-
     loop = asyncio.get_running_loop()
 
     def read(_path: Path) -> Iterator[Sequence[FileMessage]]:
@@ -51,9 +42,7 @@ async def test_leaving_ends_the_thread_that_reads(tmp_path: Path) -> None:
 
     source = watched(tmp_path, tmp_path / "state")
     source.read = read
-    arrivals = source.arrivals(NOBODY, None)
-    assert await anext(arrivals) == ()
-    task = asyncio.ensure_future(anext(arrivals))
+    task = asyncio.ensure_future(anext(frames_of(source, None)))
     async with asyncio.timeout(60):
         await reading.wait()
         task.cancel()
@@ -203,34 +192,24 @@ def again(file: Path, place: Place | None) -> FileLedger:
     return ledger
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "posts"
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "ledger"
-
-
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_files_before_the_cursor_are_done(folder: Path, file: Path, number: int) -> None:
-    start_files(folder, file)
-    ledger = again(file, Place(number, ENTIRE))
-    assert [ledger.entry_of(each) is not None for each in scan(folder)] == [
+def test_files_before_the_cursor_are_done(place: Path, state: Path, number: int) -> None:
+    start_files(place, state)
+    ledger = again(state, Place(number, ENTIRE))
+    assert [ledger.entry_of(each) is not None for each in scan(place)] == [
         n <= number for n in (1, 2, 3)
     ]
-    assert ledger.resume(scan(folder)) is None
-    assert [line.number for line, _ in ledger.begin(scan(folder)[number:])] == [
+    assert ledger.resume(scan(place)) is None
+    assert [line.number for line, _ in ledger.begin(scan(place)[number:])] == [
         *range(number + 1, 4)
     ]
 
 
-def test_resumes_the_file_in_progress(folder: Path, file: Path) -> None:
-    start_files(folder, file)
-    again(file, Place(2, 5))
-    ledger = again(file, Place(2, 5))  # as it was, had it crashed at once
-    files = scan(folder)
+def test_resumes_the_file_in_progress(place: Path, state: Path) -> None:
+    start_files(place, state)
+    again(state, Place(2, 5))
+    ledger = again(state, Place(2, 5))  # as it was, had it crashed at once
+    files = scan(place)
     assert ledger.entry_of(files[1]) is None
     line, there, rows = ledger.resume(files) or pytest.fail("nothing is under way")
     assert (line.number, there, rows) == (2, files[1], 5)
@@ -238,48 +217,48 @@ def test_resumes_the_file_in_progress(folder: Path, file: Path) -> None:
     assert ledger.entry_of(files[2]) is None
 
 
-def test_a_line_that_a_crash_cut_off_was_not_begun(folder: Path, file: Path) -> None:
-    start_files(folder, file)
-    file.write_bytes(file.read_bytes() + b'[4,"/x/y.jsonl",1,')
-    assert again(file, Place(3, ENTIRE)).entry_of(scan(folder)[2]) is not None
+def test_a_line_that_a_crash_cut_off_was_not_begun(place: Path, state: Path) -> None:
+    start_files(place, state)
+    state.write_bytes(state.read_bytes() + b'[4,"/x/y.jsonl",1,')
+    assert again(state, Place(3, ENTIRE)).entry_of(scan(place)[2]) is not None
 
 
-def test_a_ledger_that_was_lost_is_not_taken_for_an_empty_one(folder: Path, file: Path) -> None:
-    start_files(folder, file)
-    file.unlink()
+def test_a_ledger_that_was_lost_is_not_taken_for_an_empty_one(place: Path, state: Path) -> None:
+    start_files(place, state)
+    state.unlink()
     with pytest.raises(InputError, match="says which files were sent; delete the state too"):
-        again(file, Place(3, ENTIRE))
+        again(state, Place(3, ENTIRE))
 
 
-def test_forgets_the_oldest_gone(folder: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgets_the_oldest_gone(place: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_module, "MOST", 10)
-    ledger = start_files(folder, file, 14)
-    before = scan(folder)
+    ledger = start_files(place, state, 14)
+    before = scan(place)
     for number in range(12):
-        (folder / f"{number}.jsonl").unlink()
-    ledger.prune(scan(folder))
-    for each in (ledger, again(file, Place(14, ENTIRE))):
+        (place / f"{number}.jsonl").unlink()
+    ledger.prune(scan(place))
+    for each in (ledger, again(state, Place(14, ENTIRE))):
         assert [each.entry_of(old) is not None for old in before] == [False] * 9 + [True] * 5
 
 
-def test_recognises_rotated_logs_after_restarts(folder: Path, file: Path) -> None:
-    ledger, log = FileLedger(file), folder / "log.jsonl"
+def test_recognises_rotated_logs_after_restarts(place: Path, state: Path) -> None:
+    ledger, log = FileLedger(state), place / "log.jsonl"
     ledger.open(None)
     for number in range(4):
-        for old in sorted(folder.glob("log.*.jsonl"), reverse=True):
-            old.rename(folder / f"log.{int(old.name.split('.')[1]) + 1}.jsonl")
+        for old in sorted(place.glob("log.*.jsonl"), reverse=True):
+            old.rename(place / f"log.{int(old.name.split('.')[1]) + 1}.jsonl")
         if log.exists():
-            log.rename(folder / "log.1.jsonl")
-        put(folder, "log.jsonl", posts(str(number), 1), age=100 - number)
-        new = [each for each in scan(folder) if ledger.entry_of(each) is None]
+            log.rename(place / "log.1.jsonl")
+        put(place, "log.jsonl", posts(str(number), 1), age=100 - number)
+        new = [each for each in scan(place) if ledger.entry_of(each) is None]
         assert [each.path for each in new] == [str(log)]
         ledger.begin(new)
         for _ in range(2):
-            ledger = again(file, Place(number + 1, ENTIRE))
-    assert all(ledger.entry_of(each) for each in scan(folder))
-    with (folder / "log.2.jsonl").open("ab") as late:
+            ledger = again(state, Place(number + 1, ENTIRE))
+    assert all(ledger.entry_of(each) for each in scan(place))
+    with (place / "log.2.jsonl").open("ab") as late:
         late.write(posts("late", 1))
-    (changed,) = (each for each in scan(folder) if ledger.entry_of(each) is None)
+    (changed,) = (each for each in scan(place) if ledger.entry_of(each) is None)
     assert ledger.changed(changed) is not None
 
 

@@ -16,25 +16,9 @@ from hypothesis import strategies as st
 import newsift.collect.x as x_source
 from encoder.errors import InputError
 from newsift.collect.source import ANNOUNCED, BUSY, CLOSED, LIMITED, UNREACHABLE, LostError
-from newsift.collect.x import (
-    StreamRule,
-    XStream,
-    compare_rules,
-    post_id,
-    read_rules,
-    refusal_error,
-    time_of_id,
-)
+from newsift.collect.x import XStream, post_id, read_rules, refusal_error, time_of_id
 from tests.newsift.collect.following import first_of, follow, until
-from tests.newsift.collect.x_side import (
-    DISCONNECT,
-    TOKEN,
-    TOO_MANY,
-    FakeX,
-    make_tweet,
-    serve_x,
-    tweet_id,
-)
+from tests.newsift.collect.x_side import DISCONNECT, TOKEN, FakeX, make_tweet, serve_x, tweet_id
 from worker.config.secret import Secret
 from worker.errors import AccessError
 from worker.posts.read import Post, read_post
@@ -109,13 +93,6 @@ def test_a_file_holds_a_rule_a_line_or_json(tmp_path: Path, text: str) -> None:
 def test_refuses_bad_rules(tmp_path: Path, text: str, body: str) -> None:
     with pytest.raises(InputError, match=body):
         read_rules(written(tmp_path, text))
-
-
-def test_a_changed_tag_is_another_rule() -> None:
-    there = [StreamRule("a", "x", "1"), StreamRule("b", None, "2"), StreamRule("c", None, "3")]
-    add, remove = compare_rules(there, [StreamRule("a", "y"), StreamRule("b"), StreamRule("d")])
-    assert [rule.meaning for rule in add] == [("a", "y"), ("d", "")]
-    assert [rule.id for rule in remove] == ["1", "3"]
 
 
 async def test_x_has_the_rules_of_the_file_and_no_others(tmp_path: Path) -> None:
@@ -241,7 +218,13 @@ async def test_a_refusal_names_the_remedy(status: int, body: dict[str, str], rem
     ("status", "body", "headers", "reason", "wait"),
     [
         (420, {}, {}, LIMITED, 0),
-        (429, TOO_MANY, {"x-rate-limit-remaining": "48", "x-rate-limit-reset": "1"}, LIMITED, 0),
+        (
+            429,
+            {"connection_issue": "TooManyConnections"},
+            {"x-rate-limit-remaining": "48", "x-rate-limit-reset": "1"},
+            LIMITED,
+            0,
+        ),
         (429, {}, {"x-rate-limit-remaining": "0", "x-rate-limit-reset": "1000"}, LIMITED, 400),
         (429, {}, {"Retry-After": "7"}, LIMITED, 7),
         (503, {"title": "Service Unavailable"}, {}, BUSY, 0),

@@ -219,19 +219,6 @@ def test_without_matches_a_file_is_complete(tmp_path: Path, ending: str) -> None
         assert file.read_text().startswith("match_id")
 
 
-@pytest.mark.parametrize(("limit", "most"), [("GROUP_CELLS", 4 * 21), ("GROUP_CHARACTERS", 700)])
-def test_groups_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
-) -> None:
-    monkeypatch.setattr(writers, limit, most)
-    write(tmp_path / "m.parquet", [output_record(n, f"post {n}") for n in range(1, 12)])
-    file = pyarrow.parquet.ParquetFile(tmp_path / "m.parquet")
-    sizes = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
-    assert sum(sizes) == 11
-    assert max(sizes) <= 4
-    assert file.read().column("text").to_pylist() == [f"post {n}" for n in range(1, 12)]
-
-
 @pytest.mark.parametrize(("place", "times"), [(IN_TOPIC, 1), (IN_FILE, 3)])
 def test_stores_a_redelivery_once(tmp_path: Path, place: tuple[str, ...], times: int) -> None:
     """An edited post is another one, and so is the match."""

@@ -21,8 +21,6 @@ from encoder.support.named import model_directory, named_models
 from newsift.operations.models import FILES, add, download, is_secure, pack, remove, unpack
 from tests.encoder.small import small_model
 
-PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-
 
 @dataclass
 class WebSide:
@@ -43,10 +41,7 @@ class Packed(bytes):
 
 
 @pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in PROXIES:
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_proxy: None) -> Path:
     monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
     return tmp_path / "state" / "models"
 
@@ -262,16 +257,10 @@ def long_header(kind: bytes) -> bytes:
     return member("././@LongLink", b"manifest.json", kind) + member("manifest.json")
 
 
-def endless() -> bytes:
-    """A header that promises eight gigabytes in base 256, and no content."""
+def promising(size: int) -> bytes:
+    """A header of this size in base 256, and no content."""
     info = tarfile.TarInfo("manifest.json")
-    info.size = 2**36
-    return info.tobuf(tarfile.GNU_FORMAT)
-
-
-def negative() -> bytes:
-    info = tarfile.TarInfo("manifest.json")
-    info.size = -1024
+    info.size = size
     return info.tobuf(tarfile.GNU_FORMAT)
 
 
@@ -285,8 +274,8 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "sparse": lambda: member("manifest.json", b"x", tarfile.GNUTYPE_SPARSE),
     "extended": lambda: member("manifest.json", b"20 size=99999999999\n", tarfile.XHDTYPE),
     "long name": lambda: long_header(tarfile.GNUTYPE_LONGNAME),
-    "too large": endless,
-    "less than nothing": negative,
+    "too large": lambda: promising(2**36),
+    "less than nothing": lambda: promising(-1024),
     "cut": lambda: member("manifest.json", bytes(2000))[:1024],
     "no end": lambda: member("manifest.json"),
     "nothing": bytes,

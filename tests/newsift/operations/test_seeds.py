@@ -1,25 +1,21 @@
 """Seeds of files and of the control topic: ids, events, states and conflicts."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from encoder.errors import InputError
-from newsift.operations.feeds import ArticleIndex
 from newsift.operations.keyed_topic import in_order
 from newsift.operations.seed_drafts import read_seed_files, require_articles, seed_id, with_event
 from newsift.operations.seed_topic import seed_topic
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
+from tests.worker.small import Mail
 from worker.config import load_config
 from worker.errors import ConflictError
-from worker.kafka.reading import StoredMessage
-from worker.kafka.sending import Headers
-from worker.seeds.record import Seed, read_seed
-from worker.seeds.state import ControlReducer, control_state
+from worker.seeds.state import ControlReducer
 
 pytestmark = pytest.mark.usefixtures("read_in_process")
 
@@ -125,17 +121,6 @@ def test_a_seed_is_paused_and_resumed(newsift: Command, kafka: Kafka) -> None:
     assert listed(newsift)["ferry"]["state"] == "live"
 
 
-def test_seeds_beyond_the_limit_are_listed_as_refused(
-    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NEWSIFT_LIMITS__SEEDS", "1")
-    for name in ("b", "a"):
-        kafka.send(SEEDS, b'{"text": "A"}', name.encode())
-    result = listed(newsift)
-    assert [result[name]["state"] for name in "ab"] == ["live", "refused"]
-    assert result["b"]["reason"].startswith("limits.seeds: ")
-
-
 SHORT = b'{"text": "A ferry burns."}'
 
 
@@ -165,58 +150,19 @@ def test_publishing_refuses_a_conflict(kafka: Kafka) -> None:
         assert list(topic.state().seeds) == ["other"]
 
 
-ARTICLE = b'{"text": "A ferry burns.", "url": "https://news.example/a"}'
+def message(partition: int, offset: int, at: int, key: bytes, value: bytes | None = SHORT) -> Any:
+    return Mail(value, "seed-articles", partition, offset, at, key)
 
 
-def seed_of(name: str) -> Seed:
-    content = read_seed(name.encode(), ARTICLE)
-    assert isinstance(content, Seed)
-    return content
-
-
-def test_a_draft_counts_once_and_a_deleted_seed_no_more() -> None:
-    index = ArticleIndex()
-    index.update(control_state({b"a": ARTICLE}))
-    for name in ("a", "b"):
-        index.add(seed_of(name))
-    assert (len(index), "b" in index, index.version("b")) == (2, True, seed_of("b").version)
-    index = ArticleIndex()
-    index.update(control_state({b"a": ARTICLE}))
-    assert "news.example/a" in next(iter(index.by_link))
-    index.update(control_state({b"bad": b"{"}))
-    assert (len(index), "a" in index, index.by_link, index.by_version) == (1, False, {}, {})
-
-
-@dataclass
-class Message(StoredMessage):
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None = b'{"text": "A ferry burns."}'
-    topic: str = "seed-articles"
-    headers: Headers = ()
-
-
-def test_several_partitions_are_merged_by_time() -> None:
-    first: list[StoredMessage] = [Message(0, 0, 10, b"a"), Message(0, 1, 30, b"c")]
-    second: list[StoredMessage] = [Message(1, 0, 20, b"b")]
+@pytest.mark.parametrize("late", [55, 5, -1])
+def test_partitions_are_merged_by_time_and_lose_no_record(late: int) -> None:
+    """Timestamps may go back."""
+    first = [
+        message(0, 0, 50, b"a"), message(0, 1, late, b"b"), message(0, 2, late, b"a", None),
+    ]  # fmt: skip
+    second = [message(1, 0, 20, b"c"), message(1, 1, 60, b"b", None)]
     (merged,) = in_order([first, second], 2)
-    assert [record.key for record in merged] == [b"a", b"b", b"c"]
-
-
-@pytest.mark.parametrize("late", [5, -1])
-def test_a_partition_whose_timestamps_go_back_loses_no_record(late: int) -> None:
-    first: list[StoredMessage] = [
-        Message(0, 0, 50, b"a"),
-        Message(0, 1, late, b"b"),
-        Message(0, 2, late, b"a", None),
-    ]
-    second: list[StoredMessage] = [Message(1, 0, 20, b"c"), Message(1, 1, 60, b"b", None)]
-    (merged,) = in_order([first, second], 2)
-    for partition in (0, 1):
-        offsets = [record.offset for record in merged if record.partition == partition]
-        assert offsets == sorted(offsets)
+    assert b"".join(record.key or b"" for record in merged) == b"cabab"
     reducer = ControlReducer()
     reducer.apply(merged)
     assert list(reducer.snapshot().seeds) == ["c"]  # a and b are deleted last

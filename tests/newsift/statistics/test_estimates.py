@@ -67,17 +67,12 @@ def test_a_crowd_of_judges_costs_no_more_than_the_busiest_of_them() -> None:
 
 WORDS: tuple[Verdict, ...] = ("on", "off", "unsure")
 SCORES = st.sampled_from([n / 20 for n in range(2, 20)])
-AT = "2026-11-22T10:00:00Z"
-
-
-def label(post: str, said: Verdict, by: str) -> Label:
-    return Label(said, "fire", Post(post, "x", "a fire"), by, AT, "given")
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5))
 def test_judges_agree_where_none_contradicts(words: list[Verdict]) -> None:
-    labels = [label("1", word, f"by {n}") for n, word in enumerate(words)]
-    (result,) = joint_verdicts([*labels, label("2", "on", "x")]).items() - {(("x", "2"), "on")}
+    labels = [judged(f"by {n}", "1", word) for n, word in enumerate(words)]
+    (result,) = joint_verdicts([*labels, judged("x", "2", "on")]).items() - {(("x", "2"), "on")}
     if all(word == "on" for word in words):
         assert result == (("x", "1"), "on")
     elif "on" not in words and "off" in words:

@@ -165,18 +165,6 @@ def test_the_promise_holds_where_people_look_after_every_label() -> None:
     assert peeked > 0.2 * tries
 
 
-@pytest.mark.parametrize(
-    ("cuts", "precision", "confidence", "named"),
-    [((1.0, 2.0), 0.8, 0.9, "cuts"), ((1.0,), 1.0, 0.9, "precision"),
-     ((1.0,), 0.8, 0.0, "confidence")],
-)  # fmt: skip
-def test_refuses_nonsense_of_cuts_by_name(
-    cuts: tuple[float, ...], precision: float, confidence: float, named: str
-) -> None:
-    with pytest.raises(InputError, match=f"^{named}: "):
-        FrozenCuts(cuts, precision, confidence)
-
-
 @pytest.mark.parametrize("size", [25, 40, 64, 102])
 def test_a_set_that_is_one_match_short_passes_seldom_in_any_order(size: int) -> None:
     """Counted exactly: matches drawn without putting back, the precision of all just below 0.8."""

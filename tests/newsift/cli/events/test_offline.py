@@ -6,17 +6,10 @@ from typing import Any
 
 import pytest
 
-from encoder import Encoder
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, is_on, sample_posts
+from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
-from tests.worker.kafka_side import POSTS, SEEDS, Kafka
-from tests.worker.small import ControlTopic
-from worker.match.pipeline import Pipeline
-from worker.seeds.embedder import SeedEmbedder
-
-
-def rows(out: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in out.splitlines()]
+from tests.worker.kafka_side import Kafka
 
 
 @pytest.fixture
@@ -50,25 +43,3 @@ def test_learns_the_same_from_files_and_topic(newsift: Command, folder: Path, ka
     add_posts(kafka)
     (row,) = rows(newsift("events", "learn", "ferry", "--yes", "--json").out)
     assert {m["seed_version"] for each in result for m in each["matches"]} == {row["version"]}
-
-
-def test_filters_as_the_worker(newsift: Command, folder: Path, kafka: Kafka, enc: Encoder) -> None:
-    add_seeds(kafka)
-    add_posts(kafka)
-    kafka.send(SEEDS, b'{"text": "The dam at Orrell overflows after the storm."}', b"dam")
-    assert newsift("events", "learn", "ferry", "--yes").code == 0
-    assert newsift("seeds", "export", folder / "all.jsonl").code == 0
-    done = newsift("filter", folder / "posts.jsonl", "--seeds", folder / "all.jsonl", "--force")
-    assert done.code == 0, done.err
-    book = ControlTopic()
-    for record in kafka.records(SEEDS):
-        book.put(record.key, record.value)
-    seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
-    outcome = Pipeline(enc).run(kafka.records(POSTS), seeds, lambda: "now")
-    expected = [json.loads(each.value) for each in outcome.records if each.value]
-    elsewhere = {"source": None, "processed_at": None}
-    assert [row | elsewhere for row in rows(done.out)] == [row | elsewhere for row in expected]
-    assert {seed["seed_id"] for row in expected for seed in row["matches"]} == {
-        "dam",
-        "profile|ferry",
-    }

@@ -2,7 +2,6 @@
 
 import json
 import time
-from typing import Any
 
 import pytest
 
@@ -18,16 +17,13 @@ from tests.newsift.cli.events.promised import (
     match_all,
     published,
 )
+from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, SEEDS, Kafka
 from worker.match.records import MatchRecord
 
 HOUR = 3_600_000
 ONE = confidence_of_version(0.9, 1)
-
-
-def rows(out: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in out.splitlines()]
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.newsift.cli.test_matches import rows
 from tests.newsift.files.articles.pages import STORIES, STORY, TITLE
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
@@ -13,10 +13,6 @@ from worker.seeds.record import Seed, read_seed
 
 FERRY = b'{"text": "A ferry burns.", "title": "Fire", "event": "ferry"}'
 NOBODY = "127.0.0.1:1"
-
-
-def rows(out: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in out.splitlines()]
 
 
 def article(folder: Path, name: str, content: str) -> Path:
@@ -135,17 +131,6 @@ def test_an_absent_broker_is_one_line(newsift: Command, kafka: Kafka) -> None:
     done = newsift("seeds", "list", "--kafka", NOBODY)
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert NOBODY in done.err
-
-
-def test_refuses_an_article_without_an_end(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
-    done = newsift("seeds", "add", "/dev/zero")
-    assert (done.code, done.out) == (2, "")
-    assert "/dev/zero: is no regular file and no pipe" in done.err
-    large = tmp_path / "large.md"
-    with large.open("wb") as file:
-        file.truncate(2**40)
-    assert "large.md: is larger than 64 MiB" in newsift("seeds", "add", large).err
-    assert kafka.records(SEEDS) == []
 
 
 def test_adds_the_stories_of_saved_pages(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from encoder import Encoder
-from newsift.operations.seed_publication import BEST, BLOCKS, PreviewLimits, sample_spans
+from newsift.operations.seed_publication import BEST, PreviewLimits
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, SEEDS, Kafka
@@ -107,31 +107,3 @@ def test_publishes_without_a_model(
     assert "thresholds and matches are not shown: model 'gone': there is none" in done.err
     assert len(kafka.records(SEEDS)) == 1
     assert newsift("seeds", "list").out.splitlines()[1].split()[4] == "auto"
-
-
-def test_counts_only_new_matches(newsift: Command, kafka: Kafka, enc: Encoder, fire: Path) -> None:
-    add_posts(kafka)
-    before = len(matched_by(enc, texts(), "rescue"))
-    both = len(matched_by(enc, texts(), "fire", "rescue"))
-    title, text = ARTICLES["rescue"]
-    value = json.dumps({"title": title, "text": text, "event": "ferry"})
-    kafka.send(SEEDS, value.encode(), b"rescue")
-    done = newsift("seeds", "add", fire, "--event", "ferry")
-    gained = f"would have matched, {both - before or 'none'} only by what was added"
-    assert f"{both} of {readable(enc)} posts of the last 24 hours {gained}:" in done.err
-
-
-def test_spans_are_all_or_a_spread_sample() -> None:
-    start, end = {0: 5, 1: 0, 2: 100}, {0: 1_005, 1: 0, 2: 9_100}
-    assert sample_spans(start, end, 10_000) == [(start, end)]
-    assert sample_spans({0: 7}, {0: 7}, 10) == []
-    parts = sample_spans(start, end, 1_000)
-    read = set()
-    for first, last in parts:
-        assert first.keys() == last.keys() == start.keys()
-        read |= {(p, at) for p in start for at in range(first[p], last[p])}
-    assert len(parts) == BLOCKS
-    assert len(read) == 1_000
-    assert all(start[place] <= at < end[place] for place, at in read)
-    assert {place for place, _ in read} == {0, 2}
-    assert parts == sample_spans(start, end, 1_000)

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -127,13 +125,3 @@ def test_an_empty_file_has_no_rows(tmp_path: Path, form: str) -> None:
         (tmp_path / name).write_bytes(content)
         if form != "parquet":
             assert read(tmp_path / name, format=form) == []
-
-
-def test_a_pipe_is_read_once(tmp_path: Path) -> None:
-    command = "import sys; sys.stdout.write('id,text\\n1,a\\n2,b\\n')"
-    with subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        file = Path(f"/dev/fd/{process.stdout.fileno()}")
-        (one,) = open_inputs([file], FileOptions(), DEFAULT_LIMITS)
-        assert [message.reading.id for batch in one for message in batch
-                if isinstance(message.reading, Post)] == ["1", "2"]  # fmt: skip
