@@ -35,11 +35,11 @@ def arrows() -> set[tuple[str, str]]:
 
 
 def _reached(below: dict[str, set[str]], rooms: set[str]) -> set[str]:
-    found: set[str] = set()
+    result: set[str] = set()
     while rooms:
-        found |= rooms
-        rooms = {lower for room in rooms for lower in below.get(room, ())} - found
-    return found
+        result |= rooms
+        rooms = {lower for room in rooms for lower in below.get(room, ())} - result
+    return result
 
 
 if __name__ == "__main__":

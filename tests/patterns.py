@@ -35,12 +35,12 @@ class Used:
 
     def spent(self, text: str) -> float:
         """CPU seconds that it takes on a text, as it is used."""
-        told: Any = text.encode("utf-8") if isinstance(self.pattern.pattern, bytes) else text
+        subject: Any = text.encode("utf-8") if isinstance(self.pattern.pattern, bytes) else text
         started = process_time()
         if self.once:
-            self.pattern.match(told), self.pattern.fullmatch(told)
+            self.pattern.match(subject), self.pattern.fullmatch(subject)
         else:
-            for _ in self.pattern.finditer(told):
+            for _ in self.pattern.finditer(subject):
                 pass
         return process_time() - started
 
@@ -84,15 +84,15 @@ def methods_by_name(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
 
 def compiled(module: str, function: str, call: ast.Call) -> re.Pattern[Any]:
     """The pattern of a call, in the words of its module; parts made at run time stand for `a|b`."""
-    known = vars(import_module(module)) | {"re": re}
+    names = vars(import_module(module)) | {"re": re}
     flags = call.args[1:2] if function == "compile" else []
     try:
-        pattern, *told = [
-            eval(ast.unparse(argument), known) for argument in [*call.args[:1], *flags]
+        pattern, *options = [
+            eval(ast.unparse(argument), names) for argument in [*call.args[:1], *flags]
         ]
     except NameError:
         return re.compile("a|b")
-    return pattern if isinstance(pattern, re.Pattern) else re.compile(pattern, *told)
+    return pattern if isinstance(pattern, re.Pattern) else re.compile(pattern, *options)
 
 
 def sample(node: Any) -> str:

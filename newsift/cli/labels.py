@@ -97,7 +97,7 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
             outbox.send(config.topics.labels, value, key, HEADERS)
             outbox.settle()
 
-        Session(frozen, AnswerLog(event, name, frozen.matches, labels, publish)).run()
+        Session(frozen, AnswerLog(event, name, frozen, labels, publish)).run()
 
 
 class Session:

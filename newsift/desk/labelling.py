@@ -307,5 +307,5 @@ class LabelQueues:
             draw = freeze_queue(
                 cluster, self._config, key.event, key.kind, start, labels, profile, self._nonce
             )
-        answers = AnswerLog(key.event, key.by, draw.matches, labels, self.outbox.publish)
+        answers = AnswerLog(key.event, key.by, draw, labels, self.outbox.publish)
         return LabelSession(draw, answers, messages)

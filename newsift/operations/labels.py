@@ -218,15 +218,18 @@ def freeze_queue(
 
 
 class AnswerLog:
-    """The labels of one person on the posts of an event, and undo."""
+    """The labels of one person on the posts of an event, and undo.
+
+    A label that was not drawn certifies nothing: the random queue asks about its post again.
+    """
 
     def __init__(
-        self, event: str, by: str, matches: Mapping[PostId, EventMatch], labels: Iterable[Label],
-        publish: Publish,
-    ) -> None:  # fmt: skip
+        self, event: str, by: str, frozen: FrozenQueue, labels: Iterable[Label], publish: Publish
+    ) -> None:
         self._event, self._by = event, by
-        self._matches, self._publish = matches, publish
-        self._labels = {label.post_id: label for label in labels if label.by == by}
+        self._matches, self._publish = frozen.matches, publish
+        self._certifies = isinstance(frozen.queue, CertifyQueue)
+        self._labels = self._own_labels(labels)
         self._steps: list[tuple[Label, Label | None]] = []  # each with the label before it
         self._own: set[PostId] = set()  # answered or undone here, which counts more than `merge`
 
@@ -247,8 +250,15 @@ class AnswerLog:
 
     def merge(self, labels: Iterable[Label]) -> None:
         """Add what this person has answered elsewhere."""
-        theirs = {label.post_id: label for label in labels if label.by == self._by}
+        theirs = self._own_labels(labels)
         self._labels |= {name: theirs[name] for name in theirs.keys() - self._own}
+
+    def _own_labels(self, labels: Iterable[Label]) -> dict[PostId, Label]:
+        own = (label for label in labels if label.by == self._by)
+        return {
+            label.post_id: label
+            for label in own if not (self._certifies and label.drawn == "given")
+        }  # fmt: skip
 
     def answer(self, question: Question, verdict: Verdict) -> Label:
         """Publish a label; it counts once the broker has it."""

@@ -11,14 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import measure
-from bench.measure import (
-    Run,
-    interleave,
-    number,
-    percentile,
-    rate_of,
-    set_threads,
-)
+from bench.measure import Run, interleave, number, percentile, rate_of, set_threads
 from bench.texts import read_posts
 from encoder.errors import InputError
 

@@ -8,15 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.stories import (
-    CUTS,
-    NEAR,
-    UNLIKE,
-    bare_words,
-    judge,
-    pairs_of,
-    shared_shingles,
-)
+from bench.stories import CUTS, NEAR, UNLIKE, bare_words, judge, pairs_of, shared_shingles
 from tests.worker.fake import Command
 from tests.worker.small import small_encoder
 

@@ -1,4 +1,4 @@
-"""What most tests of a broker do: make a topic, write to it, read it back."""
+"""What many tests of a broker do: create a topic, write to it, read it."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The doors of a test's Apache Kafka: TLS, client certificates, logins; and what opens them."""
+"""The listeners of a test Apache Kafka: TLS, client certificates, logins."""
 
 import subprocess
 from dataclasses import dataclass

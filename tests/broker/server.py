@@ -1,4 +1,4 @@
-"""What the tests ask of a broker, whichever it is: an address, a stop and a start."""
+"""The interface of a test broker, embedded or Apache Kafka."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -91,7 +91,7 @@ def test_a_letter_without_a_key_to_a_compacted_topic_ends_the_delivery(
     assert [row.value for row in read_to_end(server.address, unique)] == [b"good"]
 
 
-def test_what_would_keep_a_record_from_its_topic_is_told(server: Server, unique: str) -> None:
+def test_an_obstacle_to_writing_is_reported(server: Server, unique: str) -> None:
     create(server.address, unique, min_insync_replicas="2")
 
     async def story() -> None:

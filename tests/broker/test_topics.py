@@ -80,17 +80,6 @@ def test_an_invalid_topic_is_refused(
         assert topic not in client.list_topics()
 
 
-def test_partitions_can_be_added_and_not_taken_away(address: str, unique: str) -> None:
-    create(address, unique, 2)
-    with admin(address) as client:
-        client.create_partitions({unique: 3})
-        until(lambda: len(client.describe_topics([unique])[0]["partitions"]) == 3)
-        with pytest.raises(InvalidPartitionsError):
-            client.create_partitions({unique: 1})
-    write(address, unique, [b"in the new one"], partition=2)
-    assert read(address, unique, 1)[0].partition == 2
-
-
 def test_a_deleted_topic_can_be_created_again(address: str, unique: str) -> None:
     create(address, unique)
     write(address, unique, [b"old"])
@@ -103,16 +92,6 @@ def test_a_deleted_topic_can_be_created_again(address: str, unique: str) -> None
     write(address, unique, [b"new"])
     (result,) = read(address, unique, 1)
     assert (result.offset, result.value) == (0, b"new")
-
-
-def test_configs_are_changed_one_by_one(address: str, unique: str) -> None:
-    create(address, unique, retention_ms="1000000")
-    with admin(address) as client:
-        client.alter_configs(
-            [ConfigResource(ConfigResourceType.TOPIC, unique, {"max.message.bytes": "12345"})]
-        )
-        until(lambda: configs(client, unique)["max.message.bytes"] == "12345")
-        assert configs(client, unique)["retention.ms"] == "1000000"
 
 
 def test_the_cluster_names_its_broker(address: str) -> None:

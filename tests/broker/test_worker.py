@@ -75,35 +75,6 @@ def metric(worker: Worker, name: str) -> float:
     return sum(float(row.split()[-1]) for row in rows if row.startswith(name))
 
 
-def test_posts_of_a_live_topic_become_matches(story: Story) -> None:
-    story.posts(50)
-    story.message(b"{", "bad_json")
-    worker = story.worker()
-    worker.ready()
-    first = story.nothing_lost()
-    assert (first.matches > 0, first.letters) == (True, 1)
-
-    address, seeds = story.server.address, story.topics["seeds"]
-    late = SeedWanted("late", "Late", "cat cat cat music", 0.000001)
-    write(address, seeds, [late.value], key=b"late")
-    until(lambda: "3 seeds, set" in worker.output)
-    post = json.dumps({"id": "new", "text": "cat cat cat music"}).encode()
-    write(address, story.topics["posts"], [post])
-
-    def is_matched() -> bool:
-        rows = [json.loads(row.value) for row in read_to_end(address, story.topics["matches"])]
-        result = [row for row in rows if row["post"]["id"] == "new"]
-        return bool(result) and "late" in {each["seed_id"] for each in result[0]["matches"]}
-
-    until(is_matched)
-    write(address, seeds, [None], key=b"late")
-    until(lambda: worker.output.count("2 seeds, set") == 2)
-    assert worker.terminate() == 0, worker.output
-    with admin(address) as client:
-        group = client.describe_groups([f"{story.name}-group"])[f"{story.name}-group"]
-        assert (group["group_state"], group["members"]) == ("Empty", [])
-
-
 def test_records_and_web_pages_are_those_of_the_contract(story: Story) -> None:
     story.posts(50)
     story.message(b"{", "bad_json")

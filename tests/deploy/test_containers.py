@@ -1,4 +1,4 @@
-"""The image and the compose file."""
+"""The image and the compose file, and that installs build nothing and check hashes."""
 
 import json
 import os
@@ -169,3 +169,24 @@ def test_the_health_check_asks_the_worker(status: int | None, code: int) -> None
     thread.join()
     assert done.returncode == code, done.stderr
     assert done.stderr.count("\n") <= 1
+
+
+FILES = (ROOT / "Makefile", *sorted((ROOT / "deploy/image").glob("*.sh")))
+INSTALL = re.compile(r"pip (?:install|sync) (?:[^\n]*\\\n)*[^\n]*")
+OURS = ("--editable .", "/newsift-*.whl")  # the project itself, which has no hash
+PREBUILT = ("--no-build ", "--only-binary :all:")
+
+
+def installs() -> list[tuple[str, str]]:
+    return [
+        (file.name, " ".join(result.replace("\\\n", " ").split()) + " ")
+        for file in FILES for result in INSTALL.findall(file.read_text("utf-8"))
+        if not any(own in result for own in OURS)
+    ]  # fmt: skip
+
+
+def test_every_install_is_by_hash_and_without_a_build() -> None:
+    assert {file for file, _ in installs()} >= {"Makefile", "tools.sh", "install.sh"}
+    for file, command in installs():
+        assert "--require-hashes " in command, file
+        assert any(word in command for word in PREBUILT), file

@@ -106,15 +106,10 @@ def test_a_closed_encoder_has_no_threads_and_refuses_in_one_line(folder: Path) -
     assert threading.active_count() == before
     assert (enc.dim, len(enc.digest), enc.path) == (12, 64, "kernel")
     for use in (
-        lambda: enc.posts(TOPICS),
-        lambda: enc.posts([]),
-        lambda: enc.articles(TOPICS),
-        lambda: enc.thresholds(A, 0.01),
-        lambda: enc.explain("storm"),
-        lambda: enc.tokenize("storm"),
-        lambda: enc.explain("storm", A, 0),
-        lambda: enc.contributions(["storm"], A, [(0, 0)]),
-    ):
+        lambda: enc.posts([]), lambda: enc.articles(TOPICS), lambda: enc.thresholds(A, 0.01),
+        lambda: enc.explain("storm"), lambda: enc.tokenize("storm"),
+        lambda: enc.explain("storm", A, 0), lambda: enc.contributions(["storm"], A, [(0, 0)]),
+    ):  # fmt: skip
         with pytest.raises(InputError, match="closed; load the model again"):
             use()
     enc.close()

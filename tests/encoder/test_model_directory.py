@@ -239,14 +239,10 @@ def test_a_mix_without_words_is_refused(model: Model) -> None:
 
 MALFORMED: dict[str, Callable[[dict[str, Any]], object]] = {
     "files as a list": lambda m: m.update(files=["model.safetensors"]),
-    "facts as null": lambda m: m["files"].update({"check.safetensors": None}),
     "facts without a digest": lambda m: m["files"]["check.safetensors"].pop("sha256"),
-    "bytes as a text": lambda m: m["files"]["check.safetensors"].update(bytes="9"),
     "negative bytes": lambda m: m["files"]["check.safetensors"].update(bytes=-1),
     "a file more": lambda m: m["files"].update({"\x1b[2J\n": {"bytes": 1, "sha256": "0" * 64}}),
-    "a setting of another type": lambda m: m["config"].update(dim="12"),
     "a setting more": lambda m: m["config"].update({"\x1b]0;x\x07": 1}),
-    "mix as a text": lambda m: m.update(mix="0.6"),
     "mix beyond its range": lambda m: m.update(mix=1e999),
     "an unknown vocabulary": lambda m: m.update(vocabulary="\n\x1b[31m"),
 }

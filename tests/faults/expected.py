@@ -1,4 +1,4 @@
-"""What a post must come to: one pair at a time, by the contract and not by the worker."""
+"""The expected matches of a post: one pair at a time, by the contract, without the worker."""
 
 import base64
 import hashlib

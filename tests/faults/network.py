@@ -1,4 +1,4 @@
-"""A network between worker and broker that can be slow, narrow, or cut, as a story wants it."""
+"""A network between worker and broker that a story can slow down, narrow or cut."""
 
 import asyncio
 import socket

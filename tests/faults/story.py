@@ -1,4 +1,4 @@
-"""The words that stories are report in: posts, workers, deaths, and the check at the end."""
+"""Stories consist of posts, workers and crashes, and end with a check of all records."""
 
 import itertools
 import json

@@ -1,1 +1,1 @@
-"""What a stranger may write, against a worker that runs: at worst his own message is refused."""
+"""Hostile input against a running worker: at worst the sender's own message is refused."""

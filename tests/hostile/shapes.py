@@ -1,4 +1,4 @@
-"""Posts that are made to cost more than their bytes: by name, what to write for so many bytes."""
+"""Posts that are made to cost more than their bytes, by name and size."""
 
 import json
 from collections.abc import Callable

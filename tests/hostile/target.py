@@ -1,4 +1,4 @@
-"""The target of attacks: a worker that runs, its topics, and all that comes out of it."""
+"""The target of attacks: a running worker, its topics, and the records that it writes."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Files that a stranger made: whatever they unpack to, reading them takes less than a GiB."""
+"""Hostile files: whatever they unpack to, reading one takes less than a GiB."""
 
 from pathlib import Path
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from newsift.broker.server import Address
-from newsift.cli import run
 from newsift.statistics.labels import ROOM, Label
 from tests.broker.clients import create, producer, until
 from tests.broker.conftest import ASKED
@@ -82,11 +81,6 @@ ARTICLES: dict[str, Callable[[], str]] = {
     "emoji": lambda: "🌪" * 22_000,
     "marks": lambda: marks(20_000),
 }
-EDGES = [
-    "9999-12-31T23:59:59-01:00", "9999-12-31T23:59:59.999999999Z", "0001-01-01T00:00:00+23:59",
-    "0001-01-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-01-01T24:00:00Z", "2016-12-31T23:59:60Z",
-    "2026-01-01T00:00:00+99:99", "٢٠٢٦-01-01T00:00:00Z",
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ARTICLES)
@@ -118,22 +112,6 @@ def test_many_refused_seeds_are_logged_once(target: Target) -> None:
             until(partial(target.live, f"after-{n}"))
         assert target.worker.output.count("\n") - lines < 50
     target.forget(*names, b"after-0", b"after-1", b"after-2")
-
-
-def test_seeds_with_extreme_times_are_listed(
-    target: Target, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = [f"edge-{n}" for n in range(len(EDGES))]
-    monkeypatch.setenv("NEWSIFT_CONFIG", str(target.config))
-    with attacked(target):
-        for name, at in zip(names, EDGES, strict=True):
-            target.write("seeds", [seed(ARTICLE, expires_at=at)], key=name.encode())
-        until(lambda: target.live(names[-1]) or target.refused(names[-1]))
-        for command in ("seeds list", "seeds list --json", "status", f"seeds show {names[0]}"):
-            assert run(command.split()) == 0, (command, capsys.readouterr().err)
-        listed = target.seeds()
-        assert set(names) <= {row["id"] for row in [*listed["live"], *listed["refused"]]}
-    target.forget(*(name.encode() for name in names))
 
 
 @waits_long

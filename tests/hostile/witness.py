@@ -1,4 +1,4 @@
-"""What can be seen of a process from outside: whether it answers, what it holds and has spent."""
+"""A process from outside: whether it answers, its memory and its CPU time."""
 
 import http.client
 import os

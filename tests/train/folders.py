@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 THINGS = ("storm", "flood", "river", "music", "match", "police", "city", "fire")
-
-
 EVENTS = ("event 0", "event 1", "event 5")  # one of each split: test, dev, train
 
 
@@ -34,14 +32,9 @@ def folder(root: Path, pairs: int = 60) -> Path:
     """Pairs, a crisis with seeds, and a stream of everyday posts."""
     write(root / "pairs" / "small.jsonl.gz", pair_rows(pairs))
     labels = [("flood in the city", "on-topic"), ("a match with music", "off-topic")]
-    write(
-        root / "crisis" / "posts.jsonl.gz",
-        (
-            {"event": "flood", "text": f"{text} {i}", "label": label}
-            for i in range(20)
-            for text, label in labels
-        ),
-    )
+    posts = [{"event": "flood", "text": f"{text} {i}", "label": label}
+             for i in range(20) for text, label in labels]  # fmt: skip
+    write(root / "crisis" / "posts.jsonl.gz", posts)
     seeds = [{"event": "flood", "title": "flood", "article": "a flood of the river in the city"}]
     write(root / "crisis" / "seed_articles.jsonl.gz", seeds)
     everyday = ({"text": f"{THINGS[i % 8]} today {i}"} for i in range(400))

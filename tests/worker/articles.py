@@ -30,16 +30,10 @@ ARTICLES = {
     ),
 }
 WORDS = " ".join(f"{title}. {text}" for title, text in ARTICLES.values()).split()
-POSTS = (
-    [  # slices of the articles, and everyday words between some of them
-        {
-            "id": f"p{i}",
-            "text": " ".join([*WORDS[i : i + 3 + i % 9], *["good", "morning"] * (i % 5)]),
-        }
-        for i in range(90)
-    ]
-    + [{"id": f"e{i}", "text": f"good morning to all {i} of you"} for i in range(5)]
-)
+# slices of the articles, and everyday words between some of them
+SLICES = [[*WORDS[i : i + 3 + i % 9], *["good", "morning"] * (i % 5)] for i in range(90)]
+POSTS = [{"id": f"p{i}", "text": " ".join(words)} for i, words in enumerate(SLICES)]
+POSTS += [{"id": f"e{i}", "text": f"good morning to all {i} of you"} for i in range(5)]
 
 
 def write_seeds(folder: Path) -> None:

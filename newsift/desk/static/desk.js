@@ -123,7 +123,7 @@ const KEYS = [
   ["Enter", "all of a post, with its scores"],
   ["o", "open the post on its platform"],
   ["p", "pause, and go on"],
-  ["y, n, u", "Judge: on the event, off, unsure"],
+  ["y, n, u", "Matches and Judge: on the event, off, unsure"],
   ["z", "Judge: undo"],
   ["?", "this list"],
 ];

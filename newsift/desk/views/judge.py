@@ -16,7 +16,7 @@ from newsift.operations.cluster_status import StreamRate
 from newsift.operations.events import NONE, require_event
 from newsift.operations.labels import QueueKind
 from newsift.operations.promises import missing_text, require_profile, set_promise
-from newsift.operations.times import now_ms
+from newsift.operations.times import now_ms, present
 from newsift.statistics.estimates import MOST_JUDGES, agreements, labels_by_person
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.pass_rates import an_hour, window_words
@@ -99,11 +99,50 @@ def redraw(desk: Desk, request: QueueAction) -> bool:
     return desk.queues.discard(_queue_key(request), request.queue)
 
 
+class MarkRequest(Action, frozen=True, kw_only=True):
+    event: str
+    platform: str
+    id: str
+    verdict: Verdict
+
+
+@acts("/api/judge/mark", MarkRequest, "labels.mark")
+def mark(desk: Desk, request: MarkRequest) -> bool:
+    """Label a match of the list: as given, or drawn as this judge's label was before.
+
+    False if the judge has this label already.
+    """
+    require_names(request.event, request.by)
+    post_id = request.platform, request.id
+    own = (each for each in desk.mirrors.labels.of(request.event) if each.by == request.by)
+    current = next((label for label in own if label.post_id == post_id), None)
+    row = desk.matches.row(request.event, post_id)
+    if current is not None and current.label == request.verdict:
+        return False
+    if current is not None:
+        label = msgspec.structs.replace(current, label=request.verdict, at=present())
+    elif row is not None:
+        record = row.record
+        label = Label(
+            label=request.verdict, event=request.event, post=record.post, by=request.by,
+            at=present(), drawn="given", score=row.score, seed_set=record.seed_set,
+            model=record.model,
+        )  # fmt: skip
+    else:
+        raise InputError("the post is not among the newest matches any more; judge another")
+    desk.queues.outbox.publish(label.key, label.value)
+    return True
+
+
 def _queue_key(request: QueueRequest | QueueAction) -> QueueKey:
-    for key, text in (("event", request.event), ("by", request.by)):
+    require_names(request.event, request.by)
+    return QueueKey(request.event, request.by, request.kind)
+
+
+def require_names(event: str, by: str) -> None:
+    for key, text in (("event", event), ("by", by)):
         if not 0 < len(text.encode()) <= EVENT_BYTES:
             raise InputError(f"{key}: give a name of 1 to {EVENT_BYTES} bytes")
-    return QueueKey(request.event, request.by, request.kind)
 
 
 def _queue(desk: Desk, request: QueueAction) -> LabelSession:
@@ -238,6 +277,6 @@ def _hourly(test: PromiseTest, stream: StreamRate) -> dict[str, float | str | No
 
 
 ENDPOINTS = (
-    *(question, answer, correct, undo, redraw, judges, left_out),
+    *(question, answer, mark, correct, undo, redraw, judges, left_out),
     *(promise_test, promise),
 )

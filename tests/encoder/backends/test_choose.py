@@ -38,12 +38,9 @@ def refuse(*_: Any) -> None:
     ("kernel", "why"), [(Broken, "are off by"), (refuse, "no such instruction")]
 )
 def test_a_kernel_that_fails_its_check_gives_way_to_torch_with_one_warning(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    kernel: Any,
-    why: str,
-) -> None:
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    kernel: Any, why: str,
+) -> None:  # fmt: skip
     write_model(tmp_path / "m", small_model())
     monkeypatch.setattr("encoder.backends.gated_mean.GatedMeanKernel", kernel)
     with caplog.at_level(logging.WARNING, "newsift.encoder"):

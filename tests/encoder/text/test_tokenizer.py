@@ -58,13 +58,6 @@ def rebuilt(words: list[Word], side: Side, cap: int) -> Row:
     return ids, {place: value / length for place, value in sorted(raw.items())}
 
 
-def assert_words_make_the_tokens(result: Row, words: list[Word], side: Side, cap: int) -> None:
-    ids, row = rebuilt(words, side, cap)
-    assert result[0] == ids
-    assert list(result[1]) == list(row)
-    assert result[1] == pytest.approx(row, abs=1e-6)
-
-
 SHARED_TOKENIZER = tokenizer()
 
 
@@ -72,12 +65,12 @@ SHARED_TOKENIZER = tokenizer()
 @given(batches)
 def test_the_words_of_a_text_make_its_tokens(texts: list[str]) -> None:
     posts, articles = SHARED_TOKENIZER.posts(texts), SHARED_TOKENIZER.articles(texts)
-    for side, tokens, cap in (
-        (Side.POST, posts, POST_TOKENS),
-        (Side.ARTICLE, articles, ARTICLE_TOKENS),
-    ):
-        for text, row in zip(texts, read(tokens), strict=True):
-            assert_words_make_the_tokens(row, SHARED_TOKENIZER.words(text, side), side, cap)
+    caps = (Side.POST, posts, POST_TOKENS), (Side.ARTICLE, articles, ARTICLE_TOKENS)
+    for side, tokens, cap in caps:
+        for text, (ids, row) in zip(texts, read(tokens), strict=True):
+            expected_ids, expected = rebuilt(SHARED_TOKENIZER.words(text, side), side, cap)
+            assert (ids, list(row)) == (expected_ids, list(expected))
+            assert row == pytest.approx(expected, abs=1e-6)
 
 
 @settings(deadline=None)

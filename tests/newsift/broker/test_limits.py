@@ -1,4 +1,4 @@
-"""What a client may ask of the broker: beyond it an answer with a code, or the end of its line."""
+"""Limits of a request, a batch and a connection: a code, or the end of the connection."""
 
 import resource
 import socket

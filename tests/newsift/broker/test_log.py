@@ -1,4 +1,4 @@
-"""The log of a partition: batches, idempotent producers, reading."""
+"""The log of a partition: batches, offsets, compaction."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Topics: what may be made, what may be written to them, and what stays."""
+"""Topics: creation, limits of memory, compaction, deletion."""
 
 import asyncio
 

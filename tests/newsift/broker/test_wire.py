@@ -1,4 +1,4 @@
-"""Whatever arrives on the socket, the broker goes on serving everyone else."""
+"""Damaged and unknown requests end one connection and no other."""
 
 import logging
 import socket

@@ -1,4 +1,4 @@
-"""Match records and labels as others write them, for tests of what the desk makes of them."""
+"""Match records and labels as workers and people write them."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What a desk has to show: seeds, matches and labels as they look, or as enemies make them."""
+"""Topics with seeds, matches and labels, ordinary or hostile."""
 
 import random
 import time

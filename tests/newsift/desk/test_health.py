@@ -229,7 +229,7 @@ def test_each_problem_has_its_line(snapshot: HealthSnapshot, words: str) -> None
     assert summary_of(snapshot)["state"] == "bad"
 
 
-def test_before_the_first_poll_nothing_is_known() -> None:
+def test_the_state_is_unknown_before_the_first_poll() -> None:
     assert summary_of(changed(away=NOT_YET, group=None))["state"] == "unknown"
 
 

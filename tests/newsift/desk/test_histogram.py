@@ -1,4 +1,4 @@
-"""What the figure of the scores says is what a count over all posts says."""
+"""The figure of scores, against a count over all posts."""
 
 import numpy as np
 import pytest

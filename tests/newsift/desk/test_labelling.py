@@ -206,9 +206,8 @@ def session(
     result = matches(NAMES)
     candidates = [each.candidate for each in result.values()]
     queue = CertifyQueue(candidates) if kind == "certify" else LearnQueue(candidates, 0.87)
-    return LabelSession(
-        FrozenQueue(queue, result, None), AnswerLog("storm", "ann", result, before, publish)
-    )
+    frozen = FrozenQueue(queue, result, None)
+    return LabelSession(frozen, AnswerLog("storm", "ann", frozen, before, publish))
 
 
 def current(queue: LabelSession) -> str:
@@ -333,6 +332,16 @@ def test_labels_from_elsewhere_do_not_replace_answers_of_the_session() -> None:
     assert len(topic.records) == 2
 
 
+@pytest.mark.parametrize(("kind", "asks_again"), [("certify", True), ("learn", False)])
+def test_the_random_queue_asks_again_about_a_label_that_was_not_drawn(
+    kind: str, asks_again: bool
+) -> None:
+    topic = Topic()
+    first = answer(session(topic.publish, kind))
+    from_list = msgspec.structs.replace(topic.labels[first], drawn="given", probability=None)
+    assert (current(session(topic.publish, kind, (from_list,))) == first) is asks_again
+
+
 def test_posts_for_the_page_are_bounded() -> None:
     name = drawn(NAMES)[0]
     result = matches([name], why=[["w" * 9, 0.1]] * 10_000)
@@ -340,6 +349,6 @@ def test_posts_for_the_page_are_bounded() -> None:
     huge = msgspec.structs.replace(only.candidate.post, text="\u202e<b>" * 100_000)
     queue = CertifyQueue([replace(only.candidate, post=huge)])
     frozen = FrozenQueue(queue, result, None)
-    state = LabelSession(frozen, AnswerLog("e", "a", result, (), Topic().publish)).state()
+    state = LabelSession(frozen, AnswerLog("e", "a", frozen, (), Topic().publish)).state()
     assert len(state["question"]["text"]) == MOST["text"]
     assert len(state["question"]["why"]) == 8

@@ -188,7 +188,7 @@ def small(tmp_path: Path) -> Config:
     return replace(created, matching=replace(created.matching, background_rate=0.05))
 
 
-def test_a_model_is_there_once_it_is_loaded(small: Config) -> None:
+def test_a_model_is_loaded_in_the_background(small: Config) -> None:
     messages: list[str] = []
     model = Model(small, lambda: control(), lambda: messages.append(model.away))
     assert model.now() is None
@@ -203,7 +203,7 @@ def test_a_model_is_there_once_it_is_loaded(small: Config) -> None:
 
 
 @pytest.mark.parametrize("broken", [InputError("model: no"), ZeroDivisionError("by zero")])
-def test_a_model_that_is_refused_says_so_to_all(
+def test_a_model_that_cannot_be_loaded_is_reported(
     broken: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""Values are computed once in their time; a lock is waited for, but not for long."""
+"""Values are cached for a time, locks have a deadline, and few calls run at once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Lock

@@ -1,4 +1,4 @@
-"""Addresses, answers and proxies."""
+"""The addresses that may be fetched, answers of servers, and proxies."""
 
 import base64
 from collections.abc import Iterator
@@ -160,7 +160,7 @@ def test_a_secure_page_comes_through_a_tunnel(proxy: ProxySide) -> None:
      "127\u30020\u30020\u30021", "\u24db\u24de\u24d2alhost"],
 )  # fmt: skip
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_an_address_of_the_own_network_is_not_asked_of_a_proxy(
+def test_an_address_of_the_own_network_is_refused_before_a_proxy(
     proxy: ProxySide, scheme: str, host: str
 ) -> None:
     with pytest.raises(InputError, match="which is no address of the open Internet"):

@@ -13,7 +13,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from sklearn.manifold import trustworthiness
 from sklearn.metrics import confusion_matrix, precision_score, recall_score
 
 from encoder.model_directory import write_model
@@ -27,22 +26,12 @@ from train.figures.draw import (
     FIGURES,
     MEAN_EXP,
     attention_weights,
-    distances,
     draw,
-    layout,
     most_shared,
     random_logits,
     simulate,
 )
-from train.figures.subject import (
-    Subject,
-    drawable,
-    fonts,
-    glyphs,
-    paper,
-    rendered,
-    shorten,
-)
+from train.figures.subject import Subject, drawable, fonts, glyphs, paper, rendered, shorten
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +60,12 @@ def test_a_figure_has_the_same_bytes_each_time(name: str, subject: Subject) -> N
 
 
 def test_a_figure_without_data_is_skipped(subject: Subject, tmp_path: Path) -> None:
-    message: list[str] = []
+    messages: list[str] = []
     bare = Subject(subject.model, None, tmp_path / "none", None, 0.01, "cpu")
-    files = [file.name for file in draw(bare, list(FIGURES), tmp_path, message.append)]
+    files = [file.name for file in draw(bare, list(FIGURES), tmp_path, messages.append)]
     assert {file.partition(".")[0] for file in files} == {"attention", "alpha", "appendix"}
-    assert [line.partition(":")[0] for line in message] == [
-        "tsne", "case", "reliability"
-    ]  # fmt: skip
-    assert all("needs --" in line for line in message)
+    assert [line.partition(":")[0] for line in messages] == ["tsne", "case", "reliability"]
+    assert all("needs --" in line for line in messages)
 
 
 def test_the_command_writes_the_chosen_figures(
@@ -152,19 +139,6 @@ def test_the_most_shared_articles_are_those_of_a_counter(own: list[tuple[int, in
     assert dict(zip(chosen.posts.tolist(), chosen.group.tolist(), strict=True)) == expected
 
 
-def test_similar_posts_are_laid_out_near_each_other() -> None:
-    topics = ("storm flood river city", "match game music", "police fire the city")
-    texts = [f"{topic} {extra}" for topic in topics for extra in (*"aio.,!'", "the")]
-    apart = distances(small_encoder(), texts)
-    posts = small_encoder().posts(texts)
-    assert apart == pytest.approx(np.maximum(1 - posts.similarity(posts), 0), abs=1e-5)
-    assert (np.diag(apart) == 0).all()
-    assert (apart == apart.T).all()
-    places = layout(apart)
-    assert trustworthiness(apart, places, n_neighbors=5, metric="precomputed") > 0.85
-    assert (layout(apart) == places).all()
-
-
 def result(seed: int = 0) -> tuple[case.Result, np.ndarray, np.ndarray, np.ndarray]:
     """Random scores of 60 posts with four articles on three events."""
     rng = np.random.default_rng(seed)
@@ -203,11 +177,8 @@ def test_the_confusion_matrix_is_that_of_scikit_learn() -> None:
 
 
 def study(root: Path) -> Path:
-    texts = {
-        "flood/1": "# Flood\n\nstorm flood river",
-        "flood/2": "river city",
-        "game": "match game",
-    }
+    texts = {"flood/1": "# Flood\n\nstorm flood river", "flood/2": "river city",
+             "game": "match game"}  # fmt: skip
     for name, text in texts.items():
         file = root / "seeds" / f"{name}.md"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -267,13 +238,9 @@ def test_a_text_is_cut_to_columns_and_lines_and_no_glyph_is_missing(
     assert all(ord(c) in glyphs() for c in actual.replace("\n", ""))
 
 
-def test_words_stay_whole_where_they_fit() -> None:
+def test_words_stay_whole_where_they_fit_and_undrawable_runs_are_one_box() -> None:
     assert shorten("one two three", 7, 9) == "one two\nthree"
     assert shorten("extraordinary day", 5, 9) == "extra\nordin\nary\nday"
     assert shorten("one two three", 8, 1) == "one two…"
-
-
-def test_what_no_font_can_draw_is_one_box_a_run() -> None:
-    assert drawable("fire 天気 が now") == "fire □ now"
     assert drawable("so 👨\u200d👩\u200d👧 hot") == "so □ hot"
     assert drawable("ca\u00adfé") == "café"  # a soft hyphen is drawn as nothing

@@ -13,24 +13,10 @@ import pytest
 from encoder.errors import InputError
 from tests.train.folders import folder
 from train.data.corpus import read_corpus, taught
-from train.data.readers import (
-    SkippedRows,
-    bare,
-    pair_sets,
-    share,
-    split_of,
-    split_pairs,
-)
+from train.data.readers import SkippedRows, bare, pair_sets, share, split_of, split_pairs
 from train.languages.gather import Gathered, gather
 from train.languages.sources import Clones, Form, TextSource
-from train.languages.texts import (
-    HEADLINES,
-    choose_texts,
-    crisis_of,
-    drawn,
-    rows,
-    sentences,
-)
+from train.languages.texts import HEADLINES, choose_texts, crisis_of, drawn, rows, sentences
 
 ITALIAN = [f"Il fiume numero {i} ha allagato la città stanotte" for i in range(90)]
 ENGLISH = [f"The river number {i} has flooded the town tonight" for i in range(90)]

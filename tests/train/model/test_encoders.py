@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
 from encoder.model.star import Attention
 from train.model.encoders import ENCODERS, NGRAMS, Cnn, Gru, Mean, make_encoder
@@ -89,8 +88,3 @@ def test_an_ablation_keeps_its_alpha(kind: str, alpha: float) -> None:
     optimizer.step()
     heads = [m.alpha for m in model.modules() if isinstance(m, Attention)]
     assert all(torch.equal(head, torch.full_like(head, alpha)) for head in heads)
-
-
-def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(InputError, match="'lstm' is not one of ast"):
-        make_encoder("lstm", CONFIG, np.zeros((3, 12), np.float32), 0)

@@ -25,6 +25,8 @@ from tests.worker.small import (
     small_encoder,
     value,
 )
+from worker.assembly import assembled
+from worker.config import Config, PostsConfig
 from worker.config.limits import Limits
 from worker.match import pipeline as pipeline_module
 from worker.match.matcher import Matcher
@@ -319,3 +321,18 @@ def test_contributions_to_a_profile_add_up_to_the_score() -> None:
     scores = enc.posts(TEXTS).similarity(seeds.embeddings)[:, at]
     sums = [math.fsum(part for _, part in enc.explain(t, seeds.embeddings, at)) for t in TEXTS]
     assert sums == pytest.approx(scores.tolist(), abs=1e-3)
+
+
+LANGS = ["en", "de", "en-GB", None, "und"]
+
+
+def test_posts_in_other_languages_are_passed_over() -> None:
+    text = "storm flood river in the city"
+    messages = [mail(str(n), text, n, lang=lang) for n, lang in enumerate(LANGS)]
+    pipeline, _ = assembled(small_encoder(), Config(posts=PostsConfig(langs="en")))
+    outcome = pipeline.run(messages, seed_set(), lambda: "now")
+    result = [json.loads(record.value or b"")["post"]["id"] for record in outcome.records]
+    assert result == ["0", "2", "3", "4"]
+    assert outcome.passed_over == Counter(other_language=1)
+    everything, _ = assembled(small_encoder(), Config())
+    assert everything.run(messages, seed_set(), lambda: "now").matched == len(LANGS)

@@ -70,7 +70,7 @@ def test_the_served_names_and_labels_are_stable() -> None:
     metrics.drift([Drifting("fire", "", 1.0, 0.1)])
     metrics.seeds(0, 0, 0, 0, 0, "d", 0)
     metrics.model("d", "kernel", 0.0)
-    result = {}
+    result = dict[str, set[str]]()
     for name, labels in samples(metrics):
         for end in ("_bucket", "_sum", "_count"):
             name = name.removesuffix(end)

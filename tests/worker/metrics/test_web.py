@@ -1,7 +1,10 @@
-"""The worker's web server: its pages and its port."""
+"""The worker's web server: its pages, its port, and what strangers may send."""
 
+import asyncio
+import contextlib
 import json
 import logging
+import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -13,11 +16,13 @@ import numpy as np
 import pytest
 from yarl import URL
 
+import worker.metrics.visits
 from encoder.embeddings import Embeddings
 from encoder.score.lexical import SparseRows
 from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.metrics.registry import Metrics
+from worker.metrics.visits import HEAD_BYTES, MOST, Connections, Visit, asks_for_loopback
 from worker.metrics.web import PORT, Health, Web
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER, SeedSet
@@ -169,3 +174,225 @@ async def test_near_misses_of_an_event(query: str, status: int) -> None:
     assert reply.status == status
     if status == 200:
         assert reply.json == {"event": "storm"}
+
+
+PATIENCE_S = 20.0
+Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+async def connect(web: Web, request: bytes = b"") -> Pair:
+    reader, writer = await asyncio.open_connection("127.0.0.1", web.port)
+    writer.write(request)
+    return reader, writer
+
+
+async def read_all(pair: Pair) -> bytes:
+    """All that comes until the server ends the connection."""
+    reader, writer = pair
+    result = b""
+    with contextlib.suppress(ConnectionResetError):
+        while some := await asyncio.wait_for(reader.read(2**16), PATIENCE_S):
+            result += some
+    writer.transport.abort()  # what was refused is not sent to its end
+    return result
+
+
+async def ask(web: Web, message: bytes) -> bytes:
+    return await read_all(await connect(web, message))
+
+
+@pytest.fixture
+def few_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300 + 3 * MOST + 64, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("few_files")
+@pytest.mark.parametrize("message", [b"", b"GET /healthz HTTP/1.1\r\nHo", HEALTH[:-2]])
+async def test_idle_connections_keep_nobody_out(message: bytes) -> None:
+    async with serving() as web:
+        idle = [await connect(web, message) for _ in range(300)]
+        assert (await ask(web, HEALTH)).startswith(b"HTTP/1.1 200 ")
+        oldest = [await read_all(pair) for pair in idle[: 300 - MOST]]
+        assert set(oldest) == {b""}
+        assert not idle[-1][0].at_eof()
+        for _, writer in idle[300 - MOST :]:
+            writer.close()
+
+
+async def test_a_slow_request_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker.metrics.visits, "LONGEST_S", 0.05)
+    async with serving() as web:
+        assert await ask(web, b"GET /healthz HTTP/1.1\r\n") == b""
+
+
+async def test_a_connection_serves_one_get_or_head_request() -> None:
+    async with serving() as web:
+        result = await ask(web, HEALTH * 2)
+        assert result.count(b"HTTP/1.1 200 ") == 1
+        assert b"Connection: close" in result
+        result = await ask(web, HEALTH.replace(b"GET", b"HEAD"))
+        assert result.startswith(b"HTTP/1.1 200 ")
+        assert result.endswith(b"\r\n\r\n")
+
+
+MIB = 2**20
+ENDLESS = {"semicolons": b"Cookie: " + b";" * 16 * MIB, "headers": b"A: b\r\n" * 1_000_000}
+
+
+@pytest.mark.parametrize("lines", ENDLESS.values(), ids=ENDLESS)
+async def test_large_headers_are_refused_with_431_that_arrives(lines: bytes) -> None:
+    async with serving() as web:
+        result = await ask(web, b"GET /healthz HTTP/1.1\r\n" + lines + b"\r\n\r\n")
+        assert result.startswith(b"HTTP/1.1 431 ")
+        assert b"32,768 bytes" in result
+        assert b" 200 " in await ask(web, HEALTH)
+
+
+async def test_the_limit_of_header_bytes_is_exact() -> None:
+    async with serving() as web:
+        for more, code in ((0, b"200"), (1, b"431")):
+            frame = HEALTH[:-2] + b"X: \r\n\r\n"
+            padding = b"y" * (HEAD_BYTES - len(frame) + more)
+            result = await ask(web, frame.replace(b"X: ", b"X: " + padding))
+            assert result.split(b" ")[1] == code
+
+
+class Link(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent, self.aborted = b"", False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += bytes(data)
+
+    def write_eof(self) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Parser(asyncio.Protocol):
+    read = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.read += data
+
+
+def send_in_pieces(
+    *parts: bytes, size: int = 1024, body_bytes: int = 100
+) -> tuple[Link, list[Parser]]:
+    parsers: list[Parser] = []
+
+    def make() -> Parser:
+        parsers.append(Parser())
+        return parsers[-1]
+
+    connection, link = Visit(make, Connections(), body_bytes), Link()
+    connection.connection_made(link)
+    for data in parts:
+        for begin in range(0, len(data), size):
+            connection.data_received(data[begin : begin + size])
+            if link.sent or link.aborted:
+                break
+    connection.connection_lost(None)
+    return link, parsers
+
+
+async def test_too_large_headers_are_refused_while_they_arrive_and_never_parsed() -> None:
+    connection, link, sent = Visit(pytest.fail, Connections(), 100), Link(), 0
+    connection.connection_made(link)
+    connection.data_received(b"GET / HTTP/1.1\r\nX: ")
+    while not link.sent:
+        connection.data_received(b"y" * 1024)
+        sent += 1024
+    connection.connection_lost(None)
+    assert link.sent.startswith(b"HTTP/1.1 431 ")
+    assert sent == HEAD_BYTES
+
+
+HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
+
+
+async def test_of_pipelined_requests_only_the_first_is_parsed() -> None:
+    first = HEAD + b"Content-Length: 3\r\n\r\nabc"
+    for size in (1, 7, 1024):
+        link, (parser,) = send_in_pieces(first + HEAD + b"X: y\r\n" * 10, size=size)
+        assert (parser.read, link.sent) == (first, b"")
+
+
+async def test_bytes_after_a_request_are_bounded() -> None:
+    link, (parser,) = send_in_pieces(HEALTH, b"z" * 101)
+    assert link.aborted
+    assert parser.read == HEALTH
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (b"\x16", b"400"),
+        (b"Transfer-Encoding: chunked", b"411"),
+        (b"transfer-encoding : identity", b"411"),
+        (b"Host: localhost", b"400"),
+        (b"Content-Length: 1\r\nContent-Length: 1", b"400"),
+        (b"Content-Length: +1", b"400"),
+        (b"Content-Length: " + b"9" * 5000, b"400"),
+        (b"X: y\r\n z", b"400"),
+        (b"X: y\nContent-Length: 5", b"400"),
+        (b"X: y\rContent-Length: 5", b"400"),
+        (b"Content-Length: 5\r\nConnection: upgrade\r\nUpgrade: websocket", b"400"),
+    ],
+)
+async def test_ambiguous_framing_never_reaches_the_parser(lines: bytes, status: bytes) -> None:
+    link, parsers = send_in_pieces(lines if lines == b"\x16" else HEAD + lines + b"\r\n\r\n")
+    assert (link.sent.split(b" ")[1], parsers) == (status, [])
+
+
+async def test_a_large_body_is_not_accepted() -> None:
+    async with serving() as web:
+        message = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n"
+        assert b" 200 " not in await ask(web, message + b"a" * 999_999)
+        assert b" 200 " in await ask(web, HEALTH)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
+async def test_other_methods_are_refused(method: str) -> None:
+    async with serving() as web:
+        message = f"{method} /seeds HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
+        assert (await ask(web, message.encode())).startswith(b"HTTP/1.1 405 ")
+
+
+@pytest.mark.parametrize(
+    ("host", "listens", "status"),
+    [
+        ("evil.example:6066", "127.0.0.1", b"421"),
+        ("localhost:6066", "127.0.0.1", b"503"),  # as ever: the seeds are not read yet
+        ("evil.example:6066", "0.0.0.0", b"503"),
+    ],
+)
+async def test_the_host_header_is_checked_on_loopback(
+    host: str, listens: str, status: bytes
+) -> None:
+    async with serving(config=WebConfig(host=listens, port=0)) as web:
+        reply = await ask(web, f"GET /seeds HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    assert reply.split(b" ")[1] == status
+
+
+@pytest.mark.parametrize(
+    ("header", "local"),
+    [
+        ("127.0.0.1", True), ("127.0.0.1:6066", True), ("localhost", True), ("LOCALHOST:1", True),
+        ("[::1]:6066", True), ("127.8.9.1", True), ("", False), ("evil.example", False),
+        ("127.0.0.1@evil.example", False), ("[::1", False), ("10.0.0.1", False),
+        ("localhost.evil.example", False), ("2130706433", False),
+    ],
+)  # fmt: skip
+def test_loopback_names(header: str, local: bool) -> None:
+    assert asks_for_loopback(header) is local

@@ -1,14 +1,20 @@
-"""The watchdog fires when the worker makes no progress without an excuse, and only then."""
+"""What watches the worker: the watchdog, open transactions, and outages in the log."""
 
+import logging
 from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
+from aiokafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.worker.stream.fakes import FakeConsumer
 from worker.errors import StalledError
+from worker.metrics.registry import Metrics
 from worker.stream.offsets import Backlog
+from worker.stream.outage import Outage
+from worker.stream.transactions import LONG_S, OpenTransactions
 from worker.stream.watchdog import Sight, Watchdog
 
 STALL_S = 5.0
@@ -106,3 +112,86 @@ def test_the_error_names_the_time_and_the_lag() -> None:
     dog = Watchdog(60.0, lambda: next(times))
     with pytest.raises(StalledError, match=r"for 61 s .* although 10 posts wait"):
         dog.look(Sight({0: WAITING}, paused=False, finished=0))
+
+
+PLACE = TopicPartition("tweets", 3)
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.consumer, self.metrics = FakeConsumer(), Metrics()
+        self.consumer.places = {PLACE}
+        self.open = OpenTransactions(self.metrics)
+
+    def look(self, stable: int, high: int, *, seconds: int = 1, fetches: bool = True) -> None:
+        self.consumer.stable[PLACE], self.consumer.ends[PLACE] = stable, high
+        for _ in range(seconds):
+            self.consumer.polled_at += 1000 * fetches
+            self.open.look(self.consumer)
+
+    def values(self) -> tuple[float | None, float | None]:
+        labels = {"topic": "tweets", "partition": "3"}
+        value = self.metrics.registry.get_sample_value
+        return (
+            value("newsift_open_transaction_messages", labels),
+            value("newsift_open_transaction_seconds", labels),
+        )
+
+
+def test_the_time_runs_while_the_stable_offset_stands() -> None:
+    scene = Scene()
+    scene.look(10, 10, seconds=100)
+    assert scene.values() == (0, 0)
+    scene.look(10, 13, seconds=5)
+    scene.look(10, 20)
+    assert scene.values() == (10, 5)
+    scene.look(15, 20)  # that one has ended, and another is open
+    assert scene.values() == (5, 0)
+    scene.look(21, 21)
+    assert scene.values() == (0, 0)
+    scene.look(21, 22)
+    assert scene.values() == (1, 0)
+
+
+def test_no_time_runs_while_nothing_is_fetched_and_none_after_a_revocation() -> None:
+    scene = Scene()
+    scene.look(10, 13, seconds=2)
+    scene.look(10, 13, seconds=500, fetches=False)
+    assert scene.values() == (3, 1)
+    scene.consumer.places = set()
+    scene.open.look(scene.consumer)
+    assert scene.values() == (0, 0)
+
+
+@pytest.mark.parametrize("stable", [{}, {PLACE: -1}], ids=["not fetched", "uncommitted"])
+def test_without_a_stable_offset_there_are_no_values(stable: dict[TopicPartition, int]) -> None:
+    scene = Scene()
+    scene.consumer.stable, scene.consumer.ends = stable, {PLACE: 7}
+    scene.open.look(scene.consumer)
+    assert scene.values() == (None, None)
+
+
+def test_a_long_one_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+    scene.look(10, 13, seconds=int(LONG_S) + 100)
+    [message] = [row.message for row in caplog.records if row.name == "newsift.ingest"]
+    assert "open in tweets, partition 3, from offset 10 on" in message
+
+
+def test_an_outage_is_logged_each_minute_and_at_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    outage = Outage(logging.getLogger("newsift.test"), "reading", lambda: now[0])
+    outage.ended()
+    for second in range(130):
+        now[0] = float(second)
+        outage.failed(OSError("gone"))
+    outage.ended()
+    outage.ended()
+    outage.failed(OSError("again"))
+    assert caplog.messages == [
+        "reading failed and is tried again: gone",
+        "reading has failed for 60 s: gone",
+        "reading has failed for 120 s: gone",
+        "reading works again, after 129 s",
+        "reading failed and is tried again: again",
+    ]

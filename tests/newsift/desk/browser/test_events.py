@@ -4,7 +4,7 @@ from typing import Any
 
 from playwright.sync_api import FilePayload, Locator, Page, expect
 
-from tests.newsift.cli.events.ferry import ARTICLES, sample_posts
+from tests.newsift.cli.events.ferry import ARTICLES
 from tests.newsift.desk.browser.conftest import MakeWindow
 from tests.newsift.desk.browser.window import Window
 from tests.newsift.desk.matched import HOSTILE, record
@@ -44,6 +44,8 @@ def test_matches_are_listed_filtered_and_held(window: Window, place: Place) -> N
     expect(cards.first).to_be_focused()
     page.keyboard.press("Enter")
     expect(cards.first.get_by_role("table")).to_contain_text("0.700")
+    page.keyboard.press("y")
+    expect(cards.first.get_by_text("on: ")).to_be_visible()
 
 
 TITLE, TEXT = ARTICLES["fire"]
@@ -63,26 +65,6 @@ def card(page: Page, title: str) -> Locator:
 
 def press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
-
-
-def test_a_text_is_checked_tried_and_published(window: Window, place: Place) -> None:
-    place.send("posts", *((str(post["id"]), post) for post in sample_posts()))
-    page = window.open("seeds")
-    page.get_by_role("link", name="Add an article").click()
-    page.get_by_label("Paste a text").fill(f"# {TITLE}\n\n{TEXT}")
-    press(page, "Read the text")
-    draft = page.get_by_role("article")
-    expect(draft.get_by_label("Title")).to_have_value(TITLE)
-    expect(draft.locator("mark").filter(has_text="Astrid")).to_be_visible(timeout=60_000)
-    page.get_by_label("Event").fill("ferry")
-    tried = page.get_by_role("region", name="What it would have matched")
-    expect(tried).to_contain_text("of the last 24 hours would have matched", timeout=60_000)
-    assert place.values("seeds") == []
-    press(page, "Publish 1 seed")
-    expect(page.get_by_text("it is on the topic")).to_be_visible()
-    assert latest(place)[TITLE] == {"text": TEXT, "title": TITLE, "event": "ferry"}
-    page.get_by_role("link", name="All seeds").last.click()
-    expect(card(page, TITLE)).to_contain_text("live")
 
 
 def test_files_are_read_and_a_doubtful_article_needs_consent(window: Window, place: Place) -> None:

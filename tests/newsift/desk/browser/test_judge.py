@@ -1,6 +1,4 @@
-"""Judging as a person does: by keys, with second thoughts, with others, and while things break."""
-
-import json
+"""Judging in a browser: by keys, by two judges, and while the broker or the desk fails."""
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -102,21 +100,3 @@ def test_an_answer_that_was_not_published_survives_a_reload(window: Window, plac
     expect(page.get_by_text("kept on this page")).to_have_count(0)
     expect_post(page, ORDER[1])
     assert labels_of(place) == [(ORDER[0], "on")]
-
-
-def test_an_answer_that_is_refused_is_reported(window: Window, place: Place) -> None:
-    window.bears("409")
-    page = judging(window, "ann")
-    page.route("**/api/judge/answer", lambda route: route.continue_(post_data=other_queue(route)))
-    page.keyboard.press("n")
-    notice = page.get_by_role("alert").filter(has_text="Not saved")
-    expect(notice).to_contain_text("asked no longer")
-    expect(notice).to_contain_text("off")
-    expect_post(page, ORDER[0])
-    notice.get_by_role("button", name="Dismiss").click()
-    expect(notice).to_have_count(0)
-    assert labels_of(place) == []
-
-
-def other_queue(route: Route) -> str:
-    return json.dumps(json.loads(route.request.post_data or "") | {"queue": "gone"})

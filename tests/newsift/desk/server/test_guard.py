@@ -1,4 +1,4 @@
-"""Who is let in: by the page that asks, by the token, and by the host that is meant."""
+"""Access to the desk: origins, hosts, the token and sessions."""
 
 import asyncio
 from pathlib import Path
@@ -166,7 +166,7 @@ def test_a_login_is_refused_to_another_origin_and_without_a_token_to_all() -> No
     assert login(None, "Bearer ") == 401
 
 
-def test_a_body_without_the_token_is_refused_before_it_has_come() -> None:
+def test_a_body_without_the_token_is_refused_early() -> None:
     async def visit(visitor: Visitor) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port)
         writer.write(

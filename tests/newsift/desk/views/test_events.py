@@ -184,7 +184,7 @@ def test_thresholds_are_those_that_hold_now(desk: Desk, kafka: Kafka) -> None:
     assert (answer["profile"], answer["promise"]) == ({"state": "in force", "why": ""}, None)
 
 
-def test_a_stale_profile_says_why_and_its_seeds_serve(desk: Desk, kafka: Kafka) -> None:
+def test_a_stale_profile_has_a_reason_and_its_seeds_match(desk: Desk, kafka: Kafka) -> None:
     profile(kafka, threshold=0.5, promise=PROMISE)
     until(lambda: row(desk)["promise"])
     seed(kafka, "rain", threshold=0.25)

@@ -1,4 +1,4 @@
-"""Export: what a file and a figure say is what the topics hold."""
+"""Exported files and figures hold what the topics hold."""
 
 import csv
 import io
@@ -107,7 +107,9 @@ def test_a_database_has_each_post_once_and_a_table_of_labels(
 
 
 @pytest.mark.parametrize("which", ["hours", "scores"])
-def test_a_figure_has_every_post_and_stands_alone(desk: Desk, kafka: Kafka, which: str) -> None:
+def test_a_figure_has_every_post_and_needs_no_other_file(
+    desk: Desk, kafka: Kafka, which: str
+) -> None:
     odd = record("1", 1e308, event=HOSTILE, at=2**62, match={"threshold": -1e308})
     publish(kafka, [*MADE, odd])
     for event, posts in (("nobody", 0), (HOSTILE, 1), ("ferry", len(firsts(MADE)))):

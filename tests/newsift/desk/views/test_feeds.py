@@ -1,4 +1,4 @@
-"""Feeds that the desk looks at, follows, and goes on with when it is opened again."""
+"""Feeds: previewed, followed, and resumed after a restart of the desk."""
 
 import json
 from collections.abc import Iterator

@@ -105,6 +105,29 @@ def test_the_page_and_the_terminal_publish_the_same_records(
     assert published_labels(kafka, "ann") == published_labels(kafka, "ben")
 
 
+def test_a_label_from_the_list_keeps_how_the_post_was_drawn(kafka: Kafka) -> None:
+    kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in NAMES])
+
+    def mark(post: str, verdict: str) -> Any:
+        return does(desk, judging.mark, by="ann", platform="x", id=post, verdict=verdict)
+
+    with open_desk(matches=True) as desk:
+        assert mark("7", "on") is True
+        state = asks(desk)
+        first = state["question"]["id"]
+        says(desk, state, "on")
+        until(lambda: len(desk.mirrors.labels.of("storm")) == 2)
+        assert (mark(first, "on"), mark(first, "off")) == (False, True)
+        with pytest.raises(InputError, match="judge another"):
+            mark("nowhere", "on")
+        until(lambda: {each.label for each in desk.mirrors.labels.of("storm")} == {"on", "off"})
+        labels = {each.post.id: each for each in desk.mirrors.labels.of("storm")}
+    assert labels["7"].drawn == "given"
+    assert labels["7"].score == pytest.approx(0.893)
+    assert (labels[first].label, labels[first].drawn) == ("off", "certify")
+    assert labels[first].probability is not None
+
+
 def test_the_desk_decides_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None:
     state = asks(desk)
     post = {"platform": "x", "id": state["question"]["id"], "verdict": "on"}

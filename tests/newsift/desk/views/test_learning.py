@@ -1,4 +1,4 @@
-"""An event learns at the desk what it learns by `newsift events learn`; and there is a way back."""
+"""A profile at the desk: learned as `newsift events learn` does, published, taken back."""
 
 import json
 from collections.abc import Iterator

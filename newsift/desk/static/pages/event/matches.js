@@ -1,7 +1,18 @@
 // The matches of an event as they arrive: filters, stories, and the posts of each story.
 import { html, useEffect, useMemo, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { eventPage, Lit, number, Out, plural, score, Status, Table, Time } from "/lib/ui.js";
+import {
+  eventPage,
+  Lit,
+  number,
+  Out,
+  perform,
+  plural,
+  score,
+  Status,
+  Table,
+  Time,
+} from "/lib/ui.js";
 import { useKeys } from "/lib/ui.js";
 
 const PAGE = 50; // stories
@@ -50,6 +61,19 @@ function useCardKeys(list) {
   return { j: () => step(1), k: () => step(-1), o: open };
 }
 
+// y, n and u label the post that has the focus.
+function useMarkKeys(event, stories, session) {
+  if (session.read_only) return {};
+  const mark = (verdict) => (press) => {
+    const card = activeCard();
+    const post = stories.find((each) => keyOf(each) === card?.dataset.card);
+    if (!post || press.repeat) return;
+    const { platform, id } = post;
+    perform("/api/judge/mark", { event, platform, id, verdict }, `labelled: ${verdict}`);
+  };
+  return { y: mark("on"), n: mark("off"), u: mark("unsure") };
+}
+
 // Calls `changed` when the mark comes into view, or leaves it.
 function useVisible(mark, changed) {
   useEffect(() => {
@@ -66,7 +90,7 @@ const addressOf = (event, filters) => {
   return eventPage(event) + (text && `/${encodeURIComponent(text)}`);
 };
 
-export default function Matches({ event, filters: inAddress }) {
+export default function Matches({ event, session, filters: inAddress }) {
   const [filters, setFilters] = useState(() => readFilters(inAddress));
   const { error, hold, setHold, stories, data } = useStories(event, filters);
   const mark = useRef();
@@ -87,7 +111,7 @@ export default function Matches({ event, filters: inAddress }) {
   };
   changed.current = (above) => (above ? hold?.by === "scroll" && setHold(null) : stop("scroll"));
   useVisible(mark, changed);
-  useKeys({ ...useCardKeys(list), p: toggle });
+  useKeys({ ...useCardKeys(list), ...useMarkKeys(event, stories, session), p: toggle });
   return html`<${Filters} now=${filters} data=${data} change=${filter} />
     <${Status} answer=${data} error=${error} />
     <div class="row bar" ref=${mark}>
@@ -113,7 +137,8 @@ export default function Matches({ event, filters: inAddress }) {
     </ol>
     <${Pages} data=${data} hold=${hold} setHold=${setHold} />
     <p class="quiet keys"><kbd>j</kbd> <kbd>k</kbd> next and last, <kbd>Enter</kbd> all of it,
-      <kbd>o</kbd> open the post, <kbd>p</kbd> pause</p>`;
+      ${" "}<kbd>o</kbd> open the post, <kbd>y</kbd> <kbd>n</kbd> <kbd>u</kbd> on the event, off, unsure,
+      ${" "}<kbd>p</kbd> pause</p>`;
 }
 
 function Count({ data, count }) {
@@ -223,7 +248,7 @@ function Story({ event, post }) {
   };
   const version = [event, post.count, post.marks, post.score, post.why, whole, copies];
   return useMemo(
-    () => html`<li><article class="card match" data-card tabindex="0" onKeyDown=${enter}
+    () => html`<li><article class="card match" data-card=${keyOf(post)} tabindex="0" onKeyDown=${enter}
       aria-label=${`${post.platform} post by ${post.author || "somebody"}`}>
       <${Post} post=${post} />
       <div class="row">

@@ -1,4 +1,4 @@
-"""The torch backend against the oracle, in any batch; on a GPU too where one is present."""
+"""The kernel and the torch backend against the oracle, in any batch; on a GPU where one is."""
 
 from dataclasses import replace
 
@@ -8,14 +8,84 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from encoder.backends.gated_mean import GatedMeanKernel
 from encoder.backends.torch_backend import TorchBackend
 from encoder.errors import DeviceError, InputError
-from encoder.model.config import AstConfig, Side
-from encoder.model.weights import F32, I32, I64, Weights, random_weights
-from tests.encoder.reference import mild_weights, reference
+from encoder.explain.gated_mean import GatedMeanReader
+from encoder.model.config import MAX_TOKENS, AstConfig, Side
+from encoder.model.weights import CODES, F32, I32, I64, SCALES, Weights, random_weights
+from tests.encoder.reference import mild_weights, reference, token_shares
+
+GATED = AstConfig(dim=33, star="none", residual=True)
+WEIGHTS = random_weights(GATED, 50)
+LENGTHS = (3, 0, 1, 40, 7, 0)
+IDS = np.random.default_rng(1).integers(0, 50, sum(LENGTHS)).astype(np.int32)
+OFFSETS = np.cumsum([0, *LENGTHS], dtype=np.int64)
+
+
+@pytest.mark.parametrize("side", Side)
+def test_vectors_are_those_of_a_slow_loop_with_the_same_bits_alone(side: Side) -> None:
+    kernel = GatedMeanKernel(WEIGHTS)
+    result = kernel.forward(IDS, OFFSETS, side)
+    for text, row in enumerate(result):
+        ids = IDS[OFFSETS[text] : OFFSETS[text + 1]]
+        exact = reference(WEIGHTS, ids.tolist(), side)
+        np.testing.assert_allclose(row, exact, rtol=1e-5, atol=1e-6)
+        alone = kernel.forward(ids, np.array([0, len(ids)]), side)
+        assert alone.tobytes() == row.tobytes()
+
+
+@pytest.mark.parametrize("side", Side)
+def test_parts_are_those_of_a_slow_loop_and_sum_to_the_cosine(side: Side) -> None:
+    rows = np.random.default_rng(2).standard_normal((2, 33)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    pairs = np.array([[3, 1], [0, 0], [3, 0], [1, 1]])
+    parts = GatedMeanReader(GatedMeanKernel(WEIGHTS)).parts(IDS, OFFSETS, side, pairs, rows)
+    expected: list[float] = []
+    for text, row in pairs.tolist():
+        ids = IDS[OFFSETS[text] : OFFSETS[text + 1]].tolist()
+        if ids:
+            y = reference(WEIGHTS, ids, side)
+            vectors = WEIGHTS.embedding[ids].astype(np.float64)
+            own = token_shares(WEIGHTS, ids, side) * (vectors @ rows[row]) / np.linalg.norm(y)
+            expected += own.tolist()
+            assert own.sum() == pytest.approx(y @ rows[row] / np.linalg.norm(y))
+    np.testing.assert_allclose(parts, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_attention_is_each_tokens_share_of_the_mean() -> None:
+    reader = GatedMeanReader(GatedMeanKernel(WEIGHTS))
+    ids = IDS[:9]
+    shares = reader.attention(ids, Side.POST)
+    np.testing.assert_allclose(shares, token_shares(WEIGHTS, ids.tolist(), Side.POST), rtol=1e-5)
+    assert len(reader.attention(IDS[:0], Side.POST)) == 0
+
+
+def test_what_the_kernel_cannot_read_is_refused() -> None:
+    kernel = GatedMeanKernel(WEIGHTS)
+    with pytest.raises(InputError, match="outside the vocabulary"):
+        kernel.forward(np.array([50], np.int32), np.array([0, 1]), Side.POST)
+    long = np.zeros(MAX_TOKENS + 1, np.int32)
+    with pytest.raises(InputError, match=f"cut it to {MAX_TOKENS}"):
+        kernel.forward(long, np.array([0, len(long)]), Side.POST)
+    with pytest.raises(InputError, match="star"):
+        GatedMeanKernel(random_weights(AstConfig(dim=4, residual=True), 5))
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"), [({"star": "none"}, "residual"), ({"star": "ring"}, "star")]
+)
+def test_settings_that_make_no_model_are_refused(settings: dict[str, str], key: str) -> None:
+    with pytest.raises(InputError, match=key):
+        AstConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_a_model_without_a_star_holds_nothing_of_one() -> None:
+    assert sorted(WEIGHTS.tensors) == [CODES, SCALES, "residual.gates", "residual.positions"]
+
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
-VOCABULARY = 60
+WORDS = 60
 SMALL = AstConfig(dim=12, heads=3, head_dim=4, window=2)
 SHAPES = [
     SMALL,
@@ -26,11 +96,11 @@ SHAPES = [
     replace(SMALL, layers=2, residual=True),
     AstConfig(),
 ]
-LENGTHS = (3, 0, 1, 20, 2, 0, 7, 70, 20, 4, 1)
+UNEVEN = (3, 0, 1, 20, 2, 0, 7, 70, 20, 4, 1)
 
 
 def draw(lengths: tuple[int, ...], seed: int = 0) -> tuple[I32, I64]:
-    ids = np.random.default_rng(seed).integers(0, VOCABULARY, sum(lengths)).astype(np.int32)
+    ids = np.random.default_rng(seed).integers(0, WORDS, sum(lengths)).astype(np.int32)
     return ids, np.cumsum((0, *lengths)).astype(np.int64)
 
 
@@ -55,16 +125,16 @@ def assert_close(y: F32, expected: F32) -> None:
 def test_vectors_are_the_oracles_in_parts_of_any_size(
     config: AstConfig, side: Side, name: str
 ) -> None:
-    weights = mild_weights(config, VOCABULARY)
+    weights = mild_weights(config, WORDS)
     backend = TorchBackend(weights, name)
-    ids, offsets = draw(LENGTHS)
+    ids, offsets = draw(UNEVEN)
     expected = oracle(weights, ids, offsets, side)
     for most in (2048, 80, 1):
         backend.tokens_at_once = most
         assert_close(backend.forward(ids, offsets, side), expected)
 
 
-BACKENDS = {config: TorchBackend(mild_weights(config, VOCABULARY), "cpu") for config in SHAPES[:6]}
+BACKENDS = {config: TorchBackend(mild_weights(config, WORDS), "cpu") for config in SHAPES[:6]}
 
 
 @settings(deadline=None, max_examples=60)
@@ -109,7 +179,7 @@ class Cramped(torch.nn.Module):
 
 
 def test_full_memory_halves_the_parts_until_they_fit() -> None:
-    weights = random_weights(SMALL, VOCABULARY)
+    weights = random_weights(SMALL, WORDS)
     backend = TorchBackend(weights, "cpu")
     ids, offsets = draw((5,) * 100)
     whole = backend.forward(ids, offsets, Side.POST)
@@ -126,11 +196,11 @@ def test_full_memory_halves_the_parts_until_they_fit() -> None:
     [
         ([1, 2], [0, 1], "offsets"),
         ([1, 2], [0, 2, 1, 2], "offsets"),
-        ([1, VOCABULARY], [0, 2], "ids"),
+        ([1, WORDS], [0, 2], "ids"),
     ],
 )
 def test_bad_ids_and_offsets_are_refused(ids: list[int], offsets: list[int], key: str) -> None:
-    backend = TorchBackend(random_weights(SMALL, VOCABULARY), "cpu")
+    backend = TorchBackend(random_weights(SMALL, WORDS), "cpu")
     with pytest.raises(InputError, match=key):
         backend.forward(np.array(ids, np.int32), np.array(offsets, np.int64), Side.POST)
 
@@ -138,4 +208,4 @@ def test_bad_ids_and_offsets_are_refused(ids: list[int], offsets: list[int], key
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_a_missing_gpu_is_one_plain_line() -> None:
     with pytest.raises(DeviceError, match="cuda does not answer"):
-        TorchBackend(random_weights(SMALL, VOCABULARY), "cuda")
+        TorchBackend(random_weights(SMALL, WORDS), "cuda")
