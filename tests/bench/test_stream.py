@@ -1,19 +1,27 @@
-"""The pieces of `newsift bench stream` that need no worker, and the whole of it on a few posts."""
+"""`newsift bench stream` and `collect` on a few posts; rates and percentiles on a set clock."""
 
+import gzip
 import json
+import math
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 import encoder
+from bench import measure
 from bench.cli import bench
 from bench.collect import between
 from bench.jetstream import V1, V2, events
-from bench.measure import NotAvailable
+from bench.measure import NotAvailable, Run, interleave, number, percentile, rate_of, set_threads
 from bench.stream import Measured, rounds_of, speed_part, threshold_for
+from bench.texts import read_posts
+from encoder.errors import InputError
 from encoder.model_directory import write_model
 from tests.encoder.small import WORDS, small_model
 from worker.posts.read import Post, read_post
@@ -72,3 +80,100 @@ def test_the_whole_of_it_on_a_few_events() -> None:
     rows = json.loads(done.stdout.splitlines()[-1])["collect"]["rows"]
     assert [row["interface"] for row in rows] == ["v1 /subscribe", "v2 subscribeEvents"]
     assert all(row["events/s"] > 0 for row in rows)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.done: list[str] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def work(self, name: str, items: int, seconds: float) -> Run:
+        def run() -> int:
+            self.now += seconds
+            self.done.append(name)
+            return items
+
+        return run
+
+
+@pytest.fixture(autouse=True)
+def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "REST", 0.0)
+
+
+def test_a_rate_counts_whole_batches_until_the_time_is_up() -> None:
+    clock = Clock()
+    assert rate_of(clock.work("a", 10, 0.4), 1.0, clock) == pytest.approx(30 / 1.2)
+    assert len(clock.done) == 3
+
+
+def test_rows_take_turns_and_the_first_round_is_dropped() -> None:
+    clock = Clock()
+    runs = {("a", 1): clock.work("a", 10, 1.0), ("b", 2): clock.work("b", 5, 1.0)}
+    rates = interleave(runs, 2, 0.5, clock=clock)
+    assert clock.done == ["a", "b"] * 3
+    assert rates == {("a", 1): [10.0, 10.0], ("b", 2): [5.0, 5.0]}
+
+
+def test_each_row_runs_on_its_own_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")
+    before = torch.get_num_threads()
+    seen: list[int] = []
+
+    def look() -> int:
+        seen.append(torch.get_num_threads())
+        return 1
+
+    try:
+        interleave({("a", 1): look, ("b", 2): look}, 1, 0.0)
+    finally:
+        set_threads(before)
+    assert seen == [1, 2, 1, 2]
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))
+def test_a_percentile_is_the_least_value_that_covers_its_share(
+    values: list[float], share: float
+) -> None:
+    result = percentile(values, share)
+    assert result in values
+    assert sum(v <= result for v in values) >= share * len(values) - 1e-9
+    assert sum(v < result for v in values) < share * len(values)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(61_234.4, "61,234"), (3.456, "3.46"), (0.0421, "0.0421"), (2e-7, "2.0e-07"), (math.nan, "–")],
+)
+def test_numbers_have_three_digits(value: float, shown: str) -> None:
+    assert number(value) == shown
+
+
+def lines(*records: object) -> str:
+    return "".join(json.dumps(r) + "\n" for r in records)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a.jsonl").write_text(lines({"text": " one "}, {"text": ""}, {"other": 1}))
+    with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
+        file.write(lines({"post": "two"}, {"text": "three", "title": "3"}))
+    (tmp_path / "notes.txt").write_text("no record")
+    return tmp_path
+
+
+def test_posts_of_all_files_in_a_fixed_shuffled_order(folder: Path) -> None:
+    result, source = read_posts(folder, 10)
+    assert sorted(result) == ["one", "three", "two"]
+    assert read_posts(folder, 10) == (result, str(folder))
+    assert read_posts(folder, 2)[0] == result[:2]
+    assert source == str(folder)
+
+
+def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n{"text":\n')
+    with pytest.raises(InputError, match=r"a\.jsonl:2: is no JSON object"):
+        read_posts(tmp_path, 9)
