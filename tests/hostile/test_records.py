@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -26,6 +27,8 @@ from tests.hostile.target import ARTICLE, MIB, Target, post, seed
 from tests.hostile.witness import answer
 from tests.worker.fake import Command
 from tests.worker.kafka.batches.made import CODECS, PACK, bomb, record, sealed
+from tests.worker.small import Mail, seed_set, small_encoder
+from worker.match.pipeline import Pipeline
 from worker.posts.outcome import Post
 
 A_FEW = 4  # bytes of ordinary posts
@@ -54,6 +57,19 @@ def test_a_hostile_byte_costs_no_more_than_a_few_ordinary_ones(
     with attacked(target) as attack:
         attack.posts(values)
     assert attack.cpu_s < A_FEW * everyday * count * size + SLACK_S
+
+
+def test_a_repeated_text_is_embedded_and_explained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    enc = small_encoder()
+    posts, contributions = Mock(wraps=enc.posts), Mock(wraps=enc.contributions)
+    monkeypatch.setattr(enc, "posts", posts)
+    monkeypatch.setattr(enc, "contributions", contributions)
+    texts = ["storm flood river city", "music", *["storm flood river city"] * 3]
+    messages = [Mail(post(f"{n}", text), offset=n) for n, text in enumerate(texts)]
+    assert Pipeline(enc).run(messages, seed_set(), str).matched == 4
+    assert [[*call.args[0]] for call in posts.call_args_list] == [texts[:2]]
+    pairs = [pair for call in contributions.call_args_list for pair in call.args[2]]
+    assert len(pairs) == len(set(pairs)) > 0
 
 
 def test_too_many_marks_are_refused(target: Target) -> None:

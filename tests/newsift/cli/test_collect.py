@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -166,9 +166,7 @@ def test_serves_health_and_metrics(kafka: Kafka, jetstream: JetstreamSide, start
     message = next(line for line in process.process.stderr if "/metrics" in line)
 
     def read(name: str) -> bytes:
-        with urllib.request.urlopen(
-            message.split()[-1].replace("metrics", name), timeout=30
-        ) as answer:
+        with urlopen(message.split()[-1].replace("metrics", name), timeout=30) as answer:
             return bytes(answer.read())
 
     soon(lambda: b'acknowledged_total{source="bluesky"} 400' in read("metrics"))

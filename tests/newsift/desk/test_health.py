@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event, Thread
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -84,10 +85,10 @@ def test_an_unreachable_worker_hides_no_other() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = f"127.0.0.1:{closed.getsockname()[1]}"
     with worker_web(full(), Health("")) as address:
-        row = query_workers([nobody, address])
-    assert [row["address"] for row in row] == [nobody, address]
-    assert "no worker answers" in row[0]["away"]
-    assert row[1]["ready"]
+        rows = query_workers([nobody, address])
+    assert [row["address"] for row in rows] == [nobody, address]
+    assert "no worker answers" in rows[0]["away"]
+    assert rows[1]["ready"]
 
 
 @pytest.mark.parametrize(
@@ -158,15 +159,8 @@ def test_one_that_hangs_hides_no_other(viewers: ViewerPresence) -> None:
 
 
 def test_a_failure_has_its_reason_and_since_when(viewers: ViewerPresence) -> None:
-    outcomes: list[Exception | int] = [1, BrokerError("broker: away"), ValueError("odd"), 2]
-
-    def ask() -> int:
-        result = outcomes.pop(0)
-        if isinstance(result, Exception):
-            raise result
-        return result
-
-    one = PolledValue("x", ask, viewers, lambda: None)
+    ask = Mock(side_effect=[1, BrokerError("broker: away"), ValueError("odd"), 2])
+    one = PolledValue[int]("x", ask, viewers, lambda: None)
     polled = []
     for _ in range(4):
         one.poll()

@@ -10,7 +10,6 @@ from threading import Event
 from types import SimpleNamespace
 
 import pytest
-from kafka.admin import KafkaAdminClient, NewTopic
 
 import encoder
 from encoder.errors import InputError
@@ -22,7 +21,7 @@ from newsift.desk.promise_tests import FRESH_S, PromiseTests
 from newsift.operations.labels import EventMatch, label_topic
 from newsift.operations.seed_topic import seed_topic
 from newsift.statistics.labels import Label
-from tests.broker.clients import until
+from tests.broker.clients import admin, create, until
 from tests.encoder.small import small_model
 from tests.newsift.desk.client import DEADLINE_S
 from tests.newsift.desk.matched import label
@@ -77,7 +76,7 @@ def test_a_missing_topic_is_logged_once_and_read_when_it_is_created(
     with followed("later", retry_s=0.05) as (follower, recorder):
         until(lambda: "has no topic 'later'" in follower.away)
         assert not follower.ready.is_set()
-        _make(kafka, "later", 1)
+        create(str(kafka.address), "later")
         assert follower.ready.wait(DEADLINE_S)
         kafka.send("later", b"first")
         until(lambda: recorder.values == [b"first"])
@@ -85,25 +84,25 @@ def test_a_missing_topic_is_logged_once_and_read_when_it_is_created(
 
 
 def test_a_new_partition_is_read_and_nothing_twice(kafka: Kafka) -> None:
-    _make(kafka, "grows", 1)
+    create(str(kafka.address), "grows")
     kafka.send("grows", b"old")
     with followed("grows", retry_s=0.05, partitions_s=0.1) as (_, recorder):
         until(lambda: recorder.values == [b"old"])
-        with _admin(kafka) as admin:
-            admin.create_partitions({"grows": 2})
+        with admin(str(kafka.address)) as client:
+            client.create_partitions({"grows": 2})
         kafka.send("grows", b"new", partition=1)
         until(lambda: b"new" in recorder.values)
         assert (recorder.values, recorder.begun) == ([b"old", b"new"], 1)
 
 
 def test_a_topic_that_was_created_again_is_read_from_its_start(kafka: Kafka) -> None:
-    _make(kafka, "again", 1)
+    create(str(kafka.address), "again")
     kafka.fill("again", [b"old"] * 3)
     with followed("again", retry_s=0.05) as (_, recorder):
         until(lambda: len(recorder.values) == 3)
-        with _admin(kafka) as admin:
-            admin.delete_topics(["again"])
-        _make(kafka, "again", 1)
+        with admin(str(kafka.address)) as client:
+            client.delete_topics(["again"])
+        create(str(kafka.address), "again")
         kafka.send("again", b"new")
         until(lambda: recorder.values == [b"new"])
         assert recorder.begun > 1
@@ -158,18 +157,6 @@ def test_mirrors_hold_what_commands_read_and_notify_changes(kafka: Kafka) -> Non
         assert {"seeds", "events", "labels"} <= set(moved)
     finally:
         both.stop()
-
-
-@contextmanager
-def _admin(kafka: Kafka) -> Iterator[KafkaAdminClient]:
-    admin = KafkaAdminClient(bootstrap_servers=str(kafka.address))
-    yield admin
-    admin.close()
-
-
-def _make(kafka: Kafka, topic: str, partitions: int) -> None:
-    with _admin(kafka) as admin:
-        admin.create_topics([NewTopic(topic, partitions, 1)])
 
 
 def control(**seeds: str) -> ControlState:

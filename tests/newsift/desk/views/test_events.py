@@ -19,7 +19,6 @@ from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
 from newsift.desk.views import scores
 from newsift.desk.views.events import (
-    MOST_EVENTS,
     MOST_MARKS,
     TEXT_CHARS,
     events,
@@ -230,18 +229,6 @@ def test_the_state_of_an_event_is_that_of_its_records(kafka: Kafka) -> None:
     }  # fmt: skip
     assert {each["id"] for each in answer["refused"]} == {"profile|broken", "of no event"}
     assert answer["more_refused"] == 0
-
-
-def test_events_come_in_pages_and_can_be_searched(kafka: Kafka) -> None:
-    names = [f"Event {n:03}" for n in range(MOST_EVENTS + 7)]
-    for name in names:
-        kafka.send(SEEDS, json.dumps({"text": "storm", "event": name}).encode(), name.encode())
-    with open_desk(matches=True) as desk:
-        first, second = page(desk), page(desk, skip=MOST_EVENTS)
-        assert [each["event"] for each in (*first["events"], *second["events"])] == names
-        assert (len(first["events"]), first["total"]) == (MOST_EVENTS, len(names))
-        result = page(desk, text="eVENT 01")
-        assert [each["event"] for each in result["events"]] == names[10:20]
 
 
 def test_drift_and_bursts_are_those_of_the_workers(

@@ -108,10 +108,11 @@ def test_the_page_and_the_terminal_publish_the_same_records(
 def test_a_label_from_the_list_keeps_how_the_post_was_drawn(kafka: Kafka) -> None:
     kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in NAMES])
 
-    def mark(post: str, verdict: str) -> Any:
-        return does(desk, judging.mark, by="ann", platform="x", id=post, verdict=verdict)
-
     with open_desk(matches=True) as desk:
+
+        def mark(post: str, verdict: str) -> Any:
+            return does(desk, judging.mark, by="ann", platform="x", id=post, verdict=verdict)
+
         assert mark("7", "on") is True
         state = asks(desk)
         first = state["question"]["id"]
