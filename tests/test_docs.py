@@ -8,6 +8,7 @@ import shutil
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 import yaml
@@ -58,6 +59,37 @@ def test_the_readme_filters_a_file_of_posts(
         rows = list(csv.DictReader(file))
     assert len(rows) > 3
     assert {row["event"] for row in rows} == {"ferry"}
+
+
+def newsift_lines(page: Path) -> list[list[str]]:
+    """The words after `newsift` of each command line on a page."""
+    lines = "".join(blocks(page.read_text("utf-8"), "console"))
+    return [
+        shlex.split(line, comments=True)
+        for line in re.findall(r"^\$ newsift (.*)$", lines, re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/start.md", "docs/install.md"])
+def test_each_first_command_is_valid(name: str) -> None:
+    for words in newsift_lines(ROOT / name):
+        command: click.Command = cli
+        context = click.Context(cli, info_name="newsift")
+        while isinstance(command, click.Group):
+            found = command.get_command(context, words[0])
+            assert found is not None, words
+            command, words = found, words[1:]
+        command.make_context(name, words)
+
+
+def test_the_first_file_of_the_site_is_filtered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("worker").symlink_to(ROOT / "worker")
+    [words] = [each for each in newsift_lines(ROOT / "docs" / "start.md") if each[0] == "filter"]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    assert Path("matches.csv").stat().st_size > 1000
 
 
 def test_every_command_is_documented_and_every_documented_command_exists() -> None:
