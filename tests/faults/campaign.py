@@ -32,12 +32,13 @@ SHORT = ("#", "", "broker", "fired", "posts", "missing", "twice", "drained", "se
 TEXT = """\
 # Reliability
 
-The checker does not use the worker's code: it derives what each post must produce, and compares the topics and the commits with that.
-In a row, the fault occurred as often as `fired` says, nothing is missing, wrong or committed too early, and no more is repeated than allowed.
+The checker does not use the worker's code. It derives what each post must produce, and compares the topics and the commits with that.
+In each row the fault occurred as often as `fired` says. No record is missing or wrong, no offset was committed too early, and there are at
+most as many duplicates as allowed.
 
 Written by `{command}` on {day}.
-`make faults` runs every story in full, with the worker as a process of its own; `--fork` forks it, and shortens some stories. A story fails if its
-fault did not occur, or if its posts are not all done within {bound:g} s.
+`make faults` runs every story in full and starts the worker as a new process. `--fork` forks the worker and shortens some stories. A story fails if its
+fault did not occur, or if its posts are not all processed within {bound:g} s.
 {left_out}
 {table}
 """  # noqa: E501 - lines of the page
