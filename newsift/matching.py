@@ -195,8 +195,8 @@ class Sieve:
         enc, matcher = self._encoder(), self._matcher(MOST_MATCHES)
         rows: list[dict[str, Any]] = []
         for block in _blocks(posts, text, id):
-            found = _match(enc, matcher, block)
-            pairs = zip(found.posts.tolist(), found.seeds.tolist(), found.scores, strict=True)
+            matched = _match(enc, matcher, block)
+            pairs = zip(matched.posts.tolist(), matched.seeds.tolist(), matched.scores, strict=True)
             for at, number, score in pairs:
                 seed, post = self._seeds.seeds[number], block[at]
                 rows.append({

@@ -117,6 +117,13 @@ def thresholds_of(live: Iterable[Json]) -> list[float]:
     return sorted({each for each in thresholds if each is not None})
 
 
+def threshold_now(desk: Desk, event: str) -> float | None:
+    """The lowest one of an event's live seeds, or of its profile; None where that is unknown."""
+    live = (row for row in desk.model.rows() if row["state"] == "live")
+    own = (row for row in live if event in (row.get("event"), row["id"].removeprefix(PREFIX)))
+    return min(thresholds_of(own), default=None)
+
+
 def profile_row(profiles: Sequence[Json]) -> Json | None:
     for row in profiles:
         state = "in force" if row["state"] == "live" else row["state"]
@@ -179,6 +186,7 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
             post_row(row, request.event, marks) | {"count": story.count}
             for row, story in page.stories
         ],
+        "threshold": threshold_now(desk, request.event),
         "total": page.total,
         "newer": page.newer,
         "seen": page.last,

@@ -52,7 +52,7 @@ function Broker({ data: { broker, kafka } }) {
   return html`<section class="card" aria-labelledby="broker"><h2 id="broker">Broker</h2>
     <p class="quoted">${kafka}</p>
     <${Away} data=${broker} what="The broker is" />
-    ${!away && since && html`<p>There since <${Time} at=${since} />.</p>`}
+    ${!away && since && html`<p>Connected since <${Time} at=${since} />.</p>`}
     ${pairs && html`<${Facts} kind="pairs" rows=${pairs} />`}
   </section>`;
 }

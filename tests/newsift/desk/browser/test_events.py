@@ -46,6 +46,9 @@ def test_matches_are_listed_filtered_and_held(window: Window, place: Place) -> N
     expect(cards.first.get_by_role("table")).to_contain_text("0.700")
     page.keyboard.press("y")
     expect(cards.first.get_by_text("on: ")).to_be_visible()
+    seed = {"text": "a fire in the harbour", "event": HOSTILE, "threshold": 0.6}
+    place.send("seeds", ("fire", seed))
+    expect(page.get_by_text("below the threshold now")).to_have_count(1)
 
 
 TITLE, TEXT = ARTICLES["fire"]

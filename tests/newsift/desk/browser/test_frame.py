@@ -136,7 +136,7 @@ def test_the_page_recovers_from_a_restart_of_the_broker(
     ):
         window.bears("409", "502")
         page = window.open("health")
-        there = page.get_by_text("There since")
+        there = page.get_by_text("Connected since")
         expect(there).to_be_visible(timeout=HEALS_MS)
         own_server.stop()
         expect(there).to_have_count(0, timeout=HEALS_MS)

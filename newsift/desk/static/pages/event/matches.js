@@ -39,7 +39,12 @@ function useStories(event, filters) {
     () => ({ ...filters, event, seen: hold?.seen, skip: hold?.skip, count: PAGE }),
     [event, filters, hold],
   );
-  const [answer, error] = useAnswer("/api/matches", question, ["matches", "labels"], APART_MS);
+  const [answer, error] = useAnswer(
+    "/api/matches",
+    question,
+    ["matches", "labels", "seeds"],
+    APART_MS,
+  );
   if (answer && answer !== rows.current.answer) {
     const fresh = new Map(answer.stories.map((each) => [keyOf(each), each]));
     const stays = hold && rows.current.skip === hold.skip;
@@ -133,7 +138,10 @@ export default function Matches({ event, session, filters: inAddress }) {
     }
     <ol class="plain" ref=${list}
       onfocusin=${(move) => move.target.closest("article") && stop("focus")}>
-      ${stories.map((each) => html`<${Story} key=${keyOf(each)} event=${event} post=${each} />`)}
+      ${stories.map(
+        (each) => html`<${Story} key=${keyOf(each)} event=${event} post=${each}
+        threshold=${data.threshold} />`,
+      )}
     </ol>
     <${Pages} data=${data} hold=${hold} setHold=${setHold} />
     <p class="quiet keys"><kbd>j</kbd> <kbd>k</kbd> next and last, <kbd>Enter</kbd> all of it,
@@ -237,7 +245,7 @@ function DelayedInput({ label, now = "", set, ...rest }) {
     <input value=${text} onInput=${input} autocomplete="off" ...${rest} /></label>`;
 }
 
-function Story({ event, post }) {
+function Story({ event, post, threshold }) {
   const [whole, setWhole] = useState(false);
   const [copies, setCopies] = useState(false);
   const more = post.count - 1;
@@ -246,12 +254,14 @@ function Story({ event, post }) {
     key.preventDefault();
     setWhole(!whole);
   };
-  const version = [event, post.count, post.marks, post.score, post.why, whole, copies];
+  const isBelow = threshold !== null && post.score < threshold; // it was raised since
+  const version = [event, post.count, post.marks, post.score, post.why, whole, copies, isBelow];
   return useMemo(
-    () => html`<li><article class="card match" data-card=${keyOf(post)} tabindex="0" onKeyDown=${enter}
+    () => html`<li><article class=${`card match ${isBelow ? "below" : ""}`} data-card=${keyOf(post)} tabindex="0" onKeyDown=${enter}
       aria-label=${`${post.platform} post by ${post.author || "somebody"}`}>
       <${Post} post=${post} />
       <div class="row">
+        ${isBelow && html`<span class="badge">below the threshold now</span>`}
         <button type="button" class="link" aria-expanded=${whole} onClick=${() => setWhole(!whole)}>
           ${whole ? "Less" : post.cut ? "All of the text and the scores" : "The scores"}</button>
         ${
