@@ -46,6 +46,7 @@ DAY_MS = 86_400_000  # of matches, as `newsift labels ask` draws from
 MOST_QUEUES = 32
 MOST_POSTS = 60_000  # of all queues together
 MOST_DRAWS = 2  # at once
+MOST_SHARES = 300  # of the curve of a judge's labels
 DRAW_S = 1.0  # for which a page waits before it asks again
 IDLE_S = 12 * 3600.0  # after which a queue is drawn again
 EMPTY_S = 5.0  # the same, of a queue without a question
@@ -94,7 +95,7 @@ class LabelSession:
             "messages": self._messages,
             "change": changes, "judged": judged, "progress": self._queue.summary(answered),
             "question": self._card(question), "following": following,
-            "left": self._queue.left(answered),
+            "left": self._queue.left(answered), "shares": self._answers.shares()[-MOST_SHARES:],
             "undo": None if last is None or not steps else {"step": steps[-1], "label": last.label},
         }  # fmt: skip
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Literal
 from urllib.parse import quote
 
@@ -247,6 +248,12 @@ class AnswerLog:
     def verdicts(self) -> dict[PostId, bool]:
         """Safe while another thread answers."""
         return {name: label.label == "on" for name, label in self._labels.copy().items()}
+
+    def shares(self) -> list[float]:
+        """The share on the event after each label, in the order of their times."""
+        ordered = sorted(self._labels.copy().values(), key=lambda label: label.at)
+        on = accumulate(label.label == "on" for label in ordered)
+        return [count / number for number, count in enumerate(on, 1)]
 
     def merge(self, labels: Iterable[Label]) -> None:
         """Add what this person has answered elsewhere."""

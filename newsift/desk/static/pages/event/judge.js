@@ -1,8 +1,8 @@
 // Judging an event's posts one at a time by keys; promises; and who agrees with whom.
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer, userName } from "/lib/api.js";
-import { Button, eventPage, Lit, number, Out, plural, Refused, score } from "/lib/ui.js";
-import { Table, Time, useKeys, Waiting } from "/lib/ui.js";
+import { Button, eventPage, Lit, number, Out, percent, plural, Refused } from "/lib/ui.js";
+import { score, Table, Time, useKeys, Waiting } from "/lib/ui.js";
 import { Promises } from "/pages/event/promise.js";
 import { useQueue } from "/pages/event/queue.js";
 
@@ -93,6 +93,23 @@ function Queue({ event, kind, by, again, leave }) {
   </section>`;
 }
 
+const CURVE_WIDTH = 160;
+const CURVE_HEIGHT = 28;
+
+// The share on the event after each label, in the order of their times.
+function Shares({ shares }) {
+  if (shares.length < 2) return null;
+  const step = CURVE_WIDTH / (shares.length - 1);
+  const points = shares.map((share, n) => {
+    const y = 1 + (1 - share) * (CURVE_HEIGHT - 2);
+    return `${(n * step).toFixed(1)},${y.toFixed(1)}`;
+  });
+  const label = `${percent(shares.at(-1))} of your ${plural(shares.length, "label")} on the event`;
+  return html`<svg class="lag shares" role="img" aria-label=${label} width=${CURVE_WIDTH}
+    height=${CURVE_HEIGHT} viewBox=${`0 0 ${CURVE_WIDTH} ${CURVE_HEIGHT}`}>
+    <path d=${`M${points.join("L")}`} /></svg>`;
+}
+
 function Progress({ queue }) {
   const { state, waiting, unsaved, problem } = queue;
   const done = state.judged;
@@ -104,6 +121,7 @@ function Progress({ queue }) {
         aria-label="labels given, of those that are to give"></progress>
       <strong>${state.progress}</strong>
       <span class="quiet">${plural(done, "label")} of yours</span>
+      <${Shares} shares=${state.shares} />
       <span class="saved" role="status">${saved}</span></p>
     ${
       problem &&
