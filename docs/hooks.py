@@ -15,6 +15,7 @@ from typing import Any
 import click
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from newsift.cli import GROUPS, cli
 
@@ -35,6 +36,8 @@ LINKS = {
     "[a notebook](from-a-csv.ipynb)": "a notebook in the checkout",
     "[LICENSE](LICENSE)": "LICENSE",
 }
+# What the theme would load from another host, to search pages that were opened as files.
+SHIM, OWN_SHIM = "https://unpkg.com/iframe-worker/shim", "javascripts/worker.js"
 PUBLIC = ("newsift", "encoder", "newsift.statistics")
 
 
@@ -57,6 +60,14 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return markdown
 
 
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    return output.replace(SHIM, "../" * page.url.count("/") + OWN_SHIM)
+
+
+def on_post_template(output: str, **_: Any) -> str:
+    return output.replace(SHIM, OWN_SHIM)
+
+
 def options_page() -> Iterator[str]:
     """Every command with its options, as click has them."""
     yield "# Options of each command\n"
@@ -74,6 +85,8 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     yield f"\n### {context.command_path}\n"
     yield f"```text\n{context.command_path} {usage}\n```\n"
     yield inspect.cleandoc(command.help or "").replace("<", "&lt;") + "\n"
+    if command.epilog:
+        yield "```console\n" + "\n".join(_examples(command.epilog)) + "\n```\n"
     options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
     rows = [row for each in options if (row := each.get_help_record(context))]
     if rows:
@@ -84,6 +97,10 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
             inner = command.get_command(context, name)
             assert inner is not None
             yield from _command(inner, click.Context(inner, context, name))
+
+
+def _examples(epilog: str) -> Iterator[str]:
+    return (line.strip() for line in epilog.splitlines() if line.strip().startswith("$"))
 
 
 def records_page() -> Iterator[str]:
