@@ -8,7 +8,7 @@ from threading import Event
 
 import click
 
-from encoder.errors import InputError
+from encoder.errors import InputError, NewsiftError
 from newsift.cli.local import ThreadService, local_cluster
 from newsift.cli.options import PATH, file_options, kafka_options
 from newsift.cli.services import Service, run_services
@@ -108,7 +108,10 @@ def desk(
                 notify("articles and labels end with this desk; --project DIR keeps them")
             reading = ThreadService(stream.run, stream.stop)
             services = worker, reading, ProjectSaver(opened, local).service()
-            serve(own, port, no_token, local, services)
+            try:
+                serve(own, port, no_token, local, services)
+            finally:
+                opened.save_topics(own)
 
 
 def check_access(config: Config, no_token: bool) -> None:
@@ -167,7 +170,7 @@ def _is_same(draft: SeedDraft, seeds: Mapping[str, Seed], config: Config) -> boo
 
 
 class ProjectSaver:
-    """Saves a project every second, and at the end."""
+    """Saves a project every second; what cannot be written now is tried again."""
 
     def __init__(self, project: Project, desk: Desk) -> None:
         self._project, self._desk, self._stopped = project, desk, Event()
@@ -176,7 +179,15 @@ class ProjectSaver:
         return ThreadService(self._run, self._stopped.set)
 
     def _run(self) -> None:
-        mirrors = self._desk.mirrors
+        mirrors, failed = self._desk.mirrors, False
         while not self._stopped.wait(SAVE_S):
-            self._project.save(mirrors.control, mirrors.labels)
-        self._project.save_topics(self._desk.config)
+            try:
+                self._project.save(mirrors.control, mirrors.labels)
+            except (OSError, NewsiftError) as error:
+                if not failed:
+                    notify(f"--project: not saved, and tried again every second: {error}")
+                failed = True
+            else:
+                if failed:
+                    notify("--project: saved again")
+                failed = False

@@ -56,7 +56,9 @@ class FileStream:
         self._stopped.set()
 
     def run(self) -> None:
-        published = ""  # the digest of the articles that all posts are compared with
+        # The offset of the articles that all posts are compared with. Not their digest: an article
+        # that is removed and added again has the old one, and missed what was read in between.
+        published = -1
         config = self._config
         with (
             sending(config) as outbox,
@@ -70,8 +72,8 @@ class FileStream:
             while not self._stopped.wait(POLL_S):
                 state = self._control()
                 live = any(not seed.paused for seed in state.seeds.values())
-                if live and state.digest != published and self._publish(state, outbox, lag):
-                    published = state.digest
+                if live and state.offset != published and self._publish(state, outbox, lag):
+                    published = state.offset
 
     def _publish(self, state: ControlState, outbox: Outbox, lag: Callable[[], int]) -> bool:
         """False if it was stopped, or the articles have changed meanwhile."""
@@ -86,7 +88,7 @@ class FileStream:
                 if posts % BLOCK == 0 and not self._wait_for_worker(outbox, lag):
                     return False
             if (now := time.monotonic()) - reported > REPORT_S:
-                if self._stopped.is_set() or self._control().digest != state.digest:
+                if self._stopped.is_set() or self._control().offset != state.offset:
                     return False
                 reported, share = now, self._share(None)
                 left = (now - began) * (1 - share) / share if share else None
