@@ -19,7 +19,7 @@ def added_folder() -> Path:
 
 
 def named_models() -> dict[str, Path]:
-    """Every model that has a name, and its directory: what ships comes before what was added."""
+    """Every model that has a name, and its directory: those that ship come first."""
     models: dict[str, Path] = {}
     for folder in (MODELS, added_folder()):
         for path in sorted(folder.glob("*")):

@@ -20,8 +20,8 @@ log = logging.getLogger("newsift.encoder")
 def second_process(module: str, *arguments: str) -> Iterator[bool]:
     """A block beside which a module runs and fills the same cache, where that is still empty.
 
-    Whether it is empty is what the block gets. The module fails in silence: what it should have
-    compiled is compiled here, later.
+    The block gets whether the cache is empty. If the module fails, nothing is reported: what it
+    should have compiled is compiled here, later.
     """
     empty = FOLDER is not None and next(FOLDER.glob("*/*.nbi"), None) is None
     if FOLDER is None or not empty:
@@ -34,7 +34,7 @@ def second_process(module: str, *arguments: str) -> Iterator[bool]:
     paths = filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))
     here = {"NEWSIFT_CACHE": str(FOLDER.parent), "PYTHONPATH": os.pathsep.join(paths)}
     quiet = subprocess.DEVNULL
-    command = [sys.executable, "-P", "-m", module, *arguments]  # nothing from the folder one is in
+    command = [sys.executable, "-P", "-m", module, *arguments]  # not from the current folder
     with subprocess.Popen(
         command, env=os.environ | here, stdin=quiet, stdout=quiet, stderr=quiet
     ) as other:

@@ -1,7 +1,7 @@
 """How text of many scripts falls into words, and what of a word is compared with other texts.
 
-Where no spaces stand, a run of letters is read twice: cut into the longest pieces that are known,
-which make the dense half, and as pairs of neighbouring signs, which make the lexical one.
+Where no spaces stand, a run of letters is read twice: cut into the longest known pieces,
+which make the dense half, and as pairs of neighbouring signs, which make the words half.
 """
 
 import re

@@ -23,7 +23,7 @@ from worker.stream.transactions import OpenTransactions
 
 POLL_MS = 500
 BACKOFF_S = 0.5
-LOOK_S = 2.0  # between two questions whether the topic is still the one that was read
+LOOK_S = 2.0  # between two checks that the topic was not created again
 NAMED = 10  # refused seeds and stale profiles that are logged by their ids
 REMEDY = (
     "posts wait until it has seeds (`newsift topics create`, `newsift seeds import FILE`), "
