@@ -16,6 +16,7 @@ from newsift.operations.labels import LabelTopic
 from newsift.operations.seed_topic import SeedTopic
 from newsift.statistics.labels import LabelState
 from worker.config import Config
+from worker.errors import RunError
 from worker.kafka.reading import connected
 from worker.posts.times import milliseconds, utc
 from worker.seeds.state import ControlState
@@ -74,6 +75,11 @@ class Project:
         """Write what has changed since the last time, each file whole."""
         if self._folder is None or not (control.complete and labels.complete):
             return
+        if left_out := control.left_out + labels.left_out:
+            raise RunError(
+                f"--project: {left_out:,} records have no room, so the files stay as they were; "
+                "delete articles or labels"
+            )
         saved_control, saved_labels = self._saved
         if control is not saved_control:
             records = (KeyedRecord(r.key, r.value, r.timestamp) for r in control.records.values())
@@ -102,12 +108,13 @@ def open_project(folder: Path | None) -> Iterator[Project]:
             f"--project: {folder} cannot be written ({error.strerror}); give another folder"
         ) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(
+                f"--project: {folder} is open in another desk; close that one, or give another"
+            ) from error
         yield Project(folder)
-    except BlockingIOError as error:
-        raise InputError(
-            f"--project: {folder} is open in another desk; close that one, or give another folder"
-        ) from error
     finally:
         os.close(lock)
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +13,14 @@ import pytest
 from newsift.cli import desk as command
 from newsift.desk import file_stream
 from newsift.desk.file_stream import FileStream
+from newsift.desk.project import open_project
+from newsift.files.records import read_records
+from newsift.files.tables import FileOptions
+from newsift.statistics.labels import LabelReducer
 from tests.broker.clients import until
 from worker.config import Config
-from worker.errors import OutputError
+from worker.errors import OutputError, RunError
+from worker.seeds.state import ControlRecord, ControlReducer
 
 
 def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
@@ -71,3 +78,19 @@ def test_a_project_that_cannot_be_written_is_tried_again_and_the_desk_stays_up(
     said = capsys.readouterr().err
     assert said.count("no space left") == 1
     assert "saved again" in said
+
+
+def test_records_without_room_never_replace_those_of_the_files(tmp_path: Path) -> None:
+    state = ControlReducer()
+    state.apply([ControlRecord(b"a", b'{"text": "a ferry burns"}', 7)])
+    state.finish()
+    labels = LabelReducer()
+    labels.finish()
+    with open_project(tmp_path) as project:
+        project.describe([], FileOptions())
+        project.save(state.snapshot(), labels.snapshot())
+        before = (tmp_path / "seeds.jsonl").read_bytes()
+        assert read_records(tmp_path / "seeds.jsonl") == {b"a": b'{"text": "a ferry burns"}'}
+        with pytest.raises(RunError, match="1 records have no room"):
+            project.save(replace(state.snapshot(), left_out=1, records={}), labels.snapshot())
+    assert (tmp_path / "seeds.jsonl").read_bytes() == before
