@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module
 
 import pytest
 
@@ -135,6 +136,8 @@ def test_shows_the_page_and_asks_before_it_publishes(
     newsift: Command, kafka: Kafka, open_web: str, monkeypatch: pytest.MonkeyPatch,
     answer: str, code: int, published: int,
 ) -> None:  # fmt: skip
+    for name in ("seeds", "seed_preview"):  # else they import the stand-in, and keep it
+        import_module(f"newsift.cli.{name}")
     monkeypatch.setattr("newsift.cli.terminal.at_terminal", lambda: True)
     done = newsift("seeds", "add", "--url", f"{open_web}/gzip", stdin=answer.encode())
     assert done.code == code
