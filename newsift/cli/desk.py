@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -106,8 +107,9 @@ def desk(
             )
             if project is None:
                 notify("articles and labels end with this desk; --project DIR keeps them")
-            reading = ThreadService(stream.run, stream.stop)
-            services = worker, reading, ProjectSaver(opened, local).service()
+            reading, stopped = ThreadService(stream.run, stream.stop), Event()
+            saving = ThreadService(partial(save_project, opened, local, stopped), stopped.set)
+            services = worker, reading, saving
             try:
                 serve(own, port, no_token, local, services)
             finally:
@@ -169,25 +171,17 @@ def _is_same(draft: SeedDraft, seeds: Mapping[str, Seed], config: Config) -> boo
     return seed.id in seeds and seeds[seed.id].version == seed.version
 
 
-class ProjectSaver:
-    """Saves a project every second; what cannot be written now is tried again."""
-
-    def __init__(self, project: Project, desk: Desk) -> None:
-        self._project, self._desk, self._stopped = project, desk, Event()
-
-    def service(self) -> ThreadService:
-        return ThreadService(self._run, self._stopped.set)
-
-    def _run(self) -> None:
-        mirrors, failed = self._desk.mirrors, False
-        while not self._stopped.wait(SAVE_S):
-            try:
-                self._project.save(mirrors.control, mirrors.labels)
-            except (OSError, NewsiftError) as error:
-                if not failed:
-                    notify(f"--project: not saved, and tried again every second: {error}")
-                failed = True
-            else:
-                if failed:
-                    notify("--project: saved again")
-                failed = False
+def save_project(project: Project, desk: Desk, stopped: Event) -> None:
+    """Save every second; what cannot be written now is tried again."""
+    failed = False
+    while not stopped.wait(SAVE_S):
+        try:
+            project.save(desk.mirrors.control, desk.mirrors.labels)
+        except (OSError, NewsiftError) as error:
+            if not failed:
+                notify(f"--project: not saved, and tried again every second: {error}")
+            failed = True
+        else:
+            if failed:
+                notify("--project: saved again")
+            failed = False

@@ -20,6 +20,7 @@ from newsift.operations.times import now_ms, present
 from newsift.statistics.estimates import MOST_JUDGES, agreements, labels_by_person
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.pass_rates import an_hour, window_words
+from worker.kafka.reading import connected
 from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, utc
 from worker.seeds.profile import Profile
@@ -113,6 +114,8 @@ def mark(desk: Desk, request: MarkRequest) -> bool:
     False if the judge has this label already.
     """
     require_names(request.event, request.by)
+    with connected(desk.config) as cluster:
+        desk.mirrors.catch_up(cluster)  # an answer of a moment ago keeps its draw
     post_id = request.platform, request.id
     own = (each for each in desk.mirrors.labels.of(request.event) if each.by == request.by)
     current = next((label for label in own if label.post_id == post_id), None)

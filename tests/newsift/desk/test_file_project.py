@@ -1,10 +1,10 @@
 """A desk without Kafka: when its posts are read again, and a project that cannot be written."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,12 +68,11 @@ def test_a_project_that_cannot_be_written_is_tried_again_and_the_desk_stays_up(
 
     project: Any = SimpleNamespace(save=save)
     desk: Any = SimpleNamespace(mirrors=SimpleNamespace(control=None, labels=None))
-    saver = command.ProjectSaver(project, desk)
-    run: Callable[[], None] = saver._run
-    thread = Thread(target=run)
+    stopped = Event()
+    thread = Thread(target=command.save_project, args=(project, desk, stopped))
     thread.start()
     until(lambda: len(tries) > 5)
-    saver._stopped.set()
+    stopped.set()
     thread.join()
     said = capsys.readouterr().err
     assert said.count("no space left") == 1
