@@ -90,8 +90,8 @@ class DeskSite(Site):
         self._requests = 0
 
     async def start(self) -> None:
+        await super().start()  # first, as a port that is taken must end it before threads start
         self._desk.start()
-        await super().start()
 
     async def run(self) -> None:
         """Serve for as long as this is awaited."""
