@@ -9,12 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from encoder.embeddings import Embeddings
+from encoder.embeddings import Embeddings, reaching_pairs
 from encoder.model.weights import F32, I64
-from encoder.score.exact import pair_scores, rounding
 
 STEP = 2.0**-23  # at least the distance of neighbouring float32 numbers up to 1
-SEEDS_AT_ONCE = 256
 
 
 class Passing(NamedTuple):
@@ -26,21 +24,11 @@ class Passing(NamedTuple):
 
 def passing_posts(background: Embeddings, seeds: Embeddings, thresholds: F32) -> list[Passing]:
     """For each seed."""
-    result: list[Passing] = []
-    slack = np.float32(rounding(seeds.dense.shape[1]))
-    for start in range(0, len(seeds), SEEDS_AT_ONCE):
-        block, cuts = (
-            seeds[start : start + SEEDS_AT_ONCE],
-            thresholds[start : start + SEEDS_AT_ONCE],
-        )
-        pairs = np.argwhere(block.similarity(background) >= cuts[:, None] - slack)
-        sides = (block.dense, block.lexical), (background.dense, background.lexical)
-        margins = pair_scores(*sides, block.mix, pairs) - cuts[pairs[:, 0]]
-        (rows, posts), margins = pairs[margins >= 0].T, margins[margins >= 0]
-        ends = np.searchsorted(rows, np.arange(1, len(block)))
-        parts = zip(np.split(posts, ends), np.split(margins, ends), strict=True)
-        result += (Passing(*part) for part in parts)
-    return result
+    pairs, scores = reaching_pairs(seeds, background, thresholds)
+    rows, posts = pairs.T
+    ends = np.searchsorted(rows, np.arange(1, len(seeds)))
+    parts = np.split(posts, ends), np.split(scores - thresholds[rows], ends)
+    return [Passing(*part) for part in zip(*parts, strict=True)][: len(seeds)]
 
 
 def raise_for_all(passing: Iterable[Passing], background: Embeddings, rate: float) -> float:
