@@ -42,6 +42,7 @@ from newsift.operations.capacity import Costs
 BATCH = 4096  # posts, as in stream.batch_posts
 PACK = 100  # records that are compressed together
 MATCHES = 2_000  # records that are looked at
+SEEDS, AUTOMATIC = "seeds", "automatic"  # control topics: seeds with and without thresholds
 BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 COMMAND = "newsift bench costs"
 
@@ -213,15 +214,17 @@ class Stage:
         self._scenes: dict[Run, StreamScene] = {}
 
     def read(self, run: Run) -> Reading:
-        """Start a worker and let it read all posts."""
+        """Start a worker that finds all thresholds, then one that reads all posts."""
         scene = self._scene(run)
         own = {"NEWSIFT_MODEL__THREADS": "1", "NEWSIFT_STREAM__BATCH_POSTS": str(run.batch)}
-        with running_worker(scene, "seeds", own) as worker:
+        with running_worker(scene, AUTOMATIC, own) as worker:
             worker.wait_until_ready()
-            start = worker.cpu()
+            start, peak = worker.cpu(), worker.peak()
+        with running_worker(scene, SEEDS, own) as worker:
+            worker.wait_until_ready()
             measured = watch(worker, scene, len(self._records))
             assert measured.cpu is not None
-            return Reading(measured.cpu, start, worker.peak())
+            return Reading(measured.cpu, start, max(peak, worker.peak()))
 
     def matches(self, run: Run) -> list[Record]:
         """Some of the match records of a run."""
@@ -236,11 +239,12 @@ class Stage:
             scene = self._scenes[run] = StreamScene.fresh(self._kafka, run.partitions)
             for role in ("posts", "matches", "rejected"):
                 scene.create(role, run.partitions, {})
-            scene.create("seeds", 1, {"cleanup.policy": "compact"})
             articles = self._articles[: run.seeds]
             with encoder.load(MODEL, device="cpu") as enc:
                 threshold = threshold_for(enc, self._texts, articles, run.share)
-            scene.publish("seeds", seed_records(articles, threshold))
+            for role, own in ((SEEDS, threshold), (AUTOMATIC, None)):
+                scene.create(role, 1, {"cleanup.policy": "compact"})
+                scene.publish(role, seed_records(articles, own))
             scene.publish("posts", self._records)
         return self._scenes[run]
 

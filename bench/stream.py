@@ -86,8 +86,8 @@ def post_records(texts: Sequence[str], count: int) -> Iterator[Record]:
         yield record(str(i), {"id": str(i), "text": text})
 
 
-def seed_records(articles: Sequence[Article], threshold: float) -> Iterator[Record]:
-    """The articles as seeds with one threshold for all."""
+def seed_records(articles: Sequence[Article], threshold: float | None) -> Iterator[Record]:
+    """The articles as seeds with one threshold for all; None: automatic ones."""
     for i, (title, text) in enumerate(articles):
         yield record(f"seed-{i:05}", {"title": title, "text": text, "threshold": threshold})
 

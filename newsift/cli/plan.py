@@ -66,8 +66,7 @@ def print_plan(plan: Plan, costs: Costs, factor: float | None) -> None:
         "partitions": f"{plan.partitions:,} of the topic of posts",
         "workers": f"{plan.workers:,}, each with model.threads: {plan.threads} and up to "
         f"{plan.worker_rate:,.0f} posts/s, of which {LOAD:.0%} are used",
-        "cores": f"{plan.cores:,}, of which posts use {plan.cores_used:,.2f}: "
-        f"{plan.cpu_us:,.1f} µs a post",
+        "cores": f"{plan.cores:,}; {plan.cpu_us:,.1f} µs a post under full load",
         "memory": f"{plan.memory_mb:,} MB a worker, {plan.memory_total_mb:,} MB together",
         "network": f"posts {plan.network_in_mb_s:,.2f} MB/s ({plan.network_in_unpacked_mb_s:,.2f} "
         f"unpacked), matches {plan.network_out_mb_s:,.2f} MB/s",

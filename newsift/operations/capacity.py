@@ -142,9 +142,8 @@ class Plan(msgspec.Struct, frozen=True):
     workers: int
     threads: int  # of a worker (model.threads)
     cores: int  # all workers together
-    cores_used: float  # of these, by the rate
     worker_rate: float  # posts a second that one worker can do
-    cpu_us: float  # of a post, all threads together
+    cpu_us: float  # of a post under full load, all threads together
     memory_mb: int  # of a worker
     memory_total_mb: int
     network_in_mb_s: float  # posts, compressed
@@ -165,6 +164,7 @@ def plan(costs: Costs, rate: float, seeds: int, burst: Burst | None = None) -> P
         )
         if burst.drain is not None:
             check("drain", burst.drain, burst.drain > 0, MOST_RATE, "seconds, above 0")
+    costs = costs if seeds else costs.with_share(0)
     cpu = costs.cpu_us(seeds)
     required = max(rate / LOAD, burst.capacity(rate) if burst else 0.0)
     threads = min(MOST_THREADS, ceil(required * cpu / 1e6), max(1, int(cpu / costs.serial_us())))
@@ -174,7 +174,7 @@ def plan(costs: Costs, rate: float, seeds: int, burst: Burst | None = None) -> P
     shares = ceil(max(SPARE * workers, at_burst, LEAST_PARTITIONS) / workers)
     memory = MEMORY_SPARE * costs.peak_mb(seeds)
     memory_mb = MEMORY_STEP_MB * ceil(memory / MEMORY_STEP_MB)
-    matches = rate * costs.share if seeds else 0.0
+    matches = rate * costs.share
     return Plan(
         rate=rate,
         seeds=seeds,
@@ -182,7 +182,6 @@ def plan(costs: Costs, rate: float, seeds: int, burst: Burst | None = None) -> P
         workers=workers,
         threads=threads,
         cores=workers * threads,
-        cores_used=rate * cpu / 1e6,
         worker_rate=each,
         cpu_us=cpu,
         memory_mb=memory_mb,

@@ -1,8 +1,17 @@
 """`newsift bench costs`: costs that explain the runs which they were fitted to."""
 
-import pytest
+import json
+from pathlib import Path
 
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from bench.cli import bench
 from bench.costs import Fitted, Reading, Run, Sizes, frames, others, prediction
+from bench.measure import NotAvailable
+from newsift.operations.capacity import plan, read_costs
+from tests.encoder.small import WORDS
 from worker.posts.read import Post, read_post
 
 
@@ -40,3 +49,22 @@ def test_its_posts_are_read_as_bluesky_s_and_compress_as_ids_do() -> None:
     sizes = Sizes.of(records)
     assert 350 < sizes.plain < 400
     assert 60 < sizes.packed < 100  # 89 of its letters have 5 bits of chance
+
+
+@pytest.mark.slow
+def test_the_whole_of_it_on_a_few_posts(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for part, count, length in (("tweets", 5_000, 8), ("articles", 120, 60)):
+        rows = [{"text": " ".join(rng.choice(WORDS, length))} for _ in range(count)]
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "a.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    out = tmp_path / "costs.json"
+    args = ["costs", "--data", str(tmp_path), "--posts", "50000", "--rounds", "1", "--json"]
+    done = CliRunner().invoke(bench, [*args, "--out", str(out)])
+    if isinstance(done.exception, NotAvailable):
+        assert "over too soon" in str(done.exception)  # a fast machine, and few posts
+        return
+    assert done.exit_code == 0, done.output
+    tables = json.loads(done.stdout.splitlines()[-1])
+    assert [len(tables[key]["rows"]) for key in ("fitted", "predicted")] == [3, 2]
+    assert plan(read_costs(out), 6_000, 100).workers >= 1

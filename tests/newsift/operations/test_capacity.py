@@ -24,7 +24,7 @@ def test_a_plan_is_what_one_computes_by_hand() -> None:
     assert (made.cpu_us, made.threads) == (22, 1)
     capacity = 4e6 / 22  # of 4 workers: 100,000 / 0.7 / 45,454.5 = 3.1
     assert (made.workers, made.cores) == (4, 4)
-    assert (made.worker_rate, made.cores_used) == pytest.approx((capacity / 4, 2.2))
+    assert made.worker_rate == pytest.approx(capacity / 4)
     assert made.partitions == 12  # 400,000 / 45,454.5 = 8.8 workers at the burst; a multiple of 4
     assert (made.memory_mb, made.memory_total_mb) == (576, 2304)  # 1.25 · 410; a multiple of 64
     assert (made.network_in_mb_s, made.network_in_unpacked_mb_s) == (20, 50)
@@ -44,7 +44,8 @@ def test_workers_have_threads_where_there_is_work_for_them() -> None:
 
 def test_a_small_stream_needs_one_worker_and_no_seed_means_no_match() -> None:
     made = plan(COSTS, 0.5, 0)
-    assert (made.partitions, made.workers, made.cores, made.matches_s) == (4, 1, 1, 0)
+    assert (made.partitions, made.workers, made.cores) == (4, 1, 1)
+    assert (made.matches_s, made.cpu_us) == (0, 15)
     assert made.burst is None
 
 
@@ -62,7 +63,7 @@ def test_a_burst_is_a_queue(rate: float, factor: float, more: float) -> None:
     assert result.drain_s == pytest.approx(lag / (capacity - rate), rel=1e-6, abs=1e-6)
 
 
-@given(RATES, st.integers(0, 100_000), FACTORS, st.floats(1, 10_000))
+@given(RATES, st.integers(1, 100_000), FACTORS, st.floats(1, 10_000))
 def test_the_workers_are_the_least_that_suffice(
     rate: float, seeds: int, factor: float, drain: float
 ) -> None:
