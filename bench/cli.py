@@ -82,6 +82,30 @@ def stream(only: str, as_json: bool, **given: Any) -> None:
     show(measure_stream(options, ProgressLog().progress), as_json)
 
 
+@bench.command()
+@KAFKA
+@DATA
+@number("--posts", 200_000, "Posts on the topic.", 50_000)
+@number("--rounds", 3, "How often every configuration is measured.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False, writable=True),
+              help="Write the costs to this file, for `newsift plan --costs`.")  # fmt: skip
+@JSON
+def costs(out: Path | None, as_json: bool, **given: Any) -> None:
+    """What a post, a seed and a worker cost, and how well that predicts other configurations."""
+    from msgspec import json as msgspec_json
+
+    from bench.costs import measure_costs
+    from encoder.support.files import write_atomically
+
+    measured, tables = measure_costs(say=ProgressLog().progress, **given)
+    text = msgspec_json.format(msgspec_json.encode(measured), indent=2) + b"\n"
+    if out:
+        write_atomically(out, text)
+    show(tables, as_json)
+    if not as_json:
+        click.echo(f"\n{text.decode()}", nl=False)
+
+
 @bench.command("collect")
 @KAFKA
 @DATA
