@@ -70,7 +70,8 @@ class Watched:
 class Drift:
     """The counts of some seeds and their events, for as long as these do not change."""
 
-    def __init__(self, cuts: Cuts, rate: float, threshold: float | None) -> None:
+    def __init__(self, cuts: Cuts, rate: float | None, threshold: float | None) -> None:
+        """`rate` is that of each automatic threshold; None where only a total rate is promised."""
         self._cuts_of, self._rate, self._threshold = cuts, rate, threshold
         self._lock = Lock()
         self._watched: Watched | None = None
@@ -158,8 +159,9 @@ class Drift:
         return ready
 
     def _promised(self, seed: Compared) -> float:
-        """The rate of an automatic threshold; NaN for one that a person set."""
-        return self._rate if self._threshold is None and seed.threshold is None else nan
+        """The rate of an automatic threshold; NaN where none is promised."""
+        is_automatic = self._threshold is None and seed.threshold is None
+        return self._rate if is_automatic and self._rate is not None else nan
 
 
 def in_a_sentence(drifting: Iterable[Drifting]) -> str:

@@ -18,6 +18,7 @@ from worker.seeds.profile import Compared, Profile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER, SeedSet, seed_set_digest
 from worker.seeds.state import ControlState, ModelFacts
+from worker.seeds.total import Passing, passing_posts, raise_for_all
 
 BLOCK = 256
 NO_WORD = "text: holds no word that the model reads"
@@ -29,19 +30,24 @@ class SeedEmbedder:
     """Builds the seed set of a control state; only new articles are embedded."""
 
     def __init__(
-        self, enc: Encoder, background_rate: float, threshold: float | None,
-        own: OwnBackground | None = None,
+        self, enc: Encoder, rate: float, threshold: float | None,
+        own: OwnBackground | None = None, total: bool = False,
     ) -> None:  # fmt: skip
-        self._enc, self._rate, self._threshold = enc, background_rate, threshold
+        """`rate` is that of each seed, or of all together if it is `total`."""
+        self._enc, self._rate, self._threshold, self._total = enc, rate, threshold, total
         self._mark = own.mark if own else ""
         self._background = own.posts if own else None  # else the model's
         self._rows: dict[str, int] = {}  # by the content of an article, its row in these:
         self._vectors = enc.articles([])  # [n]
         self._cuts = np.zeros(0, np.float32)  # [n], automatic; NaN until it is needed
-        self._too_fine = too_fine(enc, self._vectors, background_rate, self._background)
+        self._passing: dict[str, Passing] = {}  # by content, where one constant is added to all
+        self._too_fine = too_fine(enc, self._vectors, rate, self._background, total)
 
-    def make(self, state: ControlState) -> SeedSet:
-        """The seed set of a control state, ready to match."""
+    def make(self, state: ControlState, raised: float | None = None) -> SeedSet:
+        """The seed set of a control state, ready to match.
+
+        With a total rate a part of the seeds gets the constant of the whole set, if it is given.
+        """
         resolution = state.resolve(self.facts)
         compared = [_bare(each) for _, each in sorted(resolution.compared.items())]
         why = dict.fromkeys(self._untold(compared), self._too_fine)
@@ -51,17 +57,20 @@ class SeedEmbedder:
         why |= {s.id: odd[row] for s in chosen if (row := self._rows[s.content]) in odd}
         seeds = tuple(seed for seed in compared if seed.id not in why)
         rows = np.array([self._rows[seed.content] for seed in seeds], np.int64)
+        if raised is None:
+            raised = self._raise_for_all(seeds)
         by_model = (RefusedSeed(*pair) for pair in why.items())
         ends = (resolution.ends[seed.id] for seed in seeds)
         return SeedSet(
             seeds,
             self._vectors[rows],
-            self._thresholds(seeds, rows),
-            seed_set_digest(seeds, self._threshold, self._rate, self._mark),
+            self._thresholds(seeds, rows, raised),
+            seed_set_digest(seeds, self._threshold, self._rate, self._mark, self._total),
             tuple(sorted((*state.refused.values(), *resolution.refused, *by_model))),
             np.array([NEVER if end is None else end for end in ends], np.int64),
             state.paused,
             resolution.stale,
+            raised,
         )
 
     @property
@@ -95,6 +104,25 @@ class SeedEmbedder:
         rows = {content: row for row, content in enumerate([*old, *new])}
         self._cut({rows[s.content]: s for s in seeds if self._is_automatic(s)}, vectors, cuts)
         self._rows, self._vectors, self._cuts = rows, vectors, cuts
+        if self._total:
+            self._find_passing()
+
+    def _find_passing(self) -> None:
+        """Compare the seeds with new automatic thresholds with the background."""
+        self._passing = {c: self._passing[c] for c in self._rows if c in self._passing}
+        cut = np.flatnonzero(~np.isnan(self._cuts)).tolist()
+        contents = list(self._rows)
+        new = [row for row in cut if contents[row] not in self._passing]
+        passing = passing_posts(self.background, self._vectors[new], self._cuts[new])
+        self._passing |= zip((contents[row] for row in new), passing, strict=True)
+
+    def _raise_for_all(self, seeds: Sequence[Compared]) -> float:
+        """The constant that is added to all automatic thresholds."""
+        if not self._total:
+            return 0.0
+        contents = {seed.content for seed in seeds if self._is_automatic(seed)}
+        passing = (self._passing[content] for content in contents)
+        return raise_for_all(passing, self.background, self._rate)
 
     def _cut(self, missing: Mapping[int, Compared], vectors: Embeddings, cuts: F32) -> None:
         """Compute the automatic thresholds that are not cached."""
@@ -123,13 +151,15 @@ class SeedEmbedder:
 
     @cached_property
     def _too_fine_for_profiles(self) -> str:
-        return too_fine(self._enc, self._vectors[:0], self._rate, self._calibrating)
+        nothing = self._vectors[:0]
+        return too_fine(self._enc, nothing, self._rate, self._calibrating, self._total)
 
-    def _thresholds(self, seeds: Sequence[Compared], rows: I64) -> F32:
+    def _thresholds(self, seeds: Sequence[Compared], rows: I64, raised: float) -> F32:
         """The threshold of every seed: its own, the configured one or the automatic one."""
         own = [self._threshold if s.threshold is None else s.threshold for s in seeds]
         fixed = np.array([np.nan if cut is None else cut for cut in own], np.float32)
-        return np.maximum(np.where(np.isnan(fixed), self._cuts[rows], fixed), TINY)
+        automatic = (self._cuts[rows] + raised).astype(np.float32)
+        return np.maximum(np.where(np.isnan(fixed), automatic, fixed), TINY)
 
     def _is_automatic(self, seed: Compared) -> bool:
         return self._threshold is None and seed.threshold is None
@@ -139,12 +169,14 @@ def _bare(each: Compared) -> Compared:
     return each.bare() if isinstance(each, Profile) else each
 
 
-def too_fine(enc: Encoder, nothing: Embeddings, rate: float, background: Embeddings | None) -> str:
+def too_fine(
+    enc: Encoder, nothing: Embeddings, rate: float, background: Embeddings | None, total: bool
+) -> str:
     """Why the background is too small for this rate; empty if it is not."""
     try:
         enc.thresholds(nothing, rate, background)
     except InputError as error:
-        return f"matching.background_{error}"
+        return f"matching.{'total' if total else 'background'}_{error}"
     return ""
 
 

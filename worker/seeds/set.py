@@ -33,6 +33,7 @@ class SeedSet:
     expiry: I64  # [k] milliseconds, or NEVER
     paused: tuple[Seed, ...] = ()
     stale: tuple[StaleProfile, ...] = ()
+    raised: float = 0.0  # added to all automatic thresholds, so that a total rate holds
 
     def __post_init__(self) -> None:
         count = len(self.seeds)
@@ -57,13 +58,14 @@ class SeedSet:
 
 
 def seed_set_digest(
-    seeds: Iterable[Compared], threshold: float | None, background_rate: float, mark: str = ""
-) -> str:
+    seeds: Iterable[Compared], threshold: float | None, rate: float, mark: str = "",
+    total: bool = False,
+) -> str:  # fmt: skip
     """The 12 hex digits that identify seeds and thresholds, the same on every worker.
 
     A user's own background adds a mark, since its automatic thresholds differ.
     """
-    automatic = f"auto {background_rate:.6f} {mark}".rstrip()
+    automatic = f"{'total' if total else 'auto'} {rate:.6f} {mark}".rstrip()
 
     def cut(seed: Compared) -> str:
         own = threshold if seed.threshold is None else seed.threshold

@@ -214,7 +214,7 @@ def made(result: Records, limits: Limits | None = None, **more: Any) -> SeedSet:
     book = ControlTopic(limits or Limits())
     for record in result.items():
         book.put(*record)
-    given = {"background_rate": 0.01, "threshold": None} | more
+    given = {"rate": 0.01, "threshold": None} | more
     return SeedEmbedder(small_encoder(), **given).make(book.snapshot())
 
 
@@ -304,7 +304,7 @@ def test_the_threshold_of_a_profile_is_its_own_or_configured_or_automatic() -> N
     for rate in (0.01, 0.2):
         vector = EventVector.read(profile("storm", SEEDS)["vectors"])
         reached = sorted(vector.scores(calibrating).tolist())[-round(rate * len(calibrating))]
-        assert made(records(), background_rate=rate).thresholds[1] == np.float32(reached)
+        assert made(records(), rate=rate).thresholds[1] == np.float32(reached)
 
 
 texts = st.sampled_from([None, SEEDS["flood"], SEEDS["raid"], "storm"])
