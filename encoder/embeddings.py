@@ -20,8 +20,9 @@ from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores, rounding
 from encoder.score.lexical import SLOTS, SparseRows, spans
+from encoder.score.top import top_pairs
 from encoder.support.files import replacing
-from encoder.support.readonly import frozen, read_only
+from encoder.support.readonly import fixed, frozen, read_only
 from encoder.support.threads import one_thread
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def dense_rows(
     return unit_rows(unit_rows(whole) + unit_rows(forward(ids[first], ends, side)), out)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Embeddings:
     """The embeddings of texts by one model; comparable only with that model's."""
 
@@ -326,15 +327,43 @@ def _reached_by_count(count: int, background: Embeddings, articles: Embeddings) 
     Candidates by the matrix product are summed again in a fixed order, so that an article has the
     same threshold whatever articles are computed with it.
     """
-    score = articles.similarity(background)  # [k, background]
-    least = np.partition(score, -count, axis=1)[:, [-count]]  # [k, 1]
-    pairs = np.argwhere(score >= least - np.float32(rounding(articles.dense.shape[1])))
-    sides = (articles.dense, articles.lexical), (background.dense, background.lexical)
-    exact = pair_scores(*sides, articles.mix, pairs)
+    pairs, exact = _scored_pairs(articles, background, count, np.zeros(len(articles), np.float32))
     rising = exact[np.lexsort((exact, pairs[:, 0]))]  # article after article
     ends = np.searchsorted(pairs[:, 0], np.arange(len(articles)), side="right")  # [k]
     cut: F32 = rising[ends - count]
     return cut
+
+
+def reaching_pairs(articles: Embeddings, background: Embeddings, cuts: F32) -> tuple[I64, F32]:
+    """The pairs [p, 2] of an article and a background post that reach its cut, and their scores."""
+    blocks = [slice(start, start + CUTS) for start in range(0, len(articles), CUTS)]
+    pairs, scores = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.float32)]
+    for block in blocks:
+        near, exact = _scored_pairs(articles[block], background, 0, cuts[block])
+        reached = exact >= cuts[block][near[:, 0]]
+        pairs.append(near[reached] + np.array([block.start, 0]))
+        scores.append(exact[reached])
+    return np.concatenate(pairs), np.concatenate(scores)
+
+
+def _scored_pairs(
+    articles: Embeddings, background: Embeddings, count: int, least: F32
+) -> tuple[I64, F32]:
+    """Pairs with exact scores: the `count` highest of each article, or those from `least` on.
+
+    Some more may be among them, since rounding hides the order of scores that are nearly equal.
+    """
+    words, mix = articles.lexical, articles.mix
+    with one_thread() if len(articles) * len(background) < WORTH_THREADS else nullcontext():
+        scaled: F32 = np.multiply(articles.dense, 1 - mix, dtype=np.float32)  # [k, d]
+        dense: F32 = scaled @ background.dense.T  # [k, background]
+    terms = articles.dense.shape[1] + int(np.diff(words.indptr).max(initial=0))
+    pairs: I64 = top_pairs(
+        *(dense, words.indptr, words.slots, words.weights, *background.lexical.inverted),
+        *(float(mix), count, fixed(least), rounding(terms)),
+    )
+    sides = (articles.dense, articles.lexical), (background.dense, background.lexical)
+    return pairs, pair_scores(*sides, mix, pairs)
 
 
 def _highest(scores: F32, k: int) -> I64:

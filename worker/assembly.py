@@ -19,6 +19,7 @@ def assembled(
         enc, posts.format, config.limits, matching.max_matches, matching.why, timer,
         Languages.of(posts.langs),
     )  # fmt: skip
-    rate, file = matching.background_rate, matching.background
-    own = read_background(file, enc, rate) if file else None
-    return pipeline, SeedEmbedder(enc, rate, matching.threshold, own)
+    rate, file = matching.automatic_rate, matching.background
+    own = read_background(file, enc, rate, matching.rate_key) if file else None
+    total = matching.total_rate is not None
+    return pipeline, SeedEmbedder(enc, rate, matching.threshold, own, total)

@@ -7,7 +7,7 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError, MismatchError
 from worker.errors import ConfigError
-from worker.seeds.background import OwnBackground, refuse_small
+from worker.seeds.background import RATE_KEY, OwnBackground, refuse_small
 
 MARK = 12  # digits
 KEY = "matching.background"
@@ -23,7 +23,9 @@ def refuse_other(file: str | Path, posts: Embeddings, enc: Encoder) -> None:
         )
 
 
-def read_background(file: str | Path, enc: Encoder, rate: float) -> OwnBackground:
+def read_background(
+    file: str | Path, enc: Encoder, rate: float, rate_key: str = RATE_KEY
+) -> OwnBackground:
     """The background in a file, checked against this model and this rate."""
     try:
         mark = digest_of(file)
@@ -31,7 +33,7 @@ def read_background(file: str | Path, enc: Encoder, rate: float) -> OwnBackgroun
         if digest_of(file) != mark:
             raise InputError(f"{file}: was replaced while it was read; start again")
         refuse_other(file, posts, enc)
-        refuse_small(file, len(posts), rate)
+        refuse_small(file, len(posts), rate, rate_key)
     except (InputError, MismatchError) as error:
         raise ConfigError(f"{KEY}: {error}") from error
     return OwnBackground(posts, mark)

@@ -48,7 +48,7 @@ def backfill(
         span = cluster.at(topic, start), cluster.ends(topic)
         if publish:
             cluster.partitions(config.topics.matches)
-        pipeline, seeds = load_pipeline(state.of_one(content), config)
+        pipeline, seeds = load_pipeline(state.of_one(content), config, state)
         for idle in idle_profiles(seeds):
             raise InputError(f"seed {idle}")
         if not force and isinstance(content, Seed):

@@ -29,7 +29,7 @@ from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.statistics.background import SPARE, DistinctPost, PostSampler, in_turns, near_seeds
 from worker.background_file import digest_of, refuse_other
-from worker.config import Config
+from worker.config import Config, MatchingConfig
 from worker.kafka.reading import Offsets, TopicReader, connected, records_between
 from worker.match.pipeline import read_safely
 from worker.match.records import Message
@@ -195,14 +195,15 @@ def _size_fields(posts: Embeddings, rate: float) -> Row:
 
 
 def compare_thresholds(
-    state: ControlState, enc: Encoder, rate: float, file: Path | None
+    state: ControlState, enc: Encoder, matching: MatchingConfig, file: Path | None
 ) -> list[Row]:
     """The thresholds of the live seeds, with the background of a file and with the model's."""
+    rate, total = matching.automatic_rate, matching.total_rate is not None
     own = None
     if file is not None:
         own = OwnBackground(Embeddings.load(file), digest_of(file))
         refuse_other(file, own.posts, enc)
-    seed_sets = [SeedEmbedder(enc, rate, None, each).make(state) for each in (own, None)]
+    seed_sets = [SeedEmbedder(enc, rate, None, each, total).make(state) for each in (own, None)]
     mine, shipped = (
         dict(zip([seed.id for seed in each.seeds], each.thresholds.tolist(), strict=True))
         for each in seed_sets
@@ -279,10 +280,10 @@ def build(
     else:
         builder.read(file_posts(files, config))
         source = ", ".join("standard input" if file == DASH else file.name for file in files)
-    rate = config.matching.background_rate
+    rate = config.matching.automatic_rate
     builder.embed(load_encoder(config), state, rate)
     notify(builder.summary())
-    refuse_small(source, len(builder.vectors), rate)
+    refuse_small(source, len(builder.vectors), rate, config.matching.rate_key)
     builder.save(out, source)
     print_background(file_fields(out, rate), as_json)
     notify(f"it is in force where a configuration says matching.background: {out.resolve()}")
@@ -298,12 +299,14 @@ def show_background(file: Path | None, as_json: bool, config: Config) -> None:
     Without FILE it is the one of the configuration, else the model's own.
     """
     file, enc = file or config.matching.background, load_encoder(config)
-    rate = config.matching.background_rate
+    rate = config.matching.automatic_rate
     fields: Row = {"file": None, "source": "the model's own"}
     fields = file_fields(file, rate) if file else fields | _size_fields(enc.background, rate)
     try:
         with connected(config) as cluster:
-            fields["seeds"] = compare_thresholds(seed_state(cluster, config), enc, rate, file)
+            fields["seeds"] = compare_thresholds(
+                seed_state(cluster, config), enc, config.matching, file
+            )
     except NewsiftError as error:
         notify(f"no thresholds of seeds: {error}")
     print_background(fields, as_json)

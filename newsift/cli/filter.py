@@ -129,7 +129,7 @@ def _with_options(
 ) -> Config:  # fmt: skip
     options: dict[str, Any] = {"threshold": threshold, "background_rate": rate, "why": why}
     matching = {key: value for key, value in options.items() if value is not None}
-    automatic = {} if rate is None else {"threshold": None}
+    automatic = {} if rate is None else {"threshold": None, "total_rate": None}
     model = {
         name: ctx.params[option]
         for name, option in MODEL_OPTIONS.items()

@@ -48,6 +48,8 @@ def publish_drafts(
     """`seeds` are the parsed drafts. Offers to learn, and asks if `ask` is set."""
     before = topic.state()
     context = load_context(config) if with_preview else None
+    if context:
+        context.calibrate(before.with_seeds(seeds))
     auto = draft_thresholds(context, drafts) if context else {}
     topic.publish({draft.key: draft.value for draft in drafts}, before)
     after = topic.state()

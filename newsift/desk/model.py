@@ -110,6 +110,7 @@ class Model:
                 assert self._embedder is not None
                 start = time.monotonic()
                 seeds = self._embedder.make(state)
+                self.wait(0).raised = seeds.raised
                 self._view = ControlView(state.resolve(self._embedder.facts), seeds)
                 if time.monotonic() - start > PATIENCE_S:
                     self._on_change()  # pages that were refused meanwhile ask again

@@ -108,7 +108,7 @@ class Measure:
     @cached_property
     def automatic(self) -> tuple[float, ...]:
         """The automatic thresholds, rising; none where the background is too small."""
-        rate, background = self.teacher.config.matching.background_rate, self.teacher.background
+        rate, background = self.teacher.config.matching.automatic_rate, self.teacher.background
         profiles = [each for each in self.compared if isinstance(each, Profile)]
         at = [n for n, each in enumerate(self.compared) if not isinstance(each, Profile)]
         rows = self.rows[np.array(at, np.int64)]
@@ -117,7 +117,7 @@ class Measure:
             thresholds += [profile_threshold(each.vector, background, rate) for each in profiles]
         except InputError:
             return ()
-        return tuple(sorted(thresholds))
+        return tuple(sorted(cut + self.teacher.raised for cut in thresholds))
 
     @cached_property
     def background(self) -> F32:
@@ -151,7 +151,7 @@ def measure_of(teacher: ModelContext, view: ControlView, name: str) -> Measure:
     at = [n for n, each in enumerate(seeds.seeds) if each.event == name]
     compared = tuple(seeds.seeds[n] for n in at)
     places = np.array(at, np.int64)
-    return Measure(teacher, event, compared, seeds.embeddings[places], seeds.thresholds[places])
+    return Measure(teacher, event, compared, seeds.vectors[places], seeds.thresholds[places])
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,7 @@ class ModelContext:
         self._partial_embedder = assembled(self.enc, config)[1]  # an embedder caches one set
         self.background = self._embedder.background
         self.no_seeds = SeedSet.empty(self.enc)
+        self.raised = 0.0  # the constant of the last whole set, where a total rate is configured
         self._lock = Lock()
 
     @property
@@ -98,18 +99,25 @@ class ModelContext:
     def seed_set(self, state: ControlState) -> SeedSet:
         """The seed set of a worker whose control topic is in this state."""
         with self._lock:
-            return self._embedder.make(state)
+            seeds = self._embedder.make(state)
+            self.raised = seeds.raised
+            return seeds
 
     def partial_seed_set(self, state: ControlState) -> SeedSet:
         """The same for a few events, without loss of what `seed_set` caches."""
         with self._lock:
-            return self._partial_embedder.make(state)
+            return self._partial_embedder.make(state, self.raised)
+
+    def calibrate(self, state: ControlState) -> None:
+        """With a total rate: let thresholds of a part be those of this whole state."""
+        if self.config.matching.total_rate is not None:
+            self.seed_set(state)
 
     def start(self, seeds: Sequence[Seed]) -> EventStart:
         rows = self.enc.articles([(seed.title, seed.text) for seed in seeds])
         vector = vector_of(mean(rows), rows)
-        rate = self.config.matching.background_rate
-        return EventStart(rows, vector, profile_threshold(vector, self.background, rate))
+        cut = profile_threshold(vector, self.background, self.config.matching.automatic_rate)
+        return EventStart(rows, vector, cut + self.raised)
 
 
 def load_context(config: Config) -> ModelContext | None:
@@ -158,6 +166,7 @@ def list_seed_rows(state: ControlState, config: Config) -> list[SeedRow]:
     rows = rows_of(_resolve(state, config, context))
     if context is None or has_many:
         return rows
+    context.calibrate(state)
     return _with_thresholds(rows, context, state, automatic)
 
 
@@ -170,6 +179,7 @@ def full_seed_row(state: ControlState, key: bytes, config: Config) -> SeedRow:
     row = seed_row(_resolve(state, config, context), state.records[table_key(key)], whole=True)
     if context is None or not isinstance(content, Seed | Profile):
         return row
+    context.calibrate(state)
     return _with_thresholds([row], context, state.of_one(content), automatic)[0]
 
 

@@ -38,10 +38,13 @@ def load_encoder(config: Config) -> Encoder:
     return encoder.load(model.name, device=model.device, threads=model.threads)
 
 
-def load_pipeline(state: ControlState, config: Config) -> tuple[Pipeline, SeedSet]:
-    """Raises if a seed is refused."""
+def load_pipeline(
+    state: ControlState, config: Config, whole: ControlState | None = None
+) -> tuple[Pipeline, SeedSet]:
+    """Raises if a seed is refused. A total rate holds for the whole state, if this is a part."""
     pipeline, embedder = assembled(load_encoder(config), config)
-    seeds = embedder.make(state)
+    has_total = whole is not None and config.matching.total_rate is not None
+    seeds = embedder.make(state, embedder.make(whole).raised if whole and has_total else None)
     for refused in seeds.refused:
         if not refused.id.startswith(PREFIX):
             raise InputError(f"seed {refused.id!r}: is refused: {refused.reason}")

@@ -131,9 +131,20 @@ class MatchingConfig(Section):
 
     threshold: Annotated[float | None, rules.THRESHOLD] = None
     background_rate: Annotated[float, rules.RATE] = 0.001
+    total_rate: Annotated[float | None, rules.RATE] = None
     background: Annotated[Path | None, rules.FILE] = None
     max_matches: Annotated[int, rules.counts(1, 1000)] = 10
     why: Annotated[bool, rules.ANY] = True
+
+    @property
+    def automatic_rate(self) -> float:
+        """The share of the background that passes each seed, or any of them."""
+        return self.background_rate if self.total_rate is None else self.total_rate
+
+    @property
+    def rate_key(self) -> str:
+        """The key of that rate."""
+        return "matching.background_rate" if self.total_rate is None else "matching.total_rate"
 
 
 @dataclass(frozen=True, slots=True)

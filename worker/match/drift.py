@@ -5,7 +5,6 @@ Two measures for each seed and event: its pass rate divided by the rate of its a
 tenths of the background. Few posts are on an event, so the second measure describes all the others.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
@@ -70,7 +69,8 @@ class Watched:
 class Drift:
     """The counts of some seeds and their events, for as long as these do not change."""
 
-    def __init__(self, cuts: Cuts, rate: float, threshold: float | None) -> None:
+    def __init__(self, cuts: Cuts, rate: float | None, threshold: float | None) -> None:
+        """`rate` is that of each automatic threshold; None where only a total rate is promised."""
         self._cuts_of, self._rate, self._threshold = cuts, rate, threshold
         self._lock = Lock()
         self._watched: Watched | None = None
@@ -81,12 +81,13 @@ class Drift:
         """Calibrate a new seed set; only new seeds are compared with the background."""
         first = seeds.seeds[:WATCHED]
         events = sorted({seed.event for seed in first})
-        of_event: defaultdict[str, float] = defaultdict(float)
+        of_event = dict.fromkeys(events, 0.0)
         for seed in seeds.seeds:
-            of_event[seed.event] += self._promised(seed)
+            if seed.event in of_event:
+                of_event[seed.event] += self._promised(seed)
         rates = [*map(self._promised, first), *(of_event[event] for event in events)]
         keys: list[Key] = [(seed.id, seed.event, seed.content, seed.threshold) for seed in first]
-        vectors = seeds.embeddings[: len(first)]
+        vectors = seeds.vectors[: len(first)]
         self._ready = Watched(
             *(seeds, vectors, self._calibrated(keys, vectors), tuple(events)),
             np.searchsorted(events, [seed.event for seed in first]),
@@ -158,8 +159,9 @@ class Drift:
         return ready
 
     def _promised(self, seed: Compared) -> float:
-        """The rate of an automatic threshold; NaN for one that a person set."""
-        return self._rate if self._threshold is None and seed.threshold is None else nan
+        """The rate of an automatic threshold; NaN where none is promised."""
+        is_automatic = self._threshold is None and seed.threshold is None
+        return self._rate if is_automatic and self._rate is not None else nan
 
 
 def in_a_sentence(drifting: Iterable[Drifting]) -> str:

@@ -124,7 +124,8 @@ class Parts:
         matching = config.matching
         background = self.embedder.background
         cuts = partial(high_cuts, enc, background)
-        drift = Drift(cuts, matching.background_rate, matching.threshold)
+        rate = None if matching.total_rate else matching.background_rate
+        drift = Drift(cuts, rate, matching.threshold)
         self.flow = Flow(
             *(pipeline, self._seeds, self.delivery, self._ledger, config.topics, self.metrics),
             drift, NearWatch(partial(near_cuts, enc, background)), self.rejected_bytes,

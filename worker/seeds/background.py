@@ -48,10 +48,13 @@ def spread_of(tail: int) -> float:
     return 1 / sqrt(tail) if tail else float("inf")
 
 
-def refuse_small(name: object, posts: int, rate: float) -> None:
+RATE_KEY = "matching.background_rate"
+
+
+def refuse_small(name: object, posts: int, rate: float, key: str = RATE_KEY) -> None:
     """Refuse a background with too few posts above a threshold at this rate."""
     if (tail := tail_of(posts, rate)) < LEAST:
         raise InputError(
-            f"{name}: {posts:,} posts are too few for matching.background_rate {rate:g}, with "
+            f"{name}: {posts:,} posts are too few for {key} {rate:g}, with "
             f"{tail} of them above a threshold and not {LEAST}; {ceil(LEAST / rate):,} are needed"
         )

@@ -23,7 +23,7 @@ from worker.kafka.producer import Letter
 from worker.match.bursts import Bursts
 from worker.match.drift import Drift
 from worker.match.groups import Stories
-from worker.match.matcher import index_of
+from worker.match.matcher import prepare as prepare_index
 from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import (
@@ -163,7 +163,7 @@ class Flow:
 
     def prepare(self, seeds: SeedSet) -> None:
         """Prepare what matching and measuring need of a seed set before it is used."""
-        index_of(seeds)
+        prepare_index(seeds)
         self.near.prepare(seeds)
         self.drift.prepare(seeds)
 

@@ -101,7 +101,8 @@ def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
         "refused": [_brief(row, control) for row in refused[:MOST_REFUSED]],
         "events": events[:MOST_EVENTS],
         "configured": desk.config.matching.threshold,
-        "one_in": round(1 / desk.config.matching.background_rate),
+        "one_in": round(1 / desk.config.matching.automatic_rate),
+        "rate_of_all": desk.config.matching.total_rate is not None,
         "left_out": control.left_out,
         "away": desk.mirrors.seeds_follower.away,
         "model": desk.model.away,
@@ -327,6 +328,7 @@ def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
         seed_topic(desk.config) as topic,
     ):
         state = desk.mirrors.control.with_seeds(seeds)
+        teacher.calibrate(state)
         seed_set = teacher.partial_seed_set(state.of_events({seed.event for seed in seeds}))
         result = preview_seeds(
             topic.cluster, teacher, seed_set, {seed.id for seed in seeds}, AT_TERMINAL

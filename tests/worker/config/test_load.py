@@ -229,7 +229,7 @@ def test_random_values_give_a_configuration_or_a_refusal(
         return
     for (section, key), value in values.items():
         result = getattr(getattr(config, section), key)
-        if isinstance(result, str) and not isinstance(value, str):
+        if isinstance(result, str | Path) and not isinstance(value, str):
             value = yaml.safe_dump(value).split("\n")[0]
         assert result == value or str(result) == str(file.parent / str(value)) or value == ""
 

@@ -17,7 +17,7 @@ from worker.seeds.background import sides_of
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import EventVector, Profile, read_record
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.set import NEVER, SeedSet, seed_set_digest
+from worker.seeds.set import NEVER, SeedSet, digest_row, seed_set_digest
 from worker.seeds.state import OVERHEAD, ControlReducer, ControlState, ModelFacts, control_state
 
 Record = tuple[bytes | None, bytes | None]
@@ -214,7 +214,7 @@ def made(result: Records, limits: Limits | None = None, **more: Any) -> SeedSet:
     book = ControlTopic(limits or Limits())
     for record in result.items():
         book.put(*record)
-    given = {"background_rate": 0.01, "threshold": None} | more
+    given = {"rate": 0.01, "threshold": None} | more
     return SeedEmbedder(small_encoder(), **given).make(book.snapshot())
 
 
@@ -232,7 +232,8 @@ def test_a_profile_replaces_its_seeds_but_not_later_ones() -> None:
     plain = made({name: record for name, record in records().items() if name != KEY})
     assert ids(plain) == ["flood", "pets", "raid"]
     assert result.thresholds[0] == plain.thresholds[1]
-    assert result.digest == seed_set_digest(result.seeds, None, 0.01) != plain.digest
+    rows = [digest_row(each, None, "auto 0.010000") for each in result.seeds]
+    assert result.digest == seed_set_digest(rows) != plain.digest
     vectors = profile("storm", SEEDS)["vectors"]
     later = {b"later": value(text="storm music", event="storm")}
     assert ids(made({**records(), **later})) == ["later", "pets", "profile|storm"]
@@ -304,7 +305,7 @@ def test_the_threshold_of_a_profile_is_its_own_or_configured_or_automatic() -> N
     for rate in (0.01, 0.2):
         vector = EventVector.read(profile("storm", SEEDS)["vectors"])
         reached = sorted(vector.scores(calibrating).tolist())[-round(rate * len(calibrating))]
-        assert made(records(), background_rate=rate).thresholds[1] == np.float32(reached)
+        assert made(records(), rate=rate).thresholds[1] == np.float32(reached)
 
 
 texts = st.sampled_from([None, SEEDS["flood"], SEEDS["raid"], "storm"])

@@ -80,9 +80,10 @@ function Overview({ data, session, remove }) {
   const { removed, refused, states } = data;
   const counts = Object.entries(states).map(([state, n]) => `${number(n)} ${state}`);
   const total = `${plural(data.total, "seed")}: ${counts.join(", ")}.`;
-  const rate =
-    ` An automatic threshold is the score that 1 in ${number(data.one_in)} ` +
-    "everyday posts reaches.";
+  const share = `1 in ${number(data.one_in)} everyday posts`;
+  const rate = data.rate_of_all
+    ? ` Automatic thresholds are raised together, until at most ${share} match any seed.`
+    : ` An automatic threshold is the score that ${share} reaches.`;
   return html`${
     data.away &&
     html`<p class="refused" role="status">The seeds are not up to date: ${data.away}</p>`
