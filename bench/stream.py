@@ -39,11 +39,12 @@ class StreamScene:
 
     kafka: str
     name: str
+    width: int = PARTITIONS  # of the topics that the worker reads or writes
 
     @classmethod
-    def fresh(cls, kafka: str) -> "StreamScene":
+    def fresh(cls, kafka: str, width: int = PARTITIONS) -> "StreamScene":
         """A scene whose topics nobody has used before."""
-        return cls(kafka, f"bench-{int(time.time() * 1000):x}")
+        return cls(kafka, f"bench-{int(time.time() * 1000):x}", width)
 
     def topic(self, role: str) -> str:
         """The name of the topic in this role: posts, matches, rejected, or a set of seeds."""
@@ -51,7 +52,7 @@ class StreamScene:
 
     def partitions(self, role: str) -> list[TopicPartition]:
         """The partitions of a topic that the worker reads or writes."""
-        return [TopicPartition(self.topic(role), p) for p in range(PARTITIONS)]
+        return [TopicPartition(self.topic(role), p) for p in range(self.width)]
 
     def create(self, role: str, partitions: int, configs: dict[str, str]) -> None:
         """Make a topic."""
@@ -60,10 +61,10 @@ class StreamScene:
             admin.create_topics([topic])
 
     def publish(self, role: str, records: Iterable[Record]) -> int:
-        """Write records to a topic and wait until the broker has them; says how many."""
+        """Write records to a topic, compressed, until the broker has them; says how many."""
         sent = 0
         with KafkaProducer(
-            bootstrap_servers=self.kafka, linger_ms=20, batch_size=2**17
+            bootstrap_servers=self.kafka, linger_ms=20, batch_size=2**17, compression_type="gzip"
         ) as producer:
             for key, value in records:
                 producer.send(self.topic(role), value, key=key)
@@ -85,8 +86,8 @@ def post_records(texts: Sequence[str], count: int) -> Iterator[Record]:
         yield record(str(i), {"id": str(i), "text": text})
 
 
-def seed_records(articles: Sequence[Article], threshold: float) -> Iterator[Record]:
-    """The articles as seeds with one threshold for all."""
+def seed_records(articles: Sequence[Article], threshold: float | None) -> Iterator[Record]:
+    """The articles as seeds with one threshold for all; None: automatic ones."""
     for i, (title, text) in enumerate(articles):
         yield record(f"seed-{i:05}", {"title": title, "text": text, "threshold": threshold})
 
@@ -126,8 +127,15 @@ class WatchedWorker:
 
     def resident(self) -> float:
         """Megabytes in memory now."""
+        return self._megabytes("VmRSS")
+
+    def peak(self) -> float:
+        """Megabytes in memory, at most so far."""
+        return self._megabytes("VmHWM")
+
+    def _megabytes(self, key: str) -> float:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+        line = next(line for line in status.splitlines() if line.startswith(key))
         return int(line.split()[1]) / 1024
 
     def cpu(self) -> float:
@@ -138,14 +146,19 @@ class WatchedWorker:
 
 
 @contextmanager
-def running_worker(scene: StreamScene, seeds: str) -> Iterator[WatchedWorker]:
-    """A worker on the scene's topics while the block lasts, with the seeds of this role."""
+def running_worker(
+    scene: StreamScene, seeds: str, own: Mapping[str, str] | None = None
+) -> Iterator[WatchedWorker]:
+    """A worker on the scene's topics while the block lasts, with the seeds of this role.
+
+    It may have settings of its own, by the names of their variables.
+    """
     group = f"{scene.name}-{seeds}-{time.time_ns():x}"
     topics = {role: scene.topic(role) for role in ("posts", "matches", "rejected")}
     topics["seeds"] = scene.topic(seeds)
     settings = {f"NEWSIFT_TOPICS__{role.upper()}": name for role, name in topics.items()}
     # Forbidden to keep compiled modules, Python would compile them all at every start.
-    settings |= {"NEWSIFT_KAFKA__GROUP": group, "PYTHONDONTWRITEBYTECODE": ""}
+    settings |= {"NEWSIFT_KAFKA__GROUP": group, "PYTHONDONTWRITEBYTECODE": "", **(own or {})}
     with (
         tempfile.TemporaryDirectory() as folder,
         worker_process(scene.kafka, Path(folder), settings) as process,

@@ -146,7 +146,7 @@ def dense_rows(
     return unit_rows(unit_rows(whole) + unit_rows(forward(ids[first], ends, side)), out)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Embeddings:
     """The embeddings of texts by one model; comparable only with that model's."""
 

@@ -110,6 +110,19 @@ def test_files_that_the_pages_name_exist() -> None:
             assert (ROOT / path).exists(), (page.name, path)
 
 
+def test_each_plan_on_the_page_is_what_the_command_prints() -> None:
+    page = (ROOT / "docs" / "scale.md").read_text("utf-8")
+    examples = [
+        block for block in blocks(page, "console")
+        if block.startswith("$ newsift plan ") and block.count("$ ") == 1
+    ]  # fmt: skip
+    assert len(examples) > 4
+    for example in examples:
+        line, _, output = example.partition("\n")
+        words = shlex.split(line, comments=True)[2:]
+        assert CliRunner().invoke(cli, words).output == output
+
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 

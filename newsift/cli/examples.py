@@ -111,6 +111,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "newsift topics create --kafka kafka:9092",
     ),
     "check": ("newsift check", "newsift check --kafka kafka:9092"),
+    "plan": (
+        "newsift plan --rate 6000 --seeds 1000",
+        "newsift plan --rate 6000 --seeds 1000 --seeds 10000 --burst 3 --drain 600",
+    ),
     "config check": ("newsift config check", "newsift config check --config config.yaml"),
     "config show": ("newsift config show", "newsift config show --template"),
     "models add": (
@@ -146,6 +150,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "bench background": ("newsift bench background", "newsift bench background --json"),
     "bench collect": ("newsift bench collect", "newsift bench collect --rounds 3"),
+    "bench costs": ("newsift bench costs --out costs.json", "newsift bench costs --rounds 1"),
     "bench encoder": ("newsift bench encoder", "newsift bench encoder --threads 1 --only whole"),
     "bench languages": ("newsift bench languages", "newsift bench languages --json"),
     "bench profiles": ("newsift bench profiles", "newsift bench profiles --json"),

@@ -151,7 +151,7 @@ def measure_of(teacher: ModelContext, view: ControlView, name: str) -> Measure:
     at = [n for n, each in enumerate(seeds.seeds) if each.event == name]
     compared = tuple(seeds.seeds[n] for n in at)
     places = np.array(at, np.int64)
-    return Measure(teacher, event, compared, seeds.embeddings[places], seeds.thresholds[places])
+    return Measure(teacher, event, compared, seeds.vectors[places], seeds.thresholds[places])
 
 
 @dataclass(frozen=True, slots=True)

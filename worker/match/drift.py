@@ -5,7 +5,6 @@ Two measures for each seed and event: its pass rate divided by the rate of its a
 tenths of the background. Few posts are on an event, so the second measure describes all the others.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
@@ -82,12 +81,13 @@ class Drift:
         """Calibrate a new seed set; only new seeds are compared with the background."""
         first = seeds.seeds[:WATCHED]
         events = sorted({seed.event for seed in first})
-        of_event: defaultdict[str, float] = defaultdict(float)
+        of_event = dict.fromkeys(events, 0.0)
         for seed in seeds.seeds:
-            of_event[seed.event] += self._promised(seed)
+            if seed.event in of_event:
+                of_event[seed.event] += self._promised(seed)
         rates = [*map(self._promised, first), *(of_event[event] for event in events)]
         keys: list[Key] = [(seed.id, seed.event, seed.content, seed.threshold) for seed in first]
-        vectors = seeds.embeddings[: len(first)]
+        vectors = seeds.vectors[: len(first)]
         self._ready = Watched(
             *(seeds, vectors, self._calibrated(keys, vectors), tuple(events)),
             np.searchsorted(events, [seed.event for seed in first]),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from encoder.embeddings import Embeddings
 from encoder.errors import MismatchError
 from encoder.model.weights import F32, I32, I64
-from encoder.score.exact import pair_scores, rounding
+from encoder.score.exact import rounding
 from encoder.score.lexical import SLOTS
 from encoder.support.readonly import fixed
 from worker.match.near import Edges, Nears, near_misses_among, touched_by
@@ -43,7 +43,7 @@ POSTS_AT_ONCE = 288  # at most, but for whole tiles
 SEEDS_AT_ONCE = 512  # whole panels
 
 
-_built: "WeakKeyDictionary[SeedSet, SeedIndex]" = WeakKeyDictionary()
+_built: "WeakKeyDictionary[Embeddings, SeedIndex]" = WeakKeyDictionary()  # by part
 
 
 class Swept(NamedTuple):
@@ -117,12 +117,18 @@ class SeedIndex:
         return fixed(cuts)
 
 
-def index_of(seeds: SeedSet) -> SeedIndex:
-    """The index of a seed set, built once."""
-    index = _built.get(seeds)
+def index_of(part: Embeddings) -> SeedIndex:
+    """The index of a part of a seed set, built once."""
+    index = _built.get(part)
     if index is None:
-        index = _built[seeds] = SeedIndex.of(seeds.embeddings)
+        index = _built[part] = SeedIndex.of(part)
     return index
+
+
+def prepare(seeds: SeedSet) -> None:
+    """Build the index of each part that has none."""
+    for part in seeds.vectors.parts:
+        index_of(part)
 
 
 def most_common(lengths: I32, seeds: int) -> I64:
@@ -131,6 +137,7 @@ def most_common(lengths: I32, seeds: int) -> I64:
     return slots[np.argsort(-lengths[slots], kind="stable")[:MAX_COLUMNS]]
 
 
+BEFORE_ALL = np.iinfo(np.int64).min  # the end of a row without a seed
 BLOCK_SCORES = 2**22  # for one thread at a time
 ALL = 2**31
 
@@ -158,6 +165,29 @@ class Block(NamedTuple):
     touched: I64  # [h, 2]: post and event that may be near
 
 
+class PartSweep(NamedTuple):
+    """A part of the seeds, and the limits that this set has for its rows."""
+
+    scorer: SeedIndex
+    seeds: I64  # [r], the seed of each row, or -1
+    used: I64  # [u], the rows that have one
+    limits: SweepLimits
+    chosen: I64  # [m], which of the seeds near misses are looked for among are in this part
+
+    @classmethod
+    def of(cls, seeds: SeedSet, number: int, most: int, near: I64) -> Self:
+        vectors = seeds.vectors
+        index, places = index_of(vectors.parts[number]), vectors.places(number)
+        used, chosen = np.flatnonzero(places >= 0), np.flatnonzero(vectors.part[near] == number)
+        own = places[used]
+        thresholds = np.full(len(places), np.inf, np.float32)
+        thresholds[used] = seeds.thresholds[own]
+        expiry = np.full(len(places), BEFORE_ALL)
+        expiry[used] = seeds.expiry[own]
+        limits = index.sweep_limits(thresholds, expiry, most, vectors.row[near[chosen]])
+        return cls(index, places, used, limits, chosen)
+
+
 class Matcher:
     """Compares posts with one seed set on several threads; keeps the best matches of each post."""
 
@@ -166,21 +196,19 @@ class Matcher:
     ) -> None:
         self.seeds, self._threads, self._most, self._edges = seeds, threads, most, edges
         near = np.zeros(0, np.int64) if edges is None else edges.seeds
-        self._index = index_of(seeds)
-        self._limits = self._index.sweep_limits(seeds.thresholds, seeds.expiry, most, near)
+        self._near = near
+        self._parts = [
+            PartSweep.of(seeds, number, most, near) for number in range(len(seeds.vectors.parts))
+        ]
 
     def match(self, posts: Embeddings, timestamps: I64) -> SeedPairs:
         """The pairs of a post and a seed with score ≥ threshold, where the seed had not expired."""
-        if (posts.digest, posts.mix) != (self.seeds.embeddings.digest, self.seeds.embeddings.mix):
+        if (posts.digest, posts.mix) != (self.seeds.vectors.digest, self.seeds.vectors.mix):
             raise MismatchError("posts and seeds of different models; embed both with one model")
         parts = self._blocks(posts, timestamps) if len(self.seeds) else [self._nothing(len(posts))]
         triples, best, counts = map(np.concatenate, list(zip(*parts, strict=True))[:3])
         hits = sum((part.hits for part in parts), np.zeros(len(self.seeds), np.int64))
-        scores = pair_scores(
-            (posts.dense, posts.lexical),
-            (self.seeds.embeddings.dense, self.seeds.embeddings.lexical),
-            *(posts.mix, triples[:, :2]),
-        )
+        scores = self.seeds.vectors.scores(posts, triples[:, :2])
         above = scores >= self.seeds.thresholds[triples[:, 1]]
         (rows, seeds, doubt), scores = triples[above].T, scores[above]
         counts += np.bincount(rows[doubt > 0], minlength=len(counts))
@@ -217,15 +245,26 @@ class Matcher:
         return list(pool(self._threads).map(block, starts))
 
     def _block(self, posts: Embeddings, times: I64) -> Block:
-        swept = self._index.compared(posts, times, self._limits)
-        touched = self._touched(swept.chosen)
-        return Block(swept.triples, swept.best, swept.counts, swept.hits, touched)
+        best, counts = np.full(len(posts), OUT_OF_REACH), np.zeros(len(posts), np.int64)
+        hits, triples = np.zeros(len(self.seeds), np.int64), [np.zeros((0, 3), np.int64)]
+        chosen = np.full((len(posts), len(self._near)), OUT_OF_REACH)
+        for part in self._parts:
+            swept = part.scorer.compared(posts, times, part.limits)
+            np.maximum(best, swept.best, out=best)
+            counts += swept.counts
+            hits[part.seeds[part.used]] += swept.hits[part.used]
+            swept.triples[:, 1] = part.seeds[swept.triples[:, 1]]
+            triples.append(swept.triples)
+            chosen[:, part.chosen] = swept.chosen
+        return Block(np.concatenate(triples), best, counts, hits, self._touched(chosen))
 
     def _touched(self, scores: F32) -> I64:
         """The posts and events that may be near misses, by approximate scores."""
         if self._edges is None:
             return np.zeros((0, 2), np.int64)
-        least = self._edges.edges[:, -1] - np.float32(self._index.slack)
+        least = self._edges.edges[:, -1] - np.float32(
+            max(part.scorer.slack for part in self._parts)
+        )
         pairs: I64 = touched_by(scores, self._edges.starts, least)
         return pairs
 

@@ -4,9 +4,10 @@ The background defines close: a seed's edges are its threshold and the scores th
 shares of the background reach. A post's stratum for an event is that of its nearest seed.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from secrets import token_hex
 from threading import Lock
 from typing import Self
@@ -15,7 +16,6 @@ import numpy as np
 
 from encoder.embeddings import Embeddings
 from encoder.model.weights import F32, I64
-from encoder.score.exact import pair_scores
 from encoder.support.jit import jit
 from worker.match.reservoir import RATES, NearAnswer, NearMisses
 from worker.posts.outcome import Post
@@ -48,7 +48,7 @@ class Edges:
         places = [at for own in chosen.values() for at in own]
         names = [(seeds.seeds[at].id, seeds.seeds[at].version) for at in places]
         new = [n for n, name in enumerate(names) if name not in earlier]
-        rows = seeds.embeddings[np.array([places[n] for n in new], np.int64)]
+        rows = seeds.vectors[np.array([places[n] for n in new], np.int64)]
         fresh = np.array([cuts(rows, rate) for rate in rates] if new else [], np.float32).T
         every = earlier | {names[n]: tuple(cut.tolist()) for n, cut in zip(new, fresh, strict=True)}
         table = np.array([every[name] for name in names], np.float32).reshape(-1, len(rates))
@@ -81,8 +81,7 @@ def near_misses_among(
     inside = np.arange(counts.sum()) - np.repeat(begins, counts)
     own = np.repeat(edges.starts[events], counts) + inside  # [pairs]
     pairs = np.stack([np.repeat(rows, counts), edges.seeds[own]], axis=1)
-    halves = (posts.dense, posts.lexical), (seeds.embeddings.dense, seeds.embeddings.lexical)
-    scores = pair_scores(*halves, posts.mix, pairs)
+    scores = seeds.vectors.scores(posts, pairs)
     gone = seeds.expiry[pairs[:, 1]] <= times[pairs[:, 0]]
     scores[gone] = -np.inf
     levels = (scores[:, None] < edges.edges[own]).sum(axis=1)  # 0: it matches
@@ -97,15 +96,16 @@ def near_misses_among(
 
 def _chosen(seeds: SeedSet) -> dict[str, list[int]]:
     """The positions of the seeds of as many events as the bounds allow."""
-    by_event = sorted(range(len(seeds)), key=lambda at: (seeds.seeds[at].event, at))
-    events = [list(own) for _, own in groupby(by_event, lambda at: seeds.seeds[at].event)]
-    events.sort(key=lambda own: not any(isinstance(seeds.seeds[at], Profile) for at in own))
+    by_event: defaultdict[str, list[int]] = defaultdict(list)
+    for at, seed in enumerate(seeds.seeds):
+        by_event[seed.event].append(at)
+    learned = {seed.event for seed in seeds.seeds if isinstance(seed, Profile)}
     chosen: dict[str, list[int]] = {}
     room = SEEDS
-    for own in events:
-        if len(own) <= room and len(chosen) < EVENTS:
-            room -= len(own)
-            chosen[seeds.seeds[own[0]].event] = own
+    for event in sorted(by_event, key=lambda event: (event not in learned, event)):
+        if len(by_event[event]) <= room and len(chosen) < EVENTS:
+            room -= len(by_event[event])
+            chosen[event] = by_event[event]
     return chosen
 
 

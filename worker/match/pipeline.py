@@ -294,9 +294,10 @@ class Pipeline:
             return [[] for _ in pairs]
         texts, index = repeats(batch.posts[row].text for row in rows)
         unique, places = repeats((index[at], seed) for at, seed in pairs)
-        words = [
-            why_tokens(parts) for parts in self._enc.contributions(texts, seeds.embeddings, unique)
-        ]
+        named, at_seed = np.unique([seed for _, seed in unique], return_inverse=True)
+        pairs = [(text, at) for (text, _), at in zip(unique, at_seed.tolist(), strict=True)]
+        parts = self._enc.contributions(texts, seeds.vectors[named], pairs)
+        words = [why_tokens(each) for each in parts]
         return [words[place] for place in places]
 
     def _refuse(

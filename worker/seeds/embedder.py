@@ -1,10 +1,13 @@
 """The embeddings and automatic thresholds of the seeds, computed once and cached while needed.
 
 A vector depends on the model and on the article, identified by the digest of its content. An
-automatic threshold also depends on the background and the rate. A profile has its own vector.
+automatic threshold also depends on the background and the rate. A profile has its own vector. A
+change of one seed costs work for that seed: vectors lie in parts, which sets share.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,18 +15,47 @@ import numpy as np
 from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
-from encoder.model.weights import F32, I64
+from encoder.model.weights import F32
 from worker.seeds.background import OwnBackground, sides_of
 from worker.seeds.profile import Compared, Profile
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.set import NEVER, SeedSet, seed_set_digest
-from worker.seeds.state import ControlState, ModelFacts
+from worker.seeds.set import NEVER, SeedSet, digest_row, seed_set_digest
+from worker.seeds.state import ControlState, ModelFacts, Resolution
 from worker.seeds.total import Passing, passing_posts, raise_for_all
+from worker.seeds.vectors import SeedVectors
 
 BLOCK = 256
+GROWTH = 4  # a part with less than so many times the rows of the next one is merged with it
+MOST_UNUSED = 1 / 16  # of all rows, before they are removed
 NO_WORD = "text: holds no word that the model reads"
 NOT_FINITE = "text: the model gives it no finite vector"
 TINY = np.finfo(np.float32).tiny
+
+
+@dataclass(eq=False, slots=True)
+class Part:
+    """Rows that were embedded or merged at the same time."""
+
+    vectors: Embeddings  # [r]
+    ids: list[str]  # [r], the seed that each row was made for
+    cuts: F32  # [r], automatic thresholds; NaN until one is needed
+    odd: dict[int, str]  # the rows that cannot be compared, and why
+    number: int = 0  # its place among all parts
+
+    @classmethod
+    def of(cls, vectors: Embeddings, ids: list[str], cuts: F32 | None = None) -> "Part":
+        if cuts is None:
+            cuts = np.full(len(ids), np.nan, np.float32)
+        return cls(vectors, ids, cuts, problems(vectors))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The row of a seed."""
+
+    content: str
+    part: Part
+    place: int
 
 
 class SeedEmbedder:
@@ -35,13 +67,15 @@ class SeedEmbedder:
     ) -> None:  # fmt: skip
         """`rate` is that of each seed, or of all together if it is `total`."""
         self._enc, self._rate, self._threshold, self._total = enc, rate, threshold, total
-        self._mark = own.mark if own else ""
+        self._mark = f"{'total' if total else 'auto'} {rate:.6f} {own.mark if own else ''}".rstrip()
         self._background = own.posts if own else None  # else the model's
-        self._rows: dict[str, int] = {}  # by the content of an article, its row in these:
-        self._vectors = enc.articles([])  # [n]
-        self._cuts = np.zeros(0, np.float32)  # [n], automatic; NaN until it is needed
+        self._nothing = Part.of(enc.articles([]), [])
+        self._parts: list[Part] = []
+        self._rows: dict[str, Row] = {}  # by the seed's id
+        self._ids: dict[str, str] = {}  # by content, a seed that has it, or had
+        self._digest_rows: dict[str, tuple[Compared, str]] = {}  # by id
         self._passing: dict[str, Passing] = {}  # by content, where one constant is added to all
-        self._too_fine = too_fine(enc, self._vectors, rate, self._background, total)
+        self._too_fine = too_fine(enc, self._nothing.vectors, rate, self._background, total)
 
     def make(self, state: ControlState, raised: float | None = None) -> SeedSet:
         """The seed set of a control state, ready to match.
@@ -49,25 +83,23 @@ class SeedEmbedder:
         With a total rate a part of the seeds gets the constant of the whole set, if it is given.
         """
         resolution = state.resolve(self.facts)
-        compared = [_bare(each) for _, each in sorted(resolution.compared.items())]
+        compared = [_bare(resolution.compared[name]) for name in sorted(resolution.compared)]
         why = dict.fromkeys(self._untold(compared), self._too_fine)
-        chosen = [seed for seed in compared if seed.id not in why]
+        chosen = [seed for seed in compared if seed.id not in why] if why else compared
         self._learn(chosen)
-        odd = problems(self._vectors)
-        why |= {s.id: odd[row] for s in chosen if (row := self._rows[s.content]) in odd}
-        seeds = tuple(seed for seed in compared if seed.id not in why)
-        rows = np.array([self._rows[seed.content] for seed in seeds], np.int64)
-        if raised is None:
-            raised = self._raise_for_all(seeds)
+        odd = {p.ids[row]: reason for p in self._parts for row, reason in p.odd.items()}
+        why |= {seed.id: odd[seed.id] for seed in chosen if seed.id in odd} if odd else {}
+        seeds = tuple(seed for seed in chosen if seed.id not in why) if why else tuple(chosen)
+        vectors = self._vectors(seeds)
+        thresholds, raised = self._thresholds(seeds, vectors, raised)
         by_model = (RefusedSeed(*pair) for pair in why.items())
-        ends = (resolution.ends[seed.id] for seed in seeds)
         return SeedSet(
             seeds,
-            self._vectors[rows],
-            self._thresholds(seeds, rows, raised),
-            seed_set_digest(seeds, self._threshold, self._rate, self._mark, self._total),
+            vectors,
+            thresholds,
+            seed_set_digest(self._rows_of_digest(seeds)),
             tuple(sorted((*state.refused.values(), *resolution.refused, *by_model))),
-            np.array([NEVER if end is None else end for end in ends], np.int64),
+            np.array([NEVER if end is None else end for end in _ends(resolution, seeds)], np.int64),
             state.paused,
             resolution.stale,
             raised,
@@ -85,7 +117,9 @@ class SeedEmbedder:
 
     def _untold(self, compared: Sequence[Compared]) -> list[str]:
         """The seeds whose automatic threshold the background cannot determine."""
-        articles = [seed for seed in compared if isinstance(seed, Seed) and self._too_fine]
+        if not self._too_fine:
+            return []
+        articles = [seed for seed in compared if isinstance(seed, Seed)]
         return [seed.id for seed in articles if self._is_automatic(seed)]
 
     def _rate_error(self, profile: Profile) -> str:
@@ -93,48 +127,77 @@ class SeedEmbedder:
 
     def _learn(self, seeds: Sequence[Compared]) -> None:
         """Embed new seeds and forget those that are gone."""
-        contents = {seed.content: seed for seed in seeds}
-        old = [content for content in self._rows if content in contents]
-        new = [content for content in contents if content not in self._rows]
-        new.sort(key=lambda content: isinstance(contents[content], Profile))
-        earlier = np.array([self._rows[content] for content in old], np.int64)
-        fresh = self._embedded([contents[content] for content in new])
-        vectors = Embeddings.concat([self._vectors[earlier], *fresh])
-        cuts = np.concatenate([self._cuts[earlier], np.full(len(new), np.nan, np.float32)])
-        rows = {content: row for row, content in enumerate([*old, *new])}
-        self._cut({rows[s.content]: s for s in seeds if self._is_automatic(s)}, vectors, cuts)
-        self._rows, self._vectors, self._cuts = rows, vectors, cuts
-        if self._total:
-            self._find_passing()
+        rows = self._rows
+        new = [s for s in seeds if (row := rows.get(s.id)) is None or row.content != s.content]
+        sources = {seed.content: self._row_with(seed.content) for seed in new}
+        fresh = {seed.content: seed for seed in new if sources[seed.content] is None}
+        first = sorted(fresh.values(), key=lambda seed: isinstance(seed, Profile))
+        if first:
+            vectors = Embeddings.concat(self._embedded(first))
+            self._add(Part.of(vectors, [seed.id for seed in first]), first)
+        twins = [seed for seed in new if fresh.get(seed.content) is not seed]
+        self._copy(twins, [sources[s.content] or rows[fresh[s.content].id] for s in twins])
+        if len(rows) > len(seeds):
+            for name in rows.keys() - {seed.id for seed in seeds}:
+                del rows[name]
+        self._merge()
 
-    def _find_passing(self) -> None:
-        """Compare the seeds with new automatic thresholds with the background."""
-        self._passing = {c: self._passing[c] for c in self._rows if c in self._passing}
-        cut = np.flatnonzero(~np.isnan(self._cuts)).tolist()
-        contents = list(self._rows)
-        new = [row for row in cut if contents[row] not in self._passing]
-        passing = passing_posts(self.background, self._vectors[new], self._cuts[new])
-        self._passing |= zip((contents[row] for row in new), passing, strict=True)
+    def _row_with(self, content: str) -> Row | None:
+        row = self._rows.get(self._ids.get(content, ""))
+        return row if row is not None and row.content == content else None
 
-    def _raise_for_all(self, seeds: Sequence[Compared]) -> float:
-        """The constant that is added to all automatic thresholds."""
-        if not self._total:
-            return 0.0
-        contents = {seed.content for seed in seeds if self._is_automatic(seed)}
-        passing = (self._passing[content] for content in contents)
-        return raise_for_all(passing, self.background, self._rate)
+    def _add(self, part: Part, seeds: Sequence[Compared]) -> None:
+        """Add a part with one row for each of these seeds."""
+        self._parts.append(part)
+        for place, seed in enumerate(seeds):
+            self._rows[seed.id] = Row(seed.content, part, place)
+            self._ids[seed.content] = seed.id
 
-    def _cut(self, missing: Mapping[int, Compared], vectors: Embeddings, cuts: F32) -> None:
-        """Compute the automatic thresholds that are not cached."""
-        bare = np.isnan(cuts) & np.isfinite(vectors.dense).all(axis=1)
-        articles = [row for row, seed in missing.items() if bare[row] and isinstance(seed, Seed)]
-        profiles = [row for row, seed in missing.items() if bare[row] and isinstance(seed, Profile)]
-        if articles:
-            rows = vectors[articles]
-            cuts[articles] = self._enc.thresholds(rows, self._rate, self._background)
-        if profiles:
-            rows = vectors[profiles]
-            cuts[profiles] = self._enc.thresholds(rows, self._rate, self._calibrating)
+    def _copy(self, twins: Sequence[Compared], rows: Sequence[Row]) -> None:
+        """Copy the rows of seeds whose content other seeds have."""
+        by_part: defaultdict[Part, list[tuple[Compared, int]]] = defaultdict(list)
+        for seed, row in zip(twins, rows, strict=True):
+            by_part[row.part].append((seed, row.place))
+        for part, pairs in by_part.items():
+            seeds, places = [seed for seed, _ in pairs], np.array([place for _, place in pairs])
+            ids = [seed.id for seed in seeds]
+            self._add(Part.of(part.vectors[places], ids, part.cuts[places]), seeds)
+
+    def _merge(self) -> None:
+        """Merge parts, so that they are few, and remove rows of which most are used no more."""
+        parts, total = self._parts, sum(len(part.ids) for part in self._parts)
+        if total - len(self._rows) > max(BLOCK, total * MOST_UNUSED):
+            parts[:] = [self._merged(parts)] if self._rows else []
+        while len(parts) > 1 and len(parts[-2].ids) < GROWTH * len(parts[-1].ids):
+            parts[-2:] = [self._merged(parts[-2:])]
+        for number, part in enumerate(parts):
+            part.number = number
+
+    def _merged(self, parts: Sequence[Part]) -> Part:
+        """The rows of these parts that are used."""
+        used = [np.array(self._used(part), np.int64) for part in parts]
+        vectors = [part.vectors[rows] for part, rows in zip(parts, used, strict=True)]
+        cuts = [part.cuts[rows] for part, rows in zip(parts, used, strict=True)]
+        names = [p.ids[row] for p, rows in zip(parts, used, strict=True) for row in rows.tolist()]
+        merged = Part.of(Embeddings.concat(vectors), names, np.concatenate(cuts))
+        for place, name in enumerate(names):
+            self._rows[name] = Row(self._rows[name].content, merged, place)
+        return merged
+
+    def _used(self, part: Part) -> list[int]:
+        rows = self._rows
+        return [
+            place
+            for place, name in enumerate(part.ids)
+            if (row := rows.get(name)) is not None and row.part is part and row.place == place
+        ]
+
+    def _vectors(self, seeds: Sequence[Compared]) -> SeedVectors:
+        rows = [self._rows[seed.id] for seed in seeds]
+        part = np.array([row.part.number for row in rows], np.int32)
+        place = np.array([row.place for row in rows], np.int64)
+        parts = tuple(part.vectors for part in self._parts) or (self._nothing.vectors,)
+        return SeedVectors(parts, part, place)
 
     def _embedded(self, seeds: Sequence[Compared]) -> Iterator[Embeddings]:
         articles = [(seed.title, seed.text) for seed in seeds if isinstance(seed, Seed)]
@@ -151,18 +214,78 @@ class SeedEmbedder:
 
     @cached_property
     def _too_fine_for_profiles(self) -> str:
-        nothing = self._vectors[:0]
+        nothing = self._nothing.vectors
         return too_fine(self._enc, nothing, self._rate, self._calibrating, self._total)
 
-    def _thresholds(self, seeds: Sequence[Compared], rows: I64, raised: float) -> F32:
-        """The threshold of every seed: its own, the configured one or the automatic one."""
-        own = [self._threshold if s.threshold is None else s.threshold for s in seeds]
-        fixed = np.array([np.nan if cut is None else cut for cut in own], np.float32)
-        automatic = (self._cuts[rows] + raised).astype(np.float32)
-        return np.maximum(np.where(np.isnan(fixed), automatic, fixed), TINY)
+    def _thresholds(
+        self, seeds: Sequence[Compared], vectors: SeedVectors, raised: float | None
+    ) -> tuple[F32, float]:
+        """The threshold of every seed, and the constant in the automatic ones.
+
+        A threshold is the seed's own, the configured one or the automatic one.
+        """
+        fixed = np.array([seed.threshold for seed in seeds], np.float32)  # None becomes NaN
+        if self._threshold is not None:
+            fixed[np.isnan(fixed)] = self._threshold
+        starts = np.cumsum([0, *(len(part.ids) for part in self._parts)])
+        at = starts[vectors.part] + vectors.row  # [k], among the rows of all parts
+        cuts = np.concatenate([np.zeros(0, np.float32), *(part.cuts for part in self._parts)])
+        automatic = np.isnan(fixed)
+        missing = np.flatnonzero(automatic & np.isnan(cuts[at]))
+        if len(missing):
+            cuts[at[missing]] = self._cuts([seeds[n] for n in missing.tolist()], vectors[missing])
+            for part, start in zip(self._parts, starts.tolist(), strict=False):
+                part.cuts = cuts[start : start + len(part.ids)]
+        if raised is None and self._total:
+            raised = self._raise_for_all(seeds, vectors, cuts[at], automatic)
+        thresholds = np.where(automatic, (cuts[at] + (raised or 0.0)).astype(np.float32), fixed)
+        return np.maximum(thresholds, TINY), raised or 0.0
+
+    def _cuts(self, seeds: Sequence[Compared], vectors: Embeddings) -> F32:
+        """Automatic thresholds."""
+        cuts = np.empty(len(seeds), np.float32)
+        is_profile = np.array([isinstance(seed, Profile) for seed in seeds], bool)
+        articles, profiles = np.flatnonzero(~is_profile), np.flatnonzero(is_profile)
+        if len(articles):
+            rows = vectors[articles] if len(profiles) else vectors
+            cuts[articles] = self._enc.thresholds(rows, self._rate, self._background)
+        if len(profiles):
+            rows = vectors[profiles]
+            cuts[profiles] = self._enc.thresholds(rows, self._rate, self._calibrating)
+        return cuts
+
+    def _raise_for_all(
+        self, seeds: Sequence[Compared], vectors: SeedVectors, cuts: F32, automatic: np.ndarray
+    ) -> float:
+        """The constant that is added to all automatic thresholds, so that the total rate holds."""
+        places = {seeds[n].content: n for n in np.flatnonzero(automatic).tolist()}
+        self._passing = {c: self._passing[c] for c in places if c in self._passing}
+        new = [content for content in places if content not in self._passing]
+        at = np.array([places[content] for content in new], np.int64)
+        passing = passing_posts(self.background, vectors[at], cuts[at])
+        self._passing |= zip(new, passing, strict=True)
+        return raise_for_all(self._passing.values(), self.background, self._rate)
+
+    def _rows_of_digest(self, seeds: Sequence[Compared]) -> Iterator[str]:
+        """The row of each seed in the digest of the set; it is computed once."""
+        rows = self._digest_rows
+        if len(rows) > 2 * len(seeds):
+            rows.clear()
+        for seed in seeds:
+            row = rows.get(seed.id)
+            if row is None or row[0] is not seed:
+                row = rows[seed.id] = seed, digest_row(seed, self._threshold, self._mark)
+            yield row[1]
 
     def _is_automatic(self, seed: Compared) -> bool:
         return self._threshold is None and seed.threshold is None
+
+
+def _ends(resolution: Resolution, seeds: Sequence[Compared]) -> list[int | None]:
+    """When the seeds expire, and the profiles with the last of theirs."""
+    return [
+        seed.expires_at if isinstance(seed, Seed) else resolution.ends[seed.id] for seed in seeds
+    ]
 
 
 def _bare(each: Compared) -> Compared:

@@ -1,8 +1,11 @@
 """The seed set: an immutable value with the embeddings and thresholds of all seeds."""
 
+import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice
+from operator import ge
 from typing import Self
 
 import numpy as np
@@ -12,8 +15,9 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from worker.seeds.profile import Compared
-from worker.seeds.record import RefusedSeed, Seed, digest
+from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.state import StaleProfile
+from worker.seeds.vectors import SeedVectors
 
 NEVER = np.iinfo(np.int64).max
 
@@ -26,7 +30,7 @@ class SeedSet:
     """
 
     seeds: tuple[Compared, ...]
-    embeddings: Embeddings  # [k]
+    vectors: SeedVectors  # [k]
     thresholds: F32  # [k]
     digest: str  # 12 hex digits
     refused: tuple[RefusedSeed, ...]
@@ -37,38 +41,49 @@ class SeedSet:
 
     def __post_init__(self) -> None:
         count = len(self.seeds)
-        if not count == len(self.embeddings) == len(self.thresholds) == len(self.expiry):
+        if not count == len(self.vectors) == len(self.thresholds) == len(self.expiry):
             raise InputError("seed set: seeds, embeddings, thresholds and expiry differ in number")
         ids = [seed.id for seed in self.seeds]
-        if any(a >= b for a, b in pairwise(ids)):
-            raise InputError("seed set: the seeds' ids do not rise")
+        if any(map(ge, ids, islice(ids, 1, None))):
+            raise InputError("seed set: the seeds are not sorted by id")
         if not (self.thresholds > 0).all():
             raise InputError("seed set: a threshold is not above 0")
-        if not np.isfinite(self.embeddings.dense).all():
-            raise InputError("seed set: a vector is not finite")
 
     def __len__(self) -> int:
         return len(self.seeds)
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """The vectors of all seeds in a table; a copy where they lie in parts."""
+        return self.vectors[:]
 
     @classmethod
     def empty(cls, enc: Encoder) -> Self:
         """A set without seeds; nothing matches."""
         none = np.zeros(0, np.float32)
-        return cls((), enc.articles([]), none, digest([])[:12], (), none.astype(np.int64))
+        return cls(
+            (),
+            SeedVectors.of(enc.articles([])),
+            none,
+            seed_set_digest([]),
+            (),
+            none.astype(np.int64),
+        )
 
 
-def seed_set_digest(
-    seeds: Iterable[Compared], threshold: float | None, rate: float, mark: str = "",
-    total: bool = False,
-) -> str:  # fmt: skip
+def digest_row(seed: Compared, threshold: float | None, automatic: str) -> str:
+    """A seed as the digest of its set has it: its id, its version and its threshold.
+
+    `automatic` stands for an automatic threshold: it names the rate, and a background of one's own.
+    """
+    own = threshold if seed.threshold is None else seed.threshold
+    row = [seed.id, seed.version, automatic if own is None else f"{own:.6f}"]
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+
+
+def seed_set_digest(rows: Iterable[str]) -> str:
     """The 12 hex digits that identify seeds and thresholds, the same on every worker.
 
-    A user's own background adds a mark, since its automatic thresholds differ.
+    The rows are sorted by id.
     """
-    automatic = f"{'total' if total else 'auto'} {rate:.6f} {mark}".rstrip()
-
-    def cut(seed: Compared) -> str:
-        own = threshold if seed.threshold is None else seed.threshold
-        return automatic if own is None else f"{own:.6f}"
-
-    return digest(sorted([seed.id, seed.version, cut(seed)] for seed in seeds))[:12]
+    return hashlib.sha256(f"[{','.join(rows)}]".encode()).hexdigest()[:12]

@@ -154,7 +154,7 @@ class ControlState:
         compared: dict[str, Compared] = {
             name: each for name, each in self.seeds.items() if not each.paused
         }
-        ends = {name: seed.expires_at for name, seed in self.seeds.items()}
+        ends: dict[str, int | None] = {}
         idle: dict[str, Status] = {}
         for profile in self.profiles.values():
             if model is None:
@@ -166,10 +166,11 @@ class ControlState:
             else:
                 for name in profile.seeds:
                     del compared[name]
-                    idle[name] = Status("replaced", by=profile.id, ends_at=ends[name])
+                    end = self.seeds[name].expires_at
+                    idle[name] = Status("replaced", by=profile.id, ends_at=end)
                 compared[profile.id] = profile
-                ends[profile.id] = last_end(ends[name] for name in profile.seeds)
-        return Resolution(self, compared, {name: ends[name] for name in compared}, idle)
+                ends[profile.id] = last_end(self.seeds[name].expires_at for name in profile.seeds)
+        return Resolution(self, compared, ends, idle)
 
     def status(self, name: str, at_ms: int) -> Status:
         """The status of an existing seed, as far as the records alone decide it."""
@@ -187,7 +188,7 @@ class Resolution:
 
     state: ControlState
     compared: Mapping[str, Compared]  # by id: profiles in force, and seeds that none replaces
-    ends: Mapping[str, int | None]  # of these: milliseconds, a profile's with its last seed
+    ends: Mapping[str, int | None]  # of these profiles: milliseconds, that of the last seed
     _idle: Mapping[str, Status]  # profiles not in force, and replaced seeds
 
     @cached_property

@@ -15,6 +15,7 @@ from encoder.score.lexical import SparseRows
 from worker.match.matcher import Matcher, SeedIndex, SeedPairs, index_of
 from worker.seeds.record import Seed
 from worker.seeds.set import NEVER, SeedSet
+from worker.seeds.vectors import SeedVectors
 
 DIM = 8
 
@@ -59,7 +60,9 @@ def learned(rng: np.random.Generator, seeds: Embeddings) -> Embeddings:
 def made_set(seeds: Embeddings, thresholds: F32, expiry: I64 | None = None) -> SeedSet:
     named = tuple(Seed(f"{i:05d}", "", f"text {i}", "e") for i in range(len(seeds)))
     never = np.full(len(seeds), NEVER)
-    return SeedSet(named, seeds, thresholds, "0" * 12, (), never if expiry is None else expiry)
+    return SeedSet(
+        named, SeedVectors.of(seeds), thresholds, "0" * 12, (), never if expiry is None else expiry
+    )
 
 
 def score(posts: Embeddings, i: int, seeds: Embeddings, k: int) -> np.float32:
@@ -134,9 +137,10 @@ def test_matches_are_those_of_the_slow_loop(
         ]
         assert limited.counts.tolist() == result.counts.tolist()
         assert limited.hits.tolist() == result.hits.tolist()
+    slack = index_of(articles).slack
     for i in range(n):
         alive = [score(posts, i, articles, j) for j in range(k) if times[i] < expiry[j]]
-        assert result.best[i] == pytest.approx(max(alive, default=-2), abs=index_of(seeds).slack)
+        assert result.best[i] == pytest.approx(max(alive, default=-2), abs=slack)
 
 
 def test_another_models_posts_are_refused() -> None:

@@ -25,7 +25,7 @@ def random_seeds(seed: int, count: int, events: int) -> tuple[SeedSet, np.ndarra
     made = made_set(rows(rng, count, 40, 0.5, 0.0), thresholds, expiry)
     named = tuple(Seed(s.id, "", "text", f"e{n % events}") for n, s in enumerate(made.seeds))
     cuts = np.stack([thresholds - 0.1, thresholds - 0.25]) + rng.uniform(0, 0.15, (2, count))
-    again = SeedSet(named, made.embeddings, made.thresholds, "0" * 12, (), made.expiry)
+    again = SeedSet(named, made.vectors, made.thresholds, "0" * 12, (), made.expiry)
     return again, cuts.astype(np.float32)
 
 
@@ -90,7 +90,7 @@ def test_events_are_bounded_and_those_with_a_profile_come_first() -> None:
     assert edges_of(huge, cuts).events == ()
     learned = Profile(**profile("zebra", {"flood": "river flood"}))
     named = (*seeds.seeds[:-1], learned)
-    with_one = SeedSet(named, seeds.embeddings, seeds.thresholds, "0" * 12, (), seeds.expiry)
+    with_one = SeedSet(named, seeds.vectors, seeds.thresholds, "0" * 12, (), seeds.expiry)
     assert edges_of(with_one, random_seeds(3, SEEDS + 40, 1)[1]).events[0] == "zebra"
 
 
@@ -155,7 +155,7 @@ def test_a_changed_event_starts_again_and_the_others_go_on() -> None:
         near_to(near, edges, event)
     higher = np.where([s.event == "e1" for s in seeds.seeds], seeds.thresholds + 0.1,
                       seeds.thresholds).astype(np.float32)  # fmt: skip
-    changed = SeedSet(seeds.seeds, seeds.embeddings, higher, "1" * 12, (), seeds.expiry)
+    changed = SeedSet(seeds.seeds, seeds.vectors, higher, "1" * 12, (), seeds.expiry)
     near.edges(changed)
     counts = {event: near.answer(event) for event in ("e0", "e1")}
     assert {e: a and a.strata[0].count for e, a in counts.items()} == {"e0": 1, "e1": 0}

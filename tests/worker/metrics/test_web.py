@@ -27,6 +27,7 @@ from worker.metrics.web import PORT, Health, Web
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER, SeedSet
 from worker.seeds.state import StaleProfile
+from worker.seeds.vectors import SeedVectors
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +77,7 @@ def seed_set() -> SeedSet:
     embeddings = Embeddings(np.eye(2, dtype=np.float32), SparseRows.empty(2), 0.0, "d")
     thresholds = np.array([0.25, 0.125], np.float32)
     refused = (RefusedSeed("bad\ud800", "text: missing"),)
-    return SeedSet(seeds, embeddings, thresholds, "abcdef012345", refused,
+    return SeedSet(seeds, SeedVectors.of(embeddings), thresholds, "abcdef012345", refused,
                    np.array([NEVER, 1_700_000_000_000]))  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from worker.posts.times import FIRST_MS, LAST_MS
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import MOST_CHARS, MOST_WORDS, EventVector, Profile, read_record
 from worker.seeds.record import RefusedSeed, Seed, read_seed
-from worker.seeds.set import NEVER, SeedSet, seed_set_digest
+from worker.seeds.set import NEVER, SeedSet, digest_row, seed_set_digest
 
 
 def sha(text: str) -> str:
@@ -149,7 +149,7 @@ def test_a_set_holds_embeddings_thresholds_and_expiry_of_the_latest_records(
     made = SeedEmbedder(small_encoder(), 0.01, None).make(book.snapshot())
     assert made.seeds == tuple(expected)
     assert made.refused == tuple(refused)
-    assert made.digest == seed_set_digest(expected, None, 0.01)
+    assert made.digest == seed_set_digest(digest_row(s, None, "auto 0.010000") for s in expected)
     articles = small_encoder().articles([(seed.title, seed.text) for seed in expected])
     np.testing.assert_array_equal(made.embeddings.dense, articles.dense)
     np.testing.assert_array_equal(made.embeddings.lexical.slots, articles.lexical.slots)
@@ -164,18 +164,19 @@ def test_the_digest_of_a_set_by_hand() -> None:
     a, b = Seed("b", "", "two", "b", threshold=0.5), Seed("a", "T", 'on"e é', "a")
     first, second = sha('["T","on\\"e é"]')[:12], sha('["","two"]')[:12]
     auto = f'[["a","{first}","auto 0.001000"],["b","{second}","0.500000"]]'
-    assert seed_set_digest([a, b], None, 0.001) == sha(auto)[:12]
+    rows = [digest_row(seed, None, "auto 0.001000") for seed in (b, a)]
+    assert seed_set_digest(rows) == sha(auto)[:12]
     fixed = f'[["a","{first}","0.300000"],["b","{second}","0.500000"]]'
-    assert seed_set_digest([b, a], 0.3, 0.001) == sha(fixed)[:12]
-    assert seed_set_digest([], None, 0.001) == sha("[]")[:12]
+    assert seed_set_digest(digest_row(s, 0.3, "auto 0.001000") for s in (b, a)) == sha(fixed)[:12]
+    assert seed_set_digest([]) == sha("[]")[:12]
 
 
 def test_a_set_checks_its_parts() -> None:
     good = seed_set()
-    parts = [good.seeds, good.embeddings, good.thresholds, good.digest, good.refused, good.expiry]
+    parts = [good.seeds, good.vectors, good.thresholds, good.digest, good.refused, good.expiry]
     with pytest.raises(InputError, match="differ in number"):
         SeedSet(*[good.seeds[:1], *parts[1:]])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="do not rise"):
+    with pytest.raises(InputError, match="sorted by id"):
         SeedSet(*[good.seeds[::-1], *parts[1:]])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="above 0"):
         SeedSet(*[*parts[:2], good.thresholds * 0, *parts[3:]])  # type: ignore[arg-type]

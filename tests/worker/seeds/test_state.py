@@ -17,7 +17,7 @@ from worker.seeds.background import sides_of
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import EventVector, Profile, read_record
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.set import NEVER, SeedSet, seed_set_digest
+from worker.seeds.set import NEVER, SeedSet, digest_row, seed_set_digest
 from worker.seeds.state import OVERHEAD, ControlReducer, ControlState, ModelFacts, control_state
 
 Record = tuple[bytes | None, bytes | None]
@@ -232,7 +232,8 @@ def test_a_profile_replaces_its_seeds_but_not_later_ones() -> None:
     plain = made({name: record for name, record in records().items() if name != KEY})
     assert ids(plain) == ["flood", "pets", "raid"]
     assert result.thresholds[0] == plain.thresholds[1]
-    assert result.digest == seed_set_digest(result.seeds, None, 0.01) != plain.digest
+    rows = [digest_row(each, None, "auto 0.010000") for each in result.seeds]
+    assert result.digest == seed_set_digest(rows) != plain.digest
     vectors = profile("storm", SEEDS)["vectors"]
     later = {b"later": value(text="storm music", event="storm")}
     assert ids(made({**records(), **later})) == ["later", "pets", "profile|storm"]

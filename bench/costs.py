@@ -1,0 +1,259 @@
+"""`newsift bench costs`: what a post, a seed and a worker cost, for `newsift plan`.
+
+A worker runs over the same posts with few seeds and with many. Costs follow from these runs, and
+predict others, which are measured beside them.
+"""
+
+import gzip
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from kafka import KafkaConsumer
+
+import encoder
+from bench.jetstream import CID, V1, events
+from bench.measure import ResultTable, Say, describe
+from bench.stream import (
+    FEW,
+    MANY,
+    MODEL,
+    PARTITIONS,
+    POSTS,
+    SHARE,
+    Record,
+    StreamScene,
+    broker,
+    running_worker,
+    seed_records,
+    threshold_for,
+    watch,
+)
+from bench.texts import Article, read_articles, read_posts
+from encoder.errors import InputError
+from newsift.operations.capacity import Costs
+
+BATCH = 4096  # posts, as in stream.batch_posts
+PACK = 100  # records that are compressed together
+MATCHES = 2_000  # records that are looked at
+SEEDS, AUTOMATIC = "seeds", "automatic"  # control topics: seeds with and without thresholds
+BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+COMMAND = "newsift bench costs"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A configuration of a worker."""
+
+    seeds: int
+    share: float = SHARE  # of the posts match
+    partitions: int = PARTITIONS
+    batch: int = BATCH
+
+    def __str__(self) -> str:
+        text = f"{self.seeds:,} seeds, {self.share:.0%} match"
+        if self.batch != BATCH:
+            text += f", {self.partitions} partitions, batches of {self.batch:,}"
+        return text
+
+
+class Reading(NamedTuple):
+    """What a run has cost."""
+
+    cpu_us: float  # of a post
+    start_s: float  # of CPU, until the worker was ready
+    memory_mb: float  # at most
+
+
+class Sizes(NamedTuple):
+    """Bytes of a record, and of a compressed one among others."""
+
+    plain: float
+    packed: float
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> "Sizes":
+        """The means over some records."""
+        joined = [key + value for key, value in records]
+        packs = [b"".join(joined[at : at + PACK]) for at in range(0, len(joined), PACK)]
+        return cls(
+            sum(map(len, joined)) / len(joined),
+            sum(len(gzip.compress(pack)) for pack in packs) / len(joined),
+        )
+
+
+def frames(texts: Sequence[str], count: int) -> Iterator[Record]:
+    """Posts as Bluesky sends them, with ids that compress as badly as real ones."""
+    letters = random.Random(0).choices
+    for number, event in enumerate(events(texts, count, V1)):
+        for zeros, length in (
+            (f"{number:024}", 24),
+            (CID[7:], len(CID[7:])),
+            (f"{number:013}", 13),
+        ):
+            event = event.replace(zeros, "".join(letters(BASE32, k=length)))
+        yield str(number).encode(), event.encode()
+
+
+class Fitted(NamedTuple):
+    """The runs that costs follow from."""
+
+    few: Run
+    many: Run
+    matching: Run  # few seeds, which more posts match
+
+    @classmethod
+    def up_to(cls, seeds: int) -> "Fitted":
+        few = min(FEW, seeds)
+        return cls(Run(few), Run(seeds), Run(few, 10 * SHARE))
+
+    def costs(
+        self, readings: Mapping[Run, Reading], encode_us: float, posts: Sizes, matches: Sizes
+    ) -> Costs:
+        """Costs with which these runs are predicted exactly."""
+        few, many, matching = (readings[run] for run in self)
+        more = self.many.seeds - self.few.seeds
+        match_us = max(0.0, many.cpu_us - few.cpu_us) / more
+        matched_us = max(0.0, matching.cpu_us - few.cpu_us) / (self.matching.share - self.few.share)
+        start_s = max(0.0, many.start_s - few.start_s) / more
+        memory_mb = max(0.0, many.memory_mb - few.memory_mb) / more
+        others = encode_us + self.few.seeds * match_us + self.few.share * matched_us
+        values = {
+            "share": self.few.share,
+            "python_us": few.cpu_us - others,
+            "encode_us": encode_us,
+            "match_ns": match_us * 1e3,
+            "matched_us": matched_us,
+            "start_s": few.start_s - self.few.seeds * start_s,
+            "start_ms": start_s * 1e3,
+            "memory_mb": few.memory_mb - self.few.seeds * memory_mb,
+            "memory_kb": memory_mb * 1e3,
+            "post_bytes": posts.plain,
+            "packed_post_bytes": posts.packed,
+            "packed_match_bytes": matches.packed,
+        }
+        return Costs(
+            machine=describe()["cpu"],
+            date=datetime.now(UTC).date().isoformat(),
+            command=COMMAND,
+            posts=f"posts of Bluesky, {posts.plain:.0f} bytes each",
+            **{name: float(f"{value:.4g}") for name, value in values.items()},
+        )
+
+
+def others(seeds: int) -> list[Run]:
+    """Runs that costs are tried on: between the fitted ones, the last one in another layout."""
+    return [Run(seeds // 12), Run(seeds * 2 // 5, 4 * SHARE, 4 * PARTITIONS, BATCH // 4)]
+
+
+def measure_costs(
+    kafka: str | None, data: Path | None, posts: int, rounds: int, say: Say
+) -> tuple[Costs, list[ResultTable]]:
+    """The costs, and a table of runs beside what the costs predict for them."""
+    texts, source = read_posts(data, POSTS)
+    articles = read_articles(data, MANY)
+    if len(articles) < 10 * FEW:
+        raise InputError(f"--data: {len(articles)} articles; give {10 * FEW} or more")
+    fitted, tried = Fitted.up_to(len(articles)), others(len(articles))
+    records = list(frames(texts, posts))
+    with broker(kafka) as address:
+        stage = Stage(address, articles, records, texts)
+        readings: dict[Run, list[Reading]] = {run: [] for run in (*fitted, *tried)}
+        for number in range(rounds):
+            for run, mine in readings.items():
+                say(f"round {number + 1} of {rounds}: {run}")
+                mine.append(stage.read(run))
+        matches = stage.matches(fitted.few)
+    medians = {
+        run: Reading(*map(median, zip(*mine, strict=True))) for run, mine in readings.items()
+    }
+    costs = fitted.costs(medians, encode_us(texts), Sizes.of(records), Sizes.of(matches))
+    where = describe() | {
+        "broker": kafka or "the embedded one; a real Kafka by --kafka",
+        "texts": f"{len(texts):,} posts, {len(articles):,} articles: {source}",
+        "workers": f"of one thread; {posts:,} posts, {rounds} rounds, medians",
+    }
+    return costs, [
+        ResultTable.where(where),
+        prediction(costs, {run: medians[run] for run in fitted}, "fitted", "Fitted"),
+        prediction(costs, {run: medians[run] for run in tried}, "predicted", "Not fitted"),
+    ]
+
+
+def prediction(costs: Costs, readings: Mapping[Run, Reading], key: str, title: str) -> ResultTable:
+    """Runs beside what costs predict for them."""
+    rows = []
+    for run, reading in readings.items():
+        mine = costs.with_share(run.share)
+        cpu_us, memory = mine.cpu_us(run.seeds), mine.peak_mb(run.seeds)
+        start = mine.start_cpu_s(run.seeds)
+        rows.append((
+            str(run), reading.cpu_us, cpu_us, f"{cpu_us / reading.cpu_us - 1:+.0%}",
+            reading.memory_mb, memory, reading.start_s, start,
+        ))  # fmt: skip
+    header = ("run", "CPU µs a post", "predicted", "off by", "peak MB", "predicted MB",
+              "start CPU s", "predicted s")  # fmt: skip
+    return ResultTable(key, title, header, rows)
+
+
+class Stage:
+    """The topics that the runs need on one broker; each is filled once."""
+
+    def __init__(
+        self, kafka: str, articles: Sequence[Article], records: Sequence[Record],
+        texts: Sequence[str],
+    ) -> None:  # fmt: skip
+        self._kafka, self._articles = kafka, articles
+        self._records, self._texts = records, texts
+        self._scenes: dict[Run, StreamScene] = {}
+
+    def read(self, run: Run) -> Reading:
+        """Start a worker that finds all thresholds, then one that reads all posts."""
+        scene = self._scene(run)
+        own = {"NEWSIFT_MODEL__THREADS": "1", "NEWSIFT_STREAM__BATCH_POSTS": str(run.batch)}
+        with running_worker(scene, AUTOMATIC, own) as worker:
+            worker.wait_until_ready()
+            start, peak = worker.cpu(), worker.peak()
+        with running_worker(scene, SEEDS, own) as worker:
+            worker.wait_until_ready()
+            measured = watch(worker, scene, len(self._records))
+            assert measured.cpu is not None
+            return Reading(measured.cpu, start, max(peak, worker.peak()))
+
+    def matches(self, run: Run) -> list[Record]:
+        """Some of the match records of a run."""
+        scene = self._scene(run)
+        with KafkaConsumer(bootstrap_servers=self._kafka, consumer_timeout_ms=10_000) as consumer:
+            consumer.assign(scene.partitions("matches"))
+            consumer.seek_to_beginning()
+            return [(each.key, each.value) for each in islice(consumer, MATCHES)]
+
+    def _scene(self, run: Run) -> StreamScene:
+        if run not in self._scenes:
+            scene = self._scenes[run] = StreamScene.fresh(self._kafka, run.partitions)
+            for role in ("posts", "matches", "rejected"):
+                scene.create(role, run.partitions, {})
+            articles = self._articles[: run.seeds]
+            with encoder.load(MODEL, device="cpu") as enc:
+                threshold = threshold_for(enc, self._texts, articles, run.share)
+            for role, own in ((SEEDS, threshold), (AUTOMATIC, None)):
+                scene.create(role, 1, {"cleanup.policy": "compact"})
+                scene.publish(role, seed_records(articles, own))
+            scene.publish("posts", self._records)
+        return self._scenes[run]
+
+
+def encode_us(texts: Sequence[str]) -> float:
+    """The CPU of a post's embedding, on one thread."""
+    with encoder.load(MODEL, device="cpu", threads=1) as enc:
+        enc.posts(texts[:BATCH])
+        began = time.process_time()
+        for at in range(BATCH, len(texts), BATCH):
+            enc.posts(texts[at : at + BATCH])
+        return (time.process_time() - began) / (len(texts) - BATCH) * 1e6

@@ -1,0 +1,203 @@
+"""Partitions, workers, cores and memory for a stream, from the measured costs of a post."""
+
+from dataclasses import dataclass
+from math import ceil, isfinite
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from encoder.errors import InputError
+from encoder.support.files import read_regular
+
+SHIPPED = Path(__file__).with_name("costs.json")
+MOST_BYTES = 65_536
+REMEDY = "`newsift bench costs --out FILE` writes such a file"
+
+LOAD = 0.7  # of a worker's capacity, used by the rate that is planned for
+MOST_THREADS = 8  # of a worker
+LEAST_PARTITIONS = 4
+SPARE = 2  # partitions for each worker, so that as many workers can be added
+MEMORY_SPARE = 1.25  # of the memory measured
+MEMORY_STEP_MB = 64
+BURST_S = 600
+MOST_RATE = 1e9
+MOST_SEEDS = 10_000_000
+MOST_BURST = 1_000.0
+
+Cost = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Positive = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Line = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a post, a seed and a worker cost on one machine."""
+
+    machine: Line
+    date: Line
+    command: Line
+    posts: Line  # what they were
+    share: Share  # of the posts match
+    python_us: Positive  # CPU of a post: what one thread of a worker does at a time
+    encode_us: Cost  # CPU of a post: on all threads
+    match_ns: Cost  # CPU of a post for each seed: on all threads
+    matched_us: Cost  # CPU of a post that matches, beside the above: one thread at a time
+    start_s: Cost  # CPU of a worker until it is ready
+    start_ms: Cost  # for each seed, beside the above
+    memory_mb: Positive  # most of a worker under full load
+    memory_kb: Cost  # for each seed, beside the above
+    post_bytes: Positive  # of a post
+    packed_post_bytes: Positive  # compressed, among others
+    packed_match_bytes: Positive  # of a match record, likewise
+
+    def with_share(self, share: float) -> "Costs":
+        """The costs where another share of the posts match."""
+        check("share", share, share >= 0, 1, "the share of the posts that match, from 0")
+        return msgspec.structs.replace(self, share=share)
+
+    def serial_us(self) -> float:
+        """CPU of a post that one thread of a worker spends at a time."""
+        return self.python_us + self.share * self.matched_us
+
+    def cpu_us(self, seeds: int) -> float:
+        """CPU of a post, all threads together."""
+        return self.serial_us() + self.encode_us + seeds * self.match_ns / 1e3
+
+    def start_cpu_s(self, seeds: int) -> float:
+        """CPU of a worker until it is ready."""
+        return self.start_s + seeds * self.start_ms / 1e3
+
+    def peak_mb(self, seeds: int) -> float:
+        """Memory of a worker under full load."""
+        return self.memory_mb + seeds * self.memory_kb / 1e3
+
+    def worker_rate(self, seeds: int, threads: int) -> float:
+        """The posts a second that one worker can do."""
+        return 1e6 / max(self.serial_us(), self.cpu_us(seeds) / threads)
+
+
+DECODER = msgspec.json.Decoder(Costs)
+
+
+def read_costs(file: Path | None = None) -> Costs:
+    """The costs in a file, else those that ship."""
+    file = file or SHIPPED
+    try:
+        return DECODER.decode(read_regular(file, MOST_BYTES))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror}); {REMEDY}") from None
+    except msgspec.ValidationError as error:
+        problem, _, where = str(error).partition(" - at `$.")
+        name = f"{where.rstrip('`')}: " if where else ""
+        raise InputError(f"{file}: {name}{problem}; {REMEDY}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{file}: bad JSON ({error}); {REMEDY}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """For `BURST_S` seconds, `factor` times the usual rate."""
+
+    factor: float
+    drain: float | None = None  # seconds after its end within which no post waits any more
+
+    def capacity(self, rate: float) -> float:
+        """The least posts a second that drain the burst in time."""
+        if self.drain is None:
+            return 0.0
+        return rate * (self.factor * BURST_S + self.drain) / (BURST_S + self.drain)
+
+
+class BurstLag(msgspec.Struct, frozen=True):
+    """What a burst leaves behind."""
+
+    lag: float  # posts that wait at its end
+    delay_s: float  # of the post that waits longest
+    drain_s: float  # from its end until no post waits
+
+
+def simulate(rate: float, factor: float, capacity: float) -> BurstLag:
+    """The queue of posts during a burst and after it, second by second.
+
+    The capacity is above the rate, so that the queue ends.
+    """
+    lag = peak = 0.0
+    for _ in range(BURST_S):
+        lag = max(0.0, lag + factor * rate - capacity)
+        peak = max(peak, lag)
+    seconds = 0
+    while lag > capacity - rate:
+        lag += rate - capacity
+        seconds += 1
+    return BurstLag(peak, peak / capacity, seconds + lag / (capacity - rate))
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What a stream needs; the keys of `newsift plan --json`."""
+
+    rate: float  # posts a second
+    seeds: int
+    partitions: int  # of the topic of posts
+    workers: int
+    threads: int  # of a worker (model.threads)
+    cores: int  # all workers together
+    worker_rate: float  # posts a second that one worker can do
+    cpu_us: float  # of a post under full load, all threads together
+    memory_mb: int  # of a worker
+    memory_total_mb: int
+    network_in_mb_s: float  # posts, compressed
+    network_in_unpacked_mb_s: float
+    network_out_mb_s: float  # matches, compressed
+    matches_s: float  # match records a second
+    start_cpu_s: float  # of a worker until it is ready
+    burst: BurstLag | None
+
+
+def plan(costs: Costs, rate: float, seeds: int, burst: Burst | None = None) -> Plan:
+    """The least workers that do the rate with `LOAD` of their capacity, and drain the burst."""
+    check("rate", rate, rate > 0, MOST_RATE, "posts a second, above 0")
+    check("seeds", seeds, seeds >= 0, MOST_SEEDS, "a whole number from 0")
+    if burst:
+        check(
+            "burst", burst.factor, burst.factor >= 1, MOST_BURST, "how many times the rate, from 1"
+        )
+        if burst.drain is not None:
+            check("drain", burst.drain, burst.drain > 0, MOST_RATE, "seconds, above 0")
+    costs = costs if seeds else costs.with_share(0)
+    cpu = costs.cpu_us(seeds)
+    required = max(rate / LOAD, burst.capacity(rate) if burst else 0.0)
+    threads = min(MOST_THREADS, ceil(required * cpu / 1e6), max(1, int(cpu / costs.serial_us())))
+    each = costs.worker_rate(seeds, threads)
+    workers = ceil(required / each)
+    at_burst = ceil(burst.factor * rate / each) if burst else 0
+    shares = ceil(max(SPARE * workers, at_burst, LEAST_PARTITIONS) / workers)
+    memory = MEMORY_SPARE * costs.peak_mb(seeds)
+    memory_mb = MEMORY_STEP_MB * ceil(memory / MEMORY_STEP_MB)
+    matches = rate * costs.share
+    return Plan(
+        rate=rate,
+        seeds=seeds,
+        partitions=shares * workers,
+        workers=workers,
+        threads=threads,
+        cores=workers * threads,
+        worker_rate=each,
+        cpu_us=cpu,
+        memory_mb=memory_mb,
+        memory_total_mb=memory_mb * workers,
+        network_in_mb_s=rate * costs.packed_post_bytes / 1e6,
+        network_in_unpacked_mb_s=rate * costs.post_bytes / 1e6,
+        network_out_mb_s=matches * costs.packed_match_bytes / 1e6,
+        matches_s=matches,
+        start_cpu_s=costs.start_cpu_s(seeds),
+        burst=simulate(rate, burst.factor, workers * each) if burst else None,
+    )
+
+
+def check(name: str, value: float, fits: bool, most: float, rule: str) -> None:
+    """Refuse a number that is none, or outside of its bounds."""
+    if not (isfinite(value) and fits and value <= most):
+        raise InputError(
+            f"{name}: {value:g} cannot be planned for; give {rule}, at most {most:,.0f}"
+        )

@@ -1,0 +1,70 @@
+"""`newsift bench costs`: costs that explain the runs which they were fitted to."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from bench.cli import bench
+from bench.costs import Fitted, Reading, Run, Sizes, frames, others, prediction
+from bench.measure import NotAvailable
+from newsift.operations.capacity import plan, read_costs
+from tests.encoder.small import WORDS
+from worker.posts.read import Post, read_post
+
+
+def reading(run: Run) -> Reading:
+    """What a run costs where costs are linear."""
+    return Reading(
+        cpu_us=20 + run.seeds * 0.005 + run.share * 250,
+        start_s=1.5 + run.seeds * 0.0004,
+        memory_mb=400 + run.seeds * 0.02,
+    )
+
+
+def test_linear_costs_are_recovered_and_predict_other_runs() -> None:
+    fitted = Fitted.up_to(12_000)
+    costs = fitted.costs(
+        {run: reading(run) for run in fitted}, 5.0, Sizes(480, 200), Sizes(900, 250)
+    )
+    result = [costs.python_us, costs.encode_us, costs.match_ns, costs.matched_us]
+    assert result == pytest.approx([15, 5, 5, 250])
+    assert [costs.start_s, costs.start_ms] == pytest.approx([1.5, 0.4])
+    assert [costs.memory_mb, costs.memory_kb] == pytest.approx([400, 20])
+    tried = {run: reading(run) for run in others(12_000)}
+    assert not tried.keys() & set(fitted)
+    for row in prediction(costs, tried, "predicted", "").rows:
+        assert row[1] == pytest.approx(row[2])
+        assert row[3] in ("+0%", "-0%")
+
+
+def test_its_posts_are_read_as_bluesky_s_and_compress_as_ids_do() -> None:
+    records = list(frames(["one", "zwei ü"], 300))
+    posts = [post for _, value in records if isinstance(post := read_post(value), Post)]
+    assert [post.text for post in posts[:3]] == ["one", "zwei ü", "one"]
+    assert {post.platform for post in posts} == {"bluesky"}
+    assert len({post.id for post in posts}) == 300
+    sizes = Sizes.of(records)
+    assert 350 < sizes.plain < 400
+    assert 60 < sizes.packed < 100  # 89 of its letters have 5 bits of chance
+
+
+@pytest.mark.slow
+def test_the_whole_of_it_on_a_few_posts(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for part, count, length in (("tweets", 5_000, 8), ("articles", 120, 60)):
+        rows = [{"text": " ".join(rng.choice(WORDS, length))} for _ in range(count)]
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "a.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    out = tmp_path / "costs.json"
+    args = ["costs", "--data", str(tmp_path), "--posts", "50000", "--rounds", "1", "--json"]
+    done = CliRunner().invoke(bench, [*args, "--out", str(out)])
+    if isinstance(done.exception, NotAvailable):
+        assert "over too soon" in str(done.exception)  # a fast machine, and few posts
+        return
+    assert done.exit_code == 0, done.output
+    tables = json.loads(done.stdout.splitlines()[-1])
+    assert [len(tables[key]["rows"]) for key in ("fitted", "predicted")] == [3, 2]
+    assert plan(read_costs(out), 6_000, 100).workers >= 1

@@ -1,0 +1,86 @@
+"""The vectors of a seed set, in parts that successive sets share.
+
+A seed that changes adds a small part. The others, and what was computed from them, stay the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from encoder.embeddings import Embeddings
+from encoder.errors import InputError
+from encoder.model.weights import F32, I32, I64
+from encoder.score.exact import pair_scores
+from encoder.score.lexical import SparseRows
+from encoder.support.readonly import frozen
+
+
+@dataclass(frozen=True, eq=False)
+class SeedVectors:
+    """The vector of each seed: a row of one of the parts; a part may have more rows than these."""
+
+    parts: tuple[Embeddings, ...]  # at least one, which says what the model is
+    part: I32  # [k]
+    row: I64  # [k]
+
+    def __post_init__(self) -> None:
+        if not self.parts or len(self.part) != len(self.row):
+            raise InputError("seed vectors: no part, or parts and rows differ in number")
+
+    @classmethod
+    def of(cls, embeddings: Embeddings) -> Self:
+        """All rows of one part."""
+        count = len(embeddings)
+        return cls((embeddings,), np.zeros(count, np.int32), np.arange(count))
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def mix(self) -> float:
+        return self.parts[0].mix
+
+    @property
+    def digest(self) -> str:
+        """The model's."""
+        return self.parts[0].digest
+
+    def places(self, part: int) -> I64:
+        """For each row of a part, the seed that it belongs to, or -1: [r]."""
+        places = np.full(len(self.parts[part]), -1)
+        own = np.flatnonzero(self.part == part)
+        places[self.row[own]] = own
+        return places
+
+    def __getitem__(self, key: "slice | Sequence[int] | np.ndarray[Any, Any]") -> Embeddings:
+        """The vectors of some seeds."""
+        part, row = self.part[key], self.row[key]
+        used = np.unique(part).tolist()
+        if len(used) < 2:
+            whole = self.parts[used[0] if used else 0]
+            every = len(row) == len(whole) and bool((row == np.arange(len(row))).all())
+            return whole if every else whole[row]
+        dense = np.empty((len(row), self.parts[0].dense.shape[1]), np.float32)
+        words: list[SparseRows] = []
+        order: list[I64] = []
+        for number in used:
+            own = np.flatnonzero(part == number)
+            rows = self.parts[number][row[own]]
+            dense[own] = rows.dense
+            words.append(rows.lexical)
+            order.append(own)
+        lexical = SparseRows.concat(words)[np.argsort(np.concatenate(order))]
+        return Embeddings(frozen(dense), lexical, self.mix, self.digest)
+
+    def scores(self, posts: Embeddings, pairs: I64) -> F32:
+        """The exact scores of pairs [n, 2] of a post and a seed: [n]."""
+        scores = np.empty(len(pairs), np.float32)
+        part = self.part[pairs[:, 1]]
+        for number in np.unique(part).tolist():
+            own, rows = np.flatnonzero(part == number), self.parts[number]
+            of_part = np.stack([pairs[own, 0], self.row[pairs[own, 1]]], axis=1)
+            halves = (posts.dense, posts.lexical), (rows.dense, rows.lexical)
+            scores[own] = pair_scores(*halves, posts.mix, of_part)
+        return scores
