@@ -1,6 +1,7 @@
 """A Kubernetes control plane on this machine: it decides, and has no machine that runs a pod."""
 
 import json
+import os
 import secrets
 import ssl
 import subprocess
@@ -85,14 +86,13 @@ class ControlPlane:
         configs = [word for stage in STAGES for word in ("--config", str(stages / stage))]
         self.run("kwok", kubeconfig, "--manage-all-nodes", *configs)
 
-    def run(self, name: str, *arguments: str, stdout: Path | None = None) -> None:
+    def run(self, name: str, *arguments: str, **variables: str) -> None:
         """Start a program; `stop` ends it."""
-        log = (self._folder / f"{name}.log").open("ab")
-        with log, (stdout or Path("/dev/null")).open("wb") as out:
+        with (self._folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [str(self._programs / name), *arguments],
-                cwd=self._folder, stdin=subprocess.DEVNULL, stdout=out if stdout else log,
-                stderr=log,
+                cwd=self._folder, env=os.environ | variables, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log,
             )  # fmt: skip
         self._processes.append(process)
 

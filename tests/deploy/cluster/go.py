@@ -26,11 +26,10 @@ MODULES = {
     ),
 }  # fmt: skip
 KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
-PROGRAMS = ("etcd", *KUBERNETES, "kwok", "lag")
+KEDA = {"keda-operator": "./cmd/operator", "keda-adapter": "./cmd/adapter"}
+PROGRAMS = ("etcd", *KUBERNETES, "kwok", *KEDA)
 OLDEST = (1, 26)  # Kubernetes and KEDA ask for it
 BUILD = ("build", "-p", str(os.cpu_count() or 1), "-trimpath", "-ldflags", "-s -w")
-# KEDA's scaler, out of a package whose other scalers would bring the clients of every cloud.
-SCALER = ("kafka_scaler.go", "scaler.go")
 # Kubernetes' own modules lie in its source; as modules of their own they have this version.
 STAGED = re.compile(r"=> \./staging/src/(k8s\.io/[a-z-]+)")
 
@@ -108,58 +107,44 @@ def programs() -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     if not are_built():
         check_go()
-    builders = {"etcd": build_etcd, "kwok": build_kwok, "lag": build_lag}
     for name in PROGRAMS:
         if (folder / name).is_file():
             continue
         began = time.monotonic()
         with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-            build = builders.get(name)
-            if build is not None:
-                build(Path(work))
-            else:
-                build_kubernetes(name, Path(work))
-            (Path(work) / "out" / name).replace(folder / name)
+            build(name, Path(work))
+            (Path(work) / "out").replace(folder / name)
         print(f"built {name} in {time.monotonic() - began:.0f} s", file=sys.stderr)  # noqa: T201
     return folder
 
 
-def build_etcd(work: Path) -> None:
-    run_go(*BUILD, "-o", f"{work}/out/etcd", "go.etcd.io/etcd/server/v3", folder=HERE / "etcd")
+def build(name: str, work: Path) -> None:
+    """Build a program as the file `out` in this folder."""
+    if name == "etcd":
+        run_go(*BUILD, "-o", f"{work}/out", "go.etcd.io/etcd/server/v3", folder=HERE / "etcd")
+    elif name == "kwok":
+        version = MODULES["sigs.k8s.io/kwok"][0]
+        run_go("install", *BUILD[1:], f"sigs.k8s.io/kwok/cmd/kwok@{version}", GOBIN=str(work))
+        (work / "kwok").replace(work / "out")
+    else:
+        package = KEDA.get(name, f"./cmd/{name}")
+        source = copied(
+            "github.com/kedacore/keda/v2" if name in KEDA else "k8s.io/kubernetes", work
+        )
+        flags = "-mod=mod -buildvcs=false"
+        run_go(*BUILD, "-o", f"{work}/out", package, folder=source, GOFLAGS=flags)
 
 
-def build_kubernetes(name: str, work: Path) -> None:
+def copied(name: str, work: Path) -> Path:
+    """A copy of a module in which Go may complete what its own recipe leaves open."""
     source = work / "source"
-    shutil.copytree(module("k8s.io/kubernetes"), source, copy_function=shutil.copyfile)
-    make_writable(source)
+    shutil.copytree(module(name), source, copy_function=shutil.copyfile)
+    for path in [source, *source.rglob("*")]:  # Go keeps its modules read-only
+        path.chmod(0o755 if path.is_dir() else 0o644)
     shutil.rmtree(source / "vendor", ignore_errors=True)
     for file in source.glob("go.work*"):
         file.unlink()
-    version = MODULES["k8s.io/kubernetes"][0].replace("v1.", "v0.", 1)
+    version = MODULES[name][0].replace("v1.", "v0.", 1)
     recipe = source / "go.mod"
     recipe.write_text(STAGED.sub(rf"=> \1 {version}", recipe.read_text("utf-8")), "utf-8")
-    flags = "-mod=mod -buildvcs=false"
-    run_go(*BUILD, "-o", f"{work}/out/", f"./cmd/{name}", folder=source, GOFLAGS=flags)
-
-
-def build_kwok(work: Path) -> None:
-    version = MODULES["sigs.k8s.io/kwok"][0]
-    (work / "out").mkdir()
-    run_go("install", *BUILD[1:], f"sigs.k8s.io/kwok/cmd/kwok@{version}", GOBIN=f"{work}/out")
-
-
-def build_lag(work: Path) -> None:
-    """The external metrics server around KEDA's own scaler."""
-    source = work / "source"
-    shutil.copytree(HERE / "lag", source)
-    (source / "scalers").mkdir()
-    for name in SCALER:
-        own = module("github.com/kedacore/keda/v2") / "pkg/scalers" / name
-        shutil.copyfile(own, source / "scalers" / name)
-    run_go(*BUILD, "-o", f"{work}/out/lag", ".", folder=source)
-
-
-def make_writable(folder: Path) -> None:
-    """Go keeps its modules read-only."""
-    for path in [folder, *folder.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    return source

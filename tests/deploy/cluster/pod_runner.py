@@ -17,7 +17,6 @@ from newsift.cli.processes import free_port
 from newsift.operations.workers import ANSWER_ERRORS, get_answer
 from tests.deploy.cluster.control_plane import MERGE, ControlPlane
 from tests.faults.process import ARGUMENTS, FAUST, ROOT
-from worker.config import KEYS
 
 COMPONENT = "app.kubernetes.io/component"
 ANSWER_S = 2.0
@@ -100,8 +99,6 @@ class PodRunner:
                 variables[entry["name"]] = pod["metadata"]["name"]
             elif "value" in entry:
                 variables[entry["name"]] = entry["value"]
-        if "instance_id" not in KEYS["kafka"]:
-            OWN.add("NEWSIFT_KAFKA__INSTANCE_ID")
         return {name: value for name, value in variables.items() if name not in OWN}
 
     def _follow(self, uid: str, backed: Backed, pod: Any) -> None:

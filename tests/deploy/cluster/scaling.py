@@ -1,7 +1,6 @@
 """From 1 worker to 8 and back on the lag of a real Kafka, with a real process behind each pod.
 
-The lag comes from KEDA's own Kafka scaler, built into an external metrics server (lag/main.go), and
-the HorizontalPodAutoscaler is the one that KEDA would write for the ScaledObject.
+KEDA reads the lag and writes the autoscaler; Kubernetes' controllers and scheduler make the pods.
 """
 
 import json
@@ -20,10 +19,10 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 import encoder
-from newsift.cli.processes import free_port
 from newsift.operations.cluster_status import retry_coordinator
 from tests.broker.clients import read_to_end
 from tests.broker.kafka import ApacheKafka
+from tests.deploy.cluster.autoscaler import start_keda
 from tests.deploy.cluster.control_plane import ControlPlane
 from tests.deploy.cluster.dry_run import NAMESPACE, kustomized, show
 from tests.deploy.cluster.pod_runner import PodRunner
@@ -149,52 +148,11 @@ class Scaling:
 
     def _deploy(self) -> None:
         """Apply the overlay as it is, and what a cluster has: nodes, volumes and KEDA."""
-        facts = [*map(node, range(NODES)), *map(volume, range(12)), *self._metrics()]
+        facts = [*map(node, range(NODES)), *map(volume, range(12))]
         refusal = self.plane.apply(facts) or self.plane.apply(self.objects)
-        refusal = refusal or self.plane.apply([self._autoscaler()])
         assert not refusal, refusal
+        start_keda(self.plane, self.folder / "keda")
         self.plane.start_controllers(HPA_PERIOD_S)
-
-    def _metrics(self) -> list[Any]:
-        """KEDA's scaler with the trigger of the ScaledObject, as the cluster's external metrics."""
-        trigger, port = self.folder / "trigger.json", free_port()
-        trigger.write_text(json.dumps(self.scaled["spec"]["triggers"][0]["metadata"]), "utf-8")
-        self._spec = self.folder / "metric.json"
-        self.plane.run("lag", str(trigger), str(port), stdout=self._spec)
-        while not self._spec.exists() or not self._spec.read_text("utf-8"):
-            time.sleep(0.1)
-        name = "v1beta1.external.metrics.k8s.io"
-        place = {"namespace": NAMESPACE, "name": "lag", "port": port}
-        return [
-            {
-                "apiVersion": "v1", "kind": "Service",
-                "metadata": {"name": "lag", "namespace": NAMESPACE},
-                "spec": {"type": "ExternalName", "externalName": "localhost"},
-            },
-            {
-                "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-                "metadata": {"name": name},
-                "spec": {
-                    "group": "external.metrics.k8s.io", "version": "v1beta1", "service": place,
-                    "insecureSkipTLSVerify": True, "groupPriorityMinimum": 100,
-                    "versionPriority": 100,
-                },
-            },
-        ]  # fmt: skip
-
-    def _autoscaler(self) -> Any:
-        """The HorizontalPodAutoscaler that KEDA makes of a ScaledObject."""
-        spec = self.scaled["spec"]
-        return {
-            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": f"keda-hpa-{WORKER}", "namespace": NAMESPACE},
-            "spec": {
-                "scaleTargetRef": spec["scaleTargetRef"],
-                "minReplicas": spec["minReplicaCount"], "maxReplicas": spec["maxReplicaCount"],
-                "behavior": spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"],
-                "metrics": [json.loads(self._spec.read_text("utf-8"))],
-            },
-        }  # fmt: skip
 
     def _until(self, holds: Callable[[], bool], patience: float, *, top_up: bool = False) -> float:
         """Go on until it holds; returns the seconds that it took."""
