@@ -175,6 +175,23 @@ def promise(precision: float, confidence: float, as_json: bool, **given: Any) ->
 
 
 @bench.command()
+@DATA
+@click.option(
+    "--articles", type=click.Path(path_type=Path, exists=True), help="Articles, likewise."
+)
+@click.option("--seeds", default="10,1000,10000", show_default=True, help="Numbers of seeds.")
+@number("--posts", 20_000, "Posts that are compared with them.")
+@MODEL
+@JSON
+def seeds(seeds: str, as_json: bool, **given: Any) -> None:
+    """Many seeds: their start, a change, matching, memory, and how many posts match any."""
+    from bench.seeds import measure_seeds
+
+    counts = numbers(seeds, "--seeds")
+    show(measure_seeds(counts=counts, say=ProgressLog().progress, **given), as_json)
+
+
+@bench.command()
 @CRISES
 @MODEL
 @JSON
@@ -198,12 +215,12 @@ def names(text: str) -> frozenset[str]:
     return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
-def numbers(text: str) -> tuple[int, ...]:
-    """Numbers of threads out of a list such as 1,2."""
+def numbers(text: str, option: str = "--threads") -> tuple[int, ...]:
+    """The numbers of an option out of a list such as 1,2."""
     try:
         counts = tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
         counts = ()
     if not counts or counts[0] < 1:
-        raise click.BadParameter(f"{text!r} is no list such as 1,2", param_hint="--threads")
+        raise click.BadParameter(f"{text!r} is no list such as 1,2", param_hint=option)
     return counts

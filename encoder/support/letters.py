@@ -62,7 +62,7 @@ def most_marks(text: str) -> int:
     return int(mark_numbers(text).max()) if TWO_MARKS.search(text) else 0
 
 
-def bearable(text: str) -> str:
+def limit_marks(text: str) -> str:
     """The text with no more marks on a letter than are read: to put n in order takes n² steps."""
     if len(text) <= MOST_MARKS or most_marks(text) <= MOST_MARKS:
         return text
@@ -74,6 +74,6 @@ def fold(word: str) -> str:
     """The word in lower case and without accents, as BERT's uncased vocabularies write it."""
     if word.isascii():
         return word.lower()
-    bare = unicodedata.normalize("NFD", bearable(word)).translate(WITHOUT_ACCENTS)
+    bare = unicodedata.normalize("NFD", limit_marks(word)).translate(WITHOUT_ACCENTS)
     # str.lower alone would turn a final Σ into ς
     return bare.replace("Σ", "σ").lower()

@@ -58,7 +58,7 @@ class Crew:
         under_way = deque[Future[R]]()
         try:
             for job in chain(begun, rest):
-                under_way.append(self._begun(work, job))
+                under_way.append(self._submitted(work, job))
                 if len(under_way) == 2 * self._count:
                     yield under_way.popleft().result()
             while under_way:
@@ -73,7 +73,7 @@ class Crew:
         if pool is not None:
             pool.shutdown()
 
-    def _begun(self, work: Callable[[T], R], job: T) -> Future[R]:
+    def _submitted(self, work: Callable[[T], R], job: T) -> Future[R]:
         try:
             return self._pool.get().submit(work, job)
         except RuntimeError:  # closed, or the interpreter ends

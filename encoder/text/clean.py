@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 from encoder.errors import InputError
 from encoder.model.config import Side
-from encoder.support.letters import Characters, bearable
+from encoder.support.letters import Characters, limit_marks
 from encoder.text.split import invisible
 
 POST_CHARS = 8192
@@ -114,7 +114,7 @@ def characters(text: str) -> str:
         text = ENTITY.sub(resolved, ENTITY.sub(resolved, text))
     if text.isascii() and text.isprintable():
         return text
-    return unicodedata.normalize("NFC", bearable(text.translate(PLAIN)))
+    return unicodedata.normalize("NFC", limit_marks(text.translate(PLAIN)))
 
 
 def clean_chunk(chunk: str, side: Side) -> str:

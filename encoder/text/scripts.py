@@ -9,7 +9,7 @@ import unicodedata
 from itertools import pairwise
 from typing import NamedTuple
 
-from encoder.support.letters import Characters, bearable
+from encoder.support.letters import Characters, limit_marks
 from encoder.text.split import spaced
 
 HAN = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ebe0\U0002f800-\U0002fa1f"
@@ -62,7 +62,7 @@ def fold_scripts(word: str) -> str:
     """The word in lower case and without accents, its vowels and tones of Thai and kana kept."""
     if word.isascii():
         return word.lower()
-    bare = unicodedata.normalize("NFD", bearable(word)).translate(WITHOUT_MARKS)
+    bare = unicodedata.normalize("NFD", limit_marks(word)).translate(WITHOUT_MARKS)
     whole = unicodedata.normalize("NFC", bare.replace("Σ", "σ").lower())
     return whole.translate(ARABIC_FORMS)
 

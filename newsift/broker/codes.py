@@ -75,6 +75,6 @@ def code_of(work: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Cod
 NO_TRANSACTIONS = "this broker has no transactions; use an idempotent producer"
 
 
-def refuse_transactions() -> RequestError:
+def transactions_error() -> RequestError:
     """Clients treat this code as final."""
     return RequestError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)

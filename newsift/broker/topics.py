@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from newsift.broker.codes import Code, RequestError, refuse_transactions
+from newsift.broker.codes import Code, RequestError, transactions_error
 from newsift.broker.log import (
     OVERHEAD,
     Log,
@@ -208,7 +208,7 @@ class Topics(dict[str, Topic]):
             raise RequestError(Code.MESSAGE_TOO_LARGE, message)
         header = read_header(data)
         if header.attributes & TRANSACTIONAL:
-            raise refuse_transactions()
+            raise transactions_error()
         if header.attributes & CONTROL:
             raise RequestError(Code.INVALID_RECORD, "clients may not write control batches")
         self._check_time(topic.config, header)

@@ -17,7 +17,7 @@ from worker.errors import RunError
 from worker.posts.times import rfc3339
 
 LARGEST = 2**16  # bytes
-LOOKS, LOOK_S = 6, 0.02
+TRIES, TRY_S = 6, 0.02
 LOCK = ".lock"
 LATEST_S = 1e12  # beyond all years
 SCHEMA = "newsift.collect/1"
@@ -127,11 +127,11 @@ def lock_state(path: Path) -> int:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         lock = os.open(path.with_name(path.name + LOCK), flags, 0o600)
-        for _ in range(LOOKS):  # another process may hold it for a moment to test it
+        for _ in range(TRIES):  # another process may hold it for a moment to test it
             with suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return lock
-            time.sleep(LOOK_S)
+            time.sleep(TRY_S)
     except OSError as error:
         if lock >= 0:
             os.close(lock)

@@ -259,7 +259,7 @@ def compare_rules(
 MOST_PAGES = 100  # of rules
 AT_ONCE = 100  # rules of one request
 LARGEST_ANSWER = 2**24  # bytes of an answer
-LOOK_S = 30.0  # between looks at the file
+POLL_S = 30.0  # between looks at the file
 MOST_REPORTED = 3  # refused rules that a message names
 DUPLICATE = "duplicate-rules"  # it is there already
 IGNORED_IN_TRIAL = (DUPLICATE, "rule-cap")  # nor is there room while none is removed
@@ -359,7 +359,7 @@ class RuleBook:
 
         async def watch() -> None:
             while self.file is not None:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(POLL_S)
                 await self._try(client)
 
         task = asyncio.create_task(watch())

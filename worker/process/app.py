@@ -21,7 +21,7 @@ from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Backlog
 from worker.stream.watchdog import Sight, Watchdog
 
-LOOK_S = 1.0
+CHECK_S = 1.0
 log = logging.getLogger("newsift.stream")
 
 
@@ -137,14 +137,14 @@ class StreamService(faust.Service):  # type: ignore[misc]
         """Check lag and seeds periodically; end a worker that makes no progress."""
         dog = Watchdog(self._app.config.stream.stall_s)
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_S)
             backlogs = await self._backlogs(parts)
             for partition, backlog in backlogs.items():
                 parts.metrics.lag(partition, backlog.lag)
             parts.metrics.in_flight(len(self._ledger))
             parts.control.describe()
             parts.metrics.drift(parts.flow.drift.drifting())
-            dog.look(Sight(backlogs, parts.paused, parts.flow.finished))
+            dog.observe(Sight(backlogs, parts.paused, parts.flow.finished))
 
     async def _backlogs(self, parts: Parts) -> dict[int, Backlog]:
         """The lag of each partition for which a broker answers."""

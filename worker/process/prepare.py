@@ -150,16 +150,16 @@ class Parts:
         """Pause the posts for a reason; None resumes them."""
         self._ledger.pause(bool(why))
         self.metrics.ready(not why and not self.missing)
-        self._tell_paused("control", bool(why))
+        self._count_paused("control", bool(why))
 
     def _output_stalls(self, stalls: bool) -> None:
         if self._stalled and not stalls:
             log.info("the output answers again")
         if self._stalled != stalls:
-            self._tell_paused("output", stalls)
+            self._count_paused("output", stalls)
         self._stalled = stalls
 
-    def _tell_paused(self, what: str, paused: bool) -> None:
+    def _count_paused(self, what: str, paused: bool) -> None:
         tell = self.metrics.paused if paused else self.metrics.resumed
         tell(what)
 

@@ -99,7 +99,7 @@ class SeedEmbedder:
             thresholds,
             seed_set_digest(self._rows_of_digest(seeds)),
             tuple(sorted((*state.refused.values(), *resolution.refused, *by_model))),
-            np.array([_end(resolution, seed) for seed in seeds], np.int64),
+            np.array([NEVER if end is None else end for end in _ends(resolution, seeds)], np.int64),
             state.paused,
             resolution.stale,
             raised,
@@ -194,8 +194,8 @@ class SeedEmbedder:
 
     def _vectors(self, seeds: Sequence[Compared]) -> SeedVectors:
         rows = [self._rows[seed.id] for seed in seeds]
-        part = np.fromiter((row.part.number for row in rows), np.int32, len(rows))
-        place = np.fromiter((row.place for row in rows), np.int64, len(rows))
+        part = np.array([row.part.number for row in rows], np.int32)
+        place = np.array([row.place for row in rows], np.int64)
         parts = tuple(part.vectors for part in self._parts) or (self._nothing.vectors,)
         return SeedVectors(parts, part, place)
 
@@ -224,8 +224,9 @@ class SeedEmbedder:
 
         A threshold is the seed's own, the configured one or the automatic one.
         """
-        own = [self._threshold if s.threshold is None else s.threshold for s in seeds]
-        fixed = np.array([np.nan if cut is None else cut for cut in own], np.float32)
+        fixed = np.array([seed.threshold for seed in seeds], np.float32)  # None becomes NaN
+        if self._threshold is not None:
+            fixed[np.isnan(fixed)] = self._threshold
         starts = np.cumsum([0, *(len(part.ids) for part in self._parts)])
         at = starts[vectors.part] + vectors.row  # [k], among the rows of all parts
         cuts = np.concatenate([np.zeros(0, np.float32), *(part.cuts for part in self._parts)])
@@ -280,9 +281,11 @@ class SeedEmbedder:
         return self._threshold is None and seed.threshold is None
 
 
-def _end(resolution: Resolution, seed: Compared) -> int:
-    end = seed.expires_at if isinstance(seed, Seed) else resolution.ends[seed.id]
-    return NEVER if end is None else end
+def _ends(resolution: Resolution, seeds: Sequence[Compared]) -> list[int | None]:
+    """When the seeds expire, and the profiles with the last of theirs."""
+    return [
+        seed.expires_at if isinstance(seed, Seed) else resolution.ends[seed.id] for seed in seeds
+    ]
 
 
 def _bare(each: Compared) -> Compared:

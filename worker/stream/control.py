@@ -23,8 +23,8 @@ from worker.stream.transactions import OpenTransactions
 
 POLL_MS = 500
 BACKOFF_S = 0.5
-LOOK_S = 2.0  # between two checks that the topic was not created again
-NAMED = 10  # refused seeds and stale profiles that are logged by their ids
+CHECK_S = 2.0  # between two checks that the topic was not created again
+MOST_LOGGED = 10  # refused seeds and stale profiles that are logged by their ids
 REMEDY = (
     "posts wait until it has seeds (`newsift topics create`, `newsift seeds import FILE`), "
     "or until the worker is restarted"
@@ -56,7 +56,7 @@ class Control:
         self._open = OpenTransactions(metrics)
         self._place = TopicPartition(topic, 0)
         self._which: Identity | None = None
-        self._looked = 0.0
+        self._checked_at = 0.0
         self._reducer = ControlReducer(limits, values=False)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="seeds")
         self._since, self._events = 0.0, list[str]()
@@ -86,7 +86,7 @@ class Control:
         """Build the seed set from the current records and put it in place."""
         seeds = await asyncio.get_running_loop().run_in_executor(self._thread, self._make, embedder)
         log.info("%d seeds, set %s", len(seeds), seeds.digest)
-        self._tell_idle(seeds)
+        self._log_idle(seeds)
         self.seeds, self._since = seeds, time.time()
         self._had = bool(seeds) or (self._had and bool(self.lost))
         self._events = sorted({seed.event for seed in seeds.seeds})
@@ -101,7 +101,7 @@ class Control:
         """Apply further records until cancelled."""
         outage = Outage(log, "reading the control topic")
         while True:
-            looked = self._looked
+            checked_at = self._checked_at
             try:
                 await self._step(embedder)
             except (KafkaError, BrokerError) as error:
@@ -110,7 +110,7 @@ class Control:
                 outage.failed(error)
                 await asyncio.sleep(BACKOFF_S)
             else:
-                if self._looked != looked:  # the broker has answered
+                if self._checked_at != checked_at:  # the broker has answered
                     outage.ended()
 
     def describe(self) -> None:
@@ -118,7 +118,7 @@ class Control:
         seeds = self.seeds
         if seeds is None:
             return
-        self._open.look(self._consumer)
+        self._open.observe(self._consumer)
         expired = int((seeds.expiry <= int(time.time() * 1000)).sum())
         counts = (len(seeds) - expired, len(seeds.refused), expired, len(seeds.paused))
         self._metrics.seeds(*counts, len(seeds.stale), seeds.digest, self._since, self._events)
@@ -129,18 +129,18 @@ class Control:
         try:
             records = await self._records()
         except OffsetOutOfRangeError:
-            self._which, self._looked = None, 0.0  # records that were read are there no more
+            self._which, self._checked_at = None, 0.0  # records that were read are there no more
             records = []
         if records:
             self._take(records)
             await self.embed(embedder)
         elif self.lost and self._which is not None and self.seeds:
             self._hold("")
-        if time.monotonic() - self._looked > LOOK_S:
-            await self._look(embedder)
-            self._looked = time.monotonic()
+        if time.monotonic() - self._checked_at > CHECK_S:
+            await self._check_identity(embedder)
+            self._checked_at = time.monotonic()
 
-    async def _look(self, embedder: SeedEmbedder) -> None:
+    async def _check_identity(self, embedder: SeedEmbedder) -> None:
         """Read the topic again if it was replaced."""
         topic_id = await identity(self._consumer._client, self._topic)
         if topic_id is not None:
@@ -198,14 +198,14 @@ class Control:
         batches = await self._consumer.getmany(timeout_ms=POLL_MS)
         return [record for some in batches.values() for record in some]
 
-    def _tell_idle(self, seeds: SeedSet) -> None:
+    def _log_idle(self, seeds: SeedSet) -> None:
         """Log refused and stale seeds once, the first few of many."""
         refused = [(seed.id, "refused", seed.reason) for seed in seeds.refused]
         idle = [*refused, *((profile.id, "stale", profile.reason) for profile in seeds.stale)]
         fresh = [one for one in idle if one not in self._reported]
-        for one in fresh[:NAMED]:
+        for one in fresh[:MOST_LOGGED]:
             log.warning("seed %r is %s: %s", *one)
-        if len(fresh) > NAMED:
+        if len(fresh) > MOST_LOGGED:
             log.warning("%d seeds more are refused or stale; see `newsift seeds list`",
-                        len(fresh) - NAMED)  # fmt: skip
+                        len(fresh) - MOST_LOGGED)  # fmt: skip
         self._reported = frozenset(idle)

@@ -208,7 +208,7 @@ class Flow:
         at = time.time()
         self._metrics.batch(outcome, ages((message.timestamp for message in batch.messages), at))
         self._metrics.progress(at)
-        self._tell_bursts(batch.epoch, outcome, int(at // 60))
+        self._report_bursts(batch.epoch, outcome, int(at // 60))
         self.finished += 1
         self._ledger.finish(batch)
 
@@ -228,7 +228,7 @@ class Flow:
             self._group(batch, outcome)
         return outcome, True
 
-    def _tell_bursts(self, epoch: int, outcome: Outcome, minute: int) -> None:
+    def _report_bursts(self, epoch: int, outcome: Outcome, minute: int) -> None:
         """Log each event that has more new story groups than its history predicts."""
         if epoch != self._epoch:  # other partitions, other rates
             self._bursts, self._epoch = Bursts(minute), epoch

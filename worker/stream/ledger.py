@@ -72,7 +72,7 @@ class Ledger:
         """Add a batch, in the order of its offsets."""
         batch = Batch(self.epoch, messages)
         self._batches.append(batch)
-        self._tell()
+        self._wake()
         return batch
 
     async def next(self) -> Batch:
@@ -92,7 +92,7 @@ class Ledger:
     def pause(self, paused: bool) -> None:
         """Stop or resume handing out batches."""
         self._paused = paused
-        self._tell()
+        self._wake()
 
     def holds(self, batch: Batch) -> bool:
         """Whether the batch belongs to the current assignment."""
@@ -106,13 +106,13 @@ class Ledger:
     def pass_on(self, batch: Batch) -> None:
         """End the turn of a batch; the next one begins."""
         batch.had_turn = True
-        self._tell()
+        self._wake()
 
     def finish(self, batch: Batch) -> None:
         """Mark a batch as acknowledged and release its posts."""
         batch.taken = batch.had_turn = batch.finished = True
         batch.messages = ()
-        self._tell()
+        self._wake()
 
     def committable(self) -> Offsets:
         """The offset to commit in each partition: that of its first unfinished batch."""
@@ -137,14 +137,14 @@ class Ledger:
                 if batch.ends.pop(place, None) == end:
                     break
         self._batches = [batch for batch in self._batches if batch.ends]
-        self._tell()
+        self._wake()
 
     def drop(self) -> int:
         """Begin a new epoch without batches; returns how many were not committed."""
         dropped = len(self._batches)
         self._batches = []
         self.epoch += 1
-        self._tell()
+        self._wake()
         return dropped
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -156,6 +156,6 @@ class Ledger:
         """Wait for the next change."""
         await self._change.wait()
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         self._change.set()
         self._change = asyncio.Event()

@@ -20,7 +20,7 @@ from worker.stream.transactions import OpenTransactions
 if TYPE_CHECKING:
     from worker.match.records import Message
 
-LOOK_S = 1.0
+GAP_S = 1.0
 COMMIT_S = 2.0  # the part of the time of a revoke that is reserved for the commit
 log = logging.getLogger("newsift.ingest")
 
@@ -105,7 +105,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             with suppress(
                 TimeoutError
             ):  # aiokafka does not signal a position past markers and gaps
-                async with asyncio.timeout(LOOK_S):
+                async with asyncio.timeout(GAP_S):
                     await self._ledger.changed()
 
     async def settle(self, timeout_s: float) -> None:
@@ -137,10 +137,10 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def backlogs(self) -> dict[int, Backlog]:
         """The lag of each of this worker's partitions whose leader answers."""
-        self._open.look(self._consumer)
+        self._open.observe(self._consumer)
         epoch, committed = self._ledger.epoch, self._committed
         bounds = await self._consumer.bounds()
-        self._tell({p.partition for p in self._consumer.assignment() - bounds.keys()})
+        self._log_silent({p.partition for p in self._consumer.assignment() - bounds.keys()})
         for place in bounds.keys() - committed.keys():
             answer = await self._consumer.committed(place)
             committed.setdefault(place, answer)
@@ -184,7 +184,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         self._read, self._committed = {}, {}
         self._metrics.revoked(sorted(place.partition for place in revoked))
 
-    def _tell(self, silent: set[int]) -> None:
+    def _log_silent(self, silent: set[int]) -> None:
         """Log once which partitions no broker answers for."""
         if silent - self._silent:
             log.warning("no broker answers for partition %s: waiting", _listed(silent))

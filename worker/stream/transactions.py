@@ -20,14 +20,14 @@ class OpenTransactions:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._begun: dict[TopicPartition, tuple[int, float]] = {}  # at which offset, since when
+        self._since: dict[TopicPartition, tuple[int, float]] = {}  # at which offset, since when
         self._reported: set[TopicPartition] = set()
 
-    def look(self, consumer: Any) -> None:
+    def observe(self, consumer: Any) -> None:
         """Update from the positions of each partition."""
         places = consumer.assignment()
-        for place in self._begun.keys() - places:
-            del self._begun[place]
+        for place in self._since.keys() - places:
+            del self._since[place]
             self._metrics.open_transaction(place.topic, place.partition, 0, 0.0)
         for place in places:
             stable, high = consumer.last_stable_offset(place), consumer.highwater(place)
@@ -37,15 +37,15 @@ class OpenTransactions:
             if high > stable:
                 seconds = self._seconds(place, stable, consumer.last_poll_timestamp(place) / 1000)
             else:
-                self._begun.pop(place, None)
+                self._since.pop(place, None)
             self._metrics.open_transaction(place.topic, place.partition, high - stable, seconds)
 
     def _seconds(self, place: TopicPartition, stable: int, at: float) -> float:
         """How long the transaction at this offset has been open, as observed here."""
-        if self._begun.get(place, (None, at))[0] != stable:
-            self._begun[place] = stable, at
+        if self._since.get(place, (None, at))[0] != stable:
+            self._since[place] = stable, at
             self._reported.discard(place)
-        seconds = at - self._begun[place][1]
+        seconds = at - self._since[place][1]
         if seconds >= LONG_S and place not in self._reported:
             self._reported.add(place)
             log.warning(

@@ -32,7 +32,7 @@ class Watchdog:
         self._finished = 0
         self._progress: dict[int, tuple[int, float]] = {}  # how far a partition was, and since when
 
-    def look(self, sight: Sight) -> None:
+    def observe(self, sight: Sight) -> None:
         """Observe once. Raises StalledError if nothing progressed for the whole stall time."""
         now = self._clock()
         behind = {number: each for number, each in sight.backlogs.items() if each.lag}

@@ -8,7 +8,7 @@ from kafka.protocol.admin import DeleteRecordsResponse
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.producer import ProduceResponse
 
-from newsift.broker.codes import Code, RequestError, refuse_transactions
+from newsift.broker.codes import Code, RequestError, transactions_error
 from newsift.broker.log import Log, is_light
 from newsift.broker.settings import Cluster
 from newsift.broker.topics import Topic
@@ -81,7 +81,7 @@ async def _store(cluster: Cluster, call: Call, name: str, part: Any) -> Any:
     kind = PRODUCED.PartitionProduceResponse
     try:
         if call.body.transactional_id is not None:
-            raise refuse_transactions()
+            raise transactions_error()
         if call.body.acks not in (ALL, 0, 1):
             raise RequestError(
                 Code.INVALID_REQUIRED_ACKS, f"acks {call.body.acks} is not -1, 0 or 1"

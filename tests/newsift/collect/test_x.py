@@ -119,7 +119,7 @@ async def test_nothing_is_changed_for_a_file_that_x_refuses(tmp_path: Path) -> N
 
 
 async def test_follows_changed_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(x_source, "LOOK_S", 0.01)
+    monkeypatch.setattr(x_source, "POLL_S", 0.01)
     file = written(tmp_path, "ferry\tferries")
     async with serve_x() as side, follow(source(side, file)):
         await side.opened.wait()

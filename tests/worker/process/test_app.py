@@ -130,7 +130,7 @@ async def test_an_agent_that_fails_ends_the_process_and_is_not_restarted(
 
 
 async def test_a_stalled_worker_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    monkeypatch.setattr(module, "CHECK_S", 0.01)
     config = replace(Config(), stream=StreamConfig(stall_s=1.0))
     async with started(monkeypatch, config) as (app, parts):
         parts.pipeline.go = FakePipeline().go  # which nobody passes

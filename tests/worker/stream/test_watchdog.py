@@ -68,9 +68,9 @@ def test_it_fires_after_so_many_looks_without_an_excuse(runs: list[tuple[Sight, 
         looks.append(sight)
         if stalls(looks):
             with pytest.raises(StalledError):
-                dog.look(sight)
+                dog.observe(sight)
             return
-        dog.look(sight)
+        dog.observe(sight)
 
 
 def watched(looks: Sequence[Sight]) -> int | None:
@@ -79,7 +79,7 @@ def watched(looks: Sequence[Sight]) -> int | None:
     for count, sight in enumerate(looks, 1):
         at += 1
         try:
-            dog.look(sight)
+            dog.observe(sight)
         except StalledError:
             return count
     return None
@@ -111,7 +111,7 @@ def test_the_error_names_the_time_and_the_lag() -> None:
     times = iter([0.0, 61.0])
     dog = Watchdog(60.0, lambda: next(times))
     with pytest.raises(StalledError, match=r"for 61 s .* although 10 posts wait"):
-        dog.look(Sight({0: WAITING}, paused=False, finished=0))
+        dog.observe(Sight({0: WAITING}, paused=False, finished=0))
 
 
 PLACE = TopicPartition("tweets", 3)
@@ -127,7 +127,7 @@ class Scene:
         self.consumer.stable[PLACE], self.consumer.ends[PLACE] = stable, high
         for _ in range(seconds):
             self.consumer.polled_at += 1000 * fetches
-            self.open.look(self.consumer)
+            self.open.observe(self.consumer)
 
     def values(self) -> tuple[float | None, float | None]:
         labels = {"topic": "tweets", "partition": "3"}
@@ -159,7 +159,7 @@ def test_no_time_runs_while_nothing_is_fetched_and_none_after_a_revocation() -> 
     scene.look(10, 13, seconds=500, fetches=False)
     assert scene.values() == (3, 1)
     scene.consumer.places = set()
-    scene.open.look(scene.consumer)
+    scene.open.observe(scene.consumer)
     assert scene.values() == (0, 0)
 
 
@@ -167,7 +167,7 @@ def test_no_time_runs_while_nothing_is_fetched_and_none_after_a_revocation() -> 
 def test_without_a_stable_offset_there_are_no_values(stable: dict[TopicPartition, int]) -> None:
     scene = Scene()
     scene.consumer.stable, scene.consumer.ends = stable, {PLACE: 7}
-    scene.open.look(scene.consumer)
+    scene.open.observe(scene.consumer)
     assert scene.values() == (None, None)
 
 

@@ -1,0 +1,123 @@
+"""`newsift bench seeds`: what many seeds cost, and how many posts still match any of them.
+
+The seeds are passages of real articles, the posts those of news publishers. All times are of the
+processor, on one thread.
+"""
+
+import gc
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from resource import getpagesize
+from time import process_time
+
+import numpy as np
+
+import encoder
+from bench.measure import ResultTable, Say, describe
+from bench.texts import read_articles, read_posts
+from encoder.embeddings import Embeddings
+from encoder.encoder import Encoder
+from encoder.errors import InputError
+from worker.match.matcher import Matcher, prepare
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedSet
+from worker.seeds.state import ControlRecord, ControlReducer
+
+WORDS = 60  # of a passage
+BATCH = 1_000  # posts
+EVENTS = 500
+CHANGES = 9  # seeds that are changed one after another
+RATE = 0.001  # of the background
+HEADER = (
+    "seeds", "start s", "a change ms", "match µs a post", "KB a seed",
+    "posts that match %", "with a total rate %", "raised by",
+)  # fmt: skip
+REMARKS = (
+    "Start: control records read, articles embedded, thresholds and index made. A change: one",
+    f"seed's record, until the next batch can be matched; the median of {CHANGES}. Posts that",
+    f"match any seed: thresholds at {RATE:g} of the background for each seed; and for all seeds",
+    "together (matching.total_rate), which raises the thresholds by the last column.",
+)
+
+
+def measure_seeds(
+    data: Path | None, articles: Path | None, counts: tuple[int, ...], posts: int, model: str,
+    say: Say,
+) -> list[ResultTable]:  # fmt: skip
+    texts, source = read_posts(data, posts)
+    passages = list(islice(passages_of(articles), max(counts) + CHANGES))
+    if len(passages) < max(counts) + CHANGES:
+        raise InputError(f"--seeds: the articles have {len(passages):,} passages; give fewer")
+    rows = []
+    with encoder.load(model, device="cpu", threads=1) as enc:
+        vectors = enc.posts(texts)
+        enc.thresholds(enc.articles(passages[:1]))  # compiled
+        for count in counts:
+            say(f"{count:,} seeds")
+            rows.append(_row(enc, passages[:count], passages[-CHANGES:], vectors))
+    where = describe() | {"posts": f"{len(texts):,} of {source}"}
+    title = "Many seeds"
+    return [ResultTable.where(where), ResultTable("seeds", title, HEADER, rows, REMARKS)]
+
+
+def passages_of(articles: Path | None) -> Iterator[str]:
+    """The texts of articles in passages of as many words, each once."""
+    texts = dict.fromkeys(
+        " ".join(words[at : at + WORDS])
+        for _, text in read_articles(articles, 10**9)
+        for words in [text.split()]
+        for at in range(0, len(words) - WORDS + 1, WORDS)
+    )
+    yield from texts
+
+
+def _row(
+    enc: Encoder, passages: list[str], more: list[str], vectors: Embeddings
+) -> list[int | float]:
+    memory, start = _memory(), process_time()
+    topic, embedder = ControlReducer(values=False), SeedEmbedder(enc, RATE, None)
+    topic.apply(_record(number, text) for number, text in enumerate(passages))
+    seeds = embedder.make(topic.snapshot())
+    prepare(seeds)
+    started, held = process_time() - start, _memory() - memory
+    changes = []
+    for number, text in enumerate(more):
+        start = process_time()
+        topic.apply([_record(number * len(passages) // len(more), text, len(passages) + number)])
+        seeds = embedder.make(topic.snapshot())
+        prepare(seeds)
+        changes.append(process_time() - start)
+    cost, passed = _match(seeds, vectors)
+    total = SeedEmbedder(enc, RATE, None, total=True).make(topic.snapshot())
+    _, passed_total = _match(total, vectors)
+    return [
+        len(seeds), round(started, 1), round(1000 * float(np.median(changes)), 1),
+        round(1e6 * cost, 1), round(held / 1024 / len(seeds), 1),
+        round(100 * passed, 2), round(100 * passed_total, 2), round(total.raised, 3),
+    ]  # fmt: skip
+
+
+def _record(number: int, text: str, offset: int | None = None) -> ControlRecord:
+    value = json.dumps({"text": text, "event": f"event {number % EVENTS}"}).encode()
+    return ControlRecord(
+        f"{number:07d}".encode(), value, offset=number if offset is None else offset
+    )
+
+
+def _match(seeds: SeedSet, vectors: Embeddings) -> tuple[float, float]:
+    """Seconds of the processor for a post, and the share of the posts that match."""
+    matcher, times = Matcher(seeds, most=10), np.zeros(BATCH, np.int64)
+    matcher.match(vectors[:BATCH], times[: len(vectors[:BATCH])])
+    start, matched = process_time(), 0
+    for at in range(0, len(vectors), BATCH):
+        posts = vectors[at : at + BATCH]
+        matched += int((matcher.match(posts, times[: len(posts)]).counts > 0).sum())
+    return (process_time() - start) / len(vectors), matched / len(vectors)
+
+
+def _memory() -> int:
+    """Bytes that this process holds."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()

@@ -1,0 +1,25 @@
+"""The bench of many seeds on a few texts of its own."""
+
+import json
+from pathlib import Path
+
+from tests.worker.fake import Command
+
+
+def test_the_bench_of_seeds_shows_that_a_total_rate_lets_less_pass(
+    newsift: Command, tmp_path: Path
+) -> None:
+    words = [f"word{number}" for number in range(3_000)]
+    text = " ".join(words)
+    articles, posts = tmp_path / "articles.jsonl", tmp_path / "posts.jsonl"
+    articles.write_text(json.dumps({"title": "t", "article": text}) + "\n")
+    lines = [" ".join(words[at : at + 8]) for at in range(0, 3_000, 8)]
+    posts.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
+    done = newsift(
+        "bench", "seeds", "--data", str(posts), "--articles", str(articles),
+        "--seeds", "2,20", "--posts", "300", "--json",
+    )  # fmt: skip
+    two, twenty = json.loads(done.out)["seeds"]["rows"]
+    assert (two["seeds"], twenty["seeds"]) == (2, 20)
+    assert twenty["with a total rate %"] <= twenty["posts that match %"]
+    assert twenty["raised by"] > 0

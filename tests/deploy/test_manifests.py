@@ -1,0 +1,78 @@
+"""The Kubernetes manifests have no fault, and the check finds the mistakes that people make."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from newsift.cli.collect import collect
+from tests.deploy import pods
+from tests.deploy.keda import KEYS
+from tests.deploy.kustomize import build
+from tests.deploy.manifests import HERE, faults, main
+from tests.deploy.mutations import MUTATIONS, Mutation
+from tests.deploy.pods import Workload
+from worker.process.command import SLACK_S
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_manifests_have_no_fault() -> None:
+    assert faults(HERE) == []
+    assert main([]) == 0
+
+
+@pytest.mark.parametrize("name", ["base", "overlays/keda", "overlays/gpu"])
+def test_one_folder_can_be_checked_alone(name: str) -> None:
+    assert main([str(HERE / name)]) == 0
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
+def test_a_mistake_is_found(mutation: Mutation, tmp_path: Path) -> None:
+    lines = faults(mutation.apply(HERE, tmp_path / "tree"))
+    assert any(mutation.field in line for line in lines), lines
+
+
+@pytest.mark.parametrize("text", ["a: [", "a: 1\na: 2\n", "- 1\n", "kind: {}\n", ""])
+def test_a_file_that_cannot_be_read_is_a_fault(text: str, tmp_path: Path) -> None:
+    tree = Mutation("base/worker.yaml", "", "", "").apply(HERE, tmp_path / "tree")
+    (tree / "base" / "worker.yaml").write_text(text, "utf-8")
+    assert faults(tree)
+
+
+def test_a_file_that_nothing_names_and_an_empty_folder_are_faults(tmp_path: Path) -> None:
+    assert faults(tmp_path)
+    tree = Mutation("base/worker.yaml", "", "", "").apply(HERE, tmp_path / "tree")
+    (tree / "base" / "more.yaml").write_text("kind: Service\n", "utf-8")
+    assert faults(tree) == ["is part of no kustomization (base/more.yaml)"]
+
+
+def test_the_command_prints_a_line_for_each_fault_and_exits_with_1(tmp_path: Path) -> None:
+    tree = MUTATIONS[0].apply(HERE, tmp_path / "tree")
+    command = [sys.executable, "-m", "tests.deploy.manifests", str(tree)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == len(faults(tree)) == 2
+    assert not done.stderr
+
+
+def test_what_the_check_knows_of_the_code_is_true() -> None:
+    assert pods.SLACK_S == SLACK_S
+    assert set(pods.SOURCES) == set(collect.commands)
+    images = {work["image"] for work in containers()}
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert images == {f"newsift:{version}-cpu", f"newsift:{version}-cuda"}
+
+
+def test_the_trigger_uses_keys_that_the_scaler_reads() -> None:
+    scaled = yaml.safe_load((HERE / "overlays/keda/scaled-object.yaml").read_text("utf-8"))
+    assert set(scaled["spec"]["triggers"][0]["metadata"]) <= KEYS
+
+
+def containers() -> list[dict[str, str]]:
+    made = [*build(HERE / "overlays/keda").objects, *build(HERE / "overlays/gpu").objects]
+    sets = [item for item in made if item["kind"] == "StatefulSet"]
+    return [box for item in sets for box in Workload(item, {}).containers]
