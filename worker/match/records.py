@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol
+from unicodedata import category
 
 import msgspec
 import numpy as np
@@ -22,6 +23,7 @@ OURS = ("attempt", "retry.of")  # of a retry, which the dead letter says in its 
 HEADER_BYTES = 2**14  # that the headers of the input may take in a dead letter
 HEADER_COST = 16  # bytes of a header besides what it holds, so that their number has a bound too
 WHY_TOKENS = 8
+WHY_SHARE = 0.05  # of the largest contribution; smaller ones explain nothing
 VALUELESS = (Reason.RECORD_TOO_LARGE, Reason.POST_BYTES)
 
 encode_json = msgspec.json.Encoder().encode
@@ -230,10 +232,15 @@ def attempt(message: Message) -> int:
 
 
 def why_tokens(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The few words that contribute most to a score, largest first."""
-    weighted = [(word, round(part, 6)) for word, part in parts if word]
-    weighted = [(word, part) for word, part in weighted if part]
-    return sorted(weighted, key=lambda pair: -abs(pair[1]))[:WHY_TOKENS]
+    """The few words that contribute most to a score, largest first; no punctuation."""
+    weighted = [(word, round(part, 6)) for word, part in parts if not _is_punctuation(word)]
+    weighted = sorted(weighted, key=lambda pair: -abs(pair[1]))[:WHY_TOKENS]
+    least = WHY_SHARE * abs(weighted[0][1]) if weighted else 0
+    return [(word, part) for word, part in weighted if part and abs(part) >= least]
+
+
+def _is_punctuation(word: str) -> bool:
+    return all(category(character)[0] == "P" for character in word)
 
 
 def shortest(number: np.float32) -> float:

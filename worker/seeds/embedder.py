@@ -87,8 +87,9 @@ class SeedEmbedder:
         why = dict.fromkeys(self._untold(compared), self._too_fine)
         chosen = [seed for seed in compared if seed.id not in why] if why else compared
         self._learn(chosen)
-        odd = {p.ids[row]: reason for p in self._parts for row, reason in p.odd.items()}
-        why |= {seed.id: odd[seed.id] for seed in chosen if seed.id in odd} if odd else {}
+        if any(part.odd for part in self._parts):
+            rows = ((seed.id, self._rows[seed.id]) for seed in chosen)
+            why |= {name: r.part.odd[r.place] for name, r in rows if r.place in r.part.odd}
         seeds = tuple(seed for seed in chosen if seed.id not in why) if why else tuple(chosen)
         vectors = self._vectors(seeds)
         thresholds, raised = self._thresholds(seeds, vectors, raised)
@@ -140,6 +141,8 @@ class SeedEmbedder:
         if len(rows) > len(seeds):
             for name in rows.keys() - {seed.id for seed in seeds}:
                 del rows[name]
+        if len(self._ids) > 2 * len(rows):
+            self._ids = {row.content: name for name, row in rows.items()}
         self._merge()
 
     def _row_with(self, content: str) -> Row | None:

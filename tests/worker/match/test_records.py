@@ -116,3 +116,5 @@ def test_why_names_the_words_that_counted_most() -> None:
     assert named[:3] == [("w11", -0.11), ("w10", 0.1), ("w9", -0.09)]
     assert len(named) == 8
     assert why_tokens([("a", 0.0), ("", 0.4)]) == []
+    few = [(":", 0.3), ("flood", 0.2), ("🌊", 0.1), ("the", 0.009), ("dry", -0.011)]
+    assert why_tokens(few) == [("flood", 0.2), ("🌊", 0.1), ("dry", -0.011)]

@@ -14,10 +14,11 @@ from worker.seeds.vectors import SeedVectors
 
 WORDS = ["storm", "flood", "river", "city", "match", "game", "music", "cat", "police", "fire"]
 TEXTS = [f"{a} {b} {a}" for a in WORDS for b in WORDS]
+NO_WORD = "http://t.co/x"  # which the model refuses
 POSTS = [f"{a} {b} {c}" for a in WORDS for b in WORDS for c in WORDS[::3]]
 IDS = st.integers(0, 30).map("{:02d}".format)
 CHANGES = st.lists(
-    st.dictionaries(IDS, st.none() | st.integers(0, len(TEXTS) - 1), min_size=1, max_size=12),
+    st.dictionaries(IDS, st.none() | st.sampled_from([NO_WORD, *TEXTS]), min_size=1, max_size=12),
     min_size=1, max_size=8,
 )  # fmt: skip
 
@@ -31,17 +32,27 @@ def matches(seeds: SeedSet) -> list[np.ndarray]:
 @settings(max_examples=60, deadline=None)
 @given(CHANGES)
 def test_changes_lead_to_the_same_set_and_matches_as_a_fresh_start(
-    changes: list[dict[str, int | None]],
+    changes: list[dict[str, str | None]],
 ) -> None:
     book, maker = ControlTopic(), SeedEmbedder(small_encoder(), 0.05, None)
     for change in changes:
         for name, text in change.items():
-            book.put(name.encode(), None if text is None else value(text=TEXTS[text]))
+            book.put(name.encode(), None if text is None else value(text=text))
         made = maker.make(book.snapshot())
         fresh = SeedEmbedder(small_encoder(), 0.05, None).make(book.snapshot())
         assert same(made, fresh)
         for one, other in zip(matches(made), matches(fresh), strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_a_seed_that_was_refused_counts_once_its_text_can_be_read() -> None:
+    book, maker = ControlTopic(), SeedEmbedder(small_encoder(), 0.05, None)
+    book.put(b"large", value(text=TEXTS[0]))
+    book.put(b"odd", value(text=NO_WORD))
+    assert [seed.id for seed in maker.make(book.snapshot()).refused] == ["odd"]
+    book.put(b"odd", value(text=TEXTS[1]))
+    made = maker.make(book.snapshot())
+    assert ([seed.id for seed in made.seeds], made.refused) == (["large", "odd"], ())
 
 
 def test_a_changed_seed_leaves_the_large_part_as_it_is() -> None:
