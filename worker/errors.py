@@ -6,6 +6,7 @@ NewsiftError                  the one thing a caller needs to catch (encoder.err
 └── RunError                  something failed while running (exit 1)
     ├── BrokerError           the broker cannot be reached, or fails
     ├── ConflictError         somebody else published first
+    ├── FencedError           another worker has the same instance id
     ├── OutputError           what was found cannot be written
     └── StalledError          no progress while there is lag
 """
@@ -33,6 +34,10 @@ class BrokerError(RunError):
 
 class ConflictError(RunError):
     """Another person replaced the record after it was read; nothing was published."""
+
+
+class FencedError(RunError):
+    """Another worker has joined the group with this worker's instance id."""
 
 
 class OutputError(RunError):

@@ -3,7 +3,7 @@
 import uuid
 from asyncio import AbstractEventLoop, TimerHandle, get_running_loop
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from newsift.broker.codes import Code, RequestError
@@ -27,6 +27,8 @@ class Join:
     protocol_type: str
     protocols: Mapping[str, bytes]
     asks_for_id: bool = True  # newer clients want an id first, and join with it
+    instance_id: str | None = None  # of a static member, which keeps its place over a restart
+    skips_assignment: bool = False  # newer clients, told so, lead without assigning anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,9 @@ class JoinAnswer:
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str = ""
-    members: tuple[tuple[str, bytes], ...] = ()  # told to the leader alone: ids and their wishes
+    members: tuple[tuple[str, str | None, bytes], ...] = ()  # told to the leader alone: member and
+    # instance ids and their wishes
+    skip_assignment: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,8 @@ class Member:
 class ConsumerGroup:
     """The state machine of one group. It answers through callbacks and knows no network.
 
-    There is no static membership: an instance that comes back joins as a new member.
+    An instance that comes back as a new process takes over its member's assignment, without a
+    rebalance if the group is stable. The member that it replaces is fenced.
     """
 
     def __init__(self, name: str, loop: AbstractEventLoop) -> None:
@@ -100,6 +105,7 @@ class ConsumerGroup:
         self.offsets: dict[tuple[str, int], CommittedOffset] = {}  # by topic and partition
         self._loop = loop
         self._members: dict[str, Member] = {}
+        self._instances: dict[str, str] = {}  # member ids of static members
         self._reserved_ids: dict[
             str, TimerHandle
         ] = {}  # ids that were given out and not yet joined with
@@ -120,12 +126,15 @@ class ConsumerGroup:
             raise RequestError(
                 Code.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members have"
             )
-        if not join.member_id and join.asks_for_id:
+        if not join.member_id and join.instance_id in self._instances:
+            self._replace(self._members[self._instances[join.instance_id]], join, answer)
+        elif not join.member_id and join.asks_for_id and join.instance_id is None:
             self._reserve_id(join, answer)
         elif not join.member_id or join.member_id in self._reserved_ids:
             self._wait(self._admit(join), answer)
         else:
-            self._join_again(self.member_of(join.member_id), join, answer)
+            member = self.member_of(join.member_id, instance_id=join.instance_id)
+            self._join_again(member, join, answer)
 
     def sync(
         self, member: Member, assignments: Mapping[str, bytes], answer: Callable[[SyncAnswer], None]
@@ -153,10 +162,16 @@ class ConsumerGroup:
         rebalancing = self.state is GroupState.PREPARING
         return Code.REBALANCE_IN_PROGRESS if rebalancing else Code.NONE
 
-    def member_of(self, member_id: str, generation: int | None = None) -> Member:
-        """Raises RequestError for an unknown member or an old generation."""
+    def member_of(
+        self, member_id: str, generation: int | None = None, instance_id: str | None = None
+    ) -> Member:
+        """Raises RequestError for an unknown or fenced member or an old generation."""
         member = self._members.get(member_id)
-        if member is None:
+        if instance_id is not None and self._instances.get(instance_id, member_id) != member_id:
+            raise RequestError(
+                Code.FENCED_INSTANCE_ID, f"another process is instance {instance_id} now"
+            )
+        if member is None or (instance_id is not None and instance_id not in self._instances):
             raise RequestError(
                 Code.UNKNOWN_MEMBER_ID, f"group {self.name} has no member {member_id!r}"
             )
@@ -164,11 +179,14 @@ class ConsumerGroup:
             raise RequestError(Code.ILLEGAL_GENERATION, f"generation {generation} is over")
         return member
 
-    def leave(self, member_id: str) -> None:
+    def leave(self, member_id: str, instance_id: str | None = None) -> None:
+        """An administrator removes an instance without its member id."""
         if member_id in self._reserved_ids:
             self._release_id(member_id)
         else:
-            self._remove(self.member_of(member_id))
+            if not member_id and instance_id is not None:
+                member_id = self._instances.get(instance_id, "")
+            self._remove(self.member_of(member_id, instance_id=instance_id))
 
     def forget_members(self) -> None:
         """As after a restart of the broker: the group is empty, its generation stays."""
@@ -176,6 +194,7 @@ class ConsumerGroup:
             if timer is not None:
                 timer.cancel()
         self._members.clear()
+        self._instances.clear()
         self._reserved_ids.clear()
         self._set_timer(None)
         self.state, self.leader, self.protocol = GroupState.EMPTY, "", None
@@ -198,6 +217,8 @@ class ConsumerGroup:
             timer.cancel()
         member = Member(join.member_id or new_member_id(join), join, self._loop.time())
         self._members[member.id] = member
+        if join.instance_id is not None:
+            self._instances[join.instance_id] = member.id
         self.protocol_type = join.protocol_type
         self._watch(member, join.session_s)
         return member
@@ -211,6 +232,24 @@ class ConsumerGroup:
         else:
             self._wait(member, answer)
 
+    def _replace(self, former: Member, join: Join, answer: Callable[[JoinAnswer], None]) -> None:
+        leader = self.leader
+        self._drop(former)
+        former.joined(JoinAnswer(Code.FENCED_INSTANCE_ID, former.id))
+        former.synced(SyncAnswer(Code.FENCED_INSTANCE_ID))
+        member = self._admit(join)
+        member.assignment, member.has_synced = former.assignment, former.has_synced
+        if leader == former.id:
+            self.leader = member.id
+        protocols = [each.join.protocols for each in self.members]
+        if self.state is not GroupState.STABLE or choose_protocol(protocols) != self.protocol:
+            self._wait(member, answer)
+        elif join.skips_assignment:
+            leads = self.leader == member.id
+            answer(replace(self._current(member), skip_assignment=leads))
+        else:  # with its former id for a leader, it follows and is not asked to assign
+            answer(replace(self._current(member), leader=leader, members=()))
+
     def _wait(self, member: Member, answer: Callable[[JoinAnswer], None]) -> None:
         member.joined(JoinAnswer(Code.REBALANCE_IN_PROGRESS, member.id))
         member.answer_join = answer
@@ -221,7 +260,10 @@ class ConsumerGroup:
         visible = self.members if member.id == self.leader else ()
         return JoinAnswer(
             Code.NONE, member.id, self.generation, self.protocol_type, self.protocol, self.leader,
-            tuple((each.id, each.join.protocols[self.protocol or ""]) for each in visible),
+            tuple(
+                (each.id, each.join.instance_id, each.join.protocols[self.protocol or ""])
+                for each in visible
+            ),
         )  # fmt: skip
 
     def _prepare(self) -> None:
@@ -237,17 +279,21 @@ class ConsumerGroup:
             self._complete()
 
     def _complete(self) -> None:
-        """End the round of joining with the members that have joined."""
+        """End the round of joining with the members that have joined, and the static ones."""
         for member in self.members:
-            if member.answer_join is None:
+            if member.answer_join is None and member.join.instance_id is None:
                 self._drop(member)
+        joined = [member.id for member in self.members if member.answer_join is not None]
+        if self.members and not joined:
+            self._set_timer(self._complete)
+            return
         self.generation += 1
         if not self.members:
             self._set_timer(None)
             self.state, self.leader, self.protocol = GroupState.EMPTY, "", None
             return
-        if self.leader not in self._members:
-            self.leader = self.members[0].id
+        if self.leader not in joined:
+            self.leader = joined[0]
         self.protocol = choose_protocol([member.join.protocols for member in self.members])
         self.state = GroupState.COMPLETING
         self._set_timer(self._drop_unsynced)
@@ -270,6 +316,9 @@ class ConsumerGroup:
 
     def _drop(self, member: Member) -> None:
         self._members.pop(member.id, None)
+        instance = member.join.instance_id
+        if instance is not None and self._instances.get(instance) == member.id:
+            del self._instances[instance]
         if member.timer is not None:
             member.timer.cancel()
 
@@ -301,7 +350,7 @@ def choose_protocol(protocols: list[Mapping[str, bytes]]) -> str:
 
 
 def new_member_id(join: Join) -> str:
-    return f"{join.client_id or 'member'}-{uuid.uuid4()}"
+    return f"{join.instance_id or join.client_id or 'member'}-{uuid.uuid4()}"
 
 
 class Groups(dict[str, ConsumerGroup]):
@@ -320,7 +369,9 @@ class Groups(dict[str, ConsumerGroup]):
             )
         return self[name]
 
-    def check_commit(self, name: str, member: str, generation: int) -> None:
+    def check_commit(
+        self, name: str, member: str, generation: int, instance_id: str | None
+    ) -> None:
         """Refuse a commit from outside the group's present generation."""
         group = (
             self.existing(name, Code.ILLEGAL_GENERATION)
@@ -329,7 +380,7 @@ class Groups(dict[str, ConsumerGroup]):
         )
         if generation < 0 and not group.members:
             return  # a consumer without membership, which only keeps its offsets here
-        group.heartbeat(group.member_of(member, generation))
+        group.heartbeat(group.member_of(member, generation, instance_id))
         if group.state is GroupState.COMPLETING:
             raise RequestError(Code.REBALANCE_IN_PROGRESS, f"group {name} is rebalancing")
 

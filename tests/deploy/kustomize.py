@@ -129,7 +129,7 @@ def merged(old: Any, new: Any, name: str = "") -> Any:
         return new
     changes = {item.get(key): item for item in new}
     kept = [merged(item, changes.pop(item.get(key), {})) for item in old]
-    return kept + list(changes.values())
+    return list(changes.values()) + kept  # new items come first, as with kubectl
 
 
 def kustomizations(root: Path) -> Iterator[Path]:

@@ -1,6 +1,6 @@
 """Mistakes that a person makes in the manifests, each as one change of the text of a file.
 
-The API server finds some of them too; most pass it in silence.
+Our check finds all of them; the API server passes most in silence.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Mutation:
     old: str
     new: str
     field: str
-    server: bool = False  # whether the API server refuses it as well
+    server: bool = False  # whether kubectl or the API server refuses it as well
 
     def __str__(self) -> str:
         return f"{Path(self.file).stem}: {self.field}: {' '.join(self.new.split()) or 'removed'}"

@@ -50,6 +50,7 @@ class KafkaConfig(Section):
 
     bootstrap_servers: Annotated[str, rules.SERVERS] = "127.0.0.1:9092"
     group: Annotated[str, GROUP] = "newsift-ingest"
+    instance_id: Annotated[str | None, rules.KAFKA_NAME] = None
     security_protocol: Annotated[str, rules.one_of(*PROTOCOLS)] = "PLAINTEXT"
     sasl_mechanism: Annotated[str | None, rules.one_of(*MECHANISMS)] = None
     username: Annotated[str | None, rules.LINE] = None
@@ -58,7 +59,7 @@ class KafkaConfig(Section):
     ca_file: Annotated[Path | None, rules.FILE] = None
     cert_file: Annotated[Path | None, rules.FILE] = None
     key_file: Annotated[Path | None, rules.FILE] = None
-    session_timeout_s: Annotated[float, rules.between(1, 1800)] = 10.0
+    session_timeout_s: Annotated[float, rules.between(1, 1800)] = 30.0
     request_timeout_s: Annotated[float, rules.between(0.1, 600)] = 15.0
     isolation: Annotated[str, rules.one_of(*ISOLATIONS)] = "committed"
     compression: Annotated[str, rules.one_of(*CODECS)] = "gzip"
@@ -86,11 +87,11 @@ class KafkaConfig(Section):
 class TopicsConfig(Section):
     """The names and settings of the topics."""
 
-    posts: Annotated[str, rules.TOPIC_NAME] = "tweets"
-    seeds: Annotated[str, rules.TOPIC_NAME] = "seed-articles"
-    matches: Annotated[str, rules.TOPIC_NAME] = "matched-tweets"
-    rejected: Annotated[str, rules.TOPIC_NAME] = "rejected-tweets"
-    labels: Annotated[str, rules.TOPIC_NAME] = "newsift-labels"
+    posts: Annotated[str, rules.KAFKA_NAME] = "tweets"
+    seeds: Annotated[str, rules.KAFKA_NAME] = "seed-articles"
+    matches: Annotated[str, rules.KAFKA_NAME] = "matched-tweets"
+    rejected: Annotated[str, rules.KAFKA_NAME] = "rejected-tweets"
+    labels: Annotated[str, rules.KAFKA_NAME] = "newsift-labels"
     create: Annotated[bool, rules.ANY] = True
     partitions: Annotated[int, rules.counts(1, 10_000)] = 4
     replication: Annotated[int | None, rules.counts(1, 100)] = None

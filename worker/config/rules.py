@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from worker.config.secret import Secret
 
-TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 ADDRESS = re.compile(r"(?:[a-zA-Z0-9._-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})")
 LANGUAGE = re.compile(r"[a-zA-Z]{2,8}(?:[-_][a-zA-Z0-9]{1,8}){0,3}")
 
@@ -119,8 +119,8 @@ ANY = Rule("true or false", lambda _: True)
 LINE = Rule("a text on one line", is_line)
 FILE = Rule("the path of a file", is_line)
 SECRET = Rule("a secret", lambda x: bool(x.reveal()))
-TOPIC_NAME = Rule(
-    "a name of 1 to 249 letters, digits, dots, _ or -", lambda x: bool(TOPIC.fullmatch(x))
+KAFKA_NAME = Rule(
+    "a name of 1 to 249 letters, digits, dots, _ or -", lambda x: bool(NAME.fullmatch(x))
 )
 SERVERS = Rule("host:port, or several with commas between", is_servers)
 LANGUAGES = Rule("a language such as en or pt-BR, or a list of them", is_languages, listed=True)

@@ -14,12 +14,12 @@ from aiokafka.errors import IllegalStateError, KafkaError
 import worker.kafka.metadata  # noqa: F401 - no consumer makes a topic
 from worker.config import Config
 from worker.kafka.batches.consumer import NoteBatch, OpeningConsumer
+from worker.kafka.membership import sticky_assignor
 from worker.kafka.settings import aiokafka_settings, isolation_level
 
-HEARTBEAT_S = 3.0  # at most; a worker learns of a rebalance with the next one
-REVOKE_S = 6.0  # to give up its partitions
-JOIN_S = 1.0  # to join again
-REBALANCE_S = HEARTBEAT_S + REVOKE_S + JOIN_S  # a worker that takes longer leaves the group
+HEARTBEAT_S = 0.25  # at most; a worker learns of a rebalance with the next one
+REVOKE_S = 1.0  # to give up its partitions, while all others wait
+REBALANCE_S = 10.0  # a rebalance waits no longer for a worker that does not join again
 METADATA_S = 5.0  # until a topic that was recreated, or has grown, is noticed
 NO_LEADER = -1
 log = logging.getLogger("newsift.kafka")
@@ -82,10 +82,12 @@ def group_consumer(config: Config, note: NoteBatch = lambda *_: None) -> Consume
         config,
         note=note,
         group_id=kafka.group,
+        group_instance_id=kafka.instance_id,
+        partition_assignment_strategy=(sticky_assignor(),),
         metadata_max_age_ms=round(METADATA_S * 1000),
         session_timeout_ms=round(session * 1000),
         heartbeat_interval_ms=round(min(HEARTBEAT_S, session / 3) * 1000),
-        rebalance_timeout_ms=round(max(session, REBALANCE_S) * 1000),
+        rebalance_timeout_ms=round(REBALANCE_S * 1000),
         max_partition_fetch_bytes=size,
         fetch_max_bytes=2 * size,
         fetch_max_wait_ms=FETCH_WAIT_MS,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from worker.match.records import Message
 
 GAP_S = 1.0
-COMMIT_S = 2.0  # the part of the time of a revoke that is reserved for the commit
+COMMIT_S = 0.5  # the part of the time of a revoke that is reserved for the commit
 log = logging.getLogger("newsift.ingest")
 
 

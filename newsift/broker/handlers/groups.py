@@ -38,7 +38,8 @@ async def commit_positions(cluster: Cluster, call: Call) -> Any:
     """Accepted from a present member, or if the group has no members."""
     body = call.body
     generation = body.generation_id_or_member_epoch
-    group_code = code_of(cluster.groups.check_commit, body.group_id, body.member_id, generation)
+    membership = body.group_id, body.member_id, generation, body.group_instance_id
+    group_code = code_of(cluster.groups.check_commit, *membership)
 
     def commit(topic: str, item: Any) -> Any:
         code = group_code or code_of(_commit, cluster, body.group_id, topic, item)
@@ -157,7 +158,8 @@ def _described(group: ConsumerGroup) -> Any:
         protocol_data=(group.protocol or "") if group.state is GroupState.STABLE else "",
         members=[
             member(
-                member_id=each.id, group_instance_id=None, client_id=each.join.client_id,
+                member_id=each.id, group_instance_id=each.join.instance_id,
+                client_id=each.join.client_id,
                 client_host=each.join.host, member_assignment=each.assignment,
                 member_metadata=each.join.protocols.get(group.protocol or "", b""),
             )
@@ -192,10 +194,10 @@ async def join_group(cluster: Cluster, call: Call) -> Any:
         version=call.version, error_code=joined.code, generation_id=joined.generation,
         protocol_type=joined.protocol_type,
         protocol_name=joined.protocol if call.version >= 7 else joined.protocol or "",
-        leader=joined.leader, skip_assignment=False, member_id=joined.member_id,
+        leader=joined.leader, skip_assignment=joined.skip_assignment, member_id=joined.member_id,
         members=[
-            kind(member_id=member, group_instance_id=None, metadata=metadata)
-            for member, metadata in joined.members
+            kind(member_id=member, group_instance_id=instance, metadata=metadata)
+            for member, instance, metadata in joined.members
         ],
     )  # fmt: skip
 
@@ -231,8 +233,8 @@ async def heartbeat(cluster: Cluster, call: Call) -> Any:
 async def leave_group(cluster: Cluster, call: Call) -> Any:
     name = call.body.group_id
 
-    def left(member: str) -> Code:
-        return code_of(lambda: cluster.groups.existing(name).leave(member))
+    def left(member: str, instance_id: str | None = None) -> Code:
+        return code_of(lambda: cluster.groups.existing(name).leave(member, instance_id))
 
     if call.version < 3:
         return LeaveGroupResponse(version=call.version, error_code=left(call.body.member_id))
@@ -242,7 +244,7 @@ async def leave_group(cluster: Cluster, call: Call) -> Any:
         members=[
             kind(
                 member_id=each.member_id, group_instance_id=each.group_instance_id,
-                error_code=left(each.member_id),
+                error_code=left(each.member_id, each.group_instance_id),
             )
             for each in call.body.members
         ],
@@ -251,7 +253,7 @@ async def leave_group(cluster: Cluster, call: Call) -> Any:
 
 def _current_member(cluster: Cluster, body: Any) -> tuple[ConsumerGroup, Member]:
     group = cluster.groups.existing(body.group_id)
-    return group, group.member_of(body.member_id, body.generation_id)
+    return group, group.member_of(body.member_id, body.generation_id, body.group_instance_id)
 
 
 def _read_join(cluster: Cluster, call: Call) -> Join:
@@ -270,6 +272,8 @@ def _read_join(cluster: Cluster, call: Call) -> Join:
         protocol_type=body.protocol_type,
         protocols={each.name: each.metadata or b"" for each in body.protocols},
         asks_for_id=call.version >= 4,
+        instance_id=body.group_instance_id,
+        skips_assignment=call.version >= 9,
     )
 
 

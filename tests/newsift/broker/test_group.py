@@ -3,7 +3,7 @@
 import heapq
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pytest
@@ -88,12 +88,34 @@ def test_a_dropped_member_and_an_older_generation_are_refused() -> None:
     assert refusal(member_id, generation) == Code.UNKNOWN_MEMBER_ID
 
 
+def test_an_instance_that_comes_back_takes_over_without_a_rebalance() -> None:
+    """Also the leader's, which an old client must not make assign again."""
+    group = ConsumerGroup("g", cast(Any, Clock()))
+    wish = Join("", "test", "", SESSION, REBALANCE, "consumer", {"range": b""}, True, "one")
+    joins, syncs = list[JoinAnswer](), list[SyncAnswer]()
+    group.join(wish, joins.append)
+    former = joins[0].member_id
+    group.sync(group.member_of(former, 1, "one"), {former: b"mine"}, syncs.append)
+    for skips in (False, True):
+        group.join(replace(wish, skips_assignment=skips), joins.append)
+        joined = joins[-1]
+        assert (joined.generation, joined.skip_assignment) == (1, skips)
+        assert (joined.leader == joined.member_id) is skips
+        group.sync(group.member_of(joined.member_id, 1, "one"), {}, syncs.append)
+        assert syncs[-1].assignment == b"mine"
+        with pytest.raises(RequestError) as caught:
+            group.member_of(former, 1, "one")
+        assert caught.value.code == Code.FENCED_INSTANCE_ID
+        former = joined.member_id
+
+
 @dataclass(eq=False)
 class Walker:
     """A consumer that follows the protocol a step at a time, and may stop at any."""
 
     group: ConsumerGroup
     asks_for_id: bool
+    instance: str | None = None
     id: str = ""
     joined: JoinAnswer | None = None
     assignment: bytes | None = None
@@ -117,15 +139,15 @@ class Walker:
         self.is_alive = False
         if self.joined is not None:
             try:
-                self.group.leave(self.id)
+                self.group.leave(self.id, self.instance)
             except RequestError as refused:
-                assert refused.code == Code.UNKNOWN_MEMBER_ID  # noqa: PT017
+                assert refused.code in (Code.UNKNOWN_MEMBER_ID, Code.FENCED_INSTANCE_ID)  # noqa: PT017
 
     def _join(self) -> None:
         self.is_waiting = True
         wish = Join(
             self.id, "walker", "", SESSION, REBALANCE, "consumer", {"range": b""},
-            self.asks_for_id,
+            self.asks_for_id, self.instance,
         )  # fmt: skip
         try:
             self.group.join(wish, self._note)
@@ -142,7 +164,7 @@ class Walker:
             self._again(answer.code)
 
     def _sync(self, joined: JoinAnswer) -> None:
-        given = {member: member.encode() for member, _ in joined.members}
+        given = {member: (name or member).encode() for member, name, _ in joined.members}
         member = self._member(joined)
         self.is_waiting = True
         try:
@@ -162,9 +184,14 @@ class Walker:
         self.joined = self.assignment = None
         if code == Code.UNKNOWN_MEMBER_ID:
             self.id = ""
+        if code == Code.FENCED_INSTANCE_ID:
+            self.is_alive = False
 
     def _member(self, joined: JoinAnswer):  # type: ignore[no-untyped-def]
-        return self.group.member_of(self.id, joined.generation)
+        return self.group.member_of(self.id, joined.generation, self.instance)
+
+
+KINDS = ["old", "asks for an id", "static"]
 
 
 class GroupMachine(RuleBasedStateMachine):
@@ -179,16 +206,17 @@ class GroupMachine(RuleBasedStateMachine):
     def alive(self) -> list[Walker]:
         return [walker for walker in self.walkers if walker.is_alive]
 
-    @initialize(kinds=st.lists(st.booleans(), min_size=1, max_size=4))
-    def begin(self, kinds: list[bool]) -> None:
-        for asks_for_id in kinds:
-            self.come(asks_for_id)
+    @initialize(kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=4))
+    def begin(self, kinds: list[str]) -> None:
+        for kind in kinds:
+            self.come(kind)
         self.live(5)
 
     @precondition(lambda self: len(self.alive) < 5)
-    @rule(asks_for_id=st.booleans())
-    def come(self, asks_for_id: bool) -> None:
-        self.walkers.append(Walker(self.group, asks_for_id))
+    @rule(kind=st.sampled_from(KINDS))
+    def come(self, kind: str) -> None:
+        instance = f"i{len(self.walkers)}" if kind == "static" else None
+        self.walkers.append(Walker(self.group, kind != "old", instance))
 
     @precondition(lambda self: self.alive)
     @rule(data=st.data(), steps=st.integers(1, 4))
@@ -212,7 +240,15 @@ class GroupMachine(RuleBasedStateMachine):
             walker.leave()
         walker.is_alive = False
         if how == "restart":
-            self.walkers.append(Walker(self.group, walker.asks_for_id))
+            self.walkers.append(Walker(self.group, walker.asks_for_id, walker.instance))
+
+    @precondition(lambda self: any(walker.instance for walker in self.alive))
+    @rule(data=st.data())
+    def come_twice(self, data: st.DataObject) -> None:
+        """A second process takes the instance's name; the first one is fenced."""
+        walker = data.draw(st.sampled_from([each for each in self.alive if each.instance]))
+        self.walkers.append(Walker(self.group, walker.asks_for_id, walker.instance))
+        self.walkers[-1].step()
 
     @rule(seconds=st.integers(1, SESSION))
     def wait(self, seconds: int) -> None:
@@ -240,7 +276,7 @@ class GroupMachine(RuleBasedStateMachine):
         for walker in self.alive:
             assert walker.joined is not None
             assert walker.joined.generation == self.group.generation
-            assert walker.assignment == walker.id.encode()
+            assert walker.assignment == (walker.instance or walker.id).encode()
 
 
 GroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)

@@ -241,4 +241,4 @@ async def test_revoking_ends_in_time_and_leaves_slow_batches_to_the_next_owner(
         assert REVOKE_S - 0.1 < duration < REVOKE_S + 1.5
     else:
         assert bench.consumer.commits == [{PLACE: 3}]
-        assert duration < REVOKE_S - 0.5  # time of a busy machine counts too
+        assert duration < REVOKE_S
