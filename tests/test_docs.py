@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from newsift.cli import COMMANDS, cli
 from newsift.collect.collector import COLLECTED, RECONNECTS
+from newsift.operations.capacity import BurstLag, Costs, Plan
 from train.recipe import RECIPES, Recipe
 from worker.config import KEYS, load_config
 from worker.metrics.registry import METRICS, OTHER, Exported
@@ -121,6 +122,12 @@ def test_each_plan_on_the_page_is_what_the_command_prints() -> None:
         line, _, output = example.partition("\n")
         words = shlex.split(line, comments=True)[2:]
         assert CliRunner().invoke(cli, words).output == output
+
+
+def test_the_keys_of_a_plan_and_of_costs_stand_on_their_page() -> None:
+    page = (ROOT / "docs" / "scale.md").read_text("utf-8")
+    for record in (Plan, BurstLag, Costs):
+        assert set(record.__struct_fields__) <= set(re.findall(r"`(\w+)`", page))
 
 
 DOCS = Path(__file__).parents[1] / "docs"
