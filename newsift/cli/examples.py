@@ -155,6 +155,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "bench languages": ("newsift bench languages", "newsift bench languages --json"),
     "bench profiles": ("newsift bench profiles", "newsift bench profiles --json"),
     "bench promise": ("newsift bench promise", "newsift bench promise --precision 0.9"),
+    "bench seeds": ("newsift bench seeds", "newsift bench seeds --seeds 10,100000"),
     "bench stories": ("newsift bench stories", "newsift bench stories --json"),
     "bench stream": ("newsift bench stream", "newsift bench stream --only latency"),
 }
