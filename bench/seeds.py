@@ -20,7 +20,7 @@ from bench.texts import read_articles, read_posts
 from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
-from worker.match.matcher import Matcher, prepare
+from worker.match.matcher import Matcher, prepare_index
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlRecord, ControlReducer
@@ -80,21 +80,21 @@ def _row(
     topic, embedder = ControlReducer(values=False), SeedEmbedder(enc, RATE, None)
     topic.apply(_record(number, text) for number, text in enumerate(passages))
     seeds = embedder.make(topic.snapshot())
-    prepare(seeds)
-    started, held = process_time() - start, _memory() - memory
+    prepare_index(seeds)
+    start_s, memory_bytes = process_time() - start, _memory() - memory
     changes = []
     for number, text in enumerate(more):
         start = process_time()
         topic.apply([_record(number * len(passages) // len(more), text, len(passages) + number)])
         seeds = embedder.make(topic.snapshot())
-        prepare(seeds)
+        prepare_index(seeds)
         changes.append(process_time() - start)
     cost, passed = _match(seeds, vectors)
     total = SeedEmbedder(enc, RATE, None, total=True).make(topic.snapshot())
     _, passed_total = _match(total, vectors)
     return [
-        len(seeds), round(started, 1), round(1000 * float(np.median(changes)), 1),
-        round(1e6 * cost, 1), round(held / 1024 / len(seeds), 1),
+        len(seeds), round(start_s, 1), round(1000 * float(np.median(changes)), 1),
+        round(1e6 * cost, 1), round(memory_bytes / 1024 / len(seeds), 1),
         round(100 * passed, 2), round(100 * passed_total, 2), round(total.raised, 3),
     ]  # fmt: skip
 
@@ -118,6 +118,6 @@ def _match(seeds: SeedSet, vectors: Embeddings) -> tuple[float, float]:
 
 
 def _memory() -> int:
-    """Bytes that this process holds."""
+    """Bytes of memory of this process."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()

@@ -28,7 +28,7 @@ class Join:
     protocols: Mapping[str, bytes]
     asks_for_id: bool = True  # newer clients want an id first, and join with it
     instance_id: str | None = None  # of a static member, which keeps its place over a restart
-    skips_assignment: bool = False  # newer clients, told so, lead without assigning anything
+    skips_assignment: bool = False  # newer clients can lead without assigning anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class JoinAnswer:
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str = ""
-    members: tuple[tuple[str, str | None, bytes], ...] = ()  # told to the leader alone: member and
-    # instance ids and their wishes
+    # Sent to the leader alone: the ids of member and instance, and its metadata
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
     skip_assignment: bool = False
 
 

@@ -43,8 +43,10 @@ def load_pipeline(
 ) -> tuple[Pipeline, SeedSet]:
     """Raises if a seed is refused. A total rate holds for the whole state, if this is a part."""
     pipeline, embedder = assembled(load_encoder(config), config)
-    has_total = whole is not None and config.matching.total_rate is not None
-    seeds = embedder.make(state, embedder.make(whole).raised if whole and has_total else None)
+    raised = None
+    if whole is not None and config.matching.total_rate is not None:
+        raised = embedder.make(whole).raised
+    seeds = embedder.make(state, raised)
     for refused in seeds.refused:
         if not refused.id.startswith(PREFIX):
             raise InputError(f"seed {refused.id!r}: is refused: {refused.reason}")

@@ -85,8 +85,8 @@ def check_triggers(item: Object, config: Config) -> Iterator[str]:
 
 
 def _trigger_faults(trigger: Object, config: Config) -> Iterator[str]:
-    given = mapping(trigger, "metadata")
-    for name in sorted(set(given) - KEYS, key=str):
+    metadata = mapping(trigger, "metadata")
+    for name in sorted(set(metadata) - KEYS, key=str):
         close = get_close_matches(str(name), KEYS, n=1)
         remedy = f"; did you mean {close[0]}?" if close else ""
         if name in FROM_ENV:
@@ -98,25 +98,25 @@ def _trigger_faults(trigger: Object, config: Config) -> Iterator[str]:
         "topic": config.topics.posts, "offsetResetPolicy": "earliest",
     }  # fmt: skip
     for name, value in expected.items():
-        if given.get(name) != value:
-            yield f"{name}: {given.get(name)} is not {value}"
+        if metadata.get(name) != value:
+            yield f"{name}: {metadata.get(name)} is not {value}"
     if not all("." in each.rpartition(":")[0] for each in servers.split(",")):
         yield f"bootstrapServers: {servers} names no namespace, and KEDA is in another one"
-    threshold = str(given.get("lagThreshold"))
+    threshold = str(metadata.get("lagThreshold"))
     if not threshold.isdecimal() or int(threshold) < 1:
-        yield f"lagThreshold: {given.get('lagThreshold')} is no number of posts above 0"
+        yield f"lagThreshold: {metadata.get('lagThreshold')} is no number of posts above 0"
     for name, harm in HARMFUL.items():
-        if str(given.get(name, "false")).lower() not in ("false", ""):
+        if str(metadata.get(name, "false")).lower() not in ("false", ""):
             yield f"{name}: {harm}"
     if trigger.get("metricType", "AverageValue") != "AverageValue":
         yield f"metricType: {trigger['metricType']} is no lag for each worker; leave it out"
-    yield from _login_faults(trigger, given, config)
+    yield from _login_faults(trigger, metadata, config)
 
 
-def _login_faults(trigger: Object, given: Object, config: Config) -> Iterator[str]:
+def _login_faults(trigger: Object, metadata: Object, config: Config) -> Iterator[str]:
     """KEDA reaches the brokers as the workers do."""
     tls = "enable" if config.kafka.security_protocol.endswith("SSL") else "disable"
-    if given.get("tls", "disable") != tls and "authenticationRef" not in trigger:
+    if metadata.get("tls", "disable") != tls and "authenticationRef" not in trigger:
         yield f"tls: must be {tls}, as kafka.security_protocol is {config.kafka.security_protocol}"
     login = SASL.get(config.kafka.sasl_mechanism or "")
     if login and "authenticationRef" not in trigger:

@@ -65,40 +65,40 @@ def read_documents(file: Path, build: Build) -> list[Object]:
 
 def build(folder: Path) -> Build:
     """The objects of this folder's kustomization."""
-    made = Build()
-    for recipe in read_documents(folder / NAME, made):
-        made.faults += [f"{NAME}: {key} is not read here" for key in recipe if key not in KEYS]
+    result = Build()
+    for recipe in read_documents(folder / NAME, result):
+        result.faults += [f"{NAME}: {key} is not read here" for key in recipe if key not in KEYS]
         if recipe.get("kind") != "Kustomization":
-            made.faults.append(f"{NAME}: kind: is not Kustomization")
+            result.faults.append(f"{NAME}: kind: is not Kustomization")
         for entry in recipe.get("resources") or ():
-            _add(folder / str(entry), made)
+            _add(folder / str(entry), result)
         for patch in recipe.get("patches") or ():
-            _patch(folder, patch, made)
+            _patch(folder, patch, result)
         if namespace := recipe.get("namespace"):
-            for each in made.objects:
+            for each in result.objects:
                 if identity(each)[1] not in CLUSTER_WIDE and isinstance(each.get("metadata"), dict):
                     each["metadata"]["namespace"] = namespace
-    return made
+    return result
 
 
-def _add(path: Path, made: Build) -> None:
+def _add(path: Path, result: Build) -> None:
     if path.is_dir():
         inner = build(path)
-        made.objects += inner.objects
-        made.files |= inner.files
-        made.faults += inner.faults
+        result.objects += inner.objects
+        result.files |= inner.files
+        result.faults += inner.faults
     else:
-        made.objects += read_documents(path, made)
+        result.objects += read_documents(path, result)
 
 
-def _patch(folder: Path, patch: Any, made: Build) -> None:
+def _patch(folder: Path, patch: Any, result: Build) -> None:
     if not isinstance(patch, dict) or set(patch) != {"path"}:
-        made.faults.append(f"{NAME}: patches: only `path` is read here")
+        result.faults.append(f"{NAME}: patches: only `path` is read here")
         return
-    for change in read_documents(folder / str(patch["path"]), made):
-        same = [each for each in made.objects if identity(each) == identity(change)]
+    for change in read_documents(folder / str(patch["path"]), result):
+        same = [each for each in result.objects if identity(each) == identity(change)]
         if not same:
-            made.faults.append(f"{patch['path']}: patches {title(change)}, which is not there")
+            result.faults.append(f"{patch['path']}: patches {title(change)}, which is not there")
         for each in same:
             each.update(merged(each, change))
 
@@ -128,8 +128,8 @@ def merged(old: Any, new: Any, name: str = "") -> Any:
     if key is None or not isinstance(old, list) or not isinstance(new, list):
         return new
     changes = {item.get(key): item for item in new}
-    kept = [merged(item, changes.pop(item.get(key), {})) for item in old]
-    return list(changes.values()) + kept  # new items come first, as with kubectl
+    present = [merged(item, changes.pop(item.get(key), {})) for item in old]
+    return list(changes.values()) + present  # new items come first, as with kubectl
 
 
 def kustomizations(root: Path) -> Iterator[Path]:

@@ -35,8 +35,8 @@ WORKER_NEEDS = ("Service", "PodDisruptionBudget", "NetworkPolicy", "PodMonitor")
 
 def selects(selector: Any, labels: Object) -> bool:
     """Whether a LabelSelector matches; an empty one matches all."""
-    wanted = mapping(selector, "matchLabels").items()
-    return all(labels.get(name) == value for name, value in wanted)
+    pairs = mapping(selector, "matchLabels").items()
+    return all(labels.get(name) == value for name, value in pairs)
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,14 @@ def _directions(item: Object) -> list[str]:
 
 
 def _is_port(rule: Any, port: int, protocol: str, work: Workload) -> bool:
-    given = inside(rule, "port")
+    number_or_name = inside(rule, "port")
     if (inside(rule, "protocol") or "TCP") != protocol:
         return False
-    number = work.port(given) if isinstance(given, str) else given
+    number = work.port(number_or_name) if isinstance(number_or_name, str) else number_or_name
     last = inside(rule, "endPort") or number
     if isinstance(number, int) and isinstance(last, int):
         return number <= port <= last
-    return given is None
+    return number_or_name is None
 
 
 def check_fields(stack: Stack) -> Iterator[str]:
@@ -292,11 +292,11 @@ def faults(root: Path) -> list[str]:
     lines: list[tuple[str, str]] = []
     used: set[Path] = set()
     for folder in kustomizations(root):
-        name, made = folder.relative_to(root).as_posix(), build(folder)
-        used |= made.files
-        lines += [(name, fault) for fault in made.faults]
-        lines += [(name, fault) for rule in RULES for fault in rule(Stack(made.objects))]
-        if (kind := TREE.get(name)) and not Stack(made.objects).of(kind):
+        name, result = folder.relative_to(root).as_posix(), build(folder)
+        used |= result.files
+        lines += [(name, fault) for fault in result.faults]
+        lines += [(name, fault) for rule in RULES for fault in rule(Stack(result.objects))]
+        if (kind := TREE.get(name)) and not Stack(result.objects).of(kind):
             lines.append((name, f"has no {kind}"))
     lines += tree_faults(root, used)
     places: dict[str, list[str]] = {}

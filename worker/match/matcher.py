@@ -125,7 +125,7 @@ def index_of(part: Embeddings) -> SeedIndex:
     return index
 
 
-def prepare(seeds: SeedSet) -> None:
+def prepare_index(seeds: SeedSet) -> None:
     """Build the index of each part that has none."""
     for part in seeds.vectors.parts:
         index_of(part)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from encoder.model.weights import F32, I32, I64
+from encoder.score.top import lowest_of_highest
 from encoder.support.jit import jit
 from worker.match.simd.registers import LANES, filled, highest_lane, largest, load, maximum
 from worker.match.simd.rounded import FULL, I16, add_products
@@ -173,6 +174,7 @@ def look_at(
     width = scores.shape[1]
     cuts, sure = limits.cuts[low : low + width], limits.sure[low : low + width]
     columns, high = np.empty(width, np.int64), np.empty(width, np.float32)
+    heap = np.empty(limits.most, np.float32)
     for post in range(len(scores)):
         if excess[post] < 0:
             continue
@@ -185,7 +187,7 @@ def look_at(
             certain += matches
         seen.counts[first + post] += certain
         if certain > limits.most:
-            lowest = lowest_of_best(high[:certain], limits.most) - limits.reach
+            lowest = lowest_of_highest(high[:certain], heap) - limits.reach
             least[post] = max(least[post], lowest)
         for seed in columns[:number]:
             doubt = row[seed] < sure[seed]
@@ -212,25 +214,6 @@ def reached(scores: F32, cuts: F32, columns: I64) -> int:
             columns[number] = seed
             number += scores[seed] >= cuts[seed]
     return number
-
-
-@jit()
-def lowest_of_best(values: F32, most: int) -> float:
-    """The lowest of the `most` highest values; numba's np.partition compiles for five seconds."""
-    heap = np.full(most, OUT_OF_REACH)  # the lowest on top
-    for value in values:
-        at, below = 0, 1
-        if value <= heap[0]:
-            continue
-        while below < most:
-            if below + 1 < most and heap[below + 1] < heap[below]:
-                below += 1
-            if heap[below] >= value:
-                break
-            heap[at] = heap[below]
-            at, below = below, 2 * below + 1
-        heap[at] = value
-    return heap[0]  # type: ignore[no-any-return]
 
 
 @jit()

@@ -160,8 +160,8 @@ class Parts:
         self._stalled = stalls
 
     def _count_paused(self, what: str, paused: bool) -> None:
-        tell = self.metrics.paused if paused else self.metrics.resumed
-        tell(what)
+        count = self.metrics.paused if paused else self.metrics.resumed
+        count(what)
 
 
 def near_cuts(enc: Encoder, background: Embeddings, seeds: Embeddings, rate: float) -> F32:

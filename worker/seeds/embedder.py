@@ -39,7 +39,7 @@ class Part:
     vectors: Embeddings  # [r]
     ids: list[str]  # [r], the seed that each row was made for
     cuts: F32  # [r], automatic thresholds; NaN until one is needed
-    odd: dict[int, str]  # the rows that cannot be compared, and why
+    problems: dict[int, str]  # of rows that cannot be compared
     number: int = 0  # its place among all parts
 
     @classmethod
@@ -84,12 +84,13 @@ class SeedEmbedder:
         """
         resolution = state.resolve(self.facts)
         compared = [_bare(resolution.compared[name]) for name in sorted(resolution.compared)]
-        why = dict.fromkeys(self._untold(compared), self._too_fine)
+        why = dict.fromkeys(self._without_threshold(compared), self._too_fine)
         chosen = [seed for seed in compared if seed.id not in why] if why else compared
         self._learn(chosen)
-        if any(part.odd for part in self._parts):
-            rows = ((seed.id, self._rows[seed.id]) for seed in chosen)
-            why |= {name: r.part.odd[r.place] for name, r in rows if r.place in r.part.odd}
+        if any(part.problems for part in self._parts):
+            rows = [(seed.id, self._rows[seed.id]) for seed in chosen]
+            reasons = ((name, row.part.problems.get(row.place)) for name, row in rows)
+            why |= {name: reason for name, reason in reasons if reason}
         seeds = tuple(seed for seed in chosen if seed.id not in why) if why else tuple(chosen)
         vectors = self._vectors(seeds)
         thresholds, raised = self._thresholds(seeds, vectors, raised)
@@ -116,7 +117,7 @@ class SeedEmbedder:
         """The posts for automatic thresholds."""
         return self._enc.background if self._background is None else self._background
 
-    def _untold(self, compared: Sequence[Compared]) -> list[str]:
+    def _without_threshold(self, compared: Sequence[Compared]) -> list[str]:
         """The seeds whose automatic threshold the background cannot determine."""
         if not self._too_fine:
             return []

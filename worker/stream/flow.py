@@ -23,7 +23,7 @@ from worker.kafka.producer import Letter
 from worker.match.bursts import Bursts
 from worker.match.drift import Drift
 from worker.match.groups import Stories
-from worker.match.matcher import prepare as prepare_index
+from worker.match.matcher import prepare_index
 from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import (
