@@ -118,6 +118,7 @@ def test_the_second_of_two_changes_is_refused(windows: MakeWindow, place: Place)
     add(place, "fire")
     ada, ben = windows(), windows()
     ben.bears("409")
+    expect(ada.open("seeds").get_by_role("link", name=TITLE)).to_be_visible()  # the desk has it
     pages = [each.open("seeds/seed/fire") for each in (ada, ben)]
     for page, name in zip(pages, ("hers", "his"), strict=True):
         page.get_by_label("Event").fill(name)
