@@ -72,12 +72,13 @@ class StreamScene:
             producer.flush()
         return sent
 
-    def committed(self, group: str) -> int:
-        """How many posts a group has committed."""
+    @contextmanager
+    def commits(self, group: str) -> Iterator[Callable[[], int]]:
+        """Counts how many posts a group has committed, as often as it is called."""
         with KafkaConsumer(
             bootstrap_servers=self.kafka, group_id=group, enable_auto_commit=False
         ) as consumer:
-            return sum(consumer.committed(part) or 0 for part in self.partitions("posts"))
+            yield lambda: sum(consumer.committed(part) or 0 for part in self.partitions("posts"))
 
 
 def post_records(texts: Sequence[str], count: int) -> Iterator[Record]:
@@ -269,20 +270,21 @@ def readings(
     """The worker's memory and CPU at every tenth of the way."""
     rows: list[MemoryReading] = []
     moved, before, spent = time.monotonic(), 0, worker.cpu()
-    while done[0] < posts:
-        worker.check()
-        time.sleep(0.5)
-        now = scene.committed(worker.group)
-        if now > done[0]:
-            done[0], moved = now, time.monotonic()
-        elif time.monotonic() - moved > STALLED:
-            raise NotAvailable(f"no post was committed for {STALLED:g} s, after {now:,}")
-        if done[0] >= (len(rows) + 1) * posts // 10:
-            used = worker.cpu()
-            cost = 1e6 * (used - spent) / (done[0] - before)
-            rows.append(MemoryReading(done[0], worker.resident(), cost))
-            before, spent = done[0], used
-            say(f"{done[0]:,} of {posts:,} posts, {rows[-1].resident:.0f} MB, {cost:.1f} µs")
+    with scene.commits(worker.group) as committed:
+        while done[0] < posts:
+            worker.check()
+            time.sleep(0.5)
+            now = committed()
+            if now > done[0]:
+                done[0], moved = now, time.monotonic()
+            elif time.monotonic() - moved > STALLED:
+                raise NotAvailable(f"no post was committed for {STALLED:g} s, after {now:,}")
+            if done[0] >= (len(rows) + 1) * posts // 10:
+                used = worker.cpu()
+                cost = 1e6 * (used - spent) / (done[0] - before)
+                rows.append(MemoryReading(done[0], worker.resident(), cost))
+                before, spent = done[0], used
+                say(f"{done[0]:,} of {posts:,} posts, {rows[-1].resident:.0f} MB, {cost:.1f} µs")
     return rows
 
 
@@ -339,21 +341,23 @@ def worker_row(scene: StreamScene, seeds: str, posts: int) -> Measure:
 
 def watch(worker: WatchedWorker, scene: StreamScene, posts: int) -> Measured:
     """The rate and the CPU between the first commit that is seen and the last."""
-    first = last = scene.committed(worker.group)
-    began = ended = time.perf_counter()
-    cpu = worker.cpu()
-    while last < posts:
-        worker.check()
-        if time.perf_counter() - began > RUN_PATIENCE:
-            raise NotAvailable(f"{last:,} of {posts:,} posts were committed in {RUN_PATIENCE:g} s")
-        time.sleep(0.1)
-        last, ended = scene.committed(worker.group), time.perf_counter()
-        if first == 0:
-            first, began, cpu = last, ended, worker.cpu()
-    done = last - first
-    if done < posts / 4:
+    with scene.commits(worker.group) as committed:
+        first = last = committed()
+        began = ended = time.perf_counter()
+        cpu = worker.cpu()
+        while last < posts:
+            worker.check()
+            if time.perf_counter() - began > RUN_PATIENCE:
+                done = f"{last:,} of {posts:,} posts"
+                raise NotAvailable(f"{done} were committed in {RUN_PATIENCE:g} s")
+            time.sleep(0.1)
+            last, ended = committed(), time.perf_counter()
+            if first == 0:
+                first, began, cpu = last, ended, worker.cpu()
+    timed = last - first
+    if timed < posts / 4:
         raise NotAvailable(f"{posts:,} posts were over too soon to be timed; take more")
-    return Measured(done / (ended - began), (worker.cpu() - cpu) / done * 1e6)
+    return Measured(timed / (ended - began), (worker.cpu() - cpu) / timed * 1e6)
 
 
 def empty_row(scene: StreamScene, posts: int) -> Measure:

@@ -165,7 +165,7 @@ class Encoder:
     ) -> Embeddings:
         """Tokenize and embed the texts in parts."""
         forward, lead = self._backend.forward, self.model.weights.config.lead
-        given = list(checked(texts, side))
+        given = checked(texts, side)
         dense = np.empty((len(given), self.dim), np.float32)  # [n, d]
 
         def embedded(part: slice) -> SparseRows:
@@ -185,15 +185,15 @@ def _parts(texts: Sequence[Article], threads: int) -> Iterator[slice]:
     """
     step = BLOCK * min(threads, MOST_BLOCKS)
     for start in range(0, len(texts), step):
-        ends = list(accumulate(map(_letters, texts[start : start + step])))
+        letters = (
+            len(text) if isinstance(text, str) else sum(map(len, text))
+            for text in texts[start : start + step]
+        )
+        ends = list(accumulate(letters))
         count = max(1, min(threads, ends[-1] // WORTH_A_THREAD))
         goals = (ends[-1] * part // count for part in range(1, count))
         bounds = [0, *(bisect_left(ends, goal) + 1 for goal in goals), len(ends)]
         yield from (slice(start + a, start + b) for a, b in pairwise(bounds) if a < b)
-
-
-def _letters(text: Article) -> int:
-    return len(text) if isinstance(text, str) else sum(map(len, text))
 
 
 def load(

@@ -183,11 +183,14 @@ def is_pair(value: object) -> bool:
     return isinstance(value, tuple) and [isinstance(part, str) for part in value] == [True, True]
 
 
-def checked(texts: Iterable[T], side: Side) -> Iterator[T]:
-    """The texts one by one; what is no text is refused by its place and its type."""
-    for i, text in enumerate(each_of(texts, side)):
+def checked(texts: Iterable[T], side: Side) -> list[T]:
+    """The texts as a list; what is no text is refused by its place and its type."""
+    listed = list(each_of(texts, side))
+    if set(map(type, listed)) <= {str}:
+        return listed
+    for i, text in enumerate(listed):
         if not isinstance(text, str) and not (side is Side.ARTICLE and is_pair(text)):
             name = "posts" if side is Side.POST else "articles"
             expected = "str" if side is Side.POST else "str or a tuple (title, text) of two str"
             raise InputError(f"{name}[{i}]: {type(text).__name__}, expected {expected}")
-        yield text
+    return listed

@@ -200,14 +200,15 @@ class Pipeline:
         return ended
 
     def _decode(self, batch: BatchState) -> None:
+        posts, rules = batch.posts, (self._form, self._limits, self._langs)
         for index, message in enumerate(batch.messages):
             if isinstance(message, Unreadable):
                 detail = f"offsets {message.offsets}: {message.detail}"
                 batch.reject(index, message.why, detail)
                 continue
-            result = read_safely(message.value, self._form, self._limits, self._langs)
+            result = read_safely(message.value, *rules)
             if isinstance(result, Post):
-                batch.posts[index] = result
+                posts[index] = result
             elif isinstance(result, PassedOver):
                 batch.pass_over(index, result.why)
             else:

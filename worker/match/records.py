@@ -233,14 +233,20 @@ def attempt(message: Message) -> int:
 
 def why_tokens(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     """The few words that contribute most to a score, largest first; no punctuation."""
-    weighted = [(word, round(part, 6)) for word, part in parts if not _is_punctuation(word)]
-    weighted = sorted(weighted, key=lambda pair: -abs(pair[1]))[:WHY_TOKENS]
-    least = WHY_SHARE * abs(weighted[0][1]) if weighted else 0
-    return [(word, part) for word, part in weighted if part and abs(part) >= least]
+    tokens: list[tuple[str, float]] = []
+    least = 0.0
+    for word, part in sorted(parts, key=lambda pair: -abs(pair[1])):
+        rounded = round(part, 6)
+        if len(tokens) == WHY_TOKENS or not rounded or abs(rounded) < least:
+            break
+        if not _is_punctuation(word):
+            tokens.append((word, rounded))
+            least = WHY_SHARE * abs(tokens[0][1])
+    return tokens
 
 
 def _is_punctuation(word: str) -> bool:
-    return all(category(character)[0] == "P" for character in word)
+    return not word.isalnum() and all(category(character)[0] == "P" for character in word)
 
 
 def shortest(number: np.float32) -> float:

@@ -147,14 +147,11 @@ def made(
     created_at: str | float | None = None, lang: str | None = None, url: str | None = None,
 ) -> Reading:  # fmt: skip
     """The post; rejected without an id or a text, passed over without words."""
-    name = str(id).strip() if id is not None else ""
-    if not name:
+    name = str(id) if id is not None else ""
+    if not name or name.isspace():
         return rejected(Reason.NO_ID, f"id: {'missing' if id is None else 'empty'}")
     if text is None:
         return rejected(Reason.NO_TEXT, "text: missing")
     if not text or text.isspace():
         return NO_WORDS
-    return Post(
-        id=str(id), platform=platform, text=text, author=author or None,
-        created_at=utc(created_at), lang=lang or None, url=url or None,
-    )  # fmt: skip
+    return Post(name, platform, text, author or None, utc(created_at), lang or None, url or None)

@@ -23,14 +23,12 @@ from worker.posts.shape import NOTICE, shape
 __all__ = ["FORMS", "PassedOver", "Post", "Reading", "Reason", "Rejected", "read_post"]
 
 FORMS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
-READERS: dict[str | None, Callable[[bytes, Limits, Languages], Reading]] = {
-    "x": lambda value, *_: x.read(value),
-    "x1": lambda value, *_: x1.read(value),
-    "bluesky": lambda value, _, langs: bluesky.read(value, langs),
-    "mastodon": lambda value, limits, _: mastodon.read(value, limits),
-    "plain": lambda value, *_: plain.read(value),
-    NOTICE: lambda *_: NO_POST,
-    None: lambda value, *_: _unknown(value),
+READERS: dict[str | None, Callable[[bytes], Reading]] = {
+    "x": x.read,
+    "x1": x1.read,
+    "plain": plain.read,
+    NOTICE: lambda _: NO_POST,
+    None: lambda value: _unknown(value),
 }
 NAMED_KEYS_BYTES = 2**16  # bytes of a value of unknown form whose keys an error names
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -52,7 +50,13 @@ def read_post(
     if bad is not None:
         return bad
     try:
-        outcome = READERS[shape(value) if form == "auto" else form](value, limits, langs)
+        match shape(value) if form == "auto" else form:
+            case "bluesky":
+                outcome = bluesky.read(value, langs)
+            case "mastodon":
+                outcome = mastodon.read(value, limits)
+            case other:
+                outcome = READERS[other](value)
         if not isinstance(outcome, Post):
             return outcome if form == "auto" else _second_look(value, form, outcome)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:

@@ -9,7 +9,6 @@ from functools import partial
 from time import perf_counter
 
 import numpy as np
-from aiokafka import ConsumerRecord
 
 import encoder
 from encoder.embeddings import Embeddings
@@ -25,7 +24,7 @@ from worker.kafka.settings import aiokafka_producer_settings
 from worker.kafka.topics import ensure_topics, refuse_unfit
 from worker.match.drift import HIGH, Drift
 from worker.match.near import NearWatch
-from worker.match.pipeline import Pipeline
+from worker.match.pipeline import Pipeline, ProbeMessage
 from worker.match.records import encode_json
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health, Web
@@ -40,6 +39,7 @@ from worker.stream.offsets import Positions
 
 CALIBRATING = 2_000  # background posts
 LEAVE_S = 2.0  # of the time for a shutdown, for each part
+YOUNG = 100_000  # objects made, less those freed, after which the garbage collector looks at them
 SWITCH_S = 0.001  # the event loop waits so long, at most, for a thread that runs Python
 log = logging.getLogger("newsift.stream")
 
@@ -98,6 +98,7 @@ class Parts:
         await self.ingest.start()
         sys.setswitchinterval(SWITCH_S)
         gc.freeze()  # objects of the start live on: the collector need not scan them
+        gc.set_threshold(YOUNG)  # batches leave no cycles, but make many objects
         self.missing = ""
         self.metrics.ready(True)
         log.info("ready: %d seeds, group %s", len(self.control.seeds or ()), config.kafka.group)
@@ -181,10 +182,9 @@ def high_cuts(enc: Encoder, background: Embeddings, seeds: Embeddings) -> F32:
 
 def warm_up(enc: Encoder, why: bool) -> None:
     """Take an invented match through all stages, so that everything is compiled."""
-    state = control_state({b"warm": b'{"text": "warm up"}'})
+    message = ProbeMessage()
+    state = control_state({b"warm": message.value})
     seeds = SeedEmbedder(enc, 0.5, 0.01).make(state)
-    value = b'{"id": "1", "text": "warm up"}'
-    message = ConsumerRecord("warm", 0, 0, 0, 0, None, value, None, -1, len(value), ())
     with crashpoint.unwatched():
         edges = NearWatch(partial(near_cuts, enc, enc.background)).edges(seeds)
         outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now, edges)

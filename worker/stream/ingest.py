@@ -120,7 +120,7 @@ class Ingest:
         packed records may be large.
         """
         records, epoch = await self._step(wait_ms, self._posts), self._ledger.epoch
-        size, more = weight(records), bool(records)
+        size, more = sum(weights(records)), bool(records)
         while more and size < self._bytes and (room := self._posts - len(records)):
             try:
                 fetched = await self._step(0, room)
@@ -130,7 +130,7 @@ class Ingest:
             if self._ledger.epoch != epoch:  # it has waited for the new assignment
                 records, epoch, size = [], self._ledger.epoch, 0
             records += fetched
-            size, more = size + weight(fetched), bool(fetched)
+            size, more = size + sum(weights(fetched)), bool(fetched)
         return records
 
     async def _step(self, wait_ms: int, room: int) -> list[Any]:
@@ -161,16 +161,15 @@ class Ingest:
                 self._metrics.unreadable("posts", record.count)
 
 
-def weight(records: Sequence[Any]) -> int:
-    """The bytes of keys and values."""
-    return sum(len(record.value or b"") + len(record.key or b"") for record in records)
+def weights(records: Sequence[Any]) -> list[int]:
+    """The bytes of each record's key and value."""
+    return [len(record.value or b"") + len(record.key or b"") for record in records]
 
 
 def split(records: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     """Runs of records of at most this many bytes, each of at least one record."""
     start = total = 0
-    for at, record in enumerate(records):
-        one = weight([record])
+    for at, one in enumerate(weights(records)):
         if total + one > size and at > start:
             yield records[start:at]
             start, total = at, 0

@@ -29,9 +29,8 @@ class Batch:
     arrived: float = field(default_factory=perf_counter)
 
     def __post_init__(self) -> None:
-        self.ends = {}
-        for message in self.messages:
-            self.ends[TopicPartition(message.topic, message.partition)] = message.offset + 1
+        last = {(message.topic, message.partition): message.offset for message in self.messages}
+        self.ends = {TopicPartition(*place): offset + 1 for place, offset in last.items()}
 
 
 class Ledger:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import aiokafka.consumer.fetcher
+import msgspec
 import numpy as np
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.protocol.fetch import FetchRequest
@@ -19,6 +21,28 @@ _walk = jit()(walk)
 def fast_walk(body: Bytes, count: int, last_delta: int, most: int) -> int:
     """The result of `walk`, compiled."""
     return int(_walk(np.frombuffer(body, np.uint8), count, last_delta, most))
+
+
+class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
+    """aiokafka's record, by the same names in the same order.
+
+    It is made in a fifth of the time, and the garbage collector does not track it.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    checksum: int | None
+    serialized_key_size: int
+    serialized_value_size: int
+    headers: tuple[tuple[str, bytes], ...]
+
+
+aiokafka.consumer.fetcher.ConsumerRecord = ConsumerRecord  # it has no option for it
 
 
 NoteBatch = Callable[[str, int, int, int, int], None]
