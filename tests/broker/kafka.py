@@ -114,18 +114,19 @@ class ApacheKafka:
             self.doors = Doors.made(folder / "tls", others)
         self._classpath = f"{jars()}{os.sep}*"
         self._process: subprocess.Popen[bytes] | None = None
+        self.quorum = f"1@127.0.0.1:{controller}"
         self._log = folder / "kafka.log"
         self._properties = folder / "server.properties"
-        listeners = [
-            f"PLAINTEXT://127.0.0.1:{self.port}", f"CONTROLLER://127.0.0.1:{controller}",
-        ]  # fmt: skip
+        listeners = [f"PLAINTEXT://127.0.0.1:{self.port}"]
+        if settings.get("process.roles") != "broker":
+            listeners.append(f"CONTROLLER://127.0.0.1:{controller}")
         users: list[str] = []
         if self.doors is not None:
             listeners += self.doors.listeners
             users, settings = self.doors.users, self.doors.settings | settings
         places = {
             "listeners": ",".join(listeners),
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.quorum.voters": self.quorum,
             "log.dirs": str(folder / "data"),
         }
         lines = [f"{key}={value}\n" for key, value in (SETTINGS | places | settings).items()]

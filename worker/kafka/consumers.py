@@ -28,15 +28,14 @@ FETCH_WAIT_MS = 100  # a partition that was not in the last fetch waits for the 
 
 
 class Consumer(OpeningConsumer):
-    """aiokafka's consumer with a bound on prefetched bytes, and more facts by partition."""
+    """aiokafka's consumer that asks no broker too early, with more facts by partition."""
 
     async def start(self) -> None:
         """Connect.
 
         aiokafka fetches for partitions that are used up while others still have records, so its
         buffer would grow with the number of partitions. Here a broker is asked again only when its
-        last response is used up: fetch_max_bytes, or one batch if that is larger, unpacked to at
-        most limits.batch_bytes, for each broker.
+        last response is used up.
         """
         await super().start()
         self._fetcher._prefetch_backoff = math.inf

@@ -13,7 +13,7 @@ from aiokafka.protocol.fetch import FetchRequest
 
 from encoder.support.jit import jit
 from worker.kafka.batches.header import Bytes, walk
-from worker.kafka.batches.opener import Opener
+from worker.kafka.batches.opener import Opener, Room
 
 _walk = jit()(walk)
 
@@ -49,7 +49,12 @@ NoteBatch = Callable[[str, int, int, int, int], None]
 
 
 class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
-    """aiokafka's consumer with a bound on the unpacked size of a batch.
+    """aiokafka's consumer with bounds on what it unpacks and on what it reads ahead.
+
+    Read ahead are at most `fetch_max_bytes` packed and `batch_bytes` unpacked, and one batch more
+    each, however many brokers there are. Brokers share the packed bytes equally; each may send one
+    batch at least, as Kafka does. They are unpacked one response after the other, while there is
+    room.
 
     A batch that cannot be read, or unpacks to more than `batch_bytes`, becomes one `Unreadable`
     message. `note` is called with topic, partition, first and last offset and unpacked bytes of
@@ -61,6 +66,7 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     ) -> None:
         super().__init__(check_crcs=False, **settings)  # the opener does
         self._opener, self._note = Opener(batch_bytes, fast_walk), note
+        self._turn, self._polled = asyncio.Lock(), asyncio.Event()
         self._send = self._client.send
         self._client.send = self._sent
 
@@ -69,27 +75,41 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     ) -> dict[TopicPartition, list[Any]]:
         """New messages; each unreadable batch is one message."""
         records = await super().getmany(*places, timeout_ms=timeout_ms, max_records=max_records)
+        self._polled.set()
         if not self._opener.has_marked:
             return dict(records)
         seen = self._opener.seen
         return {place: [seen(row) or row for row in rows] for place, rows in records.items()}
+
+    @property
+    def buffered(self) -> int:
+        """The unpacked bytes that are read ahead."""
+        results = self._fetcher._records.values()
+        parts = (getattr(result, "_partition_records", None) for result in results)
+        return sum(part._records.size_in_bytes() for part in parts if part is not None)
 
     async def _sent(self, node: Any, request: Any, **group: Any) -> Any:
         """Send a request; the response to a fetch is unpacked in a thread, before aiokafka sees it.
 
         aiokafka would unpack it without a bound in the event loop.
         """
+        if not isinstance(request, FetchRequest):
+            return await self._send(node, request, **group)
+        leaders = {self._client.cluster.leader_for_partition(place) for place in self.assignment()}
+        request._max_bytes //= max(len(leaders), 1)
         answer = await self._send(node, request, **group)
-        if isinstance(request, FetchRequest) and any(
-            part[-1] for _, parts in answer.topics for part in parts
-        ):
-            await asyncio.to_thread(_open, answer, request, self._opener, self._note)
+        if any(part[-1] for _, parts in answer.topics for part in parts):
+            async with self._turn:
+                while (buffered := self.buffered) > self._opener.limit // 2:
+                    self._polled.clear()
+                    await self._polled.wait()
+                room = self._opener.room(buffered)
+                await asyncio.to_thread(_open, answer, request, self._opener, room, self._note)
         return answer
 
 
-def _open(answer: Any, request: FetchRequest, opener: Opener, note: NoteBatch) -> None:
+def _open(answer: Any, request: FetchRequest, opener: Opener, room: Room, note: NoteBatch) -> None:
     """Replace the fetched batches by opened ones; they are last in each partition."""
-    room = opener.room()
     starts = {
         (topic, partition): offset
         for topic, parts in request.topics

@@ -58,9 +58,9 @@ class Opener:
     mark: str = field(default_factory=lambda: f"newsift.{secrets.token_hex(16)}")
     has_marked: bool = False  # whether any batch was not read, so far
 
-    def room(self) -> Room:
+    def room(self, buffered: int = 0) -> Room:
         """The budget of one response; what exceeds it is cut off and fetched again."""
-        return Room(self.limit)
+        return Room(self.limit - buffered)
 
     def opened(
         self, data: bytes, start: int, end: int, room: Room, note: Note = lambda *_: None
