@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from heapq import nsmallest
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,7 @@ METRICS = (
          "why", PASSED_OVER),
     _row("posts_without_seeds_total", Counter, "Posts that came while there were no seeds"),
     _row("posts_rejected_total", Counter, "Messages sent to the dead letters", "reason", REASONS),
-    _row("matches_total", Counter, "Matches, the event's first 100 by name, then as other",
+    _row("matches_total", Counter, "Matches; of the first 100 events in sorted order by name",
          "event", (OTHER,)),
     _row("event_posts_total", Counter, "Posts that match, by the events that their records name",
          "event", (OTHER,)),
@@ -234,19 +235,28 @@ class Metrics:
         self._collectors["open_transaction_messages"].labels(*labels).set(messages)
         self._collectors["open_transaction_seconds"].labels(*labels).set(seconds)
 
+    def name_events(self, events: Iterable[str]) -> None:
+        """Count these events of the seed set by name, from 0: the first 100 in sorted order.
+
+        Which events are named depends on the seed set alone, so all workers export the same series.
+        """
+        named = {label_of(event) for event in nsmallest(EVENTS, {*events})}
+        for name in OF_EVENTS:
+            for label in self._events - named - {OTHER}:
+                self._collectors[name].remove(label)
+            for label in named:
+                self._collectors[name].labels(label)
+        self._events = named
+
     def seeds(
-        self, live: int, refused: int, expired: int, paused: int, stale: int, digest: str,
-        at: float, events: Iterable[str] = (),
-    ) -> None:  # fmt: skip
-        """Describe the seed set in force since `at`; counters of its events start at 0."""
+        self, live: int, refused: int, expired: int, paused: int, stale: int, digest: str, at: float
+    ) -> None:
+        """Describe the seed set in force since `at`."""
         for state, n in zip(STATES, (live, refused, expired, paused, stale), strict=True):
             self._collectors["seeds"].labels(state).set(n)
         self._collectors["seed_set_info"].clear()
         self._collectors["seed_set_info"].labels(digest).set(1)
         self._changed = at
-        for event in events:
-            for name in OF_EVENTS:
-                self._collectors[name].labels(self._event(event))
 
     def model(self, digest: str, path: str, mix: float) -> None:
         """Describe the model and its device."""
@@ -270,12 +280,7 @@ class Metrics:
     def _event(self, event: str) -> str:
         """The label of an event; the number of labels and their length are bounded."""
         label = label_of(event)
-        if label in self._events:
-            return label
-        if len(self._events) == EVENTS:
-            return OTHER
-        self._events.add(label)
-        return label
+        return label if label in self._events else OTHER
 
 
 def label_of(name: str) -> str:

@@ -59,7 +59,7 @@ class Control:
         self._checked_at = 0.0
         self._reducer = ControlReducer(limits, values=False)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="seeds")
-        self._since, self._events = 0.0, list[str]()
+        self._since = 0.0
         self._reported: frozenset[tuple[str, str, str]] = frozenset()
         self._had = False  # seeds, before the topic was lost
         self.prepare: Callable[[SeedSet], None] = lambda seeds: None  # before a set is in place
@@ -89,7 +89,7 @@ class Control:
         self._log_idle(seeds)
         self.seeds, self._since = seeds, time.time()
         self._had = bool(seeds) or (self._had and bool(self.lost))
-        self._events = sorted({seed.event for seed in seeds.seeds})
+        self._metrics.name_events(seed.event for seed in seeds.seeds)
         self.describe()
 
     def _make(self, embedder: SeedEmbedder) -> SeedSet:
@@ -121,8 +121,7 @@ class Control:
         self._open.observe(self._consumer)
         expired = int((seeds.expiry <= int(time.time() * 1000)).sum())
         counts = (len(seeds) - expired, len(seeds.refused), expired, len(seeds.paused))
-        self._metrics.seeds(*counts, len(seeds.stale), seeds.digest, self._since, self._events)
-        self._events = []
+        self._metrics.seeds(*counts, len(seeds.stale), seeds.digest, self._since)
 
     async def _step(self, embedder: SeedEmbedder) -> None:
         """Apply new records; check from time to time whether the topic is still the same."""

@@ -104,6 +104,7 @@ def test_closed_lists_are_counted_from_zero() -> None:
 
 def test_a_batch_is_counted() -> None:
     metrics = Metrics()
+    metrics.name_events(["fire", "flood"])
     batch = Outcome(
         read=10, matched=2, without_seeds=1, passed_over=Counter(no_post=3),
         rejected=Counter({Reason.BAD_JSON: 2}), events=Counter(fire=4, flood=1),
@@ -123,23 +124,32 @@ def test_a_batch_is_counted() -> None:
     }.items()  # fmt: skip
 
 
-def test_events_are_bounded_in_number_and_length() -> None:
-    metrics = Metrics()
-    for n in range(EVENTS + 50):
-        metrics.batch(Outcome(events=Counter({f"event {n}": 1})))
-    metrics.batch(Outcome(events=Counter({"event 0": 5, "event 149": 5})))
-    result = {k: v for k, v in samples(metrics).items() if k[0] == "newsift_matches_total"}
-    assert len(result) == EVENTS + 1
-    assert by_name(metrics)["matches_total event 0"] == 6
-    assert by_name(metrics)["matches_total other"] == 55
+def test_which_events_are_named_depends_on_the_seed_set_and_not_on_its_history() -> None:
+    now = [f"event {n:03}" for n in range(EVENTS + 50)]
+    first, second = Metrics(), Metrics()
+    first.name_events(["a", *reversed(now)])
+    first.batch(Outcome(events=Counter({"event 149": 5, "event 000": 1, "a": 1})))
+    first.name_events(now)
+    for n in range(len(now)):
+        second.name_events(now[n::-1])
+    for metrics in (first, second):
+        metrics.batch(Outcome(events=Counter({"event 149": 5, "event 000": 1, "a": 1})))
+    labels = [
+        {key for key in samples(metrics) if "event" in dict(key[1])} for metrics in (first, second)
+    ]
+    assert labels[0] == labels[1]
+    named = {dict(key[1])["event"] for key in labels[0] if key[0] == "newsift_matches_total"}
+    assert named == {*now[:EVENTS], "other"}
+    assert by_name(second)["matches_total event 000"] == 1
+    assert by_name(second)["matches_total other"] == 6
 
 
 @settings(deadline=None)
 @given(st.lists(st.text() | st.text(st.characters(categories=["Cs"])), max_size=5))
 def test_any_event_name_can_be_served(events: list[str]) -> None:
     metrics = Metrics()
-    metrics.batch(Outcome(events=Counter(events)))
-    metrics.batch(Outcome(events=Counter({"x" * 10_000: 1})))
+    metrics.name_events([*events, "x" * 10_000])
+    metrics.batch(Outcome(events=Counter([*events, "x" * 10_000])))
     result = samples(metrics)
     total = sum(v for (name, _), v in result.items() if name == "newsift_matches_total")
     assert total == len(events) + 1
@@ -150,13 +160,13 @@ def test_the_seed_set_is_the_current_one() -> None:
     now = [1000.0]
     metrics = Metrics(clock=lambda: now[0])
     assert np.isnan(by_name(metrics)["seed_set_age_seconds"])
-    metrics.seeds(5, 2, 1, 0, 0, "aaaa", 990.0, events=["fire"])
+    metrics.seeds(5, 2, 1, 0, 0, "aaaa", 990.0)
     metrics.seeds(6, 0, 1, 0, 3, "bbbb", 995.0)
     now[0] = 1005.0
     values = by_name(metrics)
     assert values.items() >= {
         "seeds live": 6, "seeds refused": 0, "seeds expired": 1, "seeds stale": 3,
-        "seed_set_age_seconds": 10, "matches_total fire": 0, "seed_set_info bbbb": 1,
+        "seed_set_age_seconds": 10, "seed_set_info bbbb": 1,
     }.items()  # fmt: skip
     assert "seed_set_info aaaa" not in values
 

@@ -170,6 +170,7 @@ async def test_a_burst_is_logged_and_counted(
     minute = 28_000_000  # since 1970
     monkeypatch.setattr("worker.stream.flow.time.time", lambda: 60.0 * minute)
     bench = Bench()
+    bench.metrics.name_events(["fire"])
     bench.flow.finish(bench.ledger.add([Mail(b"")]), Outcome())
     minute += 20
     outcome = Outcome(stories=Counter({("fire", minute): 5}))
