@@ -213,7 +213,10 @@ def load(
 
 def _again(source: "partial[Encoder]", digest: str) -> Encoder:
     """The encoder of an unpickled source."""
-    enc = source()
+    try:
+        enc = source()
+    except ModelError as error:
+        raise ModelError(f"{error}; put model {digest[:12]}, which was pickled, there") from error
     if enc.digest != digest:
         raise ModelError(
             f"{source.args[0]}: holds model {enc.digest[:12]}, but {digest[:12]} was pickled; "

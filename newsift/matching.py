@@ -17,6 +17,7 @@ from encoder import Encoder
 from encoder.errors import InputError, ModelError
 from encoder.model.config import Side
 from encoder.score.exact import pair_scores
+from encoder.support.named import model_directory, named_models
 from encoder.text.clean import each_of, is_pair
 from worker.background_file import read_background
 from worker.match.matcher import Matcher, SeedPairs
@@ -169,7 +170,7 @@ class Sieve:
         threshold: float | None = None,
         background: str | Path | None = None,
     ) -> None:
-        self._model = model if isinstance(model, Encoder) else str(model)
+        self._model = model if isinstance(model, Encoder) else _place(model)
         enc = self._encoder()
         own = read_background(background, enc, rate) if background else None
         self._seeds = _seeds(enc, articles, rate, threshold, own)
@@ -210,9 +211,17 @@ class Sieve:
         return rows
 
     def _encoder(self) -> Encoder:
-        enc = self._model if isinstance(self._model, Encoder) else _load(self._model)
-        digest = getattr(self, "digest", enc.digest)
-        if digest != enc.digest:
+        if isinstance(self._model, Encoder):
+            return self._model
+        digest = getattr(self, "digest", None)
+        try:
+            enc = _load(self._model)
+        except ModelError as error:
+            if digest is None:
+                raise
+            remedy = f"put model {digest[:12]}, which embedded the articles, there on this machine"
+            raise ModelError(f"{error}; {remedy}") from error
+        if digest not in (None, enc.digest):
             raise ModelError(
                 f"{self._model}: holds model {enc.digest[:12]}, but the articles were embedded by "
                 f"{digest[:12]}; make the Sieve again"
@@ -221,6 +230,11 @@ class Sieve:
 
     def _matcher(self, most: int) -> Matcher:
         return Matcher(self._seeds, self._encoder().threads, most=most)
+
+
+def _place(model: str | Path) -> str:
+    """The name or the whole path, which other processes find from any folder."""
+    return str(model) if model in named_models() else str(model_directory(model).resolve())
 
 
 @cache

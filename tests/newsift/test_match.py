@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from encoder.errors import InputError, ModelError
 from encoder.model_directory import write_model
 from newsift import ray, spark
 from newsift.cli.demo import SAMPLES, read_articles
-from newsift.matching import MATCH_COLUMNS
+from newsift.matching import MATCH_COLUMNS, _load
 from tests.encoder.small import small_model
 from tests.worker.fake import Command
 
@@ -124,6 +125,27 @@ def test_a_pickled_sieve_refuses_another_model(folder: Path, enc: Encoder) -> No
     sieve.digest = "0" * 64
     with pytest.raises(ModelError, match="make the Sieve again"):
         sieve(POSTS)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_process_without_the_model_names_its_place_and_digest(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded: bool
+) -> None:
+    """As a worker of Ray or Spark: another folder, and nothing loaded."""
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    monkeypatch.chdir(tmp_path)
+    model = encoder.load("copy", device="cpu", threads=1) if loaded else "copy"
+    sieve = face.Sieve(ARTICLES, model=model, threshold=0.2)
+    packed, expected = pickle.dumps(sieve), sieve.matches(POSTS)
+    monkeypatch.chdir("/")
+    _load.cache_clear()
+    copy.rename(tmp_path / "away")
+    with pytest.raises(ModelError) as failure:
+        pickle.loads(packed).matches(POSTS)
+    assert repr(str(copy)) in str(failure.value)
+    assert sieve.digest[:12] in str(failure.value)
+    (tmp_path / "away").rename(copy)
+    assert pickle.loads(packed).matches(POSTS) == expected
 
 
 @pytest.mark.parametrize("threshold", [None, 0.3])
