@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -24,7 +24,7 @@ from bench.measure import NotAvailable, ResultTable, Say, describe, percentile, 
 from bench.texts import ROOT, Article, read_articles, read_posts
 from encoder import Encoder
 from encoder.errors import InputError
-from newsift.cli.processes import WorkerProcess, free_port, worker_process
+from newsift.cli.processes import free_port, worker_process
 from newsift.cli.worker import faust
 
 PARTITIONS = 4
@@ -111,11 +111,22 @@ READY_PATIENCE = 300.0  # seconds until a worker with many seeds is ready
 TICK = os.sysconf("SC_CLK_TCK")
 
 
+class WatchedProcess(Protocol):
+    """What a watched worker is asked for."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def check(self) -> None: ...
+
+    def wait_until_ready(self, patience: float) -> float: ...
+
+
 @dataclass(frozen=True, slots=True)
 class WatchedWorker:
     """`faust -A worker worker` on a scene's topics, with a consumer group of its own."""
 
-    process: WorkerProcess
+    process: WatchedProcess
     group: str
 
     def wait_until_ready(self) -> float:
@@ -172,24 +183,23 @@ WARM = 5.0
 
 
 def latencies(
-    scene: StreamScene, seeds: str, texts: Sequence[str], rate: int, seconds: float
-) -> list[float]:
+    scene: StreamScene, worker: WatchedWorker, texts: Sequence[str], rate: int, seconds: float,
+    warm: float = WARM,
+) -> list[float]:  # fmt: skip
     """Milliseconds from a post's timestamp to its match at a consumer, without the first ones."""
     stopped = threading.Event()
     arrivals: list[tuple[int, float]] = []
-    with running_worker(scene, seeds) as worker:
-        worker.wait_until_ready()
-        reader = threading.Thread(target=collect, args=(scene, stopped, arrivals))
-        reader.start()
-        try:
-            began = time.time()
-            pace(scene, texts, rate, seconds + WARM)
-            time.sleep(2)
-            worker.check()
-        finally:
-            stopped.set()
-            reader.join()
-    return [seen * 1e3 - sent for sent, seen in arrivals if sent / 1e3 > began + WARM]
+    reader = threading.Thread(target=collect, args=(scene, stopped, arrivals))
+    reader.start()
+    try:
+        began = time.time()
+        pace(scene, texts, rate, seconds + warm)
+        time.sleep(2)
+        worker.check()
+    finally:
+        stopped.set()
+        reader.join()
+    return [seen * 1e3 - sent for sent, seen in arrivals if sent / 1e3 > began + warm]
 
 
 def pace(scene: StreamScene, texts: Sequence[str], rate: int, seconds: float) -> None:
@@ -469,7 +479,9 @@ class Stage:
         seeds = self.sets[0]
         scene = self._scene([seeds])
         self.say(f"{RATE:,} posts a second")
-        milliseconds = latencies(scene, seeds_of(seeds), self.posts, RATE, self.options.seconds)
+        with running_worker(scene, seeds_of(seeds)) as worker:
+            worker.wait_until_ready()
+            milliseconds = latencies(scene, worker, self.posts, RATE, self.options.seconds)
         if not milliseconds:
             raise NotAvailable("no match came; give other posts with --data")
         title = f"Produce → match at {RATE:,} posts/s, {len(milliseconds):,} matches"

@@ -153,6 +153,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "bench costs": ("newsift bench costs --out costs.json", "newsift bench costs --rounds 1"),
     "bench encoder": ("newsift bench encoder", "newsift bench encoder --threads 1 --only whole"),
     "bench languages": ("newsift bench languages", "newsift bench languages --json"),
+    "bench peers": ("newsift bench peers", "newsift bench peers --rounds 1 --seconds 10"),
     "bench profiles": ("newsift bench profiles", "newsift bench profiles --json"),
     "bench promise": ("newsift bench promise", "newsift bench promise --precision 0.9"),
     "bench seeds": ("newsift bench seeds", "newsift bench seeds --seeds 10,100000"),

@@ -118,12 +118,13 @@ def measure(address: str, folder: Path) -> tuple[int, int, float]:
         [sys.executable, "-c", WORKER, str(result)], env=env, start_new_session=True
     )
     try:
-        until(lambda: scene.committed("newsift-ingest"), PATIENCE_S)
-        began, first = time.monotonic(), scene.committed("newsift-ingest")
-        while scene.committed("newsift-ingest") < POSTS:
-            assert process.poll() is None
-            time.sleep(0.2)
-        rate = (POSTS - first) / (time.monotonic() - began)
+        with scene.commits("newsift-ingest") as committed:
+            until(committed, PATIENCE_S)
+            began, first = time.monotonic(), committed()
+            while committed() < POSTS:
+                assert process.poll() is None
+                time.sleep(0.2)
+            rate = (POSTS - first) / (time.monotonic() - began)
     finally:
         end_group(process)
     ahead, resident = map(int, result.read_text("ascii").split())

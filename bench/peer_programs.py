@@ -1,0 +1,208 @@
+"""What a user would write in newsift's place: a Kafka client and vectors of texts.
+
+`newsift bench peers` starts `python -m bench.peer_programs CLIENT` with the job in BENCH_PEER, and
+ends it. Each client writes the id of the post, the seed and the score of every match, and commits
+posts after the broker has acknowledged their matches.
+"""
+
+import json
+import os
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from encoder.embeddings import unit_rows
+from encoder.errors import InputError
+from encoder.model.weights import F32
+
+BATCH = 256
+PIECES = 128  # of a post, that MiniLM reads
+AT_ONCE = 64  # texts of like length
+
+
+class VectorSource(Protocol):
+    def texts(self, texts: Sequence[str]) -> F32:
+        """Unit vectors: [n, d]."""
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 in int8 by ONNX Runtime, out of langchain4j's jar."""
+
+    def __init__(self, jar: Path) -> None:
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        with zipfile.ZipFile(jar) as files:
+            [model] = (name for name in files.namelist() if name.endswith(".onnx"))
+            [rules] = (name for name in files.namelist() if name.endswith("tokenizer.json"))
+            self._session = onnxruntime.InferenceSession(files.read(model))
+            self._tokenizer = Tokenizer.from_str(files.read(rules).decode())
+        self._tokenizer.no_padding()
+
+    def texts(self, texts: Sequence[str], pieces: int = PIECES) -> F32:
+        """Unit vectors: [n, 384]."""
+        self._tokenizer.enable_truncation(pieces)
+        read = self._tokenizer.encode_batch(list(texts))
+        order = np.argsort([len(each.ids) for each in read], kind="stable")
+        vectors = np.zeros((len(read), 384), np.float32)
+        for rows in np.array_split(order, -(-len(order) // AT_ONCE)):
+            vectors[rows] = self._means([read[row].ids for row in rows])
+        return unit_rows(vectors)
+
+    def _means(self, ids: Sequence[Sequence[int]]) -> F32:
+        """The mean state of each text's word pieces, of texts of like length."""
+        table = np.zeros((len(ids), max(map(len, ids))), np.int64)  # [n, t]
+        mask = np.zeros_like(table)
+        for row, pieces in enumerate(ids):
+            table[row, : len(pieces)], mask[row, : len(pieces)] = pieces, 1
+        inputs = {"input_ids": table, "attention_mask": mask, "token_type_ids": 0 * table}
+        (states,) = self._session.run(None, inputs)  # [n, t, 384]
+        means: F32 = (states * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True)
+        return means
+
+
+class WordLlama:
+    """Static vectors of tokens and their mean, of 256 numbers; the package carries them."""
+
+    def __init__(self) -> None:
+        import wordllama
+
+        folder = Path(wordllama.__file__).parent
+        self._model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+
+    def texts(self, texts: Sequence[str]) -> F32:
+        """Unit vectors: [n, 256]."""
+        return unit_rows(np.asarray(self._model.embed(list(texts)), np.float32))
+
+
+class PeerJob(msgspec.Struct, frozen=True):
+    """Where the posts are, where the matches go, and what a match is."""
+
+    kafka: str
+    group: str
+    posts: str
+    matches: str
+    seeds: str  # a file of their unit vectors [k, d]
+    cut: float
+    jar: str | None = None  # of MiniLM; without one static vectors
+
+
+class Match(msgspec.Struct, frozen=True):
+    """As much of a match record as a peer writes."""
+
+    post: str
+    seed: int
+    score: float
+    source: dict[str, int]  # the post's timestamp
+
+
+class PeerMatcher:
+    """Scores values of posts with all seeds."""
+
+    def __init__(self, job: PeerJob) -> None:
+        self._vectors: VectorSource = MiniLM(Path(job.jar)) if job.jar else WordLlama()
+        self._seeds, self._cut = np.load(job.seeds), job.cut
+
+    def matches(self, values: Sequence[bytes], times: Sequence[int]) -> Iterator[Match]:
+        """The matches of some posts."""
+        posts = [json.loads(value) for value in values]
+        if not posts:
+            return
+        scores = self._vectors.texts([post["text"] for post in posts]) @ self._seeds.T  # [n, k]
+        for row, seed in np.argwhere(scores >= self._cut).tolist():
+            source = {"timestamp": times[row]}
+            yield Match(posts[row]["id"], seed, float(scores[row, seed]), source)
+
+
+def run_confluent(job: PeerJob) -> None:
+    """confluent-kafka in a loop, a batch at a time."""
+    from confluent_kafka import Consumer, Producer
+
+    matcher = PeerMatcher(job)
+    consumer = Consumer(
+        {"bootstrap.servers": job.kafka, "group.id": job.group, "enable.auto.commit": False,
+         "auto.offset.reset": "earliest"}
+    )  # fmt: skip
+    producer = Producer(
+        {"bootstrap.servers": job.kafka, "enable.idempotence": True, "compression.type": "gzip"}
+    )
+    consumer.subscribe([job.posts])
+    while True:
+        messages = [each for each in consumer.consume(BATCH, 0.1) if not each.error()]
+        values, times = [each.value() for each in messages], [m.timestamp()[1] for m in messages]
+        for match in matcher.matches(values, times):
+            producer.produce(job.matches, msgspec.json.encode(match), key=match.post)
+        if messages:
+            producer.flush()
+            consumer.commit(asynchronous=False)
+
+
+def run_quix(job: PeerJob) -> None:
+    """Quix Streams, which hands over one message at a time."""
+    from quixstreams import Application
+
+    matcher = PeerMatcher(job)
+    app = Application(
+        broker_address=job.kafka, consumer_group=job.group, auto_offset_reset="earliest",
+        commit_interval=0.5, loglevel="ERROR",
+    )  # fmt: skip
+
+    def matches(value: bytes, _key: object, time: int, _headers: object) -> list[dict[str, Any]]:
+        return [msgspec.to_builtins(match) for match in matcher.matches([value], [time])]
+
+    stream = app.dataframe(app.topic(job.posts, value_deserializer="bytes"))
+    stream.apply(matches, expand=True, metadata=True).to_topic(
+        app.topic(job.matches, value_serializer="json")
+    )
+    app.run()
+
+
+def run_faust(job: PeerJob) -> None:
+    """Faust's agent that takes batches."""
+    import faust
+
+    matcher = PeerMatcher(job)
+    app = faust.App(
+        job.group, broker=f"kafka://{job.kafka}", topic_disable_leader=True, web_enabled=False,
+        broker_commit_interval=0.5,
+    )  # fmt: skip
+    posts = app.topic(job.posts, value_type=bytes, value_serializer="raw")
+    output = app.topic(job.matches, value_type=bytes, value_serializer="raw")
+
+    @app.agent(posts)
+    async def match(stream: Any) -> None:
+        async for events in stream.noack().take_events(BATCH, within=0.1):
+            values = [event.value for event in events]
+            times = [int(event.message.timestamp * 1000) for event in events]
+            for each in matcher.matches(values, times):
+                await (await output.send(key=each.post, value=msgspec.json.encode(each)))
+            for event in events:
+                event.ack()
+
+    sys.argv = ["faust", "worker", "--without-web", "--loglevel", "error"]
+    app.main()
+
+
+CLIENTS: dict[str, Callable[[PeerJob], None]] = {
+    "confluent-kafka": run_confluent,
+    "Quix Streams": run_quix,
+    "Faust, take()": run_faust,
+}
+
+
+def main() -> None:
+    """Run the client that is named, with the job in BENCH_PEER."""
+    try:
+        job = msgspec.json.decode(os.environ["BENCH_PEER"], type=PeerJob)
+        CLIENTS[sys.argv[1]](job)
+    except (KeyError, IndexError, msgspec.MsgspecError) as error:
+        raise InputError(f"BENCH_PEER: {error}; newsift bench peers starts this") from error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,323 @@
+"""`newsift bench peers`: the worker beside what a user would write, on one broker."""
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import mean, median
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+import encoder
+from bench.measure import Cell, NotAvailable, ResultTable, Say, describe, percentile
+from bench.peer_programs import MiniLM, PeerJob, WordLlama
+from bench.stream import (
+    FEW,
+    MODEL,
+    PARTITIONS,
+    POSTS,
+    SHARE,
+    Record,
+    StreamScene,
+    WatchedWorker,
+    broker,
+    latencies,
+    post_records,
+    running_worker,
+    seed_records,
+    threshold_for,
+)
+from bench.texts import ROOT, read_articles, read_posts
+from encoder.errors import InputError
+from encoder.model.weights import F32
+from train.data.readers import SkippedRows, TrainingArticle, split_of_event
+from train.protocol.peers import Scorer, served
+from train.protocol.sets import Scores, crisis_figures, read_crises, threshold_figures
+from train.teacher.minilm import whole
+
+SAMPLE = 8_192  # posts that the threshold of equal matches is taken from
+SEEDS = "seeds"
+RATE = 1_000  # posts a second, for the latency
+START_S = 60.0  # until a program has committed something
+ARTICLE_PIECES = 256
+WARM_S = 15.0  # until a program has its partitions
+PASS = 0.001  # of everyday posts, at each article's threshold
+WORTH = {
+    "recall": "recall at 1 in 1,000", "precision": "precision there, 1 in 26",
+    "P@R80": "precision at recall 80", "AUC off": "AUC off-topic",
+    "AUC background": "AUC background",
+}  # fmt: skip
+PEERS_MISSING = "a package of the peers is not installed; call `make peers`"
+
+
+class PeerRun(NamedTuple):
+    """What a program did in a window of time."""
+
+    rate: float  # posts a second
+    cpu: float  # µs a post
+    resident: float  # MB
+
+
+@dataclass(frozen=True, slots=True)
+class PeerVectors:
+    """Vectors that a peer could use, of posts and of articles."""
+
+    name: str
+    jar: Path | None
+    posts: Callable[[Sequence[str]], F32]
+    articles: Callable[[Sequence[TrainingArticle]], F32]
+
+    def score(self, posts: Sequence[str], articles: Sequence[TrainingArticle]) -> F32:
+        """Cosines: [posts, articles]."""
+        scores: F32 = self.posts(posts) @ self.articles(articles).T
+        return scores
+
+
+@dataclass(frozen=True, slots=True)
+class PeerProcess:
+    """A peer's program, as `WatchedWorker` wants it."""
+
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def check(self) -> None:
+        """Refuse to go on with a program that has ended."""
+        code = self.process.poll()
+        if code is not None:
+            raise NotAvailable(f"a peer's program ended with exit code {code}; see its output")
+
+    def wait_until_ready(self, patience: float) -> float:
+        """Its first commit tells; here it need only run."""
+        self.check()
+        return 0.0
+
+
+Start = Callable[[StreamScene], AbstractContextManager[WatchedWorker]]
+
+
+@dataclass(frozen=True, slots=True)
+class PeersOptions:
+    """What the command line asks for."""
+
+    kafka: str | None
+    data: Path
+    minilm: Path | None
+    rounds: int
+    seconds: float
+    posts: int
+
+
+def measure_peers(options: PeersOptions, say: Say) -> list[ResultTable]:
+    """Speed, latency and worth of newsift and of the peers."""
+    logging.disable(logging.INFO)  # WordLlama makes every library log
+    with broker(options.kafka) as kafka:
+        return measure_on(kafka, options, say)
+
+
+def measure_on(kafka: str, options: PeersOptions, say: Say) -> list[ResultTable]:
+    """The tables, on this broker."""
+    texts, source = read_posts(options.data, POSTS)
+    articles = [TrainingArticle(*each) for each in read_articles(options.data, FEW)]
+    with encoder.load(MODEL, device="cpu") as enc, tempfile.TemporaryDirectory() as folder:
+        cut = threshold_for(enc, texts, articles, SHARE)
+        vectors = peer_vectors(options.minilm)
+        starts: dict[str, Start] = {"newsift": partial(running_worker, seeds=SEEDS)}
+        starts |= peer_starts(vectors, texts, articles, Path(folder))
+        seeds = list(seed_records(articles, cut))
+        where = ResultTable.where(describe() | {
+            "broker": options.kafka or "the embedded one; a real Kafka by --kafka",
+            "texts": f"{len(texts):,} posts, {len(articles)} articles: {source}",
+            "matches": f"thresholds set so that {SHARE:.0%} of the posts match",
+        })  # fmt: skip
+        scorers: dict[str, Scorer] = {"newsift": served(enc)}
+        scorers |= {each.name: each.score for each in vectors}
+        return [
+            where,
+            speed(options, kafka, starts, texts, seeds, say),
+            worth(options.data, scorers, say),
+        ]
+
+
+def peer_vectors(jar: Path | None) -> list[PeerVectors]:
+    """The vectors whose packages are installed; MiniLM by its jar."""
+    try:
+        static = WordLlama()
+        made = [PeerVectors("WordLlama", None, static.texts, partial(static_articles, static))]
+        if jar:
+            minilm = MiniLM(jar)
+            articles = partial(articles_in_parts, minilm)
+            made.append(PeerVectors("MiniLM int8", jar, minilm.texts, articles))
+    except ImportError as error:
+        raise NotAvailable(f"{error.name}: {PEERS_MISSING}") from error
+    return made
+
+
+def static_articles(vectors: WordLlama, articles: Sequence[TrainingArticle]) -> F32:
+    """Unit vectors of whole articles, the title first."""
+    return vectors.texts([f"{title}. {text}" for title, text in articles])
+
+
+def articles_in_parts(minilm: MiniLM, articles: Sequence[TrainingArticle]) -> F32:
+    """Unit vectors of articles in parts that MiniLM reads whole, as newsift's teacher does."""
+    return whole(articles, lambda parts: minilm.texts(parts, ARTICLE_PIECES))
+
+
+def peer_starts(
+    vectors: Sequence[PeerVectors],
+    texts: Sequence[str],
+    articles: Sequence[TrainingArticle],
+    folder: Path,
+) -> dict[str, Start]:
+    """How each pair of a client and vectors is started."""
+    starts: dict[str, Start] = {}
+    for each in vectors:
+        seeds = each.articles(articles)
+        best = (each.posts(texts[:SAMPLE]) @ seeds.T).max(1)
+        cut = float(np.quantile(best, 1 - SHARE))
+        file = folder / f"{each.name}.npy"
+        np.save(file, seeds)
+        for client in ("confluent-kafka", "Quix Streams", "Faust, take()"):
+            starts[f"{client}, {each.name}"] = partial(running_peer, client, each.jar, file, cut)
+    return starts
+
+
+@contextmanager
+def running_peer(
+    client: str, jar: Path | None, seeds: Path, cut: float, scene: StreamScene
+) -> Iterator[WatchedWorker]:
+    """A peer's program while the block lasts."""
+    group = f"{scene.name}-peer-{time.time_ns():x}"
+    job = PeerJob(
+        *(scene.kafka, group, scene.topic("posts"), scene.topic("matches"), str(seeds), cut),
+        str(jar) if jar else None,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.peer_programs", client],
+            env=os.environ | {
+                "BENCH_PEER": msgspec.json.encode(job).decode(), "PYTHONPATH": str(ROOT),
+            },
+            cwd=folder, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            yield WatchedWorker(PeerProcess(process), group)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def speed(
+    options: PeersOptions, kafka: str, starts: Mapping[str, Start], texts: Sequence[str],
+    seeds: Sequence[Record], say: Say,
+) -> ResultTable:  # fmt: skip
+    """Every program once a round over the same posts, for the same time at most."""
+    scene = make_scene(kafka, seeds)
+    say(f"publishing {options.posts:,} posts")
+    scene.publish("posts", post_records(texts, options.posts))
+    runs: dict[str, list[PeerRun]] = {name: [] for name in starts}
+    for number in range(options.rounds):
+        for name, start in starts.items():
+            say(f"round {number + 1} of {options.rounds}: {name}")
+            with start(scene) as program:
+                program.wait_until_ready()
+                runs[name].append(watch_for(program, scene, options.posts, options.seconds))
+    rows: list[tuple[Cell, ...]] = []
+    for name, mine in runs.items():
+        say(f"latency of {name}")
+        rate = median(run.rate for run in mine)
+        slower = median(a.rate / b.rate for a, b in zip(runs["newsift"], mine, strict=True))
+        costs = (median(run.cpu for run in mine), median(run.resident for run in mine))
+        late: tuple[float | None, ...] = (None, None)
+        if rate > 1.2 * RATE:
+            late = latency(make_scene(kafka, seeds), starts[name], texts, options.seconds)
+        rows.append((name, rate, slower, *costs, *late))
+    header = (
+        "program", "posts/s", "newsift is × as fast", "CPU µs a post", "MB",
+        f"p50 ms at {RATE:,}/s", "p99 ms",
+    )  # fmt: skip
+    return ResultTable("peers", "The same posts and articles, medians of the rounds", header, rows)
+
+
+def make_scene(kafka: str, seeds: Sequence[Record]) -> StreamScene:
+    """New topics, and the articles as newsift's seeds."""
+    scene = StreamScene.fresh(kafka)
+    for role in ("posts", "matches", "rejected"):
+        scene.create(role, PARTITIONS, {})
+    scene.create(SEEDS, 1, {"cleanup.policy": "compact"})
+    scene.publish(SEEDS, seeds)
+    return scene
+
+
+def watch_for(program: WatchedWorker, scene: StreamScene, posts: int, seconds: float) -> PeerRun:
+    """What a program does from its first commit on, for so long or until it has done all posts."""
+    with scene.commits(program.group) as committed:
+        began = time.perf_counter()
+        while not (first := committed()):
+            program.check()
+            if time.perf_counter() - began > START_S:
+                raise NotAvailable(f"nothing was committed in {START_S:g} s")
+            time.sleep(0.1)
+        began, cpu, last, ended = time.perf_counter(), program.cpu(), first, 0.0
+        while last < posts and time.perf_counter() - began < seconds:
+            program.check()
+            time.sleep(0.1)
+            now = committed()
+            if now > last:  # programs commit now and then: the last commit ends the window
+                last, ended = now, time.perf_counter()
+                used = program.cpu() - cpu
+    if last == first:
+        raise NotAvailable(f"only {first:,} posts were committed in {seconds:g} s; take more")
+    done = last - first
+    return PeerRun(done / (ended - began), used / done * 1e6, program.resident())
+
+
+def latency(
+    scene: StreamScene, start: Start, texts: Sequence[str], seconds: float
+) -> tuple[float, float]:
+    """Milliseconds from a post to its match: the median and the 99th percentile."""
+    with start(scene) as program:
+        program.wait_until_ready()
+        values = latencies(scene, program, texts, RATE, seconds, WARM_S)
+    return percentile(values, 0.5), percentile(values, 0.99)
+
+
+def worth(data: Path, scorers: Mapping[str, Scorer], say: Say) -> ResultTable:
+    """What the scores are worth on the labelled crises that judge: means over the events, × 100.
+
+    Half of the everyday posts sets a threshold for each article, the other half judges.
+    """
+    crises = [
+        crisis for crisis in read_crises(data, SkippedRows())
+        if split_of_event(crisis.name) == "test"
+    ]  # fmt: skip
+    if not crises:
+        raise InputError(f"--data: {data}/crisis has no labelled event of the test split")
+    rows: list[tuple[Cell, ...]] = []
+    for name, score in scorers.items():
+        figures: dict[str, list[float]] = {}
+        for crisis in crises:
+            say(f"{name}: {crisis.name}")
+            half = len(crisis.background) // 2
+            judged = crisis._replace(background=crisis.background[half:])
+            cuts = np.quantile(score(crisis.background[:half], crisis.seeds), 1 - PASS, axis=0)
+            scores = score(judged.posts, crisis.seeds)
+            own = crisis_figures(Scores.of(scores, judged))
+            own |= threshold_figures(scores, cuts.astype(np.float32), judged)
+            for figure in WORTH:
+                figures.setdefault(figure, []).append(own[figure])
+        rows.append((name, *(100 * mean(figures[figure]) for figure in WORTH)))
+    events = ", ".join(crisis.name for crisis in crises)
+    title = f"Worth on labelled crises, × 100: {events}"
+    return ResultTable("worth", title, ("scores", *WORTH.values()), rows)

@@ -1,0 +1,56 @@
+"""`newsift bench peers`: what scores are worth, and what counts as a match of a peer."""
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import peer_programs
+from bench.peer_programs import PeerJob, PeerMatcher
+from bench.peers import worth
+from encoder.model.weights import F32
+from train.data.readers import TrainingArticle, split_of_event
+
+EVENT = next(f"event {n}" for n in range(100) if split_of_event(f"event {n}") == "test")
+
+
+def write(file: Path, rows: Sequence[dict[str, str]]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(file, "wt") as out:
+        out.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def test_worth_of_scores_that_find_half(tmp_path: Path) -> None:
+    on = [{"text": f"flood {n}", "event": EVENT, "label": "on-topic"} for n in range(10)]
+    off = [{"text": f"other {n}", "event": EVENT, "label": "off-topic"} for n in range(10)]
+    write(tmp_path / "crisis" / "posts.jsonl.gz", on + off)
+    seed = {"event": EVENT, "title": "Flood", "article": "A flood."}
+    write(tmp_path / "crisis" / "seed_articles.jsonl.gz", [seed])
+    write(tmp_path / "tweets" / "t.jsonl.gz", [{"text": f"everyday {n}"} for n in range(4000)])
+
+    def score(posts: Sequence[str], articles: Sequence[TrainingArticle]) -> F32:
+        found = [post.startswith("flood") and int(post[6:]) < 5 for post in posts]
+        return np.repeat(np.array(found, np.float32)[:, None], len(articles), 1)
+
+    [row] = worth(tmp_path, {"half": score}, lambda line: None).rows
+    recall, precision, _, off_topic, background = row[1:]
+    assert (recall, off_topic, background) == (100, 75, 75)  # a cut at 0 lets all pass
+    assert precision == pytest.approx(100 / 26)
+
+
+def test_a_match_is_a_cosine_of_at_least_the_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Vectors:
+        def texts(self, texts: Sequence[str]) -> F32:
+            return np.array([[1, 0], [0.6, 0.8]], np.float32)[: len(texts)]
+
+    monkeypatch.setattr(peer_programs, "WordLlama", Vectors)
+    np.save(tmp_path / "seeds.npy", np.array([[1, 0], [0, 1]], np.float32))
+    job = PeerJob("", "", "posts", "matches", str(tmp_path / "seeds.npy"), 0.7)
+    values = [b'{"id": "a", "text": "x"}', b'{"id": "b", "text": "y"}']
+    result = [(m.post, m.seed, m.source) for m in PeerMatcher(job).matches(values, [5, 6])]
+    assert result == [("a", 0, {"timestamp": 5}), ("b", 1, {"timestamp": 6})]
