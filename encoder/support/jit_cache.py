@@ -4,6 +4,7 @@ numba unpickles what it finds there, which runs it. So nothing is loaded from a 
 user owns or can write: then every start compiles. The functions of others keep the cache they have.
 """
 
+import errno
 import fcntl
 import hashlib
 import inspect
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,6 +32,7 @@ IMPORT = re.compile(r"^[ \t]*from ((?:encoder|worker)[\w.]*) import (\([^)]*\)|.
 COMPILES = re.compile(r"^from encoder\.support\.jit import jit$", re.MULTILINE)
 NEWEST = 4
 UNUSED_S = 24 * 3600
+FULL = {errno.ENOSPC, errno.EDQUOT}
 log = logging.getLogger("newsift.encoder")
 
 
@@ -80,9 +83,20 @@ def open_folder() -> Path | None:
             error,
         )
         return None
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno in FULL:
+            _warn_unstored(str(cache_root()), error.strerror)
         return None
     return folder
+
+
+@cache
+def _warn_unstored(folder: str, reason: str) -> None:
+    log.warning(
+        "%s: compiled code cannot be stored there (%s), so that every start compiles; make room, or"
+        " name another folder in NEWSIFT_CACHE",
+        *(folder, reason),
+    )
 
 
 def _hold(folder: Path) -> None:
@@ -161,11 +175,22 @@ class FunctionCache(caching.FunctionCache):  # type: ignore[misc]  # numba has n
             return super().load_overload(sig, target_context)
         except Exception as error:  # noqa: BLE001 - a damaged pickle can raise anything
             log.info("%s: is compiled again (%s)", self._name, error)
-            with suppress(OSError, InputError):
+            with _storing():
                 self.flush()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the code for a signature, where that is possible."""
-        with suppress(OSError, InputError):
+        """Keep the code for a signature; where that is impossible, log it once."""
+        with _storing():
             super().save_overload(sig, data)
+
+
+@contextmanager
+def _storing() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, InputError) as error:
+        cause = error.__cause__ or error
+        _warn_unstored(str(FOLDER), str(getattr(cause, "strerror", None) or cause))
+    except Exception as error:  # noqa: BLE001 - an old index that is damaged, and cannot be replaced
+        log.info("%s: not stored (%s)", FOLDER, error)

@@ -44,11 +44,12 @@ class Run:
         self.file = folder / "program.py"
         self.file.write_text(PROGRAM.format(root=str(ROOT)))
 
-    def __call__(self) -> tuple[str, str]:
+    def __call__(self, *limit: str) -> tuple[str, str]:
         env = {"NEWSIFT_CACHE": str(self.cache), "HOME": str(self.cache.parent / "home")}
         done = subprocess.run(
-            [sys.executable, str(self.file)], env=env, capture_output=True, text=True, check=True
-        )
+            [*limit, sys.executable, str(self.file)],
+            env=env, capture_output=True, text=True, check=True,
+        )  # fmt: skip
         return done.stdout, done.stderr
 
     def entry(self, ending: str) -> Path:
@@ -144,6 +145,16 @@ def test_a_read_only_cache_is_used(run: Run) -> None:
     assert hits(run()) == 1
     for path in (run.cache, *run.cache.rglob("*")):
         path.chmod(path.stat().st_mode | 0o200)
+
+
+def test_what_cannot_be_stored_is_logged(run: Run) -> None:
+    run.file.write_text(run.file.read_text().replace("cache=True", ""))  # numba's own would fail
+    run()
+    run.entry(".nbi").write_bytes(b"")  # what cannot be replaced either
+    out, err = run("prlimit", "--fsize=0")
+    assert hits((out, err)) == 0
+    assert err.count("\n") == 1
+    assert str(run.cache) in err
 
 
 @pytest.mark.slow

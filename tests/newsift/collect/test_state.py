@@ -1,6 +1,9 @@
 """The state file: what is stored is there again, and only one may have it."""
 
+import errno
 import json
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from newsift.collect.source import Gap, SourceMark
 from newsift.collect.state import default_state, list_collectors, open_state
 from tests.worker.fake import Command
 from tests.worker.kafka_side import Kafka
+from worker.errors import RunError
 
 MARK = SourceMark(1_725_911_162_329_308, "jetstream.test", 1_725_911_162.3)
 
@@ -28,6 +32,26 @@ def test_a_stored_mark_is_read_by_the_next(tmp_path: Path) -> None:
         "place": "mastodon.test", "at": None, "saved": "", "gaps": 1, "gap_seconds": 2.5,
     }  # fmt: skip
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_full_disk_leaves_the_last_position(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "state.json"
+    with open_state(file, "bluesky") as state:
+        state.store(MARK)
+        stored = file.read_bytes()
+        monkeypatch.setattr(os, "fsync", refuse_space)
+        with pytest.raises(RunError, match=re.escape(str(file))):
+            state.store(SourceMark("109", "mastodon.test"))
+        assert state.mark == MARK
+    assert file.read_bytes() == stored
+    with pytest.raises(InputError, match=re.escape(str(file))):
+        open_state(file, "bluesky").__enter__()
+
+
+def refuse_space(_: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_refuses_a_second_collector(tmp_path: Path) -> None:
