@@ -17,6 +17,7 @@ from encoder.model.weights import F32
 from worker import crashpoint
 from worker.assembly import assembled
 from worker.config import Config
+from worker.kafka.batches.consumer import fast_walk
 from worker.kafka.consumers import group_consumer, in_time, lone_consumer
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import KafkaProducer
@@ -182,6 +183,7 @@ def high_cuts(enc: Encoder, background: Embeddings, seeds: Embeddings) -> F32:
 
 def warm_up(enc: Encoder, why: bool) -> None:
     """Take an invented match through all stages, so that everything is compiled."""
+    fast_walk(b"", 0, 0, 0)
     message = ProbeMessage()
     state = control_state({b"warm": message.value})
     seeds = SeedEmbedder(enc, 0.5, 0.01).make(state)
