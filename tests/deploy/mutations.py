@@ -100,7 +100,10 @@ MUTATIONS = (
     Mutation(WORKER, "newsift/compiled", "newsift", "cache"),
     Mutation(WORKER, TMP, f"{TMP}{CACHE_DIR}", "there twice"),
     Mutation(
-        WORKER, "- name: cache\n              mount", "- name: tmp\n              mount", "emptyDir"
+        WORKER,
+        "- name: cache\n              mountPath: /var",
+        "- name: tmp\n              mountPath: /var",
+        "emptyDir",
     ),
     Mutation(WORKER, CLAIM, "", "cache"),
     Mutation(WORKER, "OnRootMismatch", "Always", "fsGroupChangePolicy"),
@@ -131,5 +134,5 @@ MUTATIONS = (
     Mutation(MONITOR, "port: web", "port: metrics", "port"),
     Mutation(MONITOR, "name: newsift\n  podMetrics", "name: sift\n  podMetrics", "PodMonitor"),
     Mutation(GPU, '              nvidia.com/gpu: "1"\n', "", "nvidia.com/gpu"),
-    Mutation(GPU, "0.1.0-cuda", "0.1.0-cpu", "image"),
+    Mutation(GPU, "0.1.0-cuda\n          env", "0.1.0-cpu\n          env", "image"),
 )
