@@ -10,9 +10,14 @@ from aiokafka import TopicPartition
 from aiokafka.errors import NoOffsetForPartitionError
 
 from tests.broker.clients import admin, create, write
+from tests.worker.stream.fakes import ended
 from worker.config import Config, KafkaConfig, TopicsConfig
 from worker.errors import FencedError
 from worker.kafka.consumers import Consumer, group_consumer
+from worker.metrics.registry import Metrics
+from worker.stream.ledger import Ledger
+from worker.stream.offsets import Positions
+from worker.stream.tenures import Tenure, Tenures
 
 pytestmark = pytest.mark.anyio
 Join = Callable[..., Any]
@@ -113,6 +118,76 @@ async def test_a_leader_that_restarts_still_notices_new_partitions(
             await asyncio.to_thread(grow, 6)
             async with join("leader") as third:
                 await share(3, 3, of=[third, other])
+
+
+async def test_what_is_remembered_outlasts_a_rebalance_where_nobody_else_committed(
+    address: str, unique: str
+) -> None:
+    create(address, unique, 4)
+    async with asyncio.timeout(60), owner(address, unique) as one:
+        while len(one.partitions) < 4:
+            await one.work()
+        before = one.tenures()
+        async with owner(address, unique) as two:
+            while not (len(one.partitions) == len(two.partitions) == 2):
+                await one.work()
+                await two.work()
+            assert one.tenures() == {n: before[n] for n in one.partitions}
+            other, _ = sorted(two.partitions)
+            for partition in (other, *one.partitions):
+                await asyncio.to_thread(write, address, unique, [b"a"], partition=partition)
+            while (one.done, two.done) != (2, 1):
+                await one.work()
+                await two.work()
+        while len(one.partitions) < 4:
+            await one.work()
+        after = one.tenures()
+        assert {n for n in range(4) if after[n] is before[n]} == set(range(4)) - {other}
+
+
+class Owner:
+    """A worker's consumer, positions and tenures; it does nothing with its posts but commit."""
+
+    def __init__(self, consumer: Consumer, topic: str) -> None:
+        self.consumer, self.ledger, self.done = consumer, Ledger(3), 0
+        self._tenures, metrics = Tenures(30), Metrics()
+        self.positions = Positions(consumer, topic, self.ledger, self._tenures, metrics, ended)
+
+    @property
+    def partitions(self) -> set[int]:
+        return set(self._tenures.counts)
+
+    def tenures(self) -> dict[int, Tenure]:
+        return {n: self._tenures[n] for n in self.partitions}
+
+    async def work(self) -> None:
+        try:
+            records = await self.consumer.getmany(timeout_ms=20)
+        except NoOffsetForPartitionError as error:
+            await self.consumer.seek_to_beginning(*error.args)
+            return
+        for some in records.values():
+            self.positions.take(some)
+            batch = self.ledger.take()
+            assert batch is not None
+            self.ledger.finish(batch)
+            self.done += len(some)
+        await self.positions.commit()
+
+
+@asynccontextmanager
+async def owner(address: str, topic: str) -> AsyncIterator[Owner]:
+    config = Config(
+        kafka=KafkaConfig(bootstrap_servers=address, group=topic), topics=TopicsConfig(posts=topic)
+    )
+    consumer = group_consumer(config)
+    one = Owner(consumer, topic)
+    await consumer.start()
+    consumer.subscribe([topic], listener=one.positions)
+    try:
+        yield one
+    finally:
+        await consumer.stop()
 
 
 async def test_partitions_stay_where_they_are_when_a_worker_comes_and_goes(

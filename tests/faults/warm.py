@@ -9,8 +9,9 @@ from tests.encoder.small import small_model
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.state import control_state
-from worker.stream.flow import Grouping
+from worker.stream.flow import group_matches
 from worker.stream.ledger import Batch
+from worker.stream.tenures import Tenures
 
 
 def warm_up() -> None:
@@ -24,7 +25,7 @@ def warm_up() -> None:
     )  # fmt: skip
     outcome = Pipeline(enc).run([message], seeds, lambda: str(time.time()))
     assert outcome.matched == 1
-    Grouping().place(Batch(0, [message]), outcome)
+    group_matches(Batch(0, [message]), outcome, Tenures(0))
 
 
 warm_up()

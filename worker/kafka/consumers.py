@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from contextlib import suppress
 from typing import Any
 
@@ -48,6 +48,16 @@ class Consumer(OpeningConsumer):
                 async with asyncio.timeout(0):  # without a position yet, it would be waited for
                     offsets[place] = await self.position(place)
         return offsets
+
+    async def committed_offsets(
+        self, places: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int | None]:
+        """The group's committed offset in each partition, or None."""
+        if not places:
+            return {}
+        answers = await self._coordinator.fetch_committed_offsets(list(places))
+        offsets = {place: answers[place].offset if place in answers else -1 for place in places}
+        return {place: None if offset < 0 else offset for place, offset in offsets.items()}
 
     async def bounds(self) -> dict[TopicPartition, tuple[int, int]]:
         """The first and the end offset of each partition whose leader answers.

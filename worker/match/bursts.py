@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -148,45 +148,78 @@ class Burst:
         return binomial_tail(self.stories + self.before, 1 / (self.minutes + 1), self.stories)
 
 
-class Bursts:
-    """The new story groups of each event, minute by minute, since the first observed minute."""
+class StoryCounts:
+    """The new story groups of each event in one partition, minute by minute."""
 
     def __init__(self, begun: int) -> None:
-        self._begun = self._now = begun
+        """`begun`: the minute in which the partition was assigned; what is older is unknown."""
+        self.begun = begun
         self._counts: dict[str, Counter[int]] = {}
-        self._reported: dict[str, int] = {}
 
-    def add(self, stories: Mapping[tuple[str, int], int], now: int) -> list[Burst]:
-        """Count stories by event and minute; returns the bursts, one an hour for each event."""
-        if now > self._now:
-            self._now = now
-            self._forget(now - HISTORY - LATE)
-        for (event, minute), count in stories.items():
-            if minute > self._begun and minute >= now - HISTORY - LATE:
-                self._counts.setdefault(event, Counter())[min(minute, now)] += count
-        minutes = {(event, min(minute, now)) for event, minute in stories}
-        bursts = [self._burst(event, minute) for event, minute in sorted(minutes)]
-        return [burst for burst in bursts if burst is not None]
+    def add(self, event: str, minute: int, count: int, now: int) -> None:
+        """Count stories of an event. Those of a later minute than now count now."""
+        if minute > self.begun and minute >= now - HISTORY - LATE:
+            self._counts.setdefault(event, Counter())[min(minute, now)] += count
 
-    def _burst(self, event: str, minute: int) -> Burst | None:
-        counts: Counter[int] = self._counts.get(event, Counter())
-        stories, minutes = counts[minute], min(HISTORY, minute - self._begun - 1)
-        if stories < LEAST or minutes < ENOUGH or minute < self._now - LATE:
-            return None
-        if minute < self._reported.get(event, minute - HISTORY) + HISTORY:
-            return None
-        before = sum(counts[past] for past in range(minute - minutes, minute))
-        burst = Burst(event, minute, stories, before, minutes)
-        if burst.chance >= SURE:
-            return None
-        self._reported[event] = minute
-        return burst
+    def of(self, event: str) -> Counter[int]:
+        """The stories of an event by minute."""
+        return self._counts.get(event, Counter())
 
-    def _forget(self, first: int) -> None:
+    def forget(self, first: int) -> None:
         """Drop the minutes before this one."""
         for event, counts in list(self._counts.items()):
             recent = Counter({minute: count for minute, count in counts.items() if minute >= first})
             self._counts[event] = recent
             if not recent:
                 del self._counts[event]
-        self._reported = {event: at for event, at in self._reported.items() if at >= first}
+
+
+class Bursts:
+    """Finds bursts in the counts of several partitions, one an hour for each event.
+
+    A partition takes part once it has enough history.
+    """
+
+    def __init__(self) -> None:
+        self._now = 0
+        self._reported: dict[str, int] = {}
+
+    def add(
+        self,
+        partitions: Mapping[int, StoryCounts],
+        stories: Mapping[tuple[int, str, int], int],
+        now: int,
+    ) -> list[Burst]:
+        """Count stories by partition, event and minute; returns the bursts."""
+        if now > self._now:
+            self._now, first = now, now - HISTORY - LATE
+            for counts in partitions.values():
+                counts.forget(first)
+            self._reported = {event: at for event, at in self._reported.items() if at >= first}
+        minutes = set()
+        for (partition, event, minute), count in stories.items():
+            if partition in partitions:
+                partitions[partition].add(event, minute, count, now)
+                minutes.add((event, min(minute, now)))
+        bursts = [
+            self._burst(partitions.values(), event, minute) for event, minute in sorted(minutes)
+        ]
+        return [burst for burst in bursts if burst is not None]
+
+    def _burst(self, partitions: Collection[StoryCounts], event: str, minute: int) -> Burst | None:
+        part = [counts for counts in partitions if minute - counts.begun - 1 >= ENOUGH]
+        minutes = min([HISTORY, *(minute - counts.begun - 1 for counts in part)])
+        total: Counter[int] = Counter()
+        for counts in part:
+            total.update(counts.of(event))
+        stories = total[minute]
+        if stories < LEAST or minute < self._now - LATE:
+            return None
+        if minute < self._reported.get(event, minute - HISTORY) + HISTORY:
+            return None
+        before = sum(total[past] for past in range(minute - minutes, minute))
+        burst = Burst(event, minute, stories, before, minutes)
+        if burst.chance >= SURE:
+            return None
+        self._reported[event] = minute
+        return burst

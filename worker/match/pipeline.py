@@ -84,7 +84,8 @@ class Outcome:
     posts_by_event: Counter[str] = field(
         default_factory=Counter
     )  # posts by the events that they match
-    stories: Counter[tuple[str, int]] = field(default_factory=Counter)  # by event and minute
+    # New story groups, by partition, event and minute.
+    stories: Counter[tuple[int, str, int]] = field(default_factory=Counter)
     hits: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # posts that match each seed
     sample: Embeddings | None = None  # of a few of the posts
     nears: list[tuple[list[Post], Nears]] = field(default_factory=list)  # near misses

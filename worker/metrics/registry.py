@@ -170,7 +170,7 @@ class Metrics:
             self._collectors["matches_total"].labels(self._event(event)).inc(n)
         for event, n in outcome.posts_by_event.items():
             self._collectors["event_posts_total"].labels(self._event(event)).inc(n)
-        for (event, _), n in outcome.stories.items():
+        for (_, event, _), n in outcome.stories.items():
             self._collectors["stories_total"].labels(self._event(event)).inc(n)
         self._collectors["batch_posts"].observe(outcome.read)
         for stage, seconds in outcome.seconds.items():

@@ -33,10 +33,11 @@ from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.state import control_state
 from worker.stream.control import Control
-from worker.stream.flow import Flow, Grouping, RejectedBytes, now
+from worker.stream.flow import Flow, RejectedBytes, group_matches, now
 from worker.stream.ingest import Ingest
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
+from worker.stream.tenures import Tenures
 
 CALIBRATING = 2_000  # background posts
 LEAVE_S = 2.0  # of the time for a shutdown, for each part
@@ -67,7 +68,8 @@ class Parts:
         )  # fmt: skip
         self.rejected_bytes = RejectedBytes(config.limits.rejected_bytes)
         consumer = group_consumer(config, self.rejected_bytes.note)
-        self.positions = Positions(consumer, topics.posts, ledger, metrics, fail)
+        self._tenures = Tenures(config.kafka.session_timeout_s)
+        self.positions = Positions(consumer, topics.posts, ledger, self._tenures, metrics, fail)
         self.ingest = Ingest(
             consumer, topics.posts, self.positions, ledger, metrics,
             posts=size.batch_posts, size=size.batch_bytes,
@@ -129,7 +131,8 @@ class Parts:
         rate = None if matching.total_rate else matching.background_rate
         drift = Drift(cuts, rate, matching.threshold)
         self.flow = Flow(
-            *(pipeline, self._seeds, self.delivery, self._ledger, config.topics, self.metrics),
+            *(pipeline, self._seeds, self.delivery, self._ledger, self._tenures),
+            *(config.topics, self.metrics),
             drift, NearWatch(partial(near_cuts, enc, background)), self.rejected_bytes,
         )  # fmt: skip
         self.control.prepare = self.flow.prepare
@@ -190,4 +193,4 @@ def warm_up(enc: Encoder, why: bool) -> None:
     with crashpoint.unwatched():
         edges = NearWatch(partial(near_cuts, enc, enc.background)).edges(seeds)
         outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now, edges)
-        Grouping().place(Batch(0, [message]), outcome)
+        group_matches(Batch(0, [message]), outcome, Tenures(0))

@@ -22,14 +22,11 @@ from worker.kafka.delivery import Delivery
 from worker.kafka.producer import Letter
 from worker.match.bursts import Bursts
 from worker.match.drift import Drift
-from worker.match.groups import Stories
 from worker.match.matcher import prepare_index
 from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import (
     Record,
-    StoryGroup,
-    StoryKey,
     to_dead_letter,
     with_group,
     without_input_headers,
@@ -39,47 +36,34 @@ from worker.posts.read import Reason
 from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
 from worker.stream.ledger import Batch, Ledger
+from worker.stream.tenures import Tenures
 
 MINUTE_MS = 60_000
 
 
-class Grouping:
-    """The groups of every partition. A new assignment of partitions starts without groups.
+def group_matches(batch: Batch, outcome: Outcome, tenures: Tenures) -> None:
+    """Write its group into each match record and count the groups of each event.
 
     Batches come one at a time, in the order of their offsets.
     """
-
-    def __init__(self) -> None:
-        self._epoch = -1
-        self._groups: dict[int, Stories] = {}
-
-    def place(self, batch: Batch, outcome: Outcome) -> None:
-        """Write its group into each match record and count the groups of each event."""
-        if batch.epoch != self._epoch:
-            self._epoch, self._groups = batch.epoch, {}
-        matches = [
-            (at, record.story_key) for at, record in enumerate(outcome.records)
-            if record.story_key is not None
-        ]  # fmt: skip
-        partitions: defaultdict[int, list[int]] = defaultdict(list)
-        for number, (at, _) in enumerate(matches):
-            message = batch.messages[outcome.records[at].source]
-            partitions[message.partition].append(number)
-        vectors = Embeddings.concat(outcome.vectors)  # a row for each match
-        for partition, numbers in partitions.items():
-            groups = self._groups.setdefault(partition, Stories())
-            stories = groups.place([matches[number][1] for number in numbers], vectors[numbers])
-            for number, story in zip(numbers, stories, strict=True):
-                self._note(batch, outcome, *matches[number], story)
-
-    def _note(
-        self, batch: Batch, outcome: Outcome, at: int, story_key: StoryKey, story: StoryGroup
-    ) -> None:
-        record = outcome.records[at]
-        outcome.records[at] = with_group(record, story)
-        if story.new:
-            minute = (batch.messages[record.source].timestamp or 0) // MINUTE_MS
-            outcome.stories.update((event, minute) for event in story_key.events)
+    matches = [
+        (at, record.story_key) for at, record in enumerate(outcome.records)
+        if record.story_key is not None
+    ]  # fmt: skip
+    partitions: defaultdict[int, list[int]] = defaultdict(list)
+    for number, (at, _) in enumerate(matches):
+        partitions[batch.messages[outcome.records[at].source].partition].append(number)
+    vectors = Embeddings.concat(outcome.vectors)  # a row for each match
+    for partition, numbers in partitions.items():
+        groups = tenures[partition].groups
+        stories = groups.place([matches[number][1] for number in numbers], vectors[numbers])
+        for number, story in zip(numbers, stories, strict=True):
+            at, key = matches[number]
+            record = outcome.records[at]
+            outcome.records[at] = with_group(record, story)
+            if story.new:
+                minute = (batch.messages[record.source].timestamp or 0) // MINUTE_MS
+                outcome.stories.update((partition, event, minute) for event in key.events)
 
 
 MOST_BATCHES = 1024  # remembered; each is larger than the limit, so no more are under way at once
@@ -147,6 +131,7 @@ class Flow:
         seeds: Callable[[], SeedSet],
         delivery: Delivery,
         ledger: Ledger,
+        tenures: Tenures,
         topics: TopicsConfig,
         metrics: Metrics,
         drift: Drift,
@@ -154,10 +139,10 @@ class Flow:
         rejected_bytes: RejectedBytes,
     ) -> None:
         self._pipeline, self._seeds, self._delivery = pipeline, seeds, delivery
-        self._ledger, self._topics, self._metrics = ledger, topics, metrics
+        self._ledger, self._tenures = ledger, tenures
+        self._topics, self._metrics = topics, metrics
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sift")
-        self._grouping, self._group_lock = Grouping(), Lock()
-        self._bursts, self._epoch = Bursts(0), -1
+        self._bursts, self._group_lock = Bursts(), Lock()
         self.drift, self.near, self.finished = drift, near, 0
         self._rejected_bytes = rejected_bytes
 
@@ -171,6 +156,7 @@ class Flow:
         """Decode, encode and match a batch under one set of seeds, and group its matches."""
         run = asyncio.get_running_loop().run_in_executor
         try:
+            await self._tenures.ready.wait()
             outcome, grouped = await run(self._threads, self._matched, batch, self._seeds())
             if not grouped:
                 await self._ledger.until(lambda: self._ledger.is_turn_of(batch))
@@ -208,7 +194,7 @@ class Flow:
         at = time.time()
         self._metrics.batch(outcome, ages((message.timestamp for message in batch.messages), at))
         self._metrics.progress(at)
-        self._report_bursts(batch.epoch, outcome, int(at // 60))
+        self._report_bursts(outcome, int(at // 60))
         self.finished += 1
         self._ledger.finish(batch)
 
@@ -228,11 +214,9 @@ class Flow:
             self._group(batch, outcome)
         return outcome, True
 
-    def _report_bursts(self, epoch: int, outcome: Outcome, minute: int) -> None:
+    def _report_bursts(self, outcome: Outcome, minute: int) -> None:
         """Log each event that has more new story groups than its history predicts."""
-        if epoch != self._epoch:  # other partitions, other rates
-            self._bursts, self._epoch = Bursts(minute), epoch
-        for burst in self._bursts.add(outcome.stories, minute):
+        for burst in self._bursts.add(self._tenures.counts, outcome.stories, minute):
             self._metrics.burst(burst.event)
             log.warning(
                 "event %s: a burst of %d new stories in the minute of %s, after %d in %d minutes",
@@ -244,7 +228,7 @@ class Flow:
         began = perf_counter()
         with self._group_lock:  # a dropped batch may still run beside the first of the next epoch
             if self._ledger.holds(batch):
-                self._grouping.place(batch, outcome)
+                group_matches(batch, outcome, self._tenures)
         self._metrics.stage("group", perf_counter() - began)
 
     def _bounded(self, batch: Batch, letter: Letter) -> Letter:

@@ -9,12 +9,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import CommitFailedError, IllegalStateError
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from worker import crashpoint
 from worker.kafka.consumers import REVOKE_S
 from worker.metrics.registry import Metrics
 from worker.stream.ledger import Ledger, Offsets
+from worker.stream.tenures import Tenures
 from worker.stream.transactions import OpenTransactions
 
 if TYPE_CHECKING:
@@ -57,10 +58,12 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         consumer: Any,
         topic: str,
         ledger: Ledger,
+        tenures: Tenures,
         metrics: Metrics,
         fail: Callable[[Exception], None],
     ) -> None:
-        self._consumer, self._topic, self._ledger = consumer, topic, ledger
+        self._consumer, self._topic = consumer, topic
+        self._ledger, self._tenures = ledger, tenures
         self._metrics, self._fail = metrics, fail
         self._read: Offsets = {}  # all before is in the ledger, or done
         self._committed: dict[TopicPartition, int | None] = {}  # as far as this worker knows
@@ -89,6 +92,8 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             except (CommitFailedError, IllegalStateError) as error:
                 log.info("not committed, as the group rebalances: %s", error)
                 return False
+            offsets = {place.partition: at for place, at in (settled | done).items()}
+            self._tenures.commit(offsets)
             if done:
                 crashpoint.reached("committed")
             self._metrics.stage("commit", perf_counter() - began)
@@ -117,10 +122,25 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             log.info("%d batches were not finished in time", self._ledger.unfinished)
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Remember which partitions belong to this worker."""
+        """Remember which partitions belong to this worker, and what it remembers of them."""
+        self._begin_epoch()  # a position read since the last one may be of the old assignment
         self._metrics.rebalanced()
         numbers = _listed(place.partition for place in assigned) or "none"
         log.info("partitions of %s to read: %s", self._topic, numbers)
+        offsets: dict[TopicPartition, int | None] = {}
+        try:
+            async with asyncio.timeout(REVOKE_S):
+                offsets = await self._consumer.committed_offsets(assigned)
+        except (KafkaError, TimeoutError) as error:
+            log.info("story groups start again: %s", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - aiokafka would swallow it
+            self._fail(error)
+        for place, offset in offsets.items():
+            self._committed.setdefault(place, offset)
+        self._tenures.assign(
+            (place.partition for place in assigned),
+            {place.partition: offset for place, offset in offsets.items()},
+        )
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Finish what is in flight, commit it and forget the rest."""
@@ -141,9 +161,9 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         epoch, committed = self._ledger.epoch, self._committed
         bounds = await self._consumer.bounds()
         self._log_silent({p.partition for p in self._consumer.assignment() - bounds.keys()})
-        for place in bounds.keys() - committed.keys():
-            answer = await self._consumer.committed(place)
-            committed.setdefault(place, answer)
+        answers = await self._consumer.committed_offsets(bounds.keys() - committed.keys())
+        for place, offset in answers.items():
+            committed.setdefault(place, offset)
         if self._ledger.epoch != epoch:
             return {}
         return {
@@ -179,10 +199,15 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def _forget(self, revoked: set[TopicPartition]) -> None:
         """Clear everything when partitions are reassigned."""
-        if dropped := self._ledger.drop():
+        if dropped := self._begin_epoch():
             log.info("%d batches in flight are left to the next owner of the partitions", dropped)
-        self._read, self._committed = {}, {}
+        self._tenures.revoke()
         self._metrics.revoked(sorted(place.partition for place in revoked))
+
+    def _begin_epoch(self) -> int:
+        """Drop what is in flight; returns the number of batches."""
+        self._read, self._committed = {}, {}
+        return self._ledger.drop()
 
     def _log_silent(self, silent: set[int]) -> None:
         """Log once which partitions no broker answers for."""

@@ -16,6 +16,7 @@ from worker.match.bursts import (
     SURE,
     Burst,
     Bursts,
+    StoryCounts,
     beta_below,
     beta_quantile,
     binomial_tail,
@@ -70,11 +71,16 @@ def test_the_interval_of_a_share_is_scipys(positives: int, n: int) -> None:
 BEGUN = 1_000_000
 
 
-def bursts_of(counts: dict[int, int], now: int, bursts: Bursts | None = None) -> list[Burst]:
-    """The bursts of an event with these counts of new stories by minute after the start."""
-    bursts = Bursts(BEGUN) if bursts is None else bursts
-    stories = Counter({("e", BEGUN + minute): count for minute, count in counts.items()})
-    return bursts.add(stories, BEGUN + now)
+class Watch:
+    """The bursts of an event, from its new stories by minute after the start."""
+
+    def __init__(self, *begun: int) -> None:
+        self.bursts = Bursts()
+        self.partitions = {n: StoryCounts(BEGUN + at) for n, at in enumerate(begun or [0])}
+
+    def add(self, counts: dict[int, int], now: int, partition: int = 0) -> list[Burst]:
+        stories = Counter({(partition, "e", BEGUN + at): n for at, n in counts.items()})
+        return self.bursts.add(self.partitions, stories, BEGUN + now)
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.3, 1.0, 7.0])
@@ -92,50 +98,63 @@ def test_a_steady_rate_raises_no_more_false_alarms_than_stated(rate: float, minu
 
 
 def test_five_stories_after_a_silent_hour_are_one_burst() -> None:
-    bursts = Bursts(BEGUN)
-    assert bursts_of({61: 4}, 61, bursts) == []
-    assert bursts_of({61: 1}, 61, bursts) == [Burst("e", BEGUN + 61, 5, 0, 60)]
-    assert bursts_of({61: 50}, 61, bursts) == []
-    assert bursts_of({62: 90}, 62, bursts) == []
-    assert (
-        bursts_of({61 + HISTORY: 5}, 61 + HISTORY, bursts) == []
-    )  # the hour before was not silent
-    assert bursts_of({62 + HISTORY: 990}, 62 + HISTORY, bursts) != []
+    watch = Watch()
+    assert watch.add({61: 4}, 61) == []
+    assert watch.add({61: 1}, 61) == [Burst("e", BEGUN + 61, 5, 0, 60)]
+    assert watch.add({61: 50}, 61) == []
+    assert watch.add({62: 90}, 62) == []
+    assert watch.add({61 + HISTORY: 5}, 61 + HISTORY) == []  # the hour before was not silent
+    assert watch.add({62 + HISTORY: 990}, 62 + HISTORY) != []
 
 
 def test_a_busy_event_needs_more() -> None:
     steady = dict.fromkeys(range(1, 61), 2)
-    assert bursts_of(steady | {61: 9}, 61) == []
-    assert [burst.stories for burst in bursts_of(steady | {61: 16}, 61)] == [16]
+    assert Watch().add(steady | {61: 9}, 61) == []
+    assert [burst.stories for burst in Watch().add(steady | {61: 16}, 61)] == [16]
 
 
 def test_a_short_history_raises_no_burst_and_the_first_minute_does_not_count() -> None:
-    assert bursts_of({ENOUGH: 1000}, ENOUGH) == []
-    assert bursts_of({ENOUGH + 1: 1000, 0: 9}, ENOUGH + 1) == [Burst("e", BEGUN + 11, 1000, 0, 10)]
+    assert Watch().add({ENOUGH: 1000}, ENOUGH) == []
+    result = Watch().add({ENOUGH + 1: 1000, 0: 9}, ENOUGH + 1)
+    assert result == [Burst("e", BEGUN + 11, 1000, 0, 10)]
 
 
 def test_late_stories_are_history_and_early_ones_count_now() -> None:
-    bursts = Bursts(BEGUN)
-    assert bursts_of({61: 100}, 62 + LATE, bursts) == []
-    assert bursts_of({62 + LATE: 5}, 62 + LATE, bursts) == []
-    assert bursts_of({900: 5}, 61) == [Burst("e", BEGUN + 61, 5, 0, 60)]  # a clock that is wrong
-    assert bursts_of({-5: 100}, 61) == []
+    watch = Watch()
+    assert watch.add({61: 100}, 62 + LATE) == []
+    assert watch.add({62 + LATE: 5}, 62 + LATE) == []
+    assert Watch().add({900: 5}, 61) == [Burst("e", BEGUN + 61, 5, 0, 60)]  # a clock that is wrong
+    assert Watch().add({-5: 100}, 61) == []
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(-200, 200), st.integers(1, 9))))
 def test_memory_is_bounded_by_events_and_minutes(news: list[tuple[str, int, int]]) -> None:
-    bursts = Bursts(BEGUN)
+    bursts, partition = Bursts(), StoryCounts(BEGUN)
     for now, (event, minute, count) in enumerate(news, 100):
-        bursts.add({(event, BEGUN + minute): count}, BEGUN + now)
-        minutes = [minute for counts in bursts._counts.values() for minute in counts]
-        assert len(bursts._counts) <= 2
+        bursts.add({0: partition}, {(0, event, BEGUN + minute): count}, BEGUN + now)
+        minutes = [minute for counts in partition._counts.values() for minute in counts]
+        assert len(partition._counts) <= 2
         assert all(now - HISTORY - LATE <= minute - BEGUN <= now for minute in minutes)
-    bursts.add({}, BEGUN + 10_000)
-    assert (bursts._counts, bursts._reported) == ({}, {})
+    bursts.add({0: partition}, {}, BEGUN + 10_000)
+    assert (partition._counts, bursts._reported) == ({}, {})
 
 
 def test_each_event_is_tested_by_itself() -> None:
     rng = np.random.default_rng(1)
-    news = Counter({("calm", BEGUN + m): int(rng.poisson(3)) for m in range(1, 62)})
-    result = Bursts(BEGUN).add(news + Counter({("loud", BEGUN + 61): 7}), BEGUN + 61)
+    news = Counter({(0, "calm", BEGUN + m): int(rng.poisson(3)) for m in range(1, 62)})
+    news[0, "loud", BEGUN + 61] = 7
+    result = Bursts().add({0: StoryCounts(BEGUN)}, news, BEGUN + 61)
     assert [burst.event for burst in result] == ["loud"]
+
+
+def test_partitions_count_together_once_each_has_enough_history() -> None:
+    watch = Watch(0, 20)  # the second was assigned twenty minutes later
+    assert watch.add({30: 3}, 30, 0) == []
+    assert watch.add({30: 3}, 30, 1) == []
+    watch = Watch(0, 20)
+    assert watch.add({31: 3}, 31, 0) == []
+    assert watch.add({31: 3}, 31, 1) == [Burst("e", BEGUN + 31, 6, 0, 10)]
+
+
+def test_stories_of_a_partition_that_is_gone_do_not_count() -> None:
+    assert Watch().add({61: 100}, 61, partition=1) == []

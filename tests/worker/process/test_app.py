@@ -21,6 +21,7 @@ from worker.process.app import make_app
 from worker.seeds.embedder import SeedEmbedder
 from worker.stream.ledger import Ledger
 from worker.stream.offsets import Positions
+from worker.stream.tenures import Tenures
 
 pytestmark = pytest.mark.anyio
 PLACE = TopicPartition("tweets", 0)
@@ -44,7 +45,7 @@ class FakeParts(Bench):
         super().__init__(ledger)
         self.delivery.acknowledge.set()
         self.pipeline.go.release(1000)
-        self.positions = Positions(self.consumer, "tweets", ledger, self.metrics, fail)
+        self.positions = Positions(self.consumer, "tweets", ledger, Tenures(30), self.metrics, fail)
         self.ingest = self.control = Nothing()
         self.embedder: Any = None
         self.paused = False

@@ -13,6 +13,7 @@ from worker.metrics.registry import Metrics
 from worker.stream.ingest import Ingest
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
+from worker.stream.tenures import Tenures
 
 PLACE = TopicPartition("tweets", 0)
 
@@ -20,9 +21,11 @@ PLACE = TopicPartition("tweets", 0)
 class Bench:
     def __init__(self) -> None:
         self.consumer, self.ledger, self.metrics = FakeConsumer(), Ledger(2), Metrics()
+        self.tenures = Tenures(30)
         self.failures: list[Exception] = []
         self.positions = Positions(
-            self.consumer, "tweets", self.ledger, self.metrics, self.failures.append
+            *(self.consumer, "tweets", self.ledger, self.tenures, self.metrics),
+            self.failures.append,
         )
         self.ingest = Ingest(
             self.consumer, "tweets", self.positions, self.ledger, self.metrics, posts=100, size=1000

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -226,8 +226,10 @@ class FakeConsumer:
     async def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: self.begins.get(place, 0) for place in places}
 
-    async def committed(self, place: TopicPartition) -> int | None:
-        return self.known.get(place)
+    async def committed_offsets(
+        self, places: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int | None]:
+        return {place: self.known.get(place) for place in places}
 
     def seek(self, place: TopicPartition, offset: int) -> None:
         self.sought[place] = self.at[place] = offset

@@ -22,9 +22,10 @@ from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import MatchRecord, Record, to_dead_letter
 from worker.metrics.registry import Metrics
 from worker.posts.read import Reason
-from worker.stream.flow import MOST_BATCHES, Flow, Grouping, RejectedBytes
+from worker.stream.flow import MOST_BATCHES, Flow, RejectedBytes, group_matches
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
+from worker.stream.tenures import Tenures
 
 pytestmark = pytest.mark.anyio
 PLACE = TopicPartition("tweets", 0)
@@ -61,12 +62,17 @@ class Bench:
         self.metrics, self.ledger = Metrics(), Ledger(3) if ledger is None else ledger
         self.consumer, self.pipeline, self.delivery = FakeConsumer(), FakePipeline(), FakeDelivery()
         seeds, self.rejected_bytes = seed_set(), RejectedBytes(10)
-        positions = Positions(self.consumer, "tweets", self.ledger, self.metrics, ended)
+        self.tenures = Tenures(30)
+        self.tenures.assign({0}, {})
+        positions = Positions(
+            self.consumer, "tweets", self.ledger, self.tenures, self.metrics, ended
+        )
         self.commit = positions.commit
         pipeline: Any = self.pipeline
         delivery: Any = self.delivery
         self.flow = Flow(
-            *(pipeline, lambda: seeds, delivery, self.ledger, TopicsConfig(), self.metrics),
+            *(pipeline, lambda: seeds, delivery, self.ledger, self.tenures),
+            *(TopicsConfig(), self.metrics),
             Drift(lambda rows: np.zeros(len(rows), np.float32), 0.01, None),
             NearWatch(lambda rows, _: np.zeros(len(rows), np.float32)),
             self.rejected_bytes,
@@ -107,6 +113,19 @@ async def test_nothing_is_committed_before_the_output_is_acknowledged() -> None:
     await work
     await bench.commit()
     assert bench.consumer.commits == [{PLACE: 1}]
+
+
+async def test_a_batch_waits_until_it_is_open_which_tenures_go_on() -> None:
+    bench = Bench()
+    bench.delivery.acknowledge.set()
+    bench.pipeline.go.release()
+    bench.tenures.revoke()
+    work = bench.post(0)
+    await asyncio.sleep(0.01)
+    assert not bench.pipeline.running.is_set()
+    bench.tenures.assign({0}, {})
+    await work
+    assert bench.ledger.unfinished == 0
 
 
 async def test_a_batch_of_an_older_assignment_is_neither_sent_nor_committed() -> None:
@@ -171,9 +190,8 @@ async def test_a_burst_is_logged_and_counted(
     monkeypatch.setattr("worker.stream.flow.time.time", lambda: 60.0 * minute)
     bench = Bench()
     bench.metrics.name_events(["fire"])
-    bench.flow.finish(bench.ledger.add([Mail(b"")]), Outcome())
     minute += 20
-    outcome = Outcome(stories=Counter({("fire", minute): 5}))
+    outcome = Outcome(stories=Counter({(0, "fire", minute): 5}))
     bench.flow.finish(bench.ledger.add([Mail(b"")]), outcome)
     assert 'newsift_bursts_total{event="fire"} 1.0' in bench.metrics.render().decode()
     [message] = caplog.messages
@@ -199,9 +217,9 @@ def post(name: str, text: str, partition: int = 0, minute: int = 0) -> Mail:
     return Mail(value(id=name, text=text), partition=partition, timestamp=60_000 * minute)
 
 
-def placed(grouping: Grouping, epoch: int, *posts: Mail) -> Outcome:
+def grouped(tenures: Tenures, *posts: Mail) -> Outcome:
     outcome = Pipeline(small_encoder()).run(posts, seed_set(), lambda: "now")
-    grouping.place(Batch(epoch, posts), outcome)
+    group_matches(Batch(0, posts), outcome, tenures)
     return outcome
 
 
@@ -216,29 +234,28 @@ def named(outcome: Outcome, at: int) -> str:
 
 
 def test_each_partition_has_its_own_groups_in_every_batch() -> None:
-    grouping = Grouping()
-    first = placed(
-        grouping, 0, post("1", FLOOD), post("2", FLOOD, 1), Mail(b"no post"), post("3", COPY)
+    tenures = Tenures(30)
+    tenures.assign({0, 1}, {})
+    first = grouped(
+        tenures, post("1", FLOOD), post("2", FLOOD, 1), Mail(b"no post"), post("3", COPY)
     )
     assert first.records[2].kind == "rejected"
     del first.records[2]
     a, b = named(first, 0), named(first, 1)
     assert groups(first) == [("1", a, True), ("2", b, True), ("3", a, False)]
-    second = placed(grouping, 0, post("4", COPY, 1), post("5", RAID))
+    second = grouped(tenures, post("4", COPY, 1), post("5", RAID))
     assert groups(second) == [("4", b, False), ("5", named(second, 1), True)]
-    reassigned = placed(grouping, 1, post("6", FLOOD))
-    assert groups(reassigned) == [("6", named(reassigned, 0), True)]
 
 
 def test_posts_and_stories_are_counted_by_event() -> None:
     posts = [post("1", FLOOD, minute=5), post("2", COPY, minute=6), post("3", RAID, minute=6)]
-    outcome = placed(Grouping(), 0, *posts)
-    posts_by_event, stories = Counter[str](), Counter[tuple[str, int]]()
+    outcome = grouped(Tenures(0), *posts)
+    posts_by_event, stories = Counter[str](), Counter[tuple[int, str, int]]()
     for record, minute in zip(outcome.records, (5, 6, 6), strict=True):
         row = json.loads(record.value or b"")
         events = {match["event"] for match in row["matches"]}
         posts_by_event.update(events)
-        stories.update((event, minute) for event in events if row["new"])
+        stories.update((0, event, minute) for event in events if row["new"])
     assert outcome.posts_by_event == posts_by_event
     assert outcome.stories == stories
 
@@ -246,11 +263,11 @@ def test_posts_and_stories_are_counted_by_event() -> None:
 def test_grouping_adds_two_keys_to_a_record_and_changes_no_other() -> None:
     mail = post("1", FLOOD)
     plain = Pipeline(small_encoder()).run([mail], seed_set(), lambda: "now").records[0]
-    grouped = placed(Grouping(), 0, mail).records[0]
-    row = json.loads(grouped.value or b"")
+    record = grouped(Tenures(0), mail).records[0]
+    row = json.loads(record.value or b"")
     assert row == json.loads(plain.value or b"") | {"group": row["group"], "new": True}
-    whole = msgspec.json.decode(grouped.value or b"", type=MatchRecord)
-    assert msgspec.json.encode(whole) == grouped.value
+    whole = msgspec.json.decode(record.value or b"", type=MatchRecord)
+    assert msgspec.json.encode(whole) == record.value
 
 
 def test_rejected_bytes_are_limited_for_each_batch_that_exceeds_the_limit() -> None:

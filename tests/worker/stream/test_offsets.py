@@ -17,6 +17,7 @@ from worker.kafka.consumers import REVOKE_S
 from worker.metrics.registry import Metrics
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Backlog, Positions
+from worker.stream.tenures import Tenures
 
 pytestmark = pytest.mark.anyio
 OTHER = TopicPartition("tweets", 1)
@@ -128,7 +129,9 @@ class PositionsModel:
 
     def __init__(self) -> None:
         self.ledger, self.consumer = Ledger(100), FakeConsumer()
-        self.positions = Positions(self.consumer, "tweets", self.ledger, Metrics(), ended)
+        self.positions = Positions(
+            self.consumer, "tweets", self.ledger, Tenures(30), Metrics(), ended
+        )
         self.consumer.places = {PLACE}
         self.at, self.open = 0, set[int]()
         self.in_flight: list[tuple[Batch, set[int]]] = []
@@ -208,6 +211,34 @@ async def test_a_refused_commit_of_a_former_member_is_harmless(
     assert len(bench.ledger) == 1  # until the rebalance
     await bench.positions.on_partitions_revoked({PLACE})
     assert len(bench.ledger) == 0
+
+
+async def test_a_position_of_the_old_assignment_is_not_committed_in_the_new_one(
+    bench: Bench,
+) -> None:
+    """The ingest reads positions until the group has assigned its partitions anew."""
+    await bench.positions.on_partitions_revoked({PLACE})
+    bench.positions.reached({PLACE: 24})
+    bench.consumer.known = {PLACE: 50}
+    await bench.positions.on_partitions_assigned({PLACE})
+    await bench.positions.commit()
+    assert bench.consumer.commits == []
+
+
+async def test_the_committed_offset_decides_what_is_remembered_of_a_partition(
+    bench: Bench,
+) -> None:
+    tenures = bench.tenures
+    await bench.positions.on_partitions_assigned({PLACE, OTHER})
+    before = tenures[0], tenures[1]
+    bench.feed(3)
+    bench.ledger.finish(await bench.take())
+    await bench.positions.commit()
+    await bench.positions.on_partitions_revoked({PLACE, OTHER})
+    bench.consumer.known = {PLACE: 3, OTHER: 1}
+    await bench.positions.on_partitions_assigned({PLACE, OTHER})
+    assert tenures[0] is before[0]
+    assert tenures[1] is not before[1]
 
 
 async def test_an_error_in_the_callback_ends_the_worker(bench: Bench) -> None:

@@ -1,0 +1,82 @@
+"""What a worker remembers of each of its partitions, over rebalances too.
+
+A rebalance revokes all partitions and assigns most of them to the same workers again. What was
+remembered of a partition still holds if no other worker has committed in it meanwhile.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from worker.match.bursts import StoryCounts
+from worker.match.groups import Stories
+
+UNKNOWN = -1  # an offset that no broker has answered
+
+
+@dataclass(slots=True, eq=False)
+class Tenure:
+    """What is remembered of one partition."""
+
+    committed: int | None  # the offset at which another worker would go on
+    counts: StoryCounts
+    groups: Stories = field(default_factory=Stories)
+    left: float = inf  # when it was revoked, by the event loop's clock
+
+
+class Tenures:
+    """The tenures of this worker's partitions, and of those that it lost a short time ago.
+
+    Partitions change on the event loop; a thread looks them up.
+    """
+
+    def __init__(self, keep_s: float) -> None:
+        """`keep_s`: how long a partition may be away."""
+        self._keep_s = keep_s
+        self._current: dict[int, Tenure] = {}
+        self._away: dict[int, Tenure] = {}
+        self.ready = asyncio.Event()  # cleared while it is open which tenures go on
+        self.ready.set()
+
+    def __getitem__(self, partition: int) -> Tenure:
+        """Of a partition that is gone, which a batch of an older assignment may have, a new one."""
+        tenure = self._current.get(partition) or self._away.get(partition)
+        return tenure or Tenure(None, StoryCounts(0))
+
+    @property
+    def counts(self) -> Mapping[int, StoryCounts]:
+        """The story counts of this worker's partitions."""
+        return {partition: tenure.counts for partition, tenure in self._current.items()}
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        """Remember what this worker has committed."""
+        for partition, offset in offsets.items():
+            self[partition].committed = offset
+
+    def revoke(self) -> None:
+        """Keep the tenures for as long as their partitions may be away."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for tenure in self._current.values():
+            tenure.left = now
+        self._away |= self._current
+        self._current = {}
+        self.ready.clear()
+        loop.call_later(self._keep_s, self._expire, now)
+
+    def assign(self, partitions: Iterable[int], committed: Mapping[int, int | None]) -> None:
+        """Continue the tenure of each partition in which nobody else has committed."""
+        minute = int(time.time() // 60)
+        for partition in partitions:
+            offset = committed.get(partition, UNKNOWN)
+            tenure = self._away.pop(partition, None)
+            if tenure is None or tenure.committed != offset:
+                tenure = Tenure(offset, StoryCounts(minute))
+            tenure.left = inf
+            self._current[partition] = tenure
+        self.ready.set()
+
+    def _expire(self, left: float) -> None:
+        self._away = {at: tenure for at, tenure in self._away.items() if tenure.left > left}
