@@ -100,6 +100,16 @@ class Worker:
             assert time.monotonic() < deadline, f"the worker is not ready:\n{self.output}"
             time.sleep(0.02)
 
+    def assignments(self) -> int:
+        """How often the group has assigned it partitions."""
+        return self.output.count(" to read: ")
+
+    def partitions(self) -> set[int]:
+        """Those of its last assignment."""
+        lines = [line for line in self.output.splitlines() if " to read: " in line]
+        numbers = lines[-1].rsplit(": ", 1)[1] if lines else "none"
+        return set() if numbers == "none" else set(map(int, numbers.split(", ")))
+
     def memory(self) -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text("ascii")
         return int(status.split("VmRSS:")[1].split()[0]) * 1024

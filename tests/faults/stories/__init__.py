@@ -4,10 +4,10 @@ A story ends with `nothing_lost`: every post is committed, and all that it must 
 Its name begins with the number of the fault in the list that the project keeps.
 """
 
-from tests.faults.stories import deaths, output, posts, seeds, start, world
+from tests.faults.stories import deaths, output, posts, rolling, seeds, start, world
 from tests.faults.story import Tell
 
-ROOMS = (deaths, posts, seeds, output, start, world)
+ROOMS = (deaths, posts, seeds, output, start, world, rolling)
 TOLD: dict[str, Tell] = {name: tell for room in ROOMS for name, tell in room.STORIES.items()}
 
 

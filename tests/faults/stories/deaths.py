@@ -49,8 +49,8 @@ def an_unexpected_error(story: Story) -> None:
     story.nothing_lost()
 
 
-def failed_in_one_line(worker: Worker) -> None:
-    assert worker.output.splitlines()[-1].startswith("newsift: InjectedError: "), worker.output
+def failed_in_one_line(worker: Worker, why: str = "InjectedError: ") -> None:
+    assert worker.output.splitlines()[-1].startswith(f"newsift: {why}"), worker.output
     assert "Traceback" not in worker.output
     assert worker.output.count("newsift: ") == 1
 
