@@ -238,6 +238,8 @@ def test_drift_and_bursts_are_those_of_the_workers(
     seed(kafka, "river")
     seed(kafka, "rain", event=long)
     one, other = Metrics(), Metrics()
+    for metrics in (one, other):
+        metrics.name_events(["flood", long])
     one.drift([Drifting("flood", "", 12.0, 0.1)])
     for metrics, event in ((one, "flood"), (one, "flood"), (other, "flood"), (other, long)):
         metrics.burst(event)
