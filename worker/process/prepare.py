@@ -41,7 +41,6 @@ from worker.stream.tenures import Tenures
 
 CALIBRATING = 2_000  # background posts
 LEAVE_S = 2.0  # of the time for a shutdown, for each part
-YOUNG = 100_000  # objects made, less those freed, after which the garbage collector looks at them
 SWITCH_S = 0.001  # the event loop waits so long, at most, for a thread that runs Python
 log = logging.getLogger("newsift.stream")
 
@@ -101,7 +100,6 @@ class Parts:
         await self.ingest.start()
         sys.setswitchinterval(SWITCH_S)
         gc.freeze()  # objects of the start live on: the collector need not scan them
-        gc.set_threshold(YOUNG)  # batches leave no cycles, but make many objects
         self.missing = ""
         self.metrics.ready(True)
         log.info("ready: %d seeds, group %s", len(self.control.seeds or ()), config.kafka.group)
