@@ -44,7 +44,7 @@ from train.protocol.peers import Scorer, served
 from train.protocol.sets import Scores, crisis_figures, read_crises, threshold_figures
 from train.teacher.minilm import whole
 
-SAMPLE = 8_192  # posts that the threshold of equal matches is taken from
+SAMPLE = 4_096  # posts that the threshold of equal matches is taken from
 SEEDS = "seeds"
 RATE = 1_000  # posts a second, for the latency
 START_S = 60.0  # until a program has committed something
@@ -121,7 +121,7 @@ class PeersOptions:
 
 def measure_peers(options: PeersOptions, say: Say) -> list[ResultTable]:
     """Speed, latency and worth of newsift and of the peers."""
-    logging.disable(logging.INFO)  # WordLlama makes every library log
+    logging.disable(logging.WARNING)  # WordLlama makes every library log
     with broker(options.kafka) as kafka:
         return measure_on(kafka, options, say)
 
