@@ -13,13 +13,14 @@ from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
 
 import encoder
 from bench.measure import Cell, NotAvailable, ResultTable, Say, describe, percentile
-from bench.peer_programs import MiniLM, PeerJob, WordLlama
+from bench.peer_programs import CLIENTS, MiniLM, PeerJob, WordLlama
 from bench.stream import (
     FEW,
     MODEL,
@@ -161,6 +162,10 @@ def peer_vectors(jar: Path | None) -> list[PeerVectors]:
             made.append(PeerVectors("MiniLM int8", jar, minilm.texts, articles))
     except ImportError as error:
         raise NotAvailable(f"{error.name}: {PEERS_MISSING}") from error
+    except (BadZipFile, ValueError) as error:
+        raise InputError(
+            f"--minilm: {jar} is not langchain4j's jar of all-MiniLM-L6-v2-q ({error})"
+        ) from error
     return made
 
 
@@ -188,7 +193,7 @@ def peer_starts(
         cut = float(np.quantile(best, 1 - SHARE))
         file = folder / f"{each.name}.npy"
         np.save(file, seeds)
-        for client in ("confluent-kafka", "Quix Streams", "Faust, take()"):
+        for client in CLIENTS:
             starts[f"{client}, {each.name}"] = partial(running_peer, client, each.jar, file, cut)
     return starts
 

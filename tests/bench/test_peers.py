@@ -2,15 +2,18 @@
 
 import gzip
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from bench import peer_programs
+from bench import peer_programs, peers
 from bench.peer_programs import PeerJob, PeerMatcher
-from bench.peers import worth
+from bench.peers import peer_vectors, worth
+from encoder.errors import InputError
 from encoder.model.weights import F32
 from train.data.readers import TrainingArticle, split_of_event
 
@@ -23,7 +26,7 @@ def write(file: Path, rows: Sequence[dict[str, str]]) -> None:
         out.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-def test_worth_of_scores_that_find_half(tmp_path: Path) -> None:
+def test_the_worth_of_scores_that_rank_half_of_the_posts_first(tmp_path: Path) -> None:
     on = [{"text": f"flood {n}", "event": EVENT, "label": "on-topic"} for n in range(10)]
     off = [{"text": f"other {n}", "event": EVENT, "label": "off-topic"} for n in range(10)]
     write(tmp_path / "crisis" / "posts.jsonl.gz", on + off)
@@ -32,8 +35,8 @@ def test_worth_of_scores_that_find_half(tmp_path: Path) -> None:
     write(tmp_path / "tweets" / "t.jsonl.gz", [{"text": f"everyday {n}"} for n in range(4000)])
 
     def score(posts: Sequence[str], articles: Sequence[TrainingArticle]) -> F32:
-        found = [post.startswith("flood") and int(post[6:]) < 5 for post in posts]
-        return np.repeat(np.array(found, np.float32)[:, None], len(articles), 1)
+        ones = [post.startswith("flood") and int(post[6:]) < 5 for post in posts]
+        return np.repeat(np.array(ones, np.float32)[:, None], len(articles), 1)
 
     [row] = worth(tmp_path, {"half": score}, lambda line: None).rows
     recall, precision, _, off_topic, background = row[1:]
@@ -41,14 +44,25 @@ def test_worth_of_scores_that_find_half(tmp_path: Path) -> None:
     assert precision == pytest.approx(100 / 26)
 
 
+def test_another_file_than_the_jar_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "WordLlama", VectorsOfTwo)
+    monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
+    (tmp_path / "other.jar").write_bytes(b"no archive")
+    with pytest.raises(InputError):
+        peer_vectors(tmp_path / "other.jar")
+
+
+class VectorsOfTwo:
+    def texts(self, texts: Sequence[str]) -> F32:
+        return np.array([[1, 0], [0.6, 0.8]], np.float32)[: len(texts)]
+
+
 def test_a_match_is_a_cosine_of_at_least_the_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Vectors:
-        def texts(self, texts: Sequence[str]) -> F32:
-            return np.array([[1, 0], [0.6, 0.8]], np.float32)[: len(texts)]
-
-    monkeypatch.setattr(peer_programs, "WordLlama", Vectors)
+    monkeypatch.setattr(peer_programs, "WordLlama", VectorsOfTwo)
     np.save(tmp_path / "seeds.npy", np.array([[1, 0], [0, 1]], np.float32))
     job = PeerJob("", "", "posts", "matches", str(tmp_path / "seeds.npy"), 0.7)
     values = [b'{"id": "a", "text": "x"}', b'{"id": "b", "text": "y"}']

@@ -26,7 +26,7 @@ def fast_walk(body: Bytes, count: int, last_delta: int, most: int) -> int:
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     """aiokafka's record, by the same names in the same order.
 
-    It is made in a fifth of the time, and the garbage collector does not track it.
+    It takes less time to make, and the garbage collector does not track it.
     """
 
     topic: str
