@@ -41,7 +41,7 @@ class Tenures:
         self.ready.set()
 
     def __getitem__(self, partition: int) -> Tenure:
-        """Of a partition that is gone, which a batch of an older assignment may have, a new one."""
+        """A new tenure for a partition that is gone; a batch of an older assignment may name it."""
         tenure = self._current.get(partition) or self._away.get(partition)
         return tenure or Tenure(None, StoryCounts(0))
 
