@@ -4,6 +4,8 @@ Matrix products round differently from shape to shape. A score that is compared 
 computed here: float64 sums over the dense axes, then over the common slots, in order.
 """
 
+from typing import Any, NamedTuple, Self
+
 import numpy as np
 
 from encoder.model.weights import F32, I32, I64
@@ -17,50 +19,48 @@ def rounding(terms: int) -> float:
     return (terms + 64) * 2.0**-23
 
 
+class ScoredRows(NamedTuple):
+    """The rows of embeddings, as compiled code takes them; row i's words: indptr[i : i + 2]."""
+
+    dense: F32  # [n, d]
+    indptr: I64  # [n + 1]
+    slots: I32
+    weights: F32
+
+    @classmethod
+    def of(cls, dense: F32, words: SparseRows) -> Self:
+        return cls(fixed(dense), fixed(words.indptr), fixed(words.slots), fixed(words.weights))
+
+
 def pair_scores(
     left: tuple[F32, SparseRows], right: tuple[F32, SparseRows], mix: float, pairs: I64
 ) -> F32:
     """The scores of pairs [n, 2] of a left and a right row, each of dense and lexical: [n]."""
-    (dense, words), (other, others) = left, right
     scores: F32 = write_scores(
-        *(fixed(dense), fixed(words.indptr), fixed(words.slots), fixed(words.weights)),
-        *(fixed(other), fixed(others.indptr), fixed(others.slots), fixed(others.weights)),
-        *(float(mix), fixed(pairs)),
+        ScoredRows.of(*left), ScoredRows.of(*right), float(mix), fixed(pairs)
     )
     return scores
 
 
 @jit()
-def slot_place(slots: I32, first: int, end: int, slot: int) -> int:
-    """The position of a slot between two positions; np.searchsorted compiles for seconds."""
-    while first < end:
-        middle = (first + end) // 2
-        if slots[middle] < slot:
-            first = middle + 1
-        else:
-            end = middle
-    return first
+def pair_score(left: Any, right: Any, mix: float, row: int, col: int) -> np.float32:
+    """The score of two rows: both halves summed in order in float64, rounded once."""
+    near = 0.0
+    for axis in range(left.dense.shape[1]):
+        near += np.float64(left.dense[row, axis]) * np.float64(right.dense[col, axis])
+    same = 0.0
+    at, end = right.indptr[col], right.indptr[col + 1]
+    for e in range(left.indptr[row], left.indptr[row + 1]):
+        while at < end and right.slots[at] < left.slots[e]:
+            at += 1
+        if at < end and right.slots[at] == left.slots[e]:
+            same += np.float64(left.weights[e]) * np.float64(right.weights[at])
+    return np.float32(min(max((1 - mix) * near + mix * same, -1.0), 1.0))
 
 
 @jit()
-def write_scores(
-    dense: F32, indptr: I64, slots: I32, weights: F32,
-    other: F32, other_indptr: I64, other_slots: I32, other_weights: F32,
-    mix: float, pairs: I64,
-) -> F32:  # fmt: skip
-    """The scores of pairs of rows: both halves summed in order in float64, rounded once."""
+def write_scores(left: Any, right: Any, mix: float, pairs: I64) -> F32:
     out = np.empty(len(pairs), np.float32)
     for i in range(len(pairs)):
-        row, col = pairs[i, 0], pairs[i, 1]
-        near = 0.0
-        for axis in range(dense.shape[1]):
-            near += np.float64(dense[row, axis]) * np.float64(other[col, axis])
-        same = 0.0
-        at, end = other_indptr[col], other_indptr[col + 1]
-        for e in range(indptr[row], indptr[row + 1]):
-            at = slot_place(other_slots, at, end, slots[e])
-            if at < end and other_slots[at] == slots[e]:
-                same += np.float64(weights[e]) * np.float64(other_weights[at])
-        score = (1 - mix) * near + mix * same
-        out[i] = min(max(score, -1.0), 1.0)
+        out[i] = pair_score(left, right, mix, pairs[i, 0], pairs[i, 1])
     return out

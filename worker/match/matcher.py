@@ -17,25 +17,24 @@ from numpy.typing import NDArray
 from encoder.embeddings import Embeddings
 from encoder.errors import MismatchError
 from encoder.model.weights import F32, I32, I64
-from encoder.score.exact import rounding
+from encoder.score.exact import ScoredRows, rounding
 from encoder.score.lexical import SLOTS
 from encoder.support.readonly import fixed
 from worker.match.near import Edges, Nears, near_misses_among, touched_by
-from worker.match.simd.registers import up
-from worker.match.simd.rounded import TILE, RoundedMatrix, write_levels
+from worker.match.simd.registers import Tile, up
+from worker.match.simd.rounded import TILE, RoundedMatrix
 from worker.match.sweep import (
     OUT_OF_REACH,
     Lists,
     SweepLimits,
     SweepTotals,
-    Words,
     sweep,
     write_columns,
 )
 from worker.seeds.set import SeedSet
 
 # A column costs every post a little, a list the posts with its word its whole length.
-COMMON_SHARE = 1 / 6
+COMMON_SHARE = 1 / 12
 SHORT_LIST = 64
 MAX_COLUMNS = 128
 # Their scores take half of the cache that a processor has of its own.
@@ -49,23 +48,27 @@ _built: "WeakKeyDictionary[Embeddings, SeedIndex]" = WeakKeyDictionary()  # by p
 class Swept(NamedTuple):
     """The result of comparing posts with all seeds."""
 
-    triples: I64  # [p, 3]: post, seed, whether it is in doubt, of what is to be looked at exactly
+    pairs: I64  # [p, 2]: post and seed, which match; of a post's, those that may be its highest
+    scores: F32  # [p], exact
     best: F32  # [n], each post's highest score, up to rounding
-    counts: I64  # [n], the seeds that a post is sure to match
-    hits: I64  # [k], the posts that are sure to match a seed
-    chosen: F32  # [n, m], the scores with the chosen seeds, up to rounding
+    counts: I64  # [n], the seeds that a post matches
+    hits: I64  # [k], the posts that match a seed
+    chosen: F32  # [n, m], what the scores with the chosen seeds may be at most
 
 
 @dataclass(frozen=True, eq=False)
 class SeedIndex:
     """The data from which the scores of posts with all seeds are computed."""
 
+    rows: ScoredRows
+    mix: float
+    columns: int  # c
     matrix: RoundedMatrix  # [d + c, k]: dense axes, then common words, times their share
     lists: Lists
-    slack: float  # how far a score may be off by rounding
+    rounding: float  # how far a score may be off by the rounding of float32 sums
 
     @classmethod
-    def of(cls, seeds: Embeddings) -> Self:
+    def of(cls, seeds: Embeddings, tile: Tile = TILE) -> Self:
         starts, rows, weights = seeds.lexical.inverted
         weights = weights * np.float32(seeds.mix)
         common = most_common(np.diff(starts), len(seeds))
@@ -79,21 +82,24 @@ class SeedIndex:
             column[slot] = at
         longest = int(np.diff(seeds.lexical.indptr).max(initial=0))
         lists = Lists(fixed(column), fixed(starts), fixed(rows), fixed(weights))
-        rounded = RoundedMatrix.of(matrix)
-        return cls(rounded, lists, rounded.error + rounding(longest))
+        exact = ScoredRows.of(seeds.dense, seeds.lexical)
+        rounded = RoundedMatrix.of(matrix, tile)
+        return cls(exact, seeds.mix, len(common), rounded, lists, rounding(longest))
 
     def sweep_limits(self, thresholds: F32, expiry: I64, most: int, chosen: I64) -> SweepLimits:
         """The limits of a sweep with these thresholds and at most `most` matches of a post."""
-        cuts, sure = self._moved(thresholds, -1), self._moved(thresholds, 2)
-        return SweepLimits(cuts, sure, fixed(expiry), most, 4 * self.slack, fixed(chosen))
+        cuts = np.full(self.matrix.room, np.inf, np.float32)
+        cuts[: len(thresholds)] = thresholds
+        return SweepLimits(fixed(cuts), fixed(expiry), most, fixed(chosen))
 
     def compared(self, posts: Embeddings, times: I64, limits: SweepLimits) -> Swept:
         """Posts, with their times, compared with all seeds."""
-        rows = posts.lexical
-        words = Words(fixed(rows.indptr), fixed(rows.slots), fixed(rows.weights))
-        levels = self.matrix.padded(len(posts))  # [n, d + c]
-        write_levels(posts.dense, levels)
-        write_columns(words, self.lists.column, levels)
+        exact = ScoredRows.of(posts.dense, posts.lexical)
+        rows = posts.dense
+        if self.columns:
+            rows = np.pad(rows, ((0, 0), (0, self.columns)))
+            write_columns(exact, self.lists.column, rows)
+        rounded, tile = self.matrix.rounded(rows), self.matrix.tile
         seen = SweepTotals(
             np.full(len(posts), OUT_OF_REACH),
             np.zeros(len(posts), np.int64),
@@ -102,19 +108,16 @@ class SeedIndex:
         )
         count = max(len(posts), 1)
         turns = -(-count // POSTS_AT_ONCE)
-        at_once = up(-(-count // turns), TILE.rows)  # so that no turn is left with a few
-        triples = sweep(
-            *(TILE, levels, words, fixed(times), self.matrix.panels, self.matrix.scale),
-            *(self.lists, limits, seen, at_once, SEEDS_AT_ONCE),
+        at_once = up(-(-count // turns), tile.rows)  # so that no turn is left with a few
+        slack = rounded.errors + np.float32(self.rounding)
+        matrix = (self.matrix.panels, self.matrix.scale, self.matrix.excess)
+        pairs, scores = sweep(
+            *(tile, exact, rounded.groups, rounded.scales, slack, fixed(times)),
+            *(self.rows, *matrix, self.lists, self.mix),
+            *(limits, seen, at_once, SEEDS_AT_ONCE),
         )
         hits = seen.hits[: len(limits.expiry)]
-        return Swept(triples, seen.best, seen.counts, hits, seen.chosen)
-
-    def _moved(self, thresholds: F32, by: float) -> F32:
-        """Thresholds moved by a multiple of the rounding error; infinite beyond the seeds."""
-        cuts = np.full(self.matrix.room, np.inf, np.float32)
-        cuts[: len(thresholds)] = thresholds + np.float32(by * self.slack)
-        return fixed(cuts)
+        return Swept(pairs, scores, seen.best, seen.counts, hits, seen.chosen)
 
 
 def index_of(part: Embeddings) -> SeedIndex:
@@ -156,9 +159,10 @@ class SeedPairs:
 
 
 class Block(NamedTuple):
-    """The candidates of some posts: certain matches are counted, the others are to be checked."""
+    """The matches of some posts: all are counted; of each post those that may be its highest."""
 
-    triples: I64  # [m, 3]: post, seed, whether it is in doubt
+    pairs: I64  # [m, 2]: post and seed
+    scores: F32  # [m]
     best: F32  # [n]
     counts: I64  # [n]
     hits: I64  # [k]
@@ -206,13 +210,9 @@ class Matcher:
         if (posts.digest, posts.mix) != (self.seeds.vectors.digest, self.seeds.vectors.mix):
             raise MismatchError("posts and seeds of different models; embed both with one model")
         parts = self._blocks(posts, timestamps) if len(self.seeds) else [self._nothing(len(posts))]
-        triples, best, counts = map(np.concatenate, list(zip(*parts, strict=True))[:3])
+        pairs, scores, best, counts = map(np.concatenate, list(zip(*parts, strict=True))[:4])
         hits = sum((part.hits for part in parts), np.zeros(len(self.seeds), np.int64))
-        scores = self.seeds.vectors.scores(posts, triples[:, :2])
-        above = scores >= self.seeds.thresholds[triples[:, 1]]
-        (rows, seeds, doubt), scores = triples[above].T, scores[above]
-        counts += np.bincount(rows[doubt > 0], minlength=len(counts))
-        hits += np.bincount(seeds[doubt > 0], minlength=len(hits))
+        rows, seeds = pairs.T
         order = np.lexsort((seeds, -scores, rows))
         order = order[first_of_each(rows[order], self._most)]
         nears = None
@@ -222,9 +222,9 @@ class Matcher:
         return SeedPairs(rows[order], seeds[order], scores[order], best, counts, hits, nears)
 
     def _nothing(self, posts: int) -> Block:
-        none = np.zeros((0, 3), np.int64)
-        counts = np.zeros(posts, np.int64)
-        return Block(none, np.full(posts, OUT_OF_REACH), counts, none[:, 0], none[:, :2])
+        none, counts = np.zeros((0, 2), np.int64), np.zeros(posts, np.int64)
+        far = np.full(posts, OUT_OF_REACH)
+        return Block(none, far[:0], far, counts, none[:, 0], none)
 
     def _blocks(self, posts: Embeddings, timestamps: I64) -> list[Block]:
         """The candidates, and each post's highest score, in bounded memory."""
@@ -234,10 +234,10 @@ class Matcher:
 
         def block(start: int) -> Block:
             rows = slice(start, start + step)
-            pairs = self._block(posts[rows], timestamps[rows])
-            pairs.triples[:, 0] += start
-            pairs.touched[:, 0] += start
-            return pairs
+            matched = self._block(posts[rows], timestamps[rows])
+            matched.pairs[:, 0] += start
+            matched.touched[:, 0] += start
+            return matched
 
         starts = range(0, max(len(posts), 1), step)
         if self._threads == 1 or len(starts) == 1:
@@ -246,26 +246,26 @@ class Matcher:
 
     def _block(self, posts: Embeddings, times: I64) -> Block:
         best, counts = np.full(len(posts), OUT_OF_REACH), np.zeros(len(posts), np.int64)
-        hits, triples = np.zeros(len(self.seeds), np.int64), [np.zeros((0, 3), np.int64)]
+        hits, pairs = np.zeros(len(self.seeds), np.int64), [np.zeros((0, 2), np.int64)]
+        scores = [np.zeros(0, np.float32)]
         chosen = np.full((len(posts), len(self._near)), OUT_OF_REACH)
         for part in self._parts:
             swept = part.scorer.compared(posts, times, part.limits)
             np.maximum(best, swept.best, out=best)
             counts += swept.counts
             hits[part.seeds[part.used]] += swept.hits[part.used]
-            swept.triples[:, 1] = part.seeds[swept.triples[:, 1]]
-            triples.append(swept.triples)
+            swept.pairs[:, 1] = part.seeds[swept.pairs[:, 1]]
+            pairs.append(swept.pairs)
+            scores.append(swept.scores)
             chosen[:, part.chosen] = swept.chosen
-        return Block(np.concatenate(triples), best, counts, hits, self._touched(chosen))
+        touched = self._touched(chosen)
+        return Block(np.concatenate(pairs), np.concatenate(scores), best, counts, hits, touched)
 
     def _touched(self, scores: F32) -> I64:
-        """The posts and events that may be near misses, by approximate scores."""
+        """The posts and events that may be near misses, by what their scores may be at most."""
         if self._edges is None:
             return np.zeros((0, 2), np.int64)
-        least = self._edges.edges[:, -1] - np.float32(
-            max(part.scorer.slack for part in self._parts)
-        )
-        pairs: I64 = touched_by(scores, self._edges.starts, least)
+        pairs: I64 = touched_by(scores, self._edges.starts, self._edges.edges[:, -1])
         return pairs
 
 

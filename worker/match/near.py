@@ -18,6 +18,7 @@ from encoder.embeddings import Embeddings
 from encoder.model.weights import F32, I64
 from encoder.support.jit import jit
 from worker.match.reservoir import RATES, NearAnswer, NearMisses
+from worker.match.sweep import with_room
 from worker.posts.outcome import Post
 from worker.seeds.profile import Profile
 from worker.seeds.record import digest
@@ -107,15 +108,6 @@ def _chosen(seeds: SeedSet) -> dict[str, list[int]]:
             room -= len(by_event[event])
             chosen[event] = by_event[event]
     return chosen
-
-
-@jit()
-def with_room(pairs: I64) -> I64:
-    """A copy with twice the capacity."""
-    more = np.empty((2 * len(pairs), 2), np.int64)
-    for i in range(len(pairs)):
-        more[i, 0], more[i, 1] = pairs[i, 0], pairs[i, 1]
-    return more
 
 
 @jit()

@@ -85,12 +85,11 @@ def lower_static(context: Any, builder: Any, typ: StaticType, value: Any, attr: 
 
 
 LANES = 16  # float32 or int32 in a register of 512 bits
-HALVES = 32  # int16 in the same
+FEATURES = binding.get_host_cpu_features()
 
 # How many vectors of 512 bits can be summed up without putting one away: three quarters of the
 # registers, the others being for factors. There are 32 with AVX-512, else 16 of half the size.
-SUMS = 24 if binding.get_host_cpu_features().get("avx512f") else 6
-WIDEST = 4 if SUMS == 24 else 2
+SUMS = 24 if FEATURES.get("avx512f") else 6
 
 
 def up(value: int, step: int) -> int:
@@ -103,6 +102,7 @@ class Tile(Static):
     """The part of a matrix product that stays in registers: `rows` rows of `vectors` registers."""
 
     vectors: int
+    group: int  # factors in a lane: four of int8, or two of int16
 
     @property
     def rows(self) -> int:

@@ -1,25 +1,26 @@
-"""Products with a fixed matrix, rounded to int16: twice as fast as float32, with a known error.
+"""Products with a fixed matrix, of factors rounded to int8 where VNNI multiplies them, else int16.
 
-Sums of int16 products in int32 are exact. Only the rounding of the factors loses precision, and the
-Cauchy–Schwarz inequality bounds that loss.
+Sums of their products in int32 are exact. Only the rounding of the factors loses precision, and the
+Cauchy–Schwarz inequality bounds that loss by the lengths of what was lost.
 """
 
 from dataclasses import dataclass
-from typing import Any, Self
+from math import isqrt
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba.core.types import intp, void
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from encoder.model.weights import F32
+from encoder.model.weights import F32, I32
 from encoder.support.jit import jit
 from encoder.support.readonly import fixed
 from worker.match.simd.registers import (
     FAST,
+    FEATURES,
     FLOAT,
-    HALVES,
     LANES,
     Tile,
     Vectors,
@@ -34,55 +35,51 @@ from worker.match.simd.registers import (
     write,
 )
 
-I16 = NDArray[np.int16]
-TILE = Tile(2)
-FULL = 32_700  # the level of 1, and of what rounding makes of it
-LONGEST = 2**0.5  # of the rows that a matrix is multiplied with: no sum then reaches 2³¹
+F64 = NDArray[np.float64]
+binding.initialize_native_asmparser()  # of the instruction below
+BYTES, HALVES = Tile(2, 4), Tile(2, 2)
+TILE = BYTES if FEATURES.get("avx512vnni") else HALVES
+SHIFT = 128  # added to int8 factors of rows: the instruction takes them without a sign
+COLUMNS_AT_ONCE = 4096  # whole panels
 
-WIDE = ir.VectorType(ir.IntType(32), HALVES)
-PAIRS = ir.VectorType(ir.IntType(16), HALVES)
-
-
-def panels(matrix: F32, tile: Tile) -> F32:
-    """A matrix [depth, width] as panels [panels, depth, tile.width]; the last two may overlap."""
-    last = matrix.shape[1] - tile.width
-    starts = [*range(0, last, tile.width), last]
-    cut = [matrix[:, at : at + tile.width] for at in starts]
-    return np.ascontiguousarray(np.stack(cut), dtype=np.float32)
+WIDE = ir.VectorType(ir.IntType(32), 2 * LANES)
+PAIRS = ir.VectorType(ir.IntType(16), 2 * LANES)
+LANE = ir.VectorType(ir.IntType(32), LANES)
+DOT = ir.InlineAsm(ir.FunctionType(LANE, [LANE] * 3), "vpdpbusd $3, $2, $0", "=v,0,v,v")
 
 
-def multiply_pairs(builder: Any, x: Any, y: Any) -> Any:
-    """x[2i]·y[2i] + x[2i+1]·y[2i+1] in lane i.
-
-    One instruction with VNNI (vpdpwssd), two with AVX2 or SSE (pmaddwd, paddd): LLVM knows this
-    pattern.
-    """
-    products = builder.mul(builder.sext(x, WIDE), builder.sext(y, WIDE), flags=("nsw",))
-    even = shuffle(builder, products, products, range(0, HALVES, 2))
-    odd = shuffle(builder, products, products, range(1, HALVES, 2))
-    return builder.add(even, odd)
+def add_groups(builder: Any, group: int, sums: Any, row: Any, column: Any) -> Any:
+    """Add to each lane the products of its group of factors: sums + Σ row[i]·column[i]."""
+    if group == BYTES.group:
+        return builder.call(DOT, [sums, row, column])
+    # One instruction with VNNI (vpdpwssd), two with AVX2 or SSE (pmaddwd, paddd): LLVM knows this.
+    row, column = (builder.sext(builder.bitcast(x, PAIRS), WIDE) for x in (row, column))
+    products = builder.mul(column, row, flags=("nsw",))
+    even = shuffle(builder, products, products, range(0, 2 * LANES, 2))
+    odd = shuffle(builder, products, products, range(1, 2 * LANES, 2))
+    return builder.add(sums, builder.add(even, odd))
 
 
 @intrinsic
-def add_outer_pairs(
+def add_outer_groups(
     context: Any, tile: Any, sums: Any, a: Any, at: Any, step: Any, b: Any, bt: Any
 ) -> Any:
-    """sums [rows, width] += the pairs a[at + i·step] times the row of pairs b[bt:]."""
+    """sums [rows, width] += the groups a[at + i·step] times the row of groups b[bt:]."""
     counts = tile.value
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         _, packed, left, at, step, right, b_at = values
         parts, vectors = registers(builder, packed), counts.vectors
         row = [
-            read(builder, element_at(context, builder, b, right, b_at, HALVES * j), PAIRS)
+            read(builder, element_at(context, builder, b, right, b_at, LANES * j), LANE)
             for j in range(vectors)
         ]
         for i in range(counts.rows):
             scalar = builder.load(element_at(context, builder, a, left, at))
-            factor = builder.bitcast(splat(builder, scalar, LANES), PAIRS)
+            factor = splat(builder, scalar, LANES)
             for j in range(vectors):
-                product = multiply_pairs(builder, row[j], factor)
-                parts[i * vectors + j] = builder.add(parts[i * vectors + j], product)
+                place = i * vectors + j
+                parts[place] = add_groups(builder, counts.group, parts[place], factor, row[j])
             at = builder.add(at, step)
         return pack(builder, parts)
 
@@ -91,78 +88,141 @@ def add_outer_pairs(
 
 @intrinsic
 def add_tile(
-    context: Any, tile: Any, out: Any, at: Any, step: Any, sums: Any, scale: Any, column: Any
-) -> Any:
-    """out[at + i·step:] += row i of the tile times scale[column:]."""
+    context: Any, tile: Any, out: Any, at: Any, step: Any, sums: Any, excess: Any, scale: Any,
+    column: Any, scales: Any, row: Any,
+) -> Any:  # fmt: skip
+    """out[at + i·step:] += (row i of the sums - excess[column:])·scale[column:]·scales[row + i]."""
     vectors, floats = tile.value.vectors, Vectors(1, FLOAT).register
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        _, data, at, step, packed, scales, column = values
-        factors = [
-            read(builder, element_at(context, builder, scale, scales, column, LANES * j), floats)
-            for j in range(vectors)
-        ]
+        _, data, at, step, packed, more, by_column, column, by_row, row = values
+        places = [(column, LANES * j) for j in range(vectors)]
+        less, factors = (
+            [read(builder, element_at(context, builder, typ, of, *place), kind) for place in places]
+            for typ, of, kind in ((excess, more, LANE), (scale, by_column, floats))
+        )
         for i, part in enumerate(registers(builder, packed)):
-            place = element_at(context, builder, out, data, at, LANES * (i % vectors))
-            product = builder.fmul(builder.sitofp(part, floats), factors[i % vectors], flags=FAST)
+            own, j = divmod(i, vectors)
+            place = element_at(context, builder, out, data, at, LANES * j)
+            scalar = builder.load(element_at(context, builder, scales, by_row, row, own))
+            exact = builder.sitofp(builder.sub(part, less[j]), floats)
+            factor = builder.fmul(factors[j], splat(builder, scalar, LANES), flags=FAST)
+            product = builder.fmul(exact, factor, flags=FAST)
             write(builder, builder.fadd(read(builder, place, floats), product, flags=FAST), place)
-            if (i + 1) % vectors == 0:
+            if j + 1 == vectors:
                 at = builder.add(at, step)
         return context.get_dummy_value()
 
-    return void(tile, out, intp, intp, sums, scale, intp), codegen
+    return void(tile, out, intp, intp, sums, excess, scale, intp, scales, intp), codegen
+
+
+class RoundedRows(NamedTuple):
+    """Rows [n, depth] to be multiplied with a matrix, in whole tiles."""
+
+    groups: I32  # [≥ n, depth / group]
+    scales: F32  # [≥ n]
+    errors: F32  # [n], how far a row's products may be off by the rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundedMatrix:
     """A fixed matrix [depth, width]; a row's product has the same bits in any batch."""
 
-    panels: I16  # flat: panel by panel, pairs of depth beside each other
+    tile: Tile
+    panels: I32  # flat: panel by panel, groups of depth beside each other
     scale: F32  # [room], what a column's sums are multiplied by
-    depth: int  # even
+    excess: I32  # [room], what the shift of the rows adds to them
+    depth: int  # in whole groups
     room: int  # the matrix's width with what whole registers need
-    error: float  # how far a product may be off by the rounding, with rows no longer than LONGEST
+    longest: float  # the length of the longest column
+    lost: float  # the length of what rounding took of a column, at most
 
     @classmethod
-    def of(cls, matrix: F32) -> Self:
-        depth, width = up(max(len(matrix), 1), 2), matrix.shape[1]
-        room = up(max(width, 1), TILE.width)
-        lengths = np.sqrt(np.einsum("dk,dk->k", matrix, matrix, dtype=np.float64))  # [k]
-        scale = np.zeros(room, np.float32)
-        scale[:width] = lengths / FULL**2
-        levels = np.zeros((depth, room), np.float32)
-        np.divide(matrix, lengths / FULL, out=levels[: len(matrix), :width], where=lengths > 0)
-        cut = panels(np.rint(levels, out=levels), TILE).astype(np.int16)
-        pairs = cut.reshape(len(cut), depth // 2, 2, TILE.width).swapaxes(2, 3)
-        lost = depth**0.5 / 2 / FULL  # of the length of each factor, at most
-        error = float(lengths.max(initial=0)) * (lost + (LONGEST + lost) * lost)
-        return cls(fixed(np.ascontiguousarray(pairs).ravel()), fixed(scale), depth, room, error)
+    def of(cls, matrix: F32, tile: Tile = TILE) -> Self:
+        given, width = matrix.shape
+        depth, room = up(max(given, 1), tile.group), up(max(width, 1), tile.width)
+        groups, full = depth // tile.group, full_level(tile, depth)
+        kind = np.int8 if tile == BYTES else np.int16
+        scale, excess = np.zeros(room, np.float32), np.zeros(room, np.int32)
+        panels = np.zeros((room // tile.width, groups, tile.width, tile.group), kind)
+        longest = lost = 0.0
+        for first in range(0, width, COLUMNS_AT_ONCE):
+            columns = matrix[:, first : first + COLUMNS_AT_ONCE]
+            span = slice(first, first + columns.shape[1])
+            steps = np.abs(columns).max(axis=0, initial=0) / np.float32(full)
+            scale[span] = steps
+            levels = np.rint(columns / np.where(steps > 0, steps, 1))
+            longest = max(longest, longest_column(columns))
+            lost = max(lost, longest_column(columns - levels * steps))
+            if tile == BYTES:
+                excess[span] = SHIFT * levels.sum(axis=0)
+            whole = np.zeros((depth, up(columns.shape[1], tile.width)), kind)
+            whole[:given, : columns.shape[1]] = levels
+            parts = whole.reshape(groups, tile.group, -1, tile.width).transpose(2, 0, 3, 1)
+            panels[first // tile.width :][: len(parts)] = parts
+        flat = fixed(panels.ravel().view(np.int32))
+        return cls(tile, flat, fixed(scale), fixed(excess), depth, room, longest, lost)
 
-    def padded(self, rows: int) -> I16:
-        """Zeros for the levels of at least this many rows, in whole tiles: [≥ rows, depth]."""
-        return np.zeros((up(rows, TILE.rows), self.depth), np.int16)
+    def rounded(self, rows: F32) -> RoundedRows:
+        """Rows no wider than the matrix is deep, as they are multiplied."""
+        count, kind = up(len(rows), self.tile.rows), np.uint8 if self.tile == BYTES else np.int16
+        levels, scales = np.zeros((count, self.depth), kind), np.zeros(count, np.float32)
+        lengths, lost = np.zeros((2, len(rows)))
+        shift = SHIFT if self.tile == BYTES else 0
+        full = np.float32(full_level(self.tile, self.depth))
+        round_rows(fixed(rows), full, shift, levels, scales, lengths, lost)
+        errors = lost * self.longest + (lengths + lost) * self.lost
+        return RoundedRows(levels.view(np.int32), scales, errors.astype(np.float32))
+
+
+def full_level(tile: Tile, depth: int) -> int:
+    """The level of the largest number of a row or column; no sum of products reaches 2³¹."""
+    return 127 if tile == BYTES else min(2**15 - 1, isqrt((2**31 - 1) // depth))
+
+
+def longest_column(matrix: F32) -> float:
+    squares = np.einsum("dk,dk->k", matrix, matrix, dtype=np.float64)
+    return float(np.sqrt(squares.max(initial=0)))
 
 
 @jit(fast=True)
-def add_products(tile: Any, levels: I16, cut: I16, scale: F32, first: int, out: F32) -> None:
-    """out [n, columns] += the products of rows in levels with a matrix, from column `first`.
+def round_rows(
+    rows: F32, full: np.float32, shift: int, levels: Any, scales: F32, lengths: F64, lost: F64
+) -> None:
+    """Write the levels and the scale of each row, its length and that of what rounding took."""
+    for row in range(len(rows)):
+        most = np.float32(0)
+        for at in range(rows.shape[1]):
+            most = max(most, abs(rows[row, at]))
+        scale = most / full
+        inverse = np.float32(1) / scale if most > 0 else np.float32(0)
+        whole, away = np.float32(0), np.float32(0)
+        for at in range(rows.shape[1]):
+            level = np.rint(rows[row, at] * inverse)
+            levels[row, at] = np.int32(level) + shift
+            rest = rows[row, at] - level * scale
+            whole += rows[row, at] * rows[row, at]
+            away += rest * rest
+        scales[row], lengths[row], lost[row] = scale, np.sqrt(whole), np.sqrt(away)
+
+
+@jit(fast=True)
+def add_products(
+    tile: Any, groups: I32, scales: F32, panels: I32, scale: F32, excess: I32, first: int, out: F32
+) -> None:
+    """out [n, columns] += the products of rounded rows with a matrix, from column `first`.
 
     Columns are those of whole panels, rows those of whole tiles; `out` has room for them.
     """
-    pairs, width = levels.view(np.int32), out.shape[1]
-    count, depth = pairs.shape
+    width = out.shape[1]
+    count, depth = groups.shape
     for column in range(0, width, tile.width):
         for row in range(0, count, tile.rows):
             sums = filled(tile.registers, np.int32(0))
             for k in range(depth):
-                start = 2 * ((first + column) * depth + k * tile.width)
-                sums = add_outer_pairs(tile, sums, pairs, row * depth + k, depth, cut, start)
-            add_tile(tile, out, row * width + column, width, sums, scale, first + column)
-
-
-@jit(fast=True)
-def write_levels(rows: F32, out: I16) -> None:
-    """The levels of rows of numbers up to 1, into the first columns of `out`."""
-    for row in range(len(rows)):
-        for at in range(rows.shape[1]):
-            out[row, at] = np.int16(np.rint(rows[row, at] * np.float32(FULL)))
+                start = (first + column) * depth + k * tile.width
+                sums = add_outer_groups(tile, sums, groups, row * depth + k, depth, panels, start)
+            add_tile(
+                *(tile, out, row * width + column, width, sums),
+                *(excess, scale, first + column, scales, row),
+            )
