@@ -113,12 +113,16 @@ def costs(out: Path | None, as_json: bool, **given: Any) -> None:
     "--minilm", type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="langchain4j's jar of MiniLM in int8; without it static vectors alone.",
 )  # fmt: skip
+@click.option(
+    "--lucene", type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Lucene's monitor too: bench/lucene/target, where Maven built it.",
+)  # fmt: skip
 @number("--posts", 1_000_000, "Posts on the topic.", 1_000)
 @number("--rounds", 3, "How often every program is measured.")
 @number("--seconds", 20.0, "How long each is measured at most.")
 @JSON
 def peers(as_json: bool, **given: Any) -> None:
-    """The worker beside confluent-kafka, Quix Streams and Faust with MiniLM or static vectors."""
+    """The worker beside what a user would write: MiniLM, static vectors, or Lucene's words."""
     from bench.peers import PeersOptions, measure_peers
 
     show(measure_peers(PeersOptions(**given), ProgressLog().progress), as_json)

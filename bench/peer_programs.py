@@ -5,6 +5,7 @@ ends it. Each client writes the id of the post, the seed and the score of every 
 posts after the broker has acknowledged their matches.
 """
 
+import asyncio
 import json
 import os
 import sys
@@ -163,7 +164,7 @@ def run_quix(job: PeerJob) -> None:
 
 
 def run_faust(job: PeerJob) -> None:
-    """Faust's agent that takes batches."""
+    """Faust's agent that takes batches, and waits for the matches of a batch together."""
     import faust
 
     matcher = PeerMatcher(job)
@@ -179,8 +180,11 @@ def run_faust(job: PeerJob) -> None:
         async for events in stream.noack().take_events(BATCH, within=0.1):
             values = [event.value for event in events]
             times = [int(event.message.timestamp * 1000) for event in events]
-            for each in matcher.matches(values, times):
-                await (await output.send(key=each.post, value=msgspec.json.encode(each)))
+            sending = [
+                await output.send(key=each.post, value=msgspec.json.encode(each))
+                for each in matcher.matches(values, times)
+            ]
+            await asyncio.gather(*sending)
             for event in events:
                 event.ack()
 

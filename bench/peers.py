@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 import encoder
+from bench.lucene_words import LuceneWords
 from bench.measure import Cell, NotAvailable, ResultTable, Say, describe, percentile
 from bench.peer_programs import CLIENTS, MiniLM, PeerJob, WordLlama
 from bench.stream import (
@@ -69,18 +70,14 @@ class PeerRun(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PeerVectors:
-    """Vectors that a peer could use, of posts and of articles."""
+class Peer:
+    """Scores that a user could take in the place of newsift's, and the programs that take them."""
 
     name: str
-    jar: Path | None
-    posts: Callable[[Sequence[str]], F32]
-    articles: Callable[[Sequence[TrainingArticle]], F32]
-
-    def score(self, posts: Sequence[str], articles: Sequence[TrainingArticle]) -> F32:
-        """Cosines: [posts, articles]."""
-        scores: F32 = self.posts(posts) @ self.articles(articles).T
-        return scores
+    score: Scorer
+    write_seeds: Callable[[Sequence[TrainingArticle], Path], None]
+    programs: Mapping[str, Sequence[str]]  # by their names
+    jar: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +112,7 @@ class PeersOptions:
     kafka: str | None
     data: Path
     minilm: Path | None
+    lucene: Path | None
     rounds: int
     seconds: float
     posts: int
@@ -133,9 +131,11 @@ def measure_on(kafka: str, options: PeersOptions, say: Say) -> list[ResultTable]
     articles = [TrainingArticle(*each) for each in read_articles(options.data, FEW)]
     with encoder.load(MODEL, device="cpu") as enc, tempfile.TemporaryDirectory() as folder:
         cut = threshold_for(enc, texts, articles, SHARE)
-        vectors = peer_vectors(options.minilm)
+        peers = peers_by_vectors(options.minilm)
+        if options.lucene:
+            peers.append(peer_by_words(options.lucene, texts))
         starts: dict[str, Start] = {"newsift": partial(running_worker, seeds=SEEDS)}
-        starts |= peer_starts(vectors, texts, articles, Path(folder))
+        starts |= peer_starts(peers, texts, articles, Path(folder))
         seeds = list(seed_records(articles, cut))
         where = ResultTable.where(describe() | {
             "broker": options.kafka or "the embedded one; a real Kafka by --kafka",
@@ -143,7 +143,7 @@ def measure_on(kafka: str, options: PeersOptions, say: Say) -> list[ResultTable]
             "matches": f"thresholds set so that {SHARE:.0%} of the posts match",
         })  # fmt: skip
         scorers: dict[str, Scorer] = {"newsift": served(enc)}
-        scorers |= {each.name: each.score for each in vectors}
+        scorers |= {each.name: each.score for each in peers}
         return [
             where,
             speed(options, kafka, starts, texts, seeds, say),
@@ -151,15 +151,15 @@ def measure_on(kafka: str, options: PeersOptions, say: Say) -> list[ResultTable]
         ]
 
 
-def peer_vectors(jar: Path | None) -> list[PeerVectors]:
-    """The vectors whose packages are installed; MiniLM by its jar."""
+def peers_by_vectors(jar: Path | None) -> list[Peer]:
+    """The peers whose packages are installed; MiniLM by its jar."""
     try:
         static = WordLlama()
-        made = [PeerVectors("WordLlama", None, static.texts, partial(static_articles, static))]
+        made = [peer_by_vectors("WordLlama", static.texts, partial(static_articles, static))]
         if jar:
             minilm = MiniLM(jar)
             articles = partial(articles_in_parts, minilm)
-            made.append(PeerVectors("MiniLM int8", jar, minilm.texts, articles))
+            made.append(peer_by_vectors("MiniLM int8", minilm.texts, articles, jar))
     except ImportError as error:
         raise NotAvailable(f"{error.name}: {PEERS_MISSING}") from error
     except (BadZipFile, ValueError) as error:
@@ -167,6 +167,34 @@ def peer_vectors(jar: Path | None) -> list[PeerVectors]:
             f"--minilm: {jar} is not langchain4j's jar of all-MiniLM-L6-v2-q ({error})"
         ) from error
     return made
+
+
+def peer_by_vectors(
+    name: str, posts: Callable[[Sequence[str]], F32],
+    articles: Callable[[Sequence[TrainingArticle]], F32], jar: Path | None = None,
+) -> Peer:  # fmt: skip
+    """A peer that compares unit vectors, by each of the clients for Python."""
+
+    def cosines(texts: Sequence[str], seeds: Sequence[TrainingArticle]) -> F32:
+        scores: F32 = posts(texts) @ articles(seeds).T  # [n, k]
+        return scores
+
+    def write_seeds(seeds: Sequence[TrainingArticle], file: Path) -> None:
+        with file.open("wb") as out:
+            np.save(out, articles(seeds))
+
+    programs = {
+        f"{client}, {name}": (sys.executable, "-m", "bench.peer_programs", client)
+        for client in CLIENTS
+    }
+    return Peer(name, cosines, write_seeds, programs, jar)
+
+
+def peer_by_words(target: Path, texts: Sequence[str]) -> Peer:
+    """Lucene's monitor; the posts say how rare words are."""
+    words = LuceneWords(target, texts[:SAMPLE])
+    programs = {"Java, Lucene's monitor": words.command}
+    return Peer("Lucene, words", words.score, words.write_queries, programs)
 
 
 def static_articles(vectors: WordLlama, articles: Sequence[TrainingArticle]) -> F32:
@@ -180,27 +208,26 @@ def articles_in_parts(minilm: MiniLM, articles: Sequence[TrainingArticle]) -> F3
 
 
 def peer_starts(
-    vectors: Sequence[PeerVectors],
+    peers: Sequence[Peer],
     texts: Sequence[str],
     articles: Sequence[TrainingArticle],
     folder: Path,
 ) -> dict[str, Start]:
-    """How each pair of a client and vectors is started."""
+    """How each program of each peer is started."""
     starts: dict[str, Start] = {}
-    for each in vectors:
-        seeds = each.articles(articles)
-        best = (each.posts(texts[:SAMPLE]) @ seeds.T).max(1)
+    for number, peer in enumerate(peers):
+        best = peer.score(texts[:SAMPLE], articles).max(1)
         cut = float(np.quantile(best, 1 - SHARE))
-        file = folder / f"{each.name}.npy"
-        np.save(file, seeds)
-        for client in CLIENTS:
-            starts[f"{client}, {each.name}"] = partial(running_peer, client, each.jar, file, cut)
+        file = folder / f"seeds-{number}"
+        peer.write_seeds(articles, file)
+        for name, command in peer.programs.items():
+            starts[name] = partial(running_peer, command, peer.jar, file, cut)
     return starts
 
 
 @contextmanager
 def running_peer(
-    client: str, jar: Path | None, seeds: Path, cut: float, scene: StreamScene
+    command: Sequence[str], jar: Path | None, seeds: Path, cut: float, scene: StreamScene
 ) -> Iterator[WatchedWorker]:
     """A peer's program while the block lasts."""
     group = f"{scene.name}-peer-{time.time_ns():x}"
@@ -210,7 +237,7 @@ def running_peer(
     )
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench.peer_programs", client],
+            command,
             env=os.environ | {
                 "BENCH_PEER": msgspec.json.encode(job).decode(), "PYTHONPATH": str(ROOT),
             },

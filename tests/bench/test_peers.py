@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from bench import peer_programs, peers
+from bench.lucene_words import LuceneWords
 from bench.peer_programs import PeerJob, PeerMatcher
-from bench.peers import peer_vectors, worth
+from bench.peers import peers_by_vectors, worth
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from train.data.readers import TrainingArticle, split_of_event
@@ -51,7 +52,7 @@ def test_another_file_than_the_jar_is_refused(
     monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
     (tmp_path / "other.jar").write_bytes(b"no archive")
     with pytest.raises(InputError):
-        peer_vectors(tmp_path / "other.jar")
+        peers_by_vectors(tmp_path / "other.jar")
 
 
 class VectorsOfTwo:
@@ -68,3 +69,13 @@ def test_a_match_is_a_cosine_of_at_least_the_cut(
     values = [b'{"id": "a", "text": "x"}', b'{"id": "b", "text": "y"}']
     result = [(m.post, m.seed, m.source) for m in PeerMatcher(job).matches(values, [5, 6])]
     assert result == [("a", 0, {"timestamp": 5}), ("b", 1, {"timestamp": 6})]
+
+
+def test_rare_words_weigh_more_in_queries_of_length_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        LuceneWords(tmp_path, [])
+    (tmp_path / "lucene-peer-1.jar").touch()
+    words = LuceneWords(tmp_path, ["the dam", "the cat", "the dog's"])
+    weights = words.weights("The dam broke: the dog's gone")
+    assert weights["broke"] == weights["gone"] > weights["dam"] == weights["dog's"]
+    assert sum(weight**2 for weight in weights.values()) == pytest.approx(1)
