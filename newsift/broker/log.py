@@ -17,11 +17,11 @@ from worker.kafka.batches.header import (
     MAGIC,
     OFFSET_AND_LENGTH,
     Header,
+    UnreadableError,
     checksum,
     walk,
 )
 from worker.kafka.batches.opener import Opener, trusted
-from worker.kafka.unreadable import UnreadableError
 from worker.posts.outcome import Reason
 
 LARGEST = 2**26  # bytes that a batch may unpack to

@@ -6,6 +6,9 @@ from typing import Any, NamedTuple, Self
 
 from crc32c import crc32c
 
+from encoder.errors import NewsiftError
+from worker.posts.outcome import Reason
+
 HEADER = struct.Struct(">qiibIhiqqqhii")
 LENGTH = struct.Struct(">i")
 OFFSET_AND_LENGTH = 12
@@ -13,11 +16,28 @@ MAGIC = 16
 CRC = 17  # offset of the checksum, which covers all that follows
 ATTRIBUTES = 21
 CODEC = 0x07
-APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 
 Bytes = bytes | bytearray | memoryview
+
+
+class UnreadableError(NewsiftError):
+    """A record batch that is damaged or too large."""
+
+    def __init__(self, why: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.why, self.detail = why, detail
+
+
+def bad(detail: str) -> UnreadableError:
+    return UnreadableError(Reason.BAD_BATCH, detail)
+
+
+def too_large(limit: int) -> UnreadableError:
+    return UnreadableError(
+        Reason.BATCH_BYTES, f"the record batch has more than {limit} bytes once it is unpacked"
+    )
 
 
 class Header(NamedTuple):
@@ -67,7 +87,7 @@ def uncompressed(header: Header, body: Bytes) -> bytes:
 
 
 def split_frames(data: memoryview) -> Iterator[memoryview]:
-    """Consecutive messages or batches, as far as their lengths are plausible."""
+    """Consecutive batches, as far as their lengths are plausible."""
     at = 0
     while len(data) - at > MAGIC:
         (length,) = LENGTH.unpack_from(data, at + 8)

@@ -25,20 +25,22 @@ from worker.kafka.batches.header import (
     TRANSACTIONAL,
     Bytes,
     Header,
+    UnreadableError,
     Walk,
+    bad,
     checksum,
     split_frames,
+    too_large,
     uncompressed,
     walk,
-)  # fmt: skip
-from worker.kafka.batches.legacy import WIDEST, renewed
+)
 from worker.kafka.batches.unpack import CODECS, unpacked
-from worker.kafka.unreadable import UnreadableError, bad, too_large
 from worker.posts.outcome import Reason, Unreadable
 
 SMALLEST = 16  # bytes of the limit that a record or a header counts for, however small it is
 Note = Callable[[int, int, int], None]
 ROOMY = 1000  # bytes beside what a marker says
+WIDEST = 2**31 - 1  # from the first to the last offset of a batch
 COST = 8  # this many refused batches count as one kept batch
 
 
@@ -96,9 +98,6 @@ class Opener:
 
     def read(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
         """The last offset of a batch, and the batch: unchanged, or its header and its records."""
-        if len(data) > MAGIC and data[MAGIC] < 2:
-            batch = renewed(data, self.limit)
-            return Header.of(batch[0]).last_offset, batch
         header = trusted(data)
         if header.codec == 0:
             self._check(header, data[HEADER.size :])
@@ -144,7 +143,7 @@ class Opener:
                 stamp = header.max_timestamp if header.max_timestamp > 0 else stamp
                 transactional = int(bool(header.attributes & TRANSACTIONAL))
                 producer = header.producer_id
-        elif len(data) > MAGIC:  # a message of old, whose offset is the last that is packed in it
+        elif len(data) > MAGIC:  # an older format: the offset of the last message packed in it
             last = max(at, _offset(data))
         last = min(last, ceiling, at + WIDEST)
         first = min(first, last)
@@ -160,7 +159,7 @@ class Opener:
 def trusted(data: Bytes) -> Header:
     """The header of the one whole batch in these bytes, after checking checksum and claims."""
     if len(data) > MAGIC and data[MAGIC] != 2:
-        raise bad(f"message format {data[MAGIC]} is none that Kafka has written")
+        raise bad(f"message format {data[MAGIC]} is not read; Kafka writes format 2 since 0.11")
     if len(data) < HEADER.size:
         raise bad(f"{len(data)} bytes are too few for a record batch")
     header = Header.of(data)

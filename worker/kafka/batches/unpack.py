@@ -9,8 +9,7 @@ import cramjam
 import lz4.frame
 import zstandard
 
-from worker.kafka.batches.header import Bytes
-from worker.kafka.unreadable import UnreadableError, bad, too_large
+from worker.kafka.batches.header import Bytes, UnreadableError, bad, too_large
 
 XERIAL = b"\x82SNAPPY\x00"  # the first bytes of snappy in blocks; 8 of versions follow
 XERIAL_HEADER = 16

@@ -128,7 +128,7 @@ def test_a_damaged_batch_is_one_message_between_its_neighbours(data: bytes) -> N
     assert between(data, Opener(LIMIT)) == neighbours(("2-11", "bad_batch"))
 
 
-@pytest.mark.parametrize("header", [{"magic": 3}, {"last_offset_delta": -1}])
+@pytest.mark.parametrize("header", [{"magic": 1}, {"magic": 3}, {"last_offset_delta": -1}])
 def test_an_unknown_header_is_a_bad_batch(header: dict[str, int]) -> None:
     result = between(batch(values(10), 0, 2, **header), Opener(LIMIT))
     assert [value for _, value in result] == [b"value 0", b"value 1", "bad_batch", b"value 0"]
