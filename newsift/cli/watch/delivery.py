@@ -54,24 +54,35 @@ class EventQueue:
     size: int = 0
     task: asyncio.Task[None] | None = None
 
-    @property
-    def has_room(self) -> bool:
-        return len(self.notices) < MOST_MATCHES and self.size < MOST_BYTES
+    def hold(self, notice: Notice) -> bool:
+        """Queue a notice. Returns False if there is no room."""
+        if len(self.notices) >= MOST_MATCHES or self.size >= MOST_BYTES:
+            return False
+        self.notices.append(notice)
+        self.size += len(notice.value)
+        return True
 
 
 class EventQueues:
     """Bounded queues of undelivered matches, one for each event.
 
-    What does not fit into a queue stays in the topic; the queue notes the offset, and a
-    BacklogReader reads it again. So an event that is not delivered costs bounded memory and delays
-    no other event.
+    What does not fit into a queue stays in the topic; the queue notes the offset, and reads on
+    there once it is empty. So an event that is not delivered costs bounded memory and delays no
+    other event.
     """
 
-    def __init__(self, deliver: Deliver, fail: Callable[[Exception], None]) -> None:
-        """`deliver` returns once a notice is acknowledged; what it raises goes to `fail`."""
+    def __init__(
+        self, deliver: Deliver, fail: Callable[[Exception], None], reader: Any,
+        filters: MatchFilter, counts: WatchCounts,
+    ) -> None:  # fmt: skip
+        """`deliver` returns once a notice is acknowledged; what it raises goes to `fail`.
+
+        `reader` is a consumer without a group, for what has to be read again.
+        """
         self._deliver, self._fail = deliver, fail
+        self._reader, self._filters, self._counts = reader, filters, counts
+        self._reading = asyncio.Lock()
         self._queues: dict[str, EventQueue] = {}
-        self._change = asyncio.Event()
         self.reached: Offsets = {}  # as far as the topic is read
 
     def __len__(self) -> int:
@@ -85,31 +96,10 @@ class EventQueues:
         """Queue the notices of one record, by event."""
         for event, notice in notices.items():
             queue = self._queues.setdefault(event, EventQueue(event))
-            if place not in queue.backlog and not self.hold(queue, notice):
+            if place not in queue.backlog and not queue.hold(notice):
                 queue.backlog[place] = offset
+            queue.task = queue.task or asyncio.create_task(self._work(queue))
         self.reached[place] = offset + 1
-
-    def hold(self, queue: EventQueue, notice: Notice) -> bool:
-        """Queue a notice. Returns False if there is no room."""
-        if not queue.has_room:
-            return False
-        queue.notices.append(notice)
-        queue.size += len(notice.value)
-        if queue.task is None:
-            queue.task = asyncio.create_task(self._work(queue))
-        return True
-
-    def next_backlog(self) -> EventQueue | None:
-        """An empty queue of which more matches are in the topic."""
-        queues = self._queues.values()
-        return next((queue for queue in queues if queue.backlog and not queue.notices), None)
-
-    def caught_up(self, queue: EventQueue) -> None:
-        """Delete a queue that is empty and has no backlog."""
-        is_current = self._queues.get(queue.event) is queue
-        if is_current and not queue.notices and not queue.backlog:
-            del self._queues[queue.event]
-        self._tell()
 
     def committable(self) -> Offsets:
         """The offset of each partition before which everything is acknowledged."""
@@ -123,112 +113,76 @@ class EventQueues:
 
     async def drop(self) -> None:
         """Clear everything: the next reader of the partitions delivers what was not committed."""
-        dropped = list(self._queues.values())
-        tasks = [queue.task for queue in dropped if queue.task is not None]
-        self._queues, self.reached = {}, {}
-        for queue in dropped:
-            queue.backlog.clear()  # its reader stops
+        tasks, self._queues, self.reached = self._tasks(), {}, {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._tell()
 
     async def settle(self, timeout_s: float) -> None:
         """Wait for the deliveries in progress."""
-        tasks = [queue.task for queue in self._queues.values() if queue.task is not None]
-        if tasks:
+        if tasks := self._tasks():
             await asyncio.wait(tasks, timeout=timeout_s)
 
-    async def changed(self) -> None:
-        await self._change.wait()
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [queue.task for queue in self._queues.values() if queue.task is not None]
 
     async def _work(self, queue: EventQueue) -> None:
         try:
-            while queue.notices:
-                await self._deliver(queue.notices[0])
-                queue.size -= len(queue.notices.popleft().value)
-                self._tell()
+            while queue.notices or queue.backlog:
+                if queue.notices:
+                    await self._deliver(queue.notices[0])
+                    queue.size -= len(queue.notices.popleft().value)
+                else:
+                    await self._refill(queue)
         except Exception as error:  # noqa: BLE001 - a task would keep it to itself
             self._fail(error)
-        queue.task = None
-        self.caught_up(queue)
+        else:
+            del self._queues[queue.event]
 
-    def _tell(self) -> None:
-        self._change.set()
-        self._change = asyncio.Event()
+    async def _refill(self, queue: EventQueue) -> None:
+        try:
+            async with self._reading:
+                await self._read(queue)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            log.warning("reading again failed and is tried again: %s", error)
+            await asyncio.sleep(BACKOFF_S)
 
-
-class BacklogReader:
-    """A second reader of the topic, without a group, that refills one queue after the other."""
-
-    def __init__(
-        self, consumer: Any, queues: EventQueues, filters: MatchFilter, counts: WatchCounts
-    ) -> None:
-        self._consumer, self._queues = consumer, queues
-        self._filters, self._counts = filters, counts
-
-    async def start(self) -> None:
-        await self._consumer.start()
-
-    async def stop(self) -> None:
-        await self._consumer.stop()
-
-    async def run(self) -> None:
-        while True:
-            if (queue := self._queues.next_backlog()) is None:
-                await self._queues.changed()
-                continue
-            try:
-                await self._fill(queue)
-            except KafkaError as error:
-                if not error.retriable:
-                    raise
-                log.warning("reading again failed and is tried again: %s", error)
-                await asyncio.sleep(BACKOFF_S)
-
-    async def _fill(self, queue: EventQueue) -> None:
-        """Read the backlog of a queue until the queue is full or has caught up.
-
-        The last record that was read is in the topic, so the loop ends.
-        """
-        self._consumer.assign(list(queue.backlog))
+    async def _read(self, queue: EventQueue) -> None:
+        """Read the backlog of a queue until there is a match, or the queue has caught up."""
+        self._reader.assign(list(queue.backlog))
         for place, offset in queue.backlog.items():
-            self._consumer.seek(place, offset)
-        while queue.backlog and queue.has_room:
+            self._reader.seek(place, offset)
+        while queue.backlog and not queue.notices:
             try:
-                batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=STEP)
+                batches = await self._reader.getmany(timeout_ms=POLL_MS, max_records=STEP)
             except OffsetOutOfRangeError as error:
-                await self._skip(queue, error.args[0])
+                reader = f"event {queue.event}: "
+                first = await first_available(self._reader, error.args[0], self._counts, reader)
+                for place, offset in first.items():
+                    self._reader.seek(place, offset)
+                    if place in queue.backlog:
+                        self._advance(queue, place, offset)
                 continue
-            if not all(self._take(queue, *part) for part in batches.items()):
-                break  # a record without room is read again
-        self._queues.caught_up(queue)
+            for place, records in batches.items():
+                self._take_again(queue, place, records)
 
-    def _take(self, queue: EventQueue, place: TopicPartition, records: list[Any]) -> bool:
-        """Queue the records of the event. Returns False if there was no room for all."""
+    def _take_again(self, queue: EventQueue, place: TopicPartition, records: list[Any]) -> None:
+        """Queue the matches of the event, as far as there is room."""
         for record in records:
             if place not in queue.backlog:
-                break  # the main reader has reached it
+                return  # the main reader has reached it
             notice = (notices_of(record, self._filters) or {}).get(queue.event)
-            if notice is not None and not self._queues.hold(queue, notice):
-                return False
-            self._note(queue, place, record.offset + 1)
-        return True
+            if notice is not None and not queue.hold(notice):
+                return
+            self._advance(queue, place, record.offset + 1)
 
-    def _note(self, queue: EventQueue, place: TopicPartition, offset: int) -> None:
+    def _advance(self, queue: EventQueue, place: TopicPartition, offset: int) -> None:
         """Advance the backlog of a queue; at the position of the main reader it is done."""
         queue.backlog[place] = offset
-        if offset >= self._queues.reached.get(place, 0):
+        if offset >= self.reached.get(place, 0):
             del queue.backlog[place]
-
-    async def _skip(self, queue: EventQueue, unavailable: Offsets) -> None:
-        """Continue with the first record that exists."""
-        reader = f"event {queue.event}: "
-        first = await first_available(self._consumer, unavailable, self._counts, reader)
-        for place, offset in first.items():
-            self._consumer.seek(place, offset)
-            if place in queue.backlog:  # else it was dropped meanwhile
-                self._note(queue, place, offset)
 
 
 class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -241,9 +195,8 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         """A new group begins at `since`, or with the next match."""
         self._topic, self._filters, self._since = config.topics.matches, filters, since
         self._counts, self._fail, self._webhook = counts, fail, webhook
-        self.queues = EventQueues(webhook.deliver, fail)
-        self._consumer = group_consumer(config)
-        self._backlog_reader = BacklogReader(lone_consumer(config), self.queues, filters, counts)
+        self._consumer, self._reader = group_consumer(config), lone_consumer(config)
+        self.queues = EventQueues(webhook.deliver, fail, self._reader, filters, counts)
         self._read = deque[Any]()  # records that are in no queue yet, as too many events wait
         self._committed: Offsets = {}
         self._epoch = 0  # rebalances
@@ -253,22 +206,17 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         await self._webhook.start()
         await self._consumer.start()
         self._consumer.subscribe([self._topic], listener=self)
-        await self._backlog_reader.start()
+        await self._reader.start()
 
     async def stop(self) -> None:
         await self.queues.settle(LEAVE_S)
         await in_time(self.commit(), LEAVE_S)
         await self.queues.drop()
-        for part in (self._consumer, self._backlog_reader, self._webhook):
+        for part in (self._consumer, self._reader, self._webhook):
             await in_time(part.stop(), LEAVE_S)
 
     async def run(self) -> None:
-        await run_together(
-            self._keep_reading(),
-            self._keep_committing(),
-            self._measure_lag(),
-            self._backlog_reader.run(),
-        )
+        await run_together(self._keep_reading(), self._keep_committing(), self._measure_lag())
 
     async def commit(self) -> None:
         async with self._committing:

@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizatio
 
 import newsift.cli.watch.delivery
 from newsift.cli.matches import MatchFilter
-from newsift.cli.watch.delivery import MOST_BYTES, BacklogReader, EventQueues, MatchDelivery
+from newsift.cli.watch.delivery import MOST_BYTES, Deliver, EventQueues, MatchDelivery
 from newsift.cli.watch.records import Notice, WatchCounts, notices_of
 from newsift.cli.watch.webhook import Webhook
 from tests.newsift.cli.test_matches import record
@@ -22,6 +22,12 @@ PLACE = TopicPartition("matched-tweets", 0)
 
 def fail(error: Exception) -> None:
     raise error
+
+
+def queues_of(
+    deliver: Deliver, reader: Any = None, counts: WatchCounts | None = None, fail: Any = fail
+) -> EventQueues:
+    return EventQueues(deliver, fail, reader, MatchFilter(), counts or WatchCounts())
 
 
 def notice(offset: int, size: int = 1) -> Notice:
@@ -46,7 +52,7 @@ async def turns() -> None:
 @pytest.mark.parametrize("dice", [1, 2, 3])
 async def test_no_more_is_committable_than_what_is_acknowledged(dice: int) -> None:
     gates, chance = Gates(), random.Random(dice)
-    queues = EventQueues(gates.deliver, fail)
+    queues = queues_of(gates.deliver)
     event_of = {offset: chance.choice("abc") for offset in range(60)}
     for offset, event in event_of.items():
         queues.take(PLACE, offset, {event: notice(offset)})
@@ -62,7 +68,7 @@ async def test_no_more_is_committable_than_what_is_acknowledged(dice: int) -> No
 
 
 async def test_a_queue_is_bounded_by_bytes_but_holds_one() -> None:
-    queues = EventQueues(Gates().deliver, fail)
+    queues = queues_of(Gates().deliver)
     for offset in range(10):
         half, large = notice(offset, MOST_BYTES // 2), notice(offset, 3 * MOST_BYTES)
         queues.take(PLACE, offset, {"a": half, "b": large})
@@ -74,7 +80,7 @@ async def test_a_queue_is_bounded_by_bytes_but_holds_one() -> None:
 async def test_the_number_of_waiting_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newsift.cli.watch.delivery.MOST_QUEUES", 3)
     gates = Gates()
-    queues = EventQueues(gates.deliver, fail)
+    queues = queues_of(gates.deliver)
     full = [queues.full]
     for offset, event in enumerate("abc"):
         queues.take(PLACE, offset, {event: notice(offset)})
@@ -91,7 +97,7 @@ async def test_an_error_of_the_receiver_is_reported_and_commits_nothing() -> Non
     async def refuse(_: Notice) -> None:
         raise OSError("gone")
 
-    queues = EventQueues(refuse, output.append)
+    queues = queues_of(refuse, fail=output.append)
     queues.take(PLACE, 7, {"a": notice(7)})
     await turns()
     assert [str(error) for error in output] == ["gone"]
@@ -159,8 +165,7 @@ async def test_the_backlog_comes_once_in_order(dice: int, monkeypatch: pytest.Mo
         came.append(notice)
 
     records = topic_of(chance, 400)
-    queues, reader = EventQueues(deliver, fail), FakeReader(records)
-    reading = asyncio.create_task(BacklogReader(reader, queues, MatchFilter(), WatchCounts()).run())
+    queues = queues_of(deliver, FakeReader(records))
     left = {place: list(some) for place, some in records.items()}
     while any(left.values()):
         place = chance.choice([place for place, some in left.items() if some])
@@ -173,7 +178,6 @@ async def test_the_backlog_comes_once_in_order(dice: int, monkeypatch: pytest.Mo
         while len(queues):
             await asyncio.sleep(0)
     assert queues.committable() == {place: len(some) for place, some in records.items()}
-    reading.cancel()
     for place, some in records.items():
         for event in "abc":
             expected = [
@@ -192,16 +196,15 @@ async def test_counts_and_passes_over_a_deleted_backlog(monkeypatch: pytest.Monk
         await go.wait()
         came.append(notice.offset)
 
-    queues, reader = EventQueues(deliver, fail), FakeReader(records)
+    reader = FakeReader(records)
+    queues = queues_of(deliver, reader, counts)
     for each in records[place]:
         queues.take(place, each.offset, notices_of(each, MatchFilter()) or {})
     reader.first = 20
-    reading = asyncio.create_task(BacklogReader(reader, queues, MatchFilter(), counts).run())
     go.set()
     async with asyncio.timeout(60):
         while len(queues):
             await asyncio.sleep(0)
-    reading.cancel()
     assert came == [*range(5), *range(20, 30)]
     assert b"newsift_watch_offsets_lost_total 15.0" in counts.render()
 
