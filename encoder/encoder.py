@@ -19,9 +19,9 @@ from encoder.model.config import Side
 from encoder.model.weights import F32
 from encoder.model_directory import Model, read_model
 from encoder.score.lexical import NO_SLOT, SparseRows
+from encoder.support.jit_cache import announce_first_start
 from encoder.support.named import MODELS, model_directory
 from encoder.support.readonly import frozen
-from encoder.support.second_process import second_process
 from encoder.support.threads import Crew, PerProcess
 from encoder.text.clean import POST_CHARS, Article, checked
 from encoder.text.tokenizer import Tokenizer, Tokens, Word
@@ -202,13 +202,10 @@ def load(
     """Load a model by its name or directory, on "auto", "cpu" or "cuda"."""
     folder = model_directory(name_or_path)
     name = folder.name if folder.parent == MODELS else str(folder.resolve())
-    with second_process("encoder.first_start", str(folder)) as first:
-        model = read_model(folder)
-        backend, path = open_backend(model, device, threads)
-        enc = Encoder(model, backend, path, partial(load, name, device, threads))
-        if first and path == "kernel":
-            enc.compile_explanations()
-    return enc
+    announce_first_start()
+    model = read_model(folder)
+    backend, path = open_backend(model, device, threads)
+    return Encoder(model, backend, path, partial(load, name, device, threads))
 
 
 def _again(source: "partial[Encoder]", digest: str) -> Encoder:

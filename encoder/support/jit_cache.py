@@ -127,6 +127,17 @@ def _remove_old(root: Path) -> None:
 FOLDER = open_folder()
 
 
+def announce_first_start() -> None:
+    """Say what takes so long, in the log, or on a terminal that shows no log."""
+    if FOLDER is None or next(FOLDER.glob("*/*.nbi"), None) is not None:
+        return
+    line = "compiling for this CPU, once for this version: some 10 s"
+    if log.isEnabledFor(logging.INFO):
+        log.info(line)
+    elif sys.stderr.isatty():
+        sys.stderr.write(f"newsift: {line}\n")
+
+
 class Locator(caching.UserProvidedCacheLocator):  # type: ignore[misc]  # numba has no types
     """Puts a function's code into our folder, whatever numba's own settings are."""
 

@@ -1,4 +1,4 @@
-"""The cache of compiled code is private or not used; the second process of a first start."""
+"""The cache of compiled code is private or not used."""
 
 import ast
 import logging
@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 
 from encoder.support import jit_cache
-from encoder.support import second_process as beside
-from encoder.support.second_process import second_process
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -235,46 +233,16 @@ def test_each_edit_of_compiled_code_makes_another_cache(
     assert not counts(here / "backends" / "torch_backend.py")
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(beside, "FOLDER", tmp_path / "jit")
-    monkeypatch.setattr(beside, "available_cpus", lambda: 2)
-    (tmp_path / "jit" / "text").mkdir(parents=True)
-    return tmp_path
-
-
-def runs(folder: Path) -> tuple[bool, bool]:
-    with second_process("zipfile", "-c", str(folder / "made"), __file__) as first:
-        pass
-    return first, (folder / "made").exists()
-
-
-def test_a_module_runs_at_the_first_start(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "newsift.encoder"):
-        assert runs(folder) == (True, True)
-    assert [r.getMessage()[:22] for r in caplog.records] == ["compiling for this CPU"]
-
-
-def test_nothing_runs_at_later_starts(
-    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_the_first_start_alone_is_announced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "jit" / "text" / "scan.nbi").write_text("code")
+    (tmp_path / "text").mkdir()
+    monkeypatch.setattr(jit_cache, "FOLDER", tmp_path)
     with caplog.at_level(logging.INFO, "newsift.encoder"):
-        assert runs(folder) == (False, False)
-        monkeypatch.setattr(beside, "FOLDER", None)
-        assert runs(folder) == (False, False)
-    assert not caplog.records
-
-
-@pytest.mark.usefixtures("folder")
-def test_a_module_that_fails_does_no_harm() -> None:
-    with second_process("no.such.module") as first:
-        assert first
-
-
-@pytest.mark.usefixtures("folder")
-def test_an_error_ends_the_other_process_too() -> None:
-    began = time.monotonic()
-    with pytest.raises(ValueError, match="model"), second_process("http.server", "0"):
-        raise ValueError("model")
-    assert time.monotonic() - began < 60
+        jit_cache.announce_first_start()
+        assert len(caplog.records) == 1
+        (tmp_path / "text" / "scan.nbi").write_text("code")
+        jit_cache.announce_first_start()
+        monkeypatch.setattr(jit_cache, "FOLDER", None)
+        jit_cache.announce_first_start()
+    assert len(caplog.records) == 1
