@@ -75,7 +75,6 @@ def replaying(events: int, data: Path | None) -> Iterator[int]:
 
 @contextmanager
 def collector(kafka: str, url: str, topic: str) -> Iterator[WorkerProcess]:
-    """A collector with a topic and a state of its own."""
     port = free_port()
     env = os.environ | {"NEWSIFT_TOPICS__POSTS": topic, "NEWSIFT_WEB__PORT": str(port)}
     command = [sys.executable, "-c", "from newsift.cli import main; main()", "collect", "bluesky"]

@@ -230,7 +230,6 @@ class Stage:
             return Reading(measured.cpu, start, max(peak, worker.peak()))
 
     def matches(self, run: Run) -> list[Record]:
-        """Some of the match records of a run."""
         scene = self._scene(run)
         with KafkaConsumer(bootstrap_servers=self._kafka, consumer_timeout_ms=10_000) as consumer:
             consumer.assign(scene.partitions("matches"))

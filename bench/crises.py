@@ -90,6 +90,5 @@ def unknown(posts: Embeddings, background: Embeddings) -> Embeddings:
 
 
 def words_of(posts: Embeddings) -> Sequence[bytes]:
-    """The words of each post, by their slots."""
     slots, ends = posts.lexical.slots, posts.lexical.indptr
     return [slots[a:b].tobytes() for a, b in pairwise(ends)]

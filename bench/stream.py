@@ -94,7 +94,6 @@ def seed_records(articles: Sequence[Article], threshold: float | None) -> Iterat
 
 
 def record(key: str, value: dict[str, object]) -> Record:
-    """A key and a value as Kafka takes them."""
     return key.encode(), json.dumps(value, ensure_ascii=False).encode()
 
 

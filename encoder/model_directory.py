@@ -35,15 +35,11 @@ FILE_BYTES = 2**31
 
 
 class FileFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The size and digest of a file."""
-
     bytes: Annotated[int, msgspec.Meta(ge=0, le=FILE_BYTES)]
     sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The content of manifest.json."""
-
     digest: str
     config: dict[str, Any]
     vocabulary: str
@@ -69,7 +65,6 @@ def digest_of(manifest: Mapping[str, Any]) -> str:
 
 
 def facts_of(files: Mapping[str, bytes]) -> dict[str, dict[str, int | str]]:
-    """The facts of these files."""
     return {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         for name, content in sorted(files.items())
@@ -150,8 +145,6 @@ class SelfCheck:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """The content of a model directory."""
-
     weights: Weights
     vocabulary: Vocabulary
     idf: Idf | None

@@ -147,7 +147,6 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """A digest that differs for every other recipe."""
         text = json.dumps(asdict(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -13,7 +13,6 @@ from worker.seeds.embedder import SeedEmbedder
 def assembled(
     enc: Encoder, config: Config, timer: Callable[[], float] = lambda: 0.0
 ) -> tuple[Pipeline, SeedEmbedder]:
-    """The pipeline and the builder of its seed sets."""
     matching, posts = config.matching, config.posts
     pipeline = Pipeline(
         enc, posts.format, config.limits, matching.max_matches, matching.why, timer,

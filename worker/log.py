@@ -65,7 +65,6 @@ def is_logged(record: logging.LogRecord) -> bool:
 
 
 def debugging() -> bool:
-    """Whether tracebacks are shown."""
     return os.environ.get("NEWSIFT_DEBUG") == "1"
 
 

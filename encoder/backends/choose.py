@@ -18,8 +18,6 @@ log = logging.getLogger("newsift.encoder")
 
 
 class Backend(Protocol):
-    """From token ids to one vector for each text, not normalised."""
-
     def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
         """The vectors of the texts whose tokens lie between consecutive offsets: [n, d]."""
         ...

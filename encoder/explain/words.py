@@ -19,8 +19,6 @@ Parts = list[tuple[str, float]]
 
 
 class RowArrays(NamedTuple):
-    """Sparse rows for compiled code."""
-
     indptr: I64
     slots: I32
     weights: F32
@@ -52,7 +50,6 @@ def word_parts(
 
 
 def arrays_of(rows: SparseRows) -> RowArrays:
-    """The arrays of sparse rows."""
     return RowArrays(rows.indptr, rows.slots, rows.weights)
 
 

@@ -27,11 +27,9 @@ class Dense:
     """Rows of equal length: all entries along the first dimension are one row."""
 
     def sum(self, x: Tensor) -> Tensor:
-        """The sum of each row."""
         return x.sum(0)
 
     def max(self, x: Tensor) -> Tensor:
-        """The maximum of each row."""
         return x.amax(0)
 
     def spread(self, r: Tensor) -> Tensor:
@@ -47,11 +45,9 @@ class Ragged:
     count: int
 
     def sum(self, x: Tensor) -> Tensor:
-        """The sum of each row."""
         return x.new_zeros(self.count, *x.shape[1:]).index_add(0, self.member, x)
 
     def max(self, x: Tensor) -> Tensor:
-        """The maximum of each row."""
         lowest = x.new_full((self.count, *x.shape[1:]), -torch.inf)
         index = self.member.view(-1, *[1] * (x.dim() - 1)).expand_as(x)
         return lowest.scatter_reduce(0, index, x, "amax")

@@ -35,7 +35,6 @@ class Texts:
         return cls(len(lengths), tokens, lengths, text)
 
     def sum(self, x: Tensor) -> Tensor:  # [N, …] -> [n, …]
-        """The sum over each text's tokens."""
         return x.new_zeros(self.count, *x.shape[1:]).index_add(0, self.text, x)
 
     def mean(self, x: Tensor) -> Tensor:  # [N, d] -> [n, d]
@@ -87,7 +86,6 @@ class Attention(nn.Module):
         return self.split(self.query(x)) / math.sqrt(self.head_dim)
 
     def answer(self, x: Tensor) -> tuple[Tensor, Tensor]:  # [N, d] -> 2 × [N, h, k]
-        """Keys and values."""
         return self.split(self.key(x)), self.split(self.value(x))
 
     def split(self, x: Tensor) -> Tensor:  # [N, h·k] -> [N, h, k]

@@ -51,7 +51,6 @@ class Weights:
 
     @property
     def vocabulary(self) -> int:
-        """The number of tokens."""
         return len(self.tensors[CODES])
 
     @property

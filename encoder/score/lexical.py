@@ -81,13 +81,11 @@ class SparseRows:
 
     @classmethod
     def empty(cls, rows: int) -> Self:
-        """This many empty rows."""
         none = frozen(np.zeros(0, np.int32))
         return cls(frozen(np.zeros(rows + 1, np.int64)), none, frozen(none.astype(np.float32)))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """All rows of all parts, in order."""
         lengths = [np.diff(part.indptr) for part in parts]
         indptr = np.cumsum(np.concatenate([[0], *lengths])).astype(np.int64)
         nothing = cls.empty(0)

@@ -42,7 +42,6 @@ def bare_type(typ: Any) -> Any:
 
 
 def bare_value(context: Any, builder: Any, typ: Any, value: Any) -> Any:
-    """The value of that type."""
     if isinstance(typ, types.Array):
         return context.make_array(typ)(context, builder, value).data
     if isinstance(typ, BaseTuple):
@@ -65,7 +64,6 @@ def bare(context: Any, held: Any) -> Any:
 
 
 def place(builder: Any, signature: Any, values: Any) -> Any:
-    """The pointer to pointer[index]."""
     pointer, index = values[:2]
     kind = signature.args[1]
     if kind.bitwidth < 64:

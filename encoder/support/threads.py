@@ -135,14 +135,12 @@ class Limit:
         self._set: Any = None
 
     def begin(self) -> None:
-        """A block begins."""
         with self._lock:
             if self._blocks == 0:
                 self._set = libraries().limit(limits=1, user_api="blas")
             self._blocks += 1
 
     def end(self) -> None:
-        """A block ends."""
         with self._lock:
             self._blocks -= 1
             if self._blocks == 0:

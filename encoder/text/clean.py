@@ -136,7 +136,6 @@ def post_text(post: str) -> str:
 
 
 def post_chunks(post: str) -> list[str]:
-    """The chunks of a post."""
     return post_text(post).split()
 
 
@@ -148,7 +147,6 @@ def article_text(article: Article) -> str:
 
 
 def article_chunks(article: Article) -> list[str]:
-    """The chunks of an article."""
     return article_text(article).split()
 
 

@@ -55,7 +55,6 @@ def make_lexicon(vocabulary: Vocabulary, idf: Idf | None) -> Lexicon:
 
 
 def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
-    """The arrays of a vocabulary."""
     heads: dict[str, int] = {}
     if type(vocabulary) in (WordPiece, Scripts):
         heads = {entry: i for i, entry in enumerate(vocabulary.lines())}

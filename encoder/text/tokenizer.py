@@ -63,7 +63,6 @@ class Tokenizer:
         self._lexicon, self._characters = make_lexicon(vocabulary, idf), plain_characters()
 
     def posts(self, texts: Sequence[str]) -> Tokens:
-        """The tokens of posts."""
         return self._tokens([post_text(text) for text in checked(texts, Side.POST)], Side.POST)
 
     def articles(self, texts: Sequence[Article]) -> Tokens:
@@ -82,7 +81,6 @@ class Tokenizer:
         ]
 
     def _read(self, side: Side, chunk: str) -> list[Word]:
-        """The words of a chunk."""
         return [
             self._word(word) if len(word) <= CACHED_LETTERS else self._look_at(word)
             for word in self.vocabulary.split(clean_chunk(chunk, side))

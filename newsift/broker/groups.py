@@ -54,8 +54,6 @@ class SyncAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """A committed offset and its metadata."""
-
     offset: int
     leader_epoch: int = -1
     metadata: str = ""

@@ -144,8 +144,6 @@ OVERHEAD = 300  # bytes that Python keeps beside the data of a batch
 
 @dataclass(slots=True)
 class MemoryBudget:
-    """The memory that all logs of a broker share."""
-
     limit: int
     used: int = 0
 

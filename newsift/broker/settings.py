@@ -49,8 +49,6 @@ class Settings:
 
 @dataclass(slots=True)
 class Cluster:
-    """The topics and groups of the node."""
-
     settings: Settings
     topics: Topics
     groups: Groups

@@ -207,8 +207,6 @@ WIDTH = 18  # of an event's name
 
 @dataclass
 class DemoResults:
-    """The matches of the sample posts, and their latencies."""
-
     script: Script
     matches: set[tuple[str, str]] = field(default_factory=set)  # the post's id, the event
     latencies: list[float] = field(default_factory=list)  # seconds

@@ -66,8 +66,6 @@ def file_options(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def model_options(command: Callable[P, R]) -> Callable[P, R]:
-    """Add --model, --device and --threads to a command."""
-
     def complete(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[CompletionItem]:
         return [CompletionItem(name) for name in named_models() if name.startswith(prefix)]
 

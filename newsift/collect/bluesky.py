@@ -94,8 +94,6 @@ LANGS = msgspec.json.Decoder(Langs)
 
 
 class JetstreamNotice(msgspec.Struct, frozen=True):
-    """A notice, or the error that ends a connection."""
-
     name: str
     text: str
     ends: bool

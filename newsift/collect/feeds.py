@@ -185,8 +185,6 @@ MOST_ARTICLES = 10_000
 
 
 class FollowedArticle(msgspec.Struct):
-    """An article of a feed, and its state."""
-
     link: str
     title: str
     published: int  # milliseconds, as all times here

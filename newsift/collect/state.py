@@ -24,8 +24,6 @@ SCHEMA = "newsift.collect/1"
 
 
 class StateFile(msgspec.Struct, forbid_unknown_fields=False):
-    """The content of a state file."""
-
     schema: str
     source: str
     cursor: Cursor

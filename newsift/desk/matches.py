@@ -98,7 +98,6 @@ class EventMatches:
         self._platforms: Counter[str] = Counter()
 
     def add(self, row: MatchRow, is_first: bool) -> None:
-        """`is_first` says whether it is the first match of its post."""
         self.number, self.last = row.number, max(self.last, row.at)
         if is_first:
             self._count(row)

@@ -92,7 +92,6 @@ class Model:
         Thread(target=self._load, name="desk-model", daemon=True).start()
 
     def now(self) -> ModelContext | None:
-        """The model, if it is loaded."""
         return self._teacher
 
     def wait(self, seconds: float = LOAD_S) -> ModelContext:

@@ -163,8 +163,6 @@ class FileMessage:
 
 
 class Maker:
-    """Makes messages of the rows of one input."""
-
     def __init__(
         self, name: str, limits: Limits, unit: str = "line", oddities: Oddities | None = None
     ) -> None:

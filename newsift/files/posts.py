@@ -137,7 +137,6 @@ def _of_text(file: Path, start: bytes, options: FileOptions, place: str) -> str:
 
 
 def _is_header(line: str) -> bool:
-    """Whether a line can only be a header."""
     try:
         cells = next(csv.reader([line], delimiter=likely_delimiter(line)), [])
     except csv.Error:

@@ -129,7 +129,6 @@ def _unzstd(packed: Pieces) -> Pieces:
 
 
 def _window(head: bytes) -> int:
-    """The window of the first frame in bytes."""
     import zstandard
 
     try:

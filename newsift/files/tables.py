@@ -100,14 +100,11 @@ class FileOptions:
 
     @property
     def names_columns(self) -> bool:
-        """Whether any column is named."""
         return not (self.text is self.id is self.time is None)
 
 
 @dataclass(frozen=True, slots=True)
 class PostColumns:
-    """The columns that a post is read from."""
-
     text: str
     id: str | None
     time: str | None
@@ -311,7 +308,6 @@ class Table:
 
 
 def likely_delimiter(header: str) -> str:
-    """The most frequent delimiter of a header."""
     bare = QUOTED.sub("", header)
     return max(DELIMITERS, key=bare.count)
 

@@ -26,7 +26,6 @@ class EventState:
 
     @property
     def key(self) -> bytes:
-        """The key of its profile."""
         return (PREFIX + self.name).encode()
 
     def require_seeds(self) -> "EventState":

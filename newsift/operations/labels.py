@@ -184,8 +184,6 @@ def candidates_in(answers: Sequence[NearAnswer]) -> list[Candidate]:
 
 @dataclass(frozen=True, slots=True)
 class FrozenQueue:
-    """A queue, its matches, and the event's profile at that time."""
-
     queue: Queue
     matches: Mapping[PostId, EventMatch]
     profile: Profile | None

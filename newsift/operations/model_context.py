@@ -171,7 +171,6 @@ def list_seed_rows(state: ControlState, config: Config) -> list[SeedRow]:
 
 
 def full_seed_row(state: ControlState, key: bytes, config: Config) -> SeedRow:
-    """All fields of the seed or profile with this key."""
     content = state.content(key)
     automatic = _automatic_ids(state, config)
     needs_model = _has_profile(state, automatic) or (content and content.id in automatic)

@@ -63,8 +63,6 @@ class ScoredPost:
 
 @dataclass
 class Comparison:
-    """Two seed sets on the same posts."""
-
     before: SeedSet
     after: SeedSet
     read: int = 0
@@ -141,8 +139,6 @@ def _with_authors(posts: Sequence[Post], vectors: Embeddings) -> AuthoredPosts:
 
 @dataclass
 class MatchCounter:
-    """Counts posts, and distinct texts of matches."""
-
     read: int = 0
     _texts: set[int] = field(default_factory=set)
 

@@ -49,7 +49,6 @@ class EventSeeds:
 
 
 def event_seeds(state: ControlState, added: Sequence[Seed]) -> Mapping[str, EventSeeds]:
-    """The events of these seeds, by name."""
     events: dict[str, EventSeeds] = defaultdict(EventSeeds)
     ids = {seed.id for seed in added}
     for seed in state.seeds.values():
@@ -74,8 +73,6 @@ IN_A_SCRIPT = PreviewLimits(5_000, 2.0)
 
 @dataclass
 class EventPreview:
-    """What an event would have matched."""
-
     matched: int = 0
     gained: int = 0  # posts that only the added seeds match
     _best: dict[int, tuple[float, str]] = field(default_factory=dict)  # by the hash of the text

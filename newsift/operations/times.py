@@ -17,7 +17,6 @@ def now_ms() -> int:
 
 
 def present() -> str:
-    """The present as RFC 3339."""
     return rfc3339(now_ms())
 
 
@@ -48,7 +47,6 @@ def _milliseconds(text: str, option: str, direction: int) -> int:
 
 
 def seconds(text: str, option: str) -> float:
-    """The seconds of a span."""
     span = SPAN.fullmatch(text.strip())
     length = float(span[1]) * UNITS[span[2]] if span else 0.0
     if length < 1:

@@ -160,7 +160,6 @@ def bin_counts(edges: Sequence[float], scores: ArrayLike, weights: ArrayLike | N
 
 
 def share_above(edges: Sequence[float], scores: ArrayLike) -> list[float]:
-    """Which share of the scores reaches each edge."""
     rising = np.sort(np.asarray(scores, np.float32))
     below = np.searchsorted(rising, np.asarray(edges, np.float32), side="left")
     return ((len(rising) - below) / max(len(rising), 1)).tolist()  # type: ignore[no-any-return]

@@ -44,7 +44,6 @@ class Corpus:
 
     @property
     def pair_posts(self) -> list[str]:
-        """The posts of the pairs."""
         return [pair.post for pair in self.pairs]
 
     @property
@@ -109,11 +108,9 @@ class HeldOutKeys:
         self._keys.discard("")
 
     def frees(self, post: str) -> bool:
-        """Whether a post may train."""
         return bare(post) not in self._keys
 
     def frees_story(self, story: TrainingArticle) -> bool:
-        """Whether an article may train."""
         return not story_keys(story) & self._keys
 
     def frees_pair(self, pair: Pair) -> bool:

@@ -32,8 +32,6 @@ class TrainingArticle(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A post and the article it talks about."""
-
     post: str
     story: TrainingArticle
     year: int | None = None  # of the post, where its id says it
@@ -55,7 +53,6 @@ class SkippedRows:
     examples: list[str] = field(default_factory=list)
 
     def add(self, file: Path, line: int, reason: str) -> None:
-        """Count one row."""
         self.count += 1
         if len(self.examples) < EXAMPLES:
             self.examples.append(f"{file.name}:{line}: {reason}")

@@ -35,8 +35,6 @@ LINE = 0.105  # inches
 
 
 class LabelledPost(NamedTuple):
-    """A post and the event that it is about, if any."""
-
     text: str
     event: str | None
 

@@ -369,7 +369,6 @@ def draw(
 
 
 def write(sheet: Sheet, out: Path) -> Iterator[Path]:
-    """Write a sheet as SVG and PNG."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

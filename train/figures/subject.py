@@ -37,8 +37,6 @@ HOLES = re.compile("□[□ ]*□")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sheet:
-    """A drawn figure."""
-
     name: str
     title: str
     figure: Figure

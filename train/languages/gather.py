@@ -54,7 +54,6 @@ class Gathered:
                     yield from ((own, tuple(chain(*row))) for row in zip(*read, strict=False))
 
     def texts(self, use: Use, language: str) -> Iterator[str]:
-        """The texts of one use and language."""
         return (text for _, row in self.rows(use, language) for text in row)
 
     def languages(self) -> list[str]:

@@ -39,7 +39,6 @@ class TextSource:
 
 
 def read_sources(file: Path = TEXTS) -> list[TextSource]:
-    """All sources, in the order of the file."""
     return msgspec.convert(yaml.safe_load(file.read_text("utf-8")), list[TextSource])
 
 

@@ -45,7 +45,6 @@ class Dataset:
         return flat([ids[place] for ids, place in zip(self.texts(), places, strict=True)])
 
     def texts(self) -> list[I32]:
-        """The tokens of each text."""
         return np.split(self.tokens.ids, self.tokens.offsets[1:-1])[: len(self)]
 
     def places(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> list[I64]:

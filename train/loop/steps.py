@@ -121,8 +121,6 @@ Bool = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """The rows that a step trains, and its loss."""
-
     kind: str
     rows: StepRows
     loss: Tensor
@@ -146,7 +144,6 @@ class BatchSampler:
         self._shares = weights / weights.sum()
 
     def step(self, table: TokenTable, number: int) -> Step:
-        """The step of this number."""
         rng = np.random.default_rng([self.recipe.seed, number])
         kind = str(rng.choice(self._kinds, p=self._shares))
         if kind == "pairs":

@@ -54,8 +54,6 @@ class RowAdam:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flat:
-    """Texts as flat token ids with offsets."""
-
     ids: I32
     offsets: I64
 
@@ -128,7 +126,6 @@ class TokenTable:
         self.star = True  # without it the gated mean alone is trained, many times as fast
 
     def rows(self, *batches: Flat) -> StepRows:
-        """The rows that these batches read."""
         return StepRows(self, batches)
 
     def run(

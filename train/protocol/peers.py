@@ -108,7 +108,6 @@ def full(story: TrainingArticle) -> str:
 
 
 def split(text: str) -> list[str]:
-    """The words of a text."""
     return WORD.findall(readable(text).casefold())
 
 
@@ -125,7 +124,6 @@ def counted_idf(texts: Iterable[str]) -> Idf:
 
 
 def sparse(weights: "Iterable[dict[int, float] | Counter[int]]") -> SparseRows:
-    """Sparse rows out of the weights of texts."""
     rows = [sorted(row.items()) for row in weights]
     indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
     entries = np.array([entry for row in rows for entry in row]).reshape(-1, 2)

@@ -55,7 +55,6 @@ def _crisis(one: Judged) -> list[tuple[str, list[str], list[list[str]]]]:
 
 
 def between(value: Interval) -> str:
-    """A value in percent with its interval."""
     return f"{100 * value.value:.2f} ({100 * value.low:.2f} … {100 * value.high:.2f})"
 
 
@@ -191,7 +190,6 @@ def kinds(trust: Mapping[str, Trust]) -> Columns:
 
 
 def whole(value: Interval) -> str:
-    """A share in whole percent with its interval."""
     if isnan(value.value):
         return "–"
     return f"{100 * value.value:.0f} [{100 * value.low:.0f} … {100 * value.high:.0f}]"

@@ -132,7 +132,6 @@ class TokenStates:
 
     @property
     def rows(self) -> int:
-        """The number of states."""
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def start(self, pieces: I32) -> int:
@@ -188,7 +187,6 @@ class Pieces:
         self._flat = np.array([piece for word in cut for piece in word], np.int32)
 
     def of(self, tokens: I32) -> I32:
-        """The pieces of these tokens, one after the other."""
         return self._flat[spans(self._starts[tokens], self.counts[tokens])]
 
 

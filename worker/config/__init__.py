@@ -46,8 +46,6 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class KafkaConfig(Section):
-    """The address of the broker and the login."""
-
     bootstrap_servers: Annotated[str, rules.SERVERS] = "127.0.0.1:9092"
     group: Annotated[str, GROUP] = "newsift-ingest"
     instance_id: Annotated[str | None, rules.KAFKA_NAME] = None
@@ -85,8 +83,6 @@ class KafkaConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class TopicsConfig(Section):
-    """The names and settings of the topics."""
-
     posts: Annotated[str, rules.KAFKA_NAME] = "tweets"
     seeds: Annotated[str, rules.KAFKA_NAME] = "seed-articles"
     matches: Annotated[str, rules.KAFKA_NAME] = "matched-tweets"
@@ -97,7 +93,6 @@ class TopicsConfig(Section):
     replication: Annotated[int | None, rules.counts(1, 100)] = None
 
     def complaints(self) -> Iterator[str]:
-        """Two topics with one name."""
         for one, other in combinations(("posts", "seeds", "matches", "rejected", "labels"), 2):
             if getattr(self, one) == getattr(self, other):
                 name = getattr(self, other)
@@ -106,16 +101,12 @@ class TopicsConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class PostsConfig(Section):
-    """The form of the input and its filter."""
-
     format: Annotated[str, rules.one_of(*FORMATS)] = "auto"
     langs: Annotated[str | None, rules.LANGUAGES] = None
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsConfig(Limits, Section):
-    """The limits of messages, each with its rule."""
-
     post_bytes: Annotated[int, rules.counts(1, 2**30)] = DEFAULT_LIMITS.post_bytes
     article_bytes: Annotated[int, rules.counts(1, 2**30)] = DEFAULT_LIMITS.article_bytes
     batch_bytes: Annotated[int, rules.counts(2**10, 2**31 - 1)] = DEFAULT_LIMITS.batch_bytes
@@ -127,8 +118,6 @@ class LimitsConfig(Limits, Section):
 
 @dataclass(frozen=True, slots=True)
 class MatchingConfig(Section):
-    """When a post is a match, and what its record contains."""
-
     threshold: Annotated[float | None, rules.THRESHOLD] = None
     background_rate: Annotated[float, rules.RATE] = 0.001
     total_rate: Annotated[float | None, rules.RATE] = None
@@ -143,14 +132,11 @@ class MatchingConfig(Section):
 
     @property
     def rate_key(self) -> str:
-        """The key of that rate."""
         return "matching.background_rate" if self.total_rate is None else "matching.total_rate"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig(Section):
-    """The encoder."""
-
     name: Annotated[str, rules.LINE] = "default"
     device: Annotated[str, rules.one_of("auto", "cpu", "cuda")] = "auto"
     threads: Annotated[int | None, rules.counts(1, 1024)] = None
@@ -158,8 +144,6 @@ class ModelConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class StreamConfig(Section):
-    """Batches in flight and time limits."""
-
     in_flight: Annotated[int, rules.counts(1, 64)] = 3
     batch_bytes: Annotated[int, rules.counts(1024, 2**30)] = 2**22
     batch_posts: Annotated[int, rules.counts(1, 1_000_000)] = 4096
@@ -170,8 +154,6 @@ class StreamConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class WebConfig(Section):
-    """The address of metrics and health."""
-
     host: Annotated[str, rules.LINE] = "127.0.0.1"
     port: Annotated[int | None, rules.counts(0, 65_535)] = None
 
@@ -188,22 +170,17 @@ class DeskConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class LogConfig(Section):
-    """The level and form of the log."""
-
     level: Annotated[str, rules.one_of("debug", "info", "warning", "error", "critical")] = "info"
     format: Annotated[str, rules.one_of("text", "json")] = "text"
 
 
 def keys_of(section: type[Section]) -> dict[str, rules.Key]:
-    """The keys of a section by name."""
     hints = get_type_hints(section, include_extras=True)
     return {item.name: rules.Key.of(hints[item.name], item.default) for item in fields(section)}
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The whole configuration."""
-
     kafka: KafkaConfig = KafkaConfig()
     topics: TopicsConfig = TopicsConfig()
     posts: PostsConfig = PostsConfig()

@@ -114,8 +114,6 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration, its file and the origin of each value."""
-
     config: Config
     file: Path | None
     origins: Mapping[str, str]  # "section.key" → the file and line, the variable, or "default"
@@ -150,7 +148,6 @@ def overridden(env: Mapping[str, str], servers: str | None) -> dict[str, str]:
 
 
 def variable_of(name: str) -> str:
-    """The environment variable of a key."""
     return PREFIX + name.upper().replace(".", "__")
 
 
@@ -233,7 +230,6 @@ def _made(cls: type[Section], section: str, given: Mapping[str, GivenValue]) -> 
 
 
 def _from_secret_files(values: Mapping[str, GivenValue]) -> dict[str, GivenValue]:
-    """The secrets in the files named for them."""
     secrets = {}
     for secret in SECRETS:
         named = values.get(f"{secret}_file")

@@ -41,7 +41,6 @@ class Key:
 
     @property
     def requirement(self) -> str:
-        """The allowed values, as text."""
         return self.rule.says + (", or null" if self.optional else "")
 
     def read(self, text: str | None) -> Any:
@@ -53,7 +52,6 @@ class Key:
         return READERS[self.kind](text)
 
     def refusal(self, value: object) -> str:
-        """The error message for a wrong value."""
         shortened = "the value" if self.kind is Secret else quoted(value)
         usual = "" if self.default is None else f", or leave it out for {quoted(self.default)}"
         return f"{shortened} is refused; give {self.requirement}{usual}"
@@ -84,17 +82,14 @@ def quoted(value: object) -> str:
 
 
 def between(low: float, high: float) -> Rule:
-    """Numbers from low to high, inclusive."""
     return Rule(f"a number from {low:g} to {high:g}", lambda x: low <= x <= high)
 
 
 def counts(low: int, high: int) -> Rule:
-    """Whole numbers from low to high, inclusive."""
     return Rule(f"a whole number from {low} to {high}", lambda x: low <= x <= high)
 
 
 def one_of(*words: str) -> Rule:
-    """One of a few words."""
     return Rule("one of " + ", ".join(words), lambda x: x in words)
 
 
@@ -105,13 +100,11 @@ def is_line(text: object) -> bool:
 
 
 def is_servers(text: str) -> bool:
-    """Whether this is a list of broker addresses."""
     addresses = [ADDRESS.fullmatch(part.strip()) for part in text.split(",")]
     return all(match is not None and 0 < int(match[1]) < 65536 for match in addresses)
 
 
 def is_languages(text: str) -> bool:
-    """Whether this is a list of language codes."""
     return all(LANGUAGE.fullmatch(part.strip()) for part in text.split(","))
 
 

@@ -11,8 +11,6 @@ LARGEST_SECRET = 4096  # bytes
 
 
 class Secret:
-    """A text that only `reveal` returns."""
-
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:

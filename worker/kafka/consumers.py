@@ -52,7 +52,6 @@ class Consumer(OpeningConsumer):
     async def committed_offsets(
         self, places: Collection[TopicPartition]
     ) -> dict[TopicPartition, int | None]:
-        """The group's committed offset in each partition, or None."""
         if not places:
             return {}
         answers = await self._coordinator.fetch_committed_offsets(list(places))

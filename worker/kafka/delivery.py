@@ -189,12 +189,10 @@ class Relay:
 
     @property
     def is_replacing(self) -> bool:
-        """Whether there is no producer just now."""
         return self._replacing.locked()
 
     @property
     def is_open(self) -> bool:
-        """Whether it has begun and was not stopped."""
         return self._link is not None
 
     async def start(self) -> None:

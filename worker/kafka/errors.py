@@ -82,7 +82,6 @@ def is_unreachable(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """The class and the message of an error."""
     name, text = type(error).__name__, str(error)
     if own := BROKER_S.search(text):  # kafka-python puts the whole request around it
         return f"{name}: {own[1]}"

@@ -28,7 +28,6 @@ class Identity:
 
 
 async def identity(client: Any, topic: str) -> Identity | None:
-    """The identity of the topic with this name, or None."""
     answer = await client.send(client.get_random_node(), _TopicRequest(topic))
     [topic_answer] = answer.topics
     kind = for_code(topic_answer.error_code)
@@ -82,5 +81,4 @@ class _TopicRequest(Request[_Question4 | _Question10]):  # type: ignore[misc]
         self._topic = topic
 
     def build(self, request_struct_class: type[_Question4]) -> _Question4:
-        """A question about one topic by its name."""
         return request_struct_class(self._topic)

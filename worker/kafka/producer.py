@@ -136,7 +136,6 @@ class Link:
         self._sending: set[asyncio.Future[None]] = set()
 
     async def ask(self, topics: Sequence[str]) -> None:
-        """Ask the broker how large a batch may be."""
         self._limits = await self.producer.limits(topics)
 
     async def send(self, letters: list[Letter]) -> list[tuple[Parcel, Exception]]:

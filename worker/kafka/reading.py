@@ -82,7 +82,6 @@ class TopicReader:
         return numbers
 
     def missing(self, topic: str) -> AccessError:
-        """The message about a missing topic."""
         where = self._config.kafka.bootstrap_servers
         return AccessError(f"{where} has no topic {topic!r}; make it with `newsift topics create`")
 
@@ -100,11 +99,9 @@ class TopicReader:
         return {place.partition: self._consumer.position(place) for place in self._places(topic)}
 
     def beginnings(self, topic: str) -> Offsets:
-        """The first available offset of each partition."""
         return _by_partition(self._consumer.beginning_offsets(self._places(topic)))
 
     def ends(self, topic: str) -> Offsets:
-        """The end offset of each partition."""
         return _by_partition(self._consumer.end_offsets(self._places(topic)))
 
     def at(self, topic: str, since: int) -> Offsets:

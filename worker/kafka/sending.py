@@ -65,7 +65,6 @@ class Outbox:
             self._take(3 * ANSWER_MS)
 
     def settle(self) -> None:
-        """Wait until every record is acknowledged."""
         while self._waiting:
             self._take(3 * ANSWER_MS)
 

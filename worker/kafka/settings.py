@@ -50,7 +50,6 @@ def knock(config: Config) -> None:
 
 
 def _place(address: str) -> tuple[str, int]:
-    """The host and the port of an address."""
     host, _, port = address.strip().rpartition(":")
     return host.strip("[]"), int(port)
 
@@ -175,7 +174,6 @@ def kafka_python_settings(config: Config) -> dict[str, Any]:
 
 
 def aiokafka_producer_settings(config: Config) -> dict[str, Any]:
-    """The settings of an aiokafka producer."""
     return aiokafka_settings(config) | {"compression_type": compression_type(config)}
 
 
@@ -226,12 +224,10 @@ def redacted(line: str, config: Config) -> str:
 
 
 def uses_tls(config: Config) -> bool:
-    """Whether the connection is encrypted."""
     return config.kafka.security_protocol.endswith("SSL")
 
 
 def tls_context(config: Config) -> ssl.SSLContext | None:
-    """The TLS context, or None without encryption."""
     if not uses_tls(config):
         return None
     kafka = config.kafka

@@ -57,7 +57,6 @@ def ensure_labels(config: Config) -> list[Difference]:
 
 
 def refuse_unfit(config: Config) -> None:
-    """Refuse topics that the worker cannot use."""
     _refuse(
         difference
         for difference in check_topics(config)

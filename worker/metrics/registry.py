@@ -142,8 +142,6 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """All metrics, in a registry of their own."""
-
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()
         self._clock = clock
@@ -197,7 +195,6 @@ class Metrics:
                     self._collectors[name].labels(*labels).set(value)
 
     def lag(self, partition: int, posts: int) -> None:
-        """Report the lag of one of this worker's partitions."""
         self._collectors["lag_posts"].labels(str(partition)).set(max(posts, 0))
 
     def revoked(self, partitions: Iterable[int]) -> None:
@@ -217,7 +214,6 @@ class Metrics:
         self._collectors["paused"].set(int(bool(self._pausing)))
 
     def rebalanced(self) -> None:
-        """Count one rebalance."""
         self._collectors["rebalances_total"].inc()
 
     def offsets_lost(self, posts: int) -> None:
@@ -259,7 +255,6 @@ class Metrics:
         self._changed = at
 
     def model(self, digest: str, path: str, mix: float) -> None:
-        """Describe the model and its device."""
         self._collectors["model_info"].clear()
         self._collectors["model_info"].labels(digest, path, f"{mix:g}").set(1)
 
@@ -284,5 +279,4 @@ class Metrics:
 
 
 def label_of(name: str) -> str:
-    """The metric label of an event or a seed."""
     return escaped(name)[:LONGEST_EVENT]

@@ -38,7 +38,6 @@ class Connections:
     answering: "dict[Visit, asyncio.Transport]" = field(default_factory=dict)
 
     def drop(self, visit: "Visit") -> None:
-        """Remove a connection."""
         self.waiting.pop(visit, None)
         self.answering.pop(visit, None)
 

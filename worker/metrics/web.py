@@ -84,7 +84,6 @@ class Site:
         self.began()
 
     def began(self) -> None:
-        """Log the address."""
         log.info("web: http://%s:%d/metrics", self._config.host, self.port)
 
     def prepare(self, app: web.Application) -> None:

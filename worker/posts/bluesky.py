@@ -12,8 +12,6 @@ WRITTEN = ("create", "update", "c", "u")  # in short as the first Jetstream had 
 
 
 class PostRecord(msgspec.Struct):
-    """What the author wrote."""
-
     text: str | None = None
     createdAt: str | None = None
     langs: list[str] | None = None

@@ -21,8 +21,6 @@ WRITTEN = ("update", "status.update")
 
 
 class Account(msgspec.Struct):
-    """The author of a status."""
-
     acct: str | None = None
 
 
@@ -52,7 +50,6 @@ STRING = msgspec.json.Decoder(str)
 
 
 def read(value: bytes, limits: Limits) -> Reading:
-    """The post of a status or of an event with one."""
     message = DECODER.decode(value)
     if message.event is None:
         return of_status(message)

@@ -80,12 +80,10 @@ class Unreadable:
 
     @property
     def count(self) -> int:
-        """The number of offsets."""
         return self.offset - self.first + 1
 
     @property
     def offsets(self) -> str:
-        """The range of offsets."""
         return f"{self.first}-{self.offset}"
 
     def __str__(self) -> str:

@@ -7,8 +7,6 @@ from worker.posts.outcome import Reading
 
 
 class Plain(msgspec.Struct):
-    """The keys of a plain post."""
-
     id: str | int | None = None
     text: str | None = None
     author: str | None = None
@@ -21,6 +19,5 @@ DECODER = msgspec.json.Decoder(Plain)
 
 
 def read(value: bytes) -> Reading:
-    """The post of a plain object."""
     post = DECODER.decode(value)
     return made("plain", post.id, post.text, post.author, post.created_at, post.lang, post.url)

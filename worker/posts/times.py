@@ -38,7 +38,6 @@ def utc(written: str | float | None, zone: tzinfo = UTC) -> str | None:
 
 
 def is_naive(written: str) -> bool:
-    """Whether a readable time has no offset."""
     try:
         return datetime.fromisoformat(written).tzinfo is None
     except ValueError:

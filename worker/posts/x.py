@@ -58,7 +58,6 @@ DECODER = msgspec.json.Decoder(Envelope)
 
 
 def read(value: bytes) -> Reading:
-    """The post of a tweet."""
     message = DECODER.decode(value)
     if message.data is None and message.errors and message.id is None:
         return NO_POST
@@ -94,12 +93,10 @@ def tweet_text(tweet: Tweet, others: list[Tweet]) -> str | None:
 
 
 def whole_text(tweet: Tweet) -> str | None:
-    """The text of a tweet, long or not."""
     long = tweet.note_tweet.text if tweet.note_tweet is not None else None
     return long if long is not None else tweet.text
 
 
 def page(id: Id | None) -> str | None:
-    """The address of a tweet."""
     name = str(id)
     return f"https://x.com/i/status/{name}" if name.isascii() and name.isdigit() else None

@@ -8,8 +8,6 @@ from worker.posts.x import Id, page
 
 
 class OldUser(msgspec.Struct):
-    """The author of a tweet."""
-
     screen_name: str | None = None
 
 
@@ -47,6 +45,5 @@ def read(value: bytes) -> Reading:
 
 
 def longest(tweet: OldTweet) -> str | None:
-    """The longest text of a tweet."""
     extended = tweet.extended_tweet.full_text if tweet.extended_tweet is not None else None
     return next((t for t in (extended, tweet.full_text, tweet.text) if t is not None), None)

@@ -86,7 +86,6 @@ class Batches(faust.Channel):  # type: ignore[misc]
         return str(self.app.config.topics.posts)
 
     async def get(self, *, timeout: float | None = None) -> Batch:
-        """The oldest waiting batch; waits for one."""
         async with asyncio.timeout(timeout):
             return await self._ledger.next()
 

@@ -51,8 +51,6 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The row of a seed."""
-
     content: str
     part: Part
     place: int
@@ -114,7 +112,6 @@ class SeedEmbedder:
 
     @property
     def background(self) -> Embeddings:
-        """The posts for automatic thresholds."""
         return self._enc.background if self._background is None else self._background
 
     def _without_threshold(self, compared: Sequence[Compared]) -> list[str]:
@@ -151,7 +148,6 @@ class SeedEmbedder:
         return row if row is not None and row.content == content else None
 
     def _add(self, part: Part, seeds: Sequence[Compared]) -> None:
-        """Add a part with one row for each of these seeds."""
         self._parts.append(part)
         for place, seed in enumerate(seeds):
             self._rows[seed.id] = Row(seed.content, part, place)
@@ -246,7 +242,6 @@ class SeedEmbedder:
         return np.maximum(thresholds, TINY), raised or 0.0
 
     def _cuts(self, seeds: Sequence[Compared], vectors: Embeddings) -> F32:
-        """Automatic thresholds."""
         cuts = np.empty(len(seeds), np.float32)
         is_profile = np.array([isinstance(seed, Profile) for seed in seeds], bool)
         articles, profiles = np.flatnonzero(~is_profile), np.flatnonzero(is_profile)

@@ -195,7 +195,6 @@ class Profile:
         return PREFIX + self.event
 
     def record(self) -> dict[str, Any]:
-        """The profile as a control record."""
         record: dict[str, Any] = {"event": self.event, "vectors": self.vectors, "seeds": self.seeds}
         record |= {"model": self.model, "threshold": self.threshold, "promise": self.promise}
         record |= {"made": self.made, "before": list(self.before)}

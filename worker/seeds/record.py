@@ -23,7 +23,6 @@ RFC_3339 = re.compile(
 
 
 def id_in(key: bytes | None) -> str:
-    """The id in a key."""
     if not key:
         raise InputError("key: missing; a seed's id is the key of its record")
     if len(key) > KEY_BYTES:
@@ -35,7 +34,6 @@ def id_in(key: bytes | None) -> str:
 
 
 def object_in(value: bytes) -> dict[str, Any]:
-    """The JSON object in a value."""
     if not value:
         raise InputError("value: empty; a null value deletes a seed")
     try:
@@ -95,7 +93,6 @@ def flag_in(values: dict[str, Any], key: str) -> bool:
 
 
 def threshold_in(value: Any) -> float | None:
-    """The threshold in a record."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -107,7 +104,6 @@ def threshold_in(value: Any) -> float | None:
 
 
 def milliseconds_in(values: dict[str, Any], key: str) -> int | None:
-    """The time under a key, in milliseconds."""
     value = values.get(key)
     if value is None:
         return None

@@ -113,7 +113,6 @@ class ControlState:
         return tuple(sorted(paused, key=lambda seed: seed.id))
 
     def content(self, key: bytes) -> Compared | RefusedSeed | None:
-        """The content of the latest record of a key."""
         if refused := self.refused.get(table_key(key)):
             return refused
         name = key.decode("utf-8", "replace")
@@ -122,7 +121,6 @@ class ControlState:
         return self.seeds.get(name)
 
     def of_events(self, events: Set[str]) -> "ControlState":
-        """The state of these events alone."""
         seeds = (each for each in self.seeds.values() if each.event in events)
         return state_of([*seeds, *(self.profiles[name] for name in events & self.profiles.keys())])
 
@@ -145,7 +143,6 @@ class ControlState:
         return replace(self, profiles={**self.profiles, **new}, refused=refused)
 
     def value(self, key: bytes) -> bytes | None:
-        """The latest value of a key, or None."""
         record = self.records.get(table_key(key))
         return None if record is None else record.value
 
@@ -204,7 +201,6 @@ class Resolution:
         return tuple(sorted(RefusedSeed(name, status.reason) for name, status in refused))
 
     def status(self, name: str, at_ms: int) -> Status:
-        """The status of a seed or profile at some time."""
         if idle := self._idle.get(name):
             return idle
         if isinstance(self.compared.get(name), Profile):
@@ -330,7 +326,6 @@ class ControlReducer:
 
 
 def control_state(values: Mapping[bytes, bytes], limits: Limits = DEFAULT_LIMITS) -> ControlState:
-    """The state of a control topic with these values by key."""
     reducer = ControlReducer(limits)
     reducer.apply(
         ControlRecord(key, value, offset=at) for at, (key, value) in enumerate(values.items())

@@ -55,7 +55,6 @@ class SeedVectors:
         return places
 
     def __getitem__(self, key: "slice | Sequence[int] | np.ndarray[Any, Any]") -> Embeddings:
-        """The vectors of some seeds."""
         part, row = self.part[key], self.row[key]
         used = np.unique(part).tolist()
         if len(used) < 2:

@@ -50,12 +50,10 @@ class Ingest:
         self._outage = Outage(log, "reading")
 
     async def start(self) -> None:
-        """Connect and join the group."""
         await self._consumer.start()
         self._consumer.subscribe([self._topic], listener=self._positions)
 
     async def stop(self) -> None:
-        """Leave the group."""
         await self._consumer.stop()
 
     async def read(self) -> None:
@@ -87,7 +85,6 @@ class Ingest:
         self._metrics.resumed("backlog")
 
     async def _poll(self, wait_ms: int) -> None:
-        """Read new posts into the ledger."""
         try:
             records = await self._gathered(wait_ms)
         except IllegalStateError as error:

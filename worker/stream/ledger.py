@@ -147,12 +147,10 @@ class Ledger:
         return dropped
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until the condition holds."""
         while not holds():
             await self.changed()
 
     async def changed(self) -> None:
-        """Wait for the next change."""
         await self._change.wait()
 
     def _wake(self) -> None:

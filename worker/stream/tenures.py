@@ -47,7 +47,6 @@ class Tenures:
 
     @property
     def counts(self) -> Mapping[int, StoryCounts]:
-        """The story counts of this worker's partitions."""
         return {partition: tenure.counts for partition, tenure in self._current.items()}
 
     def commit(self, offsets: Mapping[int, int]) -> None:

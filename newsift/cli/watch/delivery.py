@@ -93,7 +93,6 @@ class EventQueues:
         return len(self._queues) >= MOST_QUEUES
 
     def take(self, place: TopicPartition, offset: int, notices: Mapping[str, Notice]) -> None:
-        """Queue the notices of one record, by event."""
         for event, notice in notices.items():
             queue = self._queues.setdefault(event, EventQueue(event))
             if place not in queue.backlog and not queue.hold(notice):

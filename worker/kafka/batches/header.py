@@ -59,7 +59,6 @@ class Header(NamedTuple):
 
     @classmethod
     def of(cls, data: Bytes) -> Self:
-        """The header at the beginning of these bytes."""
         return cls(*HEADER.unpack_from(data))
 
     @property
@@ -74,7 +73,6 @@ class Header(NamedTuple):
 
 
 def checksum(data: Bytes) -> int:
-    """The CRC-32C of a whole batch."""
     return int(crc32c(memoryview(data)[ATTRIBUTES:]))
 
 

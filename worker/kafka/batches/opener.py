@@ -46,8 +46,6 @@ COST = 8  # this many refused batches count as one kept batch
 
 @dataclass(slots=True)
 class Room:
-    """The bytes that may still be unpacked for one response of a broker."""
-
     left: int
 
 
