@@ -204,13 +204,10 @@ def compare_thresholds(
         own = OwnBackground(Embeddings.load(file), digest_of(file))
         refuse_other(file, own.posts, enc)
     seed_sets = [SeedEmbedder(enc, rate, None, each, total).make(state) for each in (own, None)]
-    mine, shipped = (
-        dict(zip([seed.id for seed in each.seeds], each.thresholds.tolist(), strict=True))
-        for each in seed_sets
-    )
+    mine, shipped = (seeds.threshold_of for seeds in seed_sets)
     return [
         {"seed": name, "threshold": mine.get(name), "shipped": shipped.get(name)}
-        for name in sorted(mine | shipped)
+        for name in sorted({*mine, *shipped})
     ]
 
 

@@ -13,10 +13,8 @@ from newsift.operations.events import EventState, events_of
 from newsift.operations.model_context import MAX_MATCHES, ModelContext
 from newsift.operations.seed_rows import SeedRow, resolve_state, seed_row
 from newsift.operations.times import now_ms
-from worker.assembly import assembled
 from worker.config import Config
 from worker.posts.times import rfc3339
-from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, Resolution
 
@@ -55,13 +53,11 @@ class ControlView:
         records = self.state.records.items()
         rows = [seed_row(self.resolution, record) | {"key": key} for key, record in records]
         if self._seeds is not None:
-            names = (seed.id for seed in self.seeds.seeds)
-            cuts = dict(zip(names, self.seeds.thresholds.tolist(), strict=True))
             refused = {each.id: each.reason for each in self.seeds.refused}
             rows = [
                 row | {"state": "refused", "reason": refused[row["id"]]}
                 if row["id"] in refused
-                else row | {"cut": cuts.get(row["id"])}
+                else row | {"cut": self.seeds.threshold_of.get(row["id"])}
                 for row in rows
             ]
         return sorted(rows, key=lambda row: (row.get("event") or "", row["id"]))
@@ -82,7 +78,6 @@ class Model:
         self._config, self._on_change = replace(config, matching=matching), on_change
         self._control, self._embedding = control, Lock()
         self._teacher: ModelContext | None = None
-        self._embedder: SeedEmbedder | None = None  # a second one: it forgets what others ask for
         self._view: ControlView | None = None
         self._view_without_model: ControlView | None = None
         self._settled = Event()
@@ -102,15 +97,12 @@ class Model:
 
     def view(self) -> ControlView:
         """The control topic as it is now; refused while the model is not loaded."""
-        self.wait(0)
-        state = self._control()
+        teacher, state = self.wait(0), self._control()
         with lock_or_busy(self._embedding, "many seeds are being embedded"):
             if self._view is None or self._view.state is not state:
-                assert self._embedder is not None
                 start = time.monotonic()
-                seeds = self._embedder.make(state)
-                self.wait(0).raised = seeds.raised
-                self._view = ControlView(state.resolve(self._embedder.facts), seeds)
+                seeds = teacher.seed_set(state)
+                self._view = ControlView(state.resolve(teacher.facts), seeds)
                 if time.monotonic() - start > PATIENCE_S:
                     self._on_change()  # pages that were refused meanwhile ask again
             return self._view
@@ -131,7 +123,6 @@ class Model:
     def _load(self) -> None:
         try:
             teacher = ModelContext(self._config)
-            self._embedder = assembled(teacher.enc, self._config)[1]
             teacher.enc.compile_explanations()
             self._teacher, self.away = teacher, ""
         except NewsiftError as error:

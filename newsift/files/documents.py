@@ -13,7 +13,7 @@ import numpy as np
 
 from encoder.model.weights import I64
 from newsift.files.messages import FormatError
-from newsift.files.read import BOM, LONGEST_LINE
+from newsift.files.read import BOM, LONGEST_LINE, lines
 from worker.posts.checks import COMMA, END, LIST, OBJECT, QUOTE, SIGNS, STEPS, Signs
 
 DEEPEST = 6  # objects and lists, the list of posts included
@@ -182,3 +182,13 @@ def items(pieces: Iterator[bytes]) -> Iterator[list[Item]]:
     for number, chunk in enumerate(pieces):
         yield documents.feed(chunk.removeprefix(BOM) if number == 0 else chunk)
     documents.end()
+
+
+def json_rows(pieces: Iterator[bytes], is_array: bool) -> Iterator[tuple[str, bytes]]:
+    """The items of an array, or the lines that are not blank, each after its place."""
+    if is_array:
+        values = (item.value for batch in items(pieces) for item in batch)
+        yield from ((f"item {number}", value) for number, value in enumerate(values, 1))
+        return
+    for first, rows in lines(pieces):
+        yield from ((f"line {n}", row) for n, row in enumerate(rows, first) if row.strip())

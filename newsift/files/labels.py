@@ -15,7 +15,7 @@ from typing import Any, get_args
 import msgspec
 
 from encoder.errors import InputError, one_line
-from newsift.files.documents import items
+from newsift.files.documents import json_rows
 from newsift.files.messages import FormatError
 from newsift.files.parquet import ParquetTable
 from newsift.files.posts import JSON, JSONL, PARQUET, read_start, recognise_format
@@ -95,14 +95,8 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         start, pieces = read_start(chunks(file))
         kind = recognise_format(file, start, ANY_TABLE)
-        if kind == JSON:
-            values = (item.value for batch in items(pieces) for item in batch)
-            yield from _of_json("item", enumerate(values, 1))
-        elif kind == JSONL:
-            batches = lines(pieces)
-            yield from _of_json(
-                "line", (row for n, batch in batches for row in enumerate(batch, n))
-            )
+        if kind in (JSON, JSONL):
+            yield from _of_json(json_rows(pieces, kind == JSON))
         elif kind == PARQUET:
             parquet = ParquetTable(file)
             rows = enumerate(chain.from_iterable(parquet.batches()), 1)
@@ -117,22 +111,18 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise InputError(f"{error.at(file)}: {error}") from None
 
 
-def _of_json(
-    unit: str, values: Iterable[tuple[int, bytes]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, value in values:
-        if not value.strip():
-            continue
+def _of_json(rows: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for place, value in rows:
         try:
             row = json.loads(value)
         except UnicodeDecodeError as error:
             message = f"is not UTF-8 at byte {error.start + 1}; convert the file"
-            raise FormatError(message, f"{unit} {number}") from None
+            raise FormatError(message, place) from None
         except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
-            raise FormatError(too_long(value) or f"is not {EXPECTED_ROW}", f"{unit} {number}")
-        yield f"{unit} {number}", row
+            raise FormatError(too_long(value) or f"is not {EXPECTED_ROW}", place)
+        yield place, row
 
 
 def _of_table(

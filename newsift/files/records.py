@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from encoder.errors import InputError
-from newsift.files.documents import items
+from newsift.files.documents import json_rows
 from newsift.files.messages import FormatError
 from newsift.files.posts import read_start
-from newsift.files.read import BOM, chunks, lines
+from newsift.files.read import BOM, chunks
 from newsift.files.writers import json_file
 from worker.posts.times import rfc3339
 from worker.text import bytes_in_json, bytes_of_json, escaped_json
@@ -56,17 +56,8 @@ def read_records(file: Path) -> dict[bytes, bytes]:
 
 
 def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
-    """The items of an array, or the lines that are not blank, with their places."""
     start, pieces = read_start(chunks(file))
-    if start.removeprefix(BOM).lstrip().startswith(b"["):
-        try:
-            values = (item.value for batch in items(pieces) for item in batch)
-            for number, value in enumerate(values, 1):
-                yield f"item {number}", value
-        except FormatError as error:
-            raise InputError(f"{error.at(file)}: {error}") from None
-        return
-    for first, rows in lines(pieces):
-        for number, row in enumerate(rows, first):
-            if row.strip():
-                yield f"line {number}", row
+    try:
+        yield from json_rows(pieces, start.removeprefix(BOM).lstrip().startswith(b"["))
+    except FormatError as error:
+        raise InputError(f"{error.at(file)}: {error}") from None

@@ -148,8 +148,7 @@ def thresholds_of(
     thresholds, refused = dict[str, float](), dict[str, str]()
     for each in (alone, state) if state.profiles else (state,):  # a profile hides its seeds
         seeds = context.partial_seed_set(each)
-        names = (seed.id for seed in seeds.seeds)
-        thresholds |= zip(names, seeds.thresholds.tolist(), strict=True)
+        thresholds |= seeds.threshold_of
         refused |= {seed.id: seed.reason for seed in seeds.refused}
     return thresholds, refused
 

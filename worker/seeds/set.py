@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from operator import ge
 from typing import Self
@@ -51,6 +52,12 @@ class SeedSet:
 
     def __len__(self) -> int:
         return len(self.seeds)
+
+    @cached_property
+    def threshold_of(self) -> Mapping[str, float]:
+        """By the ids of the seeds."""
+        names = (seed.id for seed in self.seeds)
+        return dict(zip(names, self.thresholds.tolist(), strict=True))
 
     @property
     def embeddings(self) -> Embeddings:
