@@ -5,6 +5,7 @@ it belongs to us (or to root, who can do anything) and neither group nor others 
 """
 
 import errno
+import fcntl
 import os
 import secrets
 import stat
@@ -47,6 +48,17 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
             file.write(content)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold a lock file; BlockingIOError where another process holds it."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(lock)
 
 
 def read_regular(path: Path, most: int) -> bytes:

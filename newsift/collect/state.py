@@ -4,14 +4,14 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from encoder.errors import InputError
-from encoder.support.files import read_regular, state_folder, write_atomically
+from encoder.support.files import exclusive, read_regular, state_folder, write_atomically
 from newsift.collect.source import Cursor, Gap, SourceMark
 from worker.errors import RunError
 from worker.posts.times import rfc3339
@@ -94,11 +94,8 @@ class State(MemoryState):
 @contextmanager
 def open_state(path: Path, source: str) -> Iterator[State]:
     """Locked while the block lasts. `source` is the only source that may use the file."""
-    lock = lock_state(path)
-    try:
+    with lock_state(path):
         yield State(path, source)
-    finally:
-        os.close(lock)
 
 
 def read_state(path: Path, source: str | None = None) -> StateFile | None:
@@ -118,29 +115,27 @@ def read_state(path: Path, source: str | None = None) -> StateFile | None:
     return stored
 
 
-def lock_state(path: Path) -> int:
-    """A lock file beside the state file, which is replaced at each write. Close it to unlock."""
-    lock = -1
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        lock = os.open(path.with_name(path.name + LOCK), flags, 0o600)
-        for _ in range(TRIES):  # another process may hold it for a moment to test it
-            with suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return lock
-            time.sleep(TRY_S)
-    except OSError as error:
-        if lock >= 0:
-            os.close(lock)
-        raise InputError(
-            f"--state: {path} cannot be written ({error.strerror}); give a file that can"
-        ) from error
-    os.close(lock)
-    raise InputError(
-        f"--state: {path} is in use by another command; end that one, or give this one a file "
-        "of its own"
-    )
+@contextmanager
+def lock_state(path: Path) -> Iterator[None]:
+    """Hold a lock file beside the state file, which is replaced at each write."""
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for _ in range(TRIES):  # another process may hold it for a moment to test it
+                with suppress(BlockingIOError):
+                    stack.enter_context(exclusive(path.with_name(path.name + LOCK)))
+                    break
+                time.sleep(TRY_S)
+            else:
+                raise InputError(
+                    f"--state: {path} is in use by another command; end that one, or give this one "
+                    "a file of its own"
+                )
+        except OSError as error:
+            raise InputError(
+                f"--state: {path} cannot be written ({error.strerror}); give a file that can"
+            ) from error
+        yield
 
 
 def list_collectors() -> Iterator[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Feeds that the desk follows, each in a thread; their list is a file, for the next start."""
 
 import logging
-import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -176,7 +175,8 @@ class FeedList:
                 raise InputError(f"{subscription.feed}: is followed already; stop that first")
             if len(self._feeds) >= MOST_FEEDS:
                 raise InputError(f"{MOST_FEEDS} feeds are followed; stop one first")
-            os.close(lock_state(default_feed_state(subscription.feed, self._config)))
+            with lock_state(default_feed_state(subscription.feed, self._config)):
+                pass  # else another command follows it
             self._save(lambda saved: [*saved, subscription])
             self._begin(subscription)
         self._on_change()
@@ -200,12 +200,9 @@ class FeedList:
 
     def _save(self, change: Callable[[list[FeedSubscription]], list[FeedSubscription]]) -> None:
         """Change the list in the file, which other desks change too."""
-        lock = lock_state(self._file)
-        try:
+        with lock_state(self._file):
             subscriptions = change(self._saved())
             write_atomically(self._file, msgspec.json.encode(subscriptions), 0o600)
-        finally:
-            os.close(lock)
 
     def _saved(self) -> list[FeedSubscription]:
         try:

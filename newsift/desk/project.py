@@ -1,15 +1,13 @@
 """A project: a folder that keeps the articles, profiles and labels of a desk without Kafka."""
 
-import fcntl
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 
 from encoder.errors import InputError
-from encoder.support.files import read_regular, write_atomically
+from encoder.support.files import exclusive, read_regular, write_atomically
 from newsift.files.records import KeyedRecord, read_records, write_records
 from newsift.files.tables import FileOptions
 from newsift.operations.labels import LabelTopic
@@ -100,23 +98,19 @@ def open_project(folder: Path | None) -> Iterator[Project]:
     if folder is None:
         yield Project(None)
         return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise InputError(
-            f"--project: {folder} cannot be written ({error.strerror}); give another folder"
-        ) from error
-    try:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(exclusive(folder / LOCK))
         except BlockingIOError as error:
             raise InputError(
                 f"--project: {folder} is open in another desk; close that one, or give another"
             ) from error
+        except OSError as error:
+            raise InputError(
+                f"--project: {folder} cannot be written ({error.strerror}); give another folder"
+            ) from error
         yield Project(folder)
-    finally:
-        os.close(lock)
 
 
 def read_description(folder: Path) -> Description:

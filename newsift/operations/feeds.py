@@ -1,11 +1,10 @@
 """Seeds that follow a news feed: each new article becomes a seed."""
 
 import hashlib
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -349,8 +348,7 @@ class FollowLoop:
 @contextmanager
 def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Callable[[], None]]]:
     """The stored state of a feed, and a function that stores it; locked for other processes."""
-    lock = -1 if dry else lock_state(file)
-    try:
+    with nullcontext() if dry else lock_state(file):
         followed = _read(feed, file)
 
         def store() -> None:
@@ -358,9 +356,6 @@ def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Cal
                 write_atomically(file, msgspec.json.encode(followed), 0o600)
 
         yield followed, store
-    finally:
-        if lock >= 0:
-            os.close(lock)
 
 
 def _read(feed: str, file: Path) -> Followed:

@@ -1,6 +1,5 @@
 """Models that do not ship: packed as one file, downloaded, checked, added and removed."""
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -8,7 +7,7 @@ import stat
 import tarfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import BufferedReader
 from ipaddress import ip_address
 from pathlib import Path, PurePosixPath
@@ -28,7 +27,7 @@ from encoder.model_directory import (
     read_manifest,
     read_model,
 )
-from encoder.support.files import read_regular, replacing, without_waiting
+from encoder.support.files import exclusive, read_regular, replacing, without_waiting
 from encoder.support.named import CARD, MODELS, NAME, added_folder, card_of
 from newsift.operations.messages import ProgressLine
 from newsift.web.addresses import literal_address
@@ -216,16 +215,15 @@ def _staging_folder() -> Iterator[Path]:
     folder = added_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (folder / ".lock").open("ab") as lock:
+        with ExitStack() as stack:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                stack.enter_context(exclusive(folder / ".lock"))
             except BlockingIOError as error:
                 problem = "another `newsift models add` or `remove` is under way; wait for it"
                 raise InputError(f"{folder}: {problem}") from error
             for left in folder.glob(f"{STAGED}*"):
                 shutil.rmtree(left, ignore_errors=True)
-            with TemporaryDirectory(dir=folder, prefix=STAGED) as staging:
-                yield Path(staging)
+            yield Path(stack.enter_context(TemporaryDirectory(dir=folder, prefix=STAGED)))
     except OSError as error:
         problem = f"cannot be written ({error.strerror}); NEWSIFT_STATE names another place"
         raise InputError(f"{folder}: {problem}") from error
