@@ -6,10 +6,9 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from functools import wraps
 from io import FileIO
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import click
 from aiokafka.errors import KafkaError
@@ -71,28 +70,10 @@ def token_option(variable: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     )  # fmt: skip
 
 
-def collect_options(command: Callable[..., LiveSource]) -> Callable[..., None]:
-    """Turn a function that returns a source into a command that runs it.
-
-    Adds --state, --dry-run, --kafka and --config. The function gets `config` and its own options.
-    """
-
-    @STATE
-    @DRY_RUN
-    @kafka_options
-    @wraps(command)
-    def collecting(
-        *args: Any, state: Path | None, dry_run: bool, config: Config, **options: Any
-    ) -> None:
-        source = command(*args, config=config, **options)
-        run_source(source, state or default_state(source.name), dry_run, config)
-
-    return collecting
-
-
-def run_source(source: LiveSource, file: Path, dry_run: bool, config: Config) -> None:
+def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Config) -> None:
     """Publish or print frames until a signal arrives or the source ends."""
     logs.set_up(config.log, None)
+    file = state or default_state(source.name)
     if dry_run:
         stored = read_state(file, source.name)
         asyncio.run(print_frames(source, stored.mark if stored else None, config))
@@ -179,17 +160,21 @@ class StallStatus:
     "--lang", "langs", multiple=True, metavar="LANG",
     help="Only posts whose author names this language, or none; may be given again.",
 )  # fmt: skip
-@collect_options
+@STATE
+@DRY_RUN
+@kafka_options
 def bluesky(
-    urls: tuple[str, ...], collections: tuple[str, ...], langs: tuple[str, ...], config: Config
-) -> Bluesky:
+    urls: tuple[str, ...], collections: tuple[str, ...], langs: tuple[str, ...],
+    state: Path | None, dry_run: bool, config: Config,
+) -> None:  # fmt: skip
     """Publish the posts of Bluesky to the posts topic.
 
     A Jetstream serves them to anyone, through one of two interfaces: /subscribe (v1) and
     /xrpc/network.bsky.jetstream.subscribeEvents (v2). It keeps a day and a half of posts: a command
     that is started again within that time loses nothing, also with another host.
     """
-    return Bluesky(urls, collections, langs, config.stream.stall_s)
+    source = Bluesky(urls, collections, langs, config.stream.stall_s)
+    run_source(source, state, dry_run, config)
 
 
 @collect.command()
@@ -202,10 +187,13 @@ def bluesky(
 )
 @click.option("--tag", metavar="NAME", help="Of which hashtag, with --stream hashtag.")
 @token_option(MASTODON_TOKEN)
-@collect_options
+@STATE
+@DRY_RUN
+@kafka_options
 def mastodon(
-    url: str, stream: str | None, tag: str | None, token_file: Path | None, config: Config
-) -> Mastodon:
+    url: str, stream: str | None, tag: str | None, token_file: Path | None, state: Path | None,
+    dry_run: bool, config: Config,
+) -> None:  # fmt: skip
     """Publish the posts of a Mastodon instance to the posts topic.
 
     Needs a user's token with the scope read:statuses. The stream leaves out what the account has
@@ -213,24 +201,8 @@ def mastodon(
     are read from the timeline first: instances allow 300 pages in five minutes.
     """
     address = stream_address(url, stream, tag)
-    return Mastodon(address, read_token(MASTODON_TOKEN, token_file), config.stream.stall_s)
-
-
-def list_rules_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --list-rules; with it, or with --dry-run and --rules, the rules are shown instead."""
-
-    @click.option("--list-rules", is_flag=True, help="Print the rules that X has, and end.")
-    @wraps(command)
-    def list_or_collect(*args: Any, list_rules: bool, **options: Any) -> None:
-        if list_rules or (options["dry_run"] and options["rules"]):
-            source = XStream(
-                options["url"], read_token(X_TOKEN, options["token_file"]), options["rules"]
-            )
-            asyncio.run(show_rules(source, list_rules))
-            return
-        command(*args, **options)
-
-    return list_or_collect
+    source = Mastodon(address, read_token(MASTODON_TOKEN, token_file), config.stream.stall_s)
+    run_source(source, state, dry_run, config)
 
 
 @collect.command()
@@ -248,11 +220,14 @@ def list_rules_option(command: Callable[..., None]) -> Callable[..., None]:
     help="End after N posts, each of which X charges: $0.005.",
 )  # fmt: skip
 @token_option(X_TOKEN)
-@list_rules_option
-@collect_options
+@click.option("--list-rules", is_flag=True, help="Print the rules that X has, and end.")
+@STATE
+@DRY_RUN
+@kafka_options
 def x(
-    url: str, rules: Path | None, limit: int | None, token_file: Path | None, config: Config
-) -> XStream:
+    url: str, rules: Path | None, limit: int | None, token_file: Path | None, list_rules: bool,
+    state: Path | None, dry_run: bool, config: Config,
+) -> None:  # fmt: skip
     """Publish the posts of X that match your rules to the posts topic.
 
     Needs the bearer token of an app with access to the filtered stream. X charges $0.005 for each
@@ -263,7 +238,11 @@ def x(
     the start and whenever the file changes. X allows 1,000 rules of 1,024 characters.
     """
     token = read_token(X_TOKEN, token_file)
-    return XStream(url, token, rules, limit, config.stream.stall_s)
+    source = XStream(url, token, rules, limit, config.stream.stall_s)
+    if list_rules or (dry_run and rules):
+        asyncio.run(show_rules(source, list_rules))
+    else:
+        run_source(source, state, dry_run, config)
 
 
 async def show_rules(source: XStream, list_all: bool) -> None:

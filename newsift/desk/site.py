@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any, cast
 
 import msgspec
 from aiohttp import web
@@ -23,7 +22,7 @@ from worker.config import WebConfig
 from worker.config.secret import Secret
 from worker.errors import ConflictError
 from worker.metrics.visits import Visit
-from worker.metrics.web import FRESH, Handler, Site, json_answer
+from worker.metrics.web import EVENTS, FRESH, Handler, Site, json_answer, visit_of
 
 MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
@@ -39,7 +38,6 @@ LARGEST_BODY = 2**24  # what is above LARGEST is read and dropped, so that the r
 MOST_REQUESTS = 32  # that wait or are answered; the next one is refused
 MOST_STREAMS = 32  # of changes: one for each open page
 STREAM_S = 30.0  # for a page to take a message
-STREAM = FRESH | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 JSON = FRESH | {"Content-Type": "application/json; charset=utf-8"}
 log = logging.getLogger("newsift.desk")
 
@@ -86,20 +84,13 @@ class DeskSite(Site):
         self._on_open = on_open
         self._desk, self._guard, self._endpoints = desk, Guard(token), endpoints
         self._files = static_files()
-        self._streams: set[asyncio.Task[Any] | None] = set()
         self._requests = 0
 
     async def start(self) -> None:
         await super().start()  # first, as a port that is taken must end it before threads start
         self._desk.start()
 
-    async def run(self) -> None:
-        """Serve for as long as this is awaited."""
-        await asyncio.Event().wait()
-
     async def stop(self) -> None:
-        for task in filter(None, list(self._streams)):
-            task.cancel()
         await super().stop()
         self._desk.stop()
 
@@ -133,29 +124,27 @@ class DeskSite(Site):
     async def _get_changes(self, request: web.Request) -> web.StreamResponse:
         if refusal := await self._guard.refusal(request):
             return _refuse(*refusal)
-        if len(self._streams) >= MOST_STREAMS:
+        if self.streams >= MOST_STREAMS:
             return _refuse(503, f"{MOST_STREAMS} pages are open already; close one")
-        task, visit = asyncio.current_task(), _visit(request)
-        self._streams.add(task)
+        visit, response = visit_of(request), web.StreamResponse(headers=EVENTS)
+        visit.stay()
         try:
-            response = web.StreamResponse(headers=STREAM)
-            visit.stay()
-            await response.prepare(request)
-            async for message in self._desk.changes.stream():
-                if not self._guard.still_allows(request):
-                    break
-                async with asyncio.timeout(STREAM_S):
-                    await response.write(message)
+            with self.streaming():
+                await response.prepare(request)
+                async for message in self._desk.changes.stream():
+                    if not self._guard.still_allows(request):
+                        break
+                    async with asyncio.timeout(STREAM_S):
+                        await response.write(message)
         except (OSError, TimeoutError):
             log.debug("a page is closed")
         finally:
             visit.hurry()
-            self._streams.discard(task)
         return response
 
     def _handler(self, endpoint: Endpoint) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            visit = _visit(request)
+            visit = visit_of(request)
             if refusal := await self._guard.refusal(request):
                 return _refuse_action(endpoint, request, *refusal)
             if endpoint.audit_name and self._desk.read_only:
@@ -249,12 +238,6 @@ async def _refuse_in_json(request: web.Request, handler: Handler) -> web.StreamR
         return _refuse(error.status, f"{request.method}: the desk has nothing of that name")
     except ConnectionError:
         return web.Response(status=400)  # nobody reads it
-
-
-def _visit(request: web.Request) -> Visit:
-    if request.transport is None:
-        raise ConnectionResetError
-    return cast(Visit, request.transport.get_protocol())
 
 
 def _refuse(status: int, reason: str) -> web.Response:

@@ -6,10 +6,11 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 
@@ -34,6 +35,7 @@ TRIES = 100  # ports after the default one
 GRACE_S = 1.0  # for answers under way when the process ends
 LINGER_S = 1.0  # for the rest of an unread body, so that the client reads the answer
 FRESH = {"Cache-Control": "no-store"}
+EVENTS = FRESH | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -55,6 +57,7 @@ class Site:
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
         self._connections = Connections()
+        self._streams: set[asyncio.Task[Any] | None] = set()
         self.port = 0
 
     async def start(self) -> None:
@@ -97,6 +100,8 @@ class Site:
 
     async def stop(self) -> None:
         """Stop listening; may be called without `start`."""
+        for task in filter(None, list(self._streams)):
+            task.cancel()
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -104,6 +109,24 @@ class Site:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+
+    async def run(self) -> None:
+        """Serve for as long as this is awaited."""
+        await asyncio.Event().wait()
+
+    @property
+    def streams(self) -> int:
+        """The responses that go on until their client leaves, or `stop` ends them."""
+        return len(self._streams)
+
+    @contextmanager
+    def streaming(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        self._streams.add(task)
+        try:
+            yield
+        finally:
+            self._streams.discard(task)
 
     async def _listen(self, make: Callable[[], Visit]) -> asyncio.Server:
         loop, host, fixed = asyncio.get_running_loop(), self._config.host, self._config.port
@@ -148,6 +171,12 @@ class Site:
         if is_loopback(self._config.host) and not all(map(asks_for_loopback, hosts)):
             return json_answer({"reason": "Host: is not this machine; ask for 127.0.0.1"}, 421)
         return await handler(request)
+
+
+def visit_of(request: web.Request) -> Visit:
+    if request.transport is None:
+        raise ConnectionResetError
+    return cast(Visit, request.transport.get_protocol())
 
 
 def verdict(word: str, reason: str, **more: str) -> web.Response:

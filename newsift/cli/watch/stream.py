@@ -8,7 +8,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 from aiohttp import web
 from aiokafka import TopicPartition
@@ -19,8 +19,7 @@ from newsift.cli.watch.records import WatchCounts, first_offsets, match_record_i
 from worker.config import Config, WebConfig
 from worker.kafka.consumers import Consumer, Offsets, in_time, lone_consumer
 from worker.kafka.metadata import identity
-from worker.metrics.visits import Visit
-from worker.metrics.web import FRESH, Site, json_answer
+from worker.metrics.web import EVENTS, Site, json_answer, visit_of
 
 MOST_LISTENERS = 32
 POLL_MS = 500
@@ -30,7 +29,6 @@ LEAVE_S = 2.0
 SLOW_S = 30.0  # for a listener to make room
 PLACES = re.compile(r"\d{1,9}-\d{1,18}(?:,\d{1,9}-\d{1,18})*", re.ASCII)
 FETCH = 2**20  # bytes of a request of a listener's reader
-HEADERS = FRESH | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 log = logging.getLogger("newsift.watch")
 
 Position = dict[int, int]  # the offset that is next, by partition
@@ -48,38 +46,27 @@ class MatchStream(Site):
         """A client without a position begins at `since`, or with the next match."""
         super().__init__(listen, counts.render, lambda: "")
         self._full_config, self._filters, self._since, self._counts = config, filters, since, counts
-        self._listening: set[asyncio.Task[Any] | None] = set()
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         return [*super().routes(), web.get("/matches", self._get_matches)]
-
-    async def stop(self) -> None:
-        for task in filter(None, list(self._listening)):
-            task.cancel()
-        await super().stop()
-
-    async def run(self) -> None:
-        await asyncio.Event().wait()
 
     async def _get_matches(self, request: web.Request) -> web.StreamResponse:
         try:
             resume_at = parse_event_id(request.headers.get("Last-Event-ID", ""))
         except ValueError:
             return json_answer({"reason": "Last-Event-ID: is none that came from here"}, 400)
-        if len(self._listening) >= MOST_LISTENERS:
+        if self.streams >= MOST_LISTENERS:
             reason = f"{MOST_LISTENERS} listen already; come again later"
             return json_answer({"reason": reason}, 503)
-        me = asyncio.current_task()
-        self._listening.add(me)
-        self._counts.streams.set(len(self._listening))
         try:
-            return await self._served(request, resume_at)
+            with self.streaming():
+                self._counts.streams.set(self.streams)
+                return await self._served(request, resume_at)
         finally:
-            self._listening.discard(me)
-            self._counts.streams.set(len(self._listening))
+            self._counts.streams.set(self.streams)
 
     async def _served(self, request: web.Request, resume_at: Position | None) -> web.StreamResponse:
-        response = web.StreamResponse(headers=HEADERS)
+        response = web.StreamResponse(headers=EVENTS)
         consumer = lone_consumer(
             self._full_config, fetch_max_bytes=FETCH, max_partition_fetch_bytes=FETCH
         )
@@ -87,7 +74,7 @@ class MatchStream(Site):
         assert link is not None
         try:
             await response.prepare(request)
-            cast(Visit, link.get_protocol()).stay()
+            visit_of(request).stay()
             await consumer.start()
             await self._send(response, link, consumer, resume_at)
         except (OSError, KafkaError) as error:

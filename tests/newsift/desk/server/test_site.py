@@ -198,7 +198,7 @@ def test_a_stream_names_what_changed() -> None:
 
 def test_a_page_that_reads_no_stream_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newsift.desk.site.STREAM_S", 0.2)
-    monkeypatch.setattr("newsift.desk.site.STREAM", {})
+    monkeypatch.setattr("newsift.desk.site.EVENTS", {})
     monkeypatch.setattr(worker.metrics.visits, "LONGEST_S", 0.2)
 
     async def flood(_changes: object) -> object:
@@ -210,9 +210,9 @@ def test_a_page_that_reads_no_stream_is_disconnected(monkeypatch: pytest.MonkeyP
     async def visit(visitor: Visitor) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port, limit=1)
         writer.write(b"GET /api/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        while not visitor.site._streams:
+        while not visitor.site.streams:
             await asyncio.sleep(0.01)
-        while visitor.site._streams:
+        while visitor.site.streams:
             await asyncio.sleep(0.01)
         writer.close()
 
