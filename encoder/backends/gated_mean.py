@@ -15,7 +15,7 @@ from encoder.errors import InputError
 from encoder.model.config import MAX_TOKENS, Side
 from encoder.model.weights import CODES, F32, I8, I32, I64, SCALES, Weights, position_buckets
 from encoder.support.jit import jit
-from encoder.support.readonly import fixed
+from encoder.support.readonly import fixed, frozen
 
 
 class TokenTables(NamedTuple):
@@ -43,7 +43,7 @@ def token_tables(weights: Weights) -> Sequence[TokenTables]:
 
 
 class GatedMeanKernel:
-    """The forward pass of one model without a star."""
+    """The forward pass of one model without a star, and the contribution of each token."""
 
     def __init__(self, weights: Weights, threads: int = 1) -> None:
         if threads < 1:
@@ -56,6 +56,31 @@ class GatedMeanKernel:
         ids, offsets = checked_texts(ids, offsets, len(self.tables[side].codes))
         out = np.empty((len(offsets) - 1, self._dim), np.float32)
         write_means(ids, offsets, self.tables[side], out)
+        return out
+
+    def attention(self, ids: I32, side: Side) -> F32:
+        """The share of each token in the mean of one text: ≥ 0 with sum 1 [n]."""
+        return self.shares(ids, np.array([0, len(ids)]), side)
+
+    def shares(self, ids: I32, offsets: I64, side: Side) -> F32:
+        """The share of each token in its text's mean: ≥ 0 with sum 1 for each text."""
+        tables = self.tables[side]
+        ids, offsets = checked_texts(ids, offsets, len(tables.codes))
+        shares = np.empty(len(ids), np.float32)
+        write_shares(ids, offsets, tables, shares)
+        return shares
+
+    def parts(self, ids: I32, offsets: I64, side: Side, pairs: I64, rows: F32) -> F32:
+        """Each token's part of the cosine of a text's y with a unit row, pair after pair."""
+        tables = self.tables[side]
+        shares = frozen(self.shares(ids, offsets, side))
+        y = self.forward(ids, offsets, side)
+        lengths = np.maximum(np.sqrt(np.einsum("nd,nd->n", y, y)), np.finfo(np.float32).tiny)
+        ends = np.append(0, np.cumsum(np.diff(offsets)[pairs[:, 0]]))
+        out = np.zeros(int(ends[-1]), np.float32)
+        ids, offsets = checked_texts(ids, offsets, len(tables.codes))
+        read_only = map(fixed, (lengths, pairs, rows, ends))
+        write_contributions(ids, offsets, tables, shares, *read_only, out)
         return out
 
 
@@ -86,3 +111,34 @@ def write_means(ids: I32, offsets: I64, tables: TokenTables, out: F32) -> None:
         if total > 0:
             for k in range(len(y)):
                 y[k] /= total
+
+
+@jit()
+def write_shares(ids: I32, offsets: I64, tables: TokenTables, out: F32) -> None:
+    """out[i] = the share of token i in its text's mean."""
+    for text in range(len(offsets) - 1):
+        first, last = offsets[text], offsets[text + 1]
+        total = float32(0)
+        for at in range(first, last):
+            out[at] = tables.gates[ids[at]] * tables.positions[at - first]
+            total += out[at]
+        for at in range(first, last):
+            out[at] /= total
+
+
+@jit()
+def write_contributions(
+    ids: I32, offsets: I64, tables: TokenTables, shares: F32, lengths: F32,
+    pairs: I64, rows: F32, ends: I64, out: F32,
+) -> None:  # fmt: skip
+    """Each token's part of the cosine of y with a row: share · vector · row / |y|."""
+    for pair in range(len(pairs)):
+        text, row = pairs[pair, 0], rows[pairs[pair, 1]]
+        first = offsets[text]
+        for at in range(first, offsets[text + 1]):
+            token, product = ids[at], float32(0)
+            codes = tables.codes[token]
+            for k in range(len(row)):
+                product += float32(codes[k]) * row[k]
+            scale = tables.scales[token] * shares[at] / lengths[text]
+            out[ends[pair] + at - first] = product * scale

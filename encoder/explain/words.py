@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from encoder.backends.gated_mean import GatedMeanKernel
 from encoder.embeddings import Embeddings
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64, Weights
@@ -132,25 +133,19 @@ class Reader(Protocol):
         ...
 
 
-def open_reader(weights: Weights, backend: object) -> Reader:
-    """The closed form for a gated mean, or torch's gradients for a star."""
-    if not weights.config.has_star:
-        from encoder.backends.gated_mean import GatedMeanKernel
-        from encoder.explain.gated_mean import GatedMeanReader
-
-        return GatedMeanReader(
-            backend if isinstance(backend, GatedMeanKernel) else GatedMeanKernel(weights)
-        )
-    from encoder.explain.reference import ReferenceReader
-
-    return ReferenceReader(weights)
-
-
 class Explainer:
     """The attention on each word of a post, and its contribution to a score."""
 
     def __init__(self, weights: Weights, backend: object) -> None:
-        self._reader = open_reader(weights, backend)
+        self._reader: Reader
+        if weights.config.has_star:
+            from encoder.explain.reference import ReferenceReader  # by torch
+
+            self._reader = ReferenceReader(weights)
+        elif isinstance(backend, GatedMeanKernel):
+            self._reader = backend
+        else:
+            self._reader = GatedMeanKernel(weights)
         self._cap = weights.config.post_tokens
 
     def attention(self, words: Sequence[Word]) -> Parts:

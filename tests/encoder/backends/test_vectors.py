@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from encoder.backends.gated_mean import GatedMeanKernel
 from encoder.backends.torch_backend import TorchBackend
 from encoder.errors import DeviceError, InputError
-from encoder.explain.gated_mean import GatedMeanReader
 from encoder.model.config import MAX_TOKENS, AstConfig, Side
 from encoder.model.weights import CODES, F32, I32, I64, SCALES, Weights, random_weights
 from tests.encoder.reference import mild_weights, reference, token_shares
@@ -40,7 +39,7 @@ def test_parts_are_those_of_a_slow_loop_and_sum_to_the_cosine(side: Side) -> Non
     rows = np.random.default_rng(2).standard_normal((2, 33)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     pairs = np.array([[3, 1], [0, 0], [3, 0], [1, 1]])
-    parts = GatedMeanReader(GatedMeanKernel(WEIGHTS)).parts(IDS, OFFSETS, side, pairs, rows)
+    parts = GatedMeanKernel(WEIGHTS).parts(IDS, OFFSETS, side, pairs, rows)
     expected: list[float] = []
     for text, row in pairs.tolist():
         ids = IDS[OFFSETS[text] : OFFSETS[text + 1]].tolist()
@@ -54,7 +53,7 @@ def test_parts_are_those_of_a_slow_loop_and_sum_to_the_cosine(side: Side) -> Non
 
 
 def test_attention_is_each_tokens_share_of_the_mean() -> None:
-    reader = GatedMeanReader(GatedMeanKernel(WEIGHTS))
+    reader = GatedMeanKernel(WEIGHTS)
     ids = IDS[:9]
     shares = reader.attention(ids, Side.POST)
     np.testing.assert_allclose(shares, token_shares(WEIGHTS, ids.tolist(), Side.POST), rtol=1e-5)
