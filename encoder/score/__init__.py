@@ -1,1 +1,0 @@
-"""Scores: sparse word rows and exact sums."""
