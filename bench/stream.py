@@ -553,5 +553,5 @@ def broker(address: str | None) -> Iterator[str]:
 
 
 def seeds_of(count: int) -> str:
-    """Fill the control topic with seeds."""
+    """Its topic of seeds."""
     return f"seeds-{count}"
