@@ -168,7 +168,7 @@ def measure_costs(
     fitted, tried = Fitted.up_to(len(articles)), others(len(articles))
     records = list(frames(texts, posts))
     with broker(kafka) as address:
-        stage = Stage(address, articles, records, texts)
+        stage = TopicStage(address, articles, records, texts)
         readings: dict[Run, list[Reading]] = {run: [] for run in (*fitted, *tried)}
         for number in range(rounds):
             for run, mine in readings.items():
@@ -205,7 +205,7 @@ def prediction(costs: Costs, readings: Mapping[Run, Reading], key: str, title: s
     return ResultTable(key, title, header, rows)
 
 
-class Stage:
+class TopicStage:
     """The topics that the runs need on one broker; each is filled once."""
 
     def __init__(

@@ -93,7 +93,7 @@ class PeerJob(msgspec.Struct, frozen=True):
     jar: str | None = None  # of MiniLM; without one static vectors
 
 
-class Match(msgspec.Struct, frozen=True):
+class SeedScore(msgspec.Struct, frozen=True):
     """As much of a match record as a peer writes."""
 
     post: str
@@ -109,7 +109,7 @@ class PeerMatcher:
         self._vectors: VectorSource = MiniLM(Path(job.jar)) if job.jar else WordLlama()
         self._seeds, self._cut = np.load(job.seeds), job.cut
 
-    def matches(self, values: Sequence[bytes], times: Sequence[int]) -> Iterator[Match]:
+    def matches(self, values: Sequence[bytes], times: Sequence[int]) -> Iterator[SeedScore]:
         """The matches of some posts."""
         posts = [json.loads(value) for value in values]
         if not posts:
@@ -117,7 +117,7 @@ class PeerMatcher:
         scores = self._vectors.texts([post["text"] for post in posts]) @ self._seeds.T  # [n, k]
         for row, seed in np.argwhere(scores >= self._cut).tolist():
             source = {"timestamp": times[row]}
-            yield Match(posts[row]["id"], seed, float(scores[row, seed]), source)
+            yield SeedScore(posts[row]["id"], seed, float(scores[row, seed]), source)
 
 
 def run_confluent(job: PeerJob) -> None:

@@ -426,11 +426,11 @@ def measure_stream(options: StreamOptions, say: Say) -> list[ResultTable]:
     if odd:
         raise InputError(f"--only: {', '.join(sorted(odd))} is no part; choose from {PARTS}")
     with broker(options.kafka) as kafka:
-        stage = Stage(options, kafka, say)
+        stage = StreamStage(options, kafka, say)
         return [stage.where(), *(getattr(stage, part)() for part in filter(options.wants, PARTS))]
 
 
-class Stage:
+class StreamStage:
     """What every part is measured on: each sets its own scene on the one broker."""
 
     def __init__(self, options: StreamOptions, kafka: str, say: Say) -> None:

@@ -1,7 +1,7 @@
 """`newsift matches`: print matches as they arrive, or from a given time."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
@@ -79,44 +79,30 @@ def matches(
     """
     live = follow if follow is not None else start is None
     output.check()
-    selection = Selection(filters, limit)
+    posts = unread = 0
     try:
         with connected(config) as cluster, output.open(IN_TOPIC, match_time) as show:
             for batch in _batches(cluster, config, start, live, quiet=output.to_terminal):
-                show(selection.select(batch))
-                if selection.posts == limit:
+                records = [(message.value or b"", read_match(message.value)) for message in batch]
+                unread += sum(record is None for _, record in records)
+                findings = [
+                    OutputRecord(value, record, selected) for value, record in records
+                    if record is not None and (selected := filters.select(record))
+                ]  # fmt: skip
+                findings = findings if limit is None else findings[: limit - posts]
+                posts += len(findings)
+                show(findings)
+                if posts == limit:
                     break
     except KeyboardInterrupt:
-        output.tell(selection.posts)
+        output.tell(posts)
         raise
-    output.tell(selection.posts)
-    if selection.unread:
-        notify(f"passed over as no match records: {selection.unread:,}")
-    if not selection.posts:
+    output.tell(posts)
+    if unread:
+        notify(f"passed over as no match records: {unread:,}")
+    if not posts:
         topic, is_narrow = config.topics.matches, bool(filters.seeds or filters.events)
         notify(_empty_message(topic, start is not None, is_narrow))
-
-
-@dataclass(slots=True)
-class Selection:
-    """Counts the selected posts and the unreadable records, and stops at a limit."""
-
-    filters: MatchFilter
-    limit: int | None
-    posts: int = 0
-    unread: int = 0
-
-    def select(self, batch: Sequence[StoredMessage]) -> list[OutputRecord]:
-        findings = []
-        for message in batch:
-            record = read_match(message.value)
-            if record is None or message.value is None:
-                self.unread += 1
-            elif matches := self.filters.select(record):
-                findings.append(OutputRecord(message.value, record, matches))
-        findings = findings if self.limit is None else findings[: self.limit - self.posts]
-        self.posts += len(findings)
-        return findings
 
 
 def _empty_message(topic: str, since: bool, with_filter: bool) -> str:

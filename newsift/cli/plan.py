@@ -9,7 +9,7 @@ import msgspec
 
 from newsift.cli.options import JSON, PATH
 from newsift.cli.output import print_json, table
-from newsift.operations.capacity import BURST_S, LOAD, Burst, Costs, Plan, read_costs
+from newsift.operations.capacity import BURST_S, LOAD, Costs, LoadBurst, Plan, read_costs
 from newsift.operations.capacity import plan as plan_for
 
 HEADER = (
@@ -51,7 +51,7 @@ def plan(
     costs = read_costs(file)
     if share is not None:
         costs = costs.with_share(share)
-    burst = None if factor is None else Burst(factor, drain)
+    burst = None if factor is None else LoadBurst(factor, drain)
     plans = [plan_for(costs, rate, count, burst) for rate, count in product(rates, seeds)]
     if as_json:
         print_json(msgspec.to_builtins(each) for each in plans)

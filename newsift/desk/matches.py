@@ -63,7 +63,7 @@ class MatchRow:
 
 
 @dataclass(slots=True)
-class StoryGroup:
+class Story:
     """Posts with one text, by the workers' hints."""
 
     group: str
@@ -90,7 +90,7 @@ class EventMatches:
     def __init__(self) -> None:
         self.size = 0  # bytes
         self.number = self.last = 0
-        self._stories: dict[str, StoryGroup] = {}
+        self._stories: dict[str, Story] = {}
         self._group_of: dict[PostId, str] = {}
         self._hours: dict[int, list[int]] = {}  # posts and stories
         self._minutes: OrderedDict[str, Counter[int]] = OrderedDict()  # posts by profile version
@@ -109,7 +109,7 @@ class EventMatches:
             )
             self.size += len(row.value) - len(old.value)
             return
-        story = self._stories.setdefault(row.group, StoryGroup(row.group))
+        story = self._stories.setdefault(row.group, Story(row.group))
         story.count += is_first or not story.rows
         story.last = max(story.last, row.at)
         if len(story.rows) < MOST_ROWS:
@@ -129,7 +129,7 @@ class EventMatches:
                 self.size -= row.size
 
     @property
-    def stories(self) -> list[StoryGroup]:
+    def stories(self) -> list[Story]:
         """In the order of their arrival."""
         return list(self._stories.values())
 
@@ -137,7 +137,7 @@ class EventMatches:
         group = self._group_of.get(post_id)
         return None if group is None else self._stories[group].rows[post_id]
 
-    def story(self, group: str) -> StoryGroup | None:
+    def story(self, group: str) -> Story | None:
         return self._stories.get(group)
 
     def counts(self, now: int) -> EventCounts:
@@ -211,7 +211,7 @@ def _is_sound(record: MatchRecord) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchFilter:
+class StoryFilter:
     since: int = 0  # milliseconds
     lang: str = ANY
     platform: str = ANY
@@ -241,25 +241,25 @@ class MatchFilter:
 
 @dataclass(frozen=True, slots=True)
 class StoryPage:
-    stories: list[tuple[MatchRow, StoryGroup]]  # in order, each with its first accepted post
+    stories: list[tuple[MatchRow, Story]]  # in order, each with its first accepted post
     total: int  # of stories, on all pages
     newer: int  # stories since `seen`
     last: int  # the number of the newest, to be given as `seen`
 
 
-def filter_stories(stories: Iterable[StoryGroup], match_filter: MatchFilter) -> StoryPage:
+def filter_stories(stories: Iterable[Story], story_filter: StoryFilter) -> StoryPage:
     matching = []
     for story in stories:
-        row = next((row for row in list(story.rows.values()) if match_filter.accepts(row)), None)
+        row = next((row for row in list(story.rows.values()) if story_filter.accepts(row)), None)
         if row is not None:
             matching.append((row, story))
-    earlier = [each for each in matching if each[0].number <= match_filter.seen]
-    by_score = match_filter.order == "score"
+    earlier = [each for each in matching if each[0].number <= story_filter.seen]
+    by_score = story_filter.order == "score"
     earlier.sort(
         key=lambda each: (each[0].score if by_score else 0, each[0].at, each[0].number),
         reverse=True,
     )
-    page = earlier[match_filter.skip : match_filter.skip + match_filter.count]
+    page = earlier[story_filter.skip : story_filter.skip + story_filter.count]
     last = max((row.number for row, _ in earlier), default=0)
     return StoryPage(page, len(earlier), len(matching) - len(earlier), last)
 
@@ -314,10 +314,10 @@ class MatchStore:
         with self._lock:
             return None if self._since > now - HOUR else self._of(event).passed(version, now)
 
-    def find(self, event: str, match_filter: MatchFilter) -> StoryPage:
-        return filter_stories(self.stories(event), match_filter)
+    def find(self, event: str, story_filter: StoryFilter) -> StoryPage:
+        return filter_stories(self.stories(event), story_filter)
 
-    def stories(self, event: str) -> list[StoryGroup]:
+    def stories(self, event: str) -> list[Story]:
         """In the order of their arrival."""
         with self._lock:
             return self._of(event).stories

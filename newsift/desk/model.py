@@ -67,7 +67,7 @@ def _has_expired(row: SeedRow, now: str) -> bool:
     return row["state"] == "live" and bool(row["expires_at"]) and row["expires_at"] <= now
 
 
-class Model:
+class DeskModel:
     """The encoder with its background, once it is loaded; `away` says why it is not."""
 
     def __init__(

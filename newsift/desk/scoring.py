@@ -12,7 +12,7 @@ from encoder.embeddings import Embeddings
 from encoder.errors import InputError, NewsiftError
 from encoder.model.weights import F32
 from newsift.desk.matches import MatchStore
-from newsift.desk.model import ControlView, Model
+from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.threads import TimedCache
 from newsift.operations.cluster_status import StreamRate, stream_rate
 from newsift.operations.events import EventState, require_event
@@ -46,7 +46,7 @@ Why = list[tuple[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class NearMisses:
+class NearAnswers:
     answers: tuple[NearAnswer, ...]
     messages: tuple[str, ...]  # of workers that do not answer
 
@@ -56,14 +56,14 @@ class StreamMonitor:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._near: TimedCache[str, NearMisses] = TimedCache(self._ask_workers, NEAR_S)
+        self._near: TimedCache[str, NearAnswers] = TimedCache(self._ask_workers, NEAR_S)
         self._traffic: TimedCache[str, StreamRate] = TimedCache(self._read_traffic, STREAM_S)
 
-    def near_misses(self, event: str) -> NearMisses:
+    def near_misses(self, event: str) -> NearAnswers:
         try:
             return self._near.of(event)
         except BrokerError as error:  # another page waits for the same answer
-            return NearMisses((), (str(error),))
+            return NearAnswers((), (str(error),))
 
     def traffic(self) -> StreamRate:
         try:
@@ -71,10 +71,10 @@ class StreamMonitor:
         except BrokerError as error:
             return StreamRate(why=str(error))
 
-    def _ask_workers(self, event: str) -> NearMisses:
+    def _ask_workers(self, event: str) -> NearAnswers:
         with capture() as messages:
             answers = near_answers(self._config, event, partial(kafka_cluster_id, self._config))
-        return NearMisses(tuple(answers), tuple(messages))
+        return NearAnswers(tuple(answers), tuple(messages))
 
     def _read_traffic(self, topic: str) -> StreamRate:
         try:
@@ -213,13 +213,13 @@ def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> Draws:
     )
 
 
-class Scores:
+class EventScores:
     """Measures of events, their matches and the scores of labelled posts, cached.
 
     From several threads: two may compute the same result at once.
     """
 
-    def __init__(self, store: MatchStore, model: Model) -> None:
+    def __init__(self, store: MatchStore, model: DeskModel) -> None:
         self._store, self._model, self._lock = store, model, Lock()
         self._view: ControlView | None = None
         self._measures: dict[str, Measure] = {}  # of this view

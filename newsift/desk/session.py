@@ -8,9 +8,9 @@ from newsift.desk.health import HealthMonitor
 from newsift.desk.labelling import LabelQueues
 from newsift.desk.matches import MatchStore
 from newsift.desk.mirrors import TopicFollower, TopicMirrors
-from newsift.desk.model import Model
+from newsift.desk.model import DeskModel
 from newsift.desk.promise_tests import PromiseTests
-from newsift.desk.scoring import Scores, StreamMonitor
+from newsift.desk.scoring import EventScores, StreamMonitor
 from newsift.desk.seed_editor import SeedEditor
 from newsift.desk.threads import DaemonExecutor
 from newsift.desk.training import Training
@@ -27,7 +27,7 @@ class Desk:
         self.changes = changes = Changes()
         self.executor = DaemonExecutor(CALLS)
         self.mirrors = mirrors = TopicMirrors(config, changes.notify)
-        self.model = Model(
+        self.model = DeskModel(
             config, lambda: mirrors.control, lambda: changes.notify("events", "seeds")
         )
         self.matches = MatchStore(
@@ -37,7 +37,7 @@ class Desk:
             config, config.topics.matches, self.matches, lambda: changes.notify("matches")
         )
         self.stream = StreamMonitor(config)
-        self.scores = Scores(self.matches, self.model)
+        self.scores = EventScores(self.matches, self.model)
         self.promise_tests = PromiseTests(config)
         self.queues = LabelQueues(config, mirrors, self.executor)
         self.editor = SeedEditor(config)

@@ -8,7 +8,7 @@ from threading import Lock
 
 from encoder.errors import InputError, NewsiftError
 from newsift.desk.mirrors import TopicMirrors
-from newsift.desk.model import ControlView, Model
+from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.seed_editor import SeedEditor
 from newsift.desk.threads import DaemonExecutor
 from newsift.operations.actor import acting_as
@@ -52,7 +52,7 @@ class Training:
     """The last run, and the publication of its proposal."""
 
     def __init__(
-        self, config: Config, model: Model, mirrors: TopicMirrors, editor: SeedEditor,
+        self, config: Config, model: DeskModel, mirrors: TopicMirrors, editor: SeedEditor,
         executor: DaemonExecutor, on_change: Callable[[], None],
     ) -> None:  # fmt: skip
         """`on_change` is called when a run ends."""

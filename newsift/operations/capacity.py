@@ -96,7 +96,7 @@ def read_costs(file: Path | None = None) -> Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class Burst:
+class LoadBurst:
     """For `BURST_S` seconds, `factor` times the usual rate."""
 
     factor: float
@@ -154,7 +154,7 @@ class Plan(msgspec.Struct, frozen=True):
     burst: BurstLag | None
 
 
-def plan(costs: Costs, rate: float, seeds: int, burst: Burst | None = None) -> Plan:
+def plan(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None = None) -> Plan:
     """The least workers that do the rate with `LOAD` of their capacity, and drain the burst."""
     check("rate", rate, rate > 0, MOST_RATE, "posts a second, above 0")
     check("seeds", seeds, seeds >= 0, MOST_SEEDS, "a whole number from 0")

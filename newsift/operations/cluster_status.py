@@ -13,7 +13,7 @@ from newsift.operations.seed_rows import resolve_state, rows_of
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.operations.workers import (
-    Identity,
+    WorkerIdentity,
     own_workers,
     read_drift,
     web_address,
@@ -87,7 +87,7 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
     now = read_offsets(cluster, admin, config)
     state, workers = describe_group(admin, config)
     if config.web.port:
-        own = Identity(cluster.cluster_id, config.kafka.group)
+        own = WorkerIdentity(cluster.cluster_id, config.kafka.group)
         addresses = own_workers([web_address(config.web)], own)
     else:
         addresses = worker_addresses(config, lambda: cluster.cluster_id)

@@ -28,7 +28,7 @@ ANSWER_ERRORS = (
 )  # fmt: skip
 
 
-class Identity(msgspec.Struct, frozen=True):
+class WorkerIdentity(msgspec.Struct, frozen=True):
     """The Kafka cluster and group of a worker, by its /readyz."""
 
     cluster_id: str = ""
@@ -39,14 +39,14 @@ def worker_addresses(config: Config, cluster_id: Callable[[], str]) -> list[str]
     """Those of desk.workers; else of this machine's workers of this cluster and group."""
     if config.desk.workers is not None:
         return [each.strip() for each in config.desk.workers.split(",")][:MOST]
-    return own_workers(LOCAL, Identity(cluster_id(), config.kafka.group))
+    return own_workers(LOCAL, WorkerIdentity(cluster_id(), config.kafka.group))
 
 
-def own_workers(addresses: Sequence[str], own: Identity) -> list[str]:
+def own_workers(addresses: Sequence[str], own: WorkerIdentity) -> list[str]:
     def is_own(address: str) -> bool:
         try:
             body = get_answer(address, "/readyz", ANSWER_S)[1]
-            return msgspec.json.decode(body, type=Identity) == own
+            return msgspec.json.decode(body, type=WorkerIdentity) == own
         except ANSWER_ERRORS:
             return False
 

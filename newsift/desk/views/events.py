@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from encoder.errors import InputError
 from newsift.desk.api import BY_CHARS, EventName, Nothing, reads
-from newsift.desk.matches import ALL, ANY, LANGUAGE_CHARS, LONGEST, MatchFilter, MatchRow
+from newsift.desk.matches import ALL, ANY, LANGUAGE_CHARS, LONGEST, MatchRow, StoryFilter
 from newsift.desk.session import Desk
 from newsift.operations.actor import current_user
 from newsift.operations.events import EventState
@@ -158,10 +158,10 @@ class MatchesRequest(Struct, frozen=True):
     skip: Annotated[int, Meta(ge=0, le=10**6)] = 0
     count: Annotated[int, Meta(ge=1, le=100)] = 50
 
-    def match_filter(self) -> MatchFilter:
+    def story_filter(self) -> StoryFilter:
         since = now_ms() - self.minutes * MINUTE if self.minutes else 0
-        names = {field.name for field in fields(MatchFilter)} - {"since"}
-        return MatchFilter(since=since, **{name: getattr(self, name) for name in names})
+        names = {field.name for field in fields(StoryFilter)} - {"since"}
+        return StoryFilter(since=since, **{name: getattr(self, name) for name in names})
 
 
 class StoryRequest(Struct, frozen=True):
@@ -179,7 +179,7 @@ class PostRequest(Struct, frozen=True):
 def matches(desk: Desk, request: MatchesRequest) -> Json:
     """A page of stories, newest or best first, and the values that filters may have."""
     counts = desk.matches.counts(request.event)
-    page = desk.matches.find(request.event, request.match_filter())
+    page = desk.matches.find(request.event, request.story_filter())
     marks = marks_of(desk, request.event)
     return {
         "stories": [

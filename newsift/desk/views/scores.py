@@ -10,7 +10,7 @@ import numpy as np
 
 from encoder.errors import InputError
 from newsift.desk.api import Action, EventName, OfEvent, acts, reads
-from newsift.desk.scoring import Measure, NearMisses, ScoredMatches, drawn_labels
+from newsift.desk.scoring import Measure, NearAnswers, ScoredMatches, drawn_labels
 from newsift.desk.session import Desk
 from newsift.operations.cluster_status import StreamRate
 from newsift.operations.events import IN_FORCE, EventState
@@ -46,7 +46,7 @@ class FigureData:
     matches: ScoredMatches
     labels: Sequence[Label]
     marks: Sequence[LabelledScore]  # of the labels
-    near: NearMisses
+    near: NearAnswers
     stream: StreamRate
     now: int
     rate: float | None = None  # of the last hour's posts, those that match the profile

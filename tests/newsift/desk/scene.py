@@ -9,8 +9,8 @@ from typing import cast
 import numpy as np
 
 from newsift.desk.matches import MatchStore
-from newsift.desk.model import ControlView, Model
-from newsift.desk.scoring import Measure, NearMisses, Scores, measure_of, scored_matches
+from newsift.desk.model import ControlView, DeskModel
+from newsift.desk.scoring import EventScores, Measure, NearAnswers, measure_of, scored_matches
 from newsift.desk.views.scores import FigureData
 from newsift.operations.cluster_status import StreamRate
 from newsift.operations.model_context import ModelContext
@@ -21,8 +21,7 @@ from tests.worker.small import Mail
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.near import Cuts, Edges, Nears
 from worker.match.pipeline import Pipeline
-from worker.match.reservoir import NearAnswer
-from worker.match.reservoir import NearMisses as WorkerNearMisses
+from worker.match.reservoir import NearAnswer, NearMisses
 from worker.posts.outcome import Post
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ModelFacts, control_state
@@ -55,7 +54,7 @@ def stream(seed: int, count: int = 900) -> list[tuple[Post, int]]:
     return created
 
 
-class FixedModel(Model):
+class FixedModel(DeskModel):
     def __init__(self, teacher: ModelContext, view: ControlView) -> None:
         self.teacher, self.current_view = teacher, view
 
@@ -97,7 +96,7 @@ class Town:
         edges, _ = Edges.of(
             seeds, _cuts(self.teacher), (0.1, 0.15), {}
         )  # fewer than are kept at most
-        near_misses = WorkerNearMisses([EVENT])
+        near_misses = NearMisses([EVENT])
         near_misses.look(len(self.posts))
         scores = measure.scores([post.text for post, _ in self.posts])
         vectors = self.teacher.enc.posts([post.text for post, _ in self.posts])
@@ -131,11 +130,11 @@ def scene(
     measure = measure_of(here.teacher, now, EVENT)
     flow = StreamRate(len(here.posts), NOW - HOURS * HOUR, NOW, 100)
     result = scored_matches(here.store, measure)
-    marks = Scores(here.store, FixedModel(here.teacher, now)).marks(measure, result, labels)
+    marks = EventScores(here.store, FixedModel(here.teacher, now)).marks(measure, result, labels)
     return FigureData(
-        measure, result, tuple(labels), marks, NearMisses(tuple(answers), ()), flow, NOW
+        measure, result, tuple(labels), marks, NearAnswers(tuple(answers), ()), flow, NOW
     )
 
 
 def without_workers(data: FigureData) -> FigureData:
-    return replace(data, near=NearMisses((), ("worker 127.0.0.1:1: tells of no near misses",)))
+    return replace(data, near=NearAnswers((), ("worker 127.0.0.1:1: tells of no near misses",)))

@@ -20,9 +20,9 @@ from newsift.desk.matches import (
     MOST_MATCHES,
     MOST_STORIES,
     MOST_VERSIONS,
-    MatchFilter,
     MatchRow,
     MatchStore,
+    StoryFilter,
 )
 from tests.newsift.desk.matched import HOSTILE, HOUR, NOON, many, record
 from worker.config import Config, load_config
@@ -80,7 +80,7 @@ def test_stories_are_those_of_a_slow_loop() -> None:
         each["post"]["text"] = dice.choice(["The FERRY sank", "a fire"])
         each["post"]["lang"] = dice.choice(["en", "de"])
     records = firsts(records)
-    required = MatchFilter(least=0.4, most=0.8, lang="en", text="ferry", count=1000)
+    required = StoryFilter(least=0.4, most=0.8, lang="en", text="ferry", count=1000)
     stories: dict[str, list[dict[str, Any]]] = {}
     for each in records:
         stories.setdefault(each["group"], []).append(each)
@@ -102,23 +102,23 @@ def test_stories_are_those_of_a_slow_loop() -> None:
     best_first = store.find("ferry", replace(required, order="score")).stories
     scores = [row.score for row, _ in best_first]
     assert (len(scores), scores) == (len(times), sorted(scores, reverse=True))
-    pages = [store.find("ferry", MatchFilter(skip=n, count=7)).stories for n in range(0, 200, 7)]
+    pages = [store.find("ferry", StoryFilter(skip=n, count=7)).stories for n in range(0, 200, 7)]
     assert [row for page in pages for row, _ in page] == [
-        row for row, _ in store.find("ferry", MatchFilter(count=1000)).stories
+        row for row, _ in store.find("ferry", StoryFilter(count=1000)).stories
     ]
 
 
 def test_a_held_page_counts_new_stories_and_does_not_show_them() -> None:
     store = store_of([record("1", 0.5, group="a"), record("2", 0.6, group="b")])
-    earlier = store.find("ferry", MatchFilter()).last
+    earlier = store.find("ferry", StoryFilter()).last
     store.take(mail([record("3", 0.5, group="a"), record("4", 0.5, group="c")]))
-    result = store.find("ferry", MatchFilter(seen=earlier))
+    result = store.find("ferry", StoryFilter(seen=earlier))
     assert ({s.group: s.count for _, s in result.stories}, result.newer) == ({"a": 2, "b": 1}, 1)
 
 
 def test_a_post_that_matches_again_counts_once_with_its_latest_score() -> None:
     store = store_of([record("1", s, NOW, group=g) for s, g in ((0.5, "a"), (0.7, "b"))])
-    ((row, story),) = store.find("ferry", MatchFilter()).stories
+    ((row, story),) = store.find("ferry", StoryFilter()).stories
     assert (row.score, story.count, sum(store.counts("ferry").posts)) == (0.7, 1, 1)
 
 
@@ -213,7 +213,7 @@ def test_any_record_is_skipped_or_counted(
     assert {row.number for row in rows_of(store)} <= {1, 2, 3, 4, 5}
     assert sum(store.counts("ferry").posts) >= 1
     for name in store.events():
-        store.find(name, MatchFilter(text="x", least=0.1))
+        store.find(name, StoryFilter(text="x", least=0.1))
 
 
 def message(n: int, reason: str = "bad_json", **more: Any) -> Any:

@@ -16,7 +16,7 @@ from encoder.errors import InputError
 from encoder.model_directory import write_model
 from newsift.desk import mirrors
 from newsift.desk.mirrors import TopicConsumer, TopicFollower, TopicMirrors
-from newsift.desk.model import Model
+from newsift.desk.model import DeskModel
 from newsift.desk.promise_tests import FRESH_S, PromiseTests
 from newsift.operations.labels import EventMatch, label_topic
 from newsift.operations.seed_topic import seed_topic
@@ -177,7 +177,7 @@ def small(tmp_path: Path) -> Config:
 
 def test_a_model_is_loaded_in_the_background(small: Config) -> None:
     messages: list[str] = []
-    model = Model(small, lambda: control(), lambda: messages.append(model.away))
+    model = DeskModel(small, lambda: control(), lambda: messages.append(model.away))
     assert model.now() is None
     assert "loaded" in model.away
     with pytest.raises(InputError, match="model: the model is still being loaded"):
@@ -198,7 +198,7 @@ def test_a_model_that_cannot_be_loaded_is_reported(
 
     monkeypatch.setattr(encoder, "load", refuse)
     changed = Event()
-    model = Model(config_with("default"), lambda: control(), changed.set)
+    model = DeskModel(config_with("default"), lambda: control(), changed.set)
     model.start()
     with pytest.raises(InputError, match=str(broken)):
         model.wait()
@@ -209,7 +209,7 @@ def test_a_model_that_cannot_be_loaded_is_reported(
 
 def test_the_events_are_made_once_for_each_version_of_the_records(small: Config) -> None:
     now = control(a="storm flood river")
-    model = Model(small, lambda: now, lambda: None)
+    model = DeskModel(small, lambda: now, lambda: None)
     with pytest.raises(InputError, match="still being loaded"):
         model.events()
     model.start()

@@ -3,7 +3,7 @@
 import pytest
 
 from newsift.desk.matches import MatchStore
-from newsift.desk.scoring import Scores, StreamMonitor, measure_of
+from newsift.desk.scoring import EventScores, StreamMonitor, measure_of
 from newsift.desk.views.scores import MOST_ROWS, NAME_CHARS, TEXT_CHARS, near_rows
 from newsift.operations.cluster_status import DAY, StreamRate, stream_rate
 from newsift.operations.model_context import ModelContext
@@ -51,7 +51,7 @@ def test_a_measure_is_the_same_object_until_the_control_topic_changes(
     teacher: ModelContext,
 ) -> None:
     model = FixedModel(teacher, view_of(teacher, seeds_of()))
-    scores = Scores(MatchStore(teacher.config), model)
+    scores = EventScores(MatchStore(teacher.config), model)
     first = scores.measure(EVENT)
     assert scores.measure(EVENT) is first
     model.current_view = view_of(teacher, seeds_of(threshold=0.5))

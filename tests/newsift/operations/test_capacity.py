@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from newsift.operations.capacity import BURST_S, Burst, Costs, plan, read_costs, simulate
+from newsift.operations.capacity import BURST_S, Costs, LoadBurst, plan, read_costs, simulate
 
 COSTS = Costs(
     machine="one", date="today", command="none", posts="short", share=0.02, python_us=10,
@@ -19,7 +19,7 @@ COSTS = Costs(
 
 
 def test_a_plan_is_what_one_computes_by_hand() -> None:
-    made = plan(COSTS, 100_000, 1_000, Burst(4))
+    made = plan(COSTS, 100_000, 1_000, LoadBurst(4))
     # 10 + 2 % of 100 for one thread at a time, 5 + 1,000 · 0.005 on all: 22 µs, so one thread
     assert (made.cpu_us, made.threads) == (22, 1)
     capacity = 4e6 / 22  # of 4 workers: 100,000 / 0.7 / 45,454.5 = 3.1
@@ -73,7 +73,7 @@ def test_the_workers_are_the_least_that_suffice(
             return False
         return simulate(rate, factor, capacity).drain_s <= drain * (1 + 1e-6)
 
-    made = plan(COSTS, rate, seeds, Burst(factor, drain))
+    made = plan(COSTS, rate, seeds, LoadBurst(factor, drain))
     assert suffices(made.workers)
     assert made.workers == 1 or not suffices(made.workers - 1)
     assert made.partitions % made.workers == 0
@@ -85,12 +85,13 @@ def test_the_workers_are_the_least_that_suffice(
     [
         (0, 1, None, "rate"), (-1, 1, None, "rate"), (nan, 1, None, "rate"), (inf, 1, None, "rate"),
         (1e10, 1, None, "rate"), (1, -1, None, "seeds"), (1, 10**8, None, "seeds"),
-        (1, 1, Burst(0.9), "burst"), (1, 1, Burst(nan), "burst"), (1, 1, Burst(1e9), "burst"),
-        (1, 1, Burst(2, 0), "drain"), (1, 1, Burst(2, nan), "drain"),
+        (1, 1, LoadBurst(0.9), "burst"), (1, 1, LoadBurst(nan), "burst"),
+        (1, 1, LoadBurst(1e9), "burst"), (1, 1, LoadBurst(2, 0), "drain"),
+        (1, 1, LoadBurst(2, nan), "drain"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_planned_for_is_refused(
-    rate: float, seeds: int, burst: Burst | None, key: str
+    rate: float, seeds: int, burst: LoadBurst | None, key: str
 ) -> None:
     with pytest.raises(InputError, match=f"^{key}: "):
         plan(COSTS, rate, seeds, burst)

@@ -11,7 +11,7 @@ import pytest
 from newsift.operations.workers import (
     LOCAL,
     TOO_FEW,
-    Identity,
+    WorkerIdentity,
     get_answer,
     own_workers,
     read_drift,
@@ -24,11 +24,11 @@ from worker.match.drift import Drifting
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
 
-OURS = Identity("cluster", "group")
+OURS = WorkerIdentity("cluster", "group")
 
 
 @contextmanager
-def serving(*identities: Identity) -> Iterator[list[str]]:
+def serving(*identities: WorkerIdentity) -> Iterator[list[str]]:
     with ExitStack() as stack:
         yield [
             stack.enter_context(
@@ -43,7 +43,11 @@ def test_finds_local_workers_of_the_same_cluster_and_group(monkeypatch: pytest.M
     monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "a:1, [::1]:2")
     assert worker_addresses(load_config(), pytest.fail) == ["a:1", "[::1]:2"]
     config = Config(kafka=KafkaConfig(group="group"))
-    others = (Identity("another", "group"), Identity("cluster", "another"), Identity("", "group"))
+    others = (
+        WorkerIdentity("another", "group"),
+        WorkerIdentity("cluster", "another"),
+        WorkerIdentity("", "group"),
+    )
     with (
         serving(others[0], OURS, *others[1:]) as addresses,
         socket.create_server(("127.0.0.1", 0)) as silent,

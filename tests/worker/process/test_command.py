@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from newsift.broker.server import Address, running
-from newsift.operations.workers import Identity, kafka_cluster_id, own_workers
+from newsift.operations.workers import WorkerIdentity, kafka_cluster_id, own_workers
 from tests.worker.small import ARTICLES, ControlTopic, Mail, small_encoder
 from tests.worker.stream.process import (
     FAUST,
@@ -180,7 +180,7 @@ def test_a_running_worker_serves_its_near_misses(tmp_path: Path) -> None:
         port = int(result[1])
         assert near_misses(port, "no such event")[0] == 404
         config = Config(kafka=KafkaConfig(bootstrap_servers=str(broker)))
-        ours = Identity(kafka_cluster_id(config), config.kafka.group)
+        ours = WorkerIdentity(kafka_cluster_id(config), config.kafka.group)
         assert own_workers([f"127.0.0.1:{port}"], ours) == [f"127.0.0.1:{port}"]
         status, body = near_misses(port, EVENT)
         assert first.terminate() == 0
