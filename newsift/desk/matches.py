@@ -8,7 +8,9 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
 
 from newsift.files.rows import read_match
 from newsift.operations.times import now_ms
@@ -27,6 +29,7 @@ OVERHEAD = 700  # bytes of a row beside its record
 LONGEST = 512  # characters of an id
 MOST_LANGUAGES = 64
 LANGUAGE_CHARS = 16
+TEXT_CHARS = 200  # that are looked for
 MOST_VERSIONS = 8  # of an event's profile, those that matched last
 MOST_MATCHES = 1_000  # of a record, as matching.max_matches allows
 ALL = 2**53 - 1  # the largest integer that every reader of JSON can hold
@@ -35,6 +38,7 @@ MOST_READ = 200_000  # records that are read when the desk starts, the newest
 MOST_EVENTS = 1_000
 ROOM = 2**26  # bytes of all rows
 REMEMBERED_POSTS = 2**17  # at least: a later match of the same post does not count
+Cosine = Annotated[float, Meta(ge=-2, le=2)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,23 +214,25 @@ def _is_sound(record: MatchRecord) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StoryFilter:
-    since: int = 0  # milliseconds
-    lang: str = ANY
-    platform: str = ANY
-    least: float = -2.0  # score
-    most: float = 2.0
-    new: bool = False  # only stories of which the first post is kept
-    text: str = ""
-    order: Literal["time", "score"] = "time"
-    seen: int = ALL  # the number of the last match on the page; later ones are only counted
-    skip: int = 0
-    count: int = 50
+class StoryFilter(Struct, frozen=True, kw_only=True):
+    """A page of an event's stories, as a browser asks for it."""
 
-    def accepts(self, row: MatchRow) -> bool:
+    minutes: Annotated[int, Meta(ge=0, le=24 * 60)] = 0  # the last ones; 0: any time
+    lang: Annotated[str, Meta(max_length=LANGUAGE_CHARS)] = ANY
+    platform: Annotated[str, Meta(max_length=LANGUAGE_CHARS)] = ANY
+    least: Cosine = -2.0
+    most: Cosine = 2.0
+    new: bool = False  # only stories of which the first post is kept
+    text: Annotated[str, Meta(max_length=TEXT_CHARS)] = ""
+    order: Literal["time", "score"] = "time"
+    # The number of the last match on the page; later ones are only counted.
+    seen: Annotated[int, Meta(ge=0, le=ALL)] = ALL
+    skip: Annotated[int, Meta(ge=0, le=10**6)] = 0
+    count: Annotated[int, Meta(ge=1, le=100)] = 50
+
+    def accepts(self, row: MatchRow, now: int) -> bool:
         return (
-            self.since <= row.at
+            (not self.minutes or row.at >= now - self.minutes * MINUTE)
             and self.least <= row.score <= self.most
             and self.lang in (ANY, row.lang)
             and self.platform in (ANY, row.post_id[0])
@@ -247,10 +253,11 @@ class StoryPage:
     last: int  # the number of the newest, to be given as `seen`
 
 
-def filter_stories(stories: Iterable[Story], story_filter: StoryFilter) -> StoryPage:
+def filter_stories(stories: Iterable[Story], story_filter: StoryFilter, now: int) -> StoryPage:
     matching = []
     for story in stories:
-        row = next((row for row in list(story.rows.values()) if story_filter.accepts(row)), None)
+        rows = list(story.rows.values())
+        row = next((row for row in rows if story_filter.accepts(row, now)), None)
         if row is not None:
             matching.append((row, story))
     earlier = [each for each in matching if each[0].number <= story_filter.seen]
@@ -315,7 +322,7 @@ class MatchStore:
             return None if self._since > now - HOUR else self._of(event).passed(version, now)
 
     def find(self, event: str, story_filter: StoryFilter) -> StoryPage:
-        return filter_stories(self.stories(event), story_filter)
+        return filter_stories(self.stories(event), story_filter, self._now())
 
     def stories(self, event: str) -> list[Story]:
         """In the order of their arrival."""

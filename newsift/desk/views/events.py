@@ -2,14 +2,13 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from encoder.errors import InputError
 from newsift.desk.api import BY_CHARS, EventName, Nothing, reads
-from newsift.desk.matches import ALL, ANY, LANGUAGE_CHARS, LONGEST, MatchRow, StoryFilter
+from newsift.desk.matches import LONGEST, MatchRow, StoryFilter
 from newsift.desk.session import Desk
 from newsift.operations.actor import current_user
 from newsift.operations.events import EventState
@@ -28,11 +27,9 @@ MOST_REFUSED = 10
 REASON_CHARS = 200
 TEXT_CHARS, WHOLE_CHARS = 600, 50_000  # of a post in the list, and alone
 WORD_CHARS, NAME_CHARS = 60, 200
-MINUTE = 60_000
 MOST_MARKS = 6  # labels beside a post
 STATES = ("live", "paused", "expired", "refused")  # of an event: the first that a record has
 PostName = Annotated[str, Meta(min_length=1, max_length=LONGEST)]
-Cosine = Annotated[float, Meta(ge=-2, le=2)]
 Json = dict[str, Any]
 Marks = Mapping[PostId, list[Json]]
 
@@ -144,24 +141,8 @@ def promise_row(desk: Desk, name: str, profiles: Sequence[Json]) -> Json | None:
     }
 
 
-class MatchesRequest(Struct, frozen=True):
+class MatchesRequest(StoryFilter, frozen=True, kw_only=True):
     event: EventName
-    minutes: Annotated[int, Meta(ge=0, le=24 * 60)] = 0  # the last ones; 0: any time
-    lang: Annotated[str, Meta(max_length=LANGUAGE_CHARS)] = ANY
-    platform: Annotated[str, Meta(max_length=LANGUAGE_CHARS)] = ANY
-    least: Cosine = -2.0
-    most: Cosine = 2.0
-    new: bool = False
-    text: Annotated[str, Meta(max_length=NAME_CHARS)] = ""
-    order: Literal["time", "score"] = "time"
-    seen: Annotated[int, Meta(ge=0, le=ALL)] = ALL
-    skip: Annotated[int, Meta(ge=0, le=10**6)] = 0
-    count: Annotated[int, Meta(ge=1, le=100)] = 50
-
-    def story_filter(self) -> StoryFilter:
-        since = now_ms() - self.minutes * MINUTE if self.minutes else 0
-        names = {field.name for field in fields(StoryFilter)} - {"since"}
-        return StoryFilter(since=since, **{name: getattr(self, name) for name in names})
 
 
 class StoryRequest(Struct, frozen=True):
@@ -179,7 +160,7 @@ class PostRequest(Struct, frozen=True):
 def matches(desk: Desk, request: MatchesRequest) -> Json:
     """A page of stories, newest or best first, and the values that filters may have."""
     counts = desk.matches.counts(request.event)
-    page = desk.matches.find(request.event, request.story_filter())
+    page = desk.matches.find(request.event, request)
     marks = marks_of(desk, request.event)
     return {
         "stories": [

@@ -4,7 +4,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 from unicodedata import category
@@ -12,6 +12,7 @@ from unicodedata import category
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from newsift.desk import dead_letters as letters
 from newsift.desk import matches
@@ -99,7 +100,7 @@ def test_stories_are_those_of_a_slow_loop() -> None:
     assert result.total == len(expected)
     times = [row.at for row, _ in result.stories]
     assert times == sorted(times, reverse=True)
-    best_first = store.find("ferry", replace(required, order="score")).stories
+    best_first = store.find("ferry", structs.replace(required, order="score")).stories
     scores = [row.score for row, _ in best_first]
     assert (len(scores), scores) == (len(times), sorted(scores, reverse=True))
     pages = [store.find("ferry", StoryFilter(skip=n, count=7)).stories for n in range(0, 200, 7)]
