@@ -12,7 +12,7 @@ from kafka import KafkaProducer, TopicPartition
 
 from newsift.operations.cluster_status import read_offsets
 from newsift.operations.seed_topic import SeedTopic
-from tests.broker.clients import admin, consumer, create, read_to_end, until, write
+from tests.broker.clients import admin, consumer, read_to_end, until
 from tests.broker.conftest import STALL_S
 from tests.faults.expected import SeedWanted
 from tests.faults.process import Worker
@@ -106,35 +106,6 @@ def place_of(row: Any) -> tuple[int, int]:
     return row["source"]["partition"], row["source"]["offset"]
 
 
-def readiness(worker: Worker) -> str:
-    """Why a worker is not ready; empty once it is."""
-    page = worker.page("/readyz")
-    return "no answer" if page is None else str(page["reason"])
-
-
-def test_posts_wait_until_a_lost_control_topic_has_its_seeds_again(story: Story) -> None:
-    address, topic = story.server.address, story.topics["seeds"]
-    worker = story.worker()
-    worker.ready()
-    story.posts(20)
-    story.nothing_lost()
-
-    with admin(address) as client:
-        client.delete_topics([topic])
-        until(lambda: readiness(worker) == f"the control topic {topic} is gone")
-        story.posts(20)
-        assert topic not in client.list_topics()
-    create(address, topic, 1, cleanup_policy="compact")
-    until(lambda: "made again and is empty" in readiness(worker))
-    assert sum(story.committed().values()) == 20
-
-    for seed in story.oracle.seeds:
-        write(address, topic, [seed.value], key=seed.id.encode())
-    until(lambda: not readiness(worker))
-    assert story.nothing_lost().matches > 0
-    assert worker.terminate() == 0, worker.output
-
-
 BEYOND = 900
 
 
@@ -180,23 +151,6 @@ def test_an_offset_beyond_the_end_is_reported_once_and_all_is_read(story: Story)
     stays(second)
     assert metric(second, "newsift_offsets_lost_total") == 0
     assert metric(second, "newsift_posts_read_total") == 0
-
-
-@impatient
-def test_a_topic_that_is_created_again_is_read_from_its_beginning(story: Story) -> None:
-    story.posts(60)
-    worker = story.worker()
-    caught_up(story, worker)
-    before, topic = len(matched(story)), story.topics["posts"]
-    with admin(story.server.address) as client:
-        client.delete_topics([topic])
-        until(lambda: topic not in client.list_topics())
-    create(story.server.address, topic, PARTITIONS)
-    story.posts(30)
-    until(lambda: metric(worker, "newsift_posts_read_total") == 90)
-    caught_up(story, worker)
-    assert len(matched(story)) > before
-    assert worker.alive(), worker.output
 
 
 @pytest.fixture
@@ -272,22 +226,6 @@ def test_an_open_transaction_is_reported_and_holds_its_partition(kafka: Story) -
     caught_up(kafka, worker)
     until(lambda: metric(worker, "newsift_open_transaction_seconds") == 0)
     assert {"a", "b"} <= set(matched(kafka))
-
-
-@impatient
-def test_a_worker_that_reads_uncommitted_waits_for_no_transaction(
-    kafka: Story, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NEWSIFT_KAFKA__ISOLATION", "uncommitted")
-    worker = kafka.worker()
-    worker.ready()
-    with writing(kafka) as writer:
-        writer.begin("a", "b")
-        until(lambda: matched(kafka) == ["a", "b"])
-        until(lambda: lag(kafka, "read_uncommitted")[0] == 0)
-        writer.client.abort_transaction()
-    until(lambda: lag(kafka, "read_uncommitted")[0] == 0)
-    assert metric(worker, "newsift_open_transaction_messages") == 0
 
 
 @impatient

@@ -5,18 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.hostile.fuzz.mutator import Mutator
-from tests.hostile.fuzz.run import attempt, fuzz
+from tests.hostile.fuzz.run import attempt
 from tests.hostile.fuzz.target import Target
-
-MUTATOR = Mutator([b'{"id": "1", "text": "storm"}', b"\x00\x01" * 50], [b"null", b"[" * 9], 1000)
-
-
-def test_an_input_can_be_made_again_by_its_number() -> None:
-    inputs = [MUTATOR.made("posts", number) for number in range(200)]
-    assert inputs == [MUTATOR.made("posts", number) for number in range(200)]
-    assert len(set(inputs)) > 150
-    assert max(map(len, inputs)) <= 1000
 
 
 def raises(data: bytes) -> bool:
@@ -42,9 +32,3 @@ def test_an_error_and_a_high_cost_are_failures(feed: Any, failure: str) -> None:
     result = attempt(Target([b"abc"], [b"x"], feed, ms_per_kb=20), b"abc")
     assert failure in result.failure
     assert bool(result.failure) == bool(failure)
-
-
-def test_a_target_is_fed_in_a_process_of_its_own() -> None:
-    report = fuzz("batches", 60, start=3, most=25)
-    assert (report.inputs, report.failures) == (25, [])
-    assert 0 < report.refused < 25

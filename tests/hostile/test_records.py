@@ -2,11 +2,7 @@
 
 import json
 import os
-import resource
-import socket
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +20,6 @@ from tests.hostile.batches import plant
 from tests.hostile.conftest import waits_long
 from tests.hostile.shapes import SHAPES, marks, ordinary
 from tests.hostile.target import ARTICLE, MIB, Target, post, seed
-from tests.hostile.witness import answer
 from tests.worker.fake import Command
 from tests.worker.kafka.batches.made import CODECS, PACK, bomb, record, sealed
 from tests.worker.small import Mail, seed_set, small_encoder
@@ -269,34 +264,3 @@ def test_a_flood_of_labels_leaves_those_of_others_in_place(
     assert "labels are left out" in done.err
     exported = newsift("labels", "export", "--event", "other")
     assert (exported.code, "labels are left out" in exported.err) == (0, True)
-
-
-FILES = 256
-IDLERS = 300
-
-
-@pytest.fixture
-def few_files(target: Target) -> Iterator[Target]:
-    before = resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (FILES, before[1]))
-    yield target
-    resource.prlimit(target.pid, resource.RLIMIT_NOFILE, before)
-
-
-def connections(port: int, count: int, sent: bytes) -> ExitStack:
-    stack = ExitStack()
-    for _ in range(count):
-        made = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
-        made.sendall(sent)
-    return stack
-
-
-@pytest.mark.parametrize(
-    "sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "], ids=["nothing", "half"]
-)
-def test_idle_connections_do_not_block_others(few_files: Target, sent: bytes) -> None:
-    before = len(few_files.worker.output)
-    with attacked(few_files), connections(few_files.port, IDLERS, sent):
-        time.sleep(1)
-        assert "true" in answer(few_files.port, "/healthz")
-    assert len(few_files.worker.output) - before < 10_000

@@ -3,7 +3,7 @@
 import heapq
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
@@ -86,27 +86,6 @@ def test_a_dropped_member_and_an_older_generation_are_refused() -> None:
     assert refusal("nobody", generation) == Code.UNKNOWN_MEMBER_ID
     clock.advance(SESSION + 1)
     assert refusal(member_id, generation) == Code.UNKNOWN_MEMBER_ID
-
-
-def test_an_instance_that_comes_back_takes_over_without_a_rebalance() -> None:
-    """Also the leader's, which an old client must not make assign again."""
-    group = ConsumerGroup("g", cast(Any, Clock()))
-    wish = Join("", "test", "", SESSION, REBALANCE, "consumer", {"range": b""}, True, "one")
-    joins, syncs = list[JoinAnswer](), list[SyncAnswer]()
-    group.join(wish, joins.append)
-    former = joins[0].member_id
-    group.sync(group.member_of(former, 1, "one"), {former: b"mine"}, syncs.append)
-    for skips in (False, True):
-        group.join(replace(wish, skips_assignment=skips), joins.append)
-        joined = joins[-1]
-        assert (joined.generation, joined.skip_assignment) == (1, skips)
-        assert (joined.leader == joined.member_id) is skips
-        group.sync(group.member_of(joined.member_id, 1, "one"), {}, syncs.append)
-        assert syncs[-1].assignment == b"mine"
-        with pytest.raises(RequestError) as caught:
-            group.member_of(former, 1, "one")
-        assert caught.value.code == Code.FENCED_INSTANCE_ID
-        former = joined.member_id
 
 
 @dataclass(eq=False)

@@ -17,7 +17,7 @@ import pytest
 from tests.broker.clients import until
 from tests.newsift.collect import jetstream_side as jet
 from tests.newsift.collect.folder_side import posts, put
-from tests.newsift.collect.jetstream_side import JetstreamSide, address, after, serve_jetstream
+from tests.newsift.collect.jetstream_side import JetstreamSide, address, serve_jetstream
 from tests.newsift.collect.mastodon_side import serve_instance
 from tests.newsift.collect.platform_side import Call, in_a_thread
 from tests.newsift.collect.x_side import TOKEN, FakeX, serve_x, tweet_id
@@ -71,12 +71,6 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
             each.kill()
 
 
-@pytest.fixture(params=[1, 2], ids=["v1", "v2"])
-def either(request: pytest.FixtureRequest) -> Iterator[JetstreamSide]:
-    with in_a_thread(serve_jetstream(JetstreamSide(request.param, COUNT))) as (result, _):
-        yield result
-
-
 @pytest.fixture
 def jetstream() -> Iterator[JetstreamSide]:
     with in_a_thread(serve_jetstream(JetstreamSide(1, COUNT))) as (result, _):
@@ -108,25 +102,6 @@ def stored(state: Path) -> str:
 
 def keys(kafka: Kafka) -> list[str]:
     return [record.key.decode() for record in kafka.records(POSTS)]
-
-
-@pytest.mark.slow
-def test_nothing_is_missing_after_many_kills(
-    kafka: Kafka, either: JetstreamSide, tmp_path: Path, start: Start
-) -> None:
-    side, state = either, tmp_path / "state.json"
-    args = ("bluesky", "--url", side.url, "--state", state)
-    side.faults.extend(after(90, jet.fall_silent) for _ in range(3))
-    for number in (89, 178, 267):  # each visit goes on at the last of the one before
-        process = start(*args)
-        soon(lambda number=number: int(stored(state)) >= side.cursor_of(number))  # type: ignore[misc]
-        process.kill()
-    process = start(*args)
-    soon(lambda: int(stored(state)) == side.cursor_of(COUNT - 1))
-    assert process.leave()[0] == 0
-    assert set(keys(kafka)) == {address(number) for number in range(COUNT)}
-    assert side.cursors[1:] == [side.cursor_of(n) for n in (89, 178, 267)]
-    assert {record.value.decode() for record in kafka.records(POSTS)} == set(side.events)
 
 
 @pytest.mark.slow

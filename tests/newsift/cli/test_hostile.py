@@ -90,12 +90,3 @@ def test_no_command_steers_the_terminal(
         assert done.err.count("\n") <= 12, command
         spoke += done.code == 0 and bool(done.out)
     assert spoke > 20  # and did its work all the same
-
-
-def test_json_loses_nothing(newsift: Command, given: dict[str, str]) -> None:
-    (first, second) = newsift("matches", "--no-follow", "--json").out.splitlines()
-    assert json.loads(first) == json.loads(second) == MATCH
-    (letter,) = newsift("dead-letters", "list", "--json").out.splitlines()
-    assert json.loads(letter)["id"] == EVIL
-    whole = json.loads(newsift("seeds", "show", NAME, "--json").out)
-    assert (whole["title"], whole["event"]) == (EVIL, EVIL)

@@ -19,21 +19,6 @@ def test_json_is_the_plan(newsift: Command) -> None:
     assert json.loads(done.out) == msgspec.to_builtins(made)
 
 
-def test_one_plan_is_a_list_and_several_are_a_table(newsift: Command) -> None:
-    names = [line.split()[0] for line in newsift("plan", *RATE).out.splitlines()]
-    assert names == [
-        "partitions", "workers", "cores", "memory", "network", "matches", "start", "costs"
-    ]  # fmt: skip
-    done = newsift("plan", *RATE, "--rate", "1e6", "--seeds", "10")
-    rows = [line.split()[:2] for line in done.out.splitlines()[1:]]
-    assert rows == [
-        ["6,000", "1,000"],
-        ["6,000", "10"],
-        ["1,000,000", "1,000"],
-        ["1,000,000", "10"],
-    ]
-
-
 def test_other_costs_make_another_plan(newsift: Command, tmp_path: Path) -> None:
     costs = json.loads(SHIPPED.read_bytes()) | {"python_us": 1e6}
     (tmp_path / "costs.json").write_text(json.dumps(costs))

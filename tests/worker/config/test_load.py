@@ -235,20 +235,6 @@ def test_random_values_give_a_configuration_or_a_refusal(
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.sampled_from(NAMES), st.text(max_size=30))
-def test_random_variables_give_a_configuration_or_a_refusal(
-    key: tuple[str, str], text: str
-) -> None:
-    variable = f"NEWSIFT_{key[0]}__{key[1]}".upper()
-    try:
-        loaded = load(None, {variable: text})
-    except ConfigError as error:
-        assert str(error).startswith(variable)  # noqa: PT017 - either outcome is right
-        return
-    assert loaded.origins[".".join(key)] == variable
-
-
-@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from(
         ["a", "no", "1:2", "0x1", "-", "x y", "#", "null", "é: {", "5", "1e3", "a:", "'"]

@@ -4,7 +4,6 @@ import json
 import re
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -127,27 +126,6 @@ def test_faust_options_are_followed(tmp_path: Path) -> None:
 def test_a_faust_option_without_effect_is_refused(tmp_path: Path) -> None:
     done = faust("-A", "worker", "worker", "--without-web", folder=tmp_path)
     assert (done.returncode, "No such option: --without-web" in done.stderr) == (2, True)
-
-
-def test_faust_lists_the_agent_and_refuses_one_that_would_never_receive(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        "from worker import app\n\n@app.agent(app.topic('matched-tweets'))\n"
-        "async def watch(stream):\n    ...\n"
-    )
-    listed = faust("-A", "worker", "agents", folder=tmp_path).stdout
-    assert "@sift" in listed
-    assert "tweets" in listed
-    done = faust("-A", "mine", "worker", folder=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith("newsift: agent mine.watch: reads the topic matched-tweets")
-
-
-def test_the_process_loads_nothing_of_newsift() -> None:
-    code = "import sys, worker.process; print([m for m in sys.modules if m.startswith('newsift')])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    assert done.stdout == "[]\n"
 
 
 EVENT = "fähre & co\n%"

@@ -308,14 +308,6 @@ def test_refuses_links_into_the_own_network(
     assert seeds_of(kafka) == {}
 
 
-def test_a_title_does_not_steer_the_terminal(once: Any, site: Site) -> None:
-    evil = page("Astrid").body.replace(b"Fire on", b"\x1b]0;x\x07\xe2\x80\xaeFire on")
-    site.replies |= {"/a": Reply(evil), "/feed": feed(item("/a"), item("javascript:\x85\x9b2J"))}
-    done = once()
-    assert done.code == 0
-    assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(done.out + done.err)
-
-
 def test_refuses_the_state_of_another_feed(once: Any, site: Site, tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     file.write_text('{"feed": "https://a.test", "address": "https://a.test"}')

@@ -1,7 +1,6 @@
 """What `newsift seeds add` says of a threshold and of the posts of the last 24 hours."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -83,14 +82,6 @@ def test_json_previews_by_option(newsift: Command, kafka: Kafka, enc: Encoder, f
     assert len(matched_by(enc, texts(), "fire", "rescue")) <= seen["matched"]
     assert seen["gained"] <= seen["matched"]
     assert len(seen["best"]) == BEST
-
-
-def test_says_that_there_is_no_post_to_try(newsift: Command, kafka: Kafka, fire: Path) -> None:
-    kafka.send(POSTS, b'{"id": "1", "text": "x"}', at=int(time.time() * 1000) - 30 * HOUR)
-    done = newsift("seeds", "add", fire)
-    assert done.code == 0
-    assert "holds no post of the last 24 hours to try the seeds on" in done.err
-    assert len(kafka.records(SEEDS)) == 1
 
 
 def test_publishes_without_a_model(
