@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import NewTopic
+from kafka import TopicPartition
+from kafka.structs import OffsetAndMetadata
 
 from newsift.broker.server import Address, running
+from tests.broker.clients import admin, consumer, producer, read_to_end, write
 
 POSTS, SEEDS, MATCHES, REJECTED = "tweets", "seed-articles", "matched-tweets", "rejected-tweets"
 LABELS = "newsift-labels"
@@ -26,11 +27,13 @@ class Kafka:
 
     def make(self, *topics: str) -> None:
         """Create topics."""
-        admin = KafkaAdminClient(bootstrap_servers=str(self.address))
-        admin.create_topics([
-            NewTopic(name, PARTITIONS[name], 1, topic_configs=CONFIGS.get(name)) for name in topics
-        ])  # fmt: skip
-        admin.close()
+        with admin(self.address) as client:
+            client.create_topics({
+                name: {
+                    "num_partitions": PARTITIONS[name], "replication_factor": 1,
+                    "configs": CONFIGS.get(name, {}),
+                } for name in topics
+            })  # fmt: skip
 
     def send(
         self,
@@ -42,51 +45,26 @@ class Kafka:
         partition: int | None = None,
     ) -> Any:
         """Put a record into a topic, and say where it went."""
-        producer = KafkaProducer(bootstrap_servers=str(self.address), max_request_size=2**25)
-        sent = producer.send(
-            topic, value=value, key=key, headers=list(headers), timestamp_ms=at, partition=partition
-        )
-        found = sent.get(timeout=10)
-        producer.close()
-        return found
+        with producer(self.address, max_request_size=2**25) as client:
+            return client.send(
+                topic, value=value, key=key, headers=list(headers), timestamp_ms=at,
+                partition=partition,
+            ).get(timeout=10)  # fmt: skip
 
     def fill(self, topic: str, values: Sequence[bytes], partition: int = 0) -> None:
         """Put many values into a partition, in order."""
-        producer = KafkaProducer(bootstrap_servers=str(self.address))
-        for value in values:
-            producer.send(topic, value=value, partition=partition)
-        producer.close()
+        write(self.address, topic, values, partition=partition)
 
     def records(self, topic: str) -> list[Any]:
         """All records of a topic, by partition and offset."""
-        with self.consumer() as consumer:
-            parts = [TopicPartition(topic, part) for part in range(PARTITIONS[topic])]
-            consumer.assign(parts)
-            consumer.seek_to_beginning(*parts)
-            left = sum(consumer.end_offsets(parts).values())
-            found: list[Any] = []
-            while sum(consumer.position(part) for part in parts) < left:
-                found += [one for many in consumer.poll(500).values() for one in many]
-        return sorted(found, key=lambda record: (record.partition, record.offset))
+        return read_to_end(self.address, topic)
 
     def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
         """Commit offsets for a group that has no member."""
-        from kafka.structs import OffsetAndMetadata
-
-        with self.consumer(group_id=group) as consumer:
+        with consumer(self.address, group_id=group) as client:
             places = {TopicPartition(topic, p): offset for p, offset in offsets.items()}
-            consumer.assign(list(places))
-            consumer.commit({place: OffsetAndMetadata(at, "", -1) for place, at in places.items()})
-
-    @contextmanager
-    def consumer(self, **settings: Any) -> Iterator[Any]:
-        """A consumer that is closed at the end."""
-        settings = {"auto_offset_reset": "earliest", "enable_auto_commit": False, **settings}
-        consumer = KafkaConsumer(bootstrap_servers=str(self.address), **settings)
-        try:
-            yield consumer
-        finally:
-            consumer.close()
+            client.assign(list(places))
+            client.commit({place: OffsetAndMetadata(at, "", -1) for place, at in places.items()})
 
 
 @contextmanager

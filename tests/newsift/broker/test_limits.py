@@ -23,6 +23,7 @@ from tests.worker.kafka.batches.made import CODECS, batch, bomb, sealed, values
 from worker.kafka.batches.header import HEADER
 
 MIB = 2**20
+packed = pytest.mark.parametrize("codec", [codec for codec in CODECS.values() if codec])
 REFUSED = {Code.CORRUPT_MESSAGE, Code.INVALID_RECORD}
 
 
@@ -74,6 +75,13 @@ def test_a_bomb_is_refused_before_it_is_unpacked(
     assert stranger.produce(poison).error_code == Code.MESSAGE_TOO_LARGE
     assert peak() - before < 200 * MIB
     stranger.topic = "t"
+
+
+@packed
+def test_a_batch_that_cannot_be_unpacked_is_refused(stranger: Idempotent, codec: int) -> None:
+    whole = batch(values(100), codec)[HEADER.size :]
+    for body in (whole[:-9], b"no such thing", b""):
+        assert stranger.produce(sealed(body, codec, 0, 100)).error_code in REFUSED
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)

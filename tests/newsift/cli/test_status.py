@@ -1,12 +1,12 @@
 """`newsift status`: what it counts is what is there."""
 
 import json
-import time
 from typing import Any
 
 import pytest
 
 from newsift.operations.cluster_status import OffsetSnapshot, message_rates
+from tests.broker.clients import consumer, polled, until
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
 from worker.stream.offsets import Backlog
@@ -33,12 +33,8 @@ def test_a_new_broker_has_no_worker_and_no_lag(newsift: Command, kafka: Kafka) -
 
 
 def test_workers_and_their_partitions(newsift: Command, kafka: Kafka) -> None:
-    with kafka.consumer(group_id=GROUP, client_id="first") as member:
-        assert member.partitions_for_topic(POSTS)  # known before it joins, it joins but once
-        member.subscribe([POSTS])
-        ends = time.monotonic() + 60
-        while not member.assignment() and time.monotonic() < ends:
-            member.poll(500)
+    with consumer(kafka.address, POSTS, group_id=GROUP, client_id="first") as member:
+        until(lambda: polled(member) or member.assignment())
         result, output = status(newsift), newsift("status").out
     assert [(row["host"], row["partitions"]) for row in result["workers"]] == [
         ("127.0.0.1", [0, 1, 2])

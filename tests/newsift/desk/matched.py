@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka import KafkaProducer
-
+from tests.broker.clients import producer
 from tests.worker.kafka_side import LABELS, MATCHES, Kafka
 
 NOON = 1_795_000_000_000 // 3_600_000 * 3_600_000  # a full hour, in milliseconds
@@ -43,12 +42,11 @@ def record(
 
 
 def publish(kafka: Kafka, records: Sequence[dict[str, Any]], topic: str = MATCHES) -> None:
-    producer = KafkaProducer(bootstrap_servers=str(kafka.address))
     rows = sorted((within(each["source"]["timestamp"]), n) for n, each in enumerate(records))
-    for at, n in rows:
-        value = json.dumps(records[n]).encode()
-        producer.send(topic, value=value, timestamp_ms=at, partition=n % 3)
-    producer.close()
+    with producer(kafka.address) as client:
+        for at, n in rows:
+            value = json.dumps(records[n]).encode()
+            client.send(topic, value=value, timestamp_ms=at, partition=n % 3)
 
 
 def label(

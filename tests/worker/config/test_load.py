@@ -118,6 +118,7 @@ def test_paths_are_relative_to_the_file(file: Path) -> None:
         ("kafka: {username: me}", "kafka.username: set, and security_protocol PLAINTEXT has no"),
         ("kafka: {security_protocol: SSL, key_file: k}", "key_file: set, and cert_file is not"),
         ("kafka: {ca_file: ~nobody-here/x}", "'~nobody-here/x' is refused; give the path"),
+        ("kafka: {ca_file: ca.pem}", "ca_file: set, and security_protocol PLAINTEXT has no TLS"),
         ('"a\\nb": {}', r": a\nb: unknown section"),
         ("? " + "x" * 5000 + "\n: {}", "x: unknown section"),
         ("log: {level: loud}", "give one of debug, info, warning, error, critical"),

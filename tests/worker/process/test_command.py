@@ -1,40 +1,120 @@
 """`faust -A worker worker` from outside: what goes in, what comes out, and how it ends."""
 
 import json
+import os
 import re
 import socket
 import subprocess
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from kafka import TopicPartition
 
+from encoder.model_directory import write_model
 from newsift.broker.server import Address, running
 from newsift.operations.workers import WorkerIdentity, kafka_cluster_id, own_workers
+from tests.broker.clients import admin, consumer, producer, read, read_to_end, until
+from tests.encoder.small import small_model
 from tests.worker.small import ARTICLES, ControlTopic, Mail, small_encoder
-from tests.worker.stream.process import (
-    FAUST,
-    ROOT,
-    behind,
-    environment,
-    posts,
-    publish,
-    read,
-    seeds,
-    topics,
-    until,
-    worker,
-)  # fmt: skip
 from worker.config import Config, KafkaConfig
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
 
+ROOT = Path(__file__).parents[3]
+FAUST = Path(sys.executable).with_name("faust")
+STARTS_WITHIN_S = 120
 PHRASES = ("match game music", "storm flood river city", "a cat and police", "fire")
 TEXTS = [f"{PHRASES[n % 4]} {n}" for n in range(300)]
 POISON: list[tuple[str | None, bytes | None]] = [("a", b"{"), (None, b""), ("b", b'{"id": 1}')]
+
+
+@dataclass
+class Running:
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    @property
+    def stderr(self) -> str:
+        return self.log.read_text("utf-8")
+
+    def wait_for(self, words: str) -> None:
+        until(lambda: words in self.stderr or self.process.poll() is not None, STARTS_WITHIN_S)
+        assert words in self.stderr, self.stderr
+
+    def wait(self) -> int:
+        return self.process.wait(STARTS_WITHIN_S)
+
+    def terminate(self) -> int:
+        self.process.terminate()
+        return self.wait()
+
+
+def environment(address: str, folder: Path, **more: str) -> dict[str, str]:
+    if not (folder / "model").is_dir():
+        write_model(folder / "model", small_model())
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("NEWSIFT_")
+    }
+    return inherited | {
+        "NEWSIFT_KAFKA": address,
+        "NEWSIFT_MODEL__NAME": str(folder / "model"),
+        "NEWSIFT_MODEL__THREADS": "1",
+        "NEWSIFT_MODEL__DEVICE": "cpu",
+        "NEWSIFT_MATCHING__THRESHOLD": "0.4",
+        "NEWSIFT_WEB__PORT": "0",
+        **more,
+    }
+
+
+@contextmanager
+def worker(address: str, folder: Path, **more: str) -> Iterator[Running]:
+    log = folder / f"worker-{time.monotonic_ns()}.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [FAUST, "-A", "worker", "worker"], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=file,
+            env=environment(address, folder, **more),
+        )  # fmt: skip
+    try:
+        yield Running(process, log)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def publish(address: str, topic: str, records: Iterable[tuple[str | None, bytes | None]]) -> None:
+    with producer(address) as client:
+        for key, value in records:
+            client.send(topic, value, key=None if key is None else key.encode())
+
+
+def seed(text: str, **more: str) -> bytes:
+    return json.dumps({"text": text, **more}).encode()
+
+
+def posts(texts: Iterable[str]) -> list[tuple[str | None, bytes | None]]:
+    return [
+        (str(n), json.dumps({"id": str(n), "text": text}).encode()) for n, text in enumerate(texts)
+    ]
+
+
+def matched(address: str) -> dict[str, list[str]]:
+    values = [json.loads(record.value) for record in read_to_end(address, "matched-tweets")]
+    return {v["post"]["id"]: [m["match_id"] for m in v["matches"]] for v in values}
+
+
+def lag(address: str) -> int:
+    with consumer(address, group_id="newsift-ingest") as client:
+        places = [TopicPartition("tweets", n) for n in client.partitions_for_topic("tweets")]
+        ends = client.end_offsets(places)
+        return sum(ends[place] - (client.committed(place) or 0) for place in places)
 
 
 @pytest.fixture
@@ -62,20 +142,23 @@ def test_a_new_broker_gets_topics_matches_and_dead_letters(broker: str, tmp_path
     assert 0 < len(matches) < len(TEXTS)
     with worker(broker, tmp_path) as first:
         first.wait_for("ready: 0 seeds")
-        seeds(broker, flood=ARTICLES["flood"], game=ARTICLES["game"])
+        publish(
+            broker, "seed-articles", [(name, seed(ARTICLES[name])) for name in ("flood", "game")]
+        )
         first.wait_for("2 seeds")
-        posts(broker, TEXTS)
-        publish(broker, "tweets", POISON)
-        result = [json.loads(r.value) for r in read(broker, "matched-tweets", len(matches))]
-        assert {v["post"]["id"]: [m["match_id"] for m in v["matches"]] for v in result} == matches
+        publish(broker, "tweets", posts(TEXTS) + POISON)
+        until(lambda: len(matched(broker)) >= len(matches), STARTS_WITHIN_S)
+        assert matched(broker) == matches
         dead = read(broker, "rejected-tweets", len(POISON))
         assert sorted((r.key and r.key.decode(), r.value) for r in dead if r.key) == [
             ("a", b"{"), ("b", b'{"id": 1}'),
         ]  # fmt: skip
-        until(lambda: behind(broker) == 0)
+        until(lambda: lag(broker) == 0)
         assert first.terminate() == 0
     assert "Traceback" not in first.stderr
-    assert {t for t in topics(broker) if not t.startswith("__")} == {
+    with admin(broker) as client:
+        topics = {topic for topic in client.list_topics() if not topic.startswith("__")}
+    assert topics == {
         "tweets", "seed-articles", "matched-tweets", "rejected-tweets",
     }  # fmt: skip
 
@@ -146,18 +229,18 @@ def test_a_running_worker_serves_its_near_misses(tmp_path: Path) -> None:
     article = "A fire broke out on a ferry off the coast; a boat rescued all passengers."
     model = {"NEWSIFT_MODEL__NAME": "default", "NEWSIFT_WEB__PORT": "0"}
     model["NEWSIFT_MATCHING__THRESHOLD"] = "0.99"
-    with running() as broker, worker(str(broker), tmp_path, **model) as first:
+    with running() as broker, worker(broker, tmp_path, **model) as first:
         first.wait_for("ready: 0 seeds")
-        record = {"text": article, "event": EVENT}
-        publish(str(broker), "seed-articles", [("ferry", record)])
+        publish(broker, "seed-articles", [("ferry", seed(article, event=EVENT))])
         first.wait_for("1 seeds")
-        posts(str(broker), [f"{NEARBY} {n}" for n in range(300)] + ["what a lovely morning"] * 50)
-        until(lambda: behind(str(broker)) == 0)
+        texts = [f"{NEARBY} {n}" for n in range(300)] + ["what a lovely morning"] * 50
+        publish(broker, "tweets", posts(texts))
+        until(lambda: lag(broker) == 0)
         result = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", first.stderr)
         assert result is not None
         port = int(result[1])
         assert near_misses(port, "no such event")[0] == 404
-        config = Config(kafka=KafkaConfig(bootstrap_servers=str(broker)))
+        config = Config(kafka=KafkaConfig(bootstrap_servers=broker))
         ours = WorkerIdentity(kafka_cluster_id(config), config.kafka.group)
         assert own_workers([f"127.0.0.1:{port}"], ours) == [f"127.0.0.1:{port}"]
         status, body = near_misses(port, EVENT)

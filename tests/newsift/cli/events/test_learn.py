@@ -106,6 +106,24 @@ def test_lists_stale_refused_and_bare_events(newsift: Command, kafka: Kafka, enc
     assert "stale: seeds: 'fire' has changed since" in shown
 
 
+def test_shows_hostile_values_of_a_record(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
+    add_seeds(kafka)
+    odd = {
+        "at": "\x1b[31m", "by": ["x"], "posts": 7, "gained": [["a\x1b", "b"], 3, [1, 2, 3]],
+        "lost": "all", "attempts": -4, "promises": True, "cohesion": {"a": 1},
+    }  # fmt: skip
+    bad = {"vectors": "none", "made": "\x1b"}
+    made = profile_of(enc, "ferry", ARTICLES, made=odd, before=(bad, {"made": {"at": "\x1b"}}))
+    kafka.send(SEEDS, made.value(), KEY)
+    for args in (["list"], ["show", "ferry"]):
+        done = newsift("events", *args)
+        assert (done.code, "\x1b" in done.out) == (0, False), done.err
+    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
+    assert newsift("events", "forget", "ferry", "--yes").code == 0
+    assert published(kafka) == made
+    assert "its seeds serve" in newsift("events", "forget", "ferry", "--yes").out
+
+
 def versions(kafka: Kafka) -> list[Profile]:
     result = [read_record(r.key, r.value) for r in kafka.records(SEEDS) if r.key == KEY and r.value]
     assert all(isinstance(each, Profile) for each in result)

@@ -1,11 +1,15 @@
 """`newsift events promise`: what labels of a profile's own matches show, and what is set."""
 
+import json
+import time
+
 import pytest
 
 from encoder import Encoder
 from newsift.statistics.promise import confidence_of_version, labels_missing
 from tests.newsift.cli.events.ferry import add_seeds
 from tests.newsift.cli.events.promised import (
+    KEY,
     add_ferry_posts,
     certifying,
     first_cut,
@@ -15,7 +19,7 @@ from tests.newsift.cli.events.promised import (
 )
 from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
-from tests.worker.kafka_side import Kafka
+from tests.worker.kafka_side import POSTS, SEEDS, Kafka
 from worker.match.records import MatchRecord
 
 HOUR = 3_600_000
@@ -77,3 +81,22 @@ def test_without_a_profile_one_comes_first(newsift: Command, kafka: Kafka) -> No
     assert published(kafka).promise is None
     done = newsift("events", "promise", "ferry", "--yes")
     assert "no post has matched this version" in done.err
+
+
+def test_a_promise_lapses_when_few_posts_pass(
+    newsift: Command, kafka: Kafka, matched: list[MatchRecord]
+) -> None:
+    bare = published(kafka)
+    promise = {"precision": 0.8, "confidence": 0.9, "version": 1, "rate": 0.02}
+    record = bare.record() | {"threshold": 0.2, "promise": promise}
+    kafka.send(SEEDS, json.dumps(record).encode(), KEY)
+    assert rows(newsift("events", "list", "--json").out)[0]["lapsed"] is None
+    old = int(time.time() * 1000) - 2 * HOUR
+    kafka.send(POSTS, b'{"id": "old", "text": "Long ago"}', at=old)
+    kafka.fill(POSTS, [b'{"id": "1", "text": "Best tacos"}'] * 1_000)
+    (row,) = rows(newsift("events", "list", "--json").out)
+    assert "of 1,000 posts passed in the last hour" in row["lapsed"]
+    assert "lapsed" in newsift("events", "list").out
+    kafka.send(SEEDS, None, b"fire")
+    (row,) = rows(newsift("events", "list", "--json").out)
+    assert row["lapsed"] == "its profile is stale"

@@ -48,3 +48,5 @@ def test_shows_the_profile_in_force(newsift: Command, kafka: Kafka, enc: Encoder
         "live": 2, "expired": 0, "paused": 0, "replaced": 2,
         "refused": {}, "stale": {}, "unknown": {},
     }  # fmt: skip
+    refused = newsift("seeds", "set", "profile|flood", "--paused")
+    assert (refused.code, "only the threshold can be set" in refused.err) == (2, True)

@@ -12,6 +12,7 @@ import pytest
 from kafka import TopicPartition
 
 from newsift.broker.server import running
+from tests.broker.clients import consumer
 from tests.newsift.cli.test_matches import record
 from tests.newsift.cli.watch.receiver import (
     GARBAGE,
@@ -50,8 +51,8 @@ def documented_check() -> Callable[[str, str, bytes], bool]:
 
 
 def committed(kafka: Kafka, group: str = "newsift-watch") -> int:
-    with kafka.consumer(group_id=group) as consumer:
-        return consumer.committed(TopicPartition(MATCHES, 0)) or 0
+    with consumer(kafka.address, group_id=group) as client:
+        return client.committed(TopicPartition(MATCHES, 0)) or 0
 
 
 def test_each_match_is_posted_once_signed_and_in_order(kafka: Kafka, tmp_path: Path) -> None:
