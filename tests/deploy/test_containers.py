@@ -5,8 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 import yaml
 
 from newsift.cli.collect import collect
+from tests.worker.web_side import Handler, Server, serving
 from worker.config.load import load
 
 ROOT = Path(__file__).parents[2]
@@ -143,30 +142,22 @@ def test_grafana_finds_its_source_and_its_dashboard() -> None:
 
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1), (None, 1)])
 def test_the_health_check_asks_the_worker(status: int | None, code: int) -> None:
-    class Answer(BaseHTTPRequestHandler):
+    class Answer(Handler):
         def do_GET(self) -> None:
             self.send_response(status if status and self.path == "/healthz" else 404)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Answer)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    if status is None:  # nobody listens
-        server.shutdown()
-        server.server_close()
-    done = subprocess.run(
-        [sys.executable, DEPLOY / "image" / "health.py"],
-        env={"NEWSIFT_WEB__PORT": str(server.server_port)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Server(Answer)) as server:
+        if status is None:  # nobody listens
+            server.shutdown()
+            server.server_close()
+        done = subprocess.run(
+            [sys.executable, DEPLOY / "image" / "health.py"],
+            env={"NEWSIFT_WEB__PORT": str(server.server_port)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert done.returncode == code, done.stderr
     assert done.stderr.count("\n") <= 1
 

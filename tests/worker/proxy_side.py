@@ -10,9 +10,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import urlsplit
+
+from tests.worker.web_side import Handler, Server, serving
 
 
 @dataclass
@@ -28,21 +28,13 @@ class ProxySide:
 
 @contextmanager
 def proxy_server(side: ProxySide) -> Iterator[ProxySide]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(side))
-    server.daemon_threads = True
-    side.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with serving(Server(handler_of(side))) as server:
+        side.port = server.server_port
         yield side
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
-def handler_of(side: ProxySide) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def handler_of(side: ProxySide) -> type[Handler]:
+    class Proxy(Handler):
         def do_CONNECT(self) -> None:
             if self._noted():
                 self.send_response(200)
@@ -72,10 +64,7 @@ def handler_of(side: ProxySide) -> type[BaseHTTPRequestHandler]:
                 self.send_error(side.refuses)
             return not side.refuses
 
-        def log_message(self, *_: Any) -> None:
-            """Keep quiet."""
-
-    return Handler
+    return Proxy
 
 
 def copy(source: socket.socket, target: socket.socket) -> None:

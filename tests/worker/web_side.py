@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeVar
 
 SENTENCE = "The ferry Astrid Vane burns off Port Maren, and nine people are missing since dawn. "
 ARTICLE = f"""<!doctype html><html><head><title>Fire on the ferry</title>
@@ -17,7 +18,43 @@ BOMB = gzip.compress(b"<html>" + b" " * 2**24)
 HTML = "text/html; charset=utf-8"
 
 
+class Server(ThreadingHTTPServer):
+    """A server on a port of this machine that says nothing."""
+
+    daemon_threads = True
+
+    def __init__(self, handler: type["Handler"]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, *_: object) -> None:
+        """A client that has had enough is what the tests are about."""
+
+
 class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+S = TypeVar("S", bound=Server)
+
+
+@contextmanager
+def serving(server: S) -> Iterator[S]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Pages(Handler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -84,13 +121,6 @@ class Handler(BaseHTTPRequestHandler):
         for _ in range(10_000):
             self.wfile.write(with_pause)
 
-    def page_slow(self) -> None:
-        self.head(HTML)
-        for _ in range(100):
-            self.wfile.write(b" ")
-            self.wfile.flush()
-            time.sleep(0.05)
-
     def page_loop(self) -> None:
         self.head(HTML, status=302, location=self.path, content_length="0")
 
@@ -101,9 +131,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def page_inside(self) -> None:
         self.head(HTML, status=302, location="http://inside.test/", content_length="0")
-
-    def page_file(self) -> None:
-        self.head(HTML, status=302, location="file:///etc/passwd", content_length="0")
 
     def page_host(self) -> None:
         self.say((self.headers["Host"] or "").encode(), kind="text/plain")
@@ -125,25 +152,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
 
-    def log_message(self, *_: object) -> None:
-        """Keep quiet."""
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, *_: object) -> None:
-        """A client that has had enough is what the tests are about."""
-
 
 @contextmanager
 def web_server() -> Iterator[int]:
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Server(Pages)) as server:
+        yield server.server_port

@@ -2,10 +2,7 @@
 
 import asyncio
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -17,6 +14,7 @@ from kafka.errors import TransactionalIdAuthorizationFailedError
 
 from newsift.broker.server import Address, running
 from tests.broker.clients import create
+from tests.worker.processes import said_until_ended_by, started
 from worker.errors import ConfigError
 
 MIB = 2**20
@@ -109,31 +107,16 @@ def test_an_invalid_setting_is_refused(option: dict[str, Any]) -> None:
         pass
 
 
-NEWSIFT = [sys.executable, "-c", "from newsift.cli import main; main()", "broker"]
-
-
-@contextmanager
-def started(*options: str) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(
-        [*NEWSIFT, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_command_prints_its_address_and_ends_on_a_signal(number: int) -> None:
-    with started("--port", "0", "--partitions", "3") as process:
+def test_the_command_prints_its_address_and_ends_on_a_signal(number: signal.Signals) -> None:
+    process = started("broker", "--port", "0", "--partitions", "3")
+    try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         with KafkaAdminClient(bootstrap_servers=address) as admin:
             assert admin.list_topics() == []
-        process.send_signal(number)
-        _, message = process.communicate(timeout=60)
-        assert process.returncode == 0
-        assert (
-            message == f"A Kafka broker in memory, at {address}; Ctrl-C ends it and all it holds.\n"
-        )
+        message = said_until_ended_by(number, process)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert message == f"A Kafka broker in memory, at {address}; Ctrl-C ends it and all it holds.\n"

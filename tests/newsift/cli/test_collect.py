@@ -4,8 +4,6 @@ import gzip
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,8 +20,8 @@ from tests.newsift.collect.mastodon_side import serve_instance
 from tests.newsift.collect.platform_side import Call, in_a_thread
 from tests.newsift.collect.x_side import TOKEN, FakeX, serve_x, tweet_id
 from tests.worker.fake import Command
-from tests.worker.interrupted import said_until_ended_by
 from tests.worker.kafka_side import POSTS, Kafka
+from tests.worker.processes import said_until_ended_by, started
 
 COUNT = 400
 TWEETS = [tweet_id(second) for second in range(1, 31)]
@@ -31,12 +29,7 @@ TWEETS = [tweet_id(second) for second in range(1, 31)]
 
 class CollectProcess:
     def __init__(self, *args: object, **env: str) -> None:
-        code = "from newsift.cli import main; main()"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code, "collect", *map(str, args)],
-            cwd=Path(__file__).parents[3], env={**os.environ, **env},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        self.process = started("collect", *args, env={**os.environ, **env})
 
     def kill(self) -> None:
         self.process.kill()
@@ -59,14 +52,14 @@ Start = Callable[..., CollectProcess]
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("NEWSIFT_X_TOKEN", TOKEN)
-    started: list[CollectProcess] = []
+    begun: list[CollectProcess] = []
 
     def begin(*args: object, **env: str) -> CollectProcess:
-        started.append(CollectProcess(*args, **env))
-        return started[-1]
+        begun.append(CollectProcess(*args, **env))
+        return begun[-1]
 
     yield begin
-    for each in started:
+    for each in begun:
         if each.process.poll() is None:
             each.kill()
 

@@ -1,6 +1,5 @@
 """The command itself: its table, its help, and how errors leave it."""
 
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +9,11 @@ import click
 import pytest
 
 from encoder import ModelError
+from newsift.broker.server import running
 from newsift.cli import COMMANDS, GROUPS
-from tests.broker.clients import until
 from tests.worker.fake import Command
+from tests.worker.processes import logged
 
-NEWSIFT = Path(sys.executable).with_name("newsift")
 HEAVY = ("numpy", "numba", "torch", "safetensors")
 
 
@@ -103,16 +102,10 @@ def test_every_command_is_in_one_group_of_the_help() -> None:
 
 
 def test_worker_becomes_faust_s_worker_in_the_same_process(tmp_path: Path) -> None:
-    from newsift.broker.server import running
-
     (tmp_path / "own.yaml").write_text("matching: {threshold: 0.5}\nweb: {port: 0}\n")
-    with running() as address, (tmp_path / "log").open("w+") as log:
-        given = ["worker", "--kafka", str(address), "--config", "own.yaml", "-l", "info"]
-        process = subprocess.Popen([NEWSIFT, *given], cwd=tmp_path, stdout=log, stderr=log)
-        log_file = tmp_path / "log"
-        until(lambda: "ready: 0 seeds" in log_file.read_text() or process.poll() is not None, 120)
-        command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
-        process.send_signal(signal.SIGTERM)
-        code = process.wait(60)
+    given = ("worker", "--config", "own.yaml", "-l", "info")
+    with running() as address, logged(tmp_path, "newsift", *given, "--kafka", address) as worker:
+        worker.wait_for("ready: 0 seeds")
+        command = Path(f"/proc/{worker.process.pid}/cmdline").read_bytes().split(b"\0")
+        assert worker.leave() == 0, worker.output
     assert command[-6:-1] == [b"-A", b"worker", b"worker", b"-l", b"info"]
-    assert code == 0, log_file.read_text()

@@ -2,8 +2,6 @@
 
 import base64
 import os
-import subprocess
-import sys
 import time
 from hashlib import sha256
 from pathlib import Path
@@ -14,13 +12,13 @@ from newsift.operations.dead_letters import retry_lock
 from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, REJECTED, Kafka
+from tests.worker.processes import started
 from worker.config.load import load
 from worker.match.records import to_dead_letter
 from worker.posts.read import Reason
 
 HOUR = 3_600_000
 BAD = b'{"id": \xff'
-RETRY = "import sys; from newsift.cli import run; sys.exit(run(['dead-letters', 'retry', '--all']))"
 
 
 def reject(
@@ -155,8 +153,7 @@ def test_retries_take_turns(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.Mo
     name = reject(kafka, 1)
     config = load(None, dict(os.environ)).config
     with retry_lock(config):
-        second = subprocess.Popen([sys.executable, "-c", RETRY], stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True)  # fmt: skip
+        second = started("dead-letters", "retry", "--all")
         assert second.stderr is not None
         assert "another retry is under way" in second.stderr.readline()
         kafka.send(POSTS, BAD, b"k", headers=[("attempt", b"2"), ("retry.of", name.encode())])

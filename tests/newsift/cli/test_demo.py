@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from newsift.cli.demo import ADDED, REMOVED, read_articles
 from tests.worker.fake import Command
+from tests.worker.processes import started
 
 EVENTS = list(read_articles())
 PATIENCE_S = 150.0  # a cold cache compiles first
@@ -56,19 +55,18 @@ def test_the_demo_streams_matches_changes_its_seeds_and_sums_up(newsift: Command
     ("kind", "moment"), [(signal.SIGINT, "Ready"), (signal.SIGTERM, "The worker starts")]
 )
 def test_an_interrupted_demo_leaves_no_process(kind: signal.Signals, moment: str) -> None:
-    code = "import sys; from newsift.cli import run; sys.exit(run(['demo', '--device', 'cpu']))"
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    process = started("demo", "--device", "cpu")
     assert process.stderr is not None
     while moment not in (line := process.stderr.readline()):
         assert line, "the demo ended too early"
     began = time.monotonic()
-    while not (started := children(process.pid)):
+    while not (young := children(process.pid)):
         assert time.monotonic() - began < PATIENCE_S
         time.sleep(0.01)
     process.send_signal(kind)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err.splitlines()[-1]) == (130, "newsift: interrupted")
-    for pid in started:
+    for pid in young:
         stat = Path("/proc") / str(pid) / "stat"
         assert not stat.exists() or stat.read_text().rpartition(") ")[2][0] == "Z"
 

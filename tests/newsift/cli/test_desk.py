@@ -1,13 +1,10 @@
 """`newsift desk` as a process: where it is served, what ends it, and what it refuses."""
 
-import itertools
 import json
-import os
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -16,7 +13,7 @@ import pytest
 
 from newsift.desk.site import FIRST_PORT
 from tests.broker.kafka import free_ports
-from tests.newsift.desk.place import DeskProcess
+from tests.newsift.desk.place import DeskProcess, desks
 
 NOWHERE = f"127.0.0.1:{free_ports(1)[0]}"
 ENDS_WITHIN_S = 10.0  # on a machine that is shared; alone it takes less than two
@@ -25,18 +22,8 @@ Start = Callable[..., DeskProcess]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    numbers = itertools.count()
-    with ExitStack() as stack:
-
-        def begin(*arguments: str, **env: str) -> DeskProcess:
-            stored = {k: v for k, v in os.environ.items() if not k.startswith("NEWSIFT_")}
-            given = stored | {"NEWSIFT_KAFKA": NOWHERE} | env
-            made = DeskProcess(tmp_path / f"desk-{next(numbers)}.log", given, arguments)
-            stack.callback(made.process.wait)
-            stack.callback(made.process.kill)
-            return made
-
-        yield begin
+    with desks(tmp_path, NEWSIFT_KAFKA=NOWHERE) as start:
+        yield start
 
 
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

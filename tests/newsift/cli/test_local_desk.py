@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -16,7 +16,7 @@ import pytest
 
 from newsift.cli.demo import SAMPLES
 from tests.broker.clients import until
-from tests.newsift.desk.place import NEWSIFT, DeskProcess
+from tests.newsift.desk.place import NEWSIFT, DeskProcess, desks
 from tests.worker.fake import Command
 
 POSTS = [
@@ -56,18 +56,8 @@ def posts(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    with ExitStack() as stack:
-
-        def begin(*arguments: object) -> DeskProcess:
-            env = {k: v for k, v in os.environ.items() if k != "NEWSIFT_KAFKA"}
-            log = tmp_path / "desk.log"
-            log.unlink(missing_ok=True)
-            desk = DeskProcess(log, env, ["--port", "0", *map(str, arguments)])
-            stack.callback(desk.process.wait)
-            stack.callback(desk.process.kill)
-            return desk
-
-        yield begin
+    with desks(tmp_path) as start:
+        yield partial(start, "--port", "0")
 
 
 def worker_ids(desk: DeskProcess) -> list[int]:

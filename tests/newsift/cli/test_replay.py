@@ -4,8 +4,6 @@ import hashlib
 import itertools
 import json
 import signal
-import subprocess
-import sys
 from base64 import b64encode
 from pathlib import Path
 from random import Random
@@ -15,8 +13,8 @@ import pytest
 
 from tests.broker.clients import until
 from tests.worker.fake import Command
-from tests.worker.interrupted import said_until_ended_by
 from tests.worker.kafka_side import POSTS, Kafka
+from tests.worker.processes import said_until_ended_by, started
 
 ODD = [
     b'{"id": "1",   "text": "spaces stay"}',
@@ -81,12 +79,7 @@ def test_a_refused_record_says_where_to_resume(
 def test_ctrl_c_reports_the_posts_sent(kafka: Kafka, tmp_path: Path) -> None:
     file = tmp_path / "many"
     file.write_bytes(b"\n".join(map(post, range(10_000))))
-    root = str(__file__).partition("/tests/")[0]
-    command = [sys.executable, "-W", "ignore", "-c", "from newsift.cli import main; main()"]
-    process = subprocess.Popen(
-        [*command, "replay", str(file), "--rate", "100"],
-        cwd=root, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = started("replay", file, "--rate", "100")
     until(lambda: len(kafka.records(POSTS)) >= 20, 60)
     output = said_until_ended_by(signal.SIGINT, process)
     assert process.returncode == 130

@@ -3,7 +3,6 @@
 import ctypes
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,7 +13,7 @@ from newsift.cli import cli, run
 from newsift.cli.signals import INTERRUPTS, defer_interrupts, interruptible
 from tests.broker.clients import until
 from tests.worker.articles import FERRY, lines, write_seeds
-from tests.worker.interrupted import said_until_ended_by
+from tests.worker.processes import said_until_ended_by, started
 
 
 def test_sigterm_completes_the_file_as_ctrl_c_does(tmp_path: Path) -> None:
@@ -24,10 +23,7 @@ def test_sigterm_completes_the_file_as_ctrl_c_does(tmp_path: Path) -> None:
     source, out = tmp_path / "posts", tmp_path / "out"
     os.mkfifo(source)
     args = ["filter", "--force", source, "--seeds", seeds, "--out", out, "--device", "cpu"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from newsift.cli import main; main()", *map(str, args)],
-        cwd=Path(__file__).parents[3], stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = started(*args)
     with source.open("wb") as pipe:
         pipe.write(lines({"id": "1", "text": FERRY}))
         pipe.flush()

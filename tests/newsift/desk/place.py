@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tests.broker.clients import PATIENCE_S, create, producer, read_to_end
 from tests.broker.kafka import free_ports
 from tests.broker.server import Server
 from tests.faults.process import Worker
+from tests.worker.processes import environment
 
 NEWSIFT = Path(sys.executable).with_name("newsift")
 PARTITIONS = 2
@@ -72,6 +73,20 @@ class DeskProcess:
         return self.ended()
 
 
+@contextmanager
+def desks(folder: Path, **env: str) -> Iterator[Callable[..., DeskProcess]]:
+    """Starts desks that end with the block."""
+    with ExitStack() as stack:
+
+        def start(*arguments: object, **more: str) -> DeskProcess:
+            log = folder / f"desk-{next(_numbers)}.log"
+            desk = DeskProcess(log, environment(**env | more), map(str, arguments))
+            stack.callback(_killed, desk.process)
+            return desk
+
+        yield start
+
+
 class Place:
     def __init__(self, server: Server, folder: Path, **settings: dict[str, Any]) -> None:
         self.server, self.folder = server, folder
@@ -95,10 +110,9 @@ class Place:
 
     @property
     def env(self) -> dict[str, str]:
-        others = {k: v for k, v in os.environ.items() if not k.startswith("NEWSIFT_")}
-        cache = {k: v for k, v in os.environ.items() if k == "NEWSIFT_CACHE"}
-        own = {"NEWSIFT_CONFIG": str(self.config), "XDG_STATE_HOME": str(self.folder)}
-        return others | cache | own | {"OMP_NUM_THREADS": "1"}
+        return environment(
+            NEWSIFT_CONFIG=str(self.config), XDG_STATE_HOME=str(self.folder), OMP_NUM_THREADS="1"
+        )
 
     def desk(self, *arguments: str, port: int = 0, **env: str) -> DeskProcess:
         log = self.folder / f"desk-{next(_numbers)}.log"

@@ -2,13 +2,10 @@
 
 import hashlib
 import io
-import subprocess
-import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,6 +17,8 @@ from encoder.model_directory import read_model, write_model
 from encoder.support.named import model_directory, named_models
 from newsift.operations.models import FILES, add, download, is_secure, pack, remove, unpack
 from tests.encoder.small import small_model
+from tests.worker.processes import started
+from tests.worker.web_side import Handler, Server, serving
 
 
 @dataclass
@@ -60,7 +59,7 @@ def web() -> Iterator[WebSide]:
     """A server of which /slow/… sends one half and waits."""
     side = WebSide()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Files(Handler):
         def do_GET(self) -> None:
             if there := side.moved.get(self.path):
                 self.send_response(302)
@@ -81,21 +80,12 @@ def web() -> Iterator[WebSide]:
                 side.go_on.wait(60)
             self.wfile.write(content[middle : len(content) - side.short])
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    side.base = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield side
-    finally:
-        side.go_on.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Server(Files)) as server:
+        side.base = server.url
+        try:
+            yield side
+        finally:
+            side.go_on.set()
 
 
 @pytest.fixture
@@ -163,14 +153,12 @@ def test_adds_no_damaged_model(state: Path, tmp_path: Path, packed: Packed) -> N
 
 def test_a_killed_add_is_swept(state: Path, file: Path, web: WebSide, packed: Packed) -> None:
     web.files["/own.tar"] = packed
-    words = ["models", "add", f"{web.base}/slow/own.tar", "--digest", packed.digest]
-    code = "import sys, newsift.cli; sys.exit(newsift.cli.run(sys.argv[1:]))"
-    child = subprocess.Popen([sys.executable, "-c", code, *words])
+    child = started("models", "add", f"{web.base}/slow/own.tar", "--digest", packed.digest)
     try:
         assert web.halfway.wait(60)
     finally:
         child.kill()
-        child.wait()
+        child.communicate()
     assert list(named_models()) == ["default"]
     assert len(visible(state)) == 1  # hidden, and swept by the next
     add(str(file), None, "next")

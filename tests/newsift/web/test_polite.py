@@ -23,7 +23,8 @@ from newsift.web.polite import (
     StatusError,
     is_temporary,
 )
-from tests.newsift.cli.seeds.feed_side import Reply, Site, news_site, page
+from tests.newsift.cli.seeds.feed_side import Reply, Site, page
+from tests.worker.web_side import serving
 
 SITE = "https://news.test"
 
@@ -133,7 +134,7 @@ class Clock:
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    with news_site() as result:
+    with serving(Site()) as result:
         result.replies |= {"/a": page("Astrid"), "/b": page("Birka")}
         yield result
 
@@ -278,7 +279,7 @@ def inside(site: Site, clock: Clock) -> PoliteWeb:
 @contextmanager
 def outside(there: str) -> Iterator[str]:
     """A site that is not in the own network, and what its page leads to."""
-    with news_site() as result:
+    with serving(Site()) as result:
         result.replies["/hop"] = Reply(status=302, headers={"Location": there})
         yield result.url.replace("127.0.0.1", "outside.test")
 
@@ -300,7 +301,10 @@ def test_the_host_of_a_feed_may_be_inside_but_no_page_outside_leads_there(
 
 
 def test_another_port_of_the_host_of_a_feed_is_not_inside(site: Site, clock: Clock) -> None:
-    with news_site() as other, pytest.raises(InputError, match="which is no address of the open"):
+    with (
+        serving(Site()) as other,
+        pytest.raises(InputError, match="which is no address of the open"),
+    ):
         inside(site, clock).get(f"{other.url}/a")
     assert other.asked == []
 

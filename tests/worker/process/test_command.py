@@ -1,15 +1,11 @@
 """`faust -A worker worker` from outside: what goes in, what comes out, and how it ends."""
 
 import json
-import os
 import re
 import socket
 import subprocess
-import sys
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -23,70 +19,34 @@ from newsift.broker.server import Address, running
 from newsift.operations.workers import WorkerIdentity, kafka_cluster_id, own_workers
 from tests.broker.clients import admin, consumer, producer, read, read_to_end, until
 from tests.encoder.small import small_model
+from tests.worker.processes import BIN, Logged, environment, logged
 from tests.worker.small import ARTICLES, ControlTopic, Mail, small_encoder
 from worker.config import Config, KafkaConfig
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
 
 ROOT = Path(__file__).parents[3]
-FAUST = Path(sys.executable).with_name("faust")
-STARTS_WITHIN_S = 120
 PHRASES = ("match game music", "storm flood river city", "a cat and police", "fire")
 TEXTS = [f"{PHRASES[n % 4]} {n}" for n in range(300)]
 POISON: list[tuple[str | None, bytes | None]] = [("a", b"{"), (None, b""), ("b", b'{"id": 1}')]
 
 
-@dataclass
-class Running:
-    process: "subprocess.Popen[bytes]"
-    log: Path
-
-    @property
-    def stderr(self) -> str:
-        return self.log.read_text("utf-8")
-
-    def wait_for(self, words: str) -> None:
-        until(lambda: words in self.stderr or self.process.poll() is not None, STARTS_WITHIN_S)
-        assert words in self.stderr, self.stderr
-
-    def wait(self) -> int:
-        return self.process.wait(STARTS_WITHIN_S)
-
-    def terminate(self) -> int:
-        self.process.terminate()
-        return self.wait()
-
-
-def environment(address: str, folder: Path, **more: str) -> dict[str, str]:
+def settings(address: str, folder: Path, **more: str) -> dict[str, str]:
     if not (folder / "model").is_dir():
         write_model(folder / "model", small_model())
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith("NEWSIFT_")
-    }
-    return inherited | {
+    own = {
         "NEWSIFT_KAFKA": address,
         "NEWSIFT_MODEL__NAME": str(folder / "model"),
         "NEWSIFT_MODEL__THREADS": "1",
         "NEWSIFT_MODEL__DEVICE": "cpu",
         "NEWSIFT_MATCHING__THRESHOLD": "0.4",
         "NEWSIFT_WEB__PORT": "0",
-        **more,
     }
+    return environment(**own | more)
 
 
-@contextmanager
-def worker(address: str, folder: Path, **more: str) -> Iterator[Running]:
-    log = folder / f"worker-{time.monotonic_ns()}.log"
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [FAUST, "-A", "worker", "worker"], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=file,
-            env=environment(address, folder, **more),
-        )  # fmt: skip
-    try:
-        yield Running(process, log)
-    finally:
-        process.kill()
-        process.wait()
+def worker(address: str, folder: Path, **more: str) -> AbstractContextManager[Logged]:
+    return logged(folder, "faust", "-A", "worker", "worker", env=settings(address, folder, **more))
 
 
 def publish(address: str, topic: str, records: Iterable[tuple[str | None, bytes | None]]) -> None:
@@ -147,15 +107,15 @@ def test_a_new_broker_gets_topics_matches_and_dead_letters(broker: str, tmp_path
         )
         first.wait_for("2 seeds")
         publish(broker, "tweets", posts(TEXTS) + POISON)
-        until(lambda: len(matched(broker)) >= len(matches), STARTS_WITHIN_S)
+        until(lambda: len(matched(broker)) >= len(matches))
         assert matched(broker) == matches
         dead = read(broker, "rejected-tweets", len(POISON))
         assert sorted((r.key and r.key.decode(), r.value) for r in dead if r.key) == [
             ("a", b"{"), ("b", b'{"id": 1}'),
         ]  # fmt: skip
         until(lambda: lag(broker) == 0)
-        assert first.terminate() == 0
-    assert "Traceback" not in first.stderr
+        assert first.leave() == 0
+    assert "Traceback" not in first.output
     with admin(broker) as client:
         topics = {topic for topic in client.list_topics() if not topic.startswith("__")}
     assert topics == {
@@ -176,17 +136,18 @@ def test_a_new_broker_gets_topics_matches_and_dead_letters(broker: str, tmp_path
 def test_a_refusal_is_one_line_and_its_exit_code(
     broker: str, tmp_path: Path, more: dict[str, str], code: int, message: str
 ) -> None:
-    with worker(broker, tmp_path, NEWSIFT_LOG__LEVEL="warning", **more) as refused:
-        assert refused.wait() == code
-    [line] = refused.stderr.splitlines()
+    own = {"NEWSIFT_KAFKA": broker, "NEWSIFT_LOG__LEVEL": "warning"} | more
+    done = faust("-A", "worker", "worker", folder=tmp_path, **own)
+    assert done.returncode == code
+    [line] = done.stderr.splitlines()
     assert line.startswith("newsift: ")
     assert message in line
 
 
 def faust(*arguments: str, folder: Path, **more: str) -> "subprocess.CompletedProcess[str]":
-    env = environment("127.0.0.1:1", folder, **more) | {"PYTHONPATH": str(folder)}
+    env = settings("127.0.0.1:1", folder, **more) | {"PYTHONPATH": str(folder)}
     return subprocess.run(
-        [FAUST, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+        [BIN / "faust", *arguments], cwd=ROOT, env=env, capture_output=True, text=True, check=False
     )
 
 
@@ -236,7 +197,7 @@ def test_a_running_worker_serves_its_near_misses(tmp_path: Path) -> None:
         texts = [f"{NEARBY} {n}" for n in range(300)] + ["what a lovely morning"] * 50
         publish(broker, "tweets", posts(texts))
         until(lambda: lag(broker) == 0)
-        result = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", first.stderr)
+        result = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", first.output)
         assert result is not None
         port = int(result[1])
         assert near_misses(port, "no such event")[0] == 404
@@ -244,7 +205,7 @@ def test_a_running_worker_serves_its_near_misses(tmp_path: Path) -> None:
         ours = WorkerIdentity(kafka_cluster_id(config), config.kafka.group)
         assert own_workers([f"127.0.0.1:{port}"], ours) == [f"127.0.0.1:{port}"]
         status, body = near_misses(port, EVENT)
-        assert first.terminate() == 0
+        assert first.leave() == 0
     assert (status, body["event"], list(body["edges"])) == (200, EVENT, ["ferry"])
     edges = body["edges"]["ferry"]
     assert edges == sorted(edges, reverse=True)

@@ -45,16 +45,6 @@ def test_changes_lead_to_the_same_set_and_matches_as_a_fresh_start(
             np.testing.assert_array_equal(one, other)
 
 
-def test_a_seed_that_was_refused_counts_once_its_text_can_be_read() -> None:
-    book, maker = ControlTopic(), SeedEmbedder(small_encoder(), 0.05, None)
-    book.put(b"large", value(text=TEXTS[0]))
-    book.put(b"odd", value(text=NO_WORD))
-    assert [seed.id for seed in maker.make(book.snapshot()).refused] == ["odd"]
-    book.put(b"odd", value(text=TEXTS[1]))
-    made = maker.make(book.snapshot())
-    assert ([seed.id for seed in made.seeds], made.refused) == (["large", "odd"], ())
-
-
 def test_a_changed_seed_leaves_the_large_part_as_it_is() -> None:
     book, maker = ControlTopic(), SeedEmbedder(small_encoder(), 0.05, None)
     for number, text in enumerate(TEXTS):

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -14,11 +12,11 @@ from newsift.statistics.queues import certifies_only
 from tests.broker.clients import until
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, is_on, sample_posts
 from tests.newsift.cli.events.promised import KEY, published
-from tests.newsift.cli.labels.at_terminal import CODE, ROOT
 from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
+from tests.worker.processes import started
 from tests.worker.small import ControlTopic
 from worker.posts.outcome import Post
 from worker.seeds.embedder import SeedEmbedder
@@ -138,10 +136,7 @@ def test_every_learns_again_until_sigterm(kafka: Kafka) -> None:
         kafka.send(POSTS, json.dumps(post).encode(), at=now - 30 * HOUR)
     for post in filter(is_on, sample_posts()):
         kafka.send(POSTS, json.dumps(post).encode(), at=now - HOUR)
-    process = subprocess.Popen(
-        [sys.executable, "-c", CODE, "events", "learn", "ferry", "--yes", "--every", "1s"],
-        stderr=subprocess.PIPE, text=True, cwd=ROOT,
-    )  # fmt: skip
+    process = started("events", "learn", "ferry", "--yes", "--every", "1s")
     try:
         until(lambda: len(versions(kafka)) == 1, 60)
         for n in range(8):

@@ -4,14 +4,12 @@ import os
 import pty
 import select
 import subprocess
-import sys
 import time
 from functools import partial
-from pathlib import Path
 from typing import Self
 
-ROOT = Path(__file__).parents[4]
-CODE = "import sys; from newsift.cli import run; sys.exit(run(sys.argv[1:]))"
+from tests.worker.processes import BIN
+
 PATIENCE_S = 60.0
 CTRL_C = "\x03"
 
@@ -23,8 +21,8 @@ class AtTerminal:
         ours, theirs = pty.openpty()
         self._terminal, self.shown = ours, ""
         self._process = subprocess.Popen(
-            [sys.executable, "-c", CODE, *args], preexec_fn=partial(os.login_tty, theirs),
-            cwd=ROOT, env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100", **env},
+            [BIN / "newsift", *args], preexec_fn=partial(os.login_tty, theirs),
+            env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100", **env},
         )  # fmt: skip
         os.close(theirs)
 

@@ -10,9 +10,10 @@ import pytest
 import newsift.cli.seeds
 from newsift.web.client import Bounds
 from newsift.web.polite import PoliteWeb
-from tests.newsift.cli.seeds.feed_side import Site, news_site
+from tests.newsift.cli.seeds.feed_side import Site
 from tests.worker.fake import Command, Outcome
 from tests.worker.kafka_side import Kafka
+from tests.worker.web_side import serving
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read_in_process: None)
     follow = newsift.cli.seeds
     monkeypatch.setattr(follow, "PUBLIC_FEEDS", Bounds(allow=lambda _: True))
     monkeypatch.setattr(follow, "PoliteWeb", partial(PoliteWeb, pause=0.0))
-    with news_site() as result:
+    with serving(Site()) as result:
         yield result
 
 

@@ -5,15 +5,12 @@ and 429 (RFC 6585) with Retry-After (§10.2.3).
 """
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.worker.kafka_side import SEEDS, Kafka
+from tests.worker.web_side import Handler, Server
 
 WORDS = (
     "The ferry {name} burns off Port Maren since dawn, and nine people are missing. The coast "
@@ -52,30 +49,21 @@ def item(link: str, title: str = "", days: float = 0, said: str = "") -> str:
     )
 
 
-class Site(ThreadingHTTPServer):
+class Site(Server):
     """Answers by path, 404 for what is not set; a 304 where the ETag or the date still holds."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Replies)
         self.replies: dict[str, Reply] = {}
         self.asked: list[tuple[str, dict[str, str]]] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
     def paths(self) -> list[str]:
         """What was asked for, but robots.txt, since this was called last."""
         requests, self.asked = self.asked, []
         return [path for path, _ in requests if path != "/robots.txt"]
 
-    def handle_error(self, *_: object) -> None:
-        """A client that has had enough is what the tests are about."""
 
-
-class Handler(BaseHTTPRequestHandler):
+class Replies(Handler):
     server: Site
 
     def do_GET(self) -> None:
@@ -91,22 +79,6 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if status == 200:
             self.wfile.write(reply.body)
-
-    def log_message(self, *_: object) -> None:
-        """Keep quiet."""
-
-
-@contextmanager
-def news_site() -> Iterator[Site]:
-    site = Site()
-    thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield site
-    finally:
-        site.shutdown()
-        site.server_close()
-        thread.join()
 
 
 def seeds_of(kafka: Kafka) -> dict[str, Any]:

@@ -7,18 +7,17 @@ https://docs.stripe.com/webhooks?verify=verify-manually, under another header's 
 import hmac
 import json
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socket import SHUT_RDWR
-from threading import Event, Lock, Thread
-from typing import Any
+from threading import Event, Lock
+
+from tests.worker.processes import Logged, logged
+from tests.worker.web_side import Handler, Server, serving
 
 PATIENCE_S = 60.0
 SECRET = "a secret, é"
@@ -88,7 +87,7 @@ class Receiver:
 def receiving(answer: Answer = accept) -> Iterator[Receiver]:
     receiver = Receiver(answer)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Inbox(Handler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -112,55 +111,16 @@ def receiving(answer: Answer = accept) -> Iterator[Receiver]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    receiver.port = server.server_address[1]
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield receiver
-    finally:
-        receiver.over.set()
-        server.shutdown()
-        server.server_close()
-
-
-@dataclass
-class Watching:
-    process: "subprocess.Popen[bytes]"
-    log: Path
-
-    @property
-    def output(self) -> str:
-        return self.log.read_text("utf-8")
-
-    def wait(self) -> int:
-        return self.process.wait(PATIENCE_S)
-
-    def leave(self) -> int:
-        self.process.terminate()
-        return self.wait()
-
-    def until(self, met: Callable[[], object]) -> None:
-        limit = time.monotonic() + PATIENCE_S
-        while not met():
-            assert time.monotonic() < limit, f"waited in vain: {self.output}"
-            time.sleep(0.02)
+    with serving(Server(Inbox)) as server:
+        receiver.port = server.server_port
+        try:
+            yield receiver
+        finally:
+            receiver.over.set()
 
 
 @contextmanager
-def watching(folder: Path, *args: object, **env: str) -> Iterator[Watching]:
-    log = folder / f"watch-{time.monotonic_ns()}.log"
-    command = [sys.executable, "-c", "from newsift.cli import main; main()", "watch"]
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [*command, *map(str, args)], stdout=file, stderr=file,
-            env=os.environ | {"NEWSIFT_WEBHOOK_SECRET": SECRET} | env,
-            cwd=str(__file__).partition("/tests/")[0],
-        )  # fmt: skip
-    try:
-        yield Watching(process, log)
-    finally:
-        process.kill()
-        process.wait()
+def watching(folder: Path, *args: object, **env: str) -> Iterator[Logged]:
+    env = os.environ | {"NEWSIFT_WEBHOOK_SECRET": SECRET} | env
+    with logged(folder, "newsift", "watch", *args, env=env) as command:
+        yield command

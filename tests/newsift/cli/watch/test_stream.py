@@ -15,14 +15,15 @@ import pytest
 
 from newsift.cli.watch.stream import MOST_LISTENERS, parse_event_id
 from tests.newsift.cli.test_matches import record
-from tests.newsift.cli.watch.receiver import Watching, watching
+from tests.newsift.cli.watch.receiver import watching
 from tests.worker.kafka_side import MATCHES, Kafka
+from tests.worker.processes import Logged
 
 PATIENCE_S = 60.0
 Event = tuple[str, str]  # its id, and the post's
 
 
-def port_of(command: Watching) -> int:
+def port_of(command: Logged) -> int:
     result: list[str] = []
 
     def told() -> bool:

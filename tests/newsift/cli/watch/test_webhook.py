@@ -22,12 +22,12 @@ from tests.newsift.cli.watch.receiver import (
     Answer,
     Post,
     Receiver,
-    Watching,
     accept,
     receiving,
     watching,
 )
 from tests.worker.kafka_side import MATCHES, PARTITIONS, Kafka
+from tests.worker.processes import Logged
 
 FERRY, FIRE = "event of ferry", "event of fire"
 PAGE = Path(__file__).parents[4] / "docs" / "watch.md"
@@ -81,7 +81,7 @@ def test_each_match_is_posted_once_signed_and_in_order(kafka: Kafka, tmp_path: P
 @contextmanager
 def delivering(
     folder: Path, answer: Answer = accept, *args: object
-) -> Iterator[tuple[Receiver, Watching]]:
+) -> Iterator[tuple[Receiver, Logged]]:
     """A receiver that answers like this, and the command that posts to it."""
     with (
         receiving(answer) as receiver,

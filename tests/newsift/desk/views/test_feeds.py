@@ -15,11 +15,12 @@ from newsift.desk.views import feeds as views_feeds
 from newsift.web.client import Bounds
 from newsift.web.polite import PoliteWeb
 from tests.broker.clients import until
-from tests.newsift.cli.seeds.feed_side import Reply, Site, feed, item, news_site, page, seeds_of
+from tests.newsift.cli.seeds.feed_side import Reply, Site, feed, item, page, seeds_of
 from tests.newsift.desk.client import Client, open_desk
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.loaded_once import enc, loaded_once
+from tests.worker.web_side import serving
 
 __all__ = ["enc", "loaded_once"]
 
@@ -33,7 +34,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read_in_process: None)
     for module in (keeping_feed, views_feeds):
         monkeypatch.setattr(module, "PoliteWeb", partial(PoliteWeb, pause=0.0))
     monkeypatch.setattr(keeping_feed, "RETRY_S", 0.1)
-    with news_site() as result:
+    with serving(Site()) as result:
         result.replies |= {"/a": page("Astrid"), "/b": page("Birka")}
         result.replies["/feed"] = feed(*ITEMS)
         yield result
