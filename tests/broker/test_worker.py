@@ -106,9 +106,6 @@ def place_of(row: Any) -> tuple[int, int]:
     return row["source"]["partition"], row["source"]["offset"]
 
 
-BEYOND = 900
-
-
 @impatient
 def test_posts_deleted_before_they_are_read_are_reported_once(story: Story) -> None:
     story.posts(30)
@@ -129,28 +126,6 @@ def test_posts_deleted_before_they_are_read_are_reported_once(story: Story) -> N
     caught_up(story, third)
     assert metric(third, "newsift_offsets_lost_total") == 0
     assert "were deleted" not in third.output
-
-
-@impatient
-def test_an_offset_beyond_the_end_is_reported_once_and_all_is_read(story: Story) -> None:
-    story.posts(30)
-    place = TopicPartition(story.topics["posts"], 0)
-    group = f"{story.name}-group"
-    with consumer(story.server.address, group_id=group) as client:
-        client.assign([place])
-        client.seek(place, BEYOND)
-        client.commit()
-    first = story.worker()
-    caught_up(story, first)
-    assert metric(first, "newsift_offsets_lost_total") == 1
-    assert f"partition 0 ends before offset {BEYOND}" in first.output
-    assert metric(first, "newsift_posts_read_total") == 30
-    first.kill()
-    second = story.worker()
-    second.ready()
-    stays(second)
-    assert metric(second, "newsift_offsets_lost_total") == 0
-    assert metric(second, "newsift_posts_read_total") == 0
 
 
 @pytest.fixture

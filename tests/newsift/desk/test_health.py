@@ -111,12 +111,6 @@ def test_any_answer_is_a_row(raw: bytes) -> None:
     assert row["away"] or not row.get("model")
 
 
-def test_a_worker_that_does_not_answer_is_given_up() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        row = query_worker(f"127.0.0.1:{silent.getsockname()[1]}", seconds=0.3)
-    assert "no worker answers" in row["away"]
-
-
 @pytest.fixture
 def viewers() -> Iterator[ViewerPresence]:
     created = ViewerPresence()
