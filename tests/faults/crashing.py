@@ -5,13 +5,14 @@ test stays `faust -A worker worker`. A fault writes its proof before it acts, on
 that a story can tell a fault survived from a fault that never came.
 """
 
+import itertools
 import json
 import os
 import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,10 @@ def install() -> None:
     if script.get("early"):
         commit_early()
     if "clock_s" in script:
-        set_clock(script["clock_s"])
+        set_clock(lambda: float(script["clock_s"]))
         fault.prove(f"clock {script['clock_s']:+} s")
+    if "jumps_s" in script:
+        jump_clock(fault, script["jumps_s"])
     if "refused_s" in script:
         delivery.REFUSED_S = script["refused_s"]
     if "poll_s" in script:
@@ -102,12 +105,12 @@ def install() -> None:
     Encoder.posts = lambda enc, texts: fault.embed(posts, enc, list(texts))  # type: ignore[method-assign,assignment]
 
 
-def set_clock(ahead_s: float) -> None:
+def set_clock(ahead: Callable[[], float]) -> None:
     from aiokafka.producer.message_accumulator import BatchBuilder
 
     seconds, nanoseconds, append = time.time, time.time_ns, BatchBuilder.append
-    time.time = lambda: seconds() + ahead_s
-    time.time_ns = lambda: nanoseconds() + round(ahead_s * 1e9)
+    time.time = lambda: seconds() + ahead()
+    time.time_ns = lambda: nanoseconds() + round(ahead() * 1e9)
 
     def stamped(own: Any, *, timestamp: int | None, **given: Any) -> Any:
         """What aiokafka does in C, where this clock is not seen."""
@@ -115,6 +118,18 @@ def set_clock(ahead_s: float) -> None:
         return append(own, timestamp=now if timestamp is None else timestamp, **given)
 
     BatchBuilder.append = stamped
+
+
+def jump_clock(fault: Fault, jumps_s: Sequence[float]) -> None:
+    """At each SIGRTMIN the clock goes so far ahead of the true time as the next of these says."""
+    ahead, jumps = [0.0], itertools.cycle(jumps_s)
+    set_clock(lambda: ahead[0])
+
+    def jump(_number: int, _frame: object) -> None:
+        ahead[0] = next(jumps)
+        fault.prove(f"clock {ahead[0]:+g} s")
+
+    signal.signal(signal.SIGRTMIN, jump)
 
 
 def hurry_polls(poll_s: float) -> None:

@@ -3,13 +3,14 @@
 import base64
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors.numpy import save
 
 import encoder
@@ -65,10 +66,16 @@ def digest(value: Any) -> str:
 
 
 class Oracle:
-    def __init__(self, folder: Path) -> None:
-        self.model = folder / "model"
-        write_model(self.model, small_model())
+    """Of a small model and random texts, or of a model by name and texts of which a share match."""
+
+    def __init__(
+        self, folder: Path, model: str = "", texts: Sequence[str] = (), share: float = 0.25
+    ) -> None:
+        self.model: Path | str = model or folder / "model"
+        if isinstance(self.model, Path):
+            write_model(self.model, small_model())
         self._enc = encoder.load(self.model, device="cpu", threads=1)
+        self._posts, self._share = self._enc.posts(texts or post_texts()), share
         self._articles: dict[str, encoder.Embeddings] = {}
         texts = ("storm flood river city in the storm", "match game music on the music")
         self.seeds = [self.seed(f"seed-{n}", text) for n, text in enumerate(texts)]
@@ -84,8 +91,17 @@ class Oracle:
                 result.append(digest(named)[:32])
         return frozenset(result)
 
+    def matching(self, seed: SeedWanted) -> NDArray[np.bool_]:
+        """Which of its texts match the seed."""
+        scores = self._posts.similarity(self._article(seed))[:, 0]
+        return scores >= np.float32(seed.threshold)
+
+    @property
+    def digest(self) -> str:
+        return self._enc.digest
+
     def seed(self, name: str, text: str) -> SeedWanted:
-        """A seed that about a fourth of the posts match, none of them by a hair."""
+        """A seed that about its share of the texts match, none of them by a hair."""
         return SeedWanted(name, "", text, self._threshold(self._enc.articles([("", text)])))
 
     def profile(self, seed: SeedWanted, against: str) -> ProfileWanted:
@@ -107,8 +123,9 @@ class Oracle:
         return made
 
     def _threshold(self, article: Embeddings) -> float:
-        scores = np.sort(self._enc.posts(post_texts()).similarity(article)[:, 0])
-        band = scores[int(len(scores) * 0.7) : int(len(scores) * 0.8)]
+        scores = np.sort(self._posts.similarity(article)[:, 0])
+        low, high = (int(len(scores) * (1 - part * self._share)) for part in (1.2, 0.8))
+        band = scores[low:high]
         gaps = np.diff(band)
         widest = int(gaps.argmax())
         assert gaps[widest] > 1e-4, "no gap between the scores: a match would hang by a hair"

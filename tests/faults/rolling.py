@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -34,7 +34,8 @@ from tests.faults.process import Worker
 
 GROUP = "rolling"
 TICK_S = 0.05
-BATCH_BYTES = 2**19  # of the posts of a partition in one tick
+BATCH_BYTES = 2**20  # of the posts of a partition in one tick
+MOST_POSTS = 1000  # likewise
 QUIET_S = 10.0  # of the row in which nothing happens
 CALM_S = 2.0  # after every partition has a commit again
 PATIENCE_S = 240.0
@@ -43,15 +44,18 @@ OFFSETS = TopicPartition("__consumer_offsets", 0)
 
 
 class Load(threading.Thread):
-    """Writes posts at a steady rate, the same to each partition."""
+    """Writes posts at a rate, the same to each partition, and each post once.
 
-    def __init__(self, address: str, topic: str, partitions: int, rate: float) -> None:
+    The texts are those of messages, with %d for the number of the post.
+    """
+
+    def __init__(
+        self, address: str, topic: str, partitions: int, rate: float, texts: Sequence[bytes]
+    ) -> None:
         super().__init__(daemon=True)
         self._address, self._topic, self._partitions = address, topic, partitions
-        self._rate, self._over = rate, threading.Event()
-        texts, self.source = read_posts(None, 4096)
-        self._texts = [json.dumps(text).encode() for text in texts]
-        self.sent = 0
+        self._texts, self._over = texts, threading.Event()
+        self.rate, self.due, self.sent = rate, 0.0, 0
 
     def run(self) -> None:
         asyncio.run(self._write())
@@ -63,14 +67,16 @@ class Load(threading.Thread):
 
     async def _write(self) -> None:
         texts, partitions = itertools.cycle(self._texts), itertools.count()
-        began = time.monotonic()
+        then = time.monotonic()
         async with AIOKafkaProducer(
-            bootstrap_servers=self._address, max_batch_size=BATCH_BYTES
+            bootstrap_servers=self._address, max_batch_size=BATCH_BYTES, enable_idempotence=True
         ) as client:
             await client.partitions_for(self._topic)
             while not self._over.is_set():
                 await asyncio.sleep(TICK_S)
-                count = round((time.monotonic() - began) * self._rate) - self.sent
+                now = time.monotonic()
+                self.due, then = self.due + self.rate * (now - then), now
+                count = min(round(self.due) - self.sent, MOST_POSTS * self._partitions)
                 shares, rest = divmod(count, self._partitions)
                 waiting = []
                 for n in range(self._partitions):
@@ -79,13 +85,20 @@ class Load(threading.Thread):
                     if share:
                         batch = client.create_batch()
                         for text in itertools.islice(texts, share):
+                            value = text % self.sent
                             self.sent += 1
-                            value = b'{"id":"%d","text":%s}' % (self.sent, text)
                             assert batch.append(key=None, value=value, timestamp=None)
                         waiting.append(
                             await client.send_batch(batch, self._topic, partition=partition)
                         )
                 await asyncio.gather(*waiting)
+
+
+def post_templates(texts: Iterable[str]) -> list[bytes]:
+    """Messages as Load takes them."""
+    return [
+        b'{"id":"%%d","text":%s}' % json.dumps(text).encode().replace(b"%", b"%%") for text in texts
+    ]
 
 
 class CommitLog:
@@ -232,7 +245,8 @@ def measure(address: str, folder: Path, workers: int, partitions: int, rate: flo
         scene.create(role, partitions, {})
     scene.create("seeds", 1, {"cleanup.policy": "compact"})
     scene.publish("seeds", seed_records(read_articles(SAMPLES / "seeds", 10), None))
-    load = Load(address, scene.topic("posts"), partitions, rate)
+    texts, source = read_posts(None, 4096)
+    load = Load(address, scene.topic("posts"), partitions, rate, post_templates(texts))
     with consumer(address, group_id=GROUP) as client, consumer(address) as offsets:
         # The broker makes its topic of offsets when it is asked for the first.
         places = [TopicPartition(scene.topic("posts"), p) for p in range(partitions)]
@@ -246,7 +260,7 @@ def measure(address: str, folder: Path, workers: int, partitions: int, rate: flo
             load.stop()
             for worker in fleet.workers.values():
                 worker.kill()
-    print(f"{load.sent:,} posts of {load.source}, all committed, {rate:,.0f} a second")
+    print(f"{load.sent:,} posts of {source}, all committed, {rate:,.0f} a second")
     print(*fleet.table(), sep="\n")
 
 

@@ -1,0 +1,521 @@
+"""Hours of posts at a steady rate, with bursts, faults by a seed, and workers that come and go.
+
+python -m tests.faults.soak --hours 2 [--seed N] [--rate 5000] [--kafka apache|embedded] [--out DIR]
+
+Workers 0 and 1 have instance ids. Worker 0 is never killed, so that one life is long enough to
+tell whether memory grows. Each worker reaches the broker through a network that can be cut, and
+the desk is open all the time. What is measured goes to DIR: samples.jsonl, table.md, soak.svg.
+"""
+# ruff: noqa: T201 - a command that prints a table
+
+import argparse
+import itertools
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.request import Request, urlopen
+
+import yaml
+from kafka import TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError, NotEnoughReplicasError
+
+from bench.texts import SAMPLES, read_articles, read_posts
+from tests.broker.clients import admin, consumer, create, producer
+from tests.broker.kafka import ApacheKafka, answers, free_ports
+from tests.broker.server import Server, opened
+from tests.faults.expected import Oracle, SeedWanted, seed_set
+from tests.faults.messages import BAD_SEEDS
+from tests.faults.network import Network
+from tests.faults.process import Worker
+from tests.faults.rolling import Load, post_templates
+from tests.faults.soak_report import report
+from tests.faults.tally import Reader, Tally, Texts
+from tests.newsift.desk.place import DeskProcess
+
+MOST_WORKERS = 4
+WITH_IDS = 2  # workers that have instance ids
+PARTITIONS = 8
+TEXTS = 4096
+UNREADABLE = frozenset(range(7, TEXTS, 400))
+SHARE = 0.03  # of the texts that match a seed
+SEGMENT, RETAINED = 2**25, 2**29  # bytes of a partition
+CONFIGS = {"retention_ms": "-1", "retention_bytes": f"{RETAINED}", "segment_bytes": f"{SEGMENT}"}
+WINDOW = 3 * 4096  # posts that one worker may have in flight, by its default settings
+CALM_S = 60.0  # before the first fault
+GAP_S = (5.0, 45.0)  # between faults
+SAMPLE_S = 10.0
+BURST, BURST_S = 10, 10.0
+JUMPS_S = (1800, 0, -86_400, 0)  # Kafka refuses what is more than an hour ahead
+PATIENCE_S = 120.0
+DRAIN_S = 1800.0
+PAGES = ("api/events", "api/health", "api/seeds", "api/dead-letters", "api/matches?event=changing")
+
+
+class Event(NamedTuple):
+    at: float  # seconds since the start
+    kind: str
+    dice: int
+
+
+def schedule(seed: int, seconds: float) -> Iterator[Event]:
+    """Rounds in which each kind of fault comes once, in a random order."""
+    dice, at = random.Random(seed), CALM_S
+    while True:
+        for kind in dice.sample(sorted(FAULTS), len(FAULTS)):
+            at += dice.uniform(*GAP_S)
+            if at > seconds:
+                return
+            yield Event(at, kind, dice.getrandbits(32))
+
+
+class Seeds:
+    """What the control topic may state: a seed in two versions, a profile or none."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        texts = [f"{title}\n{text}" for title, text in read_articles(SAMPLES / "seeds", 5)]
+        self.lasting = [oracle.seed(f"lasting-{n}", text) for n, text in enumerate(texts[:3])]
+        self.versions = [oracle.seed("changing", text) for text in texts[3:]]
+        self.profile = oracle.profile(self.lasting[0], texts[1])
+        self.version, self.learned = 0, False
+
+    def now(self) -> list[SeedWanted]:
+        return self._stated(self.version, self.learned)
+
+    def _stated(self, version: int, learned: bool) -> list[SeedWanted]:
+        first: SeedWanted = self.profile if learned else self.lasting[0]
+        return [first, *self.lasting[1:], self.versions[version]]
+
+    def expected(self, oracle: Oracle, texts: Sequence[str]) -> Texts:
+        matches = {}
+        for version, learned in itertools.product((0, 1), (False, True)):
+            seeds = self._stated(version, learned)
+            rows = zip(*(oracle.matching(seed).tolist() for seed in seeds), strict=True)
+            matches[seed_set(seeds)] = [
+                frozenset((s.id, s.version) for s, met in zip(seeds, row, strict=True) if met)
+                for row in rows
+            ]
+        return Texts(texts, UNREADABLE, matches, oracle.digest)
+
+
+class Soak:
+    def __init__(
+        self, server: Server, network: Network, folder: Path, out: Path, rate: float
+    ) -> None:
+        self.server, self.network, self._folder = server, network, folder
+        posts, _ = read_posts(None, TEXTS)
+        oracle = Oracle(folder, "default", posts, SHARE)
+        self.seeds = Seeds(oracle)
+        texts = self.seeds.expected(oracle, posts)
+        self.tally, self.share = Tally(texts), float(texts.must.mean())
+        self.topics = {role: f"soak-{role}" for role in ("posts", "matches", "rejected")}
+        for topic in self.topics.values():
+            create(server.address, topic, PARTITIONS, **CONFIGS)
+        self.topics |= {"seeds": "soak-seeds", "labels": "soak-labels"}
+        for role in ("seeds", "labels"):
+            create(server.address, self.topics[role], 1, cleanup_policy="compact")
+        self.publish(*self.seeds.now())
+        messages = [
+            template.removesuffix(b"}") if row in UNREADABLE else template
+            for row, template in enumerate(post_templates(posts))
+        ]
+        self.rate = rate
+        self.load = Load(server.address, self.topics["posts"], PARTITIONS, rate, messages)
+        self.reader = Reader(
+            server.address, self.topics["matches"], self.topics["rejected"], PARTITIONS, self.tally
+        )
+        self._ports = free_ports(MOST_WORKERS)
+        self.wanted, self.workers = 2, dict[int, Worker]()
+        self._born, self._starts = dict[int, float](), itertools.count()
+        self._leaving, self._assigned = list[Worker](), 0
+        self.desk = self._open_desk()
+        self.began, self.calm_at = time.monotonic(), 0.0
+        self.away, self.allowed = False, 0.0
+        self.fired, self.tried = Counter[str](), Counter[str]()
+        self.faults, self.surprises = list[tuple[float, str]](), list[str]()
+        self._samples = (out / "samples.jsonl").open("w", encoding="utf-8")
+        self._sampled, self._before = self.began, (self.began, 0, 0)
+
+    @property
+    def now(self) -> float:
+        return time.monotonic() - self.began
+
+    def settings(self, n: int) -> Path:
+        name = f"worker-{n}" if n < WITH_IDS else None
+        ports = ",".join(f"127.0.0.1:{port}" for port in self._ports)
+        settings = {
+            "kafka": {
+                "bootstrap_servers": self.server.address, "group": "soak", "instance_id": name,
+            },
+            "topics": self.topics,
+            "model": {"device": "cpu", "threads": 1},
+            "web": {"port": self._ports[n]},
+            "desk": {"workers": ports},
+        }  # fmt: skip
+        file = self._folder / f"worker-{n}.yaml"
+        file.write_text(yaml.safe_dump(settings), "utf-8")
+        return file
+
+    def start(self, n: int) -> Worker:
+        folder = self._folder / f"start-{next(self._starts)}-worker-{n}"
+        fault = {"via": self.network.route, "jumps_s": JUMPS_S}
+        self.workers[n], self._born[n] = (
+            Worker(folder, self.settings(n), fault, fork=False),
+            self.now,
+        )
+        return self.workers[n]
+
+    def _open_desk(self) -> DeskProcess:
+        env = os.environ | {
+            "NEWSIFT_CONFIG": str(self.settings(0)), "XDG_STATE_HOME": str(self._folder),
+        }  # fmt: skip
+        return DeskProcess(self._folder / "desk.log", env, ["--port", "0"])
+
+    def publish(self, *seeds: SeedWanted) -> None:
+        self.control(*((seed.id.encode(), seed.value) for seed in seeds))
+
+    def control(self, *records: tuple[bytes | None, bytes | None]) -> None:
+        with producer(self.server.address) as client:
+            for key, value in records:
+                client.send(self.topics["seeds"], value, key=key, partition=0)
+
+    def note(self, what: str) -> None:
+        self.faults.append((round(self.now, 1), what))
+        print(f"{self.now:8.1f} s  {what}", flush=True)
+
+    def may_repeat(self, workers: int) -> None:
+        """So many workers have dropped what they had in flight."""
+        self.allowed += workers * WINDOW * self.share
+
+    def wait(self, seconds: float) -> None:
+        self.until(lambda: False, seconds)
+
+    def until(self, holds: Callable[[], bool], patience: float = PATIENCE_S) -> bool:
+        """Wait, and meanwhile replace workers that have ended, and take samples."""
+        deadline = time.monotonic() + patience
+        while not (held := holds()) and time.monotonic() < deadline:
+            self._supervise()
+            if time.monotonic() - self._sampled >= SAMPLE_S:
+                self._sampled = time.monotonic()
+                self._sample()
+            time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))
+        return held
+
+    def _supervise(self) -> None:
+        assert self.load.is_alive() or not self.load.ident, "the load ended"
+        assert self.reader.is_alive() or not self.reader.ident, "the checker ended"
+        if self.load.rate > self.rate and time.monotonic() > self.calm_at:
+            self.load.rate = self.rate
+        for worker in [each for each in self._leaving if not each.alive()]:
+            self._leaving.remove(worker)
+            if code := worker.process.poll():
+                self._surprise(worker, code)
+        for n in range(self.wanted):
+            worker = self.workers.get(n)
+            if worker is not None and (code := worker.process.poll()) is not None:
+                self._surprise(worker, code)
+            if worker is None or not worker.alive():
+                self.start(n)
+
+    def _surprise(self, worker: Worker, code: int) -> None:
+        """A worker ended by itself, which it may do loudly."""
+        self.may_repeat(1)
+        last = (worker.output.splitlines() or [""])[-1]
+        self.surprises.append(f"{worker.log.parent.name} ended with {code}: {last}")
+        self.note(self.surprises[-1])
+
+    def committed(self) -> int | None:
+        places = [TopicPartition(self.topics["posts"], p) for p in range(PARTITIONS)]
+        with suppress(KafkaError):
+            if not self.away:
+                with consumer(self.server.address, group_id="soak") as client:
+                    return sum(client.committed(place) or 0 for place in places)
+        return None
+
+    def _sample(self) -> None:
+        committed, matches, now = self.committed(), self.tally.matches, time.monotonic()
+        then, done, matched = self._before
+        row = {
+            "at": round(self.now, 1), "rate": self.load.rate, "sent": self.load.sent,
+            "unsent": round(self.load.due) - self.load.sent, "committed": committed,
+            "matches": matches, "letters": self.tally.letters,
+            "matches_s": round((matches - matched) / (now - then), 1),
+            "pause_s": round(self.reader.pause(), 2), "load": os.getloadavg()[0],
+            "workers": {
+                f"{n}/{worker.log.parent.name}": {
+                    "age_s": round(self.now - self._born[n], 1), "mb": worker.memory() / 1e6,
+                    "assigned": worker.assignments(),
+                }
+                for n, worker in self.workers.items() if worker.alive()
+            },
+            "desk_mb": resident(self.desk.process.pid) / 1e6, "faults": self.faults,
+        }  # fmt: skip
+        if committed is not None:
+            row |= {
+                "lag": self.load.sent - committed,
+                "posts_s": round((committed - done) / (now - then), 1),
+            }
+            self._before = now, committed, matches
+        self._samples.write(json.dumps(row) + "\n")
+        self._samples.flush()
+        self.faults = []
+        self._look_at_desk()
+
+    def _look_at_desk(self) -> None:
+        if self.away:
+            return
+        for page in PAGES:
+            with (
+                suppress(OSError),
+                urlopen(
+                    Request(self.desk.url + page, headers=self.desk.login), timeout=5
+                ) as answer,
+            ):
+                self.fired["desk answered"] += bool(json.load(answer))
+
+    def cause(self, event: Event) -> None:
+        self.tried[event.kind] += 1
+        self.note(event.kind)
+        self.fired[event.kind] += bool(FAULTS[event.kind](self, random.Random(event.dice)))
+
+    def others(self) -> list[int]:
+        """Workers that may die."""
+        return [n for n, worker in self.workers.items() if n and worker.alive()]
+
+    def close(self) -> None:
+        for worker in [*self.workers.values(), *self._leaving]:
+            worker.kill()
+        self.desk.process.kill()
+        self.desk.process.wait()
+        self.load.stop()
+        self._samples.close()
+
+
+def resident(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text("ascii")
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+
+def kill_worker(soak: Soak, dice: random.Random) -> bool:
+    soak.wanted = max(soak.wanted, 2)
+    soak.until(lambda: bool(soak.others()))
+    n = dice.choice(soak.others())
+    soak.until(lambda: "ready:" in soak.workers[n].output)
+    worker = soak.workers.pop(n)
+    worker.kill()
+    soak.may_repeat(1)
+    return worker.process.poll() == -signal.SIGKILL
+
+
+def restart_broker(soak: Soak, dice: random.Random, end: Callable[[], None]) -> bool:
+    soak.away = True
+    end()
+    gone = not answers(soak.server.address)
+    soak.wait(dice.uniform(1, 8))
+    soak.server.start()
+    soak.away = False
+    soak.may_repeat(len(soak.workers))
+    return gone
+
+
+def stop_broker(soak: Soak, dice: random.Random) -> bool:
+    return restart_broker(soak, dice, soak.server.stop)
+
+
+def kill_broker(soak: Soak, dice: random.Random) -> bool:
+    """Without a last word, where it is a process of its own."""
+    kafka = isinstance(soak.server, ApacheKafka)
+    return restart_broker(soak, dice, soak.server.kill if kafka else soak.server.stop)
+
+
+def cut_network(soak: Soak, dice: random.Random) -> bool:
+    cut, over = 0, soak.now + dice.uniform(2, 8)
+    while soak.now < over:
+        cut += soak.network.reset()
+        soak.wait(0.3)
+    soak.may_repeat(len(soak.workers))
+    return cut > 0
+
+
+def slow_network(soak: Soak, dice: random.Random) -> bool:
+    carried = soak.network.carried
+    soak.network.latency_s, soak.network.bytes_per_s = dice.uniform(0.05, 0.3), 2**18
+    soak.wait(15)
+    soak.network.latency_s = soak.network.bytes_per_s = 0
+    soak.may_repeat(len(soak.workers))
+    return soak.network.carried > carried
+
+
+def jump_clock(soak: Soak, dice: random.Random) -> bool:
+    """Of one worker, for a while."""
+    worker = dice.choice([each for each in soak.workers.values() if each.alive()])
+    soak.until(lambda: "ready:" in worker.output)
+    jumps = len(worker.proofs)
+    for _ in range(2):
+        worker.signal(signal.SIGRTMIN)
+        soak.wait(dice.uniform(5, 15))
+    return len(worker.proofs) > jumps
+
+
+def refuse_dead_letters(soak: Soak, dice: random.Random) -> bool:
+    """As a broker does whose disk is full: it takes no dead letter for a while."""
+    topic = soak.topics["rejected"]
+    with admin(soak.server.address) as client:
+
+        def demand(replicas: int) -> None:
+            change = {"min.insync.replicas": str(replicas)}
+            client.alter_configs(
+                [ConfigResource(ConfigResourceType.TOPIC, topic, CONFIGS_OF | change)]
+            )
+
+        demand(2)
+        soak.wait(1)
+        refused = False
+        try:
+            with producer(soak.server.address, acks="all", retries=0, enable_idempotence=False) as writer:
+                writer.send(topic, b"").get(timeout=30)
+        except NotEnoughReplicasError:
+            refused = True
+        soak.wait(dice.uniform(5, 20))
+        demand(1)
+    soak.may_repeat(len(soak.workers))
+    return refused
+
+
+CONFIGS_OF = {key.replace("_", "."): value for key, value in CONFIGS.items()}
+
+
+def replace_seed(soak: Soak, dice: random.Random) -> bool:
+    soak.seeds.version ^= 1
+    soak.publish(soak.seeds.versions[soak.seeds.version])
+    return in_force(soak)
+
+
+def learn_profile(soak: Soak, dice: random.Random) -> bool:
+    """Publish what an event has learned, or withdraw it."""
+    soak.seeds.learned ^= True
+    profile = soak.seeds.profile
+    soak.control((profile.id.encode(), profile.value if soak.seeds.learned else None))
+    return in_force(soak)
+
+
+def rewrite_control(soak: Soak, dice: random.Random) -> bool:
+    """Every seed anew, many times, among records that are no seeds, and with new segments."""
+    for _ in range(20):
+        soak.publish(*dice.sample(soak.seeds.now(), len(soak.seeds.now())))
+        soak.control(*((key, value) for _, key, value in BAD_SEEDS if len(value or b"") < 10_000))
+    soak.control(*((key, None) for _, key, _ in BAD_SEEDS))
+    return in_force(soak)
+
+
+def in_force(soak: Soak) -> bool:
+    """Whether each worker comes to serve the seeds that are published."""
+    expected = seed_set(soak.seeds.now())
+
+    def serves(worker: Worker) -> bool:
+        with suppress(OSError, ValueError):
+            return (worker.page("/seeds") or {}).get("seed_set") == expected
+        return False
+
+    return soak.until(lambda: all(serves(each) for each in soak.workers.values() if each.alive()))
+
+
+def scale(soak: Soak, dice: random.Random) -> bool:
+    before = soak.wanted
+    soak.wanted = dice.choice([n for n in range(1, MOST_WORKERS + 1) if n != before])
+    for n in range(soak.wanted, before):
+        if worker := soak.workers.pop(n, None):
+            worker.signal(signal.SIGTERM)
+            soak._leaving.append(worker)
+    soak.may_repeat(max(before, soak.wanted))
+    soak.note(f"{before} to {soak.wanted} workers")
+    return True
+
+
+def burst(soak: Soak, dice: random.Random) -> bool:
+    soak.load.rate, soak.calm_at = soak.rate * BURST, time.monotonic() + BURST_S
+    return True
+
+
+FAULTS: dict[str, Callable[[Soak, random.Random], bool]] = {
+    "a worker killed": kill_worker,
+    "the broker restarted": stop_broker,
+    "the broker killed": kill_broker,
+    "the network cut": cut_network,
+    "the network slow": slow_network,
+    "a clock jumps": jump_clock,
+    "dead letters refused": refuse_dead_letters,
+    "a seed replaced": replace_seed,
+    "a profile comes or goes": learn_profile,
+    "the control topic rewritten": rewrite_control,
+    "scaled": scale,
+    "a burst": burst,
+}
+
+
+def run(soak: Soak, seed: int, seconds: float) -> dict[str, Any]:
+    """Do it all; the result, with what is wrong."""
+    soak.until(lambda: len(soak.workers) == 2)
+    soak.until(lambda: all("ready:" in each.output for each in soak.workers.values()))
+    soak.reader.start()
+    soak.load.start()
+    soak.began = soak.began + soak.now
+    for event in schedule(seed, seconds):
+        if soak.now > seconds:
+            break
+        soak.wait(max(event.at - soak.now, 0))
+        soak.cause(event)
+    soak.wait(max(seconds - soak.now, 0))
+    soak.load.stop()
+    soak.note("no more posts")
+    ended = soak.now
+    drained = soak.until(lambda: soak.committed() == soak.load.sent, DRAIN_S)
+    soak.reader.finish()
+    verdict, committed = soak.tally.verdict(soak.load.sent), soak.committed()
+    wrong = [f"{kind} never fired" for kind in soak.tried if not soak.fired[kind]]
+    wrong += [] if drained else [f"{committed} posts committed of {soak.load.sent}"]
+    wrong += [f"{verdict.missing} missing"] if verdict.missing else []
+    wrong += [f"{verdict.twice} twice"] if verdict.twice > soak.allowed else []
+    wrong += soak.tally.examples
+    return {
+        "seed": seed, "seconds": round(ended, 1), "rate": soak.rate, "posts": soak.load.sent,
+        "unsent": round(soak.load.due) - soak.load.sent, "drained_s": round(soak.now - ended, 1),
+        **verdict._asdict(), "allowed": round(soak.allowed), "letters": soak.tally.letters,
+        "fired": dict(soak.fired), "tried": dict(soak.tried), "surprises": soak.surprises,
+        "complaints": wrong,
+    }  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests.faults.soak", description=__doc__)
+    parser.add_argument("--hours", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--rate", type=float, default=5000.0, help="posts a second")
+    parser.add_argument("--kafka", choices=("apache", "embedded"), default="apache")
+    parser.add_argument("--out", type=Path, default=Path("soak"))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    print(f"seed {options.seed}, results in {options.out}", flush=True)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = stack.enter_context(opened(options.kafka, folder, auto_create=False))
+        network = stack.enter_context(Network(server.address).open())
+        soak = Soak(server, network, folder, options.out, options.rate)
+        stack.callback(soak.close)
+        result = run(soak, options.seed, options.hours * 3600)
+    (options.out / "result.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    print(report(options.out))
+    return int(bool(result["complaints"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

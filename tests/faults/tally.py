@@ -1,0 +1,159 @@
+"""The checker of a soak: hours of posts, each with one byte for how often it came out.
+
+The posts repeat some texts, and each has a number. What a text must come to was computed once, for
+each set of seeds that the control topic may state.
+"""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from kafka import TopicPartition
+from numpy.typing import NDArray
+
+from tests.broker.clients import consumer, polled
+from tests.faults.expected import digest
+
+REASON = "bad_json"
+EXAMPLES = 20  # of what is wrong
+NUMBER = re.compile(rb'"id":"(\d+)"')
+
+Met = frozenset[tuple[str, str]]  # ids and versions of the seeds that a text matches
+
+
+class Texts(NamedTuple):
+    """The texts in their order, and what each must come to."""
+
+    texts: Sequence[str]
+    unreadable: frozenset[int]  # the texts that are part of a message that is no JSON
+    matches: Mapping[str, Sequence[Met]]  # by seed_set
+    model: str  # its digest
+
+    @property
+    def must(self) -> NDArray[np.bool_]:
+        """Of each text, whether something comes out of it under every set of seeds."""
+        result = np.all([[bool(met) for met in row] for row in self.matches.values()], axis=0)
+        result[list(self.unreadable)] = True
+        return result
+
+
+class Verdict(NamedTuple):
+    expected: int  # posts that must come out
+    missing: int
+    twice: int
+    wrong: int
+
+
+class Tally:
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self._counts = bytearray()  # by number of the post
+        self.matches = self.letters = self.wrong = 0
+        self.examples: list[str] = []
+
+    def match(self, record: Mapping[str, Any]) -> None:
+        self.matches += 1
+        post, texts = record["post"], self._texts
+        number = int(post["id"])
+        row = number % len(texts.texts)
+        text, met = texts.texts[row], {(m["seed_id"], m["seed_version"]) for m in record["matches"]}
+        stated = texts.matches.get(record["seed_set"])
+        named = ["plain", post["id"], text]
+        if stated is None or row in texts.unreadable or not met or met != stated[row]:
+            self._is_wrong(f"post {number} meets {sorted(met)} in {record['seed_set']}")
+        elif post["text"] != text or record["matched"] != len(met):
+            self._is_wrong(f"post {number}: another text or count of matches")
+        elif any(m["match_id"] != match_id(named, m, texts.model) for m in record["matches"]):
+            self._is_wrong(f"post {number} has a wrong match_id")
+        self._count(number)
+
+    def letter(self, value: bytes | None, reason: str) -> None:
+        self.letters += 1
+        number = NUMBER.search(value or b"")
+        if number is None or int(number[1]) % len(self._texts.texts) not in self._texts.unreadable:
+            self._is_wrong(f"a dead letter of a post: {reason}, {value!r}")
+            return
+        if reason != REASON:
+            self._is_wrong(f"the dead letter of {int(number[1])} has the reason {reason}")
+        self._count(int(number[1]))
+
+    def verdict(self, sent: int) -> Verdict:
+        counts = np.zeros(max(sent, len(self._counts)), np.uint8)
+        counts[: len(self._counts)] = np.frombuffer(self._counts, np.uint8)
+        must = np.resize(self._texts.must, sent)
+        unwritten = int(np.count_nonzero(counts[sent:]))
+        return Verdict(
+            int(must.sum()),
+            int(np.count_nonzero(must & (counts[:sent] == 0))),
+            int(np.maximum(counts, 1).sum()) - len(counts),
+            self.wrong + unwritten,
+        )
+
+    def _count(self, number: int) -> None:
+        if number >= len(self._counts):
+            self._counts.extend(bytes(number + 2**20 - len(self._counts)))
+        self._counts[number] = min(self._counts[number] + 1, 255)
+
+    def _is_wrong(self, what: str) -> None:
+        self.wrong += 1
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(what)
+
+
+def match_id(named: list[str], match: Mapping[str, str], model: str) -> str:
+    return digest([*named, match["seed_id"], match["seed_version"], model])[:32]
+
+
+class Reader(threading.Thread):
+    """Reads matches and dead letters as they come, and tells how long a partition had none."""
+
+    def __init__(self, address: str, matches: str, rejected: str, partitions: int, tally: Tally):
+        super().__init__(daemon=True)
+        self._address, self._matches, self._tally = address, matches, tally
+        self._parts = [TopicPartition(t, p) for t in (matches, rejected) for p in range(partitions)]
+        self._last = dict.fromkeys(range(partitions), time.monotonic())
+        self._pause = 0.0
+        self._last_lock, self._over = threading.Lock(), threading.Event()
+
+    def run(self) -> None:
+        with consumer(self._address, auto_offset_reset="none") as client:
+            client.assign(self._parts)
+            for part in self._parts:
+                client.seek(part, 0)
+            while True:
+                over = self._over.is_set()
+                rows = polled(client)
+                for record in rows:
+                    self._take(record)
+                if over and not rows:
+                    ends = client.end_offsets(self._parts)
+                    if all(client.position(part) >= ends[part] for part in self._parts):
+                        return
+
+    def finish(self) -> None:
+        """Read to the end of what is there now."""
+        self._over.set()
+        self.join()
+
+    def pause(self) -> float:
+        """The longest time without a match of some partition of posts since the last call."""
+        with self._last_lock:
+            result = max(self._pause, time.monotonic() - min(self._last.values()))
+            self._pause = 0.0
+        return result
+
+    def _take(self, record: Any) -> None:
+        if record.topic != self._matches:
+            headers = {name: value.decode() for name, value in record.headers}
+            self._tally.letter(record.value, headers["reason"])
+            return
+        row = json.loads(record.value)
+        self._tally.match(row)
+        now, partition = time.monotonic(), row["source"]["partition"]
+        with self._last_lock:
+            self._pause = max(self._pause, now - self._last[partition])
+            self._last[partition] = now

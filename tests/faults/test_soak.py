@@ -1,0 +1,57 @@
+"""The counting of a soak's checker, and its faults by a seed."""
+
+from typing import Any
+
+import pytest
+
+from tests.faults.expected import digest
+from tests.faults.soak import FAULTS, schedule
+from tests.faults.tally import Tally, Texts, Verdict
+
+TEXTS = Texts(
+    ["storm", "music", "cut"],
+    unreadable=frozenset({2}),
+    matches={"one": [frozenset({("s", "v")})] + [frozenset()] * 2},
+    model="m",
+)
+
+
+def record(number: int, **other: Any) -> dict[str, Any]:
+    text = TEXTS.texts[number % 3]
+    name = digest(["plain", str(number), text, "s", "v", "m"])[:32]
+    match = {"seed_id": "s", "seed_version": "v", "match_id": name}
+    return {
+        "post": {"id": str(number), "text": text}, "matches": [match], "matched": 1,
+        "seed_set": "one",
+    } | other  # fmt: skip
+
+
+def test_a_tally_counts_what_is_missing_and_what_is_twice() -> None:
+    tally = Tally(TEXTS)
+    for number in (0, 3, 3, 3):
+        tally.match(record(number))
+    tally.letter(b'{"id":"2","text":"cut', "bad_json")
+    assert tally.verdict(8) == Verdict(expected=5, missing=2, twice=2, wrong=0)
+
+
+@pytest.mark.parametrize(
+    "bad", [record(1), record(0, seed_set="two"), record(0, matched=2), record(3, matches=[])]
+)
+def test_a_tally_detects_a_wrong_match(bad: dict[str, Any]) -> None:
+    tally = Tally(TEXTS)
+    tally.match(bad)
+    assert tally.verdict(8).wrong == 1
+
+
+def test_a_tally_detects_a_wrong_dead_letter_and_a_post_that_nobody_wrote() -> None:
+    tally = Tally(TEXTS)
+    tally.letter(b'{"id":"1","text":"music', "bad_json")
+    tally.letter(b'{"id":"2","text":"cut', "too_deep")
+    tally.match(record(9))
+    assert tally.verdict(8).wrong == 3
+
+
+def test_a_seed_decides_the_faults_and_each_comes_soon() -> None:
+    events = list(schedule(7, 900))
+    assert events == list(schedule(7, 900)) != list(schedule(8, 900))
+    assert {event.kind for event in events} == set(FAULTS)
