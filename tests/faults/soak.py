@@ -11,6 +11,7 @@ the desk is open all the time. What is measured goes to DIR: samples.jsonl, tabl
 import argparse
 import itertools
 import json
+import logging
 import os
 import random
 import signal
@@ -26,8 +27,7 @@ from urllib.request import Request, urlopen
 
 import yaml
 from kafka import TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError, NotEnoughReplicasError
+from kafka.errors import KafkaError
 
 from bench.texts import SAMPLES, read_articles, read_posts
 from tests.broker.clients import admin, consumer, create, producer
@@ -211,7 +211,7 @@ class Soak:
         return held
 
     def _supervise(self) -> None:
-        assert self.load.is_alive() or not self.load.ident, "the load ended"
+        assert self.load.is_alive() or self.load.rate == 0 or not self.load.ident, "the load ended"
         assert self.reader.is_alive() or not self.reader.ident, "the checker ended"
         if self.load.rate > self.rate and time.monotonic() > self.calm_at:
             self.load.rate = self.rate
@@ -220,10 +220,9 @@ class Soak:
             if code := worker.process.poll():
                 self._surprise(worker, code)
         for n in range(self.wanted):
-            worker = self.workers.get(n)
-            if worker is not None and (code := worker.process.poll()) is not None:
-                self._surprise(worker, code)
-            if worker is None or not worker.alive():
+            if n in self.workers and (code := self.workers[n].process.poll()) is not None:
+                self._surprise(self.workers.pop(n), code)
+            if n not in self.workers:
                 self.start(n)
 
     def _surprise(self, worker: Worker, code: int) -> None:
@@ -333,8 +332,10 @@ def stop_broker(soak: Soak, dice: random.Random) -> bool:
 
 def kill_broker(soak: Soak, dice: random.Random) -> bool:
     """Without a last word, where it is a process of its own."""
-    kafka = isinstance(soak.server, ApacheKafka)
-    return restart_broker(soak, dice, soak.server.kill if kafka else soak.server.stop)
+    server = soak.server
+    return restart_broker(
+        soak, dice, server.kill if isinstance(server, ApacheKafka) else server.stop
+    )
 
 
 def cut_network(soak: Soak, dice: random.Random) -> bool:
@@ -366,32 +367,21 @@ def jump_clock(soak: Soak, dice: random.Random) -> bool:
     return len(worker.proofs) > jumps
 
 
-def refuse_dead_letters(soak: Soak, dice: random.Random) -> bool:
-    """As a broker does whose disk is full: it takes no dead letter for a while."""
-    topic = soak.topics["rejected"]
+def lose_dead_letters(soak: Soak, dice: random.Random) -> bool:
+    """Delete their topic once all are read, and make it again."""
+    soak.load.rate, topic = 0, soak.topics["rejected"]
+    read = soak.until(lambda: soak.tally.verdict(soak.load.sent).missing == 0)
     with admin(soak.server.address) as client:
-
-        def demand(replicas: int) -> None:
-            change = {"min.insync.replicas": str(replicas)}
-            client.alter_configs(
-                [ConfigResource(ConfigResourceType.TOPIC, topic, CONFIGS_OF | change)]
-            )
-
-        demand(2)
-        soak.wait(1)
-        refused = False
-        try:
-            with producer(soak.server.address, acks="all", retries=0, enable_idempotence=False) as writer:
-                writer.send(topic, b"").get(timeout=30)
-        except NotEnoughReplicasError:
-            refused = True
-        soak.wait(dice.uniform(5, 20))
-        demand(1)
+        if read:
+            client.delete_topics([topic])
+            soak.reader.restart_letters()
+        soak.load.rate = soak.rate
+        soak.wait(dice.uniform(5, 15))
+        gone = topic not in client.list_topics()
+    if gone:
+        create(soak.server.address, topic, PARTITIONS, **CONFIGS)
     soak.may_repeat(len(soak.workers))
-    return refused
-
-
-CONFIGS_OF = {key.replace("_", "."): value for key, value in CONFIGS.items()}
+    return gone
 
 
 def replace_seed(soak: Soak, dice: random.Random) -> bool:
@@ -453,7 +443,7 @@ FAULTS: dict[str, Callable[[Soak, random.Random], bool]] = {
     "the network cut": cut_network,
     "the network slow": slow_network,
     "a clock jumps": jump_clock,
-    "dead letters refused": refuse_dead_letters,
+    "no topic for dead letters": lose_dead_letters,
     "a seed replaced": replace_seed,
     "a profile comes or goes": learn_profile,
     "the control topic rewritten": rewrite_control,
@@ -475,6 +465,7 @@ def run(soak: Soak, seed: int, seconds: float) -> dict[str, Any]:
         soak.wait(max(event.at - soak.now, 0))
         soak.cause(event)
     soak.wait(max(seconds - soak.now, 0))
+    soak.load.rate = 0
     soak.load.stop()
     soak.note("no more posts")
     ended = soak.now
@@ -505,6 +496,7 @@ def main() -> int:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}, results in {options.out}", flush=True)
+    logging.disable()  # what clients say of a broker that is away
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(opened(options.kafka, folder, auto_create=False))

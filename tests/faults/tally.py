@@ -36,7 +36,7 @@ class Texts(NamedTuple):
     @property
     def must(self) -> NDArray[np.bool_]:
         """Of each text, whether something comes out of it under every set of seeds."""
-        result = np.all([[bool(met) for met in row] for row in self.matches.values()], axis=0)
+        result = np.array([all(row) for row in zip(*self.matches.values(), strict=True)])
         result[list(self.unreadable)] = True
         return result
 
@@ -114,10 +114,15 @@ class Reader(threading.Thread):
     def __init__(self, address: str, matches: str, rejected: str, partitions: int, tally: Tally):
         super().__init__(daemon=True)
         self._address, self._matches, self._tally = address, matches, tally
-        self._parts = [TopicPartition(t, p) for t in (matches, rejected) for p in range(partitions)]
+        self._letters = [TopicPartition(rejected, p) for p in range(partitions)]
+        self._parts = [TopicPartition(matches, p) for p in range(partitions)] + self._letters
         self._last = dict.fromkeys(range(partitions), time.monotonic())
         self._pause = 0.0
-        self._last_lock, self._over = threading.Lock(), threading.Event()
+        self._lock, self._over, self._renewed = (
+            threading.Lock(),
+            threading.Event(),
+            threading.Event(),
+        )
 
     def run(self) -> None:
         with consumer(self._address, auto_offset_reset="none") as client:
@@ -125,6 +130,10 @@ class Reader(threading.Thread):
             for part in self._parts:
                 client.seek(part, 0)
             while True:
+                if self._renewed.is_set():
+                    self._renewed.clear()
+                    for part in self._letters:
+                        client.seek(part, 0)
                 over = self._over.is_set()
                 rows = polled(client)
                 for record in rows:
@@ -139,9 +148,13 @@ class Reader(threading.Thread):
         self._over.set()
         self.join()
 
+    def restart_letters(self) -> None:
+        """Read the topic of dead letters from its start, as it was deleted."""
+        self._renewed.set()
+
     def pause(self) -> float:
         """The longest time without a match of some partition of posts since the last call."""
-        with self._last_lock:
+        with self._lock:
             result = max(self._pause, time.monotonic() - min(self._last.values()))
             self._pause = 0.0
         return result
@@ -154,6 +167,6 @@ class Reader(threading.Thread):
         row = json.loads(record.value)
         self._tally.match(row)
         now, partition = time.monotonic(), row["source"]["partition"]
-        with self._last_lock:
+        with self._lock:
             self._pause = max(self._pause, now - self._last[partition])
             self._last[partition] = now
