@@ -206,7 +206,8 @@ class Soak:
             self._supervise()
             if time.monotonic() - self._sampled >= SAMPLE_S:
                 self._sampled = time.monotonic()
-                self._sample()
+                with suppress(OSError, IndexError):  # a worker has just ended
+                    self._sample()
             time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))
         return held
 
@@ -284,7 +285,10 @@ class Soak:
     def cause(self, event: Event) -> None:
         self.tried[event.kind] += 1
         self.note(event.kind)
-        self.fired[event.kind] += bool(FAULTS[event.kind](self, random.Random(event.dice)))
+        try:
+            self.fired[event.kind] += FAULTS[event.kind](self, random.Random(event.dice))
+        except KafkaError as error:
+            self.note(f"{event.kind}: {error!r}")
 
     def others(self) -> list[int]:
         """Workers that may die."""
