@@ -24,6 +24,7 @@ from tests.faults.story import DRAINS_WITHIN_S, Story
 
 BROKERS = ("embedded", "apache")
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+SOAK = "\n## A soak\n"  # and what follows on the page, which other hands write
 HEAD = (
     "#", "what happens", "broker", "fired", "posts", "missing", "duplicates (allowed)",
     "drained within, s", "all in all, s",
@@ -149,7 +150,8 @@ def main(arguments: list[str]) -> int:
                 failed += results[1]
     if options.write and not failed:
         command = " ".join(["python -m tests.faults.campaign", *arguments])
-        PAGE.write_text(page(rows, command, left_out), "utf-8")
+        _, head, rest = PAGE.read_text("utf-8").partition(SOAK)
+        PAGE.write_text(page(rows, command, left_out) + head + rest, "utf-8")
     print(f"{len(rows)} stories ended well, {len(failed)} did not")
     for name in failed:
         print(f"FAILED: {name}")

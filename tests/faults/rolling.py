@@ -55,7 +55,7 @@ class Load(threading.Thread):
         super().__init__(daemon=True)
         self._address, self._topic, self._partitions = address, topic, partitions
         self._texts, self._over = texts, threading.Event()
-        self.rate, self.due, self.sent = rate, 0.0, 0
+        self.rate, self.sent = rate, 0
 
     def run(self) -> None:
         asyncio.run(self._write())
@@ -67,7 +67,7 @@ class Load(threading.Thread):
 
     async def _write(self) -> None:
         texts, partitions = itertools.cycle(self._texts), itertools.count()
-        then = time.monotonic()
+        then, due = time.monotonic(), 0.0
         async with AIOKafkaProducer(
             bootstrap_servers=self._address, max_batch_size=BATCH_BYTES, enable_idempotence=True
         ) as client:
@@ -75,8 +75,8 @@ class Load(threading.Thread):
             while not self._over.is_set():
                 await asyncio.sleep(TICK_S)
                 now = time.monotonic()
-                self.due, then = self.due + self.rate * (now - then), now
-                count = min(round(self.due) - self.sent, MOST_POSTS * self._partitions)
+                due, then = due + self.rate * (now - then), now
+                count = min(round(due) - self.sent, MOST_POSTS * self._partitions)
                 shares, rest = divmod(count, self._partitions)
                 waiting = []
                 for n in range(self._partitions):

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 from urllib.request import Request, urlopen
 
 import yaml
@@ -50,6 +50,7 @@ UNREADABLE = frozenset(range(7, TEXTS, 400))
 SHARE = 0.03  # of the texts that match a seed
 SEGMENT, RETAINED = 2**25, 2**29  # bytes of a partition
 CONFIGS = {"retention_ms": "-1", "retention_bytes": f"{RETAINED}", "segment_bytes": f"{SEGMENT}"}
+GROUP = "soak"
 WINDOW = 3 * 4096  # posts that one worker may have in flight, by its default settings
 CALM_S = 60.0  # before the first fault
 GAP_S = (5.0, 45.0)  # between faults
@@ -108,15 +109,17 @@ class Seeds:
 
 
 class Soak:
+    """The load, the workers, the desk and the checker, and what is measured of them."""
+
     def __init__(
-        self, server: Server, network: Network, folder: Path, out: Path, rate: float
+        self, server: Server, network: Network, folder: Path, samples: TextIO, rate: float
     ) -> None:
-        self.server, self.network, self._folder = server, network, folder
+        self.server, self.network, self._folder, self._samples = server, network, folder, samples
         posts, _ = read_posts(None, TEXTS)
         oracle = Oracle(folder, "default", posts, SHARE)
         self.seeds = Seeds(oracle)
         texts = self.seeds.expected(oracle, posts)
-        self.tally, self.share = Tally(texts), float(texts.must.mean())
+        self.tally, self._share = Tally(texts), float(texts.must.mean())
         self.topics = {role: f"soak-{role}" for role in ("posts", "matches", "rejected")}
         for topic in self.topics.values():
             create(server.address, topic, PARTITIONS, **CONFIGS)
@@ -128,33 +131,31 @@ class Soak:
             template.removesuffix(b"}") if row in UNREADABLE else template
             for row, template in enumerate(post_templates(posts))
         ]
-        self.rate = rate
         self.load = Load(server.address, self.topics["posts"], PARTITIONS, rate, messages)
+        self.rate, self.calm_at = rate, 0.0  # when a burst ends
         self.reader = Reader(
             server.address, self.topics["matches"], self.topics["rejected"], PARTITIONS, self.tally
         )
         self._ports = free_ports(MOST_WORKERS)
-        self.wanted, self.workers = 2, dict[int, Worker]()
-        self._born, self._starts = dict[int, float](), itertools.count()
-        self._leaving, self._assigned = list[Worker](), 0
-        self.desk = self._open_desk()
-        self.began, self.calm_at = time.monotonic(), 0.0
-        self.away, self.allowed = False, 0.0
-        self.fired, self.tried = Counter[str](), Counter[str]()
+        self.size, self.workers, self.leaving = 2, dict[int, Worker](), list[Worker]()
+        self._starts = itertools.count()
+        env = os.environ | {"NEWSIFT_CONFIG": str(self._settings(0)), "XDG_STATE_HOME": str(folder)}
+        self._desk = DeskProcess(folder / "desk.log", env, ["--port", "0"])
+        self.began = self._sampled = time.monotonic()
+        self.away, self.allowed = False, 0.0  # the broker; posts that may come out twice
+        self.tried, self.fired = Counter[str](), Counter[str]()
         self.faults, self.surprises = list[tuple[float, str]](), list[str]()
-        self._samples = (out / "samples.jsonl").open("w", encoding="utf-8")
-        self._sampled, self._before = self.began, (self.began, 0, 0)
 
     @property
     def now(self) -> float:
         return time.monotonic() - self.began
 
-    def settings(self, n: int) -> Path:
-        name = f"worker-{n}" if n < WITH_IDS else None
+    def _settings(self, n: int) -> Path:
         ports = ",".join(f"127.0.0.1:{port}" for port in self._ports)
         settings = {
             "kafka": {
-                "bootstrap_servers": self.server.address, "group": "soak", "instance_id": name,
+                "bootstrap_servers": self.server.address, "group": GROUP,
+                "instance_id": f"worker-{n}" if n < WITH_IDS else None,
             },
             "topics": self.topics,
             "model": {"device": "cpu", "threads": 1},
@@ -164,21 +165,6 @@ class Soak:
         file = self._folder / f"worker-{n}.yaml"
         file.write_text(yaml.safe_dump(settings), "utf-8")
         return file
-
-    def start(self, n: int) -> Worker:
-        folder = self._folder / f"start-{next(self._starts)}-worker-{n}"
-        fault = {"via": self.network.route, "jumps_s": JUMPS_S}
-        self.workers[n], self._born[n] = (
-            Worker(folder, self.settings(n), fault, fork=False),
-            self.now,
-        )
-        return self.workers[n]
-
-    def _open_desk(self) -> DeskProcess:
-        env = os.environ | {
-            "NEWSIFT_CONFIG": str(self.settings(0)), "XDG_STATE_HOME": str(self._folder),
-        }  # fmt: skip
-        return DeskProcess(self._folder / "desk.log", env, ["--port", "0"])
 
     def publish(self, *seeds: SeedWanted) -> None:
         self.control(*((seed.id.encode(), seed.value) for seed in seeds))
@@ -193,8 +179,8 @@ class Soak:
         print(f"{self.now:8.1f} s  {what}", flush=True)
 
     def may_repeat(self, workers: int) -> None:
-        """So many workers have dropped what they had in flight."""
-        self.allowed += workers * WINDOW * self.share
+        """So many workers may have lost what they had in flight."""
+        self.allowed += workers * WINDOW * self._share
 
     def wait(self, seconds: float) -> None:
         self.until(lambda: False, seconds)
@@ -202,85 +188,67 @@ class Soak:
     def until(self, holds: Callable[[], bool], patience: float = PATIENCE_S) -> bool:
         """Wait, and meanwhile replace workers that have ended, and take samples."""
         deadline = time.monotonic() + patience
-        while not (held := holds()) and time.monotonic() < deadline:
+        while not (result := holds()) and time.monotonic() < deadline:
             self._supervise()
             if time.monotonic() - self._sampled >= SAMPLE_S:
                 self._sampled = time.monotonic()
                 with suppress(OSError, IndexError):  # a worker has just ended
                     self._sample()
             time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))
-        return held
+        return result
 
     def _supervise(self) -> None:
         assert self.load.is_alive() or self.load.rate == 0 or not self.load.ident, "the load ended"
         assert self.reader.is_alive() or not self.reader.ident, "the checker ended"
         if self.load.rate > self.rate and time.monotonic() > self.calm_at:
             self.load.rate = self.rate
-        for worker in [each for each in self._leaving if not each.alive()]:
-            self._leaving.remove(worker)
-            if code := worker.process.poll():
-                self._surprise(worker, code)
-        for n in range(self.wanted):
-            if n in self.workers and (code := self.workers[n].process.poll()) is not None:
-                self._surprise(self.workers.pop(n), code)
+        for worker in [each for each in self.leaving if not each.alive()]:
+            self.leaving.remove(worker)
+            self._look_at_end(worker)
+        for n in range(self.size):
+            if n in self.workers and not self.workers[n].alive():
+                self._look_at_end(self.workers.pop(n))
             if n not in self.workers:
-                self.start(n)
+                folder = self._folder / f"worker-{n}.{next(self._starts)}"
+                fault = {"via": self.network.route, "jumps_s": JUMPS_S}
+                self.workers[n] = Worker(folder, self._settings(n), fault, fork=False)
 
-    def _surprise(self, worker: Worker, code: int) -> None:
-        """A worker ended by itself, which it may do loudly."""
-        self.may_repeat(1)
-        last = (worker.output.splitlines() or [""])[-1]
-        self.surprises.append(f"{worker.log.parent.name} ended with {code}: {last}")
-        self.note(self.surprises[-1])
+    def _look_at_end(self, worker: Worker) -> None:
+        """Of a worker that nobody killed: it may end by itself, and says why."""
+        if code := worker.process.poll():
+            self.may_repeat(1)
+            last = (worker.output.splitlines() or [""])[-1]
+            self.surprises.append(f"{worker.log.parent.name} ended with {code}: {last}")
+            self.note(self.surprises[-1])
 
     def committed(self) -> int | None:
         places = [TopicPartition(self.topics["posts"], p) for p in range(PARTITIONS)]
         with suppress(KafkaError):
             if not self.away:
-                with consumer(self.server.address, group_id="soak") as client:
+                with consumer(self.server.address, group_id=GROUP) as client:
                     return sum(client.committed(place) or 0 for place in places)
         return None
 
     def _sample(self) -> None:
-        committed, matches, now = self.committed(), self.tally.matches, time.monotonic()
-        then, done, matched = self._before
         row = {
-            "at": round(self.now, 1), "rate": self.load.rate, "sent": self.load.sent,
-            "unsent": round(self.load.due) - self.load.sent, "committed": committed,
-            "matches": matches, "letters": self.tally.letters,
-            "matches_s": round((matches - matched) / (now - then), 1),
+            "at": round(self.now, 1), "sent": self.load.sent, "committed": self.committed(),
+            "matches": self.tally.matches, "letters": self.tally.letters,
             "pause_s": round(self.reader.pause(), 2), "load": os.getloadavg()[0],
             "workers": {
-                f"{n}/{worker.log.parent.name}": {
-                    "age_s": round(self.now - self._born[n], 1), "mb": worker.memory() / 1e6,
-                    "assigned": worker.assignments(),
+                worker.log.parent.name: {
+                    "mb": worker.memory() / 1e6, "assigned": worker.assignments(),
                 }
-                for n, worker in self.workers.items() if worker.alive()
+                for worker in self.workers.values() if worker.alive()
             },
-            "desk_mb": resident(self.desk.process.pid) / 1e6, "faults": self.faults,
+            "desk_mb": resident(self._desk.process.pid) / 1e6, "faults": self.faults,
         }  # fmt: skip
-        if committed is not None:
-            row |= {
-                "lag": self.load.sent - committed,
-                "posts_s": round((committed - done) / (now - then), 1),
-            }
-            self._before = now, committed, matches
         self._samples.write(json.dumps(row) + "\n")
         self._samples.flush()
         self.faults = []
-        self._look_at_desk()
-
-    def _look_at_desk(self) -> None:
-        if self.away:
-            return
-        for page in PAGES:
-            with (
-                suppress(OSError),
-                urlopen(
-                    Request(self.desk.url + page, headers=self.desk.login), timeout=5
-                ) as answer,
-            ):
-                self.fired["desk answered"] += bool(json.load(answer))
+        for page in () if self.away else PAGES:
+            request = Request(self._desk.url + page, headers=self._desk.login)
+            with suppress(OSError), urlopen(request, timeout=5) as answer:
+                self.fired["the desk answered"] += bool(json.load(answer))
 
     def cause(self, event: Event) -> None:
         self.tried[event.kind] += 1
@@ -290,17 +258,13 @@ class Soak:
         except KafkaError as error:
             self.note(f"{event.kind}: {error!r}")
 
-    def others(self) -> list[int]:
-        """Workers that may die."""
-        return [n for n, worker in self.workers.items() if n and worker.alive()]
-
     def close(self) -> None:
-        for worker in [*self.workers.values(), *self._leaving]:
+        for worker in [*self.workers.values(), *self.leaving]:
             worker.kill()
-        self.desk.process.kill()
-        self.desk.process.wait()
+        self._desk.process.kill()
+        self._desk.process.wait()
+        self.load.rate = 0
         self.load.stop()
-        self._samples.close()
 
 
 def resident(pid: int) -> int:
@@ -309,9 +273,9 @@ def resident(pid: int) -> int:
 
 
 def kill_worker(soak: Soak, dice: random.Random) -> bool:
-    soak.wanted = max(soak.wanted, 2)
-    soak.until(lambda: bool(soak.others()))
-    n = dice.choice(soak.others())
+    soak.size = max(soak.size, 2)
+    soak.until(lambda: len(soak.workers) == soak.size)
+    n = dice.randrange(1, soak.size)
     soak.until(lambda: "ready:" in soak.workers[n].output)
     worker = soak.workers.pop(n)
     worker.kill()
@@ -319,9 +283,9 @@ def kill_worker(soak: Soak, dice: random.Random) -> bool:
     return worker.process.poll() == -signal.SIGKILL
 
 
-def restart_broker(soak: Soak, dice: random.Random, end: Callable[[], None]) -> bool:
+def restart_broker(soak: Soak, dice: random.Random, end: Callable[[], None] | None = None) -> bool:
     soak.away = True
-    end()
+    (end or soak.server.stop)()
     gone = not answers(soak.server.address)
     soak.wait(dice.uniform(1, 8))
     soak.server.start()
@@ -330,16 +294,10 @@ def restart_broker(soak: Soak, dice: random.Random, end: Callable[[], None]) -> 
     return gone
 
 
-def stop_broker(soak: Soak, dice: random.Random) -> bool:
-    return restart_broker(soak, dice, soak.server.stop)
-
-
 def kill_broker(soak: Soak, dice: random.Random) -> bool:
     """Without a last word, where it is a process of its own."""
-    server = soak.server
-    return restart_broker(
-        soak, dice, server.kill if isinstance(server, ApacheKafka) else server.stop
-    )
+    kafka = soak.server
+    return restart_broker(soak, dice, kafka.kill if isinstance(kafka, ApacheKafka) else kafka.stop)
 
 
 def cut_network(soak: Soak, dice: random.Random) -> bool:
@@ -424,14 +382,14 @@ def in_force(soak: Soak) -> bool:
 
 
 def scale(soak: Soak, dice: random.Random) -> bool:
-    before = soak.wanted
-    soak.wanted = dice.choice([n for n in range(1, MOST_WORKERS + 1) if n != before])
-    for n in range(soak.wanted, before):
+    before = soak.size
+    soak.size = dice.choice([n for n in range(1, MOST_WORKERS + 1) if n != before])
+    for n in range(soak.size, before):
         if worker := soak.workers.pop(n, None):
             worker.signal(signal.SIGTERM)
-            soak._leaving.append(worker)
-    soak.may_repeat(max(before, soak.wanted))
-    soak.note(f"{before} to {soak.wanted} workers")
+            soak.leaving.append(worker)
+    soak.may_repeat(max(before, soak.size))
+    soak.note(f"{before} to {soak.size} workers")
     return True
 
 
@@ -442,7 +400,7 @@ def burst(soak: Soak, dice: random.Random) -> bool:
 
 FAULTS: dict[str, Callable[[Soak, random.Random], bool]] = {
     "a worker killed": kill_worker,
-    "the broker restarted": stop_broker,
+    "the broker restarted": restart_broker,
     "the broker killed": kill_broker,
     "the network cut": cut_network,
     "the network slow": slow_network,
@@ -457,12 +415,12 @@ FAULTS: dict[str, Callable[[Soak, random.Random], bool]] = {
 
 
 def run(soak: Soak, seed: int, seconds: float) -> dict[str, Any]:
-    """Do it all; the result, with what is wrong."""
-    soak.until(lambda: len(soak.workers) == 2)
+    """The result, with what is wrong."""
+    soak.wait(1)
     soak.until(lambda: all("ready:" in each.output for each in soak.workers.values()))
+    soak.began = time.monotonic()
     soak.reader.start()
     soak.load.start()
-    soak.began = soak.began + soak.now
     for event in schedule(seed, seconds):
         if soak.now > seconds:
             break
@@ -480,12 +438,12 @@ def run(soak: Soak, seed: int, seconds: float) -> dict[str, Any]:
     wrong += [] if drained else [f"{committed} posts committed of {soak.load.sent}"]
     wrong += [f"{verdict.missing} missing"] if verdict.missing else []
     wrong += [f"{verdict.twice} twice"] if verdict.twice > soak.allowed else []
-    wrong += soak.tally.examples
+    wrong += [f"{verdict.wrong} wrong", *soak.tally.examples] if verdict.wrong else []
     return {
         "seed": seed, "seconds": round(ended, 1), "rate": soak.rate, "posts": soak.load.sent,
-        "unsent": round(soak.load.due) - soak.load.sent, "drained_s": round(soak.now - ended, 1),
+        "drained_s": round(soak.now - ended, 1),
         **verdict._asdict(), "allowed": round(soak.allowed), "letters": soak.tally.letters,
-        "fired": dict(soak.fired), "tried": dict(soak.tried), "surprises": soak.surprises,
+        "fired": soak.fired, "tried": soak.tried, "surprises": soak.surprises,
         "complaints": wrong,
     }  # fmt: skip
 
@@ -496,7 +454,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--rate", type=float, default=5000.0, help="posts a second")
     parser.add_argument("--kafka", choices=("apache", "embedded"), default="apache")
-    parser.add_argument("--out", type=Path, default=Path("soak"))
+    parser.add_argument("--out", type=Path, default=Path("build/soak"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}, results in {options.out}", flush=True)
@@ -505,7 +463,8 @@ def main() -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(opened(options.kafka, folder, auto_create=False))
         network = stack.enter_context(Network(server.address).open())
-        soak = Soak(server, network, folder, options.out, options.rate)
+        samples = stack.enter_context((options.out / "samples.jsonl").open("w", encoding="utf-8"))
+        soak = Soak(server, network, folder, samples, options.rate)
         stack.callback(soak.close)
         result = run(soak, options.seed, options.hours * 3600)
     (options.out / "result.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
