@@ -50,9 +50,9 @@ faults: env
 cluster: env
 	@$(BIN)/python -m tests.deploy.cluster
 
-# Two hours of posts under random faults, with Apache Kafka; an hour of damaged input; ten minutes of a thousand matches a second with the desk's page open.
-# For ten million posts through one worker there is
-# `newsift bench stream --only memory`.
+# Two hours of posts under random faults with Apache Kafka, an hour of damaged input, and ten minutes
+# of a thousand matches a second with the desk's page open.
+# For ten million posts through one worker there is `newsift bench stream --only memory`.
 soak: env
 	@$(BIN)/python -m tests.faults.soak --hours 2
 	@$(BIN)/python -m tests.hostile.fuzz --seconds 3600

@@ -4,7 +4,7 @@ python -m tests.faults.soak --hours 2 [--seed N] [--rate 5000] [--kafka apache|e
 
 Workers 0 and 1 have instance ids. Worker 0 is never killed, so that one life is long enough to
 tell whether memory grows. Each worker reaches the broker through a network that can be cut, and
-the desk is open all the time. What is measured goes to DIR: samples.jsonl, table.md, soak.svg.
+the desk is open all the time. DIR gets samples.jsonl, result.json, table.md, soak.svg and the logs.
 """
 # ruff: noqa: T201 - a command that prints a table
 
@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -261,6 +262,8 @@ class Soak:
     def close(self) -> None:
         for worker in [*self.workers.values(), *self.leaving]:
             worker.kill()
+        for log in self._folder.glob("worker-*/log"):
+            shutil.copy(log, Path(self._samples.name).with_name(f"{log.parent.name}.log"))
         self._desk.process.kill()
         self._desk.process.wait()
         self.load.rate = 0
@@ -468,7 +471,7 @@ def main() -> int:
         stack.callback(soak.close)
         result = run(soak, options.seed, options.hours * 3600)
     (options.out / "result.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    print(report(options.out))
+    print(report(options.out), *result["complaints"], sep="\n")
     return int(bool(result["complaints"]))
 
 
