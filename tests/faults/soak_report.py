@@ -38,14 +38,18 @@ def measured(samples: list[Row], result: Row) -> list[tuple[str, str]]:
     pauses = [row["pause_s"] for row in samples]
     lives = curves(samples)
     assigned = {name: life["assigned"] for row in samples for name, life in row["workers"].items()}
-    fired = ", ".join(f"{kind} ({count})" for kind, count in sorted(result["fired"].items()))
+    fired = ", ".join(
+        f"{kind} ({result['fired'][kind]} of {tried})"
+        for kind, tried in sorted(result["tried"].items())
+    )
     fastest = max(rate for _, rate in rates(samples, "committed"))
     slopes = [(name, life) for name, life in lives.items() if life[-1][0] - life[0][0] > SHORT_S]
     return [
         ("seed", str(result["seed"])),
         ("length", f"{result['seconds'] / 3600:.2f} h"),
         ("posts", f"{result['posts']:,}, {result['posts'] / result['seconds']:,.0f} a second"),
-        ("faults, and how often they fired", fired),
+        ("faults that fired", fired),
+        ("pages that the desk answered", f"{result['fired']['the desk answered']:,}"),
         ("starts of workers", f"{len(lives) - 1}"),
         ("workers that ended by themselves", "; ".join(result["surprises"]) or "none"),
         ("assignments of partitions to a worker", f"{sum(assigned.values())}"),
