@@ -265,7 +265,8 @@ class Matcher:
         """The posts and events that may be near misses, by what their scores may be at most."""
         if self._edges is None:
             return np.zeros((0, 2), np.int64)
-        pairs: I64 = touched_by(scores, self._edges.starts, self._edges.edges[:, -1])
+        least = np.ascontiguousarray(self._edges.edges[:, -1])
+        pairs: I64 = touched_by(scores, self._edges.starts, least)
         return pairs
 
 

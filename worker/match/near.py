@@ -18,7 +18,6 @@ from encoder.embeddings import Embeddings
 from encoder.model.weights import F32, I64
 from encoder.support.jit import jit
 from worker.match.reservoir import RATES, NearAnswer, NearMisses
-from worker.match.sweep import with_room
 from worker.posts.outcome import Post
 from worker.seeds.profile import Profile
 from worker.seeds.record import digest
@@ -127,7 +126,7 @@ def touched_by(scores: F32, starts: I64, least: F32) -> I64:
             for at in range(starts[event], starts[event + 1]):
                 if row[at] >= least[at]:
                     if end == len(pairs):
-                        pairs = with_room(pairs)
+                        pairs = np.concatenate((pairs, np.empty_like(pairs)))
                     pairs[end, 0], pairs[end, 1] = post, event
                     end += 1
                     break

@@ -186,7 +186,8 @@ def look_at(
             seed = columns[place]
             if row[seed] >= least[at]:
                 if end == len(pairs):
-                    pairs, exact = with_room(pairs), np.append(exact, exact)
+                    pairs = np.concatenate((pairs, np.empty_like(pairs)))
+                    exact = np.concatenate((exact, np.empty_like(exact)))
                 score = own[place]
                 if score == OUT_OF_REACH:
                     score = pair_score(posts, seeds, mix, post, low + seed)
@@ -228,12 +229,3 @@ def reached(scores: F32, cuts: F32, least: np.float32, columns: I64) -> int:
             columns[number] = seed
             number += scores[seed] - cuts[seed] >= least
     return number
-
-
-@jit()
-def with_room(pairs: I64) -> I64:
-    """A copy with twice the capacity."""
-    more = np.empty((2 * len(pairs), 2), np.int64)
-    for i in range(len(pairs)):
-        more[i, 0], more[i, 1] = pairs[i, 0], pairs[i, 1]
-    return more

@@ -191,4 +191,6 @@ def warm_up(enc: Encoder, why: bool) -> None:
     with crashpoint.unwatched():
         edges = NearWatch(partial(near_cuts, enc, enc.background)).edges(seeds)
         outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now, edges)
+        if outcome.sample is not None:
+            outcome.sample.similarity(seeds.embeddings)  # as drift is measured
         group_matches(Batch(0, [message]), outcome, Tenures(0))

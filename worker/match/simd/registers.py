@@ -12,7 +12,7 @@ from functools import cache, partial, reduce
 from typing import Any
 
 from llvmlite import binding, ir
-from numba.core import types
+from numba.core import config, types
 from numba.core.errors import TypingError
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
@@ -85,7 +85,8 @@ def lower_static(context: Any, builder: Any, typ: StaticType, value: Any, attr: 
 
 
 LANES = 16  # float32 or int32 in a register of 512 bits
-FEATURES = binding.get_host_cpu_features()
+# Of the processor that is compiled for: NUMBA_CPU_NAME names another than the host.
+FEATURES = {} if config.CPU_NAME else binding.get_host_cpu_features()
 
 # How many vectors of 512 bits can be summed up without putting one away: three quarters of the
 # registers, the others being for factors. There are 32 with AVX-512, else 16 of half the size.
