@@ -62,7 +62,7 @@ class SeedIndex:
 
     rows: ScoredRows
     mix: float
-    columns: int  # c
+    columns: int  # of common words: c
     matrix: RoundedMatrix  # [d + c, k]: dense axes, then common words, times their share
     lists: Lists
     rounding: float  # how far a score may be off by the rounding of float32 sums
