@@ -158,17 +158,17 @@ def read_recipe(name: str) -> Recipe:
     return parse(read_values(file), str(file))
 
 
-def read_values(file: Path) -> dict[str, Any]:
+def read_values(file: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     """The keys and values of a recipe's file, laid over those of the `base` beside it."""
+    if file in above:
+        raise InputError(f"{above[0]}: base: {file.stem!r} is based on itself; name another recipe")
     values = read_yaml(file)
     if not isinstance(values, dict):
         raise InputError(f"{file}: a recipe must hold keys and values")
     base = values.pop("base", None)
     if base is None:
         return values
-    below = read_yaml(file.with_name(f"{base}.yaml"))
-    if not isinstance(below, dict) or "base" in below:
-        raise InputError(f"{file}: base: {base!r} must be a recipe without a base of its own")
+    below = read_values(file.with_name(f"{base}.yaml"), (*above, file))
     return below | {key: laid_over(below.get(key), value) for key, value in values.items()}
 
 

@@ -39,7 +39,8 @@ class Norm(nn.Module):
         self.statistics = nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:  # [N, d] -> [N, d]
-        variance, mean = torch.var_mean(x, dim=1, correction=0)
+        mean = x.mean(1)
+        variance = (x - mean.unsqueeze(1)).square().mean(1)
         statistics: Tensor = self.statistics(torch.stack([mean, (variance + 1e-5).rsqrt()]))
         shift, scale = statistics.unbind()
         return (x - shift.unsqueeze(1)) * scale.unsqueeze(1) * self.weight + self.bias

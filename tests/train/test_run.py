@@ -231,11 +231,12 @@ def test_the_paper_recipe_has_the_published_settings() -> None:
 def test_a_recipe_overrides_its_base(tmp_path: Path) -> None:
     (tmp_path / "low.yaml").write_text("seed: 3\nsteps: {count: 7, rate: 0.5}\n")
     (tmp_path / "high.yaml").write_text("base: low\nsteps: {rate: 0.25}\n")
-    result = read_recipe(str(tmp_path / "high.yaml"))
-    assert (result.seed, result.steps.count, result.steps.rate) == (3, 7, 0.25)
-    (tmp_path / "higher.yaml").write_text("base: high\n")
-    with pytest.raises(InputError, match="without a base of its own"):
-        read_recipe(str(tmp_path / "higher.yaml"))
+    (tmp_path / "higher.yaml").write_text("base: high\nseed: 4\n")
+    result = read_recipe(str(tmp_path / "higher.yaml"))
+    assert (result.seed, result.steps.count, result.steps.rate) == (4, 7, 0.25)
+    (tmp_path / "low.yaml").write_text("base: higher\n")
+    with pytest.raises(InputError, match="based on itself"):
+        read_recipe(str(tmp_path / "high.yaml"))
 
 
 @pytest.mark.parametrize(
