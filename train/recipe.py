@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from encoder.errors import InputError
 from encoder.model.config import AstConfig
-from train.model.encoders import ENCODERS
+from train.model.encoders import COMPARED, ENCODERS
 
 RECIPES = Path(__file__).parent / "recipes"
 TEACHER = "teacher"
@@ -128,8 +128,10 @@ class Recipe:
             raise ValueError("mix is empty; name at least one λ")
         if not self.losses.vectors and any(map(self.has, TAUGHT)):
             raise ValueError(f"batches: {', '.join(TAUGHT)} need losses.vectors above 0")
-        if self.losses.tokens and (self.encoder != "ast" or self.tokens.kind != "wordpiece"):
-            raise ValueError("losses.tokens: needs encoder ast and tokens.kind wordpiece")
+        if self.losses.tokens and (self.encoder in COMPARED or self.tokens.kind != "wordpiece"):
+            raise ValueError(
+                "losses.tokens: needs an encoder with a star and tokens.kind wordpiece"
+            )
         if not self.losses.cloze and self.has("cloze"):
             raise ValueError("batches.cloze: needs losses.cloze above 0")
 
