@@ -293,7 +293,24 @@ def refuse_odd(**named: Embeddings) -> None:
             raise InputError(f"{name}: a row is neither of length 1 nor zero; embed them again")
 
 
-def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32:
+Product = Callable[[F32], tuple[F32, F32]]  # [n, d] → [n, at least the table's rows], and [n]
+
+
+def float_product(table: F32) -> Product:
+    """Products of rows with a table's rows, and how far those of each row may be off."""
+
+    def product(rows: F32) -> tuple[F32, F32]:
+        with one_thread() if len(rows) * len(table) < WORTH_THREADS else nullcontext():
+            products: F32 = rows @ table.T
+        return products, np.full(len(rows), rounding(table.shape[1]), np.float32)
+
+    return product
+
+
+def thresholds(
+    background: Embeddings, articles: Embeddings, rate: float,
+    product_with: Callable[[F32], Product] = float_product,
+) -> F32:  # fmt: skip
     """The score that this share of the background posts reaches, for each article: [k].
 
     For a background in several languages it is the highest of theirs, so that no language passes
@@ -308,38 +325,40 @@ def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32
             f"rate: {rate:g} is finer than {len(background)} background posts can tell; "
             f"use {1 / max(len(background), 1):.1g} or more"
         )
-    cuts = [_reached_by(rate, posts, articles) for posts in background.by_language()]
-    highest: F32 = np.max([np.full(len(articles), np.finfo(np.float32).tiny), *cuts], axis=0)
+    highest: F32 = np.full(len(articles), np.finfo(np.float32).tiny)
+    for posts in background.by_language():
+        count, product = max(1, round(rate * len(posts))), product_with(posts.dense)
+        for start in range(0, len(articles), CUTS):
+            block = slice(start, start + CUTS)
+            cuts = _reached_by(count, posts, articles[block], product)
+            highest[block] = np.maximum(highest[block], cuts)
     return highest
 
 
-def _reached_by(rate: float, background: Embeddings, articles: Embeddings) -> F32:
-    """The highest score that this share of the posts reaches, or one of them: [k]."""
-    count = max(1, round(rate * len(background)))
-    blocks = (articles[start : start + CUTS] for start in range(0, len(articles), CUTS))
-    cuts = [_reached_by_count(count, background, block) for block in blocks]
-    return np.concatenate([np.zeros(0, np.float32), *cuts])
-
-
-def _reached_by_count(count: int, background: Embeddings, articles: Embeddings) -> F32:
-    """The highest score that this many background posts reach: [k].
+def _reached_by(count: int, posts: Embeddings, articles: Embeddings, product: Product) -> F32:
+    """The highest score that this many posts reach, for each article: [k].
 
     Candidates by the matrix product are summed again in a fixed order, so that an article has the
     same threshold whatever articles are computed with it.
     """
-    pairs, exact = _scored_pairs(articles, background, count, np.zeros(len(articles), np.float32))
+    least = np.zeros(len(articles), np.float32)
+    pairs, exact = _scored_pairs(articles, posts, product, count, least)
     rising = exact[np.lexsort((exact, pairs[:, 0]))]  # article after article
     ends = np.searchsorted(pairs[:, 0], np.arange(len(articles)), side="right")  # [k]
     cut: F32 = rising[ends - count]
     return cut
 
 
-def reaching_pairs(articles: Embeddings, background: Embeddings, cuts: F32) -> tuple[I64, F32]:
+def reaching_pairs(
+    articles: Embeddings, background: Embeddings, cuts: F32,
+    product_with: Callable[[F32], Product] = float_product,
+) -> tuple[I64, F32]:  # fmt: skip
     """The pairs [p, 2] of an article and a background post that reach its cut, and their scores."""
     blocks = [slice(start, start + CUTS) for start in range(0, len(articles), CUTS)]
     pairs, scores = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.float32)]
+    product = product_with(background.dense)
     for block in blocks:
-        near, exact = _scored_pairs(articles[block], background, 0, cuts[block])
+        near, exact = _scored_pairs(articles[block], background, product, 0, cuts[block])
         reached = exact >= cuts[block][near[:, 0]]
         pairs.append(near[reached] + np.array([block.start, 0]))
         scores.append(exact[reached])
@@ -347,22 +366,20 @@ def reaching_pairs(articles: Embeddings, background: Embeddings, cuts: F32) -> t
 
 
 def _scored_pairs(
-    articles: Embeddings, background: Embeddings, count: int, least: F32
+    articles: Embeddings, posts: Embeddings, product: Product, count: int, least: F32
 ) -> tuple[I64, F32]:
     """Pairs with exact scores: the `count` highest of each article, or those from `least` on.
 
     Some more may be among them, since rounding hides the order of scores that are nearly equal.
     """
     words, mix = articles.lexical, articles.mix
-    with one_thread() if len(articles) * len(background) < WORTH_THREADS else nullcontext():
-        scaled: F32 = np.multiply(articles.dense, 1 - mix, dtype=np.float32)  # [k, d]
-        dense: F32 = scaled @ background.dense.T  # [k, background]
-    terms = articles.dense.shape[1] + int(np.diff(words.indptr).max(initial=0))
+    dense, errors = product(np.multiply(articles.dense, 1 - mix, dtype=np.float32))
+    slack = errors + np.float32(rounding(int(np.diff(words.indptr).max(initial=0))))
     pairs: I64 = top_pairs(
-        *(dense, words.indptr, words.slots, words.weights, *background.lexical.inverted),
-        *(float(mix), count, fixed(least), rounding(terms)),
+        *(dense, len(posts), words.indptr, words.slots, words.weights, *posts.lexical.inverted),
+        *(float(mix), count, fixed(least), slack),
     )
-    sides = (articles.dense, articles.lexical), (background.dense, background.lexical)
+    sides = (articles.dense, articles.lexical), (posts.dense, posts.lexical)
     return pairs, pair_scores(*sides, mix, pairs)
 
 

@@ -8,22 +8,22 @@ from encoder.support.jit import jit
 
 @jit()
 def top_pairs(
-    scores: F32, indptr: I64, slots: I32, weights: F32,
-    starts: I32, rows: I32, other_weights: F32, mix: float, count: int, least: F32, slack: float,
+    scores: F32, width: int, indptr: I64, slots: I32, weights: F32,
+    starts: I32, rows: I32, other_weights: F32, mix: float, count: int, least: F32, slack: F32,
 ) -> I64:  # fmt: skip
     """The pairs [p, 2] of a row and a row of the table that may reach a score.
 
-    `scores` [k, n] is the dense part; the words are added to it. The score is `least` [k], or that
-    of the `count`-th highest pair if count is above 0, less the slack.
+    `scores` [k, ≥ width] is the dense part; the words are added to it. The score is `least` [k], or
+    that of the `count`-th highest pair if count is above 0, less twice what each may be off [k].
     """
     pairs, end = np.empty((4096, 2), np.int64), 0
-    places, heap = np.empty(scores.shape[1], np.int64), np.empty(max(count, 1), np.float32)
+    places, heap = np.empty(width, np.int64), np.empty(max(count, 1), np.float32)
     for row in range(len(scores)):
         begin, stop = indptr[row], indptr[row + 1]
-        line = scores[row]
+        line = scores[row, :width]
         add_words(line, slots[begin:stop], weights[begin:stop], starts, rows, other_weights, mix)
         limit = lowest_of_highest(line, heap) if count > 0 else least[row]
-        number = places_from(line, np.float32(limit - slack), places)
+        number = places_from(line, np.float32(limit - 2 * slack[row]), places)
         while end + number > len(pairs):
             pairs = np.concatenate((pairs, np.empty_like(pairs)))
         for i in range(number):

@@ -27,7 +27,7 @@ from encoder.support.files import cache_root, private_folder, refuse_public_cont
 
 NAME = re.compile(r"jit-[0-9a-f]{16}")
 ROOT = Path(__file__).parents[2]
-COMPILED = ("encoder", "worker/match/simd")  # folders with functions that others compile in
+COMPILED = ("encoder", "worker/simd")  # folders with functions that others compile in
 IMPORT = re.compile(r"^[ \t]*from ((?:encoder|worker)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 COMPILES = re.compile(r"^from encoder\.support\.jit import jit$", re.MULTILINE)
 NEWEST = 4

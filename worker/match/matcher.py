@@ -21,8 +21,6 @@ from encoder.score.exact import ScoredRows, rounding
 from encoder.score.lexical import SLOTS
 from encoder.support.readonly import fixed
 from worker.match.near import Edges, Nears, near_misses_among, touched_by
-from worker.match.simd.registers import Tile, up
-from worker.match.simd.rounded import TILE, RoundedMatrix
 from worker.match.sweep import (
     OUT_OF_REACH,
     Lists,
@@ -32,6 +30,8 @@ from worker.match.sweep import (
     write_columns,
 )
 from worker.seeds.set import SeedSet
+from worker.simd.registers import Tile, up
+from worker.simd.rounded import TILE, RoundedMatrix
 
 # A column costs every post a little, a list the posts with its word its whole length.
 COMMON_SHARE = 1 / 12

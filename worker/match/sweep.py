@@ -11,8 +11,8 @@ from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_score
 from encoder.score.top import lowest_of_highest
 from encoder.support.jit import jit
-from worker.match.simd.registers import LANES, filled, highest_lane, largest, load, maximum
-from worker.match.simd.rounded import add_products
+from worker.simd.registers import LANES, filled, highest_lane, largest, load, maximum
+from worker.simd.rounded import add_products
 
 OUT_OF_REACH = np.float32(-2)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from encoder.embeddings import Embeddings
+from encoder.embeddings import Embeddings, Product, float_product, thresholds
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32
@@ -23,8 +23,10 @@ from worker.seeds.set import NEVER, SeedSet, digest_row, seed_set_digest
 from worker.seeds.state import ControlState, ModelFacts, Resolution
 from worker.seeds.total import Passing, passing_posts, raise_for_all
 from worker.seeds.vectors import SeedVectors
+from worker.simd.rounded import RoundedMatrix
 
 BLOCK = 256
+WORTH_ROUNDING = 512  # articles: from here on a rounded background takes less time than it saves
 GROWTH = 4  # a part with less than so many times the rows of the next one is merged with it
 MOST_UNUSED = 1 / 16  # of all rows, before they are removed
 NO_WORD = "text: holds no word that the model reads"
@@ -247,11 +249,16 @@ class SeedEmbedder:
         articles, profiles = np.flatnonzero(~is_profile), np.flatnonzero(is_profile)
         if len(articles):
             rows = vectors[articles] if len(profiles) else vectors
-            cuts[articles] = self._enc.thresholds(rows, self._rate, self._background)
+            cuts[articles] = self._automatic(rows, self.background)
         if len(profiles):
             rows = vectors[profiles]
-            cuts[profiles] = self._enc.thresholds(rows, self._rate, self._calibrating)
+            cuts[profiles] = self._automatic(rows, self._calibrating)
         return cuts
+
+    def _automatic(self, rows: Embeddings, background: Embeddings) -> F32:
+        if len(rows) < WORTH_ROUNDING:
+            return self._enc.thresholds(rows, self._rate, background)
+        return thresholds(background, rows, self._rate, rounded_product)
 
     def _raise_for_all(
         self, seeds: Sequence[Compared], vectors: SeedVectors, cuts: F32, automatic: np.ndarray
@@ -261,7 +268,8 @@ class SeedEmbedder:
         self._passing = {c: self._passing[c] for c in places if c in self._passing}
         new = [content for content in places if content not in self._passing]
         at = np.array([places[content] for content in new], np.int64)
-        passing = passing_posts(self.background, vectors[at], cuts[at])
+        product_with = rounded_product if len(at) >= WORTH_ROUNDING else float_product
+        passing = passing_posts(self.background, vectors[at], cuts[at], product_with)
         self._passing |= zip(new, passing, strict=True)
         return raise_for_all(self._passing.values(), self.background, self._rate)
 
@@ -278,6 +286,11 @@ class SeedEmbedder:
 
     def _is_automatic(self, seed: Compared) -> bool:
         return self._threshold is None and seed.threshold is None
+
+
+def rounded_product(table: F32) -> Product:
+    """Products with the table's rows, rounded; the scores of candidates are exact all the same."""
+    return RoundedMatrix.of(table.T).product
 
 
 def _ends(resolution: Resolution, seeds: Sequence[Compared]) -> list[int | None]:

@@ -223,7 +223,7 @@ def test_each_edit_of_compiled_code_makes_another_cache(
 
     compiled = [file for file in tmp_path.rglob("*.py") if compiles(file)]
     assert len(compiled) > 5
-    simd = tmp_path / "worker/match/simd"
+    simd = tmp_path / "worker/simd"
     assert all(counts(simd / f"{name}.py") for name in ("rounded", "registers"))
     assert all(map(counts, compiled))
     assert all(counts(here / f"{name}.py") for name in (

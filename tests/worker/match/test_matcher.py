@@ -13,11 +13,11 @@ from encoder.errors import MismatchError
 from encoder.model.weights import F32, I64
 from encoder.score.lexical import SparseRows
 from worker.match.matcher import Matcher, SeedIndex, SeedPairs
-from worker.match.simd.registers import Tile
-from worker.match.simd.rounded import HALVES, TILE
 from worker.seeds.record import Seed
 from worker.seeds.set import NEVER, SeedSet
 from worker.seeds.vectors import SeedVectors
+from worker.simd.registers import Tile
+from worker.simd.rounded import HALVES, TILE
 
 DIM = 8
 ROUNDING = 0.03  # of scores by int8 factors, at most

@@ -39,6 +39,7 @@ class Counting:
     def __init__(self, mix: float = 0.6) -> None:
         self.real = small_encoder(mix)
         self.digest, self.dim, self.mix = self.real.digest, self.real.dim, self.real.mix
+        self.background = self.real.background
         self.embedded: list[Article] = []
         self.cut = 0
         self.fails = False

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from encoder.model.weights import F32, I32
 from encoder.support.jit import jit
 from encoder.support.readonly import fixed
-from worker.match.simd.registers import (
+from worker.simd.registers import (
     FAST,
     FEATURES,
     FLOAT,
@@ -173,6 +173,14 @@ class RoundedMatrix:
         round_rows(fixed(rows), full, shift, levels, scales, lengths, lost)
         errors = lost * self.longest + (lengths + lost) * self.lost
         return RoundedRows(levels.view(np.int32), scales, errors.astype(np.float32))
+
+    def product(self, rows: F32) -> tuple[F32, F32]:
+        """Products with the columns [n, room], and how far those of each row may be off [n]."""
+        rounded = self.rounded(rows)
+        out = np.zeros((len(rounded.scales), self.room), np.float32)
+        matrix = (self.panels, self.scale, self.excess)
+        add_products(self.tile, rounded.groups, rounded.scales, *matrix, 0, out)
+        return out[: len(rows)], rounded.errors
 
 
 def full_level(tile: Tile, depth: int) -> int:
