@@ -112,7 +112,7 @@ def opened(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
 
 WORTH_THREADS = 2**20  # scores
 BLOCK = 2**22  # scores at a time
-CUTS = 256  # articles at a time
+CUTS = 64  # articles at a time: their scores with a background stay in the cache
 UNIT_SLACK = 1e-3
 
 

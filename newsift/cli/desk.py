@@ -34,6 +34,7 @@ from worker import log
 from worker.config import Config, WebConfig
 from worker.config.secret import Secret
 from worker.errors import ConfigError
+from worker.memory import return_large_blocks
 from worker.metrics.visits import is_loopback
 from worker.seeds.record import Seed
 
@@ -134,6 +135,7 @@ def serve(
 ) -> None:  # fmt: skip
     """Serve the desk, beside other services, until somebody ends it."""
     own = config.desk
+    return_large_blocks()
     log.set_up(config.log, None)
     token = None if no_token else own.token or Secret(secrets.token_urlsafe(TOKEN_BYTES))
     listen, printed = WebConfig(own.host, port), own.token is None

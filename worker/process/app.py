@@ -14,6 +14,7 @@ from mode import CrashingSupervisor
 from encoder.errors import NewsiftError
 from worker.config import APP_ID, Config, load_config
 from worker.errors import ConfigError
+from worker.memory import return_large_blocks
 from worker.process.command import Worker
 from worker.process.prepare import Parts
 from worker.stream.flow import Flow
@@ -170,6 +171,7 @@ def first_of(error: BaseException) -> BaseException:
 
 def make_app() -> App:
     """The app. A refused configuration is reported when the worker starts."""
+    return_large_blocks()
     config, refused = Config(), None
     try:
         config = load_config()

@@ -1,0 +1,36 @@
+"""Freed memory goes back to the system."""
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+from threading import Event, Thread
+import numpy as np
+from resource import getpagesize
+from worker.memory import LARGE, return_large_blocks
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * getpagesize()
+
+def job(done, end):
+    for _ in range(2):  # the second block would come from the thread's arena
+        np.ones(LARGE // 8)
+    done.set()
+    end.wait()
+
+return_large_blocks()
+before, end = resident(), Event()
+for _ in range(8):
+    done = Event()
+    Thread(target=job, args=(done, end), daemon=True).start()
+    done.wait()
+print((resident() - before) // LARGE)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc")
+def test_threads_do_not_hold_the_large_blocks_that_they_freed() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True)
+    assert int(done.stdout) < 4
