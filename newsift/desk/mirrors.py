@@ -4,15 +4,15 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol
 
 from encoder.errors import NewsiftError
 from newsift.desk.threads import PATIENCE_S
-from newsift.operations.keyed_topic import Reducer, TopicState
 from newsift.statistics.labels import LabelReducer, LabelState
 from worker.config import Config
 from worker.errors import BrokerError
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader, connected
+from worker.seeds.reducer import S, TopicReducer
 from worker.seeds.state import ControlReducer, ControlState
 
 NOT_READ = "it is not read yet"
@@ -22,7 +22,6 @@ POLL_S = 0.005
 PARTITIONS_S = 30.0  # between two looks whether the topic has more partitions
 ROOM = 2**28  # bytes of all records of the control topic
 log = logging.getLogger("newsift.desk")
-S = TypeVar("S", bound=TopicState)
 
 
 class TopicConsumer(Protocol):
@@ -132,7 +131,7 @@ def _lies_within(offsets: Offsets, first: Offsets, end: Offsets) -> bool:
 class TopicMirror(Generic[S]):
     """The state of a topic, as far as it was read; from several threads."""
 
-    def __init__(self, topic: str, reducer: Callable[[], Reducer[S]]) -> None:
+    def __init__(self, topic: str, reducer: Callable[[], TopicReducer[S]]) -> None:
         self._topic, self._new_reducer, self._lock = topic, reducer, Lock()
         self._reducer = reducer()
 

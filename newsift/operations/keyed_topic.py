@@ -1,36 +1,19 @@
 """A topic with one record per key: its state, and changes that are read back."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
 from worker.config import Config
 from worker.errors import ConflictError, RunError
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.kafka.sending import Headers, sending
-
-
-class TopicState(Protocol):
-    @property
-    def offsets(self) -> Mapping[int, int]: ...
-    @property
-    def version(self) -> str: ...
-
-
-S = TypeVar("S", bound=TopicState)
-S_co = TypeVar("S_co", bound=TopicState, covariant=True)
-
-
-class Reducer(Protocol[S_co]):
-    def apply(self, records: Iterable[StoredMessage]) -> None: ...
-    def skip(self, records: int) -> None: ...
-    def finish(self) -> None: ...
-    def snapshot(self) -> S_co: ...
+from worker.seeds.reducer import S, TopicReducer
 
 
 class KeyedTopic(Generic[S]):
     def __init__(
         self, cluster: TopicReader, config: Config, topic: str, what: str,
-        headers: Callable[[bytes], Headers], reducer: Callable[[], Reducer[S]],
+        headers: Callable[[bytes], Headers], reducer: Callable[[], TopicReducer[S]],
     ) -> None:  # fmt: skip
         """`what` names one record in messages; `headers` makes those of a key."""
         self.cluster, self._config = cluster, config

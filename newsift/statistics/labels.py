@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from types import MappingProxyType
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -18,6 +18,7 @@ from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.posts.checks import refusal
 from worker.posts.outcome import Post, PostId
 from worker.seeds.record import EVENT_BYTES, milliseconds_in
+from worker.seeds.reducer import KeyedRecord, TopicReducer
 
 SCHEMA = "newsift.label/1"
 KEY_BYTES = 2**12
@@ -152,19 +153,6 @@ KEY_DECODER = msgspec.json.Decoder(list[str])
 Pair = tuple[str, str]  # an event, and who judges its posts
 
 
-class LabelMessage(Protocol):
-    """A record of the labels topic, by any Kafka client."""
-
-    @property
-    def partition(self) -> int: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-
-
 @dataclass(slots=True)
 class PairLabels:
     """The labels of one event by one person, in the order of their records, with their sizes."""
@@ -219,53 +207,29 @@ class LabelState:
         return {}
 
 
-class LabelReducer:
-    """Applies the records of the labels topic; the cost of a record is constant.
+class LabelReducer(TopicReducer[LabelState]):
+    """Bounded in memory.
 
     Pairs of event and person share the room fairly: where it is full, a label takes the place of
     the newest of the pair that holds most, unless its own pair would then hold more.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, room: int = ROOM) -> None:
+        super().__init__()
         self._limits, self._room = limits, room
         self._pairs: dict[Pair, PairLabels] = {}
         self._largest: list[tuple[int, Pair]] = []  # a heap of sizes, old ones too, below zero
-        self._next: dict[int, int] = {}  # offsets by partition
-        self._left_out = self._unreadable = 0
-        self._complete = False
-        self._last: LabelState | None = None
         self._shared = False  # the table is that of a state that somebody holds
         self._owned = set[Pair]()  # pairs that no state holds
 
-    def apply(self, records: Iterable[LabelMessage]) -> None:
-        """Apply records as far as there is room; those that were read before have no effect."""
-        for record in records:
-            if record.offset >= self._next.get(record.partition, 0):
-                self._next[record.partition] = record.offset + 1
-                self._put(record.key, record.value)
-                self._last = None
+    def _state(self, offsets: Mapping[int, int]) -> LabelState:
+        self._shared, self._owned = True, set()
+        return LabelState(
+            MappingProxyType(self._pairs), self._left_out, self._unreadable, self._complete, offsets
+        )
 
-    def skip(self, records: int) -> None:
-        """Count records of a batch that cannot be read."""
-        self._unreadable += records
-        self._last = None
-
-    def finish(self) -> None:
-        """The topic was read to the end that it had at the start."""
-        if not self._complete:
-            self._complete, self._last = True, None
-
-    def snapshot(self) -> LabelState:
-        """The same object until another record takes effect."""
-        if self._last is None:
-            self._shared, self._owned = True, set()
-            self._last = LabelState(
-                MappingProxyType(self._pairs), self._left_out, self._unreadable, self._complete,
-                MappingProxyType(self._next.copy()),
-            )  # fmt: skip
-        return self._last
-
-    def _put(self, key: bytes | None, value: bytes | None) -> None:
+    def _put(self, record: KeyedRecord) -> None:
+        key, value = record.key, record.value
         label = read_label(key, value, self._limits)
         pair = pair_of(key)
         if key is not None and len(key) > KEY_BYTES:

@@ -9,29 +9,15 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.seeds.profile import Compared, Profile, read_record
 from worker.seeds.record import KEY_BYTES, PREFIX, RefusedSeed, Seed
+from worker.seeds.reducer import KeyedRecord, TopicReducer
 
 OVERHEAD = 512  # bytes of room that a record takes beside its key and value
 NO_MODEL = "the model that profiles are compared by is not known"
-
-
-class ControlMessage(Protocol):
-    """A record of the control topic, as any of the Kafka clients returns it."""
-
-    @property
-    def partition(self) -> int: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def timestamp(self) -> int: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +195,7 @@ class Resolution:
         return self.state.status(name, at_ms)
 
 
-class ControlReducer:
-    """Applies the records of the control topic; the cost of a record is constant."""
-
+class ControlReducer(TopicReducer[ControlState]):
     def __init__(
         self, limits: Limits = DEFAULT_LIMITS, room: int | None = None, values: bool = True
     ) -> None:
@@ -220,50 +204,26 @@ class ControlReducer:
         Without `values` only what matching needs is stored: no bytes of records, and no history,
         promise or provenance of a profile.
         """
+        super().__init__()
         self._limits, self._room, self._values = limits, room, values
         self._seeds: dict[str, Seed] = {}
         self._profiles: dict[str, Profile] = {}
         self._refused: dict[bytes, RefusedSeed] = {}
         self._records: dict[bytes, ControlRecord] = {}
         self._sizes: dict[bytes, int] = {}  # where there is a room
-        self._next: dict[int, int] = {}  # offsets by partition
         self._resumed = 0  # seeds that are not paused
-        self._left_out = self._unreadable = 0
-        self._complete = False
-        self._last: ControlState | None = None
         self._shared = False  # the tables belong to a snapshot: copy them before a change
 
-    def apply(self, records: Iterable[ControlMessage]) -> None:
-        """Apply records; one that was applied before has no effect."""
-        for record in records:
-            if record.offset >= self._next.get(record.partition, 0):
-                self._next[record.partition] = record.offset + 1
-                self._put(record)
-                self._last = None
+    def _state(self, offsets: Mapping[int, int]) -> ControlState:
+        self._shared = True
+        seeds, profiles, refused = self._within_limits()
+        return ControlState(
+            MappingProxyType(seeds), MappingProxyType(profiles), MappingProxyType(refused),
+            MappingProxyType(self._records), self._left_out, self._unreadable, self._complete,
+            offsets,
+        )  # fmt: skip
 
-    def skip(self, records: int) -> None:
-        """Count the records of an unreadable batch."""
-        self._unreadable += records
-        self._last = None
-
-    def finish(self) -> None:
-        """Record that the topic was read to the end that it had at the start."""
-        if not self._complete:
-            self._complete, self._last = True, None
-
-    def snapshot(self) -> ControlState:
-        """The current state; the same object until a record changes it."""
-        if self._last is None:
-            self._shared = True
-            seeds, profiles, refused = self._within_limits()
-            self._last = ControlState(
-                MappingProxyType(seeds), MappingProxyType(profiles), MappingProxyType(refused),
-                MappingProxyType(self._records), self._left_out, self._unreadable, self._complete,
-                MappingProxyType(self._next.copy()),
-            )  # fmt: skip
-        return self._last
-
-    def _put(self, record: ControlMessage) -> None:
+    def _put(self, record: KeyedRecord) -> None:
         self._own_tables()
         key, value = table_key(record.key or b""), record.value
         self._remove(key)
