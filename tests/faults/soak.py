@@ -39,7 +39,7 @@ from tests.faults.messages import BAD_SEEDS
 from tests.faults.network import Network
 from tests.faults.process import Worker
 from tests.faults.rolling import Load, post_templates
-from tests.faults.soak_report import report
+from tests.faults.soak_report import curves, growth, read, report
 from tests.faults.tally import Reader, Tally, Texts
 from tests.newsift.desk.place import DeskProcess
 
@@ -471,8 +471,9 @@ def main() -> int:
         stack.callback(soak.close)
         result = run(soak, options.seed, options.hours * 3600)
     (options.out / "result.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    print(report(options.out), *result["complaints"], sep="\n")
-    return int(bool(result["complaints"]))
+    complaints = [*result["complaints"], *growth(curves(read(options.out)))]
+    print(report(options.out), *complaints, sep="\n")
+    return int(bool(complaints))
 
 
 if __name__ == "__main__":

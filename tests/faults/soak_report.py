@@ -16,6 +16,8 @@ import numpy as np
 
 YOUNG_S = 300.0  # a worker fills its buffers so long
 SHORT_S = 900.0  # lives that are left out of the table
+LONG_S = 3600.0  # lives in which memory may not grow
+GROWN = 1.25  # times the memory of a life's first quarter
 DESK = "the desk"
 Row = dict[str, Any]
 Curve = list[tuple[float, float]]  # seconds and megabytes
@@ -23,14 +25,19 @@ Curve = list[tuple[float, float]]  # seconds and megabytes
 
 def report(folder: Path) -> str:
     """Write table.md and soak.svg; the table."""
-    lines = (folder / "samples.jsonl").read_text("utf-8").splitlines()
-    samples = [row for row in map(json.loads, lines) if row["sent"]]
+    samples = read(folder)
     result = json.loads((folder / "result.json").read_text("utf-8"))
     cells = [("what", "measured"), ("---", "---"), *measured(samples, result)]
     table = "".join(f"| {what} | {value} |\n" for what, value in cells)
     (folder / "table.md").write_text(table, "utf-8")
     draw(samples, folder / "soak.svg")
     return table
+
+
+def read(folder: Path) -> list[Row]:
+    """The samples since the first post."""
+    lines = (folder / "samples.jsonl").read_text("utf-8").splitlines()
+    return [row for row in map(json.loads, lines) if row["sent"]]
 
 
 def measured(samples: list[Row], result: Row) -> list[tuple[str, str]]:
@@ -82,6 +89,18 @@ def curves(samples: list[Row]) -> dict[str, Curve]:
             result[name].append((row["at"], life["mb"]))
         result[DESK].append((row["at"], row["desk_mb"]))
     return dict(sorted(result.items(), key=lambda item: item[1][0][0] - item[1][-1][0]))
+
+
+def growth(lives: dict[str, Curve]) -> list[str]:
+    """The long lives that needed more memory in their last quarter than in their first."""
+    result = []
+    for name, life in lives.items():
+        sizes, quarter = [size for _, size in life], len(life) // 4
+        if life[-1][0] - life[0][0] >= LONG_S:
+            early, late = max(sizes[:quarter]), max(sizes[-quarter:])
+            if late > GROWN * early:
+                result.append(f"{name} grew from {early:.0f} to {late:.0f} MB")
+    return result
 
 
 def slope(life: Curve) -> str:

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.faults.expected import digest
 from tests.faults.soak import FAULTS, schedule
+from tests.faults.soak_report import growth
 from tests.faults.tally import Tally, Texts, Verdict
 
 TEXTS = Texts(
@@ -55,3 +57,10 @@ def test_a_seed_decides_the_faults_and_each_comes_soon() -> None:
     events = list(schedule(7, 900))
     assert events == list(schedule(7, 900)) != list(schedule(8, 900))
     assert {event.kind for event in events} == set(FAULTS)
+
+
+@pytest.mark.parametrize(("an_hour", "grows"), [(0, False), (90, False), (110, True)])
+def test_memory_may_not_grow_over_a_long_life(an_hour: float, grows: bool) -> None:
+    life = [(at, 300 + an_hour * at / 3600) for at in np.arange(0, 3700, 10.0)]
+    short = [(at, 300 + 10 * size) for at, size in life[:300]]
+    assert bool(growth({"a worker": life, "another": short})) is grows
