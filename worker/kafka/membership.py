@@ -51,8 +51,9 @@ class Coordinator(GroupCoordinator):  # type: ignore[misc]
         self._leader = getattr(answer, "leader_id", self._leader)
         if FENCED_INSTANCE_ID in _codes(answer):
             self._fenced = FencedError(
-                f"kafka.instance_id: {instance!r} was taken over by another worker of the group "
-                f"{self.group_id}; give each worker an id of its own"
+                f"kafka.instance_id: {instance!r} belongs to another worker of the group "
+                f"{self.group_id} now, or the broker has crashed and forgotten this one; give each "
+                "worker an id of its own, and start this one again"
             )
         return answer
 
