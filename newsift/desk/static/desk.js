@@ -47,11 +47,10 @@ function Page({ name, rest, session }) {
 
 function Health() {
   const [health] = useAnswer("/api/health/summary", {}, ["health"], HEALTH_MS);
-  return html`<span role="status">${health?.file && html`<${FileState} file=${health.file} />`}${
-    health &&
-    html`<a class=${`badge ${health.state}`} href="#/health" title=${health.problems[0]}>
-      ${health.text}</a>`
-  }</span>`;
+  if (!health) return html`<span role="status"></span>`;
+  const { file, state, problems, text } = health;
+  return html`<span role="status">${file && html`<${FileState} file=${file} />`}
+    <a class=${`badge ${state}`} href="#/health" title=${problems[0]}>${text}</a></span>`;
 }
 
 // How far the file is read whose posts are the stream.
@@ -68,21 +67,15 @@ function FileState({ file }) {
 function Head({ page, session }) {
   const online = useOnline();
   const rename = (event) => setUserName(event.target.value.trim() || session.you);
-  const current = (name) => (page === name ? "page" : undefined);
+  const link = ([name, [title]]) =>
+    title &&
+    html`<a href=${`#/${name}`} aria-current=${page === name ? "page" : undefined}>${title}</a>`;
+  const away = html`<span class="badge bad" role="alert">the desk does not answer</span>`;
   return html`<header>
     <a class="brand" href="#/"><img src="/icon.svg" alt="" width="24" height="24" /> newsift</a>
-    <nav aria-label="Pages">
-      ${Object.entries(PAGES).map(
-        ([name, [title]]) =>
-          title && html`<a href=${`#/${name}`} aria-current=${current(name)}>${title}</a>`,
-      )}
-    </nav>
+    <nav aria-label="Pages">${Object.entries(PAGES).map(link)}</nav>
     ${session.read_only && html`<span class="badge">read-only</span>`}
-    ${
-      online
-        ? html`<${Health} />`
-        : html`<span class="badge bad" role="alert">the desk does not answer</span>`
-    }
+    ${online ? html`<${Health} />` : away}
     <label class="who">You are <input value=${userName()} maxlength="80" onChange=${rename}
       autocomplete="off" /></label>
   </header>`;

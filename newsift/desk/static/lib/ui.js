@@ -62,6 +62,15 @@ export function Out({ href, children }) {
 export const Refused = ({ error }) =>
   error && html`<p class="refused" role="alert">${error.message}</p>`;
 
+// A paragraph of a class, where there is a text.
+export const note = (kind, text, role) => text && html`<p class=${kind} role=${role}>${text}</p>`;
+
+// The attributes of the input of one of several fields.
+export const inputs = (fields, setFields) => (name) => ({
+  value: fields[name],
+  onInput: ({ target }) => setFields({ ...fields, [name]: target.value }),
+});
+
 export const Waiting = ({ what = "Asking" }) =>
   html`<p class="waiting" role="status">${what} …</p>`;
 
@@ -73,32 +82,24 @@ export const Status = ({ answer, error, what }) =>
 
 // A table that scrolls within the page; a head with # has numbers below it.
 export function Table({ name, caption, heads, rows, kind }) {
-  const isNumber = heads.map((head) => head.startsWith("#"));
+  const isNumber = heads.map((text) => text.startsWith("#"));
   const kindOf = (n) => (isNumber[n] ? "number" : undefined);
+  const head = (text, n) =>
+    html`<th scope="col" class=${kindOf(n)}>${text.replace("#", "")}</th>`;
+  const cell = (content, n) => html`<td class=${kindOf(n)}>${content}</td>`;
   return html`<div class="scrolls" tabindex="0" role="region" aria-label=${name}><table
     class=${kind}>
     ${caption && html`<caption>${caption}</caption>`}
-    <thead><tr>
-      ${heads.map(
-        (head, n) => html`<th scope="col" class=${kindOf(n)}>${head.replace("#", "")}
-        </th>`,
-      )}
-    </tr></thead>
-    <tbody>${rows.map(
-      (cells) =>
-        html`<tr>${cells.map((cell, n) => html`<td class=${kindOf(n)}>${cell}</td>`)}</tr>`,
-    )}</tbody>
+    <thead><tr>${heads.map(head)}</tr></thead>
+    <tbody>${rows.map((cells) => html`<tr>${cells.map(cell)}</tr>`)}</tbody>
   </table></div>`;
 }
 
 // Names with values; entries that are false are left out.
-export const Facts = ({ rows, kind = "facts" }) =>
-  html`<dl class=${kind}>
-    ${rows.filter(Boolean).map(
-      ([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd>
-      </div>`,
-    )}
-  </dl>`;
+export function Facts({ rows, kind = "facts" }) {
+  const fact = ([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
+  return html`<dl class=${kind}>${rows.filter(Boolean).map(fact)}</dl>`;
+}
 
 // The view of a module that is loaded when it is first needed.
 export function Loaded({ load, ...rest }) {
@@ -131,12 +132,8 @@ export function Notices() {
     noticeListeners.add(add);
     return () => noticeListeners.delete(add);
   }, []);
-  return html`<div class="news" role="status" aria-live="polite">
-    ${notices.map(
-      (each) => html`<p key=${each.id} class=${each.bad ? "bad" : ""}>${each.text}
-      </p>`,
-    )}
-  </div>`;
+  const line = ({ id, bad, text }) => html`<p key=${id} class=${bad ? "bad" : ""}>${text}</p>`;
+  return html`<div class="news" role="status" aria-live="polite">${notices.map(line)}</div>`;
 }
 
 // Does something and tells how it ended; resolves to the answer, undefined where it is refused.

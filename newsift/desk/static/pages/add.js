@@ -1,7 +1,8 @@
 // An article on its way to being a seed: pasted, fetched or from a file; read, tried, published.
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { act, useAnswer } from "/lib/api.js";
-import { Button, Lit, notify, number, Out, plural, Refused, score, Waiting } from "/lib/ui.js";
+import { Button, Lit, note, notify, number, Out, plural, Refused, score } from "/lib/ui.js";
+import { Waiting } from "/lib/ui.js";
 import { Advice, defaultThreshold, ENDS_NOTE, EventNames, Field } from "/lib/seeds.js";
 import { heaviestWords, seedPage, thresholdOf } from "/lib/seeds.js";
 
@@ -73,13 +74,11 @@ export function Add() {
     setBusy("");
   };
   const readFiles = (files) => {
-    if (files.length > MOST_FILES) {
+    const jobs = files.slice(0, MOST_FILES).map((file) => () => readFile(file));
+    if (jobs.length < files.length) {
       notify(`${files.length} files: the first ${MOST_FILES} are read`, true);
     }
-    return run(
-      "Reading",
-      files.slice(0, MOST_FILES).map((file) => () => readFile(file)),
-    );
+    return run("Reading", jobs);
   };
   useEffect(() => {
     const take = () => dropped.length && readFiles(dropped.splice(0));
@@ -91,16 +90,14 @@ export function Add() {
   useEffect(focus, [drafts.length > 0, !!result]);
   const head = html`<p><a href="#/seeds">All seeds</a></p><h1>Add an article</h1>
     <${EventNames} names=${list?.events} />`;
+  const review = html`<${Drafts} drafts=${drafts} setDrafts=${setDrafts} setResult=${setResult}
+    configured=${list?.configured} />`;
   if (result) return html`${head}<${Published} result=${result} again=${() => setResult(null)} />`;
   return html`${head}
     ${!drafts.length && html`<${Sources} run=${run} readFiles=${readFiles} busy=${busy} />`}
     <div role="status">${busy && html`<${Waiting} what=${busy} />`}</div>
     ${errors.map((error) => html`<${Refused} error=${error} />`)}
-    ${
-      drafts.length > 0 &&
-      html`<${Drafts} drafts=${drafts} setDrafts=${setDrafts} setResult=${setResult}
-        configured=${list?.configured} />`
-    }`;
+    ${drafts.length > 0 && review}`;
 }
 
 function Sources({ run, readFiles, busy }) {
@@ -182,24 +179,21 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
   const own = [...new Set(drafts.map(({ record, id }) => record.event || id))];
   const more = own.length > 3 ? ` and ${own.length - 3} more` : "";
   const articles = drafts.length > 1 ? `all ${drafts.length} articles` : "this article";
-  const note = `of ${articles}; nothing: ${own.slice(0, 3).join(", ")}${more}`;
+  const scope = `of ${articles}; nothing: ${own.slice(0, 3).join(", ")}${more}`;
   const disabled = !isChecked || isRefused || (isDoubted && !force);
   const draftRow = (draft) =>
     html`<${Draft} key=${draft.key} draft=${draft} event=${name} configured=${configured}
       edit=${edit(draft.key)} drop=${() => drop(draft.key)} />`;
-  return html`<div class="card form"><${Field} label="Event" note=${note}>
+  const forceBox = html`<label class="row"><input type="checkbox" checked=${force}
+    onChange=${(change) => setForce(change.target.checked)} /> Publish all the same what looks like
+    no article, or has fewer than 40 words</label>`;
+  return html`<div class="card form"><${Field} label="Event" note=${scope}>
       <input list="events" maxlength="240" value=${event}
         onInput=${(typed) => setEvent(typed.target.value)} /><//></div>
     ${drafts.map(draftRow)}
     ${error && html`<${Refused} error=${error} /><${Button} run=${check}>Look again<//>`}
     ${isChecked && !isRefused && html`<${Trial} drafts=${sent} version=${version} />`}
-    ${
-      isDoubted &&
-      html`<label class="row"><input type="checkbox" checked=${force}
-        onChange=${(change) => setForce(change.target.checked)} /> Publish all the same what looks
-          like
-        no article, or has fewer than 40 words</label>`
-    }
+    ${isDoubted && forceBox}
     <div class="row sticky"><${Button} kind="main" run=${publish} disabled=${disabled}>
         Publish ${plural(drafts.length, "seed")}<//>
       <${Button} run=${() => setDrafts([])}>Start over<//>
@@ -219,12 +213,12 @@ function Draft({ draft, event, configured, edit, drop }) {
     },
   });
   const words = plural(text.trim().split(/\s+/).length, "word");
+  const left = `${number(text.length - LIT_CHARS)} letters more`;
   const link = html` · <${Out} href=${record.url}><span class="quoted">${record.url}</span><//>`;
   return html`<article class="card form" aria-label=${`Draft of ${source}`}>
     <h2 class="quoted">${now.title || id}</h2>
     <p class="quiet">from <span class="quoted">${source}</span>${record.url && link} · ${words} ·
-      event
-      ${" "}<span class="quoted">${event || record.event || id}</span></p>
+      event <span class="quoted">${event || record.event || id}</span></p>
     <${Doubts} check=${check} doubt=${doubt} ignored=${draft.ignored} />
     <div class="fields">
       <${Field} label="Title"><input maxlength="1024" ...${field("title")} /><//>
@@ -238,38 +232,24 @@ function Draft({ draft, event, configured, edit, drop }) {
     <details><summary>Change the text</summary>
       <${Field} label="Text"><textarea rows="12" ...${field("text")}></textarea><//></details>
     <section aria-label="Text"><${Lit} text=${text.slice(0, LIT_CHARS)} why=${check?.words ?? []} />
-      ${
-        text.length > LIT_CHARS &&
-        html`<span class="quiet"> … and ${number(text.length - LIT_CHARS)} letters more</span>`
-      }</section>
+      ${text.length > LIT_CHARS && html`<span class="quiet"> … and ${left}</span>`}</section>
     ${check?.words?.length > 0 && heaviestWords(check.words)}
     <div class="row"><${Button} run=${drop} aria-label=${`Leave ${id} out`}>Leave it out<//></div>
   </article>`;
 }
 
 function Doubts({ check, doubt, ignored }) {
-  const reason = check ? check.doubt : doubt;
-  return html`${check?.refused && html`<p class="refused" role="alert">${check.refused}</p>`}
-    ${
-      reason &&
-      html`<p class="refused"
-        role="alert">This ${/^\d/.test(reason) ? "has" : "looks like"} ${reason}.
-        Correct the text, or publish it all the same below.</p>`
-    }
-    ${check?.notes?.map((note) => html`<p class="warn">It ${note}.</p>`)}
-    ${
-      check?.published === "replaced" &&
-      html`<p class="warn">A seed of this id is there already: this would take its place.</p>`
-    }
-    ${
-      check?.published === "unchanged" &&
-      html`<p class="quiet">This very seed is on the topic already.</p>`
-    }
-    ${
-      ignored?.length > 0 &&
-      html`<p class="quiet quoted">Left out, as a seed has no such keys: ${ignored.join(", ")}</p>`
-    }
-    ${check?.away && html`<p class="quiet">${check.away}</p>`}`;
+  const { refused, notes, published, away, doubt: reason } = check ?? { doubt };
+  const verb = /^\d/.test(reason) ? "has" : "looks like";
+  const remedy = "Correct the text, or publish it all the same below.";
+  const keys = ignored?.length > 0 && `Left out, as a seed has no such keys: ${ignored.join(", ")}`;
+  const replaces = "A seed of this id is there already: this would take its place.";
+  return html`${note("refused", refused, "alert")}
+    ${note("refused", reason && `This ${verb} ${reason}. ${remedy}`, "alert")}
+    ${notes?.map((text) => note("warn", `It ${text}.`))}
+    ${note("warn", published === "replaced" && replaces)}
+    ${note("quiet", published === "unchanged" && "This very seed is on the topic already.")}
+    ${note("quiet quoted", keys)}${note("quiet", away)}`;
 }
 
 // What the events of new articles would have matched in the last hours.

@@ -1,7 +1,7 @@
 // One event: a frame with tabs, each a page that is loaded when it is opened.
 import { html } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { eventPage, Loaded, plural } from "/lib/ui.js";
+import { eventPage, Loaded, note, plural } from "/lib/ui.js";
 
 const TABS = {
   __proto__: null,
@@ -14,16 +14,12 @@ const TABS = {
 
 function LeftOutLabels() {
   const [labels] = useAnswer("/api/judge/left-out", {}, ["labels"]);
+  const { left_out: left = 0, refused = 0 } = labels ?? {};
   const count = (n) => plural(n, "label is", "labels are");
-  return html`${
-    labels?.left_out > 0 &&
-    html`<p class="refused">${count(labels.left_out)} left out, of all events: there is no room for
-      them. Each person has a fair share for each event.</p>`
-  }${
-    labels?.refused > 0 &&
-    html`<p class="quiet">${count(labels.refused)} refused, of all events: not written as a label
-      is.</p>`
-  }`;
+  const full = `${count(left)} left out, of all events: there is no room for them. Each person has a
+    fair share for each event.`;
+  const odd = `${count(refused)} refused, of all events: not written as a label is.`;
+  return html`${note("refused", left > 0 && full)}${note("quiet", refused > 0 && odd)}`;
 }
 
 export default function Event({ rest, session }) {

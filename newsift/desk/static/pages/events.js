@@ -1,7 +1,7 @@
 // The events: what is in force, what matched in the last day, and which seeds are refused.
 import { html, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { eventPage, number, percent, plural, rate, Refused, scores } from "/lib/ui.js";
+import { eventPage, note, number, percent, plural, rate, Refused, scores } from "/lib/ui.js";
 import { Status, Time, Waiting } from "/lib/ui.js";
 
 const APART_MS = 2000;
@@ -31,40 +31,29 @@ export default function Events() {
     setSkip(0);
     setText(event.target.value);
   };
+  const row = (each) => html`<${Event} key=${each.event} row=${each} model=${data.model} />`;
+  const find = html`<p><label>Find an event <input type="search" value=${text} maxlength="100"
+    onInput=${search} /></label></p>`;
+  const pages = html`<div class="row">
+    <button type="button" disabled=${!skip} onClick=${() => setSkip(skip - PAGE)}>Before</button>
+    <button type="button" disabled=${skip + PAGE >= data.total}
+      onClick=${() => setSkip(skip + PAGE)}>After</button>
+    <span class="quiet">${plural(data.total, "event")}</span></div>`;
+  const since = html`Matches are counted since <${Time} at=${data.since} />
+    ${data.ready ? "." : "; they are still being read."}`;
   return html`<h1>Events</h1>
     <${Refused} error=${error} />
-    ${data.away && html`<p class="refused">Not up to date: ${data.away}</p>`}
-    ${
-      isLong.current &&
-      html`<p><label>Find an event <input type="search" value=${text} maxlength="100"
-        onInput=${search} /></label></p>`
-    }
-    <ul class="plain events">
-      ${data.events.map(
-        (row) => html`<${Event} key=${row.event} row=${row}
-        model=${data.model} />`,
-      )}
-    </ul>
+    ${note("refused", data.away && `Not up to date: ${data.away}`)}
+    ${isLong.current && find}
+    <ul class="plain events">${data.events.map(row)}</ul>
     ${!data.events.length && html`<${Empty} data=${data} text=${text} />`}
-    ${
-      (skip > 0 || data.total > skip + PAGE) &&
-      html`<div class="row">
-        <button type="button" disabled=${!skip}
-          onClick=${() => setSkip(skip - PAGE)}>Before</button>
-        <button type="button" disabled=${skip + PAGE >= data.total}
-          onClick=${() => setSkip(skip + PAGE)}>After</button>
-        <span class="quiet">${plural(data.total, "event")}</span></div>`
-    }
+    ${(skip > 0 || data.total > skip + PAGE) && pages}
     <${RefusedSeeds} data=${data} />
-    ${
-      data.events.length > 0 &&
-      html`<p class="quiet">Matches are counted since <${Time} at=${data.since} />
-        ${data.ready ? "." : "; they are still being read."}</p>`
-    }`;
+    ${note("quiet", data.events.length > 0 && since)}`;
 }
 
 function Empty({ data, text }) {
-  if (text) return html`<p class="card">No event has “${text}” in its name.</p>`;
+  if (text) return note("card", `No event has “${text}” in its name.`);
   if (!data.ready) return data.away ? null : html`<${Waiting} what="Reading the topics" />`;
   return html`<div class="card"><h2>No event yet</h2>
     <p>An event begins with a seed: an article about it. Posts about the same are its matches,
@@ -78,36 +67,27 @@ function Event({ row, model }) {
   const [state, kind] = STATES[row.state];
   const { profile, promise, hourly } = row;
   const seeds = Object.entries(row.seeds).map(([name, n]) => `${plural(n, "seed")} ${name}`);
+  const learned = html`<span class=${`badge ${profile?.state === "in force" ? "good" : "bad"}`}
+    title=${profile?.why}>profile ${profile?.state}</span>`;
+  const pace = () => html`<span>about <strong>${rate(hourly.rate)}</strong> an hour
+    ${` ${hourly.window}`}</span>`;
+  const bursts = `Bursts: in ${plural(row.bursts, "minute")} since the workers started far more
+    stories came than in the hour before`;
   return html`<li class="card event">
     <div class="row"><h2><a href=${eventPage(row.event)}><bdi>${row.event}</bdi></a></h2>
-      <span class=${`badge ${kind}`}>${state}</span>
-      ${
-        profile &&
-        html`<span class=${`badge ${profile.state === "in force" ? "good" : "bad"}`}
-          title=${profile.why}>profile ${profile.state}</span>`
-      }
+      <span class=${`badge ${kind}`}>${state}</span>${profile && learned}
       <${Promise} promise=${promise} /></div>
     <div class="row numbers"><${Hours} hours=${row.posts} name=${row.event} />
-      <span><strong>${number(row.posts.at(-1))}</strong> this hour</span>
-      ${
-        hourly &&
-        html`<span>about <strong>${rate(hourly.rate)}</strong> an hour ${hourly.window}
-        </span>`
-      }
+      <span><strong>${number(row.posts.at(-1))}</strong> this hour</span>${hourly && pace()}
       <span>${plural(sum(row.posts), "match", "matches")} and${" "}
         ${plural(sum(row.stories), "story", "stories")} in 24 h</span>
       ${row.last && html`<span class="quiet">last <${Time} at=${row.last} /></span>`}</div>
     <p class="quiet"><${Threshold} row=${row} model=${model} /> · ${seeds.join(", ") || "no seed"}
       </p>
-    ${profile?.why && html`<p class="quiet">The profile is ${profile.state}: ${profile.why}</p>`}
-    ${promise?.lapsed && html`<p class="quiet">The promise has lapsed: ${promise.lapsed}</p>`}
-    ${
-      row.bursts > 0 &&
-      html`<p class="quiet">Bursts: in ${plural(row.bursts, "minute")} since the workers started
-        far more stories came than in the hour before</p>`
-    }
-    ${row.drift && html`<p class="quiet">Drift: ${row.drift}</p>`}
-  </li>`;
+    ${note("quiet", profile?.why && `The profile is ${profile.state}: ${profile.why}`)}
+    ${note("quiet", promise?.lapsed && `The promise has lapsed: ${promise.lapsed}`)}
+    ${note("quiet", row.bursts > 0 && bursts)}
+    ${note("quiet", row.drift && `Drift: ${row.drift}`)}</li>`;
 }
 
 function Promise({ promise }) {

@@ -1,8 +1,8 @@
 // Feeds: previewed, followed for as long as the desk is open, and stopped.
 import { html, useState } from "/vendor/preact.js";
 import { act, useAnswer } from "/lib/api.js";
-import { Button, Confirm, number, Out, perform, plural, Refused, Status } from "/lib/ui.js";
-import { Time, Waiting } from "/lib/ui.js";
+import { Button, Confirm, inputs, note, number, Out, perform, plural } from "/lib/ui.js";
+import { Refused, Status, Time, Waiting } from "/lib/ui.js";
 import { EventNames, Field } from "/lib/seeds.js";
 
 const STATES = {
@@ -28,20 +28,15 @@ export function Feeds({ session }) {
   const feed = (row) =>
     html`<${Feed} key=${row.feed} row=${row}
       stop=${!session.read_only && (() => setEnding(row))} />`;
+  const confirm = html`<${Confirm} kind="bad" yes="Stop" run=${stop} close=${() => setEnding(null)}
+    title=${`Follow ${ending?.feed} no more? Its seeds stay.`} />`;
   return html`<p><a href="#/seeds">All seeds</a></p><h1>Feeds</h1>
     <p>Each article that a feed names, RSS or Atom, becomes a seed, for as long as this desk is open
-      and again at its next start; <code>newsift seeds follow</code> does the same without
-      it.</p>
+      and again at its next start; <code>newsift seeds follow</code> does the same without it.</p>
     ${!session.read_only && html`<${Follow} />`}
     <${Status} answer=${rows} error=${error} />
     ${rows?.map(feed)}
-    ${rows?.length === 0 && html`<p class="quiet">This desk follows no feed.</p>`}
-    ${
-      ending &&
-      html`<${Confirm} kind="bad" title=${`Follow ${ending.feed} no more? Its seeds stay.`}
-        yes="Stop"
-        run=${stop} close=${() => setEnding(null)} />`
-    }`;
+    ${note("quiet", rows?.length === 0 && "This desk follows no feed.")}${ending && confirm}`;
 }
 
 function Follow() {
@@ -50,10 +45,7 @@ function Follow() {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(null);
   const [list] = useAnswer("/api/seeds", { most: 0 });
-  const field = (name) => ({
-    value: fields[name],
-    onInput: (event) => setFields({ ...fields, [name]: event.target.value }),
-  });
+  const field = inputs(fields, setFields);
   const show = async (event) => {
     event.preventDefault();
     setError(null);
@@ -70,6 +62,9 @@ function Follow() {
     if (answer !== undefined) setFields({ feed: "", event: "", keep: fields.keep });
   };
   const waiting = "Reading the feed and its newest articles, with the pauses that sites ask for";
+  const review = html`<${Preview} preview=${preview} />
+    <div class="row"><${Button} kind="main" run=${follow}>Follow this feed<//>
+      <span class="quiet">Nothing is published yet.</span></div>`;
   return html`<form class="card form" onSubmit=${show}><${EventNames} names=${list?.events} />
     <div class="fields">
       <${Field} label="Address of the feed"><input type="url" required placeholder="https://"
@@ -80,14 +75,7 @@ function Follow() {
         <input maxlength="20" ...${field("keep")} /><//></div>
     <button class="main" disabled=${busy || !fields.feed.trim()}>Show what it names</button>
     <div role="status">${busy && html`<${Waiting} what=${waiting} />`}</div>
-    <${Refused} error=${error} />
-    ${
-      preview?.of === fields &&
-      html`<${Preview} preview=${preview} />
-        <div class="row"><${Button} kind="main" run=${follow}>Follow this feed<//>
-          <span class="quiet">Nothing is published yet.</span></div>`
-    }
-  </form>`;
+    <${Refused} error=${error} />${preview?.of === fields && review}</form>`;
 }
 
 function Preview({ preview: { articles, total, messages } }) {
@@ -101,7 +89,7 @@ function Preview({ preview: { articles, total, messages } }) {
       ${" "}<span class="quiet"><${Time} at=${each.published} /> · ${ARTICLES[each.state]}</span>
       ${each.why && html`<div class="quoted bad">${each.why}</div>`}</li>`;
   return html`<p>${text}</p>
-    ${messages.map((line) => html`<p class="quiet quoted">${line}</p>`)}
+    ${messages.map((line) => note("quiet quoted", line))}
     <ul class="plain">${articles.map(article)}</ul>`;
 }
 
@@ -112,29 +100,20 @@ function Feed({ row, stop }) {
     html`<li><span class="quiet"><${Time} at=${at} /></span> <span class="quoted">${text}</span>
       </li>`;
   const seed = (line) => html`<li class="quoted">${line}</li>`;
+  const list = (title, items, open) =>
+    items.length > 0 &&
+    html`<details open=${open}><summary>${title}</summary><ul class="plain">${items}</ul></details>`;
   const published = `${plural(row.seeds.length, "seed")} published since the desk was opened`;
+  const button = html`<div class="row"><${Button} run=${stop}
+    aria-label=${`Stop following ${row.feed}`}>Stop<//></div>`;
   return html`<article class="card" aria-label=${`Feed ${row.feed}`}>
     <h2><${Out} href=${row.feed}><span class="quoted">${row.feed}</span><//>
       ${" "}<span class=${`badge ${isBad ? "bad" : "good"}`}>${STATES[row.state]}</span></h2>
-    ${row.why && html`<p class="quoted bad">${row.why}</p>`}
+    ${note("quoted bad", row.why)}
     <p class="quiet quoted">${event}, kept ${row.keep}; added by ${row.by}.
       ${row.last && html` Last read <${Time} at=${row.last} />.`}
       ${` ${plural(row.articles, "article")}`} known, ${number(row.seed_articles)} of them
         seeds.</p>
-    ${
-      row.messages.length > 0 &&
-      html`<details open=${isBad}><summary>Messages</summary>
-        <ul class="plain">${row.messages.map(message)}</ul></details>`
-    }
-    ${
-      row.seeds.length > 0 &&
-      html`<details><summary>${published}</summary>
-        <ul class="plain">${row.seeds.map(seed)}</ul></details>`
-    }
-    ${
-      stop &&
-      html`<div class="row"><${Button} run=${stop} aria-label=${`Stop following ${row.feed}`}>
-        Stop<//></div>`
-    }
-  </article>`;
+    ${list("Messages", row.messages.map(message), isBad)}
+    ${list(published, row.seeds.map(seed))}${stop && button}</article>`;
 }

@@ -1,7 +1,7 @@
 // Health: what stands in the way of matches and what to do, then each part by itself.
 import { html } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Facts, number, plural, Status, Table, Time } from "/lib/ui.js";
+import { Facts, note, number, plural, Status, Table, Time } from "/lib/ui.js";
 import { DeadLetters } from "/pages/letters.js";
 
 const APART_MS = 2000;
@@ -12,25 +12,23 @@ const quoted = (text) => html`<span class="quoted">${text}</span>`;
 
 export default function Health({ session }) {
   const [data, error] = useAnswer("/api/health", {}, ["health"], APART_MS);
+  const parts = html`<${Problems} data=${data} />
+    <div class="cards"><${Broker} data=${data} /><${Lag} data=${data} /></div>
+    <${Members} data=${data} />
+    <${Workers} data=${data?.workers} />
+    <${Collectors} data=${data?.collectors} />
+    <${Topics} data=${data?.topics} />
+    <${Sources} rows=${data?.sources} />`;
   return html`<h1>Health</h1>
     <${Status} answer=${data} error=${error} what="Looking" />
-    ${
-      data &&
-      html`<${Problems} data=${data} />
-        <div class="cards"><${Broker} data=${data} /><${Lag} data=${data} /></div>
-        <${Members} data=${data} />
-        <${Workers} data=${data.workers} />
-        <${Collectors} data=${data.collectors} />
-        <${Topics} data=${data.topics} />
-        <${Sources} rows=${data.sources} />`
-    }
+    ${data && parts}
     <${DeadLetters} session=${session} />`;
 }
 
 function Problems({ data }) {
   if (!data.problems.length) {
     const text = data.broker.since ? "All well: nothing has to be done." : "Looking …";
-    return html`<p class="card" role="status">${text}</p>`;
+    return note("card", text, "status");
   }
   const row = (problem) => html`<li>${quoted(problem)}</li>`;
   return html`<ul class="problems" aria-label="What to do">${data.problems.map(row)}</ul>`;
@@ -67,27 +65,19 @@ function Lag({ data: { broker, lags } }) {
     quoted(row.worker ?? "nobody"),
   ]);
   const heads = ["#Partition", "#Waiting", "#Done up to", "#End", "Worker"];
+  const more = all - rows?.length;
+  const details = html`<details><summary>By partition</summary>
+    <${Table} name="Waiting by partition" heads=${heads} rows=${rows} />
+    ${note("quiet", more > 0 && `${number(more)} more wait for less.`)}</details>`;
   return html`<section class="card" aria-labelledby="lag"><h2 id="lag">Posts that wait</h2>
     <p class="big">${number(broker.lag)}</p>
-    <${LagLine} lags=${lags} />
-    ${
-      rows &&
-      html`<details><summary>By partition</summary>
-        <${Table} name="Waiting by partition" heads=${heads} rows=${rows} />
-        ${
-          all > rows.length &&
-          html`<p class="quiet">${number(all - rows.length)} more wait for
-          less.</p>`
-        }
-      </details>`
-    }
-  </section>`;
+    <${LagLine} lags=${lags} />${rows && details}</section>`;
 }
 
 // The lag of the last minutes; the line has a break where nobody had a page open.
 function LagLine({ lags }) {
   if (lags.length < 2) {
-    return html`<p class="quiet">A line of the last minutes begins with the second look.</p>`;
+    return note("quiet", "A line of the last minutes begins with the second look.");
   }
   const [first, start] = lags[0];
   const [last, end] = lags.at(-1);
@@ -116,27 +106,21 @@ function Members({ data: { broker, group } }) {
     row.partitions.join(", ") || "none",
     number(row.lag),
   ]);
+  const heads = ["Worker", "Host", "Partitions", "#Waiting"];
+  const table = html`<${Table} name="Partitions of each worker" rows=${rows} heads=${heads} />`;
   return html`<section aria-labelledby="members"><h2 id="members">Workers in the group</h2>
     <p>${plural(broker.all_members, "worker")} in ${quoted(group)} (${broker.state}).</p>
-    ${
-      rows.length > 0 &&
-      html`<${Table} name="Partitions of each worker" rows=${rows}
-        heads=${["Worker", "Host", "Partitions", "#Waiting"]} />`
-    }
-  </section>`;
+    ${rows.length > 0 && table}</section>`;
 }
 
 function Workers({ data }) {
   const isSilent = data.since && data.rows.every((row) => row.away);
+  const silence = html`No worker's web server answers: near misses, drift and readiness are unknown.
+    ${" "}<code>desk.workers</code> names workers on other machines.`;
   return html`<section aria-labelledby="workers"><h2 id="workers">What workers report</h2>
     <${Away} data=${data} what="They are" />
-    ${
-      isSilent &&
-      html`<p class="quiet">No worker's web server answers: near misses, drift and readiness are
-        unknown. <code>desk.workers</code> names workers on other machines.</p>`
-    }
-    ${data.rows.map((row) => html`<${Worker} key=${row.address} row=${row} />`)}
-  </section>`;
+    ${note("quiet", isSilent && silence)}
+    ${data.rows.map((row) => html`<${Worker} key=${row.address} row=${row} />`)}</section>`;
 }
 
 function Worker({ row }) {
@@ -150,8 +134,7 @@ function Worker({ row }) {
   return html`<div class="card">
     <p class="row"><strong class="quoted">${row.address}</strong>
       <span class=${`badge ${row.ready ? "good" : "bad"}`}>${state}</span></p>
-    ${row.away && html`<p class="quiet quoted">${row.away}</p>`}
-    ${row.reason && html`<p class="quoted">${row.reason}</p>`}
+    ${note("quiet quoted", row.away)}${note("quoted", row.reason)}
     ${!row.away && html`<${Facts} kind="pairs" rows=${pairs} />`}
   </div>`;
 }
@@ -165,47 +148,33 @@ function Collectors({ data }) {
     html`<${Time} at=${row.saved_at} />`,
     `${number(row.gaps)}${row.gaps > 0 ? ` (${number(Math.round(row.gap_seconds))} s known)` : ""}`,
   ]);
+  const heads = ["Source", "State", "Last post", "Acknowledged", "#Gaps"];
+  const none = html`None has run here; <code>newsift collect</code> brings posts from a platform.`;
   return html`<section aria-labelledby="collectors">
     <h2 id="collectors">Collectors of this host</h2>
     <${Away} data=${data} what="Their state files are" />
-    ${
-      !rows.length &&
-      data.since &&
-      html`<p class="quiet">None has run here; <code>newsift collect</code> brings posts from a
-        platform.</p>`
-    }
-    ${
-      rows.length > 0 &&
-      html`<${Table} name="Sources" rows=${rows}
-        heads=${["Source", "State", "Last post", "Acknowledged", "#Gaps"]} />`
-    }
-  </section>`;
+    ${note("quiet", !rows.length && data.since && none)}
+    ${rows.length > 0 && html`<${Table} name="Sources" rows=${rows} heads=${heads} />`}</section>`;
 }
 
 function Topics({ data }) {
   const row = (each) =>
     html`<div class="card" key=${each.topic + each.setting}>
-      <p><span class=${`badge ${each.serious ? "bad" : ""}`}>${each.serious ? "must" : "should"}
-        </span>
+      <p><span class=${`badge ${each.serious ? "bad" : ""}`}>${each.serious ? "must" : "should"}</span>
         ${" "}<strong class="quoted">${each.topic}</strong>: ${each.setting} is
         ${" "}${quoted(each.actual)}, required ${quoted(each.required)}</p>
       <p class="quiet quoted">${each.why}</p><p><code class="quoted">${each.fix}</code></p></div>`;
   return html`<section aria-labelledby="topics"><h2 id="topics">Topics</h2>
     <${Away} data=${data} what="Their settings are" />
-    ${
-      !data.away &&
-      !data.rows.length &&
-      html`<p class="quiet">All topics are as they should be.</p>`
-    }
-    ${!data.away && data.rows.map(row)}
-  </section>`;
+    ${note("quiet", !data.away && !data.rows.length && "All topics are as they should be.")}
+    ${!data.away && data.rows.map(row)}</section>`;
 }
 
 function Sources({ rows }) {
   const away = rows.filter((row) => row.away);
   const row = ({ name, away: why }) =>
     html`<li key=${name}><strong class="quoted">${name}</strong>: ${quoted(why)}</li>`;
-  const all = html`<p class="quiet">All of it: ${rows.map(({ name }) => name).join(", ")}.</p>`;
+  const all = note("quiet", `All of it: ${rows.map(({ name }) => name).join(", ")}.`);
   return html`<section aria-labelledby="sources"><h2 id="sources">What this desk reads</h2>
     ${away.length ? html`<ul>${away.map(row)}</ul>` : all}
   </section>`;

@@ -1,7 +1,7 @@
 // Dead letters: counts by reason, single letters with their bytes, and retries.
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Button, Confirm, Facts, number, perform, plural, Status, Time } from "/lib/ui.js";
+import { Button, Confirm, Facts, note, number, perform, plural, Status, Time } from "/lib/ui.js";
 
 const APART_MS = 2000;
 const STEP = 10; // letters that are shown at once
@@ -13,51 +13,38 @@ export function DeadLetters({ session }) {
   const [choice, setChoice] = useState(null); // of letters to retry
   const [result, setResult] = useState(null);
   const mayRetry = !session.read_only;
+  const retryReason = html`<${Button} run=${() => setChoice({ reason })}>
+    Send all “${reason}” again<//>`;
+  const buttons = html`<p class="row">${data?.retryable.includes(reason) && retryReason}
+    <${Button} run=${() => setChoice({ every: true })}>Send all again that can be<//></p>`;
+  const rows = data?.newest.filter((row) => !reason || row.reason === reason);
+  const letters = html`<${Counts} data=${data} reason=${reason} choose=${setReason} />
+    ${data?.all > 0 && mayRetry && buttons}
+    <${List} rows=${rows} retry=${mayRetry && ((row) => setChoice({ names: [row.id] }))} />`;
+  const confirm = html`<${Retry} choice=${choice} close=${() => setChoice(null)}
+    setResult=${setResult} />`;
   return html`<section aria-labelledby="letters"><h2 id="letters">Dead letters</h2>
     <p class="quiet">Messages that the workers could not work on. Another attempt sends the same
-      bytes
-      to the topic of posts, each letter once, and at most three attempts are made.</p>
+      bytes to the topic of posts, each letter once, and at most three attempts are made.</p>
     <${Status} answer=${data} error=${error} />
     ${data?.away && html`<p class="refused">Not read: <span class="quoted">${data.away}</span></p>`}
-    ${
-      data &&
-      html`<${Counts} data=${data} reason=${reason} choose=${setReason} />
-        ${
-          data.all > 0 &&
-          mayRetry &&
-          html`<p class="row">
-            ${
-              data.retryable.includes(reason) &&
-              html`<${Button} run=${() => setChoice({ reason })}>Send all “${reason}” again<//>`
-            }
-            <${Button} run=${() => setChoice({ every: true })}>Send all again that can be<//></p>`
-        }
-        <${List} rows=${data.newest.filter((row) => !reason || row.reason === reason)}
-          retry=${mayRetry && ((row) => setChoice({ names: [row.id] }))} />`
-    }
-    ${
-      choice &&
-      html`<${Retry} choice=${choice} close=${() => setChoice(null)} setResult=${setResult} />`
-    }
+    ${data && letters}${choice && confirm}
     <div role="status">
       ${result && html`<${Result} result=${result} close=${() => setResult(null)} />`}</div>
   </section>`;
 }
 
 function Counts({ data, reason, choose }) {
-  if (!data.all) return html`<p>${data.ready ? "There are none." : "Reading them …"}</p>`;
+  if (!data.all) return note("", data.ready ? "There are none." : "Reading them …");
   const chip = ([name, count]) =>
     html`<button type="button" key=${name} class="chip" aria-pressed=${name === reason}
       onClick=${() => choose(name)}><span class="quoted">${name || "all"}</span>
       ${" "}${number(count)}</button>`;
+  const older = html`${plural(data.older, "older one")} are not counted here;
+    ${" "}<code>newsift dead-letters list</code> reads all.`;
   return html`<div class="row" role="group" aria-label="By reason">
-    ${[["", data.all], ...Object.entries(data.reasons)].map(chip)}
-  </div>
-  ${
-    data.older > 0 &&
-    html`<p class="quiet">${plural(data.older, "older one")} are not counted here;
-      ${" "}<code>newsift dead-letters list</code> reads all.</p>`
-  }`;
+    ${[["", data.all], ...Object.entries(data.reasons)].map(chip)}</div>
+    ${note("quiet", data.older > 0 && older)}`;
 }
 
 function List({ rows, retry }) {
@@ -93,13 +80,9 @@ function Bytes({ row: { partition, offset } }) {
   const block = (content) => html`<pre class="bytes" tabindex="0">${content}</pre>`;
   const quoted = (content) => html`<span class="quoted">${content}</span>`;
   const pairs = headers.map((pair) => pair.map(quoted));
-  return html`${
-    text === null
-      ? html`<p class="quiet">It has no bytes.</p>`
-      : html`<h3>As text${letter.cut && ", its beginning"}</h3>${block(text)}
-            <h3>In hex${letter.bytes > HEX_BYTES && ", its beginning"}</h3>${block(hex)}`
-  }
-    <h3>Headers</h3>
+  const bytes = html`<h3>As text${letter.cut && ", its beginning"}</h3>${block(text)}
+    <h3>In hex${letter.bytes > HEX_BYTES && ", its beginning"}</h3>${block(hex)}`;
+  return html`${text === null ? note("quiet", "It has no bytes.") : bytes}<h3>Headers</h3>
     <${Facts} kind="pairs" rows=${[...pairs, key !== null && ["key", quoted(key)]]} />`;
 }
 
@@ -109,20 +92,16 @@ function Retry({ choice, close, setResult }) {
   const run = async () => setResult((await perform("/api/dead-letters/retry", choice)) ?? null);
   return html`<${Confirm} title="Send again?" yes="Send again" run=${run} close=${close}>
     <p>This sends <span class="quoted">${names ? `the letter ${names[0]}` : group}</span> to the
-      topic of
-      posts once more. Letters that were sent again before are left out; to find them, the posts
+      topic of posts once more. Letters that were sent again before are left out; to find them, the posts
       since the oldest letter are read, which may take a while.</p><//>`;
 }
 
 function Result({ result, close }) {
   const unsent = Object.entries(result.unsent);
   const row = ([why, count]) => html`<li>${number(count)}: <span class="quoted">${why}</span></li>`;
+  const names = html`<details><summary>Which</summary>
+    <p class="quoted">${result.names.join(", ")}</p></details>`;
   return html`<div class="card"><p>${plural(result.count, "letter")} sent again.</p>
     ${unsent.length > 0 && html`<p>Not sent again:</p><ul>${unsent.map(row)}</ul>`}
-    ${
-      result.names.length > 0 &&
-      html`<details><summary>Which</summary>
-        <p class="quoted">${result.names.join(", ")}</p></details>`
-    }
-    <${Button} run=${close}>Close<//></div>`;
+    ${result.names.length > 0 && names}<${Button} run=${close}>Close<//></div>`;
 }

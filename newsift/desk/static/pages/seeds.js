@@ -1,8 +1,8 @@
 // Seeds: the articles that posts are compared with, by event, with refused ones on top; one seed.
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Button, Confirm, eventPage, Facts, Lit, notify, number, Out, perform } from "/lib/ui.js";
-import { plural, Status, Time } from "/lib/ui.js";
+import { Button, Confirm, eventPage, Facts, inputs, Lit, note, notify, number } from "/lib/ui.js";
+import { Out, perform, plural, Status, Time } from "/lib/ui.js";
 import { defaultThreshold, ENDS_NOTE, EventNames, Field, heaviestWords } from "/lib/seeds.js";
 import { pauseSeed, removeSeed, seedPage, State, thresholdOf } from "/lib/seeds.js";
 import { thresholdWords, undoRemoval } from "/lib/seeds.js";
@@ -52,6 +52,10 @@ function List({ session }) {
   const data = last.current;
   const remove = session.read_only ? null : setDoomed;
   const more = html`<${Button} run=${() => setMost(most + PAGE)}>Show more<//> `;
+  const rest = html`<p>${most < MOST_SEEDS && more}<span class="quiet">${number(data?.rows.length)}
+    ${" "}of ${number(data?.matching)} are shown; search for the others</span></p>`;
+  const confirm = html`<${ConfirmRemoval} row=${doomed} run=${() => removeSeed(doomed)}
+    close=${() => setDoomed(null)} />`;
   return html`<div class="row head"><h1>Seeds</h1>
       ${!session.read_only && html`<a class="button main" href="#/seeds/add">Add an article</a>`}
       <a class="button" href="#/seeds/feeds">Feeds</a>
@@ -62,18 +66,12 @@ function List({ session }) {
     <${Status} answer=${data} error=${error} />
     ${data && html`<${Overview} data=${data} session=${session} remove=${remove} />`}
     ${data && html`<${Groups} data=${data} remove=${remove} />`}
-    ${
-      data?.matching > data?.rows.length &&
-      html`<p>${most < MOST_SEEDS && more}<span class="quiet">${number(data.rows.length)} of
-        ${" "}${number(data.matching)} are shown; search for the others</span></p>`
-    }
-    ${
-      doomed &&
-      html`<${Confirm} kind="bad" yes="Remove it" run=${() => removeSeed(doomed)}
-        title=${`Remove the seed ${doomed.id}? Posts are no longer compared with it.`}
-        close=${() => setDoomed(null)} />`
-    }`;
+    ${data?.matching > data?.rows.length && rest}${doomed && confirm}`;
 }
+
+const ConfirmRemoval = ({ row, run, close }) =>
+  html`<${Confirm} kind="bad" yes="Remove it" run=${run} close=${close}
+    title=${`Remove the seed ${row.id}? Posts are no longer compared with it.`} />`;
 
 // Above the list: what is not up to date, what can be undone, what is refused.
 function Overview({ data, session, remove }) {
@@ -84,21 +82,13 @@ function Overview({ data, session, remove }) {
   const rate = data.rate_of_all
     ? ` Automatic thresholds are raised together, until at most ${share} match any seed.`
     : ` An automatic threshold is the score that ${share} reaches.`;
-  return html`${
-    data.away &&
-    html`<p class="refused" role="status">The seeds are not up to date: ${data.away}</p>`
-  }
-    ${
-      data.left_out > 0 &&
-      html`<p class="refused">${plural(data.left_out, "record")} had no room here.</p>`
-    }
-    ${
-      removed &&
-      !session.read_only &&
-      html`<p class="card row" role="status">
-        <span class="quoted">${removed.id} was removed by ${removed.by}.</span>
-        <${Button} run=${() => undoRemoval(removed)}>Undo<//></p>`
-    }
+  const undo = html`<p class="card row" role="status">
+    <span class="quoted">${removed?.id} was removed by ${removed?.by}.</span>
+    <${Button} run=${() => undoRemoval(removed)}>Undo<//></p>`;
+  const leftOut = `${plural(data.left_out, "record")} had no room here.`;
+  return html`${note("refused", data.away && `The seeds are not up to date: ${data.away}`, "status")}
+    ${note("refused", data.left_out > 0 && leftOut)}
+    ${removed && !session.read_only && undo}
     ${refused.length > 0 && html`<${RefusedSeeds} data=${data} remove=${remove} />`}
     <p class="quiet">${data.total ? total : "No seeds yet: posts are compared with nothing."}
       ${data.total > 0 && data.configured === null && rate} ${data.model}</p>`;
@@ -106,18 +96,15 @@ function Overview({ data, session, remove }) {
 
 function RefusedSeeds({ data: { refused, states }, remove }) {
   const all = (states.refused ?? 0) + (states.stale ?? 0);
+  const button = (each) => html`<${Button} kind="small" run=${() => remove(each)}>Remove<//>`;
   const row = (each) =>
     html`<li key=${each.id} class="row"><${State} row=${each} />
       <a class="quoted" href=${seedPage(each.id)}>${each.id || "(no id)"}</a>
-      <span class="quoted">${each.reason}</span>
-      ${
-        remove && each.mark && html`<${Button} kind="small" run=${() => remove(each)}>Remove<//>`
-      }</li>`;
+      <span class="quoted">${each.reason}</span>${remove && each.mark && button(each)}</li>`;
   return html`<section aria-label="Refused" class="card warn">
     <h2>Refused or stale: ${plural(all, "record")}</h2>
     <ul class="plain">${refused.map(row)}</ul>
-    ${all > refused.length && html`<p class="quiet">and ${number(all - refused.length)} more</p>`}
-  </section>`;
+    ${note("quiet", all > refused.length && `and ${number(all - refused.length)} more`)}</section>`;
 }
 
 function Groups({ data, remove }) {
@@ -129,37 +116,29 @@ function Groups({ data, remove }) {
   }
   const seed = (row) =>
     html`<${Row} key=${row.id} row=${row} configured=${data.configured} remove=${remove} />`;
-  return [...groups].map(
-    ([name, rows]) => html`<section key=${name}>
-      <h2>${name ? html`<a class="quoted" href=${eventPage(name)}>${name}</a>` : "Refused"}</h2>
-      <ul class="plain">${rows.map(seed)}</ul></section>`,
-  );
+  const link = (name) => html`<a class="quoted" href=${eventPage(name)}>${name}</a>`;
+  const group = ([name, rows]) =>
+    html`<section key=${name}><h2>${name ? link(name) : "Refused"}</h2>
+      <ul class="plain">${rows.map(seed)}</ul></section>`;
+  return [...groups].map(group);
 }
 
 function Row({ row, configured, remove }) {
   const name = row.is_profile ? `Profile of ${row.event}` : row.title || row.id;
   const href = row.is_profile && row.event ? eventPage(row.event, "learned") : seedPage(row.id);
   const pause = row.state === "paused" ? "Resume" : "Pause";
+  const pauseButton = html`<${Button} run=${() => pauseSeed(row)} aria-label=${`${pause} ${row.id}`}>
+    ${pause}<//>`;
+  const actions = html`<div class="row acts">${row.state !== "refused" && pauseButton}
+    <${Button} run=${() => remove(row)} aria-label=${`Remove ${row.id}`}>Remove<//></div>`;
   return html`<li class="card seed">
     <div class="what"><a class="quoted" href=${href}>${name}</a> <${State} row=${row} />
       <div class="quiet"><span class="quoted">${row.id}</span>
-        ${row.url && html` · <${Out} href=${row.url}><span class="quoted">${row.url}</span><//>`}
-          </div>
+        ${row.url && html` · <${Out} href=${row.url}><span class="quoted">${row.url}</span><//>`}</div>
       ${row.reason && html`<div class="quoted bad">${row.reason}</div>`}</div>
     <dl><div><dt>Threshold</dt><dd>${thresholdWords(row, configured)}</dd></div>
       <div><dt>Ends</dt><dd><${Ends} at=${row.expires_at} /></dd></div></dl>
-    ${
-      remove &&
-      !row.is_profile &&
-      html`<div class="row acts">
-        ${
-          row.state !== "refused" &&
-          html`<${Button} run=${() => pauseSeed(row)} aria-label=${`${pause} ${row.id}`}>
-            ${pause}<//>`
-        }
-        <${Button} run=${() => remove(row)} aria-label=${`Remove ${row.id}`}>Remove<//></div>`
-    }
-  </li>`;
+    ${remove && !row.is_profile && actions}</li>`;
 }
 
 const Ends = ({ at }) => (at ? html`<${Time} at=${at} />` : html`<span>never</span>`);
@@ -169,27 +148,18 @@ function Seed({ id, session }) {
   const [asking, setAsking] = useState(false);
   const mayChange = row && !session.read_only && !row.is_profile;
   const remove = async () => (await removeSeed(row)) && (location.hash = "#/seeds");
+  const pause = html`<${Button} run=${() => pauseSeed(row)}>
+    ${row?.state === "paused" ? "Resume" : "Pause"}<//>`;
+  const actions = html`<div class="row acts">${row?.state !== "refused" && pause}
+    <${Button} kind="bad" run=${() => setAsking(true)}>Remove<//></div>`;
+  const confirm = html`<${ConfirmRemoval} row=${row} run=${remove}
+    close=${() => setAsking(false)} />`;
   return html`<p><a href="#/seeds">All seeds</a></p>
     <${Status} answer=${row} error=${error} />
     ${row && html`<h1 class="quoted">${row.title || row.id}</h1><${Details} row=${row} />`}
-    ${
-      mayChange &&
-      html`<div class="row acts">
-        ${
-          row.state !== "refused" &&
-          html`<${Button} run=${() => pauseSeed(row)}>
-            ${row.state === "paused" ? "Resume" : "Pause"}<//>`
-        }
-        <${Button} kind="bad" run=${() => setAsking(true)}>Remove<//></div>`
-    }
+    ${mayChange && actions}
     ${mayChange && row.state !== "refused" && html`<${Settings} row=${row} />`}
-    ${row && html`<${Text} row=${row} />`}
-    ${
-      asking &&
-      html`<${Confirm} kind="bad" yes="Remove it" run=${remove}
-        title=${`Remove the seed ${row.id}? Posts are no longer compared with it.`}
-        close=${() => setAsking(false)} />`
-    }`;
+    ${row && html`<${Text} row=${row} />`}${asking && confirm}`;
 }
 
 function Details({ row }) {
@@ -234,10 +204,7 @@ function Settings({ row }) {
   useEffect(() => {
     if (row.mark !== mark && !changed.length) take();
   }, [row.mark, mark]);
-  const field = (name) => ({
-    value: fields[name],
-    onInput: ({ target }) => setState({ mark, fields: { ...fields, [name]: target.value } }),
-  });
+  const field = inputs(fields, (next) => setState({ mark, fields: next }));
   const save = async () => {
     const changes = Object.fromEntries(changed.map((name) => [name, changeOf(name, fields[name])]));
     if (typeof changes.threshold === "string") {
@@ -247,13 +214,10 @@ function Settings({ row }) {
     const done = await perform("/api/seeds/set", question, `${row.id} is saved`);
     if (done) setState({ mark: "", fields: before });
   };
+  const conflict = html`Somebody has changed this seed since you began.
+    ${" "}<${Button} run=${take}>Show it as it is now<//>`;
   return html`<form class="card form" onSubmit=${(event) => event.preventDefault()}>
-    ${
-      row.mark !== mark &&
-      changed.length > 0 &&
-      html`<p class="refused" role="alert">Somebody has changed this seed since you began.
-        ${" "}<${Button} run=${take}>Show it as it is now<//></p>`
-    }
+    ${note("refused", row.mark !== mark && changed.length > 0 && conflict, "alert")}
     <${EventNames} names=${list?.events} />
     <div class="fields">
       <${Field} label="Title" note="another title makes another version">
@@ -261,24 +225,18 @@ function Settings({ row }) {
       <${Field} label="Event"><input list="events" maxlength="240" ...${field("event")} /><//>
       <${Field} label="Threshold" note=${defaultThreshold()}>
         <input inputmode="decimal" ...${field("threshold")} /><//>
-      <${Field} label="Ends" note=${ENDS_NOTE}><input maxlength="64" ...${field("expires_at")} />
-        <//>
+      <${Field} label="Ends" note=${ENDS_NOTE}><input maxlength="64" ...${field("expires_at")} /><//>
     </div>
-    <${Button} kind="main" run=${save} disabled=${!changed.length}>Save<//>
-  </form>`;
+    <${Button} kind="main" run=${save} disabled=${!changed.length}>Save<//></form>`;
 }
 
 function Text({ row }) {
   const [isWhole, setWhole] = useState(false);
   const text = row.text ?? row.value ?? "";
+  const isCut = !isWhole && text.length > TEXT_CHARS;
+  const all = html`<${Button} run=${() => setWhole(true)}>Show all ${number(text.length)} letters<//>`;
   return html`<section class="card"><h2>Text</h2>
     ${row.words?.length > 0 && heaviestWords(row.words)}
-    <${Lit} text=${isWhole ? text : text.slice(0, TEXT_CHARS)} why=${row.words ?? []} />
-    ${
-      !isWhole &&
-      text.length > TEXT_CHARS &&
-      html`<p><${Button} run=${() => setWhole(true)}>Show all ${number(text.length)} letters<//>
-        </p>`
-    }
-  </section>`;
+    <${Lit} text=${isCut ? text.slice(0, TEXT_CHARS) : text} why=${row.words ?? []} />
+    ${note("", isCut && all)}</section>`;
 }

@@ -1,7 +1,7 @@
 // Export: an event's matches, labels and figures, as files.
 import { html, useState } from "/vendor/preact.js";
 import { AWAY, useAnswer, userName } from "/lib/api.js";
-import { Button, notify, plural, Status, Time } from "/lib/ui.js";
+import { Button, inputs, note, notify, plural, Status, Time } from "/lib/ui.js";
 
 const APART_MS = 10000;
 const FORMS = {
@@ -48,24 +48,21 @@ export default function Export({ event }) {
   const [data, error] = useAnswer("/api/export/summary", question, parts, APART_MS);
   return html`<${Filter} filter=${filter} setFilter=${setFilter} />
     <${Status} answer=${data} error=${error} what="Counting what the topics hold" />
-    ${
-      data &&
-      html`<p><strong>${plural(data.posts, "post")}</strong> in ${plural(data.records, "record")}
-        ${
-          data.posts > 0 && html`, from <${Time} at=${data.first} /> to <${Time} at=${data.last} />`
-        }; ${plural(data.labels, "label")}.</p>`
-    }
+    ${data && html`<${Counts} data=${data} />`}
     <${Files} question=${question} labels=${data?.labels} />
     <h2>Figures</h2>
     ${data && html`<${Figures} question=${question} data=${data} />`}`;
 }
 
+function Counts({ data: { posts, records, labels, first, last } }) {
+  const span = html`, from <${Time} at=${first} /> to <${Time} at=${last} />`;
+  return html`<p><strong>${plural(posts, "post")}</strong> in ${plural(records, "record")}
+    ${posts > 0 && span}; ${plural(labels, "label")}.</p>`;
+}
+
 function Filter({ filter, setFilter }) {
   const [fields, setFields] = useState(UNFILTERED);
-  const input = (name) => ({
-    value: fields[name],
-    onInput: (event) => setFields({ ...fields, [name]: event.target.value }),
-  });
+  const input = inputs(fields, setFields);
   const moment = (value) => value && new Date(value).toISOString();
   const apply = (event) => {
     event.preventDefault();
@@ -77,17 +74,13 @@ function Filter({ filter, setFilter }) {
     setFields(UNFILTERED);
     setFilter({});
   };
+  const all = html`<button type="button" onClick=${clear}>All again</button>`;
   return html`<form class="row" aria-label="Which matches" onSubmit=${apply}>
     <label>From <input type="datetime-local" ...${input("since")} /></label>
     <label>Until <input type="datetime-local" ...${input("until")} /></label>
     <label>Score at least <input type="number" min="0" max="1" step="any"
       ...${input("threshold")} /></label>
-    <button class="main">Apply</button>
-    ${
-      Object.keys(filter).length > 0 &&
-      html`<button type="button" onClick=${clear}>All again</button>`
-    }
-  </form>`;
+    <button class="main">Apply</button>${Object.keys(filter).length > 0 && all}</form>`;
 }
 
 function Files({ question, labels }) {
@@ -104,8 +97,7 @@ function Files({ question, labels }) {
         Save labels<//> <span class="quiet">${text}</span></li>
     </ul>
     <p class="quiet">The same columns as <code>newsift matches --out</code>; no cell is a formula
-      to a
-      spreadsheet.</p>`;
+      to a spreadsheet.</p>`;
 }
 
 function Figures({ question, data }) {
@@ -116,8 +108,6 @@ function Figures({ question, data }) {
       <figcaption class="row"><span>${name}</span><${Button} run=${run}>Save SVG<//></figcaption>
     </figure>`;
   };
-  return html`${
-    data.model && html`<p class="quiet">The second one lacks the background: ${data.model}.</p>`
-  }
+  return html`${note("quiet", data.model && `The second one lacks the background: ${data.model}.`)}
     <div class="figures">${Object.entries(FIGURES).map(figure)}</div>`;
 }

@@ -138,6 +138,8 @@ export function Histogram({ data, at, move }) {
     html`<${Mark} x=${scales.x(score)} y=${FLOOR + LABEL_ROWS[label]} label=${label} />`;
   const bars = ([name, inset]) =>
     html`<${Bars} data=${data} scales=${scales} name=${name} inset=${inset} />`;
+  const between = html`<rect class="now" x=${low} y=${TOP} width=${high - low}
+    height=${FLOOR - TOP} />`;
   if (!width) return html`<div ref=${box} class="figure"></div>`;
   return html`<div ref=${box} class="figure">
     <svg width=${width} height=${HEIGHT} ...${dragHandlers(scales, move)}>
@@ -149,10 +151,7 @@ export function Histogram({ data, at, move }) {
     ${Object.entries({ background: 0, near: 0.1, matches: 0.22 }).map(bars)}
     <g class="verdict" aria-hidden="true">${data.marks.map(mark)}</g>
     <line class="now" x1=${low} x2=${low} y1=${TOP} y2=${FLOOR} />
-    ${
-      high > low &&
-      html`<rect class="now" x=${low} y=${TOP} width=${high - low} height=${FLOOR - TOP} />`
-    }
+    ${high > low && between}
     <${Handle} data=${data} scales=${scales} at=${at} move=${move} />
   </svg></div>`;
 }

@@ -1,7 +1,7 @@
 // Judging an event's posts one at a time by keys; promises; and who agrees with whom.
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer, userName } from "/lib/api.js";
-import { Button, eventPage, Lit, number, Out, percent, plural, Refused } from "/lib/ui.js";
+import { Button, eventPage, Lit, note, number, Out, percent, plural, Refused } from "/lib/ui.js";
 import { score, Table, Time, useKeys, Waiting } from "/lib/ui.js";
 import { Promises } from "/pages/event/promise.js";
 import { useQueue } from "/pages/event/queue.js";
@@ -15,6 +15,7 @@ const ANSWERS = [
   ["n", "off", "Off"],
   ["u", "unsure", "Unsure"],
 ];
+const name = (text) => html`<bdi>${text}</bdi>`;
 const COUNTS = ["on", "off", "unsure", "certify", "learn", "given"];
 const COUNT_HEADS = ["Person", "#on", "#off", "#unsure", "#at random", "#to learn", "#imported"];
 
@@ -27,11 +28,9 @@ export default function Judge({ event, session }) {
     setPost(next);
     document.querySelector(".kinds")?.scrollIntoView({ block: "start" });
   };
-  const queue = html`${
-    by === "somebody" &&
-    html`<p class="quiet">You judge as <b>somebody</b>: give your name above, so that two people can
-        be told apart.</p>`
-  }
+  const nameless = html`<p class="quiet">You judge as <b>somebody</b>: give your name above, so that
+    two people can be told apart.</p>`;
+  const queue = html`${by === "somebody" && nameless}
     <${Kinds} kind=${kind} choose=${setKind} />
     <${Queue} key=${JSON.stringify([event, kind, by])} event=${event} kind=${kind} by=${by}
       again=${post} leave=${() => setPost(null)} />`;
@@ -73,14 +72,12 @@ function Queue({ event, kind, by, again, leave }) {
   }
   if (!state) return html`<${Waiting} what="Drawing from the matches of the last 24 hours" />`;
   const last = state.undo ? ` (${state.undo.label})` : "";
+  const repeat = html`<p class="row"><b>Judge again</b> what you called ${again?.yours}
+    <${Button} run=${leave}>Leave it <kbd>Esc</kbd><//></p>`;
   return html`<section aria-label="Posts to judge">
     <${Progress} queue=${queue} />
     ${queue.missed.map((entry) => html`<${Missed} queue=${queue} entry=${entry} />`)}
-    ${
-      again &&
-      html`<p class="row"><b>Judge again</b> what you called ${again.yours}
-        <${Button} run=${leave}>Leave it <kbd>Esc</kbd><//></p>`
-    }
+    ${again && repeat}
     ${post && html`<${Card} post=${post} judge=${judge} />`}
     ${post === null && html`<${NoQuestion} queue=${queue} />`}
     ${post === undefined && html`<${Waiting} what="Saving" />`}
@@ -114,22 +111,18 @@ function Progress({ queue }) {
   const { state, waiting, unsaved, problem } = queue;
   const done = state.judged;
   const saved = problem ? "" : waiting ? "saving …" : state.change ? "saved" : "";
+  const failure = html`${plural(unsaved, "answer is", "answers are")} kept on this page and tried
+    again: ${problem} <${Button} run=${queue.retry}>Try now<//>`;
   return html`<div class="progress">
-    ${state.why && html`<p class="refused" role="status">A new queue: ${state.why}.</p>`}
-    ${state.messages.map((line) => html`<p class="quiet">${line}</p>`)}
+    ${note("refused", state.why && `A new queue: ${state.why}.`, "status")}
+    ${state.messages.map((line) => note("quiet", line))}
     <p class="row"><progress value=${done} max=${done + state.left || 1}
         aria-label="labels given, of those that are to give"></progress>
       <strong>${state.progress}</strong>
       <span class="quiet">${plural(done, "label")} of yours</span>
       <${Shares} shares=${state.shares} />
       <span class="saved" role="status">${saved}</span></p>
-    ${
-      problem &&
-      html`<p class="refused" role="alert">${plural(unsaved, "answer is", "answers are")} kept on
-        this
-        page and tried again: ${problem} <${Button} run=${queue.retry}>Try now<//></p>`
-    }
-  </div>`;
+    ${note("refused", problem && failure, "alert")}</div>`;
 }
 
 function Missed({ queue, entry: { verdict, text, why }, entry }) {
@@ -138,12 +131,9 @@ function Missed({ queue, entry: { verdict, text, why }, entry }) {
     queue.dismiss(entry);
   };
   const what = verdict ? html`<b>${verdict}</b> for “<bdi>${text}</bdi>”` : "that";
+  const isOther = verdict && why.includes("was answered");
   return html`<div class="refused row" role="alert"><span>Not saved: ${what}: ${why}.</span>
-    ${
-      verdict &&
-      why.includes("was answered") &&
-      html`<${Button} run=${correct}>Make it ${verdict}<//>`
-    }
+    ${isOther && html`<${Button} run=${correct}>Make it ${verdict}<//>`}
     <${Button} run=${() => queue.dismiss(entry)}>Dismiss<//></div>`;
 }
 
@@ -160,13 +150,12 @@ function NoQuestion({ queue: { state, redraw } }) {
 function Card({ post, judge }) {
   const isNear = post.threshold === null || post.threshold === undefined;
   // The second click of a double click would answer a post that nobody has read.
-  const button = ([key, verdict, name]) =>
+  const button = ([key, verdict, title]) =>
     html`<button type="button" key=${verdict} class=${verdict} aria-keyshortcuts=${key}
-      onClick=${(event) => event.detail < 2 && judge(verdict)}>${name} <kbd>${key}</kbd></button>`;
-  const words = post.why?.map(([word, part]) => [
-    html`<bdi>${word || "the rest"}</bdi>`,
-    score(part),
-  ]);
+      onClick=${(event) => event.detail < 2 && judge(verdict)}>${title} <kbd>${key}</kbd></button>`;
+  const words = post.why?.map(([word, part]) => [name(word || "the rest"), score(part)]);
+  const details = html`<details><summary>Details</summary><${Table} name="Why it matched"
+    caption="Why it matched" kind="why" heads=${["Word", "#Part"]} rows=${words} /></details>`;
   const limit = isNear ? "a near miss, below the threshold" : `threshold ${score(post.threshold)}`;
   return html`<article class="card post">
     <p class="row quiet from"><span class="badge">${post.platform}</span>
@@ -176,23 +165,14 @@ function Card({ post, judge }) {
       <${Lit} text=${post.text} why=${post.why} /></p>
     <p>Score <b>${score(post.score)}</b> <span class="quiet">${limit}</span></p>
     <div class="answers" role="group" aria-label="Is it on the event?">${ANSWERS.map(button)}</div>
-    ${
-      words?.length > 0 &&
-      html`<details><summary>Details</summary>
-        <${Table} name="Why it matched" caption="Why it matched" kind="why"
-          heads=${["Word", "#Part"]} rows=${words} /></details>`
-    }
-  </article>`;
+    ${words?.length > 0 && details}</article>`;
 }
 
 function Judges({ event, by, judgeAgain }) {
   const [data, error] = useAnswer("/api/judge/judges", { event }, ["labels"]);
+  const none = "No label yet. The first answer makes the topic of labels, if there is none.";
   return html`<section><h2>Who judged</h2><${Refused} error=${error} />
-    ${
-      data?.counts.length === 0 &&
-      html`<p class="quiet">No label yet. The first answer makes the topic of labels, if there is
-        none.</p>`
-    }
+    ${note("quiet", data?.counts.length === 0 && none)}
     ${data?.counts.length > 0 && html`<${Labels} data=${data} by=${by} judgeAgain=${judgeAgain} />`}
     <p><a href=${eventPage(event, "export")}>Take labels along, or bring some</a></p>
   </section>`;
@@ -200,7 +180,6 @@ function Judges({ event, by, judgeAgain }) {
 
 function Labels({ data, by, judgeAgain }) {
   const { counts, people, pairs, away, disputed, all_disputed: all } = data;
-  const name = (text) => html`<bdi>${text}</bdi>`;
   const rows = counts.map((row) => [name(row.by), ...COUNTS.map((key) => number(row[key]))]);
   const agreements = pairs.map((pair) => [
     name(pair.one),
@@ -212,38 +191,27 @@ function Labels({ data, by, judgeAgain }) {
   const apart = (post) =>
     html`<${Disputed} key=${`${post.platform} ${post.id}`} post=${post} by=${by}
       judgeAgain=${judgeAgain} />`;
+  const agreement = html`<${Table} name="How far two agree" rows=${agreements}
+    caption="How far two agree: κ is 1 where always, 0 where by chance alone"
+    heads=${["One", "Other", "#Posts", "#Same", "#κ"]} />`;
+  const alone = `No two people have judged the same post yet. Two who judge the same fifty show what
+    the labels are worth.`;
+  const differences = html`<h3>${plural(all, "post")} on which they differ</h3>
+    <ul class="disputed">${disputed.map(apart)}</ul>`;
   return html`<${Table} name="Labels by person" caption="Labels by person" heads=${COUNT_HEADS}
       rows=${rows} />
-    ${
-      people > counts.length &&
-      html`<p
-      class="quiet">and ${number(people - counts.length)} more</p>`
-    }
-    ${
-      pairs.length > 0
-        ? html`<${Table} name="How far two agree" rows=${agreements}
-            caption="How far two agree: κ is 1 where always, 0 where by chance alone"
-            heads=${["One", "Other", "#Posts", "#Same", "#κ"]} />`
-        : html`<p class="quiet">No two people have judged the same post yet. Two who judge the same
-            fifty show what the labels are worth.</p>`
-    }
-    ${away && html`<p class="refused">These may be old: ${away}</p>`}
-    ${
-      disputed.length > 0 &&
-      html`<h3>${plural(all, "post")} on which they differ</h3>
-        <ul class="disputed">${disputed.map(apart)}</ul>`
-    }`;
+    ${note("quiet", people > counts.length && `and ${number(people - counts.length)} more`)}
+    ${pairs.length > 0 ? agreement : note("quiet", alone)}
+    ${note("refused", away && `These may be old: ${away}`)}
+    ${disputed.length > 0 && differences}`;
 }
 
 function Disputed({ post, by, judgeAgain }) {
   const yours = post.labels.find((each) => each.by === by)?.label;
-  const label = (each) => html`<span class="badge"><bdi>${each.by}</bdi>: ${each.label}</span>`;
+  const label = (each) => html`<span class="badge">${name(each.by)}: ${each.label}</span>`;
+  const again = () => judgeAgain({ ...post, yours });
   return html`<li class="card"><p class="row">${post.labels.map(label)}</p>
     <p class="quoted">${post.text}</p>
     <p class="row">${post.url && html`<${Out} href=${post.url}>Open the post<//>`}
-      ${
-        yours &&
-        judgeAgain &&
-        html`<${Button} run=${() => judgeAgain({ ...post, yours })}>Judge again<//>`
-      }</p></li>`;
+      ${yours && judgeAgain && html`<${Button} run=${again}>Judge again<//>`}</p></li>`;
 }

@@ -1,8 +1,8 @@
 // What an event has learned, what it would learn now, and the way back.
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Button, Confirm, eventPage, Facts, number, perform, plural, score } from "/lib/ui.js";
-import { scores, Status, Time } from "/lib/ui.js";
+import { Button, Confirm, eventPage, Facts, note, number, perform, plural } from "/lib/ui.js";
+import { score, scores, Status, Time } from "/lib/ui.js";
 
 const SPANS = [
   [1, "the last hour"],
@@ -14,14 +14,11 @@ const thresholdWords = (thresholds) => (thresholds.length ? scores(thresholds) :
 
 export default function Learned({ event, session }) {
   const [data, error] = useAnswer("/api/learned", { event }, ["events", "seeds"]);
+  const parts = html`<${Profile} data=${data} /><${Learn} data=${data} session=${session} />
+    <${Versions} data=${data} session=${session} />`;
   return html`<${Status} answer=${data} error=${error} />
-    ${data?.away && html`<p class="refused" role="status">${data.away}</p>`}
-    ${
-      data?.event &&
-      html`<${Profile} data=${data} />
-        <${Learn} data=${data} session=${session} />
-        <${Versions} data=${data} session=${session} />`
-    }`;
+    ${note("refused", data?.away, "status")}
+    ${data?.event && parts}`;
 }
 
 function Profile({ data }) {
@@ -30,14 +27,11 @@ function Profile({ data }) {
   if (!data.has_profile) {
     return html`<h2>Nothing learned yet</h2><p>Posts are compared with ${seeds}.</p>`;
   }
+  const state = `A profile is in force in the place of ${seeds}; threshold
+    ${thresholdWords(data.thresholds)}, ${data.automatic ? "automatic" : "set"}.`;
+  const problem = `The profile is ${data.profile}: ${data.why}. Its seeds serve: ${seeds}.`;
   return html`<h2>What it has learned</h2>
-    ${
-      data.why
-        ? html`<p class="refused">The profile is ${data.profile}: ${data.why}. Its seeds serve:
-            ${` ${seeds}`}.</p>`
-        : html`<p>A profile is in force in the place of ${seeds}; threshold
-            ${` ${thresholdWords(data.thresholds)}, ${data.automatic ? "automatic" : "set"}`}.</p>`
-    }
+    ${data.why ? note("refused", problem) : note("", state)}
     <${Words} creation=${data.creation} />
     <${Creation} creation=${data.creation} />`;
 }
@@ -59,21 +53,15 @@ function Learn({ data, session }) {
   const choice = ([value, text]) =>
     html`<label class="choice"><input type="radio" name="span" checked=${hours === value}
       onChange=${() => setHours(value)} /> ${text}</label>`;
-  return html`<h2>Learn now</h2>
-    ${
-      !session.read_only &&
-      html`<fieldset><legend>From its seeds, and of the stream</legend>${SPANS.map(choice)}
-        <label class="choice"><input type="checkbox" checked=${labels}
-          onChange=${(change) => setLabels(change.target.checked)} /> and from labels</label>
-        <p class="row"><${Button} run=${begin} disabled=${!!busy}>See what it would learn<//>
-          <span class="quiet">Nothing is published before you have seen it.</span></p>
-        ${
-          busy &&
-          busy !== event &&
-          html`<p class="quiet"><bdi>${busy}</bdi> learns now; one at a time.</p>`
-        }
-      </fieldset>`
-    }
+  const other = busy && busy !== event && html`<bdi>${busy}</bdi> learns now; one at a time.`;
+  const fields = html`<fieldset><legend>From its seeds, and of the stream</legend>
+    ${SPANS.map(choice)}
+    <label class="choice"><input type="checkbox" checked=${labels}
+      onChange=${(change) => setLabels(change.target.checked)} /> and from labels</label>
+    <p class="row"><${Button} run=${begin} disabled=${!!busy}>See what it would learn<//>
+      <span class="quiet">Nothing is published before you have seen it.</span></p>
+    ${note("quiet", other)}</fieldset>`;
+  return html`<h2>Learn now</h2>${!session.read_only && fields}
     ${run && html`<${Run} data=${data} run=${run} session=${session} />`}`;
 }
 
@@ -87,31 +75,20 @@ function Versions({ data, session }) {
     html`<li>${at ? html`<${Time} at=${at} />` : "at an unknown time"}
       ${by && html` by <bdi>${by}</bdi>`}${method && `, of ${method}`}
       ${labels > 0 && `, ${plural(labels, "label")}`}</li>`;
+  const versions = html`<ol>${data.before.map(version)}</ol>`;
+  const none = note("quiet", "None: before this profile its seeds served.");
+  const consequence = data.back_to
+    ? "The version before takes the place of this profile."
+    : "The profile is deleted, and posts are compared with the seeds again.";
+  const confirm = html`<${Confirm} title="Go back?" yes="Go back" run=${go}
+    close=${() => setAsking(false)}>
+    <p>${consequence} This version is not kept. All workers follow within a second.</p>
+    ${note("refused", data.promised && "The promise of its threshold is given up with it.")}<//>`;
+  const button = html`<p><button type="button" class="bad" onClick=${() => setAsking(true)}>
+    Go back to ${target}</button></p>`;
   return html`<h2>Versions before</h2>
-    ${
-      data.before.length
-        ? html`<ol>${data.before.map(version)}</ol>`
-        : html`<p class="quiet">None: before this profile its seeds served.</p>`
-    }
-    ${
-      !session.read_only &&
-      html`<p><button type="button" class="bad" onClick=${() => setAsking(true)}>
-        Go back to ${target}</button></p>`
-    }
-    ${
-      asking &&
-      html`<${Confirm} title="Go back?" yes="Go back" run=${go} close=${() => setAsking(false)}>
-        <p>${
-          data.back_to
-            ? "The version before takes the place of this profile."
-            : "The profile is deleted, and posts are compared with the seeds again."
-        } This version is not kept. All workers follow within a second.</p>
-        ${
-          data.promised &&
-          html`<p class="refused">The promise of its threshold is given up with it.</p>`
-        }
-      <//>`
-    }`;
+    ${data.before.length ? versions : none}
+    ${!session.read_only && button}${asking && confirm}`;
 }
 
 // A training: that it runs, why it failed, or what it proposes.
@@ -143,29 +120,20 @@ function Proposal({ data, run, proposal, session }) {
     ? "the profile that the event has, which is kept as a version before"
     : plural(data.all_seeds, "seed");
   const lost = data.automatic === false ? "; the one that was set is gone" : "";
+  const button = html`<button type="button" class="main" onClick=${() => setAsking(true)}>
+    Publish this profile</button>`;
+  const confirm = html`<${Confirm} title="Publish this profile?" yes="Publish" run=${publish}
+    close=${() => setAsking(false)}>
+    <p>It takes the place of ${replaced}. Scores are others from then on, and so are
+      thresholds${lost}.</p>${note("refused", run.danger)}<//>`;
   return html`<section class="card" aria-label="What it would learn">
     <h3>${proposal.is_news ? "What it would learn" : "Nothing new: the profile stays as it is"}</h3>
-    ${run.messages.map((line) => html`<p class="quiet">${line}</p>`)}
-    ${run.danger && html`<p class="refused">Look before you publish: ${run.danger}</p>`}
+    ${run.messages.map((line) => note("quiet", line))}
+    ${note("refused", run.danger && `Look before you publish: ${run.danger}`)}
     <${Words} creation=${proposal.creation} />
     <${Change} proposal=${proposal} />
     <${Creation} creation=${proposal.creation} />
-    ${
-      proposal.is_news &&
-      !session.read_only &&
-      html`<button type="button" class="main" onClick=${() => setAsking(true)}>
-        Publish this profile</button>`
-    }
-    ${
-      asking &&
-      html`<${Confirm} title="Publish this profile?" yes="Publish" run=${publish}
-        close=${() => setAsking(false)}>
-        <p>It takes the place of ${replaced}. Scores are others from then on, and so are
-          thresholds${lost}.</p>
-        ${run.danger && html`<p class="refused">${run.danger}</p>`}
-      <//>`
-    }
-  </section>`;
+    ${proposal.is_news && !session.read_only && button}${asking && confirm}</section>`;
 }
 
 function Change({ proposal }) {
@@ -173,13 +141,11 @@ function Change({ proposal }) {
   const both = ({ before, after }) => `${before.toFixed(1)} → ${after.toFixed(1)}`;
   const hourly = { before: passes.before / hours, after: passes.after / hours };
   const rates = hours > 1 / 60 ? `; an hour ${both(hourly)}` : "";
+  const stream = `${number(passes.before)} → ${number(passes.after)} pass${rates}`;
   const rows = [
     ["Threshold", `${thresholdWords(threshold.before)} → ${thresholdWords(threshold.after)}`],
     ["Of 1,000 everyday posts", `${both(background)} pass`],
-    read > 0 && [
-      `Of ${number(read)} posts of the stream`,
-      `${number(passes.before)} → ${number(passes.after)} pass${rates}`,
-    ],
+    read > 0 && [`Of ${number(read)} posts of the stream`, stream],
   ];
   return html`<${Facts} rows=${rows} />
     <${Posts} title="Posts that come" posts=${proposal.come} />
@@ -195,7 +161,7 @@ function Posts({ title, posts }) {
 }
 
 function Words({ creation: { gained, lost } }) {
-  if (!gained.length && !lost.length) return html`<p class="quiet">No words moved.</p>`;
+  if (!gained.length && !lost.length) return note("quiet", "No words moved.");
   const most = Math.max(1e-6, ...[...gained, ...lost].map(([, change]) => Math.abs(change)));
   const row = ([word, change]) => {
     const size = Math.abs(change);
@@ -221,10 +187,7 @@ function Creation({ creation: { method, at, by, beta, cohesion, labels, posts } 
     labels > 0 && ["Labels", number(labels)],
   ];
   const post = ([platform, id]) => html`<li><bdi class="quoted">${platform} ${id}</bdi></li>`;
-  return html`<${Facts} rows=${rows} />
-    ${
-      posts.length > 0 &&
-      html`<details><summary>It learned from ${plural(posts.length, "post")}</summary>
-        <ul>${posts.map(post)}</ul></details>`
-    }`;
+  const sources = html`<details><summary>It learned from ${plural(posts.length, "post")}</summary>
+    <ul>${posts.map(post)}</ul></details>`;
+  return html`<${Facts} rows=${rows} />${posts.length > 0 && sources}`;
 }

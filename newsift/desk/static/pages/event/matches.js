@@ -1,22 +1,12 @@
 // The matches of an event as they arrive: filters, stories, and the posts of each story.
 import { html, useEffect, useMemo, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import {
-  eventPage,
-  Lit,
-  number,
-  Out,
-  perform,
-  plural,
-  score,
-  Status,
-  Table,
-  Time,
-} from "/lib/ui.js";
-import { useKeys } from "/lib/ui.js";
+import { eventPage, Lit, note, number, Out, perform, plural, score, Status } from "/lib/ui.js";
+import { Table, Time, useKeys } from "/lib/ui.js";
 
 const PAGE = 50; // stories
 const APART_MS = 500;
+const PARTS = ["matches", "labels", "seeds"];
 const COPIES_MS = 2000;
 const MOST_STORIES = 5000; // that the desk keeps of an event
 const TYPING_MS = 300; // after the last key
@@ -39,18 +29,12 @@ function useStories(event, filters) {
     () => ({ ...filters, event, seen: hold?.seen, skip: hold?.skip, count: PAGE }),
     [event, filters, hold],
   );
-  const [answer, error] = useAnswer(
-    "/api/matches",
-    question,
-    ["matches", "labels", "seeds"],
-    APART_MS,
-  );
+  const [answer, error] = useAnswer("/api/matches", question, PARTS, APART_MS);
   if (answer && answer !== rows.current.answer) {
     const fresh = new Map(answer.stories.map((each) => [keyOf(each), each]));
+    const latest = (old) => fresh.get(keyOf(old)) ?? old;
     const stays = hold && rows.current.skip === hold.skip;
-    const list = stays
-      ? rows.current.list.map((old) => fresh.get(keyOf(old)) ?? old)
-      : answer.stories;
+    const list = stays ? rows.current.list.map(latest) : answer.stories;
     rows.current = { list, answer, skip: answer.skip };
   }
   return { error, hold, setHold, stories: rows.current.list, data: rows.current.answer };
@@ -117,6 +101,11 @@ export default function Matches({ event, session, filters: inAddress }) {
   changed.current = (above) => (above ? hold?.by === "scroll" && setHold(null) : stop("scroll"));
   useVisible(mark, changed);
   useKeys({ ...useCardKeys(list), ...useMarkKeys(event, stories, session), p: toggle });
+  const fresh = html`<button type="button" class="main fresh" onClick=${resume}>
+    ${number(data?.newer)}${data?.newer >= MOST_STORIES ? " or more" : ""} new</button>`;
+  const story = (each) =>
+    html`<${Story} key=${keyOf(each)} event=${event} post=${each} threshold=${data.threshold} />`;
+  const nothing = html`<${Nothing} data=${data} filtered=${filters !== UNFILTERED} />`;
   return html`<${Filters} now=${filters} data=${data} change=${filter} />
     <${Status} answer=${data} error=${error} />
     <div class="row bar" ref=${mark}>
@@ -124,25 +113,11 @@ export default function Matches({ event, session, filters: inAddress }) {
       <button type="button" aria-pressed=${!!hold} onClick=${toggle}>
         ${hold ? "Go on" : "Pause"}${" "}<kbd>p</kbd></button>
     </div>
-    ${
-      hold &&
-      data?.newer > 0 &&
-      html`<button type="button" class="main fresh" onClick=${resume}>
-        ${number(data.newer)}${data.newer >= MOST_STORIES ? " or more" : ""} new</button>`
-    }
-    ${
-      data &&
-      !stories.length &&
-      html`<${Nothing} data=${data}
-      filtered=${filters !== UNFILTERED} />`
-    }
+    ${hold && data?.newer > 0 && fresh}
+    ${data && !stories.length && nothing}
     <ol class="plain" ref=${list}
       onfocusin=${(move) => move.target.closest("article") && stop("focus")}>
-      ${stories.map(
-        (each) => html`<${Story} key=${keyOf(each)} event=${event} post=${each}
-        threshold=${data.threshold} />`,
-      )}
-    </ol>
+      ${stories.map(story)}</ol>
     <${Pages} data=${data} hold=${hold} setHold=${setHold} />
     <p class="quiet keys"><kbd>j</kbd> <kbd>k</kbd> next and last, <kbd>Enter</kbd> all of it,
       ${" "}<kbd>o</kbd> open the post, <kbd>y</kbd> <kbd>n</kbd> <kbd>u</kbd> on the event, off, unsure,
@@ -160,12 +135,9 @@ function Count({ data, count }) {
 
 function Nothing({ data, filtered }) {
   if (data.newer) return null;
-  if (filtered) return html`<p class="card">No match is like that. Take a filter away.</p>`;
-  return html`<p class="card">${
-    data.ready
-      ? "Nothing has matched in the last day. Matches show here by themselves."
-      : "The matches are being read."
-  }</p>`;
+  if (filtered) return note("card", "No match is like that. Take a filter away.");
+  if (!data.ready) return note("card", "The matches are being read.");
+  return note("card", "Nothing has matched in the last day. Matches show here by themselves.");
 }
 
 function Pages({ data, hold, setHold }) {
@@ -194,6 +166,7 @@ function Filters({ now, data, change }) {
   const [folded] = useState(now); // open at first where filters are set
   const bounds = { type: "number", min: "-1", max: "1", step: "0.01", class: "short" };
   const time = ([value, title]) => html`<option value=${value}>${title}</option>`;
+  const all = html`<button type="button" onClick=${() => change(UNFILTERED)}>All</button>`;
   return html`<form class="row filters" role="search" aria-label="Filters"
     onSubmit=${(event) => event.preventDefault()}>
     <${DelayedInput} label="Words or author" now=${now.text} set=${set("text")} type="search"
@@ -212,12 +185,7 @@ function Filters({ now, data, change }) {
     <${DelayedInput} label="to" now=${now.most} set=${set("most")} ...${bounds} />
     <label class="row"><input type="checkbox" checked=${!!now.new}
       onChange=${(event) => set("new")(event.target.checked || "")} /> New stories only</label>
-    </div></details>
-    ${
-      now !== UNFILTERED &&
-      html`<button type="button" onClick=${() => change(UNFILTERED)}>All</button>`
-    }
-  </form>`;
+    </div></details>${now !== UNFILTERED && all}</form>`;
 }
 
 function Choice({ label, now = "", names = [], onChange }) {
@@ -256,21 +224,19 @@ function Story({ event, post, threshold }) {
   };
   const isBelow = threshold !== null && post.score < threshold; // it was raised since
   const version = [event, post.count, post.marks, post.score, post.why, whole, copies, isBelow];
+  const others = html`<button type="button" class="link" aria-expanded=${copies}
+    onClick=${() => setCopies(!copies)}>and ${number(more)} more that
+    ${more === 1 ? " says" : " say"} the same</button>`;
   return useMemo(
-    () => html`<li><article class=${`card match ${isBelow ? "below" : ""}`} data-card=${keyOf(post)} tabindex="0" onKeyDown=${enter}
+    () => html`<li><article class=${`card match ${isBelow ? "below" : ""}`} tabindex="0"
+      data-card=${keyOf(post)} onKeyDown=${enter}
       aria-label=${`${post.platform} post by ${post.author || "somebody"}`}>
       <${Post} post=${post} />
       <div class="row">
         ${isBelow && html`<span class="badge">below the threshold now</span>`}
         <button type="button" class="link" aria-expanded=${whole} onClick=${() => setWhole(!whole)}>
           ${whole ? "Less" : post.cut ? "All of the text and the scores" : "The scores"}</button>
-        ${
-          more > 0 &&
-          html`<button type="button" class="link" aria-expanded=${copies}
-            onClick=${() => setCopies(!copies)}>and ${number(more)} more that
-            ${more === 1 ? " says" : " say"} the same</button>`
-        }
-      </div>
+        ${more > 0 && others}</div>
       ${whole && html`<${Whole} event=${event} post=${post} />`}
       ${copies && html`<${Copies} event=${event} post=${post} />`}
     </article></li>`,
@@ -282,6 +248,7 @@ const MARKS = { on: "good", off: "bad" };
 
 function Post({ post }) {
   const came = html`came <${Time} at=${post.at} />`;
+  const reach = `the score; ${score(post.threshold)} has to be reached`;
   const mark = ({ label, by }) =>
     html`<span class=${`badge ${MARKS[label] ?? ""}`}>${label}: <bdi>${by}</bdi></span>`;
   return html`<p class="row about">
@@ -292,8 +259,7 @@ function Post({ post }) {
       <span class="grow"></span>
       ${post.marks.map(mark)}
       ${!post.new && html`<span class="quiet">said before</span>`}
-      <span title=${`the score; ${score(post.threshold)} has to be reached`}>${score(post.score)}
-        </span>
+      <span title=${reach}>${score(post.score)}</span>
       ${post.url && html`<${Out} href=${post.url}>open<//>`}
     </p>
     <p class="text" dir="auto" lang=${LANGUAGE.test(post.lang) ? post.lang : undefined}>
@@ -306,24 +272,18 @@ function Whole({ event, post }) {
   const [full, error] = useAnswer("/api/match", question);
   if (!full) return html`<${Status} error=${error} />`;
   const words = (why) => why.map(([word, part]) => html`<bdi>${word}</bdi> ${score(part)} `);
-  const name = (seed) =>
-    html`<bdi>${seed.title || seed.id}</bdi>
-      ${seed.title && html` <small class="quiet"><bdi>${seed.id}</bdi></small>`}`;
-  const rows = full.seeds.map((seed) => [
-    name(seed),
-    score(seed.score),
-    score(seed.threshold),
-    words(seed.why),
-  ]);
+  const row = ({ id, title, score: own, threshold, why }) => {
+    const name = html`<bdi>${title || id}</bdi>
+      ${title && html` <small class="quiet"><bdi>${id}</bdi></small>`}`;
+    return [name, score(own), score(threshold), words(why)];
+  };
   const { events } = full;
-  return html`${
-    (full.cut || post.cut) &&
-    html`<p class="text" dir="auto"><${Lit} text=${full.text} why=${full.why} /></p>`
-  }
-    <${Table} name="Scores" heads=${["Seed", "#Score", "#Threshold", "Words"]} rows=${rows} />
-    <p class="quiet">Came <${Time} at=${full.at} />${
-      events.length > 1 && `; matches ${plural(events.length, "event")}: ${events.join(", ")}`
-    }</p>
+  const others = `; matches ${plural(events.length, "event")}: ${events.join(", ")}`;
+  const text = html`<p class="text" dir="auto"><${Lit} text=${full.text} why=${full.why} /></p>`;
+  return html`${(full.cut || post.cut) && text}
+    <${Table} name="Scores" heads=${["Seed", "#Score", "#Threshold", "Words"]}
+      rows=${full.seeds.map(row)} />
+    <p class="quiet">Came <${Time} at=${full.at} />${events.length > 1 && others}</p>
     <details><summary>Details</summary><p class="quiet">Post <bdi>${full.id}</bdi>, from
       ${" "}${full.source}; seeds ${full.seed_set}, model ${full.model.slice(0, 12)}</p></details>`;
 }
@@ -336,5 +296,5 @@ function Copies({ event, post }) {
   const left = post.count - 1 - others.length;
   return html`<ul class="plain copies">
       ${others.map((each) => html`<li key=${keyOf(each)}><${Post} post=${each} /></li>`)}</ul>
-    ${left > 0 && html`<p class="quiet">and ${number(left)} more, which are only counted</p>`}`;
+    ${note("quiet", left > 0 && `and ${number(left)} more, which are only counted`)}`;
 }

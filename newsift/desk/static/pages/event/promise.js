@@ -1,7 +1,7 @@
 // What the labels show of an event's threshold, and the promise of it.
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Button, Confirm, number, perform, percent, plural, rate, Refused } from "/lib/ui.js";
+import { Button, Confirm, note, number, perform, percent, plural, rate, Refused } from "/lib/ui.js";
 import { Time, Waiting } from "/lib/ui.js";
 import { Run } from "/pages/event/learned.js";
 
@@ -21,20 +21,15 @@ export function Promises({ event, session }) {
       <${Choice} name="Confidence" values=${CONFIDENCES} value=${confidence} set=${setConfidence} />
       <small class="quiet">Choose before you judge: each other choice is another test.</small></p>
     ${!test && !error && html`<${Waiting} />`}`;
+  const first = html`<${FirstProfile} event=${event} session=${session} />`;
+  const result = html`<${Result} event=${event} test=${test} target=${target} again=${again}
+    session=${session} />`;
   return html`<section class="promised"><h2>What the labels show</h2><${Refused} error=${error} />
     ${test?.loading && html`<${Waiting} what="Reading the seeds" />`}
-    ${
-      test?.profile === null &&
-      !test.loading &&
-      html`<${FirstProfile} event=${event} session=${session} />`
-    }
+    ${test?.profile === null && !test.loading && first}
     ${test?.profile && html`<${Present} test=${test} />`}
     ${test?.profile !== null && choice}
-    ${
-      test?.profile &&
-      html`<${Result} event=${event} test=${test} target=${target} again=${again}
-        session=${session} />`
-    }</section>`;
+    ${test?.profile && result}</section>`;
 }
 
 function Choice({ name, values, value, set }) {
@@ -48,32 +43,27 @@ function Choice({ name, values, value, set }) {
 function FirstProfile({ event, session }) {
   const [data, error] = useAnswer("/api/learned", { event }, ["events", "seeds"]);
   const begin = () => perform("/api/learned/learn", { event, hours: 0, labels: false });
+  const disabled = session.read_only || data?.busy;
+  const button = html`<${Button} run=${begin} disabled=${disabled}>See that profile<//>`;
   return html`<p>A promise is of a profile: one of the seeds and of everyday posts comes first.</p>
     <${Refused} error=${error} />
-    ${data?.away && html`<p class="refused" role="status">${data.away}</p>`}
+    ${note("refused", data?.away, "status")}
     ${data?.run && html`<${Run} data=${data} run=${data.run} session=${session} />`}
-    ${
-      data?.away === "" &&
-      !data.run &&
-      html`<${Button} run=${begin} disabled=${session.read_only || data.busy}>See that profile<//>`
-    }`;
+    ${data?.away === "" && !data.run && button}`;
 }
 
 function Present({ test: { promise, threshold, stale } }) {
   const state = threshold ? `is set to ${threshold.toFixed(4)}` : "is automatic";
-  return html`${
-    promise
-      ? html`<p>Promised <${Time} at=${promise.at} /> by <bdi>${promise.by}</bdi>:
-            ${` ${percent(promise.precision)} at ${percent(promise.confidence)} confidence`}, from
-            ${" "}${threshold?.toFixed(4)} on.</p>`
-      : html`<p class="quiet">Nothing is promised yet: the threshold ${state}.</p>`
-  }
-    ${
-      stale &&
-      html`<p class="refused">The profile is not in force, the seeds serve: ${stale}. Let it learn
-        again, and judge its matches.</p>`
-    }`;
+  const remedy = "Let it learn again, and judge its matches.";
+  const problem = `The profile is not in force, the seeds serve: ${stale}. ${remedy}`;
+  return html`${promise && html`<${Promised} promise=${promise} threshold=${threshold} />`}
+    ${note("quiet", !promise && `Nothing is promised yet: the threshold ${state}.`)}
+    ${note("refused", stale && problem)}`;
 }
+
+const Promised = ({ promise: { at, by, precision, confidence }, threshold }) =>
+  html`<p>Promised <${Time} at=${at} /> by <bdi>${by}</bdi>: ${percent(precision)} at
+    ${` ${percent(confidence)} confidence`}, from ${threshold?.toFixed(4)} on.</p>`;
 
 function Result({ event, test, target, again, session }) {
   const [asking, setAsking] = useState(false);
@@ -87,31 +77,25 @@ function Result({ event, test, target, again, session }) {
     `${percent(target.precision)} of the matches are right, ` +
     `at ${percent(target.confidence)} confidence`;
   const shown = html`Shown from <b>${result.threshold?.toFixed(4)}</b> on: ${claim}.`;
+  const missing = plural(result.missing, "more label");
+  const lower = ` ${missing} would show a lower threshold, if none is wrong.`;
+  const ask = html`<${Ask} event=${event} test=${test} target=${target} again=${again}
+    close=${() => setAsking(false)} />`;
   const disabled = session.read_only || isPromised || test.stale || !isShown;
   return html`<p role="status">${isShown ? shown : `Not shown yet: ${claim}; ${test.missing}.`}</p>
     <p class="quiet">By ${plural(result.labels, "label")}, ${number(result.on)} of them on the
-      event, of
-      ${" "}${plural(result.matches, "match", "matches")} of this profile.
-      ${
-        isShown &&
-        result.more &&
-        ` ${plural(result.missing, "more label")} would show a lower threshold, if none is wrong.`
-      }</p>
+      event, of ${plural(result.matches, "match", "matches")} of this profile.
+      ${isShown && result.more && lower}</p>
     <${Rates} rates=${test.hourly} />
     <${Button} kind="main" disabled=${disabled} run=${() => setAsking(true)}>
       ${isPromised ? "This is promised" : "Promise this"}<//>
-    ${
-      asking &&
-      isShown &&
-      html`<${Ask} event=${event} test=${test} target=${target} again=${again}
-        close=${() => setAsking(false)} />`
-    }`;
+    ${asking && isShown && ask}`;
 }
 
 function Rates({ rates }) {
   if (!rates) return null;
   if (rates.now === null) {
-    return html`<p>Too little time has passed to tell how many posts an hour match.</p>`;
+    return note("", "Too little time has passed to tell how many posts an hour match.");
   }
   const then = html`, <b>${rates.then !== null && rate(rates.then)}</b> would from there on`;
   return html`<p>About ${rate(rates.now)} posts an hour match now${rates.then !== null && then}:
@@ -128,8 +112,7 @@ function Ask({ event, test, target, close, again }) {
   const now = test.threshold ? test.threshold.toFixed(4) : "automatic";
   return html`<${Confirm} title="Promise this?" yes="Promise this" run=${promise} close=${close}>
     <p>It sets the threshold of <bdi>${event}</bdi> to <b>${threshold.toFixed(4)}</b>, for all
-      workers
-      at once (now ${now}).</p>
+      workers at once (now ${now}).</p>
     <p>It records that at least ${percent(target.precision)} of the distinct matches above it are on
       the event, at ${percent(target.confidence)} confidence, by ${plural(labels, "label")}.</p>
     <p>It is of this version of the profile: learning leaves that alone until the promise is renewed

@@ -1,7 +1,7 @@
 // An event's scores: their histogram, what another threshold would do, and near misses.
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Confirm, eventPage, Facts, Lit, number, Out, percent, perform } from "/lib/ui.js";
+import { Confirm, eventPage, Facts, Lit, note, number, Out, percent, perform } from "/lib/ui.js";
 import { plural, score, scores, Status, Table, Time } from "/lib/ui.js";
 import { Histogram, Legend } from "/pages/event/histogram.js";
 import { backgroundWords, hourlyWords, labelWords, recallWords } from "/pages/event/reading.js";
@@ -22,7 +22,7 @@ const promiseWords = ({ precision, confidence }) =>
 export default function Scores({ event, session }) {
   const [data, error] = useAnswer("/api/scores", { event }, SCORES_PARTS, SCORES_MS);
   return html`<${Status} answer=${data} error=${error} />
-    ${data?.away && html`<p class="refused" role="status">${data.away}</p>`}
+    ${note("refused", data?.away, "status")}
     ${data?.edges && !data.compared && html`<${NoSeed} data=${data} />`}
     ${data?.compared > 0 && html`<${Thresholds} data=${data} event=${event} session=${session} />`}
     <${NearMisses} event=${event} />`;
@@ -38,11 +38,8 @@ function Thresholds({ data, event, session }) {
   const reading = readAt(data, at);
   const compared = data.state === "in force" ? "the profile" : plural(data.compared, "seed");
   return html`
-    ${data.messages.map((line) => html`<p class="refused">${line}</p>`)}
-    ${
-      data.why &&
-      html`<p class="refused">The profile is ${data.state}, its seeds serve: ${data.why}</p>`
-    }
+    ${data.messages.map((line) => note("refused", line))}
+    ${note("refused", data.why && `The profile is ${data.state}, its seeds serve: ${data.why}`)}
     <h2>Where the scores lie</h2>
     <p class="quiet">${number(data.matched)} matches of the last ${span(data.hours)},
       by ${compared}. The threshold is ${scores(data.thresholds)},
@@ -57,11 +54,9 @@ function Thresholds({ data, event, session }) {
 
 function Reading({ data, reading }) {
   const window = html` <span class="quiet">(${data.window})</span>`;
+  const hourly = html`${hourlyWords(data, reading)}${reading.hourly !== null && window}`;
   const rows = [
-    [
-      `From ${reading.score.toFixed(3)} on, an hour`,
-      html`${hourlyWords(data, reading)}${reading.hourly !== null && window}`,
-    ],
+    [`From ${reading.score.toFixed(3)} on, an hour`, hourly],
     ["Of 1,000 everyday posts", backgroundWords(data, reading)],
     ["Labels from there on", labelWords(reading)],
     ["On the event, of the matches", shareWords(data, reading)],
@@ -96,29 +91,19 @@ function SetThreshold({ data, event, at, reading, move, session, isMoved }) {
   };
   const type = ({ target }) =>
     target.reportValidity() && target.value && move(inRange(Number(target.value)));
+  const back = html`<button type="button" onClick=${() => move(null)}>Back to what is set</button>`;
+  const buttons = html`<button type="button" class="main" disabled=${!differs}
+      onClick=${() => setAction("set")}>Set this threshold</button>
+    <button type="button" disabled=${data.is_automatic} onClick=${() => setAction("automatic")}>
+      ${data.configured === null ? "Automatic again" : "As configured again"}</button>`;
+  const confirm = html`<${Confirm} run=${set} close=${() => setAction(null)}
+    title=${isAutomatic ? "Take the threshold off?" : `Set the threshold to ${score(at)}?`}
+    yes=${isAutomatic ? "Take it off" : "Set it"}>
+    <${Consequences} data=${data} isAutomatic=${isAutomatic} reading=${reading} /><//>`;
   return html`<div class="row">
     <label>Threshold <input type="number" min="0.001" max="1" step="0.001" value=${at.toFixed(3)}
       onChange=${type} /></label>
-    ${
-      isMoved &&
-      html`<button type="button" onClick=${() => move(null)}>Back to what is set</button>`
-    }
-    ${
-      !session.read_only &&
-      html`<button type="button" class="main" disabled=${!differs}
-          onClick=${() => setAction("set")}>Set this threshold</button>
-        <button type="button" disabled=${data.is_automatic}
-          onClick=${() => setAction("automatic")}>
-          ${data.configured === null ? "Automatic again" : "As configured again"}</button>`
-    }
-  </div>
-  ${
-    action &&
-    html`<${Confirm} run=${set} close=${() => setAction(null)}
-      title=${isAutomatic ? "Take the threshold off?" : `Set the threshold to ${score(at)}?`}
-      yes=${isAutomatic ? "Take it off" : "Set it"}>
-      <${Consequences} data=${data} isAutomatic=${isAutomatic} reading=${reading} /><//>`
-  }`;
+    ${isMoved && back}${!session.read_only && buttons}</div>${action && confirm}`;
 }
 
 function Consequences({ data, isAutomatic, reading }) {
@@ -129,21 +114,15 @@ function Consequences({ data, isAutomatic, reading }) {
   const configured = `${score(data.configured)}, as matching.threshold has it`;
   const next = data.configured === null ? about : configured;
   const now = readAt(data, data.thresholds[0]);
+  const rates = `An hour: ${hourlyWords(data, reading)}; now ${hourlyWords(data, now)}. Of 1,000
+    everyday posts: ${backgroundWords(data, reading)}; now ${backgroundWords(data, now)}.`;
+  const loss = () => `The promise of ${promiseWords(promise)}, from ${score(promise.threshold)} on,
+    is given up: it is of that threshold alone.`;
   return html`<p>The threshold of ${data.compared === 1 ? one : all} is
       ${" "}${scores(data.thresholds)}${data.is_automatic ? ", automatic" : ""}; it becomes
-      ${" "}${isAutomatic ? next : score(reading.score)}. All workers follow within a second;
-        matches
+      ${" "}${isAutomatic ? next : score(reading.score)}. All workers follow within a second; matches
       that were published stay.</p>
-    ${
-      !isAutomatic &&
-      html`<p>An hour: ${hourlyWords(data, reading)}; now ${hourlyWords(data, now)}. Of 1,000
-        everyday posts: ${backgroundWords(data, reading)}; now ${backgroundWords(data, now)}.</p>`
-    }
-    ${
-      promise &&
-      html`<p class="refused">The promise of ${promiseWords(promise)}, from
-        ${" "}${score(promise.threshold)} on, is given up: it is of that threshold alone.</p>`
-    }`;
+    ${note("", !isAutomatic && rates)}${note("refused", promise && loss())}`;
 }
 
 function ScoreTable({ data }) {
@@ -162,16 +141,13 @@ function ScoreTable({ data }) {
 function NearMisses({ event }) {
   const [data, error] = useAnswer("/api/scores/near", { event }, ["matches", "seeds"], NEAR_MS);
   const reasons = data?.messages?.length ? `: ${data.messages.join("; ")}` : "";
+  const text = `${number(data?.count)} posts came near and did not match. The workers keep some of
+    them, drawn at random; the newest are:`;
+  const posts = data?.near?.map((post) => html`<${NearMiss} post=${post} />`);
   return html`<h2>Just below the threshold</h2>
     <${Status} answer=${data} error=${error} />
-    ${data?.near?.length === 0 && html`<p class="quiet">No near misses are kept${reasons}.</p>`}
-    ${
-      data?.near?.length > 0 &&
-      html`<p class="quiet">${number(data.count)} posts came near and did not match. The workers
-        keep
-          some of them, drawn at random; the newest are:</p>
-        <ul class="plain">${data.near.map((post) => html`<${NearMiss} post=${post} />`)}</ul>`
-    }`;
+    ${note("quiet", posts?.length === 0 && `No near misses are kept${reasons}.`)}
+    ${posts?.length > 0 && html`${note("quiet", text)}<ul class="plain">${posts}</ul>`}`;
 }
 
 const NearMiss = ({ post }) =>
