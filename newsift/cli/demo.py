@@ -286,9 +286,7 @@ QUIET_S = 0.3
 )  # fmt: skip
 @click.option("--desk", "with_desk", is_flag=True, help="Show it in the browser, until Ctrl-C.")
 @model_options
-def demo(
-    seconds: float, port: int, with_desk: bool, model: str, device: str, threads: int | None
-) -> None:
+def demo(seconds: float, port: int, with_desk: bool, model: ModelConfig) -> None:
     """Show newsift at work: sample posts come in, matches come out.
 
     Starts a Kafka broker in memory and the worker, `faust -A worker worker`, publishes sample
@@ -303,13 +301,13 @@ def demo(
     if with_desk:
         from newsift.cli.demo_desk import show_desk
 
-        show_desk(replace(Config(), model=ModelConfig(model, device, threads)))
+        show_desk(Config(model=model))
         return
     # The worker runs in another folder: a model's directory needs its whole path there.
-    name = str(Path(model).resolve()) if Path(model).is_dir() else model
-    settings = {"NEWSIFT_MODEL__NAME": name, "NEWSIFT_MODEL__DEVICE": device}
-    if threads is not None:
-        settings["NEWSIFT_MODEL__THREADS"] = str(threads)
+    name = str(Path(model.name).resolve()) if Path(model.name).is_dir() else model.name
+    settings = {"NEWSIFT_MODEL__NAME": name, "NEWSIFT_MODEL__DEVICE": model.device}
+    if model.threads is not None:
+        settings["NEWSIFT_MODEL__THREADS"] = str(model.threads)
     with running(port) as broker, tempfile.TemporaryDirectory() as scratch:
         config = Config(kafka=KafkaConfig(bootstrap_servers=broker.address))
         _show(config, script_of(read_posts(), seconds), Path(scratch), settings)

@@ -20,6 +20,7 @@ from newsift.files.read import DASH, find_files
 from newsift.files.tables import FileOptions
 from newsift.files.write import check_targets
 from newsift.operations.messages import ProgressLine, notify
+from worker.config import ModelConfig
 from worker.config.limits import DEFAULT_LIMITS
 
 BATCH_TEXTS = 4096
@@ -78,7 +79,7 @@ class TextBatches:
 @model_options
 def embed(
     file: Path, out: Path, articles: bool, file_options: FileOptions, skip_bad: bool,
-    model: str, device: str, threads: int | None,
+    model: ModelConfig,
 ) -> None:  # fmt: skip
     """Turn the texts of FILE, or of standard input, into embeddings.
 
@@ -94,7 +95,7 @@ def embed(
     if file == DASH:
         prompt_for_text()
     inputs = open_inputs(files, file_options, DEFAULT_LIMITS, notify, blank=True)
-    enc = encoder.load(model, device=device, threads=threads)
+    enc = encoder.load(model.name, device=model.device, threads=model.threads)
     texts = TextBatches(inputs, skip_bad)
     embedded_batches = ((batch, _embedded(enc, batch, articles)) for batch in texts)
     if out == DASH:

@@ -13,6 +13,7 @@ from newsift.cli.output import highlight_words
 from newsift.cli.terminal import use_colour
 from newsift.files.articles import read_article
 from newsift.files.read import DASH, read_text
+from worker.config import ModelConfig
 
 
 @click.command()
@@ -22,9 +23,8 @@ from newsift.files.read import DASH, read_text
 @ONE_JSON
 @model_options
 def explain(
-    text: str, article: str | None, title: str | None, as_json: bool,
-    model: str, device: str, threads: int | None,
-) -> None:  # fmt: skip
+    text: str, article: str | None, title: str | None, as_json: bool, model: ModelConfig
+) -> None:
     """Show the words of TEXT, a post, highlighted by their attention; - reads standard input.
 
     With --article they are highlighted by what they add to the score or subtract from it.
@@ -33,7 +33,7 @@ def explain(
         raise click.UsageError("--title needs --article")
     text = read_text(DASH) if text == "-" else text
     article_text = None if article is None else _article(article, title)
-    enc = encoder.load(model, device=device, threads=threads)
+    enc = encoder.load(model.name, device=model.device, threads=model.threads)
     result: dict[str, object] = {"text": text, "model": enc.digest}
     verdict = None
     if article_text is None:

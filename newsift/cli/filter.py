@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -28,7 +28,7 @@ from newsift.operations.offline_pipeline import Totals, idle_profiles, load_pipe
 from newsift.operations.profile_training import PostPool, TrainingData, make_profile
 from newsift.operations.seed_drafts import read_seed_files, require_articles, with_event
 from newsift.operations.times import present
-from worker.config import Config
+from worker.config import Config, ModelConfig
 from worker.match.pipeline import Outcome, Pipeline
 from worker.posts.outcome import PassedOver, Post, Rejected
 from worker.seeds.profile import Profile
@@ -37,7 +37,7 @@ from worker.seeds.state import ControlState, control_state
 from worker.text import one_line
 
 SHARE = click.FloatRange(0, 1, min_open=True)
-MODEL_OPTIONS = {"name": "model", "device": "device", "threads": "threads"}  # by their keys
+
 MOST_LETTERS = 100  # dead letters that are reported; the rest is counted
 MOST_EVENTS = 10
 NO_ATTEMPTS: dict[str, Any] = {"attempts": 0}  # a match does not depend on when and by whom
@@ -67,7 +67,7 @@ def filter_posts(
     force: bool, threshold: float | None,
     rate: float | None, why: bool | None, learn: bool, learn_from: tuple[Path, ...],
     file_options: FileOptions, output: Output, rejected: Path | None,
-    config_file: Path | None, model: str, device: str, threads: int | None,
+    config_file: Path | None, model: ModelConfig,
 ) -> None:  # fmt: skip
     """Print the posts in FILES, or on standard input (-), that match the seed articles.
 
@@ -86,7 +86,7 @@ def filter_posts(
     output.check(sources, rejected=rejected)
     if DASH in seeds and DASH in sources:
         raise InputError("--seeds -: standard input holds the posts; name a file")
-    config = _with_options(ctx, configuration(None, config_file), why, threshold, rate)
+    config = _with_options(ctx, configuration(None, config_file), why, threshold, rate, model)
     learning = _learning_files(sources, learn, learn_from)
     if DASH in sources:
         prompt_for_text()
@@ -125,21 +125,21 @@ def filter_posts(
 
 def _with_options(
     ctx: click.Context, config: Config, why: bool | None, threshold: float | None,
-    rate: float | None,
+    rate: float | None, model: ModelConfig,
 ) -> Config:  # fmt: skip
     options: dict[str, Any] = {"threshold": threshold, "background_rate": rate, "why": why}
     matching = {key: value for key, value in options.items() if value is not None}
     automatic = {} if rate is None else {"threshold": None, "total_rate": None}
-    model = {
-        name: ctx.params[option]
-        for name, option in MODEL_OPTIONS.items()
-        if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
+    typed = {
+        key: value
+        for key, value in asdict(model).items()
+        if ctx.get_parameter_source(key) is ParameterSource.COMMANDLINE
     }
     return replace(
         config,
         posts=replace(config.posts, format="auto"),
         matching=replace(config.matching, **(automatic | matching)),
-        model=replace(config.model, **model),
+        model=replace(config.model, **typed),
     )
 
 

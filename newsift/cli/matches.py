@@ -1,14 +1,12 @@
 """`newsift matches`: print matches as they arrive, or from a given time."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, TypeVar
 
 import click
 
-from newsift.cli.options import kafka_options, since_option
+from newsift.cli.options import kafka_options, option_group, since_option
 from newsift.cli.output import Output, match_time, output_options
 from newsift.files.rows import IN_TOPIC, OutputRecord, read_match
 from newsift.operations.messages import ProgressLine, notify
@@ -16,15 +14,13 @@ from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader, connected, records_between
 from worker.match.records import Match, MatchRecord
 
-R = TypeVar("R")
-
 
 @dataclass(frozen=True, slots=True)
 class MatchFilter:
     """Selects matches by seed, event and novelty; without a condition, all."""
 
-    seeds: frozenset[str] = frozenset()
-    events: frozenset[str] = frozenset()
+    seeds: Collection[str] = ()
+    events: Collection[str] = ()
     new: bool = False
 
     def select(self, record: MatchRecord) -> list[Match]:
@@ -39,22 +35,14 @@ class MatchFilter:
         ]
 
 
-def match_filter_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add --seed, --event and --new to a command, which gets them as `filters`."""
-
-    @click.option(
-        "--seed", "seeds", multiple=True, metavar="ID", help="Only matches with this seed."
-    )
-    @click.option("--event", "events", multiple=True, metavar="NAME", help="Only this event's.")
-    @click.option("--new", is_flag=True, help="Only the first of those that say the same.")
-    @wraps(command)
-    def with_filter(
-        *args: Any, seeds: tuple[str, ...], events: tuple[str, ...], new: bool, **kwargs: Any
-    ) -> R:
-        filters = MatchFilter(frozenset(seeds), frozenset(events), new)
-        return command(*args, filters=filters, **kwargs)
-
-    return with_filter
+match_filter_options = option_group(
+    "filters",
+    MatchFilter,
+    click.option("--seed", "seeds", multiple=True, metavar="ID",
+                 help="Only matches with this seed."),
+    click.option("--event", "events", multiple=True, metavar="NAME", help="Only this event's."),
+    click.option("--new", is_flag=True, help="Only the first of those that say the same."),
+)  # fmt: skip
 
 
 @click.command()

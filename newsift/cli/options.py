@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -13,7 +14,7 @@ from encoder.support.named import named_models
 from newsift.files.posts import FORMATS
 from newsift.files.tables import FileOptions
 from newsift.operations.times import since
-from worker.config import Config
+from worker.config import Config, ModelConfig
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,56 +42,22 @@ def since_option(
     )  # fmt: skip
 
 
-def file_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add --format and the column options to a command, which gets them as `file_options`."""
+def option_group(
+    name: str, make: Callable[..., object], *options: Callable[[Any], Any]
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Options of a command, which gets as `name` what `make` returns for their values."""
 
-    @click.option("--format", "form", default="auto", type=click.Choice(FORMATS),
-                  help="What the files are; auto tells by what is in them.")  # fmt: skip
-    @click.option(
-        "--text-column", "text", metavar="NAME", help="What holds the text, in tables and in JSON."
-    )
-    @click.option("--id-column", "id", metavar="NAME", help="What holds the id.")
-    @click.option("--time-column", "time", metavar="NAME", help="What holds the time.")
-    @click.option(
-        "--timezone", metavar="NAME",
-        help="Of times without an offset, such as Europe/Berlin; UTC if not given.",
-    )  # fmt: skip
-    @wraps(command)
-    def with_file_options(
-        *args: Any, form: str, text: str | None, id: str | None, time: str | None,
-        timezone: str | None, **kwargs: Any,
-    ) -> R:  # fmt: skip
-        return command(*args, file_options=FileOptions(form, text, id, time, timezone), **kwargs)
+    def add(command: Callable[..., R]) -> Callable[..., R]:
+        @wraps(command)
+        def with_group(**values: Any) -> R:
+            group = make(**{key: values.pop(key) for key in signature(make).parameters})
+            return command(**values, **{name: group})
 
-    return with_file_options
+        for option in reversed(options):
+            with_group = option(with_group)
+        return with_group
 
-
-def model_options(command: Callable[P, R]) -> Callable[P, R]:
-    def complete(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[CompletionItem]:
-        return [CompletionItem(name) for name in named_models() if name.startswith(prefix)]
-
-    for option in (
-        click.option("--threads", type=click.IntRange(min=1),
-                     help="CPU threads; all cores if not given."),
-        click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]),
-                     help="Where it runs."),
-        click.option("--model", default="default", metavar="NAME", shell_complete=complete,
-                     help="A model that ships or was added, or a directory."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def kafka_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add --kafka and --config to a command, which gets the configuration as `config`."""
-
-    @KAFKA
-    @CONFIG
-    @wraps(command)
-    def configured(*args: Any, kafka: str | None, config_file: Path | None, **kwargs: Any) -> R:
-        return command(*args, config=configuration(kafka, config_file), **kwargs)
-
-    return configured
+    return add
 
 
 def configuration(kafka: str | None, config_file: Path | None) -> Config:
@@ -98,3 +65,32 @@ def configuration(kafka: str | None, config_file: Path | None) -> Config:
     from worker.config.load import load, overridden
 
     return load(config_file, overridden(os.environ, kafka)).config
+
+
+def _models(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in named_models() if name.startswith(prefix)]
+
+
+kafka_options = option_group("config", configuration, KAFKA, CONFIG)
+model_options = option_group(
+    "model",
+    ModelConfig,
+    click.option("--model", "name", default="default", metavar="NAME", shell_complete=_models,
+                 help="A model that ships or was added, or a directory."),
+    click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]),
+                 help="Where it runs."),
+    click.option("--threads", type=click.IntRange(min=1),
+                 help="CPU threads; all cores if not given."),
+)  # fmt: skip
+file_options = option_group(
+    "file_options",
+    FileOptions,
+    click.option("--format", default="auto", type=click.Choice(FORMATS),
+                 help="What the files are; auto tells by what is in them."),
+    click.option("--text-column", "text", metavar="NAME",
+                 help="What holds the text, in tables and in JSON."),
+    click.option("--id-column", "id", metavar="NAME", help="What holds the id."),
+    click.option("--time-column", "time", metavar="NAME", help="What holds the time."),
+    click.option("--timezone", metavar="NAME",
+                 help="Of times without an offset, such as Europe/Berlin; UTC if not given."),
+)  # fmt: skip

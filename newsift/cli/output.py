@@ -6,15 +6,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 from unicodedata import category, east_asian_width
 
 import click
 
-from newsift.cli.options import PATH
+from newsift.cli.options import PATH, option_group
 from newsift.cli.signals import defer_interrupts
 from newsift.cli.terminal import use_colour
 from newsift.files.read import DASH
@@ -212,22 +211,6 @@ def post_time(record: MatchRecord) -> str:
     return f"{one_line(time)[:19]:19}Z" if time else f"{'-':20}"
 
 
-R = TypeVar("R")
-
-OPTIONS = (
-    click.option("--json", "as_json", is_flag=True, help="Print the records as they are."),
-    click.option("--csv", "as_csv", is_flag=True, help="Print one row a match."),
-    click.option(
-        "--out", type=PATH, metavar="FILE",
-        help="Write to this file, by its ending: .csv .tsv .jsonl .json (.gz, .zst) .parquet .db",
-    ),
-    click.option(
-        "--per", type=click.Choice(get_args(Per)),
-        help="What a row stands for; a match in tables, a post in JSON, if not given.",
-    ),
-)  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class Output:
     """The output options: file, format, and what a row stands for."""
@@ -280,15 +263,13 @@ class Output:
         return format_by_ending(self.path or DASH) or self._flag() or json_lines
 
 
-def output_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the output options to a command, which gets them as `output`."""
-
-    @wraps(command)
-    def with_output(
-        *args: Any, out: Path | None, as_json: bool, as_csv: bool, per: Per | None, **kwargs: Any
-    ) -> R:
-        return command(*args, output=Output(out, as_json, as_csv, per), **kwargs)
-
-    for option in reversed(OPTIONS):
-        with_output = option(with_output)
-    return with_output
+output_options = option_group(
+    "output",
+    Output,
+    click.option("--json", "as_json", is_flag=True, help="Print the records as they are."),
+    click.option("--csv", "as_csv", is_flag=True, help="Print one row a match."),
+    click.option("--out", "path", type=PATH, metavar="FILE", help="Write to this file, by its "
+                 "ending: .csv .tsv .jsonl .json (.gz, .zst) .parquet .db"),
+    click.option("--per", type=click.Choice(get_args(Per)),
+                 help="What a row stands for; a match in tables, a post in JSON, if not given."),
+)  # fmt: skip
