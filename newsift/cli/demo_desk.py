@@ -4,6 +4,7 @@ import os
 import sys
 import webbrowser
 from collections.abc import Sequence, Set
+from functools import partial
 from threading import Event
 
 from newsift.cli.demo import SAMPLES, SamplePost, as_message, read_posts
@@ -35,8 +36,7 @@ def show_desk(config: Config) -> None:
             SeedTopic(cluster, own).publish({draft.key: draft.value for draft in drafts})
             LabelTopic(cluster, own).publish(labels_of(past, {draft.id for draft in drafts}))
         notify("the samples come in; half of the posts are judged already, the others are yours")
-        stream = SampleStream(own, past, future)
-        services = worker, ThreadService(stream.run, stream.stop)
+        services = worker, ThreadService(partial(publish_samples, own, past, future))
         serve(own, None, False, Desk(own), services, on_open=open_page)
 
 
@@ -54,30 +54,21 @@ def labels_of(posts: Sequence[SamplePost], events: Set[str]) -> dict[bytes, byte
     return {label.key: label.value for label in labels}
 
 
-class SampleStream:
-    """Publishes the first posts at once, the others one by one; from a thread of its own."""
-
-    def __init__(
-        self, config: Config, past: Sequence[SamplePost], future: Sequence[SamplePost]
-    ) -> None:
-        self._config, self._past, self._future = config, past, future
-        self._stopped = Event()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def run(self) -> None:
-        with sending(self._config) as outbox:
-            for number, sample in enumerate([*self._past, *self._future]):
-                if number >= len(self._past) and self._stopped.wait(APART_S):
-                    return
-                value = as_message(sample)
-                reading = read_post(value)
-                key = reading.id.encode() if isinstance(reading, Post) else None
-                outbox.send(self._config.topics.posts, value, key)
-                if number >= len(self._past):
-                    outbox.settle()
-        self._stopped.wait()
+def publish_samples(
+    config: Config, past: Sequence[SamplePost], future: Sequence[SamplePost], end: Event
+) -> None:
+    """Publish the first posts at once, the others one by one."""
+    with sending(config) as outbox:
+        for number, sample in enumerate([*past, *future]):
+            if number >= len(past) and end.wait(APART_S):
+                return
+            value = as_message(sample)
+            reading = read_post(value)
+            key = reading.id.encode() if isinstance(reading, Post) else None
+            outbox.send(config.topics.posts, value, key)
+            if number >= len(past):
+                outbox.settle()
+    end.wait()
 
 
 def open_page(address: str) -> None:

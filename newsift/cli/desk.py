@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -36,7 +36,6 @@ from worker.config.secret import Secret
 from worker.errors import ConfigError
 from worker.memory import return_large_blocks
 from worker.metrics.visits import is_loopback
-from worker.seeds.record import Seed
 
 TOKEN_BYTES = 32
 SAVE_S = 1.0
@@ -108,9 +107,8 @@ def desk(
             )
             if project is None:
                 notify("articles and labels end with this desk; --project DIR keeps them")
-            reading, stopped = ThreadService(stream.run, stream.stop), Event()
-            saving = ThreadService(partial(save_project, opened, local, stopped), stopped.set)
-            services = worker, reading, saving
+            saving = partial(save_project, opened, local)
+            services = worker, ThreadService(stream.run), ThreadService(saving)
             try:
                 serve(own, port, no_token, local, services)
             finally:
@@ -163,27 +161,23 @@ def _sources(
 def _publish(config: Config, drafts: Sequence[SeedDraft]) -> None:
     """Publish articles, except those that a project has already, with what was set since."""
     with seed_topic(config) as topic:
-        seeds = topic.state().seeds
-        new = {draft.key: draft.value for draft in drafts if not _is_same(draft, seeds, config)}
+        versions = {(seed.id, seed.version) for seed in topic.state().seeds.values()}
+        parsed = [(draft, parse_seed(draft, config)) for draft in drafts]
+        new = {d.key: d.value for d, seed in parsed if (seed.id, seed.version) not in versions}
         topic.publish(new)
 
 
-def _is_same(draft: SeedDraft, seeds: Mapping[str, Seed], config: Config) -> bool:
-    seed = parse_seed(draft, config)
-    return seed.id in seeds and seeds[seed.id].version == seed.version
-
-
-def save_project(project: Project, desk: Desk, stopped: Event) -> None:
+def save_project(project: Project, desk: Desk, end: Event) -> None:
     """Save every second; what cannot be written now is tried again."""
-    failed = False
-    while not stopped.wait(SAVE_S):
+    is_unsaved = False
+    while not end.wait(SAVE_S):
         try:
             project.save(desk.mirrors.control, desk.mirrors.labels)
         except (OSError, NewsiftError) as error:
-            if not failed:
+            if not is_unsaved:
                 notify(f"--project: not saved, and tried again every second: {error}")
-            failed = True
+            is_unsaved = True
         else:
-            if failed:
+            if is_unsaved:
                 notify("--project: saved again")
-            failed = False
+            is_unsaved = False

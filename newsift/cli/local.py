@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -22,46 +23,36 @@ LOOK_S = 0.1
 
 
 class ThreadService:
-    """Runs a function in a thread, as a service of a command; `stop` has to end it."""
+    """Runs a function in a thread, as a service of a command; the event tells it to end."""
 
-    def __init__(self, run: Callable[[], None], stop: Callable[[], None]) -> None:
-        self._run, self._stop = run, stop
+    def __init__(self, work: Callable[[Event], None]) -> None:
+        self._work, self._end = work, Event()
 
     async def start(self) -> None: ...
 
     async def run(self) -> None:
-        await asyncio.to_thread(self._run)
+        await asyncio.to_thread(self._work, self._end)
 
     async def stop(self) -> None:
-        self._stop()
+        self._end.set()
 
 
-class Supervisor:
-    """Runs a worker, and starts it again if it is killed."""
-
-    def __init__(self, config: Config, folder: Path, port: int) -> None:
-        self._config, self._folder, self._port = config, folder, port
-        self._stopped = Event()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def run(self) -> None:
-        file = self._folder / "config.yaml"
-        file.write_text(rendered(Loaded(self._config, None, defaultdict(str))), "utf-8")
-        settings = {"NEWSIFT_CONFIG": str(file)}
-        address = self._config.kafka.bootstrap_servers
-        while not self._stopped.is_set():
-            was_ready = False
-            with worker_process(address, self._folder, settings, self._port) as worker:
-                try:
-                    while not self._stopped.wait(LOOK_S):
-                        was_ready = was_ready or worker.is_ready()
-                        worker.check()
-                except RunError as error:
-                    if not was_ready:  # it would end again
-                        raise
-                    notify(f"{error}; it is started again")
+def run_worker(config: Config, folder: Path, port: int, end: Event) -> None:
+    """Run a worker, and start it again if it is killed."""
+    file = folder / "config.yaml"
+    file.write_text(rendered(Loaded(config, None, defaultdict(str))), "utf-8")
+    settings = {"NEWSIFT_CONFIG": str(file)}
+    while not end.is_set():
+        was_ready = False
+        with worker_process(config.kafka.bootstrap_servers, folder, settings, port) as worker:
+            try:
+                while not end.wait(LOOK_S):
+                    was_ready = was_ready or worker.is_ready()
+                    worker.check()
+            except RunError as error:
+                if not was_ready:  # it would end again
+                    raise
+                notify(f"{error}; it is started again")
 
 
 @contextmanager
@@ -77,5 +68,4 @@ def local_cluster(config: Config) -> Iterator[tuple[Config, ThreadService]]:
             desk=replace(config.desk, workers=f"127.0.0.1:{port}"),
         )
         create_topics(own)
-        worker = Supervisor(own, Path(scratch), port)
-        yield own, ThreadService(worker.run, worker.stop)
+        yield own, ThreadService(partial(run_worker, own, Path(scratch), port))

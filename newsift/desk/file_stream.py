@@ -5,14 +5,13 @@ all of them. Matches that come again have the same match_ids, and count once.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from threading import Event
 from typing import Literal
 
 import msgspec
 
-from newsift.files.messages import FileMessage
 from newsift.files.posts import FileMessages, share_read
 from newsift.operations.cluster_status import read_offsets
 from newsift.operations.messages import notify
@@ -39,27 +38,23 @@ class FileProgress(msgspec.Struct, frozen=True):
 
 
 class FileStream:
-    """Publishes posts until it is stopped; from a thread of its own."""
+    """Publishes posts until it is told to end; from a thread of its own."""
 
     def __init__(
         self, config: Config, inputs: Sequence[FileMessages], control: Callable[[], ControlState],
         on_change: Callable[[], None],
     ) -> None:  # fmt: skip
         self._config, self._inputs, self._control = config, inputs, control
-        self._on_change, self._stopped = on_change, Event()
+        self._on_change, self._end = on_change, Event()
         self._share = share_read(inputs)
         names = [each.name.rpartition("/")[2] for each in inputs]
         self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
         self.progress = FileProgress(self._name, "waiting")
 
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def run(self) -> None:
+    def run(self, end: Event) -> None:
         # The offset of the articles that all posts are compared with. Not their digest: an article
         # that is removed and added again has the old one, and missed what was read in between.
-        published = -1
-        config = self._config
+        offset, config, self._end = -1, self._config, end
         with (
             sending(config) as outbox,
             connected(config) as cluster,
@@ -69,17 +64,17 @@ class FileStream:
             def lag() -> int:
                 return sum(read_offsets(cluster, admin, config).lag.values())
 
-            while not self._stopped.wait(POLL_S):
+            while not end.wait(POLL_S):
                 state = self._control()
                 live = any(not seed.paused for seed in state.seeds.values())
-                if live and state.offset != published and self._publish(state, outbox, lag):
-                    published = state.offset
+                if live and state.offset != offset and self._publish(state, outbox, lag):
+                    offset = state.offset
 
     def _publish(self, state: ControlState, outbox: Outbox, lag: Callable[[], int]) -> bool:
         """False if it was stopped, or the articles have changed meanwhile."""
-        began = reported = time.monotonic()
+        began = last_report = time.monotonic()
         posts = bad = 0
-        for message in self._rows():
+        for message in chain.from_iterable(chain.from_iterable(self._inputs)):
             if isinstance(message.reading, Rejected):
                 bad += 1
             elif message.value:
@@ -87,10 +82,10 @@ class FileStream:
                 posts += 1
                 if posts % BLOCK == 0 and not self._wait_for_worker(outbox, lag):
                     return False
-            if (now := time.monotonic()) - reported > REPORT_S:
-                if self._stopped.is_set() or self._control().offset != state.offset:
+            if (now := time.monotonic()) - last_report > REPORT_S:
+                if self._end.is_set() or self._control().offset != state.offset:
                     return False
-                reported, share = now, self._share(None)
+                last_report, share = now, self._share(None)
                 left = (now - began) * (1 - share) / share if share else None
                 self._report(FileProgress(self._name, "reading", posts, bad, share, left))
         outbox.settle()
@@ -99,14 +94,11 @@ class FileStream:
         self._report(FileProgress(self._name, "read", posts, bad, 1.0))
         return True
 
-    def _rows(self) -> Iterator[FileMessage]:
-        return chain.from_iterable(chain.from_iterable(self._inputs))
-
     def _wait_for_worker(self, outbox: Outbox, lag: Callable[[], int]) -> bool:
         """Wait until the worker has read most of what was sent; False if it was stopped."""
         outbox.settle()
         while lag() > MOST_WAITING:
-            if self._stopped.wait(POLL_S):
+            if self._end.wait(POLL_S):
                 return False
         return True
 

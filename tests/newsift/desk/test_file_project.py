@@ -34,6 +34,7 @@ def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
         for own, offset in ((seeds, 1), (seeds, 1), ({}, 2), (seeds, 3), (seeds, 3))
     )
     read: list[int] = []
+    end = Event()
 
     class Recorded(FileStream):
         def _publish(self, state: Any, *_others: Any) -> bool:
@@ -43,7 +44,7 @@ def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
     def control() -> Any:
         state = next(states, None)
         if state is None:
-            stream.stop()
+            end.set()
             return SimpleNamespace(seeds={}, digest="", offset=4)
         return state
 
@@ -51,7 +52,7 @@ def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
     inputs: Any = [SimpleNamespace(name="posts.csv")]
     monkeypatch.setattr(file_stream, "share_read", lambda _inputs: lambda _at: 0.0)
     stream = Recorded(Config(), inputs, control, lambda: None)
-    stream.run()
+    stream.run(end)
     assert read == [1, 3]
 
 
