@@ -12,6 +12,7 @@ import msgspec
 
 from encoder.errors import InputError
 from worker.log import AUDIT
+from worker.posts.outcome import Post
 from worker.seeds.record import EVENT_BYTES
 from worker.text import cut
 
@@ -22,6 +23,7 @@ FILE_NAME_CHARS = 100
 NOT_IN_NAMES = re.compile(r"[^\w.]+")
 DONE = "done"
 BY_CHARS = 80
+WHOLE_CHARS, AUTHOR_CHARS, TIME_CHARS, URL_CHARS = 50_000, 200, 60, 1_024  # of a post on a page
 EventName = Annotated[str, msgspec.Meta(min_length=1, max_length=EVENT_BYTES)]
 Q = TypeVar("Q", bound=msgspec.Struct)
 Function = Callable[["Desk", Q], object]
@@ -29,6 +31,18 @@ VALUE_CHARS, NESTED_CHARS = 200, 40  # of one detail in the audit log, and of on
 LINE_CHARS = 1000  # of all details, and of the outcome
 audit = logging.getLogger(AUDIT)
 audit.setLevel(logging.INFO)  # whatever else is logged
+
+
+def post_fields(post: Post, text_chars: int = WHOLE_CHARS) -> dict[str, Any]:
+    """A post for the page; whoever may write to a topic may have written long texts."""
+    return {
+        "id": post.id,
+        "platform": post.platform,
+        "text": cut(post.text, text_chars),
+        "author": cut(post.author or "", AUTHOR_CHARS),
+        "created_at": cut(post.created_at or "", TIME_CHARS),
+        "url": post.url if len(post.url or "") <= URL_CHARS else None,
+    }
 
 
 class Nothing(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from newsift.files.rows import IN_TOPIC, Layout, OutputRecord, csv_row, read_mat
 from newsift.files.sqlite import database
 from newsift.files.writers import FORMATS, check_format, record_writer
 from newsift.statistics.labels import Label
+from newsift.statistics.pass_rates import HOUR, MINUTE
 from worker.config import Config
 from worker.errors import OutputError
 from worker.kafka.reading import TopicReader, connected
@@ -28,7 +29,7 @@ from worker.posts.outcome import PostId
 from worker.posts.times import LAST_MS, milliseconds, utc
 
 READ_S = 300.0  # after which reading the topic of matches is given up
-HOUR, MINUTE = 3_600_000, 60_000
+
 FEW_HOURS = 2 * HOUR
 MOST_POSTS = 2_000_000
 MOST_THRESHOLDS = 1_000

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from xml.sax.saxutils import escape, quoteattr
 
+from newsift.statistics.pass_rates import HOUR, MINUTE
 from worker.posts.times import EPOCH, LAST_MS
 from worker.text import cut, one_line
 
@@ -25,7 +26,6 @@ KINDS = {  # class: attribute with the colour, on paper and on a dark screen
     "cut": ("stroke", "#9f1d1d", "#ff9d94"),
 }
 Tick = tuple[float, str]
-HOUR = 3_600_000
 SPANS = (1, 2, 3, 6, 12, 24, 48, 168, 720, 8760)  # hours of one bar
 LAST_HOUR = LAST_MS // HOUR
 MOST_BARS = 240
@@ -147,7 +147,7 @@ class Unit:
 
 
 HOURS = Unit("hour", "an", timedelta(hours=1), SPANS, 24, LAST_HOUR)
-MINUTES = Unit("minute", "a", timedelta(minutes=1), (1, 2, 5, 10, 15, 30), 1440, LAST_MS // 60_000)
+MINUTES = Unit("minute", "a", timedelta(minutes=1), (1, 2, 5, 10, 15, 30), 1440, LAST_MS // MINUTE)
 
 
 def hours_figure(

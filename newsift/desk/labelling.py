@@ -4,7 +4,6 @@ A page names a post and a verdict and no more: how the post was drawn, and with 
 is known here alone. A question is answered once, however many tabs show it.
 """
 
-import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from encoder.errors import InputError
+from newsift.desk.api import post_fields
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import DaemonExecutor, lock_or_busy
 from newsift.operations.labels import (
@@ -31,18 +31,18 @@ from newsift.operations.labels import (
 from newsift.operations.messages import capture
 from newsift.operations.times import now_ms, present
 from newsift.statistics.labels import Label, Verdict
+from newsift.statistics.pass_rates import DAY
 from newsift.statistics.queues import Question
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import speaking
 from worker.match.records import WHY_TOKENS
-from worker.posts.outcome import Post, PostId
+from worker.posts.outcome import PostId
 
-MOST = {"text": 50_000, "url": 2_000, "author": 200, "created_at": 40, "lang": 40}  # characters
 BUSY = "an answer before this one is still on its way"
 STOP_S = 1.0  # for a label on its way, when the desk ends
-DAY_MS = 86_400_000  # of matches, as `newsift labels ask` draws from
+
 MOST_QUEUES = 32
 MOST_POSTS = 60_000  # of all queues together
 MOST_DRAWS = 2  # at once
@@ -61,7 +61,7 @@ class LabelSession:
         self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = ()
     ) -> None:
         """`messages` are those of the draw."""
-        self.token, self.at = secrets.token_hex(8), present()
+        self.token, self.at = token_hex(8), present()
         self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
         self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
         self._queue, self._lock = frozen.queue, Lock()
@@ -149,17 +149,11 @@ class LabelSession:
             return None
         candidate = question.candidate
         match = self._frozen.matches.get(candidate.post_id)
-        return bounded_post(candidate.post) | {
+        return post_fields(candidate.post) | {
             "score": candidate.score,
             "threshold": match.match.threshold if match else None,
             "why": match.match.why[:WHY_TOKENS] if match else (),
         }
-
-
-def bounded_post(post: Post) -> State:
-    """A post for the page; whoever may write to the topic may have written long texts."""
-    fields = msgspec.to_builtins(post)
-    return {name: text[: MOST.get(name, len(text))] for name, text in fields.items()}
 
 
 class LabelOutbox:
@@ -300,7 +294,7 @@ class LabelQueues:
         return active
 
     def _draw(self, key: QueueKey) -> LabelSession:
-        start = now_ms() - DAY_MS
+        start = now_ms() - DAY  # as `newsift labels ask` does
         with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
             labels = self._mirrors.labels.of(key.event)

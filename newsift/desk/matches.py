@@ -15,13 +15,13 @@ from msgspec import Meta, Struct
 from newsift.files.rows import read_match
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import PLATFORMS
+from newsift.statistics.pass_rates import HOUR, MINUTE
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.match.records import Match, MatchRecord
 from worker.posts.outcome import PostId
 from worker.seeds.record import EVENT_BYTES, PREFIX
 
-HOUR, MINUTE = 3_600_000, 60_000
 HOURS = 24
 MOST_STORIES = 5_000  # of an event, the newest
 MOST_ROWS = 12  # of a story, the first

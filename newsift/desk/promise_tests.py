@@ -13,12 +13,12 @@ from newsift.operations.messages import capture
 from newsift.operations.promises import PromiseEvidence, weigh_labels
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import Label
+from newsift.statistics.pass_rates import DAY
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.posts.outcome import PostId
 from worker.seeds.profile import Profile
 
-DAY_MS = 86_400_000  # of matches, as `newsift events promise` takes them
 MOST_EVENTS = 4  # whose matches are kept
 FRESH_S, TIMES = 20.0, 10  # matches are cached this long, or TIMES as long as reading took
 MOST_TESTS = 64
@@ -70,4 +70,5 @@ class PromiseTests:
             lock_or_busy(self._reading, "the matches of another event are being read"),
             capture(), connected(self._config) as cluster,
         ):  # fmt: skip
-            return read_event_matches(cluster, self._config, event, now_ms() - DAY_MS)
+            # of the last day, as `newsift events promise` takes them
+            return read_event_matches(cluster, self._config, event, now_ms() - DAY)

@@ -13,8 +13,8 @@ import numpy as np
 from newsift.statistics.promise import F64
 from worker.match.reservoir import NearAnswer, merged
 
-HOUR = 3_600_000
-SHORTEST = 60_000  # milliseconds that tell a rate
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000  # milliseconds
+SHORTEST = MINUTE  # that tells a rate
 ENOUGH_SEEN = 500  # posts; fewer tell nothing of what is one in hundreds
 
 
@@ -25,7 +25,7 @@ def an_hour(count: float, since: int, now: int) -> float | None:
 
 def window_words(since: int, now: int) -> str:
     """Such as: in the 6 minutes seen."""
-    minutes = max(now - since, 0) / 60_000
+    minutes = max(now - since, 0) / MINUTE
     if minutes >= 24 * 60 - 1:
         return "in the last 24 hours"
     count, unit = (minutes / 60, "hour") if minutes >= 90 else (max(minutes, 1), "minute")

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from encoder.errors import InputError
-from newsift.desk.api import BY_CHARS, EventName, Nothing, reads
+from newsift.desk.api import BY_CHARS, WHOLE_CHARS, EventName, Nothing, post_fields, reads
 from newsift.desk.matches import LONGEST, MatchRow, StoryFilter
 from newsift.desk.session import Desk
 from newsift.operations.actor import current_user
-from newsift.operations.events import EventState
+from newsift.operations.events import NONE, EventState
 from newsift.operations.promises import lapse_reason
 from newsift.operations.times import now_ms
 from newsift.statistics.pass_rates import an_hour, window_words
-from worker.match.records import WHY_TOKENS, Match
+from worker.match.records import WHY_TOKENS
 from worker.metrics.registry import label_of
 from worker.posts.outcome import PostId
 from worker.posts.times import rfc3339
@@ -25,7 +25,7 @@ from worker.text import cut, one_line
 MOST_EVENTS = 50  # on a page
 MOST_REFUSED = 10
 REASON_CHARS = 200
-TEXT_CHARS, WHOLE_CHARS = 600, 50_000  # of a post in the list, and alone
+TEXT_CHARS = 600  # of a post in a list
 WORD_CHARS, NAME_CHARS = 60, 200
 MOST_MARKS = 6  # labels beside a post
 STATES = ("live", "paused", "expired", "refused")  # of an event: the first that a record has
@@ -83,16 +83,18 @@ def events(desk: Desk, request: EventsRequest) -> Json:
 
 def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
     """`rows` are those of its seeds and of its profile."""
-    profiles = [row for row in rows if row["id"].startswith(PREFIX)]
     seeds = [row for row in rows if not row["id"].startswith(PREFIX)]
+    row = profile_row([row for row in rows if row["id"].startswith(PREFIX)])
+    profile = desk.mirrors.control.profiles.get(name) if row else None
+    event = EventState(name, profile=profile, state=row["state"] if row else NONE)
     counts = desk.matches.counts(name)
     return {
         "event": name,
         "state": next((each for each in STATES if any(r["state"] == each for r in rows)), "none"),
         "seeds": Counter(row["state"] for row in seeds),
         "thresholds": thresholds_of(row for row in rows if row["state"] == "live"),
-        "profile": profile_row(profiles),
-        "promise": promise_row(desk, name, profiles),
+        "profile": row,
+        "promise": promise_row(event, desk.pass_rate(profile)),
         "posts": counts.posts,
         "stories": counts.stories,
         "hourly": hourly_row(desk, sum(counts.posts)),
@@ -128,17 +130,15 @@ def profile_row(profiles: Sequence[Json]) -> Json | None:
     return None
 
 
-def promise_row(desk: Desk, name: str, profiles: Sequence[Json]) -> Json | None:
-    row = profile_row(profiles)
-    profile = desk.mirrors.control.profiles.get(name)
-    if row is None or profile is None or not profile.promise:
+def promise_row(event: EventState, rate: float | None) -> Json | None:
+    """The promise of an event's threshold, if it is sound, and why it has lapsed, if so."""
+    profile = event.profile
+    if profile is None or profile.promise is None:
         return None
-    event = EventState(name, profile=profile, state=row["state"])
-    why = lapse_reason(event, desk.pass_rate(profile))
-    numbers = {key: profile.promise.get(key) for key in ("precision", "confidence")}
-    return {key: value for key, value in numbers.items() if isinstance(value, int | float)} | {
-        "lapsed": why
-    }
+    numbers = {name: profile.promise.get(name) for name in ("precision", "confidence")}
+    if not all(isinstance(each, float) for each in numbers.values()):
+        return None
+    return {**numbers, "threshold": profile.threshold, "lapsed": lapse_reason(event, rate)}
 
 
 class MatchesRequest(StoryFilter, frozen=True, kw_only=True):
@@ -206,7 +206,7 @@ def match(desk: Desk, request: PostRequest) -> Json:
                 "title": cut(each.title, NAME_CHARS),
                 "score": each.score,
                 "threshold": each.threshold,
-                "why": _why(each),
+                "why": why_fields(each.why),
             }
             for each in own[:NAME_CHARS]
         ],
@@ -230,28 +230,22 @@ def post_row(row: MatchRow, event: str, marks: Marks, most: int = TEXT_CHARS) ->
     """A match for the page; all texts are of strangers, and bounded."""
     record, post = row.record, row.record.post
     best = max((m for m in record.matches if m.event == event), key=lambda m: m.score)
-    return {
-        "id": post.id,
-        "platform": post.platform,
-        "text": cut(post.text, most),
+    return post_fields(post, most) | {
         "cut": len(post.text) > most,
-        "author": cut(post.author or "", NAME_CHARS),
-        "created_at": cut(post.created_at or "", WORD_CHARS),
         "lang": row.lang,
-        "url": post.url if len(post.url or "") <= 2 * LONGEST else None,
         "at": rfc3339(row.at),
         "number": row.number,
         "score": row.score,
         "threshold": best.threshold,
         "new": row.new,
         "group": row.group,
-        "why": _why(best),
+        "why": why_fields(best.why),
         "marks": marks.get(row.post_id, []),
     }
 
 
-def _why(match: Match) -> list[tuple[str, float]]:
-    return [(cut(word, WORD_CHARS), part) for word, part in match.why[:WHY_TOKENS]]
+def why_fields(why: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    return [(cut(word, WORD_CHARS), part) for word, part in why[:WHY_TOKENS]]
 
 
 ENDPOINTS = (session, events, matches, story, match)

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.api import DONE, Action, EventName, Nothing, OfEvent, acts, reads
-from newsift.desk.labelling import LabelSession, QueueKey, bounded_post
-from newsift.desk.promise_tests import DAY_MS, PromiseTest
+from newsift.desk.api import DONE, Action, EventName, Nothing, OfEvent, acts, post_fields, reads
+from newsift.desk.labelling import LabelSession, QueueKey
+from newsift.desk.promise_tests import PromiseTest
 from newsift.desk.session import Desk
 from newsift.operations.cluster_status import StreamRate
 from newsift.operations.events import NONE, require_event
@@ -19,7 +19,7 @@ from newsift.operations.promises import missing_text, require_profile, set_promi
 from newsift.operations.times import now_ms, present
 from newsift.statistics.estimates import MOST_JUDGES, agreements, labels_by_person
 from newsift.statistics.labels import Label, Verdict
-from newsift.statistics.pass_rates import an_hour, window_words
+from newsift.statistics.pass_rates import DAY, an_hour, window_words
 from worker.kafka.reading import connected
 from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, utc
@@ -48,6 +48,10 @@ class AnswerRequest(QueueAction, frozen=True, kw_only=True):
     id: str
     verdict: Verdict
 
+    @property
+    def post_id(self) -> PostId:
+        return self.platform, self.id
+
 
 class UndoRequest(QueueAction, frozen=True, kw_only=True):
     step: int  # of the answer
@@ -74,22 +78,21 @@ def _outcome(state: dict[str, Any]) -> str:
 def answer(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
     """`missed` says why an answer to an earlier question is not published."""
     queue = _queue(desk, request)
-    missed = queue.answer((request.platform, request.id), request.verdict)
+    missed = queue.answer(request.post_id, request.verdict)
     return queue.state() | {"missed": missed or "", "published": missed is None}
 
 
 @acts("/api/judge/correct", AnswerRequest, "labels.correct", _outcome)
 def correct(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
     queue = _queue(desk, request)
-    published = queue.correct((request.platform, request.id), request.verdict)
-    return queue.state() | {"published": published}
+    is_new = queue.correct(request.post_id, request.verdict)
+    return queue.state() | {"published": is_new}
 
 
 @acts("/api/judge/undo", UndoRequest, "labels.undo", _outcome)
 def undo(desk: Desk, request: UndoRequest) -> dict[str, Any]:
     queue = _queue(desk, request)
-    published = queue.undo(request.step)
-    return queue.state() | {"published": published}
+    return {"published": queue.undo(request.step)} | queue.state()
 
 
 @acts(
@@ -164,19 +167,17 @@ def judges(desk: Desk, request: OfEvent) -> dict[str, Any]:
         "people": len(counts),
         "pairs": [asdict(pair) for pair in agreements(labels)],
         "disputed": [
-            bounded_post(own[0].post)
-            | {
-                "score": own[0].score,
-                "labels": [
-                    {"by": label.by, "label": label.label}
-                    for label in sorted(own, key=lambda label: label.by)[:MOST_JUDGES]
-                ],
-            }
+            post_fields(own[0].post) | {"score": own[0].score, "labels": _labels(own)}
             for own in disputed[:MOST_DISPUTED]
         ],
         "all_disputed": len(disputed),
         "away": desk.mirrors.labels_follower.away if counts else "",
     }
+
+
+def _labels(own: Iterable[Label]) -> list[dict[str, str]]:
+    by_name = sorted(own, key=lambda label: label.by)
+    return [{"by": label.by, "label": label.label} for label in by_name[:MOST_JUDGES]]
 
 
 def _disputed(labels: Iterable[Label]) -> list[list[Label]]:
@@ -269,14 +270,13 @@ def _hourly(test: PromiseTest, stream: StreamRate) -> dict[str, float | str | No
         return None
     present = -1.0 if profile.threshold is None else profile.threshold
     now, trained_at = now_ms(), milliseconds(utc(profile.made.get("at")))
-    since = max(now - DAY_MS, stream.since, trained_at)
-    return {
-        "now": an_hour(sum(score >= present for score in scores), since, now),
-        "then": None
-        if threshold is None
-        else an_hour(sum(score >= threshold for score in scores), since, now),
-        "window": window_words(since, now),
-    }
+    since = max(now - DAY, stream.since, trained_at)
+
+    def hourly(cut: float) -> float | None:
+        return an_hour(sum(score >= cut for score in scores), since, now)
+
+    then = None if threshold is None else hourly(threshold)
+    return {"now": hourly(present), "then": then, "window": window_words(since, now)}
 
 
 ENDPOINTS = (

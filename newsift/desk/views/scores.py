@@ -9,14 +9,14 @@ import msgspec
 import numpy as np
 
 from encoder.errors import InputError
-from newsift.desk.api import Action, EventName, OfEvent, acts, reads
+from newsift.desk.api import Action, EventName, OfEvent, acts, post_fields, reads
 from newsift.desk.scoring import Measure, NearAnswers, ScoredMatches, drawn_labels
 from newsift.desk.session import Desk
+from newsift.desk.views.events import TEXT_CHARS, promise_row, why_fields
 from newsift.operations.cluster_status import StreamRate
-from newsift.operations.events import IN_FORCE, EventState
+from newsift.operations.events import IN_FORCE
 from newsift.operations.labels import candidates_in
 from newsift.operations.messages import notify
-from newsift.operations.promises import lapse_reason
 from newsift.operations.seed_drafts import change_seeds
 from newsift.operations.times import now_ms
 from newsift.statistics.estimates import (
@@ -33,10 +33,8 @@ from newsift.statistics.queues import Candidate
 from worker.match.reservoir import NearAnswer
 from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, utc
-from worker.text import cut
 
 MOST_ROWS = 50
-TEXT_CHARS, LINK_CHARS, NAME_CHARS, WORD_CHARS = 600, 1_000, 200, 60
 Score = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
@@ -75,7 +73,7 @@ def figure(data: FigureData) -> dict[str, Any]:
         "is_automatic": measure.is_automatic,
         "automatic": [*measure.automatic[:1], *measure.automatic[-1:]],
         "configured": measure.teacher.config.matching.threshold,
-        "promise": promise_row(event, data.rate),
+        "promise": promise_row(event, data.rate) if event.state == IN_FORCE else None,
         "background_posts": len(measure.background),
         "matched": sum(story.passed.posts for story in stories),
         "hours": hours,
@@ -90,17 +88,6 @@ def figure(data: FigureData) -> dict[str, Any]:
         "reach": _finite(draws.reach),
         "messages": [*data.near.messages, *filter(None, [data.stream.why])],
     }
-
-
-def promise_row(event: EventState, rate: float | None) -> dict[str, Any] | None:
-    """The promise of an event's threshold, if it is sound, and why it has lapsed, if so."""
-    profile = event.profile
-    if event.state != IN_FORCE or profile is None or profile.promise is None:
-        return None
-    numbers = {name: profile.promise.get(name) for name in ("precision", "confidence")}
-    if not all(isinstance(each, float) for each in numbers.values()):
-        return None
-    return {**numbers, "threshold": profile.threshold, "lapsed": lapse_reason(event, rate)}
 
 
 def _bins(
@@ -146,17 +133,8 @@ def near_rows(
     texts = [near.post.text for near in newest]
     words = measure.why(texts) if len(measure.rows) else [[] for _ in newest]
     return [
-        {
-            "id": near.post.id,
-            "platform": near.post.platform,
-            "text": cut(near.post.text, TEXT_CHARS),
-            "author": cut(near.post.author or "", NAME_CHARS),
-            "created_at": utc(near.post.created_at),
-            "url": near.post.url if len(near.post.url or "") <= LINK_CHARS else None,
-            "score": near.score,
-            "why": [(cut(word, WORD_CHARS), part) for word, part in why],
-            "label": verdict_of.get(near.post_id),
-        }
+        post_fields(near.post, TEXT_CHARS)
+        | {"score": near.score, "why": why_fields(why), "label": verdict_of.get(near.post_id)}
         for near, why in zip(newest, words, strict=True)
     ]
 
@@ -202,7 +180,7 @@ def set_threshold(desk: Desk, request: ThresholdAction) -> dict[str, Any]:
     ids = [each.id for each in measure.compared]
     if not ids:
         raise InputError(f"event {request.event!r}: no seed of it matches; add one or resume it")
-    promise = promise_row(measure.event, None)
+    promise = measure.event.state == IN_FORCE and promise_row(measure.event, None)
     with desk.editor.topic() as topic:
         change_seeds(topic, topic.state(), ids, {"threshold": request.threshold}, desk.config)
     if promise:

@@ -5,7 +5,8 @@ import pytest
 
 from encoder.model.weights import F32
 from newsift.desk.scoring import measure_of
-from newsift.desk.views.scores import figure, promise_row
+from newsift.desk.views.events import promise_row
+from newsift.desk.views.scores import figure
 from newsift.operations.model_context import ModelContext
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.queues import certifies_only

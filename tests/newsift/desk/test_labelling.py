@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from encoder.errors import InputError, NewsiftError
 from newsift.desk import labelling
-from newsift.desk.labelling import MOST, ActiveQueue, LabelQueues, LabelSession, QueueKey
+from newsift.desk.api import WHOLE_CHARS
+from newsift.desk.labelling import ActiveQueue, LabelQueues, LabelSession, QueueKey
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import DaemonExecutor
 from newsift.files.rows import read_match
@@ -357,5 +358,5 @@ def test_posts_for_the_page_are_bounded() -> None:
     queue = CertifyQueue([replace(only.candidate, post=huge)])
     frozen = FrozenQueue(queue, result, None)
     state = LabelSession(frozen, AnswerLog("e", "a", frozen, (), Topic().publish)).state()
-    assert len(state["question"]["text"]) == MOST["text"]
+    assert len(state["question"]["text"]) == WHOLE_CHARS
     assert len(state["question"]["why"]) == 8

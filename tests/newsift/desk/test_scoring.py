@@ -2,9 +2,11 @@
 
 import pytest
 
+from newsift.desk.api import AUTHOR_CHARS
 from newsift.desk.matches import MatchStore
 from newsift.desk.scoring import EventScores, StreamMonitor, measure_of
-from newsift.desk.views.scores import MOST_ROWS, NAME_CHARS, TEXT_CHARS, near_rows
+from newsift.desk.views.events import TEXT_CHARS
+from newsift.desk.views.scores import MOST_ROWS, near_rows
 from newsift.operations.cluster_status import DAY, StreamRate, stream_rate
 from newsift.operations.model_context import ModelContext
 from newsift.statistics.pass_rates import HOUR
@@ -43,7 +45,7 @@ def test_near_misses_are_bounded(teacher: ModelContext) -> None:
     rows = near_rows(measure, [answer(*posts)], {})
     assert len(rows) == MOST_ROWS
     assert {(len(row["text"]), len(row["author"]), row["url"]) for row in rows} == {
-        (TEXT_CHARS, NAME_CHARS, None)
+        (TEXT_CHARS, AUTHOR_CHARS, None)
     }
 
 
