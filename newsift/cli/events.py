@@ -224,26 +224,24 @@ def learn_repeatedly(training: ProfileTraining, every: float) -> None:
 
 
 def print_proposal(proposal: Proposal) -> None:
-    made, compared = proposal.profile.made, proposal.comparison
-    click.echo(f"event         {one_line(proposal.event.name)}")
+    made, comparison = proposal.profile.made, proposal.comparison
     origin = f"{made['method']} (β {made['beta']:.2f}, γ {made['gamma']:g}"
     if made["posts"] or made["cohesion"]:
         origin += f", cohesion {made['cohesion']:.2f}, {len(made['posts'])} posts"
     origin += f", {made['labels']} labels)" if made["labels"] else ")"
-    click.echo(f"learned from  {one_line(origin)}")
-    for name in ("gained", "lost"):
-        click.echo(f"{name:<13} {words_text(made[name]) or '-'}")
-    before, after = (thresholds_text(cuts) for cuts in proposal.cuts)
-    click.echo(f"threshold     {before} → {after}")
+    fields = {"event": proposal.event.name, "learned from": origin}
+    fields |= {name: words_text(made[name]) for name in ("gained", "lost")}
+    fields["threshold"] = " → ".join(map(thresholds_text, proposal.cuts))
     was, will = proposal.of_background
-    click.echo(f"background    {was:.1f} → {will:.1f} of 1,000 posts pass")
-    if compared.read:
-        was, will = compared.passes
-        hourly = ""
+    fields["background"] = f"{was:.1f} → {will:.1f} of 1,000 posts pass"
+    if comparison.read:
+        was, will = comparison.passes
+        fields["stream"] = f"{was:,} → {will:,} of {comparison.read:,} posts pass"
         if proposal.hours >= 1 / 60:
-            hourly = f", {was / proposal.hours:,.1f} → {will / proposal.hours:,.1f} an hour"
-        click.echo(f"stream        {was:,} → {will:,} of {compared.read:,} posts pass{hourly}")
-    for sign, posts in (("+", compared.come), ("-", compared.go)):
+            rates = f"{was / proposal.hours:,.1f} → {will / proposal.hours:,.1f}"
+            fields["stream"] += f", {rates} an hour"
+    print_fields(fields)
+    for sign, posts in (("+", comparison.come), ("-", comparison.go)):
         for each in posts:
             click.echo(f"  {sign} {each.score:.2f}  {cut(one_line(each.post.text), POST_CHARS)}")
 

@@ -32,12 +32,11 @@ from newsift.operations.messages import notify
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms, since
 from newsift.statistics.estimates import agreements, labels_by_person
-from newsift.statistics.labels import Label, Verdict
+from newsift.statistics.labels import Label, Verdict, check_names
 from newsift.statistics.queues import Question
 from worker.config import Config
 from worker.kafka.sending import sending
 from worker.posts.times import rfc3339
-from worker.seeds.record import EVENT_BYTES
 from worker.text import one_line
 
 VERDICTS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
@@ -76,9 +75,7 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
             "'label') and bring it by `newsift labels import FILE`"
         )
     name = by or current_user()
-    for option, text in (("EVENT", event), ("--by", name)):
-        if not 0 < len(text.encode("utf-8", "surrogatepass")) <= EVENT_BYTES:
-            raise InputError(f"{option}: give a name of 1 to {EVENT_BYTES} bytes")
+    check_names(**{"EVENT": event, "--by": name})
     with label_topic(config, create=True) as topic:
         labels = topic.state().of(event)
         begin = since(DAY) if start is None else start

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from newsift.cli.options import JSON, PATH
-from newsift.cli.output import print_json, table
+from newsift.cli.output import print_fields, print_json, table
 from newsift.operations.capacity import BURST_S, LOAD, Costs, LoadBurst, Plan, read_costs
 from newsift.operations.capacity import plan as plan_for
 
@@ -80,8 +80,7 @@ def print_plan(plan: Plan, costs: Costs, factor: float | None) -> None:
             "later"
         )
     lines["costs"] = f"{costs.machine}; {costs.date}; {costs.posts}"
-    for name, line in lines.items():
-        click.echo(f"{name:<13} {line}")
+    print_fields(lines)
 
 
 def table_row(plan: Plan) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from newsift.cli.options import file_options, kafka_options
+from newsift.cli.options import PATH, file_options, kafka_options
 from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage
 from newsift.files.posts import FileMessages, open_inputs, refuse_many_bad, share_read
@@ -75,8 +75,7 @@ class SendableRows:
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE…",
-                type=click.Path(path_type=Path, allow_dash=True))  # fmt: skip
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
 @click.option(
     "--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="Posts a second."
 )

@@ -3,7 +3,7 @@
 import click
 
 from newsift.cli.options import ONE_JSON, kafka_options
-from newsift.cli.output import cell_text, print_json, table
+from newsift.cli.output import cell_text, print_fields, print_json, table
 from newsift.operations.cluster_status import IDLE, Row, cluster_status
 from worker.config import Config
 from worker.kafka.reading import connected
@@ -47,17 +47,16 @@ def print_status(report: Row) -> None:
         f"{rates['matches']:,.1f} matches/s",
         "an hour": an_hour,
         "seeds": seeds_line(seeds) if seeds else MISSING,
-        "drift": one_line(report["drift"] or SILENT),
+        "drift": report["drift"] or SILENT,
         "matches": _output(report["matches"]),
         "dead letters": _output(report["dead_letters"]),
     }  # fmt: skip
-    for name, line in lines.items():
-        click.echo(f"{name:<13} {line}")
+    print_fields(lines)
     for collector in report["collectors"]:
-        click.echo(f"{'collector':<13} {_collector(collector)}")
+        print_fields({"collector": _collector(collector)})
     for state in IDLE if seeds else ():
         for name, reason in seeds[state].items():
-            click.echo(f"{state:<13} {cell_text(name)}: {one_line(reason)}")
+            print_fields({state: f"{cell_text(name)}: {reason}"})
     click.echo()
     header = ("partition", "first", "committed", "end", "lag", "worker")
     table(header, [[row[name] for name in header] for row in report["posts"]["partitions"]])

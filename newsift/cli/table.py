@@ -29,11 +29,9 @@ def is_read() -> bool:
 
 
 class TableGroup(click.Group):
-    def __init__(
-        self, *args: Any, table: Table, groups: Groups | None = None, **options: Any
-    ) -> None:
+    def __init__(self, *args: Any, table: Table, groups: Groups, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.table, self.groups = table, groups or {}
+        self.table, self.groups = table, groups
 
     def invoke(self, ctx: click.Context) -> Any:
         """click would report a reader that left as a failure."""
@@ -60,8 +58,6 @@ class TableGroup(click.Group):
         """Uses the table alone, so that help imports no command."""
         width = max(map(len, self.table))
         with formatter.section("Commands"):
-            if not self.groups:
-                formatter.write_dl([(name, text) for name, (_, text) in self.table.items()])
             for heading, names in self.groups.items():
                 with formatter.section(heading):
                     rows = [(name.ljust(width), self.table[name][1]) for name in names]

@@ -50,14 +50,11 @@ def check(as_json: bool, config: Config) -> int:
     if not differences:
         click.echo("all topics are as they should be", err=True)
     if as_json:
-        print_json(map(_json_row, differences))
+        # The keys are part of the interface, whatever the fields are called.
+        keys = {"actual": "found", "required": "wanted"}
+        rows = [asdict(each) for each in differences]
+        print_json({keys.get(name, name): row[name] for name in row} for row in rows)
     return _print_differences(differences, silent=as_json)
-
-
-def _json_row(difference: Difference) -> dict[str, object]:
-    """The keys are part of the interface, whatever the fields are called."""
-    renamed = {"actual": "found", "required": "wanted"}
-    return {renamed.get(name, name): value for name, value in asdict(difference).items()}
 
 
 def _print_differences(

@@ -13,6 +13,7 @@ import msgspec
 from encoder.errors import InputError
 from worker.log import AUDIT
 from worker.posts.outcome import Post
+from worker.posts.times import utc
 from worker.seeds.record import EVENT_BYTES
 from worker.text import cut
 
@@ -23,7 +24,7 @@ FILE_NAME_CHARS = 100
 NOT_IN_NAMES = re.compile(r"[^\w.]+")
 DONE = "done"
 BY_CHARS = 80
-WHOLE_CHARS, AUTHOR_CHARS, TIME_CHARS, URL_CHARS = 50_000, 200, 60, 1_024  # of a post on a page
+WHOLE_CHARS, AUTHOR_CHARS, URL_CHARS = 50_000, 200, 1_024  # of a post on a page
 EventName = Annotated[str, msgspec.Meta(min_length=1, max_length=EVENT_BYTES)]
 Q = TypeVar("Q", bound=msgspec.Struct)
 Function = Callable[["Desk", Q], object]
@@ -40,7 +41,7 @@ def post_fields(post: Post, text_chars: int = WHOLE_CHARS) -> dict[str, Any]:
         "platform": post.platform,
         "text": cut(post.text, text_chars),
         "author": cut(post.author or "", AUTHOR_CHARS),
-        "created_at": cut(post.created_at or "", TIME_CHARS),
+        "created_at": utc(post.created_at),
         "url": post.url if len(post.url or "") <= URL_CHARS else None,
     }
 

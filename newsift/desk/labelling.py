@@ -4,6 +4,7 @@ A page names a post and a verdict and no more: how the post was drawn, and with 
 is known here alone. A question is answered once, however many tabs show it.
 """
 
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -61,7 +62,7 @@ class LabelSession:
         self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = ()
     ) -> None:
         """`messages` are those of the draw."""
-        self.token, self.at = token_hex(8), present()
+        self.token, self.at = secrets.token_hex(8), present()
         self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
         self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
         self._queue, self._lock = frozen.queue, Lock()

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
-from typing import Generic, Protocol
+from typing import Any, Generic, Protocol
 
 from encoder.errors import NewsiftError
 from newsift.desk.threads import PATIENCE_S
@@ -165,18 +165,17 @@ class TopicMirrors:
         self._control = TopicMirror(seeds, lambda: ControlReducer(limits, ROOM))
         self._labels = TopicMirror(labels, lambda: LabelReducer(limits))
 
-        def control_changed() -> None:
-            if self.seeds_follower.ready.is_set():
-                self._control.finish()
-            on_change("seeds", "events")
+        def follower(topic: str, mirror: TopicMirror[Any], *parts: str) -> TopicFollower:
+            def change() -> None:
+                if own.ready.is_set():
+                    mirror.finish()
+                on_change(*parts)
 
-        def labels_changed() -> None:
-            if self.labels_follower.ready.is_set():
-                self._labels.finish()
-            on_change("labels")
+            own = TopicFollower(config, topic, mirror, change)
+            return own
 
-        self.seeds_follower = TopicFollower(config, seeds, self._control, control_changed)
-        self.labels_follower = TopicFollower(config, labels, self._labels, labels_changed)
+        self.seeds_follower = follower(seeds, self._control, "seeds", "events")
+        self.labels_follower = follower(labels, self._labels, "labels")
 
     @property
     def control(self) -> ControlState:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from encoder.errors import InputError
 from newsift.statistics.labels import Draw, Label, Verdict
-from newsift.statistics.promise import F64, Bools, cut_ranks, finite, labelled, promised
+from newsift.statistics.promise import F64, Bools, cut_scores, finite, labelled, promised
 from worker.match.bursts import chi_square_quantile, clopper_pearson
 from worker.posts.outcome import PostId
 
@@ -185,20 +185,17 @@ def draws_of(scores: Sequence[float], labels: Sequence[bool | None]) -> Draws:
     Between two ranks of the walk all matches were equally likely to be labelled, so each label
     there stands for as many. The draws end where a step of the walk has no label.
     """
-    falling = sorted(scores, reverse=True)
-    ranks = (min(rank, len(falling)) for rank in cut_ranks(len(falling)))
-    cuts = [inf, *sorted({falling[rank - 1] for rank in ranks}, reverse=True)]
     rows: list[tuple[float, bool, float]] = []
     reach = inf
-    for above, cut in pairwise(cuts):
+    for above, cut in pairwise([inf, *cut_scores(scores)]):
         own = [(s, label) for s, label in zip(scores, labels, strict=True) if cut <= s < above]
-        drawn = [(s, label) for s, label in own if label is not None]
-        if not drawn:
+        judgements = [(s, label) for s, label in own if label is not None]
+        if not judgements:
             break
-        rows += [(s, label, len(own) / len(drawn)) for s, label in drawn]
+        rows += [(s, label, len(own) / len(judgements)) for s, label in judgements]
         reach = cut
-    drawn_scores, on, weights = zip(*rows, strict=True) if rows else ((), (), ())
-    return Draws(drawn_scores, on, weights, reach)
+    label_scores, on, weights = zip(*rows, strict=True) if rows else ((), (), ())
+    return Draws(label_scores, on, weights, reach)
 
 
 @lru_cache(64)

@@ -126,11 +126,15 @@ def _decoded(value: bytes, limits: Limits) -> Label:
         raise InputError(f"value: bad JSON ({error})") from None
 
 
+def check_names(**names: str) -> None:
+    for key, text in names.items():
+        if not 0 < len(text.encode("utf-8", "surrogatepass")) <= EVENT_BYTES:
+            raise InputError(f"{key}: give a name of 1 to {EVENT_BYTES} bytes")
+
+
 def _check(label: Label, limits: Limits) -> None:
     """The rules beyond the types."""
-    for name, text in (("event", label.event), ("by", label.by)):
-        if not 0 < (size := len(text.encode())) <= EVENT_BYTES:
-            raise InputError(f"{name}: {size} bytes, expected 1 to {EVENT_BYTES}; give a name")
+    check_names(event=label.event, by=label.by)
     if label.post.platform not in PLATFORMS:
         shown = ascii(label.post.platform)[:40]
         raise InputError(f"post.platform: {shown} is none of {', '.join(PLATFORMS)}")

@@ -47,12 +47,15 @@ def precision_threshold(
 def labels_needed(precision: float, confidence: float, errors: int = 0) -> int:
     """The least number of labels, with this many errors, that prove the precision."""
     promised(precision, confidence)
-    high = errors + 1
-    while not certifies(high - errors, high, precision, confidence):
+    return smallest(errors + 1, lambda n: certifies(n - errors, n, precision, confidence))
+
+
+def smallest(start: int, holds: Callable[[int], bool]) -> int:
+    """The least number from which on a condition holds; `start` is a guess above 0."""
+    high = start
+    while not holds(high):
         high *= 2
-    return bisect_left(
-        range(high), True, key=lambda n: certifies(n - errors, n, precision, confidence)
-    )
+    return bisect_left(range(high), True, key=holds)
 
 
 def certifies(positives: int, n: int, precision: float, confidence: float) -> bool:
@@ -159,10 +162,7 @@ class FrozenCuts:
     @classmethod
     def among(cls, scores: ArrayLike, precision: float = 0.8, confidence: float = 0.9) -> Self:
         """The scores are those of all matches above the floor, one of each group."""
-        falling = np.sort(finite("scores", scores))[::-1]
-        ranks = [min(rank, len(falling)) for rank in cut_ranks(len(falling))]
-        cuts = sorted({float(falling[rank - 1]) for rank in ranks}, reverse=True)
-        return cls(tuple(cuts), precision, confidence)
+        return cls(tuple(cut_scores(finite("scores", scores).tolist())), precision, confidence)
 
     def look(self, scores: ArrayLike, hashes: Sequence[str], label_at: LabelLookup) -> Look:
         """Scores and hashes are those of the frozen matches; the hashes give the order."""
@@ -215,6 +215,13 @@ def cut_ranks(count: int) -> list[int]:
     return ranks
 
 
+def cut_scores(scores: Sequence[float]) -> list[float]:
+    """The scores of these ranks, falling."""
+    falling = sorted(scores, reverse=True)
+    ranks = [min(rank, len(falling)) for rank in cut_ranks(len(falling))]
+    return sorted({falling[rank - 1] for rank in ranks}, reverse=True)
+
+
 @lru_cache(REMEMBERED)
 def log_evidence(positives: int, n: int, precision: float) -> float:
     """The logarithm of the evidence of this many positives of n for more than the precision.
@@ -236,7 +243,4 @@ def labels_missing(positives: int, n: int, precision: float, confidence: float) 
     def shown(more: int) -> bool:
         return log_evidence(positives + more, n + more, precision) >= enough
 
-    high = 1
-    while not shown(high):
-        high *= 2
-    return max(1, bisect_left(range(high), True, key=shown))
+    return max(1, smallest(1, shown))

@@ -26,9 +26,9 @@ METADATA = (
 Address = IPv4Address | IPv6Address
 
 
-def is_public(parse_address: str) -> bool:
+def is_public(address: str) -> bool:
     """Not private, local, reserved or multicast."""
-    parsed = _embedded_address(parse_address)
+    parsed = _embedded_address(address)
     if isinstance(parsed, IPv6Address) and parsed.is_site_local:
         return False
     if _is_metadata(parsed):
@@ -36,9 +36,9 @@ def is_public(parse_address: str) -> bool:
     return parsed.is_global and not (parsed.is_multicast or parsed.is_reserved)
 
 
-def is_inside(parse_address: str) -> bool:
+def is_inside(address: str) -> bool:
     """An address of a private network or of this machine."""
-    parsed = _embedded_address(parse_address)
+    parsed = _embedded_address(address)
     if parsed.is_link_local or parsed.is_multicast or parsed.is_unspecified or _is_metadata(parsed):
         return False
     if isinstance(parsed, IPv6Address):
@@ -52,16 +52,16 @@ class OwnNetwork:
     def __init__(self) -> None:
         self._left = False
 
-    def __call__(self, parse_address: str) -> bool:
-        if is_public(parse_address):
+    def __call__(self, address: str) -> bool:
+        if is_public(address):
             self._left = True
             return True
-        return not self._left and is_inside(parse_address)
+        return not self._left and is_inside(address)
 
 
-def _embedded_address(parse_address: str) -> Address:
+def _embedded_address(address: str) -> Address:
     """The IPv4 address in an IPv6 address, if there is one."""
-    parsed = ip_address(parse_address.partition("%")[0])
+    parsed = ip_address(address.partition("%")[0])
     if isinstance(parsed, IPv4Address):
         return parsed
     inner = parsed.ipv4_mapped or parsed.sixtofour

@@ -11,7 +11,7 @@ from yarl import URL
 
 from encoder.errors import InputError
 from newsift.cli.matches import MatchFilter, match_filter_options
-from newsift.cli.options import kafka_options, since_option
+from newsift.cli.options import PATH, kafka_options, since_option
 from newsift.cli.services import Service, Stop, run_services
 from newsift.cli.watch.delivery import MatchDelivery
 from newsift.cli.watch.records import WatchCounts
@@ -31,7 +31,7 @@ LOCAL = "127.0.0.1"
 @click.command()
 @click.option("--webhook", metavar="URL", help="Where each match is POSTed as JSON, signed.")
 @click.option(
-    "--secret-file", metavar="FILE", type=click.Path(path_type=Path),
+    "--secret-file", metavar="FILE", type=PATH,
     help="The secret that signs; else NEWSIFT_WEBHOOK_SECRET.",
 )  # fmt: skip
 @click.option(

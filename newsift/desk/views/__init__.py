@@ -1,9 +1,7 @@
 """The endpoints of each page."""
 
+from newsift.desk.api import Endpoint
 from newsift.desk.views import events, export, feeds, health, judge, learning, scores, seeds
 
-ENDPOINTS = tuple(
-    endpoint
-    for page in (events, judge, learning, scores, export, seeds, feeds, health)
-    for endpoint in page.ENDPOINTS
-)
+PAGES = (events, judge, learning, scores, export, seeds, feeds, health)
+ENDPOINTS = [each for page in PAGES for each in vars(page).values() if isinstance(each, Endpoint)]

@@ -246,6 +246,3 @@ def post_row(row: MatchRow, event: str, marks: Marks, most: int = TEXT_CHARS) ->
 
 def why_fields(why: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     return [(cut(word, WORD_CHARS), part) for word, part in why[:WHY_TOKENS]]
-
-
-ENDPOINTS = (session, events, matches, story, match)

@@ -90,6 +90,3 @@ def _background(desk: Desk, event: str) -> Histogram | None:
 
 def _name(request: ExportRequest, what: str, form: str) -> str:
     return f"newsift-{line(request.event, EVENT_CHARS)}-{what}.{form}"
-
-
-ENDPOINTS = (matches, labels, figure, summary)

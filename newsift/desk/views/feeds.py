@@ -106,6 +106,3 @@ def follow(desk: Desk, request: FeedAction) -> None:
 def stop(desk: Desk, request: StopAction) -> None:
     """The seeds of its articles stay."""
     desk.feeds.end(request.feed)
-
-
-ENDPOINTS = (feed_list, preview, follow, stop)

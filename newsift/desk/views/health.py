@@ -87,6 +87,3 @@ def retry(desk: Desk, request: Retry) -> dict[str, Any]:
         desk.health.retrying.release()
         desk.changes.notify("health")
     return {"count": done.count, "unsent": dict(done.not_sent), "names": names}
-
-
-ENDPOINTS = (health, summary, letters, one_letter, retry)

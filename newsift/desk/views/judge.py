@@ -18,13 +18,12 @@ from newsift.operations.labels import QueueKind
 from newsift.operations.promises import missing_text, require_profile, set_promise
 from newsift.operations.times import now_ms, present
 from newsift.statistics.estimates import MOST_JUDGES, agreements, labels_by_person
-from newsift.statistics.labels import Label, Verdict
+from newsift.statistics.labels import Label, Verdict, check_names
 from newsift.statistics.pass_rates import DAY, an_hour, window_words
 from worker.kafka.reading import connected
 from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, utc
 from worker.seeds.profile import Profile
-from worker.seeds.record import EVENT_BYTES
 
 MOST_PEOPLE = 100
 MOST_DISPUTED = 50  # posts, the newest labels first
@@ -116,7 +115,7 @@ def mark(desk: Desk, request: MarkRequest) -> bool:
 
     False if the judge has this label already.
     """
-    require_names(request.event, request.by)
+    check_names(event=request.event, by=request.by)
     with connected(desk.config) as cluster:
         desk.mirrors.catch_up(cluster)  # an answer of a moment ago keeps its draw
     post_id = request.platform, request.id
@@ -141,14 +140,8 @@ def mark(desk: Desk, request: MarkRequest) -> bool:
 
 
 def _queue_key(request: QueueRequest | QueueAction) -> QueueKey:
-    require_names(request.event, request.by)
+    check_names(event=request.event, by=request.by)
     return QueueKey(request.event, request.by, request.kind)
-
-
-def require_names(event: str, by: str) -> None:
-    for key, text in (("event", event), ("by", by)):
-        if not 0 < len(text.encode()) <= EVENT_BYTES:
-            raise InputError(f"{key}: give a name of 1 to {EVENT_BYTES} bytes")
 
 
 def _queue(desk: Desk, request: QueueAction) -> LabelSession:
@@ -277,9 +270,3 @@ def _hourly(test: PromiseTest, stream: StreamRate) -> dict[str, float | str | No
 
     then = None if threshold is None else hourly(threshold)
     return {"now": hourly(present), "then": then, "window": window_words(since, now)}
-
-
-ENDPOINTS = (
-    *(question, answer, mark, correct, undo, redraw, judges, left_out),
-    *(promise_test, promise),
-)

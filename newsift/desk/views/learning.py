@@ -154,6 +154,3 @@ def _proposal_row(proposal: Proposal) -> dict[str, Any]:
         "creation": creation_row(row["made"]),
         "is_news": proposal.is_news,
     }
-
-
-ENDPOINTS = (learned, learn, publish, forget)

@@ -186,6 +186,3 @@ def set_threshold(desk: Desk, request: ThresholdAction) -> dict[str, Any]:
     if promise:
         notify("the promise is given up: it was of another threshold")
     return {"threshold": request.threshold, "compared": len(ids)}
-
-
-ENDPOINTS = (scores, near, set_threshold)

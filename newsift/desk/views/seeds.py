@@ -367,6 +367,3 @@ def _event_rows(state: ControlState, seeds: Sequence[Seed]) -> list[dict[str, An
         }
         for name, counts in event_seeds(state, seeds).items()
     ]
-
-
-ENDPOINTS = (seed_list, one_seed, change, remove, undo, read, check, try_out, publish)
