@@ -184,8 +184,8 @@ def learn_once(training: ProfileTraining, yes: bool, as_json: bool, again: bool 
         print_proposal(proposal)
     further = ", and those to come while it is safe" if again else ""
     question = f"Publish this profile of {proposal.event.name!r}{further}?"
-    agreed = proposal.is_news and not danger and confirm_publish(yes, question)
-    if agreed:
+    consent = proposal.is_news and not danger and confirm_publish(yes, question)
+    if consent:
         training.publish(proposal, state)
         notify_version(state)
     elif not proposal.is_news:
@@ -193,10 +193,10 @@ def learn_once(training: ProfileTraining, yes: bool, as_json: bool, again: bool 
     if danger:
         notify(f"nothing was published, it would not be safe: {danger}")
     if as_json:
-        print_json([proposal_row(proposal, agreed)])
-    elif agreed:
+        print_json([proposal_row(proposal, consent)])
+    elif consent:
         notify(f"published: {proposal.profile.id} {proposal.profile.version}")
-    return agreed or not (proposal.is_news or danger)
+    return consent or not (proposal.is_news or danger)
 
 
 def learn_repeatedly(training: ProfileTraining, every: float) -> None:
@@ -323,12 +323,12 @@ def _publish_first_profile(
     if not as_json:
         print_proposal(proposal)
     require_yes(yes, "promise")
-    agreed = confirm_publish(yes, f"Publish this profile of {event.name!r}?")
-    if agreed:
+    consent = confirm_publish(yes, f"Publish this profile of {event.name!r}?")
+    if consent:
         topic.publish({event.key: proposal.value}, state)
         notify(f"published; label its matches now: newsift labels ask {one_line(event.name)}")
     if as_json:
-        print_json([proposal_row(proposal, agreed)])
+        print_json([proposal_row(proposal, consent)])
 
 
 def _evidence_text(target: PromiseTarget, evidence: PromiseEvidence) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from encoder.errors import InputError
 from newsift.statistics.labels import Draw, Label, Verdict
-from newsift.statistics.promise import F64, Bools, cut_scores, finite, labelled, promised
+from newsift.statistics.promise import F64, Bools, check_labels, check_shares, cut_scores, finite
 from worker.match.bursts import chi_square_quantile, clopper_pearson
 from worker.posts.outcome import PostId
 
@@ -33,8 +33,8 @@ def recall_interval(
 
     A weight says how many posts its label stands for: 1 / the probability that it was drawn.
     """
-    values, right = labelled(scores, labels)
-    promised(0.5, confidence)
+    values, right = check_labels(scores, labels)
+    check_shares(0.5, confidence)
     weight = _weights(weights, len(values))
     for name, value in (("floor", floor), ("threshold", threshold)):
         if not math.isfinite(value):
@@ -61,8 +61,8 @@ def share_interval(labels: ArrayLike, weights: ArrayLike, confidence: float = 0.
     Draws of unequal probability count as the fewer equal ones that would say as much (Kish).
     """
     weight = finite("weights", weights)
-    _, right = labelled(weight, labels)
-    promised(0.5, confidence)
+    _, right = check_labels(weight, labels)
+    check_shares(0.5, confidence)
     return _share(_weights(weight, len(right)), right, 1 - confidence)
 
 
@@ -205,8 +205,8 @@ def score_summaries(
     """A summary for each score of a label, from strict to loose."""
     scores = sorted({mark.score for mark in marks} | set(draws.scores), reverse=True)
     if len(scores) > MOST_SUMMARIES:
-        picked = np.linspace(0, len(scores) - 1, MOST_SUMMARIES).round().astype(int)
-        scores = [scores[at] for at in picked.tolist()]
+        places = np.linspace(0, len(scores) - 1, MOST_SUMMARIES).round().astype(int)
+        scores = [scores[at] for at in places.tolist()]
     return tuple(_summary(score, marks, draws, confidence) for score in scores)
 
 

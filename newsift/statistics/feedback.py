@@ -108,16 +108,16 @@ def learn(
     nearest = against.best(by_seeds, NEGATIVES, none)
     labelled_shift = ON * mean(on.posts[liked]) - OFF * mean(off.posts[disliked])
     base = start + labelled_shift - AWAY * mean(against.posts[nearest])
-    labelled = on[liked] + off[disliked]
-    first = stream.best(by_seeds, LOOKS[0], labelled)
+    judgements = on[liked] + off[disliked]
+    first = stream.best(by_seeds, LOOKS[0], judgements)
     cohesion = float(agreement(stream.posts[first]).mean()) if len(first) > 1 else 0.0
     confirmed = True if len(liked) >= ENOUGH_ON else burst
-    beta, chosen, profile = trust(cohesion, confirmed), first[:0], base
+    beta, rows, profile = trust(cohesion, confirmed), first[:0], base
     for count in LOOKS if beta else ():
-        chosen = stream.best(vector_of(profile, seeds), count, labelled) if len(chosen) else first
-        profile = base + beta * agreed(stream.posts[chosen])
+        rows = stream.best(vector_of(profile, seeds), count, judgements) if len(rows) else first
+        profile = base + beta * agreement_mean(stream.posts[rows])
     return LearnedProfile(
-        vector_of(near(profile, start), seeds), beta, cohesion, chosen, liked, disliked
+        vector_of(near(profile, start), seeds), beta, cohesion, rows, liked, disliked
     )
 
 
@@ -143,20 +143,20 @@ def profile_threshold(vector: EventVector, background: Embeddings, rate: float) 
 
 def without_repeats(posts: Embeddings, order: Sequence[int], count: int, taken: Embeddings) -> I64:
     """The first `count` posts that are no copies of each other or of those in `taken`."""
-    chosen: list[int] = []
+    rows: list[int] = []
     for start in range(0, len(order), PAGE):
         page = np.array(order[start : start + PAGE])
-        earlier = Embeddings.concat([taken, posts[chosen]])
+        earlier = Embeddings.concat([taken, posts[rows]])
         fresh = page[(posts[page].similarity(earlier) < COPY).all(axis=1)]  # [page, known]
         alike = posts[fresh].similarity(posts[fresh]) >= COPY  # [fresh, fresh]
         distinct: list[int] = []
         for i in range(len(fresh)):
-            if len(chosen) + len(distinct) < count and not alike[i, distinct].any():
+            if len(rows) + len(distinct) < count and not alike[i, distinct].any():
                 distinct.append(i)
-        chosen += fresh[distinct].tolist()
-        if len(chosen) >= count:
+        rows += fresh[distinct].tolist()
+        if len(rows) >= count:
             break
-    return np.array(chosen, np.int64)
+    return np.array(rows, np.int64)
 
 
 def mean(posts: Embeddings, shares: F64 | None = None) -> F64:
@@ -178,7 +178,7 @@ def agreement(posts: Embeddings) -> F64:
     return mine
 
 
-def agreed(posts: Embeddings) -> F64:
+def agreement_mean(posts: Embeddings) -> F64:
     """The mean of posts weighted by their agreement: [d + slots]."""
     shares = np.clip((agreement(posts) - ALONE) / (AGREED - ALONE), 0, 1)
     return mean(posts, shares / max(shares.sum(), np.finfo(np.float64).tiny))
@@ -191,8 +191,8 @@ def near(profile: F64, start: F64) -> F64:
         return start
     across = profile - along * start
     room = along * np.sqrt(1 / NEAREST**2 - 1)
-    drawn: F64 = along * start + across * min(1.0, room / max(np.linalg.norm(across), room))
-    return drawn
+    result: F64 = along * start + across * min(1.0, room / max(np.linalg.norm(across), room))
+    return result
 
 
 def vector_of(direction: F64, like: Embeddings) -> EventVector:

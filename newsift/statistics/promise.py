@@ -32,8 +32,8 @@ def precision_threshold(
 
     The labels are of matches drawn at random, their number fixed before.
     """
-    values, right = labelled(scores, labels)
-    promised(precision, confidence)
+    values, right = check_labels(scores, labels)
+    check_shares(precision, confidence)
     order = np.argsort(-values, kind="stable")
     values, positives = values[order], np.cumsum(right[order])
     passed = None
@@ -46,7 +46,7 @@ def precision_threshold(
 
 def labels_needed(precision: float, confidence: float, errors: int = 0) -> int:
     """The least number of labels, with this many errors, that prove the precision."""
-    promised(precision, confidence)
+    check_shares(precision, confidence)
     return smallest(errors + 1, lambda n: certifies(n - errors, n, precision, confidence))
 
 
@@ -71,7 +71,7 @@ def first_cut(n: int, precision: float, confidence: float) -> int:
 
 def confidence_of_version(confidence: float, version: int) -> float:
     """The confidence for one version of a profile, so that all versions share one error rate."""
-    promised(0.5, confidence)
+    check_shares(0.5, confidence)
     if version < 1:
         raise InputError(f"version: {version} is below 1; count the profiles from 1")
     return 1 - (1 - confidence) * 6 / (math.pi * version) ** 2
@@ -82,13 +82,13 @@ def lapses(rate: float, before: float, precision: float) -> bool:
 
     Those are wrong, and among so few posts they are more than 1 − precision.
     """
-    promised(precision, 0.5)
+    check_shares(precision, 0.5)
     if not (math.isfinite(rate) and rate >= 0 and math.isfinite(before) and before >= 0):
         raise InputError(f"pass rates: {rate!r} and {before!r}; give numbers of 0 or more")
     return rate < before / (1 - precision)
 
 
-def promised(precision: float, confidence: float) -> None:
+def check_shares(precision: float, confidence: float) -> None:
     """Raise unless both are between 0 and 1."""
     for name, value in (("precision", precision), ("confidence", confidence)):
         try:
@@ -99,7 +99,7 @@ def promised(precision: float, confidence: float) -> None:
             raise InputError(f"{name}: {value!r} is not a number between 0 and 1, as 0.8")
 
 
-def labelled(scores: ArrayLike, labels: ArrayLike) -> tuple[F64, Bools]:
+def check_labels(scores: ArrayLike, labels: ArrayLike) -> tuple[F64, Bools]:
     """Checked arrays of one length."""
     values, right = finite("scores", scores), np.asarray(labels)
     if right.shape != values.shape:
@@ -154,7 +154,7 @@ class FrozenCuts:
     confidence: float = 0.9
 
     def __post_init__(self) -> None:
-        promised(self.precision, self.confidence)
+        check_shares(self.precision, self.confidence)
         cuts = finite("cuts", self.cuts)
         if not (np.diff(cuts) < 0).all():
             raise InputError("cuts: do not fall; freeze them once, from the scores of all matches")
@@ -173,15 +173,15 @@ class FrozenCuts:
         threshold = None
         for cut in self.cuts:
             members = order[values[order] >= cut]
-            labelled, missing = self._walk(members.tolist(), label_at)
-            if missing > len(members) - labelled:
-                verdicts = [bool(label_at(member)) for member in members[:labelled].tolist()]
+            count, missing = self._walk(members.tolist(), label_at)
+            if missing > len(members) - count:
+                verdicts = [bool(label_at(member)) for member in members[:count].tolist()]
                 n = self._lost_after(verdicts, len(members))
                 off = n - sum(verdicts[:n])
                 return Look(threshold, None, missing, cut=cut, off=off, labelled=n)
             if missing:
-                share = (labelled + 1) / len(members)
-                return Look(threshold, int(members[labelled]), missing, share, cut)
+                share = (count + 1) / len(members)
+                return Look(threshold, int(members[count]), missing, share, cut)
             threshold = cut
         return Look(threshold, None, 0, cut=threshold)
 
