@@ -70,6 +70,7 @@ FIRST_STEPS = """First steps:
   $ newsift COMMAND --help                                  two examples of each command"""
 # The places of commands that are not newsift.cli.NAME:NAME.
 PLACES = {
+    "check": "newsift.cli.config:check",
     "filter": "newsift.cli.filter:filter_posts",
     "watch": "newsift.cli.watch.command:watch",
     "dead-letters": "newsift.cli.dead_letters:dead_letters",

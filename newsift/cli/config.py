@@ -9,6 +9,7 @@ import click
 from encoder.errors import NewsiftError
 from encoder.support.named import model_directory
 from newsift.cli.options import CONFIG, KAFKA, ONE_JSON
+from newsift.cli.topics import check as check_topics
 from worker.background_file import KEY, digest_of
 from worker.config import KEYS
 from worker.config.load import load, overridden
@@ -45,6 +46,20 @@ def check_config(config_file: Path | None, kafka: str | None) -> None:
     ]  # fmt: skip
     summary = f"not by default: {', '.join(changed)}" if changed else "every key has its default"
     click.echo(escaped(f"{loaded.file or 'the defaults'}: right; {summary}"), err=True)
+
+
+@click.command()
+@CONFIG
+@KAFKA
+@click.pass_context
+def check(ctx: click.Context, config_file: Path | None, kafka: str | None) -> int:
+    """Check the configuration, then the topics: `config check` and `topics check`.
+
+    Exits with 2 if the configuration or the broker is refused, with 1 if a topic must be changed.
+    """
+    ctx.invoke(check_config, config_file=config_file, kafka=kafka)
+    code: int = ctx.invoke(check_topics, config_file=config_file, kafka=kafka, as_json=False)
+    return code
 
 
 @config.command()

@@ -151,13 +151,9 @@ class BrokerMonitor:
         before, self._before = self._before, now
         with self._lock:
             self._lags.append((time.time(), sum(now.lag.values())))
-        recent = before if before is not None and now.at - before.at < RATES_S else None
-        return group_row(
-            state,
-            members,
-            partition_rows(now, members),
-            message_rates(recent, now) if recent else None,
-        )
+        is_recent = before is not None and now.at - before.at < RATES_S
+        rates = message_rates(before, now) if before and is_recent else None
+        return group_row(state, members, partition_rows(now, members), rates)
 
     def topics(self) -> list[Row]:
         """Where settings of topics differ; a missing topic of labels is created by the first."""
@@ -166,7 +162,6 @@ class BrokerMonitor:
         return [asdict(each) for each in problems if (each.topic, each.setting) != labels]
 
     def lags(self) -> list[tuple[float, int]]:
-        """Times of polls, with the lag of each."""
         with self._lock:
             return list(self._lags)
 
@@ -241,8 +236,6 @@ def read_metrics(page: str) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class HealthSnapshot:
-    """The latest values of all polls."""
-
     away: str  # why the broker does not answer, if so
     group: Row | None = None
     grows: bool = False
@@ -330,14 +323,16 @@ class HealthMonitor:
 
         self._group = polled("broker", self._broker.group)
         self._topics = polled("topics", self._broker.topics, TOPICS_S)
-        self._workers = polled("workers", self._query_workers)
+        cluster_id = partial(kafka_cluster_id, config)
+        self._workers = polled(
+            "workers", lambda: query_workers(worker_addresses(config, cluster_id))
+        )
         self._collectors = polled(
             "collectors", lambda: list(islice(list_collectors(), MOST_COLLECTORS))
         )
         self.letters = DeadLetterList(config)
-        self.letters_follower = TopicFollower(
-            config, config.topics.rejected, self.letters, on_change
-        )
+        rejected = config.topics.rejected
+        self.letters_follower = TopicFollower(config, rejected, self.letters, on_change)
         self._lock, self._polling, self._reading_letters = Lock(), False, False
         self.retrying = Lock()  # one retry of dead letters at a time
 
@@ -386,11 +381,6 @@ class HealthMonitor:
             "collectors": self._collectors.row() | {"rows": self._collectors.value or []},
             "sources": [{"name": name, "away": why} for name, why in self._sources().items()],
         }
-
-    def _query_workers(self) -> list[Row]:
-        return query_workers(
-            worker_addresses(self._config, partial(kafka_cluster_id, self._config))
-        )
 
     def _snapshot(self) -> HealthSnapshot:
         away = self._group.away

@@ -34,10 +34,10 @@ def mark_of(value: bytes | None) -> str:
     return "" if value is None else hashlib.sha256(value).hexdigest()[:MARK_DIGITS]
 
 
-def unchanged_key(state: ControlState, name: str, mark: str) -> bytes:
-    """The key of a seed; refused where its record has another mark."""
-    key = key_of(state, name)
+def require_mark(state: ControlState, key: bytes, mark: str) -> bytes:
+    """The key; refused where its record has another mark."""
     if mark_of(state.value(key)) != mark:
+        name = key.decode(errors="backslashreplace")
         raise InputError(f"seed {name!r}: {CHANGED}")
     return key
 
@@ -65,7 +65,7 @@ class SeedEditor:
     def remove(self, name: str, mark: str, by: str) -> Removal:
         with self.topic() as topic:
             state = topic.state()
-            key = unchanged_key(state, name, mark)
+            key = require_mark(state, key_of(state, name), mark)
             topic.publish({key: None}, state)
             self._number += 1
             removal = Removal(self._number, name, by, key, state.value(key) or b"")
@@ -91,7 +91,7 @@ class SeedEditor:
         """Publish a seed with changes; None deletes a key."""
         with self.topic() as topic:
             state = topic.state()
-            unchanged_key(state, name, mark)
+            require_mark(state, key_of(state, name), mark)
             return change_seeds(topic, state, [name], changes, self._config)[0]
 
     def publish(self, records: Mapping[bytes, bytes], marks: Mapping[bytes, str]) -> ControlState:
@@ -99,8 +99,6 @@ class SeedEditor:
         with self.topic() as topic:
             before = topic.state()
             for key in records:
-                if mark_of(before.value(key)) != marks[key]:
-                    name = key.decode(errors="backslashreplace")
-                    raise InputError(f"seed {name!r}: {CHANGED}")
+                require_mark(before, key, marks[key])
             topic.publish(records, before)
             return before

@@ -68,7 +68,6 @@ class Training:
 
     @property
     def busy_event(self) -> str | None:
-        """The event of the run that has not ended."""
         last = self._last
         return last.learning.name if last is not None and last.end is None else None
 

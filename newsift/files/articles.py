@@ -18,7 +18,7 @@ from newsift.files.article_checks import (
     without_notices,
     words_in,
 )
-from newsift.files.read import input_name, read_whole
+from newsift.files.read import input_name, read_whole, text_in
 from worker.text import one_line
 
 EXCERPT = 80  # characters of what is taken for no article
@@ -259,7 +259,6 @@ def read_possible_article(file: Path) -> Article:
 
 
 def read_page(file: Path) -> WebPage:
-    """Reads a file, a pipe or standard input."""
     return WebPage(input_name(file), read_whole(file))
 
 
@@ -274,11 +273,7 @@ def article_from(page: WebPage, is_page: bool = False) -> Article:
 
 def _text_article(page: WebPage) -> Article:
     """A first line that starts with "# " is the title."""
-    try:
-        text = page.body.decode("utf-8-sig").strip()
-    except UnicodeDecodeError as error:
-        message = f"{page.url}: is not UTF-8 at byte {error.start + 1}; convert it"
-        raise InputError(message) from error
+    text = text_in(page.body, page.url).strip()
     first, _, rest = text.partition("\n")
     if first.startswith("# "):
         return Article(first.lstrip("# "), rest.strip())

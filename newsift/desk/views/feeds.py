@@ -45,14 +45,9 @@ def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
     """What a feed lists, and what its newest articles would be; nothing is published."""
     subscription = request.subscription()
     plan = FollowOptions(subscription.event, subscription.plan().keep, SAMPLE, dry=True)
-    follower = Follower(
-        PoliteWeb(feeds.OPEN, sleep=_sleep),
-        Followed(subscription.feed, subscription.feed),
-        plan,
-        desk.config,
-        lambda: None,
-        lambda _line: None,
-    )
+    web = PoliteWeb(feeds.OPEN, sleep=_sleep)
+    followed = Followed(subscription.feed, subscription.feed)
+    follower = Follower(web, followed, plan, desk.config, lambda: None, lambda _line: None)
     busy = lock_or_busy(desk.feeds.previewing, "another feed is being read")
     with busy, capture() as messages:
         follower.look()
@@ -60,9 +55,7 @@ def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
             follower.read()
         except NewsiftError as error:
             notify(str(error))
-    articles = sorted(
-        follower.followed.articles.values(), key=attrgetter("published"), reverse=True
-    )
+    articles = sorted(followed.articles.values(), key=attrgetter("published"), reverse=True)
     seeds = follower.index.by_link
     return {
         "total": len(articles),

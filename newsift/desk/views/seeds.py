@@ -116,18 +116,17 @@ def _has_words(row: SeedRow, words: list[str]) -> bool:
 
 
 def _brief(row: SeedRow, control: ControlState) -> SeedRow:
-    brief = {name: value for name, value in row.items() if name != "key"}
-    brief["title"] = cut(str(row.get("title") or ""), TITLE_CHARS)
-    brief["url"] = str(row.get("url") or "")[:URL_CHARS]
-    return brief | _beside(row, control)
+    title = cut(str(row.get("title") or ""), TITLE_CHARS)
+    url = str(row.get("url") or "")[:URL_CHARS]
+    return _for_page(row | {"title": title, "url": url}, control)
 
 
-def _beside(row: SeedRow, control: ControlState) -> SeedRow:
-    record = control.records.get(row["key"])
-    return {
-        "is_profile": str(row["id"]).startswith(PREFIX),
-        "mark": mark_of(record.value if record else None),
-    }
+def _for_page(row: SeedRow, control: ControlState) -> SeedRow:
+    """With the mark of the record in the place of its key."""
+    fields = row.copy()
+    record = control.records.get(fields.pop("key"))
+    mark = mark_of(record.value if record else None)
+    return fields | {"is_profile": str(row["id"]).startswith(PREFIX), "mark": mark}
 
 
 @reads("/api/seed", SeedRequest)
@@ -142,8 +141,7 @@ def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
     teacher = desk.model.now()
     if teacher is not None and "text" in row:
         row["words"] = heaviest_words(teacher.enc, row["title"], row["text"])
-    row |= {"configured": desk.config.matching.threshold, **_beside(row, control)}
-    return {name: value for name, value in row.items() if name != "key"}
+    return _for_page(row | {"configured": desk.config.matching.threshold}, control)
 
 
 @acts("/api/seeds/set", ChangeAction, "seeds set")
@@ -280,16 +278,13 @@ def check(desk: Desk, request: DraftsAction) -> list[dict[str, Any]]:
         cuts, refused = thresholds_of(
             teacher, control_state({d.key: d.value for d in drafts}, desk.config.limits)
         )
-    return [_checked(desk, draft, control, refused, cuts) for draft in drafts]
+    return [_check_row(desk, draft, control, refused, cuts) for draft in drafts]
 
 
-def _checked(
-    desk: Desk,
-    draft: SeedDraft,
-    control: ControlState,
-    refused: Mapping[str, str],
+def _check_row(
+    desk: Desk, draft: SeedDraft, control: ControlState, refused: Mapping[str, str],
     cuts: AutoThresholds,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     mark = mark_of(control.value(draft.key))
     row = {"id": draft.id, "mark": mark, "published": draft_status(draft, control)}
     try:

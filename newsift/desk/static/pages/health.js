@@ -157,11 +157,13 @@ function Collectors({ data }) {
     ${rows.length > 0 && html`<${Table} name="Sources" rows=${rows} heads=${heads} />`}</section>`;
 }
 
+const must = html`<span class="badge bad">must</span>`;
+const should = html`<span class="badge">should</span>`;
+
 function Topics({ data }) {
   const row = (each) =>
     html`<div class="card" key=${each.topic + each.setting}>
-      <p><span class=${`badge ${each.serious ? "bad" : ""}`}>${each.serious ? "must" : "should"}</span>
-        ${" "}<strong class="quoted">${each.topic}</strong>: ${each.setting} is
+      <p>${each.serious ? must : should} <strong class="quoted">${each.topic}</strong>: ${each.setting} is
         ${" "}${quoted(each.actual)}, required ${quoted(each.required)}</p>
       <p class="quiet quoted">${each.why}</p><p><code class="quoted">${each.fix}</code></p></div>`;
   return html`<section aria-labelledby="topics"><h2 id="topics">Topics</h2>

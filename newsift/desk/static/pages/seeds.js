@@ -86,8 +86,8 @@ function Overview({ data, session, remove }) {
     <span class="quoted">${removed?.id} was removed by ${removed?.by}.</span>
     <${Button} run=${() => undoRemoval(removed)}>Undo<//></p>`;
   const leftOut = `${plural(data.left_out, "record")} had no room here.`;
-  return html`${note("refused", data.away && `The seeds are not up to date: ${data.away}`, "status")}
-    ${note("refused", data.left_out > 0 && leftOut)}
+  const away = data.away && `The seeds are not up to date: ${data.away}`;
+  return html`${note("refused", away, "status")}${note("refused", data.left_out > 0 && leftOut)}
     ${removed && !session.read_only && undo}
     ${refused.length > 0 && html`<${RefusedSeeds} data=${data} remove=${remove} />`}
     <p class="quiet">${data.total ? total : "No seeds yet: posts are compared with nothing."}
@@ -234,7 +234,8 @@ function Text({ row }) {
   const [isWhole, setWhole] = useState(false);
   const text = row.text ?? row.value ?? "";
   const isCut = !isWhole && text.length > TEXT_CHARS;
-  const all = html`<${Button} run=${() => setWhole(true)}>Show all ${number(text.length)} letters<//>`;
+  const all = html`<${Button} run=${() => setWhole(true)}>
+    Show all ${number(text.length)} letters<//>`;
   return html`<section class="card"><h2>Text</h2>
     ${row.words?.length > 0 && heaviestWords(row.words)}
     <${Lit} text=${isCut ? text.slice(0, TEXT_CHARS) : text} why=${row.words ?? []} />
