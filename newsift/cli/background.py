@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, zip_longest
 from math import ceil
 from pathlib import Path
@@ -27,7 +26,7 @@ from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
-from newsift.statistics.background import SPARE, DistinctPost, PostSampler, in_turns, near_seeds
+from newsift.statistics.background import SPARE, PostSampler, in_turns, near_seeds
 from worker.background_file import digest_of, refuse_other
 from worker.config import Config, MatchingConfig
 from worker.kafka.reading import Offsets, TopicReader, connected, records_between
@@ -53,12 +52,8 @@ Row = dict[str, Any]
 TimedReading = tuple[int, Reading]  # when it was written, in milliseconds or 0
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """`share` gives the share that was read, by the number of messages."""
-
-    readings: Iterator[TimedReading]
-    share: Callable[[int], float]
+# What there is to read, and the share that was read, by the number of messages.
+Source = tuple[Iterator[TimedReading], Callable[[int], float]]
 
 
 def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
@@ -68,13 +63,12 @@ def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
     spans = rounds(begins, ends, most, Random())
     batches = chain.from_iterable(cluster.read(topic, *span) for span in spans)
     expected = max(min(most, records_between(begins, ends)), 1)
-    readings = _readings(batches, config, config.posts.format)
-    return Source(readings, lambda done: done / expected)
+    return _readings(batches, config, config.posts.format), lambda done: done / expected
 
 
 def file_posts(files: Sequence[Path], config: Config) -> Source:
     inputs = open_inputs(files, FileOptions(), config.limits)
-    return Source(_readings(chain.from_iterable(inputs), config, "auto"), share_read(inputs))
+    return _readings(chain.from_iterable(inputs), config, "auto"), share_read(inputs)
 
 
 def _readings(
@@ -123,12 +117,13 @@ class BackgroundBuilder:
     def __init__(self, most: int) -> None:
         self._most, self._sampler = most, PostSampler(most)
         self._times: tuple[int, int] | None = None
-        self._posts: list[DistinctPost] = []
+        self._posts: list[Post] = []
         self._no_post = self._near = 0
 
     def read(self, source: Source) -> None:
-        progress = ProgressLine(source.share)
-        for at, reading in source.readings:
+        readings, share = source
+        progress = ProgressLine(share)
+        for at, reading in readings:
             progress.add(1, "messages read")
             if not isinstance(reading, Post):
                 self._no_post += 1

@@ -46,14 +46,16 @@ class SamplePost:
     event: str | None
 
 
-def read_posts(file: Path = SAMPLES / "posts.jsonl") -> list[SamplePost]:
-    rows = (json.loads(line) for line in file.read_text("utf-8").splitlines())
+def read_posts() -> list[SamplePost]:
+    text = (SAMPLES / "posts.jsonl").read_text("utf-8")
+    rows = (json.loads(line) for line in text.splitlines())
     return [SamplePost(int(row["id"]), row["text"], row["event"]) for row in rows]
 
 
-def read_articles(folder: Path = SAMPLES / "seeds") -> dict[str, tuple[str, str]]:
+def read_articles() -> dict[str, tuple[str, str]]:
     """Title and text by event."""
-    articles = {file.stem: read_article(file) for file in sorted(folder.glob("*.md"))}
+    files = sorted((SAMPLES / "seeds").glob("*.md"))
+    articles = {file.stem: read_article(file) for file in files}
     return {name: (article.title, article.text) for name, article in articles.items()}
 
 

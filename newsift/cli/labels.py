@@ -14,7 +14,7 @@ from encoder.errors import InputError
 from newsift.cli.options import JSON, PATH, YES, kafka_options, since_option
 from newsift.cli.output import highlight_text, page_width, print_json, table, wrapped
 from newsift.cli.terminal import at_terminal, confirm_publish, single_keys, use_colour
-from newsift.files.labels import ENDINGS, LabelDefaults, label_writer, read_labels
+from newsift.files.labels import ENDINGS, label_writer, read_labels
 from newsift.files.read import DASH
 from newsift.files.write import check_targets
 from newsift.files.writers import check_ending
@@ -208,8 +208,7 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
     Nothing is published before every line is understood. They count as given: they may train, and
     never certify, as only a random draw does.
     """
-    defaults = LabelDefaults(by or current_user(), rfc3339(now_ms()))
-    labels = read_labels(file, defaults, config.limits)
+    labels = read_labels(file, by or current_user(), rfc3339(now_ms()), config.limits)
     events = Counter(label.event for label in labels.values())
     of = f"{len(events):,} events" if len(events) > 1 else f"event {next(iter(events))!r}"
     counts = f"{events.total():,} labels of {of}"

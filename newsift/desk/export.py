@@ -164,10 +164,7 @@ class Exports:
         self._config = config
         self._lock, self._counting = Lock(), Lock()
         self._users: set[str] = set()
-        self._counts = TimedCache(self._count, FRESH_S, MOST_COUNTS, TIMES, clock)
-
-    def counts(self, selection: Selection) -> MatchCounts:
-        return self._counts.of(selection)
+        self.counts = TimedCache(self._count, FRESH_S, MOST_COUNTS, TIMES, clock).of
 
     def matches_file(
         self, user: str, selection: Selection, form: str, labels: Sequence[Label]

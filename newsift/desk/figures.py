@@ -240,12 +240,12 @@ def scores_figure(
     return picture(title, f"{title}: {subtitle}", subtitle, shapes)
 
 
-def histogram(scores: Sequence[float], low: float = 0.0, high: float = 1.0) -> Histogram:
-    """Scores counted in bins of equal width; those beyond count in the last or first."""
+def histogram(scores: Sequence[float]) -> Histogram:
+    """Scores in bins from 0 to 1; those beyond count in the last or first."""
     counts = [0] * BINS
     for score in scores:
-        counts[min(max(int((score - low) / (high - low) * BINS), 0), BINS - 1)] += 1
-    return Histogram([low + (high - low) * n / BINS for n in range(BINS + 1)], counts)
+        counts[min(max(int(score * BINS), 0), BINS - 1)] += 1
+    return Histogram([n / BINS for n in range(BINS + 1)], counts)
 
 
 def _threshold_line(frame: Axes, threshold: float) -> str:

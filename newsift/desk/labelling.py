@@ -217,9 +217,6 @@ class LabelQueues:
         self._draws: dict[QueueKey, tuple[Future[LabelSession], str]] = {}
         self._nonce = token_hex(8)  # of matches without a label: the same for all judges
 
-    def stop(self) -> None:
-        self.outbox.stop()
-
     def queue(self, key: QueueKey) -> ActiveQueue | None:
         """A judge's queue; None while it is drawn, or waits for other draws."""
         with self._lock:

@@ -38,11 +38,8 @@ class PromiseTests:
 
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
         self._config, self._lock, self._reading = config, Lock(), Lock()
-        self._matches = TimedCache(self._read, FRESH_S, MOST_EVENTS, TIMES, clock)
+        self.matches = TimedCache(self._read, FRESH_S, MOST_EVENTS, TIMES, clock).of
         self._tests: OrderedDict[tuple[str, float, float], PromiseTest] = OrderedDict()
-
-    def matches(self, event: str) -> Mapping[PostId, EventMatch]:
-        return self._matches.of(event)
 
     def of(
         self, profile: Profile, labels: tuple[Label, ...], matches: Mapping[PostId, EventMatch],

@@ -65,7 +65,7 @@ class Desk:
         self.matches_follower.stop()
         self.health.stop()
         self.feeds.stop()
-        self.queues.stop()
+        self.queues.outbox.stop()
 
     def pass_rate(self, profile: Profile | None) -> float | None:
         """The share of the last hour's posts that match a profile; None where that is unknown."""

@@ -7,7 +7,6 @@ Labels from files always count as `given`: only a draw knows its probabilities.
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
@@ -42,23 +41,17 @@ EXPECTED_ROW = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LabelDefaults:
-    """The judge and the time of labels whose row names none."""
-
-    by: str
-    at: str
-
-
-def read_labels(file: Path, defaults: LabelDefaults, limits: Limits) -> dict[bytes, Label]:
+def read_labels(file: Path, by: str, at: str, limits: Limits) -> dict[bytes, Label]:
     """By key. Raises InputError for the first invalid row.
 
-    Rows of a table without a label are skipped.
+    `by` and `at` are the judge and the time of labels whose row names none. Rows of a table without
+    a label are skipped.
     """
     labels: dict[bytes, Label] = {}
     for place, row in _rows(file):
         where = f"{file}, {place}"
-        label = _label(row, defaults, limits, where)
+        who = {"by": row.get("by") or by, "at": row.get("at") or at}
+        label = _label(row | who, limits, where)
         if label.key in labels:
             raise InputError(
                 f"{where}: {label.by!r} judged this post in a line before; leave one of the two"
@@ -151,7 +144,7 @@ def _nest(cells: dict[str, str]) -> dict[str, Any]:
     return row | {"post": post}
 
 
-def _label(row: dict[str, Any], defaults: LabelDefaults, limits: Limits, where: str) -> Label:
+def _label(row: dict[str, Any], limits: Limits, where: str) -> Label:
     """Missing fields are filled in where possible."""
     if isinstance(verdict := row.get("label"), str) and verdict not in VERDICTS:
         label_text = one_line(repr(verdict), EXCERPT)
@@ -160,9 +153,8 @@ def _label(row: dict[str, Any], defaults: LabelDefaults, limits: Limits, where: 
     if isinstance(post, dict):
         whole = {"text": ""} | {name: part for name, part in post.items() if part is not None}
         row = row | {"post": {"platform": "plain"} | whole}
-    who = {name: row.get(name) or getattr(defaults, name) for name in ("by", "at")}
     try:
-        value = msgspec.json.encode(row | who | {"drawn": "given", "probability": None})
+        value = msgspec.json.encode(row | {"drawn": "given", "probability": None})
         return label_in(value, limits)
     except (InputError, UnicodeError, OverflowError, RecursionError) as error:
         raise InputError(f"{where}: {one_line(str(error), 300)}") from None

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
 from heapq import heappush, heappushpop
-from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings
@@ -27,19 +27,12 @@ BLOCK = 1024  # posts at a time
 SPARE = 2  # times as many posts are drawn as are wanted, so that authors can take turns
 
 
-class DistinctPost(NamedTuple):
-    text: str
-    platform: str
-    author: str | None
-    lang: str | None
-
-
 class PostSampler:
     """Draws the posts that hash lowest, in one pass and bounded memory, whatever their order."""
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._posts: dict[int, DistinctPost] = {}  # by the hash of what they say
+        self._posts: dict[int, Post] = {}  # by the hash of what they say
         self._highest: list[int] = []  # a heap of these hashes, negative
         self.read = self.copies = 0
 
@@ -51,20 +44,18 @@ class PostSampler:
             return
         if place in self._posts:
             self.copies += 1
-        elif len(self._posts) < SPARE * self._count:
+            return
+        if len(self._posts) < SPARE * self._count:
             heappush(self._highest, -place)
-            self._posts[place] = _distinct_post(post)
         elif place < -self._highest[0]:
             del self._posts[-heappushpop(self._highest, -place)]
-            self._posts[place] = _distinct_post(post)
+        else:
+            return
+        self._posts[place] = replace(post, text=post.text[:POST_CHARS])
 
-    def posts(self) -> list[DistinctPost]:
+    def posts(self) -> list[Post]:
         """Up to SPARE times the number, in the order of their hashes."""
         return [self._posts[place] for place in sorted(self._posts)]
-
-
-def _distinct_post(post: Post) -> DistinctPost:
-    return DistinctPost(post.text[:POST_CHARS], post.platform, post.author, post.lang)
 
 
 def text_hash(text: str) -> int | None:
@@ -73,7 +64,7 @@ def text_hash(text: str) -> int | None:
     return int.from_bytes(blake2b(words.encode(), digest_size=8).digest()) if words else None
 
 
-def in_turns(posts: Sequence[DistinctPost], most: int) -> list[int]:
+def in_turns(posts: Sequence[Post], most: int) -> list[int]:
     """The indices of at most `most` posts: every author's first, then the seconds, and so on.
 
     A post without an author counts as a first.
@@ -91,9 +82,8 @@ def near_seeds(
     posts: Embeddings, seeds: Embeddings, enc: Encoder, rate: float
 ) -> NDArray[np.bool_]:
     """Whether posts score well above a seed's threshold on the model's background: [n]."""
-    fine_rate = max(
-        rate, LEAST / max(len(enc.background), 1)
-    )  # as fine as that background can tell
+    # as fine as that background can tell
+    fine_rate = max(rate, LEAST / max(len(enc.background), 1))
     cuts = FACTOR * enc.thresholds(seeds, fine_rate)  # [k]
     blocks = (posts[start : start + BLOCK] for start in range(0, len(posts), BLOCK))
     near = [(block.similarity(seeds) >= cuts).any(axis=1) for block in blocks]

@@ -128,8 +128,8 @@ def _decoded(value: bytes, limits: Limits) -> Label:
 
 def check_names(**names: str) -> None:
     for key, text in names.items():
-        if not 0 < len(text.encode("utf-8", "surrogatepass")) <= EVENT_BYTES:
-            raise InputError(f"{key}: give a name of 1 to {EVENT_BYTES} bytes")
+        if not 0 < (size := len(text.encode("utf-8", "surrogatepass"))) <= EVENT_BYTES:
+            raise InputError(f"{key}: {size} bytes; give a name of 1 to {EVENT_BYTES}")
 
 
 def _check(label: Label, limits: Limits) -> None:

@@ -72,7 +72,7 @@ def judging(at: FakeMirrors) -> Iterator[LabelQueues]:
     try:
         yield created
     finally:
-        created.stop()
+        created.outbox.stop()
 
 
 def drawn_queue(queues: LabelQueues, whose: QueueKey = ANN) -> ActiveQueue:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from newsift.statistics.background import SPARE, DistinctPost, PostSampler, in_turns, text_hash
+from newsift.statistics.background import SPARE, PostSampler, in_turns, text_hash
 from worker.posts.read import Post
 
 SAID = "Storm over the river"
@@ -48,7 +48,7 @@ def test_the_draw_is_the_lowest_hashes_in_any_order() -> None:
 
 @given(st.lists(st.sampled_from([None, "", "a", "b", "c"]), max_size=30), st.integers(0, 40))
 def test_no_author_has_two_posts_before_all_have_one(authors: list[str | None], most: int) -> None:
-    posts = [DistinctPost(str(i), "x", author, None) for i, author in enumerate(authors)]
+    posts = [Post(str(i), "x", "", author=author) for i, author in enumerate(authors)]
     result = in_turns(posts, most)
     assert len(set(result)) == len(result) == min(most, len(posts))
     count = Counter(authors[at] for at in result if authors[at])

@@ -167,8 +167,8 @@ def test_the_audit_records_whether_a_label_was_published(desk: Desk, kafka: Kafk
 @pytest.mark.parametrize(
     ("values", "answer"),
     [
-        ({"event": "é" * 121}, "event: give a name"),
-        ({"by": "x" * 241}, "by: give a name"),
+        ({"event": "é" * 121}, "event: 242 bytes"),
+        ({"by": "x" * 241}, "by: 241 bytes"),
         ({"kind": "values"}, "kind: Invalid enum value"),
     ],
 )
