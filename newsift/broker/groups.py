@@ -324,7 +324,6 @@ class ConsumerGroup:
         member.timer = self._loop.call_later(delay, self._check_session, member)
 
     def _check_session(self, member: Member) -> None:
-        """Remove a member that was silent for its session timeout."""
         session = member.join.session_s
         left = session if member.is_waiting else member.active_at + session - self._loop.time()
         if left > 0:

@@ -68,7 +68,6 @@ def with_offset(data: bytes, offset: int) -> bytes:
 
 
 def is_light(data: bytes) -> bool:
-    """Whether a batch is cheap enough to be checked in the event loop."""
     return len(data) <= LIGHT and not (len(data) > ATTRIBUTES + 1 and data[ATTRIBUTES + 1] & CODEC)
 
 

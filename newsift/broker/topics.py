@@ -185,7 +185,6 @@ class Topics(dict[str, Topic]):
         return offset
 
     async def clean(self) -> None:
-        """Compact the logs that are due."""
         for topic in tuple(self.values()):
             for log in topic.logs if topic.config.is_compacted else ():
                 if is_due(log, self.clock(), topic.config["min.cleanable.dirty.ratio"]):

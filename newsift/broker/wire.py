@@ -27,8 +27,6 @@ class BadFrameError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request with its header."""
-
     api_key: int
     version: int
     correlation_id: int
@@ -51,8 +49,6 @@ Handler = Callable[[Cluster, Call], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A kind of request: its class, the versions that are served, and its handler."""
-
     request: Any
     low: int
     high: int

@@ -78,7 +78,6 @@ def _report(total: Totals, outbox: Outbox | None, topic: str) -> None:
 
 
 def _emit(outcome: Outcome, show: Add, outbox: Outbox | None, topic: str) -> None:
-    """Print the matches of a batch, and publish them if there is an outbox."""
     findings = []
     for record in outcome.records:
         if record.kind != "match" or record.value is None:

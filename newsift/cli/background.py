@@ -158,7 +158,6 @@ class BackgroundBuilder:
         return f"{sampler.read + self._no_post:,} messages read; left out: {left or 'none'}"
 
     def save(self, out: Path, source: str) -> None:
-        """Write the file, with a note of the origin of its posts."""
         enc, times = self.vectors, self._times
         note = {"source": source, "made": rfc3339(now_ms())}
         if times:

@@ -246,7 +246,6 @@ def x(
 
 
 async def show_rules(source: XStream, list_all: bool) -> None:
-    """Print the current rules, or the changes that the file would make."""
     async with client_session(limits(STALL_S)) as client:
         with connection_errors(source.place):
             if list_all:

@@ -120,8 +120,6 @@ ORDER = 7  # the seed of the order, so that every run is the same
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """A message and the time at which it is sent."""
-
     value: bytes | None
     event: str | None = None
     id: str = "no post"
@@ -351,7 +349,6 @@ def play(
     script: Script, articles: dict[str, bytes], printer: "MatchPrinter", outbox: Outbox,
     topics: TopicsConfig,
 ) -> None:  # fmt: skip
-    """Send everything at its time, and print the matches as they arrive."""
     steps: list[Cue | SeedChange] = [*script.cues, *script.changes]
     began = time.monotonic()
     for step in sorted(steps, key=lambda step: step.at):

@@ -41,7 +41,6 @@ def show_desk(config: Config) -> None:
 
 
 def labels_of(posts: Sequence[SamplePost], events: Set[str]) -> dict[bytes, bytes]:
-    """One judge's labels of posts, for each event, by key."""
     at = present()
     labels = (
         Label(

@@ -131,7 +131,6 @@ def serve(
     config: Config, port: int | None, no_token: bool, opened: Desk,
     services: Sequence[Service] = (), on_open: Callable[[str], None] = announce,
 ) -> None:  # fmt: skip
-    """Serve the desk, beside other services, until somebody ends it."""
     own = config.desk
     return_large_blocks()
     log.set_up(config.log, None)

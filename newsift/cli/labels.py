@@ -98,8 +98,6 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
 
 
 class Session:
-    """Asks the questions of a queue until it is empty, or the person leaves."""
-
     def __init__(self, frozen: FrozenQueue, answers: AnswerLog) -> None:
         self._frozen, self._queue, self._answers = frozen, frozen.queue, answers
         self._pressed = ""

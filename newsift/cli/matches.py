@@ -17,8 +17,6 @@ from worker.match.records import Match, MatchRecord
 
 @dataclass(frozen=True, slots=True)
 class MatchFilter:
-    """Selects matches by seed, event and novelty; without a condition, all."""
-
     seeds: Collection[str] = ()
     events: Collection[str] = ()
     new: bool = False

@@ -213,8 +213,6 @@ def post_time(record: MatchRecord) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The output options: file, format, and what a row stands for."""
-
     path: Path | None
     as_json: bool
     as_csv: bool

@@ -84,7 +84,6 @@ def print_plan(plan: Plan, costs: Costs, factor: float | None) -> None:
 
 
 def table_row(plan: Plan) -> list[str]:
-    """The cells under `HEADER`."""
     burst = plan.burst
     return [
         f"{plan.rate:,g}" if plan.rate < 1 else f"{plan.rate:,.0f}",

@@ -30,7 +30,6 @@ class WorkerProcess:
 
     @property
     def address(self) -> str:
-        """Of its web server."""
         return f"127.0.0.1:{self._port}"
 
     @property

@@ -214,8 +214,6 @@ class Exports:
 
 
 class _CallbackFile(io.FileIO):
-    """Calls a function when it is closed."""
-
     def __init__(self, path: Path, on_close: Callable[[], None]) -> None:
         super().__init__(path)
         self._on_close = on_close

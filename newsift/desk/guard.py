@@ -78,7 +78,6 @@ class Guard:
         self._cookie = f"newsift_desk_{port}"
 
     async def refusal(self, request: web.Request) -> tuple[int, str] | None:
-        """Status and reason, if a request is refused."""
         if not _from_own_page(request):
             return 403, "origin: another page asks; open the desk itself"
         if "Content-Encoding" in request.headers:

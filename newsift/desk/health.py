@@ -136,8 +136,6 @@ class PolledValue(Generic[T]):
 
 
 class BrokerMonitor:
-    """Polls the broker, and keeps the lag of the last minutes."""
-
     def __init__(self, config: Config) -> None:
         self._config, self._lock = config, Lock()
         self._lags: deque[tuple[float, int]] = deque(maxlen=MOST_LAGS)
@@ -245,7 +243,6 @@ class HealthSnapshot:
 
 
 def problems_of(snapshot: HealthSnapshot) -> list[str]:
-    """What stands in the way of matches or labels, and what to do."""
     if snapshot.away == NOT_YET:
         return []
     every = chain(_of_group(snapshot), _of_workers(snapshot.workers), _of_topics(snapshot))
@@ -308,8 +305,6 @@ def summary_of(snapshot: HealthSnapshot) -> Row:
 
 
 class HealthMonitor:
-    """Polls broker, workers, topics and collectors while a page is open."""
-
     def __init__(
         self, config: Config, sources: Callable[[], Mapping[str, str]],
         labels: Callable[[], LabelState], on_change: Callable[[], None],

@@ -76,7 +76,6 @@ class LabelSession:
         return self._frozen.profile.version if self._frozen.profile else ""
 
     def merge(self, labels: Iterable[Label]) -> None:
-        """Take over labels that the same judge gave elsewhere."""
         self._answers.merge(labels)
 
     def state(self) -> State:
@@ -158,8 +157,6 @@ class LabelSession:
 
 
 class LabelOutbox:
-    """Publishes one label after the other over one connection."""
-
     def __init__(self, config: Config) -> None:
         self._config, self._lock = config, Lock()
         self._connection = ExitStack()

@@ -62,7 +62,6 @@ class Training:
         self._last: TrainingRun | None = None
 
     def run_of(self, event: str) -> TrainingRun | None:
-        """The last run, if it was of this event."""
         last = self._last
         return last if last is not None and last.learning.name == event else None
 

@@ -300,11 +300,9 @@ class ObjectKeys(msgspec.Struct, gc=False):
     text_entities: Raw = ABSENT
 
     def reddit(self) -> bool:
-        """A submission or a comment."""
         return bool(self.subreddit and (self.body or self.selftext))
 
     def telegram(self) -> bool:
-        """A message of an exported chat."""
         return bool(self.date and self.type and (self.text_entities or self.date_unixtime))
 
 

@@ -330,7 +330,6 @@ def open_inputs(
 
 
 def columns_of(inputs: Iterable[FileMessages]) -> list[str]:
-    """The columns of all tables, each once."""
     return list(dict.fromkeys(name for each in inputs for name in each.columns))
 
 

@@ -159,8 +159,6 @@ Pair = tuple[str, str]  # an event, and who judges its posts
 
 @dataclass(slots=True)
 class PairLabels:
-    """The labels of one event by one person, in the order of their records, with their sizes."""
-
     latest: dict[bytes | None, tuple[Label | RefusedLabel, int]] = field(default_factory=dict)
     size: int = 0
 

@@ -139,7 +139,6 @@ class WebAnswer:
 
     @property
     def content(self) -> Message:
-        """The type of the content and its parameters."""
         message = Message()
         message["Content-Type"] = self.headers.get("Content-Type", "text/plain")
         return message

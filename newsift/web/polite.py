@@ -23,8 +23,6 @@ SAFE_CHARACTERS = "/%:@!$&'()*+,;=~?"
 
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """The rules of a site for one program."""
-
     rules: tuple[tuple[str, bool], ...] = ()  # path pattern, whether it allows
     delay: float = 0.0  # seconds between two requests
 
@@ -127,8 +125,6 @@ class SiteState:
 
 @dataclass(slots=True)
 class PoliteWeb:
-    """For a program that requests the same sites again and again."""
-
     bounds: Bounds
     inside: SplitResult | None = None  # whose host may stand in the own network
     pause: float = PAUSE

@@ -118,7 +118,6 @@ class EventQueues:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def settle(self, timeout_s: float) -> None:
-        """Wait for the deliveries in progress."""
         if tasks := self._tasks():
             await asyncio.wait(tasks, timeout=timeout_s)
 

@@ -218,7 +218,6 @@ def match(desk: Desk, request: PostRequest) -> Json:
 
 
 def marks_of(desk: Desk, event: str) -> Marks:
-    """The labels of each post of an event."""
     by_post: defaultdict[PostId, list[Json]] = defaultdict(list)
     for label in desk.mirrors.labels.of(event):
         if len(marks := by_post[label.post_id]) < MOST_MARKS:
