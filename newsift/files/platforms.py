@@ -15,6 +15,7 @@ from worker.posts.shape import shape
 from worker.posts.x import Tweet
 
 Raw = msgspec.Raw
+decode = msgspec.json.decode
 SCHEME = "at://"
 
 
@@ -30,12 +31,9 @@ class View(msgspec.Struct):
     author: ViewedAuthor | None = None
 
 
-VIEW = msgspec.json.Decoder(View)
-
-
 def event_of(view: bytes) -> bytes:
     """The post as a Jetstream event."""
-    post_view = VIEW.decode(view)
+    post_view = decode(view, type=View)
     did, _, path = post_view.uri.removeprefix(SCHEME).partition("/")
     collection, _, key = path.partition("/")
     if post_view.author is not None and post_view.author.did:
@@ -67,16 +65,12 @@ class Activity(msgspec.Struct):
     object: msgspec.Raw
 
 
-ACTIVITY = msgspec.json.Decoder(Activity)
-NOTE = msgspec.json.Decoder(WrittenNote)
-
-
 def status_of(activity: bytes) -> bytes | PassedOver:
     """The status of an activity; a shared post holds no text."""
-    action = ACTIVITY.decode(activity)
+    action = decode(activity, type=Activity)
     if action.type not in WRITTEN or not bytes(action.object).startswith(b"{"):
         return NO_POST
-    note = NOTE.decode(action.object)
+    note = decode(action.object, type=WrittenNote)
     spoken = next(iter(note.contentMap), None) if note.contentMap else None
     status = {
         "id": _last(note.id), "content": note.content, "spoiler_text": note.summary,
@@ -122,22 +116,20 @@ class Listing(msgspec.Struct):
 
 
 THING = msgspec.json.Decoder(Thing)
-WRAPPED = msgspec.json.Decoder(Wrapped)
-OF_LISTING = msgspec.json.Decoder(Listing)
 
 
 def things_of(listing: bytes) -> Iterator[bytes]:
     """The submissions and comments of a listing or thing, each before its replies."""
-    waiting = [WRAPPED.decode(listing)]
+    waiting = [decode(listing, type=Wrapped)]
     while waiting:
         next_one = waiting.pop()
         if next_one.kind == LISTING:
-            waiting.extend(reversed(OF_LISTING.decode(next_one.data).children))
+            waiting.extend(reversed(decode(next_one.data, type=Listing).children))
         elif next_one.kind in (SUBMISSION, COMMENT):
             yield bytes(next_one.data)
             replies = bytes(THING.decode(next_one.data).replies)
             if replies.startswith(b"{"):
-                waiting.append(WRAPPED.decode(replies))
+                waiting.append(decode(replies, type=Wrapped))
 
 
 def submission_or_comment(thing: bytes) -> bytes:
@@ -177,13 +169,9 @@ class Chat(msgspec.Struct):
     id: int | str | None = None
 
 
-MESSAGE = msgspec.json.Decoder(ChatMessage)
-CHAT = msgspec.json.Decoder(Chat)
-
-
 def message_of(message: bytes, around: bytes) -> bytes | PassedOver:
     """A plain post. Ids of messages are unique within a chat only, so the chat's id is added."""
-    content = MESSAGE.decode(message)
+    content = decode(message, type=ChatMessage)
     if content.type != "message":
         return NO_POST
     parts = [content.text] if isinstance(content.text, str) else content.text
@@ -207,7 +195,7 @@ def mend_escapes(message: bytes) -> bytes:
 def _chat(around: bytes) -> str | None:
     """The id of the chat, from the bytes before its messages."""
     try:
-        chat = CHAT.decode(around.rstrip() + b"null}")
+        chat = decode(around.rstrip() + b"null}", type=Chat)
     except msgspec.DecodeError:
         return None
     return None if chat.id is None else str(chat.id)
@@ -230,14 +218,12 @@ class Id(msgspec.Struct):
     id: str | int
 
 
-PAGE = msgspec.json.Decoder(TweetPage)
-ID = msgspec.json.Decoder(Id)
 TWEET = msgspec.json.Decoder(Tweet)
 
 
 def tweets_of(page: bytes) -> Iterator[bytes]:
     """Each tweet as a response of its own, with its includes."""
-    response = PAGE.decode(page)
+    response = decode(page, type=TweetPage)
     includes = response.includes or Mentioned()
     users, tweets = _by_id(includes.users), _by_id(includes.tweets)
     room = MOST_COPIED * len(page)
@@ -269,7 +255,7 @@ def _alone(tweet: Raw, author: Raw | None, others: list[Raw]) -> bytes:
 
 
 def _by_id(objects: list[Raw] | None) -> dict[str, Raw]:
-    return {str(ID.decode(each).id): each for each in objects or []}
+    return {str(decode(each, type=Id).id): each for each in objects or []}
 
 
 ABSENT = Raw()
@@ -363,7 +349,7 @@ class Objects:
         if isinstance(read.reading, Rejected) and read.reading.reason is Reason.NO_ID:
             whole = OBJECT.decode(read.raw)
             if shape(read.raw) == "plain" and bytes(whole.get("text", ABSENT)).startswith(b'"'):
-                text = msgspec.json.decode(whole["text"], type=str)
+                text = decode(whole["text"], type=str)
                 whole["id"] = Raw(msgspec.json.encode(text_id(text)))
                 value = msgspec.json.encode(whole)
                 read = self._maker.post(value, read.offset + 1, read.raw)
