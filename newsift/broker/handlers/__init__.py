@@ -10,30 +10,7 @@ from typing import Any
 from kafka.protocol import admin, consumer, metadata, producer, sasl
 
 from newsift.broker.codes import Code
-from newsift.broker.handlers import records
-from newsift.broker.handlers.groups import (
-    commit_positions,
-    delete_groups,
-    describe_groups,
-    fetch_positions,
-    heartbeat,
-    join_group,
-    leave_group,
-    list_groups,
-    sync_group,
-)
-from newsift.broker.handlers.topics import (
-    alter_configs,
-    cluster_metadata,
-    create_partitions,
-    delete_topics,
-    describe_cluster,
-    describe_configs,
-    find_coordinator,
-    init_producer_id,
-    make_topics,
-    sasl_handshake,
-)
+from newsift.broker.handlers import groups, records, topics
 from newsift.broker.settings import Cluster
 from newsift.broker.wire import API_VERSIONS, Api, Call
 
@@ -55,25 +32,25 @@ TABLE: dict[int, Api] = {
     0: Api(producer.ProduceRequest, 3, 12, records.produce),
     1: Api(consumer.FetchRequest, 4, 12, records.fetch_records),
     2: Api(consumer.ListOffsetsRequest, 1, 6, records.list_offsets),
-    3: Api(metadata.MetadataRequest, 0, 12, cluster_metadata),
-    8: Api(consumer.OffsetCommitRequest, 2, 9, commit_positions),
-    9: Api(consumer.OffsetFetchRequest, 1, 9, fetch_positions),
-    10: Api(metadata.FindCoordinatorRequest, 0, 6, find_coordinator),
-    11: Api(consumer.JoinGroupRequest, 2, 9, join_group),
-    12: Api(consumer.HeartbeatRequest, 0, 4, heartbeat),
-    13: Api(consumer.LeaveGroupRequest, 0, 5, leave_group),
-    14: Api(consumer.SyncGroupRequest, 0, 5, sync_group),
-    15: Api(admin.DescribeGroupsRequest, 0, 6, describe_groups),
-    16: Api(admin.ListGroupsRequest, 0, 5, list_groups),
-    17: Api(sasl.SaslHandshakeRequest, 0, 1, sasl_handshake),
+    3: Api(metadata.MetadataRequest, 0, 12, topics.cluster_metadata),
+    8: Api(consumer.OffsetCommitRequest, 2, 9, groups.commit_positions),
+    9: Api(consumer.OffsetFetchRequest, 1, 9, groups.fetch_positions),
+    10: Api(metadata.FindCoordinatorRequest, 0, 6, topics.find_coordinator),
+    11: Api(consumer.JoinGroupRequest, 2, 9, groups.join_group),
+    12: Api(consumer.HeartbeatRequest, 0, 4, groups.heartbeat),
+    13: Api(consumer.LeaveGroupRequest, 0, 5, groups.leave_group),
+    14: Api(consumer.SyncGroupRequest, 0, 5, groups.sync_group),
+    15: Api(admin.DescribeGroupsRequest, 0, 6, groups.describe_groups),
+    16: Api(admin.ListGroupsRequest, 0, 5, groups.list_groups),
+    17: Api(sasl.SaslHandshakeRequest, 0, 1, topics.sasl_handshake),
     API_VERSIONS: Api(metadata.ApiVersionsRequest, 0, 4, api_versions),
-    19: Api(admin.CreateTopicsRequest, 2, 7, make_topics),
-    20: Api(admin.DeleteTopicsRequest, 1, 5, delete_topics),
+    19: Api(admin.CreateTopicsRequest, 2, 7, topics.make_topics),
+    20: Api(admin.DeleteTopicsRequest, 1, 5, topics.delete_topics),
     21: Api(admin.DeleteRecordsRequest, 0, 2, records.delete_records),
-    22: Api(producer.InitProducerIdRequest, 0, 5, init_producer_id),
-    32: Api(admin.DescribeConfigsRequest, 1, 4, describe_configs),
-    37: Api(admin.CreatePartitionsRequest, 0, 3, create_partitions),
-    42: Api(admin.DeleteGroupsRequest, 0, 2, delete_groups),
-    44: Api(admin.IncrementalAlterConfigsRequest, 0, 1, alter_configs),
-    60: Api(admin.DescribeClusterRequest, 0, 2, describe_cluster),
+    22: Api(producer.InitProducerIdRequest, 0, 5, topics.init_producer_id),
+    32: Api(admin.DescribeConfigsRequest, 1, 4, topics.describe_configs),
+    37: Api(admin.CreatePartitionsRequest, 0, 3, topics.create_partitions),
+    42: Api(admin.DeleteGroupsRequest, 0, 2, groups.delete_groups),
+    44: Api(admin.IncrementalAlterConfigsRequest, 0, 1, topics.alter_configs),
+    60: Api(admin.DescribeClusterRequest, 0, 2, topics.describe_cluster),
 }

@@ -23,14 +23,15 @@ function addressParts() {
   }
 }
 
-function useAddress() {
-  const [parts, setParts] = useState(addressParts());
+// A value that is read again at each of these events of the window.
+function useLatest(eventName, read) {
+  const [value, setValue] = useState(read());
   useEffect(() => {
-    const update = () => setParts(addressParts());
-    addEventListener("hashchange", update);
-    return () => removeEventListener("hashchange", update);
+    const update = () => setValue(read());
+    addEventListener(eventName, update);
+    return () => removeEventListener(eventName, update);
   }, []);
-  return parts;
+  return value;
 }
 
 let isFirst = true;
@@ -101,15 +102,6 @@ function Login({ again }) {
   </main><${Notices} />`;
 }
 
-// The name is the same in all tabs: each tab is drawn again when one changes it.
-function useUserName() {
-  const [, setName] = useState(userName());
-  useEffect(() => {
-    const update = () => setName(userName());
-    addEventListener("storage", update);
-    return () => removeEventListener("storage", update);
-  }, []);
-}
 
 const KEYS = [
   ["j, k", "the next post, the last one"],
@@ -134,10 +126,10 @@ function KeyList() {
 }
 
 function Desk() {
-  useUserName();
+  useLatest("storage", userName); // another tab may change the name
   const [session, setSession] = useState(null);
   const [error, setError] = useState(null);
-  const [name, ...rest] = useAddress();
+  const [name, ...rest] = useLatest("hashchange", addressParts);
   const begin = () =>
     read("/api/session").then((answer) => {
       if (!localStorage.getItem("newsift.by")) setUserName(answer.you);
