@@ -137,7 +137,7 @@ class Jetstream:
         """The frame of a message. A message that cannot be read is passed on as it is."""
         try:
             return self._second(value) if self.is_v2 else self._first(value)
-        except (msgspec.MsgspecError, ValueError, OverflowError):
+        except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError):
             return SourceFrame(value)
 
     def _first(self, value: bytes) -> SourceFrame:
@@ -386,7 +386,7 @@ async def _fetch_refusal(session: ClientSession, url: URL) -> Refusal:
             is_refused = is_refusal(answer.status)
     try:
         return REFUSAL.decode(body) if is_refused else Refusal()
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return Refusal("", excerpt(body))
 
 

@@ -203,7 +203,7 @@ class Newest:
 
     @property
     def cursor(self) -> str | None:
-        """The latest id; if ids hold no time, the lowest of the last page.
+        """The latest id; if ids hold no time, the lowest id of the last LATE_S seconds.
 
         A later status may have a lower id, and may be under way when the process dies.
         """

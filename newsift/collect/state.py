@@ -105,7 +105,7 @@ def read_state(path: Path, source: str | None = None) -> StateFile | None:
         stored = STATE_FILE.decode(read_regular(path, LARGEST))
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, RecursionError, msgspec.MsgspecError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"--state: {path} is no state file ({reason}); {remedy}") from error
     if stored.schema != SCHEMA:

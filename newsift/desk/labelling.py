@@ -55,6 +55,11 @@ Clock = Callable[[], float]
 State = dict[str, Any]
 
 
+class AnswerOutcome(NamedTuple):
+    published: bool
+    problem: str = ""  # empty also for the same answer again, which changes nothing
+
+
 class LabelSession:
     """One judge's queue, for all tabs that show it; from several threads."""
 
@@ -99,21 +104,21 @@ class LabelSession:
             "undo": None if last is None or not steps else {"step": steps[-1], "label": last.label},
         }  # fmt: skip
 
-    def answer(self, post_id: PostId, verdict: Verdict) -> str | None:
-        """Publish an answer to the question; else the reason why not, empty if it was published.
-
-        The same answer again changes nothing: a page repeats one of which it has no reply.
-        """
+    def answer(self, post_id: PostId, verdict: Verdict) -> AnswerOutcome:
+        """Publish an answer to the question. A page repeats an answer that got no response."""
         with lock_or_busy(self._lock, BUSY):
             question = self._queue.next(self._answers.verdicts())
             if question is not None and question.candidate.post_id == post_id:
                 self._answers.answer(question, verdict)
                 self._count_step()
-                return None
+                return AnswerOutcome(True)
         current = self._answers.label_of(post_id)
         if current is None:
-            return "the answer before it was taken back: the post comes again"
-        return "" if current.label == verdict else f"{current.label!r} was answered meanwhile"
+            return AnswerOutcome(
+                False, "the previous answer was undone, so this post will be asked again"
+            )
+        problem = "" if current.label == verdict else f"{current.label!r} was answered meanwhile"
+        return AnswerOutcome(False, problem)
 
     def correct(self, post_id: PostId, verdict: Verdict) -> bool:
         """Publish another verdict on a post that this judge has labelled; False if it is equal."""

@@ -72,7 +72,7 @@ def escape_formulas(cell: Cell) -> Cell:
 
 
 def unescape_formulas(cell: str) -> str:
-    """Undoes the apostrophe of `harmless`."""
+    """The inverse of escape_formulas."""
     bare = cell.removeprefix("'")
     return bare if bare != cell and escape_formulas(bare) == cell else cell
 

@@ -166,7 +166,10 @@ def share_above(edges: Sequence[float], scores: ArrayLike) -> list[float]:
 
 
 def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
-    """By post: on or off where no judge says the other, else unsure."""
+    """By post: "on" if all judges say on; "off" if one says off and none on; else "unsure".
+
+    An unsure judge keeps a post from counting as right, never from counting as wrong.
+    """
     words_of: defaultdict[PostId, set[Verdict]] = defaultdict(set)
     for label in labels:
         words_of[label.post_id].add(label.label)

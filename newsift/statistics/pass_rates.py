@@ -42,7 +42,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NearBy:
-    """Near misses and the number of posts that each represents; above the floor all count."""
+    """Sampled near misses, complete above the floor; each represents a share of the stream."""
 
     scores: F64
     shares: F64

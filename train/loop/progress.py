@@ -9,7 +9,7 @@ PAUSE = 0.2  # seconds between two states of the line that is written over
 
 
 class ProgressLog:
-    """ProgressLog of a run on a stream; without a terminal only the lines that stay."""
+    """Writes the log of a run to a stream; the progress line appears only on a terminal."""
 
     def __init__(self, stream: TextIO | None = None, live: bool | None = None) -> None:
         self.stream = stream or sys.stderr

@@ -77,8 +77,8 @@ def _outcome(state: dict[str, Any]) -> str:
 def answer(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
     """`missed` says why an answer to an earlier question is not published."""
     queue = _queue(desk, request)
-    missed = queue.answer(request.post_id, request.verdict)
-    return queue.state() | {"missed": missed or "", "published": missed is None}
+    outcome = queue.answer(request.post_id, request.verdict)
+    return queue.state() | {"missed": outcome.problem, "published": outcome.published}
 
 
 @acts("/api/judge/correct", AnswerRequest, "labels.correct", _outcome)

@@ -74,6 +74,12 @@ def test_other_events_are_frames_too(
     assert (result.key, result.cursor) == (key, cursor)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_frame_that_is_nested_too_deep_is_passed_on(version: int) -> None:
+    value = b'{"record": ' + b"[" * 99_999
+    assert jetstream(version).read(value) == SourceFrame(value)
+
+
 @pytest.mark.parametrize("langs", [[], ["EN-us", "de"], ["en"], None])
 def test_filters_posts_by_language(langs: list[str] | None) -> None:
     message = json.loads(jet.event(1, 1))

@@ -67,6 +67,7 @@ def test_refuses_a_second_collector(tmp_path: Path) -> None:
     b'{"schema": "newsift.collect/2", "source": "bluesky", "cursor": 1, "place": ""}',
     b'{"schema": "newsift.collect/1", "source": "x", "cursor": 1, "place": ""}',
     b'{"schema": "newsift.collect/1", "source": "bluesky", "cursor": [1], "place": ""}',
+    b"[" * 9999,
 ])  # fmt: skip
 def test_a_file_that_is_no_state_of_this_source_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "state.json"

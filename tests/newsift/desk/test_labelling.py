@@ -218,7 +218,7 @@ def current(queue: LabelSession) -> str:
 
 def answer(queue: LabelSession, verdict: Verdict = "on") -> str:
     name = current(queue)
-    assert queue.answer(("x", name), verdict) is None
+    assert queue.answer(("x", name), verdict) == (True, "")
     return name
 
 
@@ -262,15 +262,15 @@ def test_a_repeated_answer_is_published_once_and_a_different_one_is_refused() ->
     topic = Topic()
     queue = session(topic.publish)
     name = answer(queue, "on")
-    assert queue.answer(("x", name), "on") == ""
-    assert queue.answer(("x", name), "off") == "'on' was answered meanwhile"
+    assert queue.answer(("x", name), "on") == (False, "")
+    assert queue.answer(("x", name), "off") == (False, "'on' was answered meanwhile")
     assert len(topic.records) == 1
     step = queue.state()["undo"]["step"]
     assert queue.undo(step)
     assert not queue.undo(step)  # the page did not hear that it was done
     assert [value is None for _, value in topic.records] == [False, True]
     later = drawn(NAMES)[9]
-    assert "was taken back" in (queue.answer(("x", later), "on") or "")
+    assert "was undone" in queue.answer(("x", later), "on").problem
     assert len(topic.records) == 2
 
 
@@ -323,8 +323,8 @@ def test_labels_from_elsewhere_do_not_replace_answers_of_the_session() -> None:
     assert answer(queue, "off") == first
     queue.merge(elsewhere.labels.values())
     assert current(queue) == third
-    assert queue.answer(("x", first), "on") == "'off' was answered meanwhile"
-    assert queue.answer(("x", second), "on") == ""
+    assert queue.answer(("x", first), "on") == (False, "'off' was answered meanwhile")
+    assert queue.answer(("x", second), "on") == (False, "")
     queue.undo(queue.state()["undo"]["step"])
     queue.merge(elsewhere.labels.values())  # what is followed comes late
     assert current(queue) == first
