@@ -1,11 +1,11 @@
-"""What a run says: lines that stay, and on a terminal one that is written over and over."""
+"""A run's log: permanent lines, and one progress line that is overwritten on a terminal."""
 
 import sys
 import time
 from dataclasses import dataclass, field
 from typing import TextIO
 
-PAUSE = 0.2  # seconds between two states of the line that is written over
+MIN_INTERVAL_S = 0.2  # between updates of the progress line
 
 
 class ProgressLog:
@@ -14,17 +14,17 @@ class ProgressLog:
     def __init__(self, stream: TextIO | None = None, live: bool | None = None) -> None:
         self.stream = stream or sys.stderr
         self.live = self.stream.isatty() if live is None else live
-        self._last = -PAUSE
+        self._last = -MIN_INTERVAL_S
 
     def line(self, text: str) -> None:
-        """Say something that stays."""
+        """Write a permanent line."""
         self.stream.write(f"\r\033[K{text}\n" if self.live else f"{text}\n")
         self.stream.flush()
 
     def progress(self, text: str) -> None:
-        """Say how far the run is, in place of what was said so before."""
+        """Replace the progress line."""
         now = time.monotonic()
-        if self.live and now - self._last >= PAUSE:
+        if self.live and now - self._last >= MIN_INTERVAL_S:
             self._last = now
             self.stream.write(f"\r\033[K{text}")
             self.stream.flush()
@@ -32,15 +32,15 @@ class ProgressLog:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a run goes, counted from where this process began."""
+    """The speed of a run since this process started it."""
 
-    first: int
-    count: int
-    began: float = field(default_factory=time.monotonic)
+    first_step: int
+    total_steps: int
+    started_at: float = field(default_factory=time.monotonic)
 
-    def __call__(self, done: int) -> str:
-        """How far, how fast, and how long it will take."""
-        rate = (done - self.first) / max(time.monotonic() - self.began, 1e-9)
-        left = round((self.count - done) / max(rate, 1e-9))
+    def text(self, step: int) -> str:
+        """The step, the speed and the time left."""
+        rate = (step - self.first_step) / max(time.monotonic() - self.started_at, 1e-9)
+        left = round((self.total_steps - step) / max(rate, 1e-9))
         clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
-        return f"step {done:,} of {self.count:,}, {rate:.1f}/s, {clock} left"
+        return f"step {step:,} of {self.total_steps:,}, {rate:.1f}/s, {clock} left"

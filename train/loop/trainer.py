@@ -71,7 +71,7 @@ class Trainer:
                 self._look(pace)
             if done % steps.keep_every == 0 or done == steps.count or self.progress.stopped:
                 self._keep()
-            self._progress_log.progress(pace(done))
+            self._progress_log.progress(pace.text(done))
         best = Checkpoint.read(self._work / BEST)
         if best is None:
             raise InputError(f"{self._work / BEST}: is missing; remove {self._work} to start again")
@@ -135,7 +135,7 @@ class Trainer:
         progress.stopped = bool(patience) and progress.worse >= patience
         self._log(figures)
         listed = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
-        self._progress_log.line(f"{pace(progress.step)}: {listed}")
+        self._progress_log.line(f"{pace.text(progress.step)}: {listed}")
 
     def _log(self, figures: dict[str, float]) -> None:
         losses = {kind: sum(x) / len(x) for kind, x in sorted(self.progress.losses.items())}
