@@ -1,4 +1,4 @@
-"""The files of public repositories that teach and judge the multilingual model, as they ship."""
+"""Files of public repositories that train and evaluate the multilingual model, unmodified."""
 
 import os
 import subprocess
@@ -12,15 +12,24 @@ import yaml
 
 from encoder.errors import InputError, one_line
 
-TEXTS = Path(__file__).with_name("sources.yaml")
+SOURCES_FILE = Path(__file__).with_name("sources.yaml")
 
-Use = Literal["posts", "sentences", "parallel", "originals", "topics", "crises"]
-Form = Literal["lines", "words", "conllu", "table", "json"]  # words: a sentence's, apart
+Use = Literal[
+    "posts",  # train the model
+    "sentences",  # train it
+    "parallel",  # train it, in pairs with English
+    "originals",  # evaluate it, and never train
+    "topics",  # the same
+    "crises",  # the same, with labels
+]
+
+# words: one sentence per line; its spaces only separate words, and are removed.
+Form = Literal["lines", "words", "conllu", "table", "json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSource:
-    """Files of one repository at one commit, by language or crisis; a parallel one goes in twos."""
+    """Files of one repository at one commit, by language or crisis; parallel ones come in pairs."""
 
     repo: Annotated[str, msgspec.Meta(pattern=r"^[\w.-]+/[\w.-]+$")]
     commit: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
@@ -29,56 +38,64 @@ class TextSource:
     form: Form
     files: dict[str, list[str | tuple[str, str]]]
     fields: list[str | int] = field(default_factory=list)  # columns, or keys of JSON
-    delimiter: str = ""  # of a table; by its file's ending if not given
+    delimiter: str = ""  # of tables; empty: chosen by the file's extension
     quote: str = '"'
 
     def paths(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Each language with a file of it, or with that and its English one."""
-        for language, some in self.files.items():
-            yield from ((language, (path,) if isinstance(path, str) else path) for path in some)
+        """(language, (path,)) pairs; (language, (path, english_path)) for parallel files."""
+        for language, entries in self.files.items():
+            yield from ((language, (path,) if isinstance(path, str) else path) for path in entries)
 
 
-def read_sources(file: Path = TEXTS) -> list[TextSource]:
+def read_sources(file: Path = SOURCES_FILE) -> list[TextSource]:
     return msgspec.convert(yaml.safe_load(file.read_text("utf-8")), list[TextSource])
 
 
-HOME = "https://github.com/"
+GITHUB = "https://github.com/"
 
 
 class Clones:
-    """A folder of bare clones, named OWNER+NAME; what is not there is fetched."""
+    """A folder of bare clones, named OWNER+NAME; a missing one is fetched."""
 
-    def __init__(self, folder: Path, home: str = HOME) -> None:
+    def __init__(self, folder: Path, home: str = GITHUB) -> None:
         self._folder, self._home = folder, home
 
     def read(self, source: TextSource, path: str) -> bytes:
-        """One file as the commit of its source has it."""
+        """One file at the commit of its source."""
         clone = self._folder / source.repo.replace("/", "+")
         if not clone.is_dir():
             self._fetch(source, clone)
         return git(clone, "show", f"{source.commit}:{path}")
 
     def _fetch(self, source: TextSource, clone: Path) -> None:
-        """That commit alone; its files come when they are read."""
-        part = clone.with_name(f".{clone.name}")
-        part.mkdir(parents=True, exist_ok=True)
-        git(part, "init", "--quiet", "--bare")
-        git(part, "config", "remote.origin.url", f"{self._home}{source.repo}")
-        git(part, "fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", source.commit)
-        part.rename(clone)
+        """Fetch only this commit; git loads each file when it is read."""
+        temporary = clone.with_name(f".{clone.name}")
+        temporary.mkdir(parents=True, exist_ok=True)
+        git(temporary, "init", "--quiet", "--bare")
+        git(temporary, "config", "remote.origin.url", f"{self._home}{source.repo}")
+        git(
+            temporary,
+            "fetch",
+            "--quiet",
+            "--depth=1",
+            "--filter=blob:none",
+            "origin",
+            source.commit,
+        )
+        temporary.rename(clone)
 
 
 def git(clone: Path, *arguments: str) -> bytes:
-    """What git answers about a bare clone."""
+    """The output of a git command on a bare clone."""
     command = ["git", f"--git-dir={clone}", *arguments]
-    quiet = os.environ | {"GIT_TERMINAL_PROMPT": "0"}
+    environment = os.environ | {"GIT_TERMINAL_PROMPT": "0"}
     try:
-        done = subprocess.run(command, capture_output=True, check=False, env=quiet)
+        result = subprocess.run(command, capture_output=True, check=False, env=environment)
     except OSError as error:
         raise InputError(f"git: cannot be started ({error.strerror}); install it") from error
-    if done.returncode:
-        why = one_line(done.stderr.decode("utf-8", "replace").strip())
+    if result.returncode:
+        why = one_line(result.stderr.decode("utf-8", "replace").strip())
         raise InputError(
             f"{clone}: git {arguments[0]} failed ({why}); delete the clone to fetch it again"
         )
-    return done.stdout
+    return result.stdout
