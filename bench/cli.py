@@ -15,25 +15,29 @@ Option = TypeVar("Option", bound=Callable[..., Any])
 
 DATA = click.option(
     "--data", type=click.Path(path_type=Path, exists=True),
-    help="A file or folder of posts, JSON lines (.gz), or one laid out as for training.",
+    help="A file or folder of posts: JSON lines (.gz), or a data folder of training.",
 )  # fmt: skip
-CRISES = click.option(
+ARTICLES = click.option(
+    "--articles", type=click.Path(path_type=Path, exists=True),
+    help="A file or folder of articles, in the format of --data.",
+)  # fmt: skip
+CRISIS_DATA = click.option(
     "--data", type=click.Path(path_type=Path, exists=True), default=SHARED,
     show_default="../shared/data",
-    help="A folder laid out as for training, with crises and news.",
+    help="A data folder of training, with crises and news.",
 )  # fmt: skip
 MODEL = click.option(
     "--model", default="default", show_default=True, help="A model's name or directory."
 )
-KAFKA = click.option(
-    "--kafka", envvar="NEWSIFT_KAFKA", help="A broker; the embedded one if not given."
-)
-BETWEEN = click.FloatRange(0, 1, min_open=True, max_open=True)
+KAFKA = click.option("--kafka", envvar="NEWSIFT_KAFKA", help="A broker; default: the embedded one.")
+OPEN_UNIT_RANGE = click.FloatRange(0, 1, min_open=True, max_open=True)
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object in place of tables.")
 
 
-def number(name: str, default: float, help_text: str, least: int = 1) -> Callable[[Option], Option]:
-    """An option that takes a number, whole where its default is."""
+def number_option(
+    name: str, default: float, help_text: str, least: int = 1
+) -> Callable[[Option], Option]:
+    """An option for a number; for an integer if its default is one."""
     kind = click.IntRange(least) if isinstance(default, int) else click.FloatRange(least)
     return click.option(name, type=kind, default=default, show_default=True, help=help_text)
 
@@ -46,130 +50,139 @@ def bench() -> None:
 @bench.command()
 @DATA
 @MODEL
-@number("--rounds", 7, "Measured rounds, after one that warms up.")
-@number("--seconds", 140.0, "Time for the interleaved rows together.", 0)
-@click.option("--threads", default="1,2", show_default=True, help="Numbers of threads, by commas.")
-@click.option("--only", default="", metavar="ROWS", help="Rows and parts by name, by commas.")
+@number_option("--rounds", 7, "Measured rounds, after one that warms up.")
+@number_option("--seconds", 140.0, "Time for the interleaved rows together.", 0)
+@click.option(
+    "--threads", default="1,2", show_default=True, help="Thread counts, separated by commas."
+)
+@click.option(
+    "--only", default="", metavar="ROWS", help="Rows and parts by name, separated by commas."
+)
 @JSON
-def encoder(threads: str, only: str, as_json: bool, **given: Any) -> None:
-    """Text to embeddings: ours, as published, and MiniLM, all rows interleaved in one run."""
+def encoder(threads: str, only: str, as_json: bool, **options: Any) -> None:
+    """Text to embeddings: newsift's encoder, the published one and MiniLM, interleaved."""
     from bench.encoder import measure_encoder
 
-    say = ProgressLog().progress
-    show(measure_encoder(threads=numbers(threads), only=names(only), say=say, **given), as_json)
+    print_tables(
+        measure_encoder(
+            threads=parse_numbers(threads, "--threads"),
+            only=parse_names(only),
+            say=progress(),
+            **options,
+        ),
+        as_json,
+    )
 
 
 @bench.command()
 @KAFKA
 @DATA
-@click.option(
-    "--articles", type=click.Path(path_type=Path, exists=True), help="Articles, likewise."
-)
-@number("--posts", 200_000, "Posts on the topic, for the rates.")
-@number("--rounds", 3, "How often every row is measured.")
-@number("--seconds", 30.0, "How long the latency is measured.")
-@number("--memory-posts", 10_000_000, "Posts for the part `memory`.", 10)
+@ARTICLES
+@number_option("--posts", 200_000, "Posts on the topic, for the rates.")
+@number_option("--rounds", 3, "How often every row is measured.")
+@number_option("--seconds", 30.0, "How long the latency is measured.")
+@number_option("--memory-posts", 10_000_000, "Posts for the part `memory`.", 10)
 @click.option("--only", default="", metavar="PARTS", help="speed, latency, start, memory.")
 @JSON
-def stream(only: str, as_json: bool, **given: Any) -> None:
+def stream(only: str, as_json: bool, **options: Any) -> None:
     """The worker on a broker, beside the encoder alone and Faust's agent that does nothing.
 
     The part `memory` takes long and is measured only by name: --only memory.
     """
     from bench.stream import StreamOptions, measure_stream
 
-    options = StreamOptions(only=names(only), **given)
-    show(measure_stream(options, ProgressLog().progress), as_json)
+    settings = StreamOptions(only=parse_names(only), **options)
+    print_tables(measure_stream(settings, progress()), as_json)
 
 
 @bench.command()
 @KAFKA
 @DATA
-@number("--posts", 200_000, "Posts on the topic.", 50_000)
-@number("--rounds", 3, "How often every configuration is measured.")
+@number_option("--posts", 200_000, "Posts on the topic.", 50_000)
+@number_option("--rounds", 3, "How often every configuration is measured.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False, writable=True),
               help="Write the costs to this file, for `newsift plan --costs`.")  # fmt: skip
 @JSON
-def costs(out: Path | None, as_json: bool, **given: Any) -> None:
+def costs(out: Path | None, as_json: bool, **options: Any) -> None:
     """What a post, a seed and a worker cost, and how well that predicts other configurations."""
     from msgspec import json as msgspec_json
 
     from bench.costs import measure_costs
     from encoder.support.files import write_atomically
 
-    measured, tables = measure_costs(say=ProgressLog().progress, **given)
+    measured, tables = measure_costs(say=progress(), **options)
     text = msgspec_json.format(msgspec_json.encode(measured), indent=2) + b"\n"
     if out:
         write_atomically(out, text)
-    show(tables, as_json)
+    print_tables(tables, as_json)
     if not as_json:
         click.echo(f"\n{text.decode()}", nl=False)
 
 
 @bench.command()
 @KAFKA
-@CRISES
+@CRISIS_DATA
 @click.option(
     "--minilm", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="langchain4j's jar of MiniLM in int8; without it static vectors alone.",
+    help="langchain4j's jar of MiniLM in int8; without it only static vectors.",
 )  # fmt: skip
 @click.option(
     "--lucene", type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Lucene's monitor too: bench/lucene/target, where Maven built it.",
 )  # fmt: skip
-@number("--posts", 1_000_000, "Posts on the topic.", 1_000)
-@number("--rounds", 3, "How often every program is measured.")
-@number("--seconds", 20.0, "How long each is measured at most.")
+@number_option("--posts", 1_000_000, "Posts on the topic.", 1_000)
+@number_option("--rounds", 3, "How often every program is measured.")
+@number_option("--seconds", 20.0, "The longest time for each.")
 @JSON
-def peers(as_json: bool, **given: Any) -> None:
-    """The worker beside what a user would write: MiniLM, static vectors, or Lucene's words."""
+def peers(as_json: bool, **options: Any) -> None:
+    """The worker beside MiniLM, static vectors and Lucene's keyword queries."""
     from bench.peers import PeersOptions, measure_peers
 
-    show(measure_peers(PeersOptions(**given), ProgressLog().progress), as_json)
+    print_tables(measure_peers(PeersOptions(**options), progress()), as_json)
 
 
 @bench.command("collect")
 @KAFKA
 @DATA
-@number("--events", 60_000, "Of the local Jetstream, a round.", 1_000)
-@number("--rounds", 3, "How often each interface is measured.")
+@number_option("--events", 60_000, "Events per round.", 1_000)
+@number_option("--rounds", 3, "How often each interface is measured.")
 @JSON
-def collecting(as_json: bool, **given: Any) -> None:
+def collecting(as_json: bool, **options: Any) -> None:
     """The collector of Bluesky between a local Jetstream and a broker, each a process."""
     from bench.collect import measure_collect
 
-    show(measure_collect(say=ProgressLog().progress, **given), as_json)
+    print_tables(measure_collect(say=progress(), **options), as_json)
 
 
 @bench.command()
 @MODEL
-@CRISES
-@number("--draws", 5, "Streams.")
+@CRISIS_DATA
+@number_option("--draws", 5, "Number of streams to draw.")
 @JSON
-def background(as_json: bool, **given: Any) -> None:
+def background(as_json: bool, **options: Any) -> None:
     """What thresholds on a background of one's own let pass, and what an event in it costs."""
     from bench.background import measure_background
 
-    show(measure_background(say=ProgressLog().progress, **given), as_json)
+    print_tables(measure_background(say=progress(), **options), as_json)
 
 
 @bench.command()
 @MODEL
-@CRISES
-@number("--draws", 10, "Streams.")
+@CRISIS_DATA
+@number_option("--draws", 10, "Number of streams to draw.")
 @JSON
-def profiles(as_json: bool, **given: Any) -> None:
+def profiles(as_json: bool, **options: Any) -> None:
     """Events that learn: profiles beside seeds, on labelled crises among news."""
     from bench.profiles import measure_profiles
 
-    show(measure_profiles(say=ProgressLog().progress, **given), as_json)
+    print_tables(measure_profiles(say=progress(), **options), as_json)
 
 
 @bench.command()
 @MODEL
 @click.option(
     "--data", type=click.Path(path_type=Path, exists=True),
-    help="What python -m train.languages.gather wrote, for texts that taught nothing.",
+    help="Output of python -m train.languages.gather, for texts that are not used in training.",
 )  # fmt: skip
 @JSON
 def languages(model: str, data: Path | None, as_json: bool) -> None:
@@ -178,67 +191,70 @@ def languages(model: str, data: Path | None, as_json: bool) -> None:
     from bench.languages import measure_languages
 
     judged = [measure_judged(model, data)] if data else []
-    show([measure_languages(model), *judged], as_json)
+    print_tables([measure_languages(model), *judged], as_json)
 
 
 @bench.command()
-@CRISES
+@CRISIS_DATA
 @MODEL
-@number("--repetitions", 2_000, "How often each stream is drawn.")
-@click.option("--precision", type=BETWEEN, default=0.8, show_default=True)
-@click.option("--confidence", type=BETWEEN, default=0.9, show_default=True)
+@number_option("--repetitions", 2_000, "How often each stream is drawn.")
+@click.option("--precision", type=OPEN_UNIT_RANGE, default=0.8, show_default=True)
+@click.option("--confidence", type=OPEN_UNIT_RANGE, default=0.9, show_default=True)
 @JSON
-def promise(precision: float, confidence: float, as_json: bool, **given: Any) -> None:
+def promise(precision: float, confidence: float, as_json: bool, **options: Any) -> None:
     """How often a promised precision is broken, on labelled crises drawn again and again."""
     from bench.promise import Promise, measure_promise
 
-    say = ProgressLog().progress
-    show([measure_promise(promise=Promise(precision, confidence), say=say, **given)], as_json)
+    print_tables(
+        [measure_promise(promise=Promise(precision, confidence), say=progress(), **options)],
+        as_json,
+    )
 
 
 @bench.command()
 @DATA
-@click.option(
-    "--articles", type=click.Path(path_type=Path, exists=True), help="Articles, likewise."
-)
+@ARTICLES
 @click.option("--seeds", default="10,1000,10000", show_default=True, help="Numbers of seeds.")
-@number("--posts", 20_000, "Posts that are compared with them.")
+@number_option("--posts", 20_000, "Posts compared with the seeds.")
 @MODEL
 @JSON
-def seeds(seeds: str, as_json: bool, **given: Any) -> None:
-    """Many seeds: their start, a change, matching, memory, and how many posts match any."""
+def seeds(seeds: str, as_json: bool, **options: Any) -> None:
+    """Many seeds: start-up time, update time, matching, memory, posts that match."""
     from bench.seeds import measure_seeds
 
-    counts = numbers(seeds, "--seeds")
-    show(measure_seeds(counts=counts, say=ProgressLog().progress, **given), as_json)
+    counts = parse_numbers(seeds, "--seeds")
+    print_tables(measure_seeds(counts=counts, say=progress(), **options), as_json)
 
 
 @bench.command()
-@CRISES
+@CRISIS_DATA
 @MODEL
 @JSON
-def stories(as_json: bool, **given: Any) -> None:
-    """Which matches say the same: retweets and near copies against any two, by their score."""
+def stories(as_json: bool, **options: Any) -> None:
+    """Which matches say the same: retweets and near copies against random pairs, by their score."""
     from bench.stories import measure_stories
 
-    show(measure_stories(say=ProgressLog().progress, **given), as_json)
+    print_tables(measure_stories(say=progress(), **options), as_json)
 
 
-def show(parts: Sequence[ResultTable], as_json: bool) -> None:
-    """Print what was measured."""
+def progress() -> Callable[[str], None]:
+    return ProgressLog().progress
+
+
+def print_tables(tables: Sequence[ResultTable], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({part.key: part.plain() for part in parts}, ensure_ascii=False))
+        click.echo(json.dumps({table.key: table.plain() for table in tables}, ensure_ascii=False))
     else:
-        click.echo("\n\n".join(part.render() for part in parts))
+        click.echo("\n\n".join(table.render() for table in tables))
 
 
-def names(text: str) -> frozenset[str]:
-    """Names out of a list such as a,b."""
+def parse_names(text: str) -> frozenset[str]:
+    """The names of a list such as a,b."""
     return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
-def numbers(text: str, option: str = "--threads") -> tuple[int, ...]:
-    """The numbers of an option out of a list such as 1,2."""
+def parse_numbers(text: str, option: str) -> tuple[int, ...]:
+    """The numbers of a list such as 1,2."""
     try:
         counts = tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
