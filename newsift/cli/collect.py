@@ -22,7 +22,7 @@ from newsift.collect.folder import FileLedger, Folder, scan_folder
 from newsift.collect.http import connection_errors, read_token
 from newsift.collect.mastodon import PATHS, Mastodon, stream_address
 from newsift.collect.source import LiveSource, SourceMark
-from newsift.collect.state import MemoryState, State, default_state, open_state, read_state
+from newsift.collect.state import FileStore, NullStore, default_state, open_state, read_state
 from newsift.collect.x import STALL_S, STREAM, XStream
 from newsift.files.posts import FileMessages, refuse_many_bad
 from newsift.files.tables import FileOptions
@@ -79,7 +79,7 @@ def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Co
         asyncio.run(print_frames(source, stored.mark if stored else None, config))
         return
     with open_state(file, source.name) as state_file:
-        notify(f"how far it came is kept in {file}")
+        notify(f"its position is stored in {file}")
         if asyncio.run(publish_frames(source, state_file, config))[:1] == [signal.SIGINT]:
             raise KeyboardInterrupt
 
@@ -87,13 +87,13 @@ def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Co
 async def print_frames(source: LiveSource, mark: SourceMark | None, config: Config) -> None:
     """Keeps no state, so a signal may end it at any point."""
     with FileIO(STDOUT, "w", closefd=False) as out:
-        state = MemoryState(mark)
+        state = NullStore(mark)
         collector = Collector(source, PrintOutlet(out), Counts(source.name), config.stream, state)
         async with client_session(limits(config.stream.stall_s)) as client:
             await collector.run(client)
 
 
-async def publish_frames(source: LiveSource, state: State, config: Config) -> list[int]:
+async def publish_frames(source: LiveSource, state: FileStore, config: Config) -> list[int]:
     """Publish frames until a signal arrives. Returns the signals received."""
     counts = Counts(source.name)
     stalled = StallStatus(counts)

@@ -26,7 +26,7 @@ from newsift.collect.source import (
     SourceFrame,
     SourceMark,
 )
-from newsift.collect.state import MemoryState
+from newsift.collect.state import MarkStore
 from worker.config import Config, StreamConfig
 from worker.errors import AccessError
 from worker.kafka.delivery import Delivery
@@ -222,10 +222,10 @@ class Collector:
         outlet: Outlet,
         counts: Counts,
         size: StreamConfig,
-        keeper: MemoryState,
+        mark_store: MarkStore,
     ) -> None:
         self._source, self._outlet, self._counts, self._size = source, outlet, counts, size
-        self._keeper, self._mark = keeper, keeper.mark
+        self._mark_store, self._mark = mark_store, mark_store.mark
         self._inbox = Inbox(size.in_flight * size.batch_bytes)
         self._waited: list[Backoff] = []  # since it last got on
         self._mark_changed, self._leaving = asyncio.Event(), asyncio.Event()
@@ -366,18 +366,18 @@ class Collector:
         while not self._stop_event.is_set():
             await self._mark_changed.wait()
             self._mark_changed.clear()
-            await self._keep()
+            await self._store_mark()
             with suppress(TimeoutError):
                 async with asyncio.timeout(STORE_EVERY_S):
                     await self._stop_event.wait()
-        await self._keep()
+        await self._store_mark()
 
-    async def _keep(self) -> None:
-        if self._mark is not None and self._mark != self._keeper.mark:
-            await asyncio.to_thread(self._keeper.store, self._mark)
+    async def _store_mark(self) -> None:
+        if self._mark is not None and self._mark != self._mark_store.mark:
+            await asyncio.to_thread(self._mark_store.store, self._mark)
 
     def _note(self, gap: Gap) -> None:
         self._counts.gap(gap)
-        self._keeper.note(gap)
+        self._mark_store.count_gap(gap)
         span = "" if gap.seconds is None else f", {gap.seconds:,.0f} s of them"
         log.error("posts of %s are lost for good%s: %s", self._source.name, span, gap.why)

@@ -9,7 +9,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from newsift.collect.collector import Collector, Counts
 from newsift.collect.source import Gap, LiveSource, SourceFrame, SourceMark
-from newsift.collect.state import MemoryState
 from newsift.web.client import client_session, limits
 from worker.config import StreamConfig
 
@@ -17,7 +16,7 @@ PATIENCE_S = 60.0
 
 
 @dataclass
-class FakeOutlet(MemoryState):
+class FakeOutlet:
     """An outlet that keeps what is delivered, the marks too, and can be held up."""
 
     mark: SourceMark | None = None
@@ -45,7 +44,7 @@ class FakeOutlet(MemoryState):
         if not self.crashed:
             self.marks.append(mark)
 
-    def note(self, gap: Gap) -> None:
+    def count_gap(self, gap: Gap) -> None:
         self.gaps.append(gap)
 
     @property

@@ -22,7 +22,7 @@ def test_a_stored_mark_is_read_by_the_next(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "state.json"
     with open_state(file, "bluesky") as state:
         assert state.mark is None
-        state.note(Gap("too old", 2.5))
+        state.count_gap(Gap("too old", 2.5))
         state.store(MARK)
     with open_state(file, "bluesky") as state:
         assert state.mark == MARK
@@ -116,7 +116,7 @@ def test_lists_a_damaged_state_by_name(content: bytes) -> None:
 
 def test_status_lists_the_collectors(newsift: Command, kafka: Kafka) -> None:
     with open_state(default_state("bluesky"), "bluesky") as state:
-        state.note(Gap("too old", 90.0))
+        state.count_gap(Gap("too old", 90.0))
         state.store(SourceMark(17, "h", AT))
         line = newsift("status").out
     (line,) = [line for line in line.splitlines() if line.startswith("collector ")]
