@@ -44,7 +44,7 @@ from newsift.collect.source import (
     SourceMark,
     seconds_since,
 )
-from newsift.web.addresses import WEB_SCHEMES, excerpt, retry_after, seconds_until
+from newsift.web.addresses import excerpt, http_url, is_websocket, retry_after, seconds_until
 from newsift.web.client import limits
 from worker.config.secret import Secret
 from worker.errors import AccessError
@@ -80,10 +80,10 @@ class PublicStream:
         return self.name.startswith("hashtag")
 
     @property
-    def parts(self) -> tuple[str, ...]:
+    def origins(self) -> tuple[str, ...]:
         """The values "local" and "remote", or one of them."""
-        part = self.name.partition(":")[2]
-        return (part,) if part else ("local", "remote")
+        origin = self.name.partition(":")[2]
+        return (origin,) if origin else ("local", "remote")
 
     def url(self, host: URL) -> URL:
         url = host.with_path(STREAMING + PATHS[self.name])
@@ -93,7 +93,7 @@ class PublicStream:
         """The timeline with the same posts."""
         tag = f"/tag/{quote(self.tag, safe='')}" if self.has_tag else "/public"
         url = host.with_path(f"/api/v1/timelines{tag}", encoded=True)
-        return url.with_query({self.parts[0]: "true"}) if len(self.parts) == 1 else url
+        return url.with_query({self.origins[0]: "true"}) if len(self.origins) == 1 else url
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,29 +102,28 @@ class StreamAddress:
 
     host: URL  # without a path
     stream: PublicStream
-    exact: URL | None = None  # the stream's own address, if that was given
+    stream_url: URL | None = None  # if --url names a stream
 
 
 def stream_address(url: str, stream: str | None, tag: str | None) -> StreamAddress:
     """From --url with --stream and --tag, or all of it in the URL."""
-    given = without_login(endpoint(url, "https", "http", "wss", "ws"))
-    web = given.with_scheme(WEB_SCHEMES.get(given.scheme, given.scheme))
+    parsed = without_login(endpoint(url, "https", "http", "wss", "ws"))
+    web = http_url(parsed)
     tag = tag.removeprefix("#") if tag else ""
     if web.path in ("", "/"):
         return StreamAddress(web.origin(), PublicStream(stream or "public", tag))
-    named = _stream_of(web)
-    public_stream = named or PublicStream(stream or "public", tag)
+    public_stream = _stream_of(web) or PublicStream(stream or "public", tag)
     if (stream and stream != public_stream.name) or (tag and tag != public_stream.tag):
         raise InputError(
-            f"--stream: --url is that of {public_stream.name} already; leave one of them out"
+            f"--url already names the stream {public_stream.name}; omit --stream and --tag"
         )
-    if given.scheme in WEB_SCHEMES:  # a web socket's address names its stream in the query
+    if is_websocket(parsed):  # its address names the stream in the query
         query = {"stream": public_stream.name}
         query |= {"tag": public_stream.tag} if public_stream.has_tag else {}
-        given = given.update_query({**query, **given.query})
-    elif given.path == STREAMING:
-        given = public_stream.url(given)
-    return StreamAddress(web.origin(), public_stream, given)
+        parsed = parsed.update_query({**query, **parsed.query})
+    elif parsed.path == STREAMING:
+        parsed = public_stream.url(parsed)
+    return StreamAddress(web.origin(), public_stream, parsed)
 
 
 def _stream_of(url: URL) -> PublicStream | None:
@@ -138,11 +137,11 @@ def _stream_of(url: URL) -> PublicStream | None:
 
 STATUS_EVENTS = ("update", "status.update")
 DELETE_EVENT = "delete"
-IDENTITY = re.compile(r"[0-9A-Za-z]{1,64}")
+STATUS_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 FIRST_SNOWFLAKE = 1_400_000_000_000 << 16  # ids before 2014 are none of Mastodon's
-REMEMBERED = 50_000
+MAX_RECENT_IDS = 50_000
 LATE_S = 60.0  # how late a status of another server may come and still be looked for
-PAGE = 40  # the most statuses that a page of a timeline may have
+PAGE_SIZE = 40  # a timeline allows no more statuses on a page
 
 
 class Identified(msgspec.Struct):
@@ -152,7 +151,7 @@ class Identified(msgspec.Struct):
 STATUS = msgspec.json.Decoder(Identified)
 
 
-def order(id: str) -> tuple[int, str]:
+def id_sort_key(id: str) -> tuple[int, str]:
     """Sort key of ids: a longer id is later, as Mastodon's guidelines say."""
     return len(id), id
 
@@ -175,7 +174,7 @@ def read_status_id(status: bytes) -> str | None:
         id = str(STATUS.decode(status).id)
     except (msgspec.MsgspecError, RecursionError):
         return None
-    return id if IDENTITY.fullmatch(id) else None
+    return id if STATUS_ID.fullmatch(id) else None
 
 
 def event_value(name: str, data: bytes) -> bytes:
@@ -193,13 +192,13 @@ class MastodonEvent(NamedTuple):
     value: bytes
 
 
-class Newest:
+class SeenStatuses:
     """The latest id, and recent ids, so that no status is sent twice."""
 
     def __init__(self) -> None:
         self.id: str | None = None
         self._recent_ids: OrderedDict[str, None] = OrderedDict()
-        self._last: deque[tuple[float, str]] = deque(maxlen=PAGE)
+        self._recent_arrivals: deque[tuple[float, str]] = deque(maxlen=PAGE_SIZE)
 
     @property
     def cursor(self) -> str | None:
@@ -209,47 +208,48 @@ class Newest:
         """
         if self.id is None or time_of_id(self.id) is not None:
             return self.id
-        since = monotonic() - LATE_S
-        return min((id for at, id in self._last if at > since), key=order, default=self.id)
+        start = monotonic() - LATE_S
+        recent = (id for at, id in self._recent_arrivals if at > start)
+        return min(recent, key=id_sort_key, default=self.id)
 
     def raise_to(self, id: str) -> None:
         """Ignored if a later id is known."""
-        if self.id is None or order(id) > order(self.id):
+        if self.id is None or id_sort_key(id) > id_sort_key(self.id):
             self.id = id
 
-    def note(self) -> list[SourceFrame]:
+    def cursor_frame(self) -> list[SourceFrame]:
         """A frame without a post that moves the cursor."""
         return [SourceFrame(b"", None, self.cursor, time_of_id(self.id))] if self.id else []
 
-    def status(self, value: bytes, id: str) -> SourceFrame | None:
+    def status_frame(self, value: bytes, id: str) -> SourceFrame | None:
         """None if the status was sent before."""
         if id in self._recent_ids:
             return None
         self._recent_ids[id] = None
-        if len(self._recent_ids) > REMEMBERED:
+        if len(self._recent_ids) > MAX_RECENT_IDS:
             self._recent_ids.popitem(last=False)
-        self._last.append((monotonic(), id))
+        self._recent_arrivals.append((monotonic(), id))
         self.raise_to(id)
         return SourceFrame(value, id.encode(), self.cursor, time_of_id(id))
 
-    def event(self, event: MastodonEvent) -> SourceFrame | None:
+    def event_frame(self, event: MastodonEvent) -> SourceFrame | None:
         """None for an event without a post, or with one that was sent before."""
         if event.name == DELETE_EVENT:
             deleted_id = event.data.decode("utf-8", "replace").strip()
-            key = deleted_id.encode() if IDENTITY.fullmatch(deleted_id) else None
+            key = deleted_id.encode() if STATUS_ID.fullmatch(deleted_id) else None
             return SourceFrame(event.value, key, self.cursor)
         if event.name not in STATUS_EVENTS:
             return None
         id = read_status_id(event.data)
         if id is not None and event.name == "update":
-            return self.status(event.value, id)
+            return self.status_frame(event.value, id)
         return SourceFrame(event.value, None if id is None else id.encode(), self.cursor)
 
 
 BEFORE_ALL = "0"  # an id
-PAGES = (PAGE, 5, 1)  # statuses to ask for, where more are too large together
-RESERVE = 5  # requests of the limit that are left to others who use the account
-LARGEST_PAGE = 2**24  # bytes of a page
+PAGE_SIZES = (PAGE_SIZE, 5, 1)  # a smaller one follows where a page is too large
+RESERVE = 5  # requests within the limit that are left to other clients of the account
+MAX_PAGE_BYTES = 2**24
 RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 TOKEN_REMEDY = "give a user token with the scope read:statuses"
 
@@ -259,17 +259,20 @@ class StatusPage:
     """The statuses right after an id, oldest first, and the pause before the next page."""
 
     statuses: list[tuple[str, bytes]]  # by id
-    is_full: bool  # has as many as it may have
+    is_full: bool  # holds as many statuses as were requested
     pause: float
 
 
 class Timeline:
     """Reads a timeline from an id on, up to a limit of pages, as fast as the server allows."""
 
-    def __init__(self, session: ClientSession, url: URL, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, session: ClientSession, url: URL, headers: Mapping[str, str], after_id: str = "",
+        max_pages: int = 0,
+    ) -> None:  # fmt: skip
         self._session, self._url, self._headers = session, url, headers
-        self.since = ""  # the last id that was read
-        self.pages_left = 0
+        self.after_id = after_id  # the last id that was read; empty: none is known
+        self.pages_left = max_pages if after_id else 0
         self.exists = True  # whether there is a timeline that can be read
 
     async def newest(self) -> str | None:
@@ -283,31 +286,32 @@ class Timeline:
         """Ends after two consecutive pages that are not full."""
         short = 0
         while self.pages_left > 0 and short < 2:
-            page = await self._after(self.since)
+            page = await self._after(self.after_id)
             self.pages_left -= 1
             if page is None:
                 self.exists = False
                 return
-            new = [each for each in page.statuses if order(each[0]) > order(self.since)]
+            after = id_sort_key(self.after_id)
+            new = [status for status in page.statuses if id_sort_key(status[0]) > after]
             if not new:
                 return
-            self.since = new[-1][0]
+            self.after_id = new[-1][0]
             yield new
             if not page.is_full:
-                short += 1  # nearly there: the reserve is for this
+                short += 1  # near the end: continue at once, RESERVE covers it
                 continue
             short = 0
             await asyncio.sleep(page.pause)
 
     async def _after(self, id: str) -> StatusPage | None:
         """The page right after an id, a short one if necessary; None if there is none."""
-        for most in PAGES:
+        for size in PAGE_SIZES:
             with suppress(TooLargeError):
-                return await self._page(most, min_id=id)
+                return await self._page(size, min_id=id)
         return None
 
-    async def _page(self, most: int, **query: str) -> StatusPage | None:
-        url = self._url.update_query(limit=most, **query)
+    async def _page(self, size: int, **query: str) -> StatusPage | None:
+        url = self._url.update_query(limit=size, **query)
         async with self._session.get(url, headers=self._headers) as answer:
             if answer.status == 404:
                 return None
@@ -316,17 +320,17 @@ class Timeline:
                 message = f"{url.host} answers 429 for its timeline"
                 raise LostError(LIMITED, message, max(reset, retry_after(answer.headers)))
             await check_answer(answer, TOKEN_REMEDY)
-            page = read_statuses(await read_body(answer, LARGEST_PAGE), f"{url.host}")
+            page = read_statuses(await read_body(answer, MAX_PAGE_BYTES), str(url.host))
             left = answer.headers.get("X-RateLimit-Remaining", "")
             is_limited = left.isdigit() and int(left) <= RESERVE
-            return StatusPage(page, len(page) >= most, reset if is_limited else 0.0)
+            return StatusPage(page, len(page) >= size, reset if is_limited else 0.0)
 
 
 def read_statuses(body: bytes, host: str) -> list[tuple[str, bytes]]:
     """Sorted, oldest first, with their ids."""
     items = [bytes(raw) for raw in decode_answer(RAW_LIST, body, f"{host}: its timeline")]
-    named = [(id, status) for status in items if (id := read_status_id(status)) is not None]
-    return sorted(named, key=lambda each: order(each[0]))
+    by_id = [(id, status) for status in items if (id := read_status_id(status)) is not None]
+    return sorted(by_id, key=lambda pair: id_sort_key(pair[0]))
 
 
 def until_reset(headers: Mapping[str, str]) -> float:
@@ -338,8 +342,8 @@ def until_reset(headers: Mapping[str, str]) -> float:
     return seconds_until(reset, headers)
 
 
-DOCUMENT = "/api/v2/instance"
-LARGEST_DOCUMENT = 2**22  # bytes
+INSTANCE_PATH = "/api/v2/instance"
+MAX_INSTANCE_BYTES = 2**22
 NO_INSTANCE = "give the address of a Mastodon instance to --url"
 
 
@@ -365,7 +369,7 @@ class Instance(msgspec.Struct):
             return host
         try:
             url = URL(urls.streaming)
-            return url.with_scheme(WEB_SCHEMES.get(url.scheme, url.scheme)).origin()
+            return http_url(url).origin()
         except ValueError as error:
             message = f"{host.authority}: configuration.urls.streaming is no address"
             raise LostError(MALFORMED, message) from error
@@ -375,14 +379,14 @@ class Instance(msgspec.Struct):
         access = (self.configuration.timelines_access if self.configuration else None) or {}
         key = "hashtag_feeds" if stream.has_tag else "live_feeds"
         setting = access.get(key)
-        by_part = setting if isinstance(setting, dict) else dict.fromkeys(stream.parts, setting)
-        closed = [part for part in stream.parts if by_part.get(part) == "disabled"]
+        by_origin = setting if isinstance(setting, dict) else dict.fromkeys(stream.origins, setting)
+        closed = [origin for origin in stream.origins if by_origin.get(origin) == "disabled"]
         if not closed:
             return
         base = stream.name.partition(":")[0]
-        open_parts = [part for part in stream.parts if part not in closed]
-        other = f"--stream {base}:{open_parts[0]}, or " if open_parts and base == "public" else ""
-        keys = ", ".join(f"configuration.timelines_access.{key}.{part}" for part in closed)
+        still_open = [origin for origin in stream.origins if origin not in closed]
+        other = f"--stream {base}:{still_open[0]}, or " if still_open and base == "public" else ""
+        keys = ", ".join(f"configuration.timelines_access.{key}.{origin}" for origin in closed)
         raise AccessError(
             f"{place}: does not show the stream {stream.name} ({keys}: disabled); "
             f"give {other}another instance to --url"
@@ -394,12 +398,12 @@ INSTANCE = msgspec.json.Decoder(Instance)
 
 async def fetch_instance(session: ClientSession, host: URL, headers: dict[str, str]) -> Instance:
     """The document of an instance; an empty one if a server has none."""
-    async with session.get(host.with_path(DOCUMENT), headers=headers) as answer:
+    async with session.get(host.with_path(INSTANCE_PATH), headers=headers) as answer:
         if answer.status == 404:
             return Instance()
         await check_answer(answer, TOKEN_REMEDY if answer.status in (401, 403) else NO_INSTANCE)
-        body = await read_body(answer, LARGEST_DOCUMENT)
-        return decode_answer(INSTANCE, body, f"{host.authority}: {DOCUMENT}")
+        body = await read_body(answer, MAX_INSTANCE_BYTES)
+        return decode_answer(INSTANCE, body, f"{host.authority}: {INSTANCE_PATH}")
 
 
 class SocketMessage(msgspec.Struct):
@@ -419,14 +423,14 @@ def _socket_event(text: bytes, host: str) -> MastodonEvent:
     try:
         message = SOCKET_MESSAGE.decode(text)
     except (msgspec.MsgspecError, RecursionError):
-        return MastodonEvent("update", text, text)  # a dead letter shows it
+        return MastodonEvent("update", text, text)  # the worker reports it as a dead letter
     if message.error is not None:
         raise answer_error(host, message.status, {}, excerpt(message.error), TOKEN_REMEDY)
     return MastodonEvent(message.event, message.payload.encode(), text)
 
 
 STALL_S = 45.0  # three of the heartbeats that a stream sends every 15 s
-MOST_PAGES = 3_000  # of 40 statuses: some 50 minutes at 300 requests in 5 minutes
+MAX_PAGES = 3_000  # of 40 statuses: some 50 minutes at 300 requests in 5 minutes
 Events = AsyncGenerator[list[MastodonEvent], None]
 
 
@@ -440,14 +444,14 @@ class Mastodon:
         address: StreamAddress,
         token: Secret,
         stall_s: float = STALL_S,
-        most_pages: int = MOST_PAGES,
+        max_pages: int = MAX_PAGES,
     ) -> None:
         self.place = address.host.host_port_subcomponent or ""
         self._stall_s = min(stall_s, STALL_S)
-        self._address, self._most_pages = address, most_pages
+        self._address, self._max_pages = address, max_pages
         self._headers = {"Authorization": f"Bearer {token.reveal()}"}
-        self._newest = Newest()
-        self._foreign: SourceMark | None = None  # the state of another instance, once reported
+        self._seen = SeenStatuses()
+        self._reported_foreign_mark: SourceMark | None = None
         self._pauses = Backoff(0.5, 60.0)
         self._limited = Backoff(30.0, 300.0)
 
@@ -455,19 +459,19 @@ class Mastodon:
         """The statuses since the mark, then those of the stream."""
         with connection_errors(self.place):
             url = await self._stream_url(session)
-            missed = await self._missed(session, mark)
-            async for frames in self._caught_up(missed):
+            backlog = await self._backlog(session, mark)
+            async for frames in self._backlog_frames(backlog):
                 yield frames
-            by = self._by_socket if url.scheme in WEB_SCHEMES else self._by_sent_events
-            async with aclosing(by(session, url)) as stream:
-                await anext(stream)
-                async for frames in self._caught_up(missed):
+            connect = self._websocket_events if is_websocket(url) else self._sse_events
+            async with aclosing(connect(session, url)) as stream:
+                await anext(stream)  # the empty first list: connected
+                async for frames in self._backlog_frames(backlog):
                     yield frames
-                if gap := self._gap(missed, mark):
+                if gap := self._gap(backlog, mark):
                     yield gap
-                yield self._newest.note()  # from here on nothing is missed
+                yield self._seen.cursor_frame()  # the stream misses nothing from here on
                 async for events in stream:
-                    arrived = [self._newest.event(event) for event in events]
+                    arrived = [self._seen.event_frame(event) for event in events]
                     yield [frame for frame in arrived if frame is not None]
         raise LostError(CLOSED, f"{self.place}: the stream ended")
 
@@ -478,11 +482,11 @@ class Mastodon:
     async def _stream_url(self, session: ClientSession) -> URL:
         instance = await fetch_instance(session, self._address.host, self._headers)
         instance.require_open(self._address.stream, self.place)
-        if self._address.exact is not None:
-            return self._address.exact
+        if self._address.stream_url is not None:
+            return self._address.stream_url
         return self._address.stream.url(instance.streaming_host(self._address.host))
 
-    async def _by_sent_events(self, session: ClientSession, url: URL) -> Events:
+    async def _sse_events(self, session: ClientSession, url: URL) -> Events:
         """The events of a stream, after an empty list once it is connected."""
         async with session.get(url, headers=self._headers, timeout=limits(self._stall_s)) as answer:
             await check_answer(answer, TOKEN_REMEDY)
@@ -492,7 +496,7 @@ class Mastodon:
                 if events := list(parser.feed(chunk)):
                     yield [MastodonEvent(*event, event_value(*event)) for event in events]
 
-    async def _by_socket(self, session: ClientSession, url: URL) -> Events:
+    async def _websocket_events(self, session: ClientSession, url: URL) -> Events:
         timeouts = ClientWSTimeout(ws_receive=self._stall_s, ws_close=1.0)
         try:
             socket = await session.ws_connect(
@@ -500,43 +504,44 @@ class Mastodon:
             )
         except WSServerHandshakeError as error:
             headers: Mapping[str, str] = error.headers or {}
-            words = excerpt(headers.get("X-Error-Message", ""))
-            raise answer_error(url.host, error.status, headers, words, TOKEN_REMEDY) from error
+            detail = excerpt(headers.get("X-Error-Message", ""))
+            raise answer_error(url.host, error.status, headers, detail, TOKEN_REMEDY) from error
         async with socket:
             yield []
             async for text in socket_texts(socket, str(url.host)):
                 yield [_socket_event(text, str(url.host))]
 
-    async def _missed(self, session: ClientSession, mark: SourceMark | None) -> Timeline:
+    async def _backlog(self, session: ClientSession, mark: SourceMark | None) -> Timeline:
         """The timeline since the mark, or since now."""
         url = self._address.stream.timeline(self._address.host)
-        timeline = Timeline(session, url, self._headers)
+        after_id = ""
         if mark is not None and mark.place == self.place:
-            self._newest.raise_to(str(mark.cursor))
-            timeline.since = id_before(str(mark.cursor), LATE_S)
-        elif self._newest.id is None:
+            self._seen.raise_to(str(mark.cursor))
+            after_id = id_before(str(mark.cursor), LATE_S)
+        elif self._seen.id is None:
             # If this fails, the stream starts nevertheless.
             with suppress(LostError), connection_errors(self.place):
-                if (last := await timeline.newest()) is not None:
-                    self._newest.raise_to(last)
-        timeline.since = timeline.since or self._newest.id or ""
-        timeline.pages_left = self._most_pages if timeline.since else 0
-        return timeline
+                if (last := await Timeline(session, url, self._headers).newest()) is not None:
+                    self._seen.raise_to(last)
+        after_id = after_id or self._seen.id or ""
+        return Timeline(session, url, self._headers, after_id, self._max_pages)
 
-    async def _caught_up(self, missed: Timeline) -> AsyncIterator[list[SourceFrame]]:
-        async for page in missed.pages():
-            arrived = [self._newest.status(status, id) for id, status in page]
+    async def _backlog_frames(self, backlog: Timeline) -> AsyncIterator[list[SourceFrame]]:
+        async for page in backlog.pages():
+            arrived = [self._seen.status_frame(status, id) for id, status in page]
             yield [frame for frame in arrived if frame is not None]
 
-    def _gap(self, missed: Timeline, mark: SourceMark | None) -> Gap | None:
-        """What the timeline does not have of the missed posts; another instance's state, once."""
-        if mark is None or mark == self._foreign:
+    def _gap(self, backlog: Timeline, mark: SourceMark | None) -> Gap | None:
+        """Missed posts that the timeline does not have; another instance's state, once."""
+        if mark is None or mark == self._reported_foreign_mark:
             return None
         if mark.place != self.place:
-            self._foreign = mark
-            why = f"the state is of {mark.place}, whose ids {self.place} does not know"
+            self._reported_foreign_mark = mark
+            why = f"the state belongs to {mark.place}, whose ids {self.place} does not know"
             return Gap(why, seconds_since(mark.at))
-        since = seconds_since(time_of_id(missed.since) or mark.at)
-        if missed.pages_left <= 0:
-            return Gap("more was missed than is asked for", since)
-        return None if missed.exists else Gap("no timeline can be read to fill it from", since)
+        seconds = seconds_since(time_of_id(backlog.after_id) or mark.at)
+        if backlog.pages_left <= 0:
+            return Gap("more posts were missed than max_pages holds", seconds)
+        if backlog.exists:
+            return None
+        return Gap("the instance has no readable timeline to fill the gap", seconds)

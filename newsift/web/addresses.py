@@ -83,8 +83,17 @@ def parse_address(url: str, *schemes: str) -> URL | None:
     return None
 
 
-WEB_SCHEMES = {"ws": "http", "wss": "https"}
+HTTP_SCHEME_OF = {"ws": "http", "wss": "https"}
 PORTS = {"http": 80, "https": 443}
+
+
+def is_websocket(url: URL) -> bool:
+    return url.scheme in HTTP_SCHEME_OF
+
+
+def http_url(url: URL) -> URL:
+    """The same URL with the scheme of HTTP."""
+    return url.with_scheme(HTTP_SCHEME_OF.get(url.scheme, url.scheme))
 
 
 def environment_proxy(url: URL) -> URL | None:
@@ -92,7 +101,7 @@ def environment_proxy(url: URL) -> URL | None:
 
     Applies to web sockets, too.
     """
-    scheme = WEB_SCHEMES.get(url.scheme, url.scheme)
+    scheme = http_url(url).scheme
     settings = getproxies_environment()
     value = settings.get(scheme) or settings.get("all")
     if not value or proxy_bypass(f"{url.host_subcomponent}:{url.port}", settings):

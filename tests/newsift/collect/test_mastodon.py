@@ -18,8 +18,8 @@ from newsift.collect.mastodon import (
     Instance,
     Mastodon,
     MastodonEvent,
-    Newest,
     PublicStream,
+    SeenStatuses,
     event_value,
     id_before,
     read_statuses,
@@ -44,11 +44,11 @@ PUBLIC = f"{STREAMING}/public"
 
 
 def source_of(
-    side: FakeInstance, socket: bool = False, stall_s: float = 20.0, most_pages: int = 100
+    side: FakeInstance, socket: bool = False, stall_s: float = 20.0, max_pages: int = 100
 ) -> Mastodon:
     whole = side.url.with_scheme("ws").with_path(STREAMING) if socket else side.url
     address = stream_address(str(whole), None, None)
-    return Mastodon(address, Secret(TOKEN), stall_s, most_pages)
+    return Mastodon(address, Secret(TOKEN), stall_s, max_pages)
 
 
 def ids(frames: Sequence[Any]) -> list[str]:
@@ -68,9 +68,9 @@ DATA = st.one_of(
 
 @given(st.lists(st.tuples(NAMES, DATA), max_size=8))
 def test_any_event_is_a_frame_or_nothing(events: list[tuple[str, bytes]]) -> None:
-    newest = Newest()
+    seen = SeenStatuses()
     for name, data in events:
-        frame = newest.event(MastodonEvent(name, data, event_value(name, data)))
+        frame = seen.event_frame(MastodonEvent(name, data, event_value(name, data)))
         if frame is not None:
             assert len(frame.key or b"") <= 64
             assert isinstance(json.loads(frame.value), dict)
@@ -93,7 +93,7 @@ def test_a_page_is_read_oldest_first(numbers: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "stream", "tag", "named", "exact"),
+    ("url", "stream", "tag", "public_stream", "stream_url"),
     [
         ("https://m.example", None, None, PublicStream("public"), None),
         ("wss://m.example/", "public:local", None, PublicStream("public:local"), None),
@@ -111,7 +111,7 @@ def test_an_address_is_an_instance_or_a_stream_of_one(
     url: str, stream: str | None, tag: str | None, named: PublicStream, exact: str | None
 ) -> None:
     result = stream_address(url, stream, tag)
-    assert (result.stream, str(result.exact or "") or None) == (named, exact)
+    assert (result.stream, str(result.stream_url or "") or None) == (named, exact)
     assert result.host.host == "m.example"
 
 
@@ -274,7 +274,7 @@ async def test_more_pages_than_the_limit_are_a_gap() -> None:
     async with serve_instance() as side:
         await side.post(*[status_id(second) for second in range(1, 301)])
         start = SourceMark(mark, side.url.authority, 1.0)
-        async with follow(source_of(side, most_pages=2), start) as follower:
+        async with follow(source_of(side, max_pages=2), start) as follower:
             await until(lambda: follower.gaps)
             await side.post(status_id(301))
             await until(lambda: status_id(301) in follower.keyed())
@@ -303,7 +303,7 @@ async def test_the_state_of_another_instance_is_one_gap() -> None:
 
 
 async def test_a_status_above_the_limit_is_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.collect.mastodon.LARGEST_PAGE", 20_000)
+    monkeypatch.setattr("newsift.collect.mastodon.MAX_PAGE_BYTES", 20_000)
     async with serve_instance() as side:
         await side.post(*[status_id(second) for second in range(1, 4)])
         side.statuses[1] |= {"content": "x" * 20_000}
