@@ -38,18 +38,18 @@ from newsift.collect.source import (
     SourceFrame,
     SourceMark,
 )
-from newsift.web.addresses import excerpt
+from newsift.web.addresses import excerpt, http_url
 from worker.errors import AccessError
 from worker.posts.languages import Languages
 
 POSTS = "app.bsky.feed.post"
 V1, V2 = "/subscribe", "/xrpc/network.bsky.jetstream.subscribeEvents"
 LEXICON = "network.bsky.jetstream.subscribeEvents#"
-MICROSECONDS = 10**15  # from here on a cursor is a time, below it a number of the instance
-SECOND = 10**6
+FIRST_TIME_CURSOR = 10**15  # larger cursors are times, smaller ones numbers of the instance
+US_PER_SECOND = 10**6
 LARGEST_CURSOR = 2**63 - 1
-KEY_BYTES = 2**12  # an address has a tenth of it
-REWIND_S = 10.0  # on another host, whose clock is another
+KEY_BYTES = 2**12  # ten times the length of an address
+REWIND_S = 10.0  # cursors for another host go back this far, as clocks differ
 
 
 class Langs(msgspec.Struct):
@@ -57,14 +57,14 @@ class Langs(msgspec.Struct):
 
 
 class JetstreamCommit(msgspec.Struct, gc=False):
-    """A commit in v1, or what v2 says of one."""
+    """The fields of a commit that v1 and v2 share."""
 
     collection: str | None = None
     rkey: str | None = None
     record: msgspec.Raw = msgspec.Raw()
 
 
-class FirstEvent(msgspec.Struct, gc=False):
+class V1Event(msgspec.Struct, gc=False):
     did: str | None = None
     time_us: int | None = None
     commit: JetstreamCommit | None = None
@@ -88,15 +88,15 @@ class JetstreamFrame(msgspec.Struct, gc=False):
     message: str = ""
 
 
-FIRST = msgspec.json.Decoder(FirstEvent)
-SECOND_FORM = msgspec.json.Decoder(JetstreamFrame)
+V1_EVENT = msgspec.json.Decoder(V1Event)
+V2_FRAME = msgspec.json.Decoder(JetstreamFrame)
 LANGS = msgspec.json.Decoder(Langs)
 
 
 class JetstreamNotice(msgspec.Struct, frozen=True):
     name: str
     text: str
-    ends: bool
+    is_error: bool
 
 
 class Jetstream:
@@ -106,47 +106,48 @@ class Jetstream:
         path = url.path.rstrip("/")
         if not path.endswith((V1, V2)):
             raise InputError(
-                f"--url: the path {url.path!r} is none of a Jetstream; give {V1}, or {V2}"
+                f"--url: the path {url.path!r} belongs to no Jetstream; give {V1}, or {V2}"
             )
         self.is_v2 = path.endswith(V2)
         self._key = "collections" if self.is_v2 else "wantedCollections"
         self.url, self._langs = self._request_url(url, collections), Languages.of(",".join(langs))
         self.place = f"{url.host}:{url.port}{path}"
-        self.is_busy = self._key not in url.query and POSTS in collections  # some come each second
+        # Posts of all languages arrive every second.
+        self.expects_traffic = self._key not in url.query and POSTS in collections
 
     def _request_url(self, url: URL, collections: Collection[str]) -> URL:
-        """Parameters that the URL has already are not overwritten."""
+        """Parameters of the URL are not overwritten."""
         query = {self._key: list(collections)}
         if self.is_v2 and "collections" not in url.query:
             query["kinds"] = ["commit"]
         query = {key: values for key, values in query.items() if key not in url.query}
-        return url.extend_query([(key, each) for key, values in query.items() for each in values])
+        return url.extend_query([(key, value) for key, values in query.items() for value in values])
 
-    def since(self, mark: SourceMark | None) -> int | None:
+    def cursor_after(self, mark: SourceMark | None) -> int | None:
         """The cursor to resume from; None if only new posts can be read."""
         if mark is None:
             return None
         if mark.place == self.place:
             if not isinstance(mark.cursor, int) or not 0 <= mark.cursor <= LARGEST_CURSOR:
-                raise InputError(f"--state: the cursor {mark.cursor!r} is none of a Jetstream; "
-                                 "delete the file to begin with what is new")  # fmt: skip
+                raise InputError(f"--state: the cursor {mark.cursor!r} belongs to no Jetstream; "
+                                 "delete the file to start from new posts")  # fmt: skip
             return mark.cursor
         return time_cursor(mark.at)
 
     def read(self, value: bytes) -> SourceFrame | JetstreamNotice:
         """The frame of a message. A message that cannot be read is passed on as it is."""
         try:
-            return self._second(value) if self.is_v2 else self._first(value)
+            return self._read_v2(value) if self.is_v2 else self._read_v1(value)
         except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError):
             return SourceFrame(value)
 
-    def _first(self, value: bytes) -> SourceFrame:
-        event = FIRST.decode(value)
-        change, at = event.commit, None if event.time_us is None else event.time_us / SECOND
-        return self._frame(value, event.did, change, event.time_us, at)
+    def _read_v1(self, value: bytes) -> SourceFrame:
+        event = V1_EVENT.decode(value)
+        at = None if event.time_us is None else event.time_us / US_PER_SECOND
+        return self._frame(value, event.did, event.commit, event.time_us, at)
 
-    def _second(self, value: bytes) -> SourceFrame | JetstreamNotice:
-        frame = SECOND_FORM.decode(value)
+    def _read_v2(self, value: bytes) -> SourceFrame | JetstreamNotice:
+        frame = V2_FRAME.decode(value)
         if frame.type == "error":
             return JetstreamNotice(frame.error, frame.message, True)
         payload = frame.payload
@@ -158,17 +159,17 @@ class Jetstream:
         return self._frame(value, payload.did, payload, payload.seq, at)
 
     def _frame(
-        self, value: bytes, did: str | None, change: JetstreamCommit | None, cursor: int | None,
+        self, value: bytes, did: str | None, commit: JetstreamCommit | None, cursor: int | None,
         at: float | None,
     ) -> SourceFrame:  # fmt: skip
         """The key is the record's address, else its author; an unwanted record has no value."""
         if cursor is not None and not 0 <= cursor <= LARGEST_CURSOR:
             cursor = None
         key = did
-        if did and change is not None and change.collection and change.rkey:
-            key = f"at://{did}/{change.collection}/{change.rkey}"
-            if self._langs.wanted and change.record:
-                langs = LANGS.decode(change.record).langs
+        if did and commit is not None and commit.collection and commit.rkey:
+            key = f"at://{did}/{commit.collection}/{commit.rkey}"
+            if self._langs.wanted and commit.record:
+                langs = LANGS.decode(commit.record).langs
                 if langs and not any(map(self._langs.keep, langs)):
                     return SourceFrame(b"", None, cursor, at)
         encoded = key.encode() if key else None
@@ -177,11 +178,11 @@ class Jetstream:
         )
 
 
-def time_cursor(at: float | None, later_s: float = -REWIND_S) -> int | None:
+def time_cursor(at: float | None, offset_s: float = -REWIND_S) -> int | None:
     """A cursor for any host: a little before this time; None if the time is invalid."""
-    if at is None or not MICROSECONDS <= at * SECOND <= LARGEST_CURSOR:
+    if at is None or not FIRST_TIME_CURSOR <= at * US_PER_SECOND <= LARGEST_CURSOR:
         return None
-    return round((at + later_s) * SECOND)
+    return round((at + offset_s) * US_PER_SECOND)
 
 
 HOSTS = (
@@ -191,11 +192,11 @@ HOSTS = (
     "wss://jetstream2.us-west.bsky.network/subscribe",
 )
 PROTOCOL = "xrpc.v1.json"
-LARGEST = 2**24  # bytes of a frame
-CLAMPED_S = 60.0  # from the cursor to the first frame: there was more between them once
-LONGEST_PASS_S = 600.0  # by frames that cannot be read, at once
+MAX_FRAME_BYTES = 2**24
+MAX_SILENT_S = 60.0  # a larger span from the cursor to the first frame means posts are missing
+MAX_SKIP_S = 600.0  # per attempt to skip an unreadable frame
 TOO_OLD_NAME = "CursorTooOld"
-REMEDY = "check --url and what it asks for"
+REMEDY = "check --url and its query"
 NUMBER = re.compile(r"\b[0-9]{1,18}\b")
 log = logging.getLogger("newsift.collect")
 
@@ -229,20 +230,21 @@ class Bluesky:
     ) -> None:  # fmt: skip
         endpoints = [endpoint(url, "ws", "wss", "http", "https") for url in urls or HOSTS]
         self._hosts = [Jetstream(url, collections or (POSTS,), langs) for url in endpoints]
-        self._now = 0  # which of them
-        self._away = [0.0] * len(self._hosts)  # until when each asks to stay away
+        self._current = 0  # its index
+        self._retry_at = [0.0] * len(self._hosts)  # no earlier, as each host asked
         self._failed = False
-        self._refusing = set[int]()  # hosts, since one has let us in
-        self._unread_after: SourceMark | None = None  # a frame that cannot be read follows it,
-        self._skip_s = 0.0  # for which so much is left out
-        self._instead: list[int | None] = []  # what to ask for, as the mark's cursor is too old
+        self._refusing = set[int]()  # indexes of hosts that refused since the last connection
+        # The mark before an unreadable frame, and the seconds that are skipped after it.
+        self._unread_after: SourceMark | None = None
+        self._skip_s = 0.0
+        self._fallback_cursors: list[int | None] = []  # in place of the mark's, which is too old
         self._stall_s = stall_s
         self._backoff = Backoff(0.25, 30.0)
 
     @property
     def place(self) -> str:
         """Cursors of one host and interface are not valid for another."""
-        return self._hosts[self._now].place
+        return self._hosts[self._current].place
 
     def backoff(self, lost: LostError) -> Backoff:
         """250 ms to 30 s, as in the Jetstream's own client."""
@@ -256,87 +258,89 @@ class Bluesky:
                     yield arrival
         except LostError as lost:
             if isinstance(lost, UnreadableFrameError):
-                self._pass_over(mark)
-            self._away[self._now] = monotonic() + lost.wait
-            lost.wait = max(0.0, min(self._away) - monotonic())
+                self._skip_unreadable(mark)
+            self._retry_at[self._current] = monotonic() + lost.wait
+            lost.wait = max(0.0, min(self._retry_at) - monotonic())
             raise
 
-    def _pass_over(self, mark: SourceMark | None) -> None:
+    def _skip_unreadable(self, mark: SourceMark | None) -> None:
         """Skip a growing span where the same unreadable frame comes again and again."""
         again = mark is not None and mark == self._unread_after
-        self._instead = []
-        self._skip_s = min(max(1.0, 2 * self._skip_s), LONGEST_PASS_S) if again else 0.0
+        self._fallback_cursors = []
+        self._skip_s = min(max(1.0, 2 * self._skip_s), MAX_SKIP_S) if again else 0.0
         self._unread_after = mark
 
     def _choose_host(self) -> Jetstream:
         """The previous host, or the next after a failure; hosts that asked to wait come last."""
         if self._failed and len(self._hosts) > 1:
             count, now = len(self._hosts), monotonic()
-            others = [(self._now + step) % count for step in range(1, count + 1)]
-            self._now = min(others, key=lambda each: max(0.0, self._away[each] - now))
-            self._instead = []
+            others = [(self._current + step) % count for step in range(1, count + 1)]
+            self._current = min(others, key=lambda index: max(0.0, self._retry_at[index] - now))
+            self._fallback_cursors = []
         self._failed = True
-        return self._hosts[self._now]
+        return self._hosts[self._current]
 
     async def _arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
         host = self._choose_host()
-        async with self._connected(session, host, mark) as (socket, cursor):
+        async with self._connection(session, host, mark) as (socket, cursor):
             yield ()
-            first, clamped = True, cursor != host.since(mark)
+            first, behind_cursor = True, cursor != host.cursor_after(mark)
             async for message in self._messages(socket, host):
-                message_read = host.read(message)
-                if isinstance(message_read, JetstreamNotice):
-                    if message_read.name == TOO_OLD_NAME and cursor is not None:
-                        self._ask_for_later(cursor, message_read.text, mark)
-                    clamped = _handle_notice(message_read, host.place) or clamped
+                frame = host.read(message)
+                if isinstance(frame, JetstreamNotice):
+                    if frame.name == TOO_OLD_NAME and cursor is not None:
+                        self._choose_fallback(cursor, frame.text, mark)
+                    behind_cursor = _handle_notice(frame, host.place) or behind_cursor
                     continue
-                if first and message_read.cursor is not None:
-                    first, self._failed, self._instead = False, False, []
-                    if mark is None or message_read.cursor != mark.cursor:
+                if first and frame.cursor is not None:
+                    first, self._failed, self._fallback_cursors = False, False, []
+                    if mark is None or frame.cursor != mark.cursor:
                         self._unread_after, self._skip_s = None, 0.0
-                    if mark is not None and (gap := _gap(host, mark, message_read.at, clamped)):
+                    if mark is not None and (gap := _gap(host, mark, frame.at, behind_cursor)):
                         yield gap
-                yield (message_read,)
+                yield (frame,)
 
     async def _messages(
         self, socket: ClientWebSocketResponse, host: Jetstream
     ) -> AsyncIterator[bytes]:
-        """A cursor after which no posts arrive is dropped."""
+        """Messages of the socket. On a stall the current fallback cursor is dropped."""
         try:
             async for text in socket_texts(socket, host.place, self._stall_s):
                 yield text
         except LostError as lost:
-            if lost.reason == STALLED and host.is_busy and len(self._instead) > 1:
-                del self._instead[0]
+            if lost.reason == STALLED and host.expects_traffic and len(self._fallback_cursors) > 1:
+                del self._fallback_cursors[0]
             raise
 
-    def _ask_for_later(self, cursor: int, message: str, mark: SourceMark | None) -> None:
+    def _choose_fallback(self, cursor: int, message: str, mark: SourceMark | None) -> None:
         """Try the next cursor: the oldest the host names, one by time, then new posts only."""
-        if self._instead:
-            del self._instead[0]
+        if self._fallback_cursors:
+            del self._fallback_cursors[0]
             return
         floor = next((int(n) for n in NUMBER.findall(message) if int(n) > cursor), None)
         time = None if mark is None else time_cursor(mark.at)
-        self._instead = [each for each in (floor, time) if each is not None] + [None]
+        self._fallback_cursors = [value for value in (floor, time) if value is not None] + [None]
 
     @asynccontextmanager
-    async def _connected(
+    async def _connection(
         self, session: ClientSession, host: Jetstream, mark: SourceMark | None
     ) -> AsyncIterator[tuple[ClientWebSocketResponse, int | None]]:
         """The connection and the cursor that it was opened with."""
-        if mark is not None and not self._instead:
+        if mark is not None and not self._fallback_cursors:
             if self._skip_s and (later := time_cursor(mark.at, self._skip_s)):
-                self._instead = [later, None]
+                self._fallback_cursors = [later, None]
             elif mark.place != host.place:
-                self._instead = [host.since(mark), None]
+                self._fallback_cursors = [host.cursor_after(mark), None]
         while True:
-            cursor = self._instead[0] if self._instead else host.since(mark)
+            cursor = (
+                self._fallback_cursors[0] if self._fallback_cursors else host.cursor_after(mark)
+            )
             try:
                 socket = await self._connect(session, host, cursor)
                 break
             except TooOldError as error:
-                log.warning("%s no longer has what stands at the cursor %s", host.place, cursor)
-                self._ask_for_later(error.cursor, error.message, mark)
+                log.warning("%s no longer has the posts after cursor %s", host.place, cursor)
+                self._choose_fallback(error.cursor, error.message, mark)
         try:
             yield socket, cursor
         finally:
@@ -350,28 +354,28 @@ class Bluesky:
         try:
             with connection_errors(host.place):
                 socket = await session.ws_connect(
-                    url, timeout=limits, max_msg_size=LARGEST,
+                    url, timeout=limits, max_msg_size=MAX_FRAME_BYTES,
                     protocols=(PROTOCOL,) if host.is_v2 else (),
                     compress=0 if host.is_v2 else 15,
                 )  # fmt: skip
         except LostError as lost:
             if isinstance(lost.__cause__, WSServerHandshakeError):
-                await self._turned_away(session, url, cursor, lost.__cause__)
+                await self._raise_handshake_error(session, url, cursor, lost.__cause__)
             raise
         self._refusing.clear()
         return socket
 
-    async def _turned_away(
+    async def _raise_handshake_error(
         self, session: ClientSession, url: URL, cursor: int | None, why: WSServerHandshakeError
     ) -> None:
         """Raise the error for an answer that opened no web socket."""
         refusal = await _fetch_refusal(session, url) if why.status == 400 else Refusal()
         if refusal.error == TOO_OLD_NAME and cursor is not None:
             raise TooOldError(cursor, refusal.message)
-        words = excerpt(f"{refusal.error} {refusal.message}")
-        error = answer_error(url.host, why.status, why.headers or {}, words, REMEDY)
+        detail = excerpt(f"{refusal.error} {refusal.message}")
+        error = answer_error(url.host, why.status, why.headers or {}, detail, REMEDY)
         if isinstance(error, AccessError):
-            self._refusing.add(self._now)
+            self._refusing.add(self._current)
             if len(self._refusing) < len(self._hosts):
                 raise LostError(BUSY, str(error))
         raise error
@@ -379,7 +383,7 @@ class Bluesky:
 
 async def _fetch_refusal(session: ClientSession, url: URL) -> Refusal:
     """aiohttp does not read the body of such an answer, so it is requested by a plain GET."""
-    plain = url.with_scheme({"ws": "http", "wss": "https"}.get(url.scheme, url.scheme))
+    plain = http_url(url)
     with connection_errors(str(url.host)):
         async with session.get(plain, allow_redirects=False) as answer:
             body = await answer.content.read(ERROR_BYTES)
@@ -393,18 +397,19 @@ async def _fetch_refusal(session: ClientSession, url: URL) -> Refusal:
 def _handle_notice(notice: JetstreamNotice, place: str) -> bool:
     """Log a notice, raise an error. Returns whether the cursor was too old."""
     message = f"{place} says {excerpt(notice.name)}: {excerpt(notice.text)}"
-    if notice.ends:
+    if notice.is_error:
         raise LostError(TOO_OLD if notice.name == TOO_OLD_NAME else ANNOUNCED, message)
     log.warning("%s", message)
     return notice.name == "OutdatedCursor"
 
 
-def _gap(host: Jetstream, mark: SourceMark, first: float | None, clamped: bool) -> Gap | None:
-    """What is missing between the mark and the first frame; v1 does not report it."""
-    if host.since(mark) is None:
-        return Gap(f"{host.place} cannot go on from {mark.cursor} of {mark.place}")
+def _gap(host: Jetstream, mark: SourceMark, first: float | None, behind_cursor: bool) -> Gap | None:
+    """What is missing between the mark and the first frame."""
+    if host.cursor_after(mark) is None:
+        return Gap(f"{host.place} cannot continue from {mark.cursor} of {mark.place}")
     seconds = None if mark.at is None or first is None else max(first - mark.at, 0.0)
-    in_silence = not host.is_v2 and seconds is not None and seconds > CLAMPED_S
-    if not clamped and not in_silence:
+    # v1 skips without a notice.
+    silent_gap = not host.is_v2 and seconds is not None and seconds > MAX_SILENT_S
+    if not behind_cursor and not silent_gap:
         return None
-    return Gap(f"{host.place} does not give what came after its cursor {mark.cursor}", seconds)
+    return Gap(f"{host.place} no longer has all posts after cursor {mark.cursor}", seconds)

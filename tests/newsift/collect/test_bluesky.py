@@ -123,7 +123,7 @@ def test_one_value_changed_does_no_harm(version: int, data: st.DataObject) -> No
 def test_a_state_with_a_cursor_of_another_kind_is_refused(cursor: int | str) -> None:
     host = jetstream(1)
     with pytest.raises(InputError, match=r"^--state: the cursor .* delete the file"):
-        host.since(SourceMark(cursor, host.place))
+        host.cursor_after(SourceMark(cursor, host.place))
 
 
 async def test_a_host_that_asks_to_wait_holds_up_no_other() -> None:
@@ -169,7 +169,7 @@ async def large(_request: web.Request, socket: web.WebSocketResponse) -> None:
 async def test_skips_a_bad_frame(
     version: int, fault: jet.End, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("newsift.collect.bluesky.LARGEST", 2**13)
+    monkeypatch.setattr("newsift.collect.bluesky.MAX_FRAME_BYTES", 2**13)
     async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
         side.faults.extend([after(3, fault), *[after(1, fault)] * 2])
         async with collecting(source_of(side.url)) as result:
