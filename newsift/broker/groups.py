@@ -32,7 +32,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinAnswer:
+class JoinResult:
     code: Code
     member_id: str
     generation: int = -1
@@ -45,7 +45,7 @@ class JoinAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class SyncAnswer:
+class SyncResult:
     code: Code
     assignment: bytes = b""
     protocol_type: str | None = None
@@ -65,29 +65,29 @@ class Member:
     join: Join
     active_at: float
     assignment: bytes = b""
-    answer_join: Callable[[JoinAnswer], None] | None = None
-    answer_sync: Callable[[SyncAnswer], None] | None = None
+    join_callback: Callable[[JoinResult], None] | None = None
+    sync_callback: Callable[[SyncResult], None] | None = None
     timer: TimerHandle | None = None
     has_synced: bool = False
 
     @property
     def is_waiting(self) -> bool:
         """A member that waits for an answer does not time out."""
-        return self.answer_join is not None or self.answer_sync is not None
+        return self.join_callback is not None or self.sync_callback is not None
 
-    def joined(self, answer: JoinAnswer) -> None:
-        call, self.answer_join = self.answer_join, None
+    def complete_join(self, result: JoinResult) -> None:
+        call, self.join_callback = self.join_callback, None
         if call is not None:
-            call(answer)
+            call(result)
 
-    def synced(self, answer: SyncAnswer) -> None:
-        call, self.answer_sync = self.answer_sync, None
+    def complete_sync(self, result: SyncResult) -> None:
+        call, self.sync_callback = self.sync_callback, None
         if call is not None:
-            call(answer)
+            call(result)
 
 
 class ConsumerGroup:
-    """The state machine of one group. It answers through callbacks and knows no network.
+    """The state machine of one group. It calls back with results and does no I/O.
 
     An instance that comes back as a new process takes over its member's assignment, without a
     rebalance if the group is stable. The member that it replaces is fenced.
@@ -104,17 +104,16 @@ class ConsumerGroup:
         self._loop = loop
         self._members: dict[str, Member] = {}
         self._instances: dict[str, str] = {}  # member ids of static members
-        self._reserved_ids: dict[
-            str, TimerHandle
-        ] = {}  # ids that were given out and not yet joined with
+        # Ids that were given out and not yet joined with.
+        self._reserved_ids: dict[str, TimerHandle] = {}
         self._timer: TimerHandle | None = None
 
     @property
     def members(self) -> list[Member]:
         return list(self._members.values())
 
-    def join(self, join: Join, answer: Callable[[JoinAnswer], None]) -> None:
-        """`answer` is called once all members have joined."""
+    def join(self, join: Join, callback: Callable[[JoinResult], None]) -> None:
+        """`callback` is called once all members have joined."""
         if not join.protocol_type or not join.protocols:
             raise RequestError(Code.INCONSISTENT_GROUP_PROTOCOL, "a member needs a protocol")
         if self.members and join.protocol_type != self.protocol_type:
@@ -125,24 +124,27 @@ class ConsumerGroup:
                 Code.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members have"
             )
         if not join.member_id and join.instance_id in self._instances:
-            self._replace(self._members[self._instances[join.instance_id]], join, answer)
+            self._replace_instance(self._members[self._instances[join.instance_id]], join, callback)
         elif not join.member_id and join.asks_for_id and join.instance_id is None:
-            self._reserve_id(join, answer)
+            self._reserve_id(join, callback)
         elif not join.member_id or join.member_id in self._reserved_ids:
-            self._wait(self._admit(join), answer)
+            self._wait(self._admit(join), callback)
         else:
             member = self.member_of(join.member_id, instance_id=join.instance_id)
-            self._join_again(member, join, answer)
+            self._rejoin(member, join, callback)
 
     def sync(
-        self, member: Member, assignments: Mapping[str, bytes], answer: Callable[[SyncAnswer], None]
+        self,
+        member: Member,
+        assignments: Mapping[str, bytes],
+        callback: Callable[[SyncResult], None],
     ) -> None:
-        """`answer` is called once the leader has sent the assignments."""
+        """`callback` is called once the leader has sent the assignments."""
         member.active_at = self._loop.time()
         if self.state is GroupState.PREPARING:
             raise RequestError(Code.REBALANCE_IN_PROGRESS, f"group {self.name} is rebalancing")
-        member.synced(SyncAnswer(Code.REBALANCE_IN_PROGRESS))
-        member.answer_sync, member.has_synced = answer, True
+        member.complete_sync(SyncResult(Code.REBALANCE_IN_PROGRESS))
+        member.sync_callback, member.has_synced = callback, True
         if self.state is GroupState.COMPLETING and member.id == self.leader:
             for each in self.members:
                 each.assignment = assignments.get(each.id, b"")
@@ -150,8 +152,8 @@ class ConsumerGroup:
             self._set_timer(None)
         if self.state is GroupState.STABLE:
             for each in self.members:
-                each.synced(
-                    SyncAnswer(Code.NONE, each.assignment, self.protocol_type, self.protocol)
+                each.complete_sync(
+                    SyncResult(Code.NONE, each.assignment, self.protocol_type, self.protocol)
                 )
 
     def heartbeat(self, member: Member) -> Code:
@@ -197,13 +199,13 @@ class ConsumerGroup:
         self._set_timer(None)
         self.state, self.leader, self.protocol = GroupState.EMPTY, "", None
 
-    def _reserve_id(self, join: Join, answer: Callable[[JoinAnswer], None]) -> None:
+    def _reserve_id(self, join: Join, callback: Callable[[JoinResult], None]) -> None:
         """Without a reserved id, a client that retries would join twice."""
         member_id = new_member_id(join)
         self._reserved_ids[member_id] = self._loop.call_later(
             join.session_s, self._release_id, member_id
         )
-        answer(JoinAnswer(Code.MEMBER_ID_REQUIRED, member_id))
+        callback(JoinResult(Code.MEMBER_ID_REQUIRED, member_id))
 
     def _release_id(self, member_id: str) -> None:
         self._reserved_ids.pop(member_id).cancel()
@@ -221,42 +223,44 @@ class ConsumerGroup:
         self._watch(member, join.session_s)
         return member
 
-    def _join_again(self, member: Member, join: Join, answer: Callable[[JoinAnswer], None]) -> None:
+    def _rejoin(self, member: Member, join: Join, callback: Callable[[JoinResult], None]) -> None:
         unchanged = dict(member.join.protocols) == dict(join.protocols)
         member.join, member.active_at = join, self._loop.time()
         settled = self.state is GroupState.STABLE and member.id != self.leader
         if unchanged and (settled or self.state is GroupState.COMPLETING):
-            answer(self._current(member))
+            callback(self._current(member))
         else:
-            self._wait(member, answer)
+            self._wait(member, callback)
 
-    def _replace(self, former: Member, join: Join, answer: Callable[[JoinAnswer], None]) -> None:
+    def _replace_instance(
+        self, former: Member, join: Join, callback: Callable[[JoinResult], None]
+    ) -> None:
         leader = self.leader
         self._drop(former)
-        former.joined(JoinAnswer(Code.FENCED_INSTANCE_ID, former.id))
-        former.synced(SyncAnswer(Code.FENCED_INSTANCE_ID))
+        former.complete_join(JoinResult(Code.FENCED_INSTANCE_ID, former.id))
+        former.complete_sync(SyncResult(Code.FENCED_INSTANCE_ID))
         member = self._admit(join)
         member.assignment, member.has_synced = former.assignment, former.has_synced
         if leader == former.id:
             self.leader = member.id
         protocols = [each.join.protocols for each in self.members]
         if self.state is not GroupState.STABLE or choose_protocol(protocols) != self.protocol:
-            self._wait(member, answer)
+            self._wait(member, callback)
         elif join.skips_assignment:
             leads = self.leader == member.id
-            answer(replace(self._current(member), skip_assignment=leads))
-        else:  # with its former id for a leader, it follows and is not asked to assign
-            answer(replace(self._current(member), leader=leader, members=()))
+            callback(replace(self._current(member), skip_assignment=leads))
+        else:  # the old leader id is returned, so the client acts as a follower
+            callback(replace(self._current(member), leader=leader, members=()))
 
-    def _wait(self, member: Member, answer: Callable[[JoinAnswer], None]) -> None:
-        member.joined(JoinAnswer(Code.REBALANCE_IN_PROGRESS, member.id))
-        member.answer_join = answer
-        self._prepare()
+    def _wait(self, member: Member, callback: Callable[[JoinResult], None]) -> None:
+        member.complete_join(JoinResult(Code.REBALANCE_IN_PROGRESS, member.id))
+        member.join_callback = callback
+        self._start_rebalance()
         self._complete_if_all_joined()
 
-    def _current(self, member: Member) -> JoinAnswer:
+    def _current(self, member: Member) -> JoinResult:
         visible = self.members if member.id == self.leader else ()
-        return JoinAnswer(
+        return JoinResult(
             Code.NONE, member.id, self.generation, self.protocol_type, self.protocol, self.leader,
             tuple(
                 (each.id, each.join.instance_id, each.join.protocols[self.protocol or ""])
@@ -264,26 +268,26 @@ class ConsumerGroup:
             ),
         )  # fmt: skip
 
-    def _prepare(self) -> None:
+    def _start_rebalance(self) -> None:
         if self.state is not GroupState.PREPARING:
             for member in self.members:
-                member.synced(SyncAnswer(Code.REBALANCE_IN_PROGRESS))
+                member.complete_sync(SyncResult(Code.REBALANCE_IN_PROGRESS))
             self.state = GroupState.PREPARING
-            self._set_timer(self._complete)
+            self._set_timer(self._complete_join_phase)
 
     def _complete_if_all_joined(self) -> None:
-        all_joined = all(member.answer_join for member in self.members)
+        all_joined = all(member.join_callback for member in self.members)
         if self.state is GroupState.PREPARING and all_joined and not self._reserved_ids:
-            self._complete()
+            self._complete_join_phase()
 
-    def _complete(self) -> None:
+    def _complete_join_phase(self) -> None:
         """End the round of joining with the members that have joined, and the static ones."""
         for member in self.members:
-            if member.answer_join is None and member.join.instance_id is None:
+            if member.join_callback is None and member.join.instance_id is None:
                 self._drop(member)
-        joined = [member.id for member in self.members if member.answer_join is not None]
+        joined = [member.id for member in self.members if member.join_callback is not None]
         if self.members and not joined:
-            self._set_timer(self._complete)
+            self._set_timer(self._complete_join_phase)
             return
         self.generation += 1
         if not self.members:
@@ -297,7 +301,7 @@ class ConsumerGroup:
         self._set_timer(self._drop_unsynced)
         for member in self.members:
             member.active_at, member.has_synced, member.assignment = self._loop.time(), False, b""
-            member.joined(self._current(member))
+            member.complete_join(self._current(member))
 
     def _drop_unsynced(self) -> None:
         for member in self.members:
@@ -306,13 +310,14 @@ class ConsumerGroup:
 
     def _remove(self, member: Member) -> None:
         self._drop(member)
-        member.joined(JoinAnswer(Code.UNKNOWN_MEMBER_ID, member.id))
-        member.synced(SyncAnswer(Code.UNKNOWN_MEMBER_ID))
+        member.complete_join(JoinResult(Code.UNKNOWN_MEMBER_ID, member.id))
+        member.complete_sync(SyncResult(Code.UNKNOWN_MEMBER_ID))
         if self.state in (GroupState.STABLE, GroupState.COMPLETING):
-            self._prepare()
+            self._start_rebalance()
         self._complete_if_all_joined()
 
     def _drop(self, member: Member) -> None:
+        """Forget a member without answering it or rebalancing."""
         self._members.pop(member.id, None)
         instance = member.join.instance_id
         if instance is not None and self._instances.get(instance) == member.id:

@@ -23,18 +23,18 @@ async def api_versions(cluster: Cluster, call: Call) -> Any:
         error_code=Code.UNSUPPORTED_VERSION if call.is_unsupported else Code.NONE,
         api_keys=[
             kind(api_key=key, min_version=api.low, max_version=api.high)
-            for key, api in sorted(TABLE.items())
+            for key, api in sorted(API_HANDLERS.items())
         ],
     )
 
 
-TABLE: dict[int, Api] = {
+API_HANDLERS: dict[int, Api] = {
     0: Api(producer.ProduceRequest, 3, 12, records.produce),
     1: Api(consumer.FetchRequest, 4, 12, records.fetch_records),
     2: Api(consumer.ListOffsetsRequest, 1, 6, records.list_offsets),
     3: Api(metadata.MetadataRequest, 0, 12, topics.cluster_metadata),
-    8: Api(consumer.OffsetCommitRequest, 2, 9, groups.commit_positions),
-    9: Api(consumer.OffsetFetchRequest, 1, 9, groups.fetch_positions),
+    8: Api(consumer.OffsetCommitRequest, 2, 9, groups.commit_offsets),
+    9: Api(consumer.OffsetFetchRequest, 1, 9, groups.fetch_offsets),
     10: Api(metadata.FindCoordinatorRequest, 0, 6, topics.find_coordinator),
     11: Api(consumer.JoinGroupRequest, 2, 9, groups.join_group),
     12: Api(consumer.HeartbeatRequest, 0, 4, groups.heartbeat),

@@ -20,22 +20,24 @@ from newsift.broker.groups import (
     ConsumerGroup,
     GroupState,
     Join,
-    JoinAnswer,
+    JoinResult,
     Member,
-    SyncAnswer,
+    SyncResult,
 )
 from newsift.broker.settings import Cluster
 from newsift.broker.wire import Call
 
-MOST_METADATA = 4096
-NOTHING = CommittedOffset(-1)
+T = TypeVar("T")
+
+MAX_METADATA_BYTES = 4096
+NO_OFFSET = CommittedOffset(-1)
 CLASSIC = "classic"
-COMMITTED = OffsetCommitResponse.OffsetCommitResponseTopic
-DESCRIBED = DescribeGroupsResponse.DescribedGroup
+CommitTopic = OffsetCommitResponse.OffsetCommitResponseTopic
+DescribedGroup = DescribeGroupsResponse.DescribedGroup
 
 
-async def commit_positions(cluster: Cluster, call: Call) -> Any:
-    """Accepted from a present member, or if the group has no members."""
+async def commit_offsets(cluster: Cluster, call: Call) -> Any:
+    """Store offsets. The sender must be a current member, unless the group is empty."""
     body = call.body
     generation = body.generation_id_or_member_epoch
     membership = body.group_id, body.member_id, generation, body.group_instance_id
@@ -43,40 +45,43 @@ async def commit_positions(cluster: Cluster, call: Call) -> Any:
 
     def commit(topic: str, item: Any) -> Any:
         code = group_code or code_of(_commit, cluster, body.group_id, topic, item)
-        kind = COMMITTED.OffsetCommitResponsePartition
-        return kind(partition_index=item.partition_index, error_code=code)
+        return CommitTopic.OffsetCommitResponsePartition(
+            partition_index=item.partition_index, error_code=code
+        )
 
     topics = [
-        COMMITTED(
-            name=topic.name, partitions=[commit(topic.name, each) for each in topic.partitions]
+        CommitTopic(
+            name=topic.name, partitions=[commit(topic.name, item) for item in topic.partitions]
         )
         for topic in body.topics
     ]
     return OffsetCommitResponse(version=call.version, topics=topics)
 
 
-async def fetch_positions(cluster: Cluster, call: Call) -> Any:
-    kind = OffsetFetchResponse
+async def fetch_offsets(cluster: Cluster, call: Call) -> Any:
+    Response = OffsetFetchResponse
     if call.version < 8:
-        of_topic = kind.OffsetFetchResponseTopic
-        part = of_topic.OffsetFetchResponsePartition
-        topics = _positions(cluster, call.body.group_id, call.body.topics, of_topic, part)
-        return kind(version=call.version, topics=topics)
-    of_group = kind.OffsetFetchResponseGroup
-    of_topic = of_group.OffsetFetchResponseTopics
-    part = of_topic.OffsetFetchResponsePartitions
+        Topic = Response.OffsetFetchResponseTopic
+        Partition = Topic.OffsetFetchResponsePartition
+        topics = _topics_with_offsets(
+            cluster, call.body.group_id, call.body.topics, Topic, Partition
+        )
+        return Response(version=call.version, topics=topics)
+    Group = Response.OffsetFetchResponseGroup
+    Topic = Group.OffsetFetchResponseTopics
+    Partition = Topic.OffsetFetchResponsePartitions
     groups = []
     for item in call.body.groups:
         code = code_of(_check_member, cluster, item)
         entries = [] if code else item.topics
-        topics = _positions(cluster, item.group_id, entries, of_topic, part)
-        groups.append(of_group(group_id=item.group_id, topics=topics, error_code=code))
-    return kind(version=call.version, groups=groups)
+        topics = _topics_with_offsets(cluster, item.group_id, entries, Topic, Partition)
+        groups.append(Group(group_id=item.group_id, topics=topics, error_code=code))
+    return Response(version=call.version, groups=groups)
 
 
 async def list_groups(cluster: Cluster, call: Call) -> Any:
     states = {state.lower() for state in call.body.states_filter}
-    types = {kind.lower() for kind in call.body.types_filter}
+    types = {name.lower() for name in call.body.types_filter}
     groups = [
         ListGroupsResponse.ListedGroup(
             group_id=group.name, protocol_type=group.protocol_type, group_state=group.state,
@@ -91,11 +96,11 @@ async def list_groups(cluster: Cluster, call: Call) -> Any:
 async def describe_groups(cluster: Cluster, call: Call) -> Any:
     groups = []
     for name in call.body.groups:
-        try:
+        try:  # an oversized request: cluster.groups raises for every access
             group = cluster.groups.get(name)
-            groups.append(_described(group) if group else _dead(name, call.version))
+            groups.append(_describe(group) if group else _describe_missing(name, call.version))
         except RequestError as error:
-            groups.append(DESCRIBED(error_code=error.code, group_id=name))
+            groups.append(DescribedGroup(error_code=error.code, group_id=name))
     return DescribeGroupsResponse(version=call.version, groups=groups)
 
 
@@ -117,15 +122,15 @@ def _check_member(cluster: Cluster, item: Any) -> None:
 def _commit(cluster: Cluster, group: str, topic: str, item: Any) -> None:
     cluster.topics[topic].log(item.partition_index)
     metadata = item.committed_metadata or ""
-    if len(metadata.encode()) > MOST_METADATA:
-        raise RequestError(Code.OFFSET_METADATA_TOO_LARGE, f"more than {MOST_METADATA} bytes")
+    if len(metadata.encode()) > MAX_METADATA_BYTES:
+        raise RequestError(Code.OFFSET_METADATA_TOO_LARGE, f"more than {MAX_METADATA_BYTES} bytes")
     cluster.groups.get_or_create(group).offsets[topic, item.partition_index] = CommittedOffset(
         item.committed_offset, item.committed_leader_epoch, metadata
     )
 
 
-def _positions(
-    cluster: Cluster, group: str, entries: Iterable[Any] | None, kind: Any, part: Any
+def _topics_with_offsets(
+    cluster: Cluster, group: str, entries: Iterable[Any] | None, Topic: Any, Partition: Any
 ) -> list[Any]:
     state = cluster.groups.get(group)
     offsets = state.offsets if state else {}
@@ -136,68 +141,65 @@ def _positions(
     else:
         partitions = {topic.name: topic.partition_indexes for topic in entries}
 
-    def position(name: str, index: int) -> Any:
-        committed = offsets.get((name, index), NOTHING)
-        return part(
+    def partition(name: str, index: int) -> Any:
+        committed = offsets.get((name, index), NO_OFFSET)
+        return Partition(
             partition_index=index, committed_offset=committed.offset,
             committed_leader_epoch=committed.leader_epoch, metadata=committed.metadata,
             error_code=Code.NONE,
         )  # fmt: skip
 
     return [
-        kind(name=name, partitions=[position(name, index) for index in indexes])
+        Topic(name=name, partitions=[partition(name, index) for index in indexes])
         for name, indexes in partitions.items()
     ]
 
 
-def _described(group: ConsumerGroup) -> Any:
-    member = DESCRIBED.DescribedGroupMember
-    return DESCRIBED(
+def _describe(group: ConsumerGroup) -> Any:
+    describe_member = DescribedGroup.DescribedGroupMember
+    return DescribedGroup(
         error_code=Code.NONE, group_id=group.name, group_state=group.state,
         protocol_type=group.protocol_type,
         protocol_data=(group.protocol or "") if group.state is GroupState.STABLE else "",
         members=[
-            member(
-                member_id=each.id, group_instance_id=each.join.instance_id,
-                client_id=each.join.client_id,
-                client_host=each.join.host, member_assignment=each.assignment,
-                member_metadata=each.join.protocols.get(group.protocol or "", b""),
+            describe_member(
+                member_id=member.id, group_instance_id=member.join.instance_id,
+                client_id=member.join.client_id,
+                client_host=member.join.host, member_assignment=member.assignment,
+                member_metadata=member.join.protocols.get(group.protocol or "", b""),
             )
-            for each in group.members
+            for member in group.members
         ],
     )  # fmt: skip
 
 
-def _dead(name: str, version: int) -> Any:
+def _describe_missing(name: str, version: int) -> Any:
     code, why = Code.NONE, None
     if version >= 6:
         code, why = Code.GROUP_ID_NOT_FOUND, f"Group {name} not found."
-    return DESCRIBED(
+    return DescribedGroup(
         error_code=code, error_message=why, group_id=name, group_state=GroupState.DEAD,
         protocol_type="", protocol_data="", members=[],
     )  # fmt: skip
 
 
-T = TypeVar("T")
-
-
 async def join_group(cluster: Cluster, call: Call) -> Any:
-    """Answered when all members have joined."""
+    """Answered when all members have result."""
     try:
         join = _read_join(cluster, call)
         group = cluster.groups.get_or_create(call.body.group_id)
-        joined: JoinAnswer = await _answer(lambda answer: group.join(join, answer))
+        result: JoinResult = await _await_result(lambda callback: group.join(join, callback))
     except RequestError as error:
-        joined = JoinAnswer(error.code, call.body.member_id)
-    kind = JoinGroupResponse.JoinGroupResponseMember
+        result = JoinResult(error.code, call.body.member_id)
+    member_of = JoinGroupResponse.JoinGroupResponseMember
     return JoinGroupResponse(
-        version=call.version, error_code=joined.code, generation_id=joined.generation,
-        protocol_type=joined.protocol_type,
-        protocol_name=joined.protocol if call.version >= 7 else joined.protocol or "",
-        leader=joined.leader, skip_assignment=joined.skip_assignment, member_id=joined.member_id,
+        version=call.version, error_code=result.code, generation_id=result.generation,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol if call.version >= 7 else result.protocol or "",
+        leader=result.leader, skip_assignment=result.skip_assignment, member_id=result.member_id,
         members=[
-            kind(member_id=member, group_instance_id=instance, metadata=metadata)
-            for member, instance, metadata in joined.members
+            member_of(member_id=member, group_instance_id=instance, metadata=metadata)
+            for member, instance, metadata in result.members
         ],
     )  # fmt: skip
 
@@ -211,13 +213,15 @@ async def sync_group(cluster: Cluster, call: Call) -> Any:
             raise RequestError(
                 Code.INCONSISTENT_GROUP_PROTOCOL, f"the protocol is {group.protocol}"
             )
-        assignments = {each.member_id: each.assignment or b"" for each in body.assignments}
-        synced: SyncAnswer = await _answer(lambda answer: group.sync(member, assignments, answer))
+        assignments = {item.member_id: item.assignment or b"" for item in body.assignments}
+        result: SyncResult = await _await_result(
+            lambda callback: group.sync(member, assignments, callback)
+        )
     except RequestError as error:
-        synced = SyncAnswer(error.code)
+        result = SyncResult(error.code)
     return SyncGroupResponse(
-        version=call.version, error_code=synced.code, protocol_type=synced.protocol_type,
-        protocol_name=synced.protocol, assignment=synced.assignment,
+        version=call.version, error_code=result.code, protocol_type=result.protocol_type,
+        protocol_name=result.protocol, assignment=result.assignment,
     )  # fmt: skip
 
 
@@ -233,20 +237,19 @@ async def heartbeat(cluster: Cluster, call: Call) -> Any:
 async def leave_group(cluster: Cluster, call: Call) -> Any:
     name = call.body.group_id
 
-    def left(member: str, instance_id: str | None = None) -> Code:
+    def leave_code(member: str, instance_id: str | None = None) -> Code:
         return code_of(lambda: cluster.groups.existing(name).leave(member, instance_id))
 
     if call.version < 3:
-        return LeaveGroupResponse(version=call.version, error_code=left(call.body.member_id))
-    kind = LeaveGroupResponse.MemberResponse
+        return LeaveGroupResponse(version=call.version, error_code=leave_code(call.body.member_id))
     return LeaveGroupResponse(
         version=call.version,
         members=[
-            kind(
-                member_id=each.member_id, group_instance_id=each.group_instance_id,
-                error_code=left(each.member_id, each.group_instance_id),
+            LeaveGroupResponse.MemberResponse(
+                member_id=item.member_id, group_instance_id=item.group_instance_id,
+                error_code=leave_code(item.member_id, item.group_instance_id),
             )
-            for each in call.body.members
+            for item in call.body.members
         ],
     )  # fmt: skip
 
@@ -261,23 +264,25 @@ def _read_join(cluster: Cluster, call: Call) -> Join:
     session_s = body.session_timeout_ms / 1000
     if not settings.min_session_s <= session_s <= settings.max_session_s:
         raise RequestError(
-            Code.INVALID_SESSION_TIMEOUT, f"a session of {session_s} s is out of range"
+            Code.INVALID_SESSION_TIMEOUT,
+            f"the session timeout of {session_s} s is not in "
+            f"[{settings.min_session_s}, {settings.max_session_s}]",
         )
     return Join(
         member_id=body.member_id,
         client_id=call.client_id,
-        host=f"/{call.client.peer}",
+        host=f"/{call.client.peer}",  # Java brokers print addresses as "/host"
         session_s=session_s,
         rebalance_s=body.rebalance_timeout_ms / 1000,
         protocol_type=body.protocol_type,
-        protocols={each.name: each.metadata or b"" for each in body.protocols},
+        protocols={item.name: item.metadata or b"" for item in body.protocols},
         asks_for_id=call.version >= 4,
         instance_id=body.group_instance_id,
         skips_assignment=call.version >= 9,
     )
 
 
-async def _answer(ask: Callable[[Callable[[T], None]], None]) -> T:
+async def _await_result(start: Callable[[Callable[[T], None]], None]) -> T:
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-    ask(lambda result: None if future.done() else future.set_result(result))
+    start(lambda result: None if future.done() else future.set_result(result))
     return await future

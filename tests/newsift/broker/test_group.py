@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from newsift.broker.codes import Code, RequestError
-from newsift.broker.groups import ConsumerGroup, GroupState, Join, JoinAnswer, SyncAnswer
+from newsift.broker.groups import ConsumerGroup, GroupState, Join, JoinResult, SyncResult
 
 SESSION, REBALANCE = 10, 30
 
@@ -70,7 +70,7 @@ def test_a_member_without_a_shared_protocol_is_refused() -> None:
 
 
 def test_a_dropped_member_and_an_older_generation_are_refused() -> None:
-    clock, joins = Clock(), list[JoinAnswer]()
+    clock, joins = Clock(), list[JoinResult]()
     group = ConsumerGroup("g", cast(Any, clock))
     wish = Join("", "test", "", SESSION, REBALANCE, "consumer", {"range": b""}, False)
     group.join(wish, joins.append)
@@ -96,7 +96,7 @@ class Walker:
     asks_for_id: bool
     instance: str | None = None
     id: str = ""
-    joined: JoinAnswer | None = None
+    joined: JoinResult | None = None
     assignment: bytes | None = None
     is_waiting: bool = False
     is_alive: bool = True
@@ -134,7 +134,7 @@ class Walker:
             self.is_waiting = False
             raise
 
-    def _note(self, answer: JoinAnswer) -> None:
+    def _note(self, answer: JoinResult) -> None:
         self.is_waiting = False
         self.id = answer.member_id
         if answer.code == Code.NONE:
@@ -142,7 +142,7 @@ class Walker:
         else:
             self._again(answer.code)
 
-    def _sync(self, joined: JoinAnswer) -> None:
+    def _sync(self, joined: JoinResult) -> None:
         given = {member: (name or member).encode() for member, name, _ in joined.members}
         member = self._member(joined)
         self.is_waiting = True
@@ -152,7 +152,7 @@ class Walker:
             self.is_waiting = False
             raise
 
-    def _assigned(self, answer: SyncAnswer) -> None:
+    def _assigned(self, answer: SyncResult) -> None:
         self.is_waiting = False
         if answer.code == Code.NONE:
             self.assignment = answer.assignment
@@ -166,7 +166,7 @@ class Walker:
         if code == Code.FENCED_INSTANCE_ID:
             self.is_alive = False
 
-    def _member(self, joined: JoinAnswer):  # type: ignore[no-untyped-def]
+    def _member(self, joined: JoinResult):  # type: ignore[no-untyped-def]
         return self.group.member_of(self.id, joined.generation, self.instance)
 
 
@@ -242,9 +242,9 @@ class GroupMachine(RuleBasedStateMachine):
             assert not members
         if self.group.state in (GroupState.STABLE, GroupState.COMPLETING):
             assert self.group.leader in members
-            assert not any(member.answer_join for member in self.group.members)
+            assert not any(member.join_callback for member in self.group.members)
         if self.group.state is GroupState.STABLE:
-            assert not any(member.answer_sync for member in self.group.members)
+            assert not any(member.sync_callback for member in self.group.members)
 
     def teardown(self) -> None:
         self.live(LONG_S)

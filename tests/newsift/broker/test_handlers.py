@@ -9,7 +9,7 @@ from kafka.protocol import consumer, producer, sasl
 from kafka.protocol.api_header import ResponseClassRegistry
 
 from newsift.broker.codes import Code
-from newsift.broker.handlers import TABLE
+from newsift.broker.handlers import API_HANDLERS
 from newsift.broker.settings import Cluster, Settings
 from newsift.broker.wire import Client, answer_frame, read_call
 from tests.newsift.broker.batches import numbered
@@ -27,10 +27,10 @@ class Asking:
         self.loop.close()
 
     def ask(self, request: Any, version: int | None = None) -> Any:
-        api = TABLE[request.API_KEY]
+        api = API_HANDLERS[request.API_KEY]
         request.API_VERSION = api.high if version is None else version
         request.with_header(correlation_id=9, client_id="asking")
-        call = read_call(bytes(request.encode(header=True)), TABLE, CLIENT)
+        call = read_call(bytes(request.encode(header=True)), API_HANDLERS, CLIENT)
         response = self.loop.run_until_complete(api.handler(self.cluster, call))
         if response is None:
             return None
@@ -38,7 +38,9 @@ class Asking:
         return kind.decode(answer_frame(call, response), header=True, framed=True)
 
 
-VERSIONS = [(key, v) for key, api in sorted(TABLE.items()) for v in range(api.low, api.high + 1)]
+VERSIONS = [
+    (key, v) for key, api in sorted(API_HANDLERS.items()) for v in range(api.low, api.high + 1)
+]
 TRANSACTION, TOPIC = 1, 2
 
 
@@ -79,7 +81,7 @@ def fetch(broker: Asking, offset: int, **more: Any) -> Any:
 def test_every_version_is_read_answered_and_understood(
     broker: Asking, key: int, version: int
 ) -> None:
-    api = TABLE[key]
+    api = API_HANDLERS[key]
     response = broker.ask(api.request(version=version), version)
     assert response is None or key == response.API_KEY
     assert (response is None) == (key == 0), "acks=0, the default, is not answered"

@@ -12,7 +12,7 @@ from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.consumer import FetchRequest, JoinGroupRequest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
 
-from newsift.broker.handlers import TABLE
+from newsift.broker.handlers import API_HANDLERS
 from newsift.broker.server import Address, running
 from newsift.broker.wire import BadFrameError, Client, read_call
 
@@ -64,11 +64,11 @@ def test_a_damaged_request_ends_only_its_connection(broker: Address, data: st.Da
     assert is_alive(broker)
 
 
-@given(st.sampled_from(sorted(TABLE)), st.integers(-1, 15), st.binary(max_size=200))
+@given(st.sampled_from(sorted(API_HANDLERS)), st.integers(-1, 15), st.binary(max_size=200))
 def test_a_call_is_read_or_a_bad_frame(key: int, version: int, rest: bytes) -> None:
     data = struct.pack(">hhi", key, version, 5) + rest
     try:
-        call = read_call(data, TABLE, Client("", "", 0))
+        call = read_call(data, API_HANDLERS, Client("", "", 0))
     except BadFrameError:
         return
     assert (call.api_key, call.correlation_id) == (key, 5)
@@ -112,5 +112,5 @@ def test_a_newer_client_gets_the_versions_that_are_served(broker: Address) -> No
     response = ApiVersionsResponse.decode(answer[8:], version=0)
     assert response.error_code == 35
     served = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
-    assert served == {key: (api.low, api.high) for key, api in TABLE.items()}
+    assert served == {key: (api.low, api.high) for key, api in API_HANDLERS.items()}
     assert not {24, 25, 26, 28} & set(served), "nothing transactional is offered"
