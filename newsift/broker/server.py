@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from newsift.broker.handlers import TABLE
+from newsift.broker.handlers import API_HANDLERS
 from newsift.broker.settings import Cluster, Settings
 from newsift.broker.wire import (
     BadFrameError,
@@ -23,13 +23,13 @@ from worker.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-BUFFER = 2**16  # bytes read ahead for a connection, or twice as many
-HEAVY = 2**16  # bytes of a request that is decoded in a thread, while others are served
+READ_AHEAD_BYTES = 2**16  # for a connection; asyncio buffers up to twice this
+THREAD_BYTES = 2**16  # larger requests are decoded in a thread, while others are served
 ANY_HOST = {"0.0.0.0", "::"}
 
 
 class Broker:
-    """A single Kafka node in memory. Stopped and started again in its loop, it keeps its data."""
+    """A single in-memory Kafka node. It keeps its data over stop() and start() in the same loop."""
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, **options: Any) -> None:
         self.settings = Settings(host, port, **options)
@@ -51,8 +51,10 @@ class Broker:
         """A broker that was stopped listens on the same port again."""
         host = self.settings.host
         try:
-            serving = asyncio.start_server(self._connected, host, self.port, limit=BUFFER)
-            self._server = await serving
+            server = asyncio.start_server(
+                self._handle_connection, host, self.port, limit=READ_AHEAD_BYTES
+            )
+            self._server = await server
         except OSError as error:
             number = error.errno or 0  # a name that cannot be resolved has a negative one
             why = os.strerror(number) if number > 0 else error.strerror
@@ -89,10 +91,12 @@ class Broker:
             except Exception as error:  # noqa: BLE001 - a log that cannot be cleaned stays as it is
                 log.error("cleaning: %s: %s", type(error).__name__, error)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         if task is None or self._server is None:
-            writer.transport.abort()  # it came in while we stopped
+            writer.transport.abort()  # it came during the stop
             return
         if len(self._connections) >= self.settings.max_connections:
             log.warning("%d connections are open; another is refused", len(self._connections))
@@ -103,11 +107,11 @@ class Broker:
         try:
             await self._serve(reader, writer, client)
         except BadFrameError as error:
-            log.warning("%s: %s; hung up", client.peer, error)
+            log.warning("%s: %s; connection closed", client.peer, error)
         except (ConnectionError, asyncio.CancelledError):
             pass  # the client is gone, or we are stopping
         except Exception as error:  # noqa: BLE001 - one client's request must not end the broker
-            log.error("%s: %s: %s; hung up", client.peer, type(error).__name__, error)
+            log.error("%s: %s: %s; connection closed", client.peer, type(error).__name__, error)
         finally:
             del self._connections[task]
             writer.close()
@@ -121,15 +125,15 @@ class Broker:
             call = await self._read(frame, client)
             del frame
             cluster = self.cluster.refusing(call.refusal) if call.refusal else self.cluster
-            response = await TABLE[call.api_key].handler(cluster, call)
+            response = await API_HANDLERS[call.api_key].handler(cluster, call)
             if response is not None:
                 await self._answer(writer, answer_frame(call, response))
 
     async def _read(self, frame: bytes, client: Client) -> Call:
-        if len(frame) < HEAVY:
-            return read_call(frame, TABLE, client)
-        async with self._decoding:  # one at a time, as its parts may take more memory than it
-            return await asyncio.to_thread(read_call, frame, TABLE, client)
+        if len(frame) < THREAD_BYTES:
+            return read_call(frame, API_HANDLERS, client)
+        async with self._decoding:  # one at a time: a decoded request may be larger than its bytes
+            return await asyncio.to_thread(read_call, frame, API_HANDLERS, client)
 
     async def _answer(self, writer: asyncio.StreamWriter, data: bytes) -> None:
         self._buffered.reserve(len(data))
@@ -139,7 +143,9 @@ class Broker:
                 await writer.drain()
         except TimeoutError as error:
             writer.transport.abort()
-            raise BadFrameError(f"{len(data)} bytes of an answer were not taken") from error
+            raise BadFrameError(
+                f"the client did not read {len(data)} bytes of a response"
+            ) from error
         finally:
             self._buffered.used -= len(data)
 
@@ -171,7 +177,7 @@ class Address(str):
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def stop(self) -> None:
-        """`start` brings it back at the same address with its data."""
+        """Keeps the address and the data for the next start."""
         self.call(self.broker.stop())
 
     def start(self) -> None:
@@ -182,7 +188,7 @@ async def finish_tasks() -> None:
     """Wait for what the loop has started, such as a connection that came during the stop."""
     if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(tasks, timeout=FINISH_S)
-    await asyncio.sleep(0)  # a transport that was hung up on closes its socket in the next round
+    await asyncio.sleep(0)  # an aborted transport closes its socket in the next round
 
 
 @contextmanager
