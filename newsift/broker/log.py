@@ -24,9 +24,9 @@ from worker.kafka.batches.header import (
 from worker.kafka.batches.opener import Opener, trusted
 from worker.posts.outcome import Reason
 
-LARGEST = 2**26  # bytes that a batch may unpack to
+MAX_UNPACKED_BYTES = 2**26
 MOST_RECORDS = 2**17  # in a batch, each header counted as one more
-LIGHT = 2**15  # bytes that are checked at once; longer ones, and packed ones, in a thread
+LOOP_BYTES = 2**15  # of a batch checked in the event loop; larger and packed ones: in a thread
 LEADER_EPOCH = struct.pack(">i", 0)
 
 
@@ -39,11 +39,11 @@ class StoredBatch:
     horizon: int | None = None  # when compaction may take its tombstones
 
 
-def _short_walk(body: Any, count: int, last_delta: int, most: int) -> int:
+def _walk_limited(body: Any, count: int, last_delta: int, most: int) -> int:
     return walk(body, count, last_delta, min(most, MOST_RECORDS))
 
 
-_opener = Opener(LARGEST, _short_walk)
+_opener = Opener(MAX_UNPACKED_BYTES, _walk_limited)
 
 
 def read_header(data: bytes) -> Header:
@@ -62,13 +62,16 @@ def read_header(data: bytes) -> Header:
 
 
 def with_offset(data: bytes, offset: int) -> bytes:
-    """The checksum does not cover the offset."""
+    """The batch with this base offset and LEADER_EPOCH; its checksum covers neither."""
     view = memoryview(data)
     return b"".join((struct.pack(">q", offset), view[8:12], LEADER_EPOCH, view[16:]))
 
 
-def is_light(data: bytes) -> bool:
-    return len(data) <= LIGHT and not (len(data) > ATTRIBUTES + 1 and data[ATTRIBUTES + 1] & CODEC)
+def checks_in_loop(data: bytes) -> bool:
+    """Whether a batch is cheap enough to be checked in the event loop."""
+    return len(data) <= LOOP_BYTES and not (
+        len(data) > ATTRIBUTES + 1 and data[ATTRIBUTES + 1] & CODEC
+    )
 
 
 def unpacked_batch(data: bytes) -> bytes:
@@ -88,12 +91,12 @@ def read_records(data: bytes) -> list[Any]:
 
 REMEMBERED_BATCHES = 5  # as many as a producer may have in flight
 REMEMBERED_PRODUCERS = 1000
-WRAP = 2**31
+SEQUENCE_MODULUS = 2**31
 
 Batches = deque[tuple[int, int, int]]  # first sequence, last sequence, base offset
 
 
-class Sequences:
+class ProducerSequences:
     """The sequence numbers of a partition's producers; the least recent are forgotten."""
 
     def __init__(self) -> None:
@@ -114,7 +117,7 @@ class Sequences:
             for first, last, offset in batches:
                 if (first, last) == (header.base_sequence, last_sequence(header)):
                     return offset
-            expected = (batches[-1][1] + 1) % WRAP
+            expected = (batches[-1][1] + 1) % SEQUENCE_MODULUS
         if header.base_sequence != expected:
             raise RequestError(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -135,7 +138,7 @@ class Sequences:
 
 def last_sequence(header: Header) -> int:
     """Sequence numbers start again at 0 after 2^31 - 1."""
-    return (header.base_sequence + header.last_offset_delta) % WRAP
+    return (header.base_sequence + header.last_offset_delta) % SEQUENCE_MODULUS
 
 
 OVERHEAD = 300  # bytes that Python keeps beside the data of a batch
@@ -147,7 +150,7 @@ class MemoryBudget:
     used: int = 0
 
     @property
-    def over(self) -> int:
+    def excess(self) -> int:
         return self.used - self.limit
 
 
@@ -159,7 +162,7 @@ class Log:
         self.end = 0
         self.size = 0
         self.dirty = 0  # bytes that came since the last compaction
-        self.sequences = Sequences()
+        self.sequences = ProducerSequences()
         self._budget = budget
         self._batches: list[StoredBatch] = []
 
@@ -177,7 +180,7 @@ class Log:
         self._batches.append(StoredBatch(base, last, header.max_timestamp, with_offset(data, base)))
         self.end = last + 1
         self.dirty += len(data)
-        self._count(len(data), 1)
+        self._account(len(data), 1)
         return base
 
     def read(self, offset: int, max_bytes: int, at_least_one: bool) -> list[bytes]:
@@ -187,8 +190,8 @@ class Log:
                 Code.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in [{self.start}, {self.end}]"
             )
         result: list[bytes] = []
-        for at in range(self._at(offset), len(self._batches)):
-            data = self._batches[at].data
+        for index in range(self._index_of(offset), len(self._batches)):
+            data = self._batches[index].data
             max_bytes -= len(data)
             if max_bytes < 0 and (result or not at_least_one):
                 break
@@ -206,7 +209,7 @@ class Log:
 
     def delete_before(self, offset: int) -> None:
         """Batches that also hold later offsets stay."""
-        self._drop(self._at(offset))
+        self._drop(self._index_of(offset))
         self.start = max(self.start, offset)
 
     def drop_bytes(self, size: int) -> None:
@@ -221,22 +224,22 @@ class Log:
         size, count = self.size, len(self._batches)
         self._batches = batches
         self.dirty = 0
-        self._count(sum(len(batch.data) for batch in batches) - size, len(batches) - count)
+        self._account(sum(len(batch.data) for batch in batches) - size, len(batches) - count)
 
     def delete(self) -> None:
         self._drop(len(self._batches))
 
-    def _at(self, offset: int) -> int:
+    def _index_of(self, offset: int) -> int:
         """The index of the batch that holds an offset, or of the first after it."""
         return bisect_left(self._batches, offset, key=lambda batch: batch.last)
 
     def _drop(self, count: int) -> None:
         if count:
             self.start = max(self.start, self._batches[count - 1].last + 1)
-            self._count(-sum(len(batch.data) for batch in self._batches[:count]), -count)
+            self._account(-sum(len(batch.data) for batch in self._batches[:count]), -count)
             del self._batches[:count]
 
-    def _count(self, size: int, batches: int) -> None:
+    def _account(self, size: int, batches: int) -> None:
         self.size += size
         self._budget.used += size + batches * OVERHEAD
 
@@ -246,26 +249,28 @@ def compact(log: Log, now: int, delete_retention: int) -> None:
 
     The newest record always stays, as in Kafka: a consumer that reads to the end gets a record.
     """
-    contents = [_readable_records(batch) for batch in log.batches]
-    latest = {row.key: row.offset for rows in contents for row in rows}
-    newest = contents[-1][-1] if contents and contents[-1] else None
+    records_by_batch = [_readable_records(batch) for batch in log.batches]
+    latest = {record.key: record.offset for records in records_by_batch for record in records}
+    newest = records_by_batch[-1][-1] if records_by_batch and records_by_batch[-1] else None
     remaining = []
-    for batch, rows in zip(log.batches, contents, strict=True):
+    for batch, records in zip(log.batches, records_by_batch, strict=True):
         needed = [
-            row
-            for row in rows
-            if row is newest or (row.key is not None and latest[row.key] == row.offset)
+            record
+            for record in records
+            if record is newest or (record.key is not None and latest[record.key] == record.offset)
         ]
-        left = _compact_batch(batch, rows, needed, newest, now, delete_retention) if rows else batch
-        if left is not None:
-            remaining.append(left)
+        compacted: StoredBatch | None = batch
+        if records:
+            compacted = _compact_batch(batch, records, needed, newest, now, delete_retention)
+        if compacted is not None:
+            remaining.append(compacted)
     log.replace(remaining)
 
 
-def is_due(log: Log, now: int, dirty_ratio: float) -> bool:
-    """Whether enough is new, or a tombstone is due."""
-    over = any(batch.horizon is not None and now >= batch.horizon for batch in log.batches)
-    return over or (log.dirty > 0 and log.dirty >= dirty_ratio * log.size)
+def needs_compaction(log: Log, now: int, dirty_ratio: float) -> bool:
+    """Whether the dirty ratio is reached or a tombstone is due."""
+    tombstone_due = any(batch.horizon is not None and now >= batch.horizon for batch in log.batches)
+    return tombstone_due or (log.dirty > 0 and log.dirty >= dirty_ratio * log.size)
 
 
 def _readable_records(batch: StoredBatch) -> list[Any]:
@@ -277,30 +282,30 @@ def _readable_records(batch: StoredBatch) -> list[Any]:
 
 
 def _compact_batch(
-    batch: StoredBatch, rows: list[Any], needed: list[Any], newest: Any, now: int, retention: int
+    batch: StoredBatch, records: list[Any], needed: list[Any], newest: Any, now: int, retention: int
 ) -> StoredBatch | None:
     """None if no record of the batch is needed."""
     horizon = None
-    if any(row.value is None for row in needed):
+    if any(record.value is None for record in needed):
         horizon = now + retention if batch.horizon is None else batch.horizon
         if now >= horizon:
-            needed, horizon = (
-                [row for row in needed if row is newest or row.value is not None],
-                None,
-            )
+            needed = [record for record in needed if record is newest or record.value is not None]
+            horizon = None
     if not needed:
         return None
-    if len(needed) == len(rows):
+    if len(needed) == len(records):
         return StoredBatch(batch.base, batch.last, batch.max_timestamp, batch.data, horizon)
     return _rebuild_batch(batch, needed, horizon)
 
 
-def _rebuild_batch(batch: StoredBatch, rows: list[Any], horizon: int | None) -> StoredBatch:
+def _rebuild_batch(batch: StoredBatch, records: list[Any], horizon: int | None) -> StoredBatch:
     """The base and last offset of the batch stay, so that the missing records are gaps."""
     codec = Header.of(batch.data).codec
-    builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, LARGEST)
-    for row in rows:
-        builder.append(row.offset - batch.base, row.timestamp, row.key, row.value, row.headers)
+    builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, MAX_UNPACKED_BYTES)
+    for record in records:
+        builder.append(
+            record.offset - batch.base, record.timestamp, record.key, record.value, record.headers
+        )
     data = bytearray(builder.build())
     header = Header.of(data)._replace(
         base_offset=batch.base, last_offset_delta=batch.last - batch.base

@@ -13,7 +13,7 @@ from newsift.broker.log import (
     Log,
     MemoryBudget,
     compact,
-    is_due,
+    needs_compaction,
     read_header,
     read_records,
     unpacked_batch,
@@ -187,7 +187,7 @@ class Topics(dict[str, Topic]):
     async def clean(self) -> None:
         for topic in tuple(self.values()):
             for log in topic.logs if topic.config.is_compacted else ():
-                if is_due(log, self.clock(), topic.config["min.cleanable.dirty.ratio"]):
+                if needs_compaction(log, self.clock(), topic.config["min.cleanable.dirty.ratio"]):
                     self._compact(topic, log)
                     await asyncio.sleep(0)  # whoever waits for the broker gets a turn
 
@@ -232,8 +232,8 @@ class Topics(dict[str, Topic]):
         """Delete the oldest batches of the largest logs, or compact, until this much fits."""
         self.budget.used += size
         try:
-            while self.budget.over > 0:
-                self._free(max(self.budget.over, self.budget.limit // FREED_AT_ONCE))
+            while self.budget.excess > 0:
+                self._free(max(self.budget.excess, self.budget.limit // FREED_AT_ONCE))
         finally:
             self.budget.used -= size
 

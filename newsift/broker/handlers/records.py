@@ -9,7 +9,7 @@ from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.producer import ProduceResponse
 
 from newsift.broker.codes import Code, RequestError, transactions_error
-from newsift.broker.log import Log, is_light
+from newsift.broker.log import Log, checks_in_loop
 from newsift.broker.settings import Cluster
 from newsift.broker.topics import Topic
 from newsift.broker.wire import Call
@@ -106,7 +106,7 @@ async def _store(cluster: Cluster, call: Call, name: str, part: Any) -> Any:
 
 async def _check_batch(cluster: Cluster, topic: Topic, data: bytes) -> Header:
     """A heavy check runs in a thread, so that other requests are served."""
-    if is_light(data):
+    if checks_in_loop(data):
         return cluster.topics.checked(topic, data)
     async with cluster.checking:  # one at a time, as each may unpack to a lot
         return await asyncio.to_thread(cluster.topics.checked, topic, data)
