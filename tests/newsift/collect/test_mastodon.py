@@ -108,10 +108,14 @@ def test_a_page_is_read_oldest_first(numbers: list[int]) -> None:
     ],
 )  # fmt: skip
 def test_an_address_is_an_instance_or_a_stream_of_one(
-    url: str, stream: str | None, tag: str | None, named: PublicStream, exact: str | None
+    url: str,
+    stream: str | None,
+    tag: str | None,
+    public_stream: PublicStream,
+    stream_url: str | None,
 ) -> None:
     result = stream_address(url, stream, tag)
-    assert (result.stream, str(result.stream_url or "") or None) == (named, exact)
+    assert (result.stream, str(result.stream_url or "") or None) == (public_stream, stream_url)
     assert result.host.host == "m.example"
 
 
