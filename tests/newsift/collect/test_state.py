@@ -72,7 +72,7 @@ def test_refuses_a_second_collector(tmp_path: Path) -> None:
 def test_a_file_that_is_no_state_of_this_source_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "state.json"
     file.write_bytes(content)
-    with pytest.raises(InputError, match=r"^--state: .*delete it"):
+    with pytest.raises(InputError, match=r"^--state: .*delete this one"):
         open_state(file, "bluesky").__enter__()
     assert file.read_bytes() == content
     file.unlink()
