@@ -62,7 +62,7 @@ def test_a_list_of_messages_comes_with_the_keys_before_it(
     assert decoded(result) == messages
     earlier = dict(takewhile(lambda pair: pair[0] != "messages", chat.items()))
     for item in result:
-        assert json.loads(item.around + b"null}") == earlier | {"messages": None}
+        assert json.loads(item.prefix + b"null}") == earlier | {"messages": None}
 
 
 def test_refuses_json_that_is_cut_off() -> None:
