@@ -128,7 +128,7 @@ def _of_table(
         raise FormatError(message, place)
     for number, cells, fault in rows:
         if fault:
-            raise FormatError(f"{fault}; mend it", f"{unit} {number}")
+            raise FormatError(f"{fault}; fix it", f"{unit} {number}")
         values = {name: unescape_formulas(cell) for name, cell in cells.items() if cell}
         if values.get("label", "").strip():
             yield f"{unit} {number}", _nest(values)
@@ -148,7 +148,7 @@ def _label(row: dict[str, Any], limits: Limits, where: str) -> Label:
     """Missing fields are filled in where possible."""
     if isinstance(verdict := row.get("label"), str) and verdict not in VERDICTS:
         label_text = one_line(repr(verdict), EXCERPT)
-        raise InputError(f"{where}: label: {label_text} is none of {', '.join(VERDICTS)}; mend it")
+        raise InputError(f"{where}: label: {label_text} is none of {', '.join(VERDICTS)}; fix it")
     post = row.get("post")
     if isinstance(post, dict):
         whole = {"text": ""} | {name: part for name, part in post.items() if part is not None}

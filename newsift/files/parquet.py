@@ -21,7 +21,7 @@ import msgspec
 from newsift.files.apart import command, environment
 from newsift.files.messages import FormatError
 from newsift.files.read import DASH, LONGEST_LINE
-from newsift.files.tables import MOST_COLUMNS, list_names
+from newsift.files.tables import MAX_COLUMNS, list_names
 
 MAGIC = b"PAR1"
 BATCH_ROWS = 1024
@@ -67,7 +67,7 @@ class ParquetTable:
         if header.fault:
             raise FormatError(header.fault)
         self.header, self.rows, self._nested = header.names, header.rows, header.nested
-        if len(self.header) > MOST_COLUMNS or len(set(self.header)) < len(self.header):
+        if len(self.header) > MAX_COLUMNS or len(set(self.header)) < len(self.header):
             many = f"{len(self.header):,} columns ({list_names(self.header)})"
             raise FormatError(f"has {many}, too many or two of one name; write fewer")
 

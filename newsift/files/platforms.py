@@ -371,7 +371,7 @@ class Objects:
             return self._maker.message(bad, b"", number, value)
         try:
             row = ANYTHING.decode(value)
-            picked = PostColumns.among(list(row), self._options)
+            picked = PostColumns.from_header(list(row), self._options)
             if not isinstance(row[picked.text], str | None):
                 raise FormatError(f"{picked.text}: is no text; name another with --text-column")
             post = picked.post(row, self._maker.oddities)

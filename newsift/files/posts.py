@@ -16,13 +16,13 @@ from newsift.files.platforms import FORMATS as OF_OBJECTS
 from newsift.files.platforms import Objects, mend_escapes
 from newsift.files.read import BOM, DASH, LONGEST_LINE, chunks, find_files, lines, peek
 from newsift.files.tables import (
-    SIGN,
+    CP1252,
     TEXTS,
-    WINDOWS,
     FileOptions,
     PostColumns,
     Table,
     likely_delimiter,
+    normalised,
     text_messages,
 )
 from worker.config.limits import Limits
@@ -144,7 +144,7 @@ def _is_header(line: str) -> bool:
     names = [cell.strip() for cell in cells]
     if len(names) < 2 or not all(NAME.fullmatch(name) for name in names if name):
         return False
-    has_text_column = any(SIGN.sub("", name).lower() in TEXTS for name in names)
+    has_text_column = any(normalised(name) in TEXTS for name in names)
     return has_text_column or (len(names) >= LEAST_COLUMNS and " " not in line)
 
 
@@ -234,7 +234,7 @@ class FileMessages:
             return True
         for place, rejected in bad:
             if rejected.reason not in TOO_MUCH:
-                hint = HINTS.get(rejected.reason, "mend it, or name what it is with --format")
+                hint = HINTS.get(rejected.reason, "fix it, or name the format with --format")
                 raise FormatError(f"is not understood: {rejected.detail}; {hint}", place)
         return False
 
@@ -272,7 +272,7 @@ class FileMessages:
             numbered = list(enumerate(batch, number + 1))
             number += len(batch)
             if messages := [
-                m for n, item in numbered for m in objects.messages(item.value, n, item.around)
+                m for n, item in numbered for m in objects.messages(item.value, n, item.prefix)
             ]:
                 yield messages
 
@@ -280,9 +280,9 @@ class FileMessages:
         maker = self._maker()
         picked = self._picked(table.header, table.place)
         for rows in table.batches():
-            if table.encoding == WINDOWS and not self._is_windows:
+            if table.encoding == CP1252 and not self._is_windows:
                 self._is_windows = True
-                self._tell(f"{self.name}: its letters are read as {WINDOWS}")
+                self._tell(f"{self.name}: its letters are read as {CP1252}")
             yield [
                 maker.bad(row.number, row.raw, row.fault, Reason.WRONG_TYPE) if row.fault
                 else maker.post(
@@ -311,7 +311,7 @@ class FileMessages:
         return Maker(self.name, self._limits, unit, self._oddities)
 
     def _picked(self, header: list[str], place: str = "") -> PostColumns:
-        picked = PostColumns.among(header, self._options, place)
+        picked = PostColumns.from_header(header, self._options, place)
         if not self.columns:
             self._tell(f"{self.name}: {picked.describe()}")
         self.columns = tuple(header)
@@ -344,5 +344,5 @@ def refuse_many_bad(bad: int, rows: int) -> None:
     if bad > MOST_BAD * rows:
         raise RunError(
             f"{bad:,} of {rows:,} rows could not be read, more than {MOST_BAD:.0%}; "
-            "mend them, or name what they are with --format"
+            "fix them, or name the format with --format"
         )

@@ -312,7 +312,7 @@ def _expand(path: Path) -> Iterator[Path]:
     if path != DASH and not path.exists() and glob.has_magic(str(path)):
         matches = sorted(set(map(Path, glob_files(str(path)))))
         if not matches:
-            raise InputError(f"{path}: there is no such file; mend the pattern")
+            raise InputError(f"{path}: there is no such file; fix the pattern")
         for each in matches:
             yield from _expand(each)
     elif path != DASH and path.is_dir():

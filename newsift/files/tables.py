@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import NoReturn
 from zoneinfo import ZoneInfo
 
 from encoder.errors import InputError
@@ -12,7 +13,7 @@ from newsift.files.messages import FileMessage, FormatError, Maker, Oddities, pl
 from newsift.files.read import LONGEST_LINE, too_long
 from worker.posts.outcome import NO_WORDS, Reason
 
-UTF8, WINDOWS = "UTF-8", "Windows-1252"
+UTF8, CP1252 = "UTF-8", "Windows-1252"
 
 
 class TextDecoder:
@@ -24,13 +25,13 @@ class TextDecoder:
     def __init__(self) -> None:
         self.encoding: str | None = None
 
-    def look(self, lines: Sequence[bytes]) -> None:
-        """Decide on these lines unless it is decided."""
+    def detect(self, lines: Sequence[bytes]) -> None:
+        """Decide by these lines unless the encoding is known."""
         if self.encoding is None:
-            odd = [line for line in lines if not line.isascii()]
-            fit = sum(map(_is_utf8, odd))
-            if odd:
-                self.encoding = UTF8 if 2 * fit >= len(odd) else WINDOWS
+            non_ascii = [line for line in lines if not line.isascii()]
+            fit = sum(map(_is_utf8, non_ascii))
+            if non_ascii:
+                self.encoding = UTF8 if 2 * fit >= len(non_ascii) else CP1252
 
     def text(self, line: bytes) -> str:
         """Raises ValueError for a line that cannot be decoded."""
@@ -38,20 +39,20 @@ class TextDecoder:
             raise ValueError("holds a NUL byte")
         if line.isascii():
             return line.decode("ascii")
-        if self.encoding == WINDOWS:
-            return self._windows(line)
+        if self.encoding == CP1252:
+            return self._cp1252(line)
         try:
             return line.decode()
         except UnicodeDecodeError as error:
             raise ValueError(f"is not UTF-8 at byte {error.start + 1}") from None
 
-    def _windows(self, line: bytes) -> str:
+    def _cp1252(self, line: bytes) -> str:
         if _is_utf8(line):
             raise ValueError("is UTF-8 in a file of Windows-1252")
         try:
             return line.decode("cp1252")
         except UnicodeDecodeError as error:
-            message = f"is neither UTF-8 nor {WINDOWS} at byte {error.start + 1}"
+            message = f"is neither UTF-8 nor {CP1252} at byte {error.start + 1}"
             raise ValueError(message) from None
 
 
@@ -70,9 +71,9 @@ TIMES = ("unixtimestamp", "createdat", "createdutc", "timestamputc", "timestamp"
 AUTHORS = ("authorusername", "username", "userscreenname", "screenname", "author", "user")
 LANGS = ("lang", "language", "languageguess", "languages")
 URLS = ("url", "link", "permalink", "tweeturl", "posturl")
-OF_4CAT = {"id", "thread_id", "body", "timestamp"}  # its times are UTC and do not say so
-SIGN = re.compile(r"[\W_]+")
-MOST_LISTED = 20  # columns
+FOURCAT_COLUMNS = {"id", "thread_id", "body", "timestamp"}  # its times are UTC without an offset
+NON_ALPHANUMERIC = re.compile(r"[\W_]+")
+MAX_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class FileOptions:
     timezone: str | None = None  # of times that name no offset
 
     def __post_init__(self) -> None:
-        _ = self.zone  # refused now
+        _ = self.zone  # raises InputError for an unknown zone
         if self.format == "lines" and self.names_columns:
             raise InputError("--format lines has no columns; leave their names out, or give csv")
 
@@ -100,7 +101,7 @@ class FileOptions:
 
     @property
     def names_columns(self) -> bool:
-        return not (self.text is self.id is self.time is None)
+        return any(name is not None for name in (self.text, self.id, self.time))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,30 +115,32 @@ class PostColumns:
     is_utc: bool
 
     @classmethod
-    def among(cls, header: Sequence[str], options: FileOptions, place: str = "") -> "PostColumns":
-        """By the usual names, or by those of the options."""
-        by_sign = {SIGN.sub("", name).lower(): name for name in reversed(header)}
+    def from_header(
+        cls, header: Sequence[str], options: FileOptions, place: str = ""
+    ) -> "PostColumns":
+        """By the options, else by the usual names."""
+        by_normalised_name = {normalised(name): name for name in reversed(header)}
 
-        def usual(names: Sequence[str]) -> str | None:
-            return next((by_sign[name] for name in names if name in by_sign), None)
+        def find_usual(names: Sequence[str]) -> str | None:
+            return next(
+                (by_normalised_name[name] for name in names if name in by_normalised_name), None
+            )
 
-        def named(option: str, name: str | None, names: Sequence[str]) -> str | None:
+        def find_column(option: str, name: str | None, names: Sequence[str]) -> str | None:
             if name is not None and name not in header:
-                message = f"has no column {name!r} ({list_names(header)}); mend {option}"
+                message = f"has no column {name!r} ({list_names(header)}); fix {option}"
                 raise FormatError(message, place)
-            return name if name is not None else usual(names)
+            return name if name is not None else find_usual(names)
 
-        text = named("--text-column", options.text, TEXTS)
+        text = find_column("--text-column", options.text, TEXTS)
         if text is None:
             message = f"has no column of texts ({list_names(header)}); name it with --text-column, "
             message += "or what this is with --format"
             raise FormatError(message, place)
-        id, time = (
-            named("--id-column", options.id, IDS),
-            named("--time-column", options.time, TIMES),
-        )
-        utc = set(header) >= OF_4CAT or SIGN.sub("", time or "").lower().endswith("utc")
-        return cls(text, id, time, usual(AUTHORS), usual(LANGS), usual(URLS), utc)
+        id = find_column("--id-column", options.id, IDS)
+        time = find_column("--time-column", options.time, TIMES)
+        utc = set(header) >= FOURCAT_COLUMNS or normalised(time or "").endswith("utc")
+        return cls(text, id, time, find_usual(AUTHORS), find_usual(LANGS), find_usual(URLS), utc)
 
     def post(self, row: Mapping[str, object], oddities: Oddities) -> bytes:
         id = _cell_text(row, self.id)
@@ -164,10 +167,14 @@ class PostColumns:
         return oddities.time(value, self.time or "", self.is_utc)
 
 
+def normalised(name: str) -> str:
+    return NON_ALPHANUMERIC.sub("", name).lower()
+
+
 def list_names(header: Sequence[str]) -> str:
-    """As many as fit a line."""
-    more = f" and {len(header) - MOST_LISTED:,} more" if len(header) > MOST_LISTED else ""
-    return ", ".join(repr(name[:40]) for name in header[:MOST_LISTED]) + more
+    """The first MAX_LISTED names, then how many more."""
+    more = f" and {len(header) - MAX_LISTED:,} more" if len(header) > MAX_LISTED else ""
+    return ", ".join(repr(name[:40]) for name in header[:MAX_LISTED]) + more
 
 
 def _cell_text(row: Mapping[str, object], name: str | None) -> str | None:
@@ -177,10 +184,10 @@ def _cell_text(row: Mapping[str, object], name: str | None) -> str | None:
 
 DELIMITERS = ",;\t|"
 QUOTED = re.compile(r'"[^"]*+"?')
-MOST_COLUMNS = 1000
-LONGEST_CELL = 2**20  # letters
+MAX_COLUMNS = 1000
+MAX_CELL_CHARS = 2**20
 SEPARATOR = "sep="  # Excel's own first line: sep=;
-CUT = "unexpected end of data"  # what the reader says of a file that ends inside quotes
+UNCLOSED_QUOTE = "unexpected end of data"  # csv's message for a file that ends inside quotes
 BARE_RETURN = "new-line character seen in unquoted field"
 Lines = Iterator[tuple[int, list[bytes]]]
 
@@ -197,11 +204,11 @@ class LineFeed:
     """Feeds lines to the CSV reader, and keeps those of the current row."""
 
     def __init__(self, batches: Lines) -> None:
-        self.letters = TextDecoder()
+        self.decoder = TextDecoder()
         self.pending = self.number = 0
         self.row_lines: list[bytes] = []
         self.fault, self._size = "", 0
-        self._lines = self._each(batches)
+        self._lines = self._read_lines(batches)
 
     def __iter__(self) -> "LineFeed":
         return self
@@ -211,9 +218,9 @@ class LineFeed:
         self.row_lines.append(line)
         self._size += len(line)
         if self._size > LONGEST_LINE:
-            self.refuse("a row is longer than 16 MiB, or a quote is never closed")
+            self.fail("a row is longer than 16 MiB, or a quote is never closed")
         try:
-            return self.letters.text(line) + "\n"
+            return self.decoder.text(line) + "\n"
         except ValueError as error:
             self.fault = self.fault or str(error)
             return line.decode("latin-1").replace("\0", "\ufffd") + "\n"
@@ -221,17 +228,17 @@ class LineFeed:
     def forget(self) -> None:
         self.row_lines, self.fault, self._size = [], "", 0
 
-    def refuse(self, what: str) -> None:
+    def fail(self, what: str) -> NoReturn:
         """Raises FormatError with the line where the row starts."""
-        raise FormatError(f"{what}; mend it", f"line {self.first}")
+        raise FormatError(f"{what}; fix it", f"line {self.first}")
 
     @property
     def first(self) -> int:
         return self.number - len(self.row_lines) + 1
 
-    def _each(self, batches: Lines) -> Iterator[bytes]:
+    def _read_lines(self, batches: Lines) -> Iterator[bytes]:
         for first, rows in batches:
-            self.letters.look(rows)
+            self.decoder.detect(rows)
             self.pending = len(rows)
             for self.number, line in enumerate(rows, first):
                 self.pending -= 1
@@ -242,7 +249,7 @@ class Table:
     """A table line by line: the header at once, the rows in batches."""
 
     def __init__(self, batches: Lines, delimiter: str | None = None) -> None:
-        csv.field_size_limit(LONGEST_CELL)
+        csv.field_size_limit(MAX_CELL_CHARS)
         first, batches = _first_line(batches)
         self._feed = LineFeed(batches)
         if first.lower().startswith(SEPARATOR) and len(first) == len(SEPARATOR) + 1:
@@ -256,8 +263,8 @@ class Table:
 
     @property
     def encoding(self) -> str | None:
-        """The encoding, once a letter was not ASCII."""
-        return self._feed.letters.encoding
+        """None while all text is ASCII."""
+        return self._feed.decoder.encoding
 
     def batches(self) -> Iterator[list[TableRow]]:
         rows: list[TableRow] = []
@@ -272,9 +279,9 @@ class Table:
     def _header(self) -> list[str]:
         cells = self._cells() or []
         if self._feed.fault:
-            self._feed.refuse(f"{self._feed.fault}, and should be a header")
-        if len(cells) > MOST_COLUMNS:
-            self._feed.refuse(f"has {len(cells):,} columns, more than {MOST_COLUMNS:,}")
+            self._feed.fail(f"{self._feed.fault}, and should be a header")
+        if len(cells) > MAX_COLUMNS:
+            self._feed.fail(f"has {len(cells):,} columns, more than {MAX_COLUMNS:,}")
         return unique_names(cells)
 
     def _cells(self) -> list[str] | None:
@@ -284,10 +291,10 @@ class Table:
             return next(self._reader, None)
         except csv.Error as error:
             message = str(error)
-            if message == CUT:
-                self._feed.refuse("a quote that opens here is never closed")
+            if message == UNCLOSED_QUOTE:
+                self._feed.fail("a quote that opens here is never closed")
             if message.startswith("field larger"):
-                self._feed.refuse("a cell is too large, or its quote is never closed")
+                self._feed.fail("a cell is too large, or its quote is never closed")
             if message.startswith(BARE_RETURN):
                 message = "a carriage return alone ends no line; save it with line feeds"
             self._feed.fault = self._feed.fault or f"is no CSV ({message})"
@@ -318,7 +325,8 @@ def unique_names(header: Sequence[str]) -> list[str]:
     for number, cell in enumerate(header, 1):
         name = bare = cell.strip() or f"column {number}"
         while name in names:
-            name, number = f"{bare} ({number})", number + 1
+            name = f"{bare} ({number})"
+            number += 1
         names[name] = None
     return list(names)
 
@@ -326,15 +334,15 @@ def unique_names(header: Sequence[str]) -> list[str]:
 def _first_line(batches: Lines) -> tuple[str, Lines]:
     """The first line that is not blank, and all lines from there on."""
     for number, rows in batches:
-        at = next((at for at, row in enumerate(rows) if row.strip()), None)
-        if at is not None:
-            line = rows[at].decode("latin-1").strip(" \r")
-            return line, chain([(number + at, rows[at:])], batches)
+        index = next((index for index, row in enumerate(rows) if row.strip()), None)
+        if index is not None:
+            line = rows[index].decode("latin-1").strip(" \r")
+            return line, chain([(number + index, rows[index:])], batches)
     return "", iter(())
 
 
 def text_messages(batches: Lines, maker: Maker, blank: bool) -> Iterator[list[FileMessage]]:
-    """Each line a plain post; with `blank` empty lines come as passed over."""
+    """One post per line; with `blank`, empty lines are reported as skipped."""
     for first, rows in batches:
         numbered = enumerate(rows, first)
         selected = ((number, row) for number, row in numbered if blank or row.strip())

@@ -196,7 +196,7 @@ def _from_json(text: str, file: Path, name: str, by_line: bool) -> Iterator[Seed
         try:
             parsed = json.loads(row)
         except (ValueError, RecursionError):
-            raise InputError(f"{file}: is no JSON; mend it") from None
+            raise InputError(f"{file}: is no JSON; fix it") from None
         items += parsed if isinstance(parsed, list) else [parsed]
     if not items:
         raise InputError(f"{file}: holds no seed")

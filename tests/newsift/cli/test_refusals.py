@@ -43,7 +43,7 @@ REFUSED = [
     ("seeds add --force a.md --threshold 2", "threshold: 2 is not above 0"),
     ("seeds add --force a.md --expires-at soon", "--expires-at 'soon': is no time"),
     ("seeds add --force a.md bytes.txt", "is not UTF-8 at byte 1"),
-    ("seeds add --force a.md broken.json", "is no JSON; mend it"),
+    ("seeds add --force a.md broken.json", "is no JSON; fix it"),
     ("seeds add /dev/zero", "/dev/zero: is no regular file and no pipe"),
     ("seeds add --force a.md nothing.json", "holds no seed"),
     ("seeds add --force a.md unnamed.json", "seed 1: has no 'id'"),

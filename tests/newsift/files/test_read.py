@@ -111,7 +111,7 @@ def test_a_pattern_means_what_python_s_own_does(folder: Path, pattern: str) -> N
 
 
 def test_refuses_a_pattern_or_folder_without_files(folder: Path) -> None:
-    with pytest.raises(InputError, match="there is no such file; mend the pattern"):
+    with pytest.raises(InputError, match="there is no such file; fix the pattern"):
         find_files([folder / "*.xlsx"])
     (folder / "empty").mkdir()
     with pytest.raises(InputError, match="holds no file of posts"):

@@ -60,7 +60,7 @@ REFUSED = [
     ("a.jsonl", b'{"text": "cut\n{"tex', "is cut off"),
     ("a.jsonl", b'{"foo": 1}\n{"foo": 2}\n', "line 1: is not understood: value: has the keys"),
     ("a.json", b'[{"id": "1"}]', "item 1: is not understood: text: missing; name what holds"),
-    ("a.json", b'[{"text": "a"}', "is cut off after item 0; mend it, or name what it is with --f"),
+    ("a.json", b'[{"text": "a"}', "is cut off after item 0; fix it, or name the format with --f"),
     ("a.csv.zst", WIDE_WINDOW, "a window that takes more memory than there is"),
     ("a.csv", b"id,words,day\n1,a,b\n", "line 1: has no column of texts ('id', 'words', 'day')"),
     ("a.csv", b"id,words,day\n1,a,b\n", "; name it with --text-column"),

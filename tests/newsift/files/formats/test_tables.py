@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from newsift.files import tables
 from newsift.files.messages import FormatError
 from newsift.files.read import lines
-from newsift.files.tables import WINDOWS, Table, TableRow
+from newsift.files.tables import CP1252, Table, TableRow
 
 CELLS = st.text(st.sampled_from("ab\",;\t|\né '"), max_size=6)
 WILD = st.text(st.sampled_from('a",;\n'), max_size=30)
@@ -92,7 +92,7 @@ def test_a_bad_row_costs_only_its_own_lines() -> None:
     ],
 )
 def test_refuses_bad_tables(content: bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "LONGEST_CELL", 200 if b"xxx" in content else 2**20)
+    monkeypatch.setattr(tables, "MAX_CELL_CHARS", 200 if b"xxx" in content else 2**20)
     monkeypatch.setattr(tables, "LONGEST_LINE", 1000 if b"x\nx" in content else 2**24)
     with pytest.raises(FormatError, match=message):
         read(content, 2**16)
@@ -133,4 +133,4 @@ def test_letters(content: bytes, texts: list[str], faults: list[str]) -> None:
     messages = [row.fault for row in result if row.fault]
     assert len(messages) == len(faults)
     assert all(message in fault for message, fault in zip(faults, messages, strict=True))
-    assert (table.encoding == WINDOWS) == (b"1,\xe9" in content or b"caf\xe9" in content)
+    assert (table.encoding == CP1252) == (b"1,\xe9" in content or b"caf\xe9" in content)
