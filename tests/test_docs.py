@@ -1,5 +1,3 @@
-"""The documents: their examples run, their commands and targets exist, and none is left out."""
-
 import csv
 import json
 import re

@@ -1,5 +1,3 @@
-"""`newsift bench costs`: costs that explain the runs which they were fitted to."""
-
 import json
 from pathlib import Path
 

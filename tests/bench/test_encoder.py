@@ -1,5 +1,3 @@
-"""The command as a whole on a few posts and a small model, and the tables it makes."""
-
 import json
 from pathlib import Path
 

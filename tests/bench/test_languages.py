@@ -1,5 +1,3 @@
-"""The texts in other languages are complete and alike, and the table says what a loop counts."""
-
 import gzip
 import json
 import re

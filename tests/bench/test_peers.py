@@ -1,5 +1,3 @@
-"""`newsift bench peers`: what scores are worth, and what counts as a match of a peer."""
-
 import gzip
 import json
 import sys

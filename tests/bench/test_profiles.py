@@ -1,5 +1,3 @@
-"""The draws and figures of `newsift bench profiles`."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""The simulation: its streams are what they say, and it tells a kept promise from a broken one."""
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The bench of many seeds on a few texts of its own."""
-
 import json
 from pathlib import Path
 

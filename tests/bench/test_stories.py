@@ -1,5 +1,3 @@
-"""The judge of stories against obvious loops, and the command on a small folder."""
-
 import gzip
 import json
 from itertools import combinations

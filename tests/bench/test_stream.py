@@ -1,5 +1,3 @@
-"""`newsift bench stream` and `collect` on a few posts; rates and percentiles on a set clock."""
-
 import gzip
 import json
 import math

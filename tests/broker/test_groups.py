@@ -1,5 +1,3 @@
-"""Consumer groups and offsets: assignment, commits, positions out of range."""
-
 import asyncio
 from typing import Any
 

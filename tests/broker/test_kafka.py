@@ -1,5 +1,3 @@
-"""The jars of Apache Kafka are exactly the pinned ones, or refused; none of this needs Java."""
-
 import hashlib
 from pathlib import Path
 

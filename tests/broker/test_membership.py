@@ -1,5 +1,3 @@
-"""The worker's own consumer as a static member, on each broker."""
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

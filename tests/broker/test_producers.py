@@ -1,5 +1,3 @@
-"""The producers of newsift on a real broker: compression, and refusals that end them."""
-
 import asyncio
 
 import pytest

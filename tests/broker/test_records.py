@@ -1,5 +1,3 @@
-"""Records go through a broker unchanged: once, compacted, whichever client writes or reads."""
-
 import asyncio
 import time
 from collections.abc import Sequence

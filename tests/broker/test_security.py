@@ -1,5 +1,3 @@
-"""TLS, certificates and logins on Apache Kafka, and the errors of those who are refused."""
-
 import gc
 import json
 from collections.abc import Iterator

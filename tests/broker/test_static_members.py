@@ -1,5 +1,3 @@
-"""Static members: an instance that comes back keeps its assignment, and fences its former self."""
-
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack

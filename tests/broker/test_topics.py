@@ -1,5 +1,3 @@
-"""Topics and groups as an operator sees them; no client creates a topic by asking for it."""
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress

@@ -1,5 +1,3 @@
-"""Workers on a broker: matches, transactions, and topics or offsets that are gone."""
-
 import json
 import time
 from collections.abc import Iterator

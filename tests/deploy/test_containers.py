@@ -1,5 +1,3 @@
-"""The image and the compose file, and that installs build nothing and check hashes."""
-
 import json
 import os
 import re

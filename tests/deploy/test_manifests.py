@@ -1,5 +1,3 @@
-"""The Kubernetes manifests have no fault, and the check finds the mistakes that people make."""
-
 import subprocess
 import sys
 import tomllib

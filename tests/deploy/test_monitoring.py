@@ -1,5 +1,3 @@
-"""Rules and dashboard: whatever metric and label they name is one that the worker exports."""
-
 import json
 import re
 from collections.abc import Iterator

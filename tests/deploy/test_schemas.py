@@ -1,5 +1,3 @@
-"""The schemas of the topics agree with what the code reads and writes."""
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Embeddings as values: immutable, comparable with their own kind, and exact."""
-
 import copy
 import os
 import pickle

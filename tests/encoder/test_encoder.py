@@ -1,5 +1,3 @@
-"""The encoder's public interface on small models."""
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

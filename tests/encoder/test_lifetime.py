@@ -1,5 +1,3 @@
-"""An encoder in a forked child, after its end, and out of a pickle."""
-
 import gc
 import os
 import pickle

@@ -1,5 +1,3 @@
-"""Model directories: what is written comes back, and what is damaged is refused in one line."""
-
 import hashlib
 import json
 import os

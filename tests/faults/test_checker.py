@@ -1,5 +1,3 @@
-"""The checker itself, on altered histories: it reports each kind of damage, and no other."""
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The harness must detect what a worker loses that is broken on purpose."""
-
 import pytest
 
 from tests.faults.story import Story

@@ -1,5 +1,3 @@
-"""The counting of a soak's checker, and its faults by a seed."""
-
 from typing import Any
 
 import numpy as np

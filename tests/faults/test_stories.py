@@ -1,5 +1,3 @@
-"""Every fault has a story in which nothing is lost, and the page of results names each story."""
-
 import pytest
 
 from tests.faults.campaign import BROKERS, PAGE, Row, page, title

@@ -1,5 +1,3 @@
-"""Hostile files: whatever they unpack to, reading one takes less than a GiB."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""The fuzzer itself: inputs that can be made again, and failures of each kind that it reports."""
-
 import time
 from typing import Any
 

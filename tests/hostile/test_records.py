@@ -1,5 +1,3 @@
-"""Hostile posts, seeds, labels, batches and connections: the neighbours are matched in time."""
-
 import json
 import os
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""`newsift.match`: the worker's matches for whatever posts and articles a user has at hand."""
-
 import hashlib
 import json
 import pickle

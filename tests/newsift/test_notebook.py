@@ -1,5 +1,3 @@
-"""The notebook in docs/ runs from top to bottom, without Jupyter, and finds what it says."""
-
 import json
 from pathlib import Path
 from typing import Any

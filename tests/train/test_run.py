@@ -1,5 +1,3 @@
-"""`newsift train` from a recipe and a folder to a model, on a quick teacher; and recipes."""
-
 import hashlib
 import json
 import shutil

@@ -1,5 +1,3 @@
-"""The file of a background."""
-
 import hashlib
 import math
 import os

@@ -1,5 +1,3 @@
-"""The worker's log: one line a record, no control characters, no flood; and escaping."""
-
 import json
 import logging
 import unicodedata

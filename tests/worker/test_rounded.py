@@ -1,5 +1,3 @@
-"""Products of rounded matrices against numpy in float64, with each kind of factors."""
-
 import numpy as np
 import pytest
 

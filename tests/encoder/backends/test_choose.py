@@ -1,5 +1,3 @@
-"""Which code computes the vectors: what proves itself, and what else gives way."""
-
 import logging
 import subprocess
 import sys

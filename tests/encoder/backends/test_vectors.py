@@ -1,5 +1,3 @@
-"""The kernel and the torch backend against the oracle, in any batch; on a GPU where one is."""
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Explanations of whole words against the oracle and the score."""
-
 import math
 from collections.abc import Callable, Sequence
 from functools import cache

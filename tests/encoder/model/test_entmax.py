@@ -1,5 +1,3 @@
-"""α-entmax against bisection in float64, the `entmax` package and finite differences."""
-
 import math
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The model and its star against the oracle; the way to and from weights, and the start."""
-
 from dataclasses import replace
 from itertools import pairwise
 

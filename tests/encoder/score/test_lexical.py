@@ -1,5 +1,3 @@
-"""The lexical half: slots, idf and sparse rows, against dictionaries and dense matrices."""
-
 from collections import Counter
 from itertools import chain
 from math import log

@@ -1,5 +1,3 @@
-"""Files and folders: whole or not at all, and nobody else's."""
-
 import os
 from pathlib import Path
 

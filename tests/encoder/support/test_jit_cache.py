@@ -1,5 +1,3 @@
-"""The cache of compiled code is private or not used."""
-
 import ast
 import logging
 import os

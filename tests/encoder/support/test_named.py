@@ -1,5 +1,3 @@
-"""A name is first a model that ships, then one that was added, then a directory."""
-
 from pathlib import Path
 
 import pytest

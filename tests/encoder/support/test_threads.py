@@ -1,5 +1,3 @@
-"""Threads: how many, and that a fork or the end of a pool leaves nobody waiting."""
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The cleaning: rule by rule, on real posts and any Unicode, and compiled beside the rules."""
-
 import re
 import unicodedata
 from pathlib import Path

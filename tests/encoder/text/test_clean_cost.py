@@ -1,5 +1,3 @@
-"""The cost of cleaning and tokenizing a text is linear in its length."""
-
 import tracemalloc
 import unicodedata
 from time import process_time

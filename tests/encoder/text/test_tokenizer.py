@@ -1,5 +1,3 @@
-"""The tokenizer: ids, lexical rows and its bounded cache."""
-
 import threading
 from collections import Counter
 from math import log

@@ -1,5 +1,3 @@
-"""The vocabularies: WordPiece against Hugging Face's, and scripts against a slow reading."""
-
 import unicodedata
 from functools import lru_cache
 from pathlib import Path

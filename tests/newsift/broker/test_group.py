@@ -1,5 +1,3 @@
-"""The life of a consumer group, with a clock that the test moves."""
-
 import heapq
 import itertools
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""Every request in every version, and the codes that answer it."""
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

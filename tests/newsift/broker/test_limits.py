@@ -1,5 +1,3 @@
-"""Limits of a request, a batch and a connection: a code, or the end of the connection."""
-
 import resource
 import socket
 import struct

@@ -1,5 +1,3 @@
-"""The log of a partition: batches, offsets, compaction."""
-
 from dataclasses import dataclass, field
 
 import pytest

@@ -1,5 +1,3 @@
-"""The embedded broker as clients and its command see it."""
-
 import asyncio
 import signal
 from collections.abc import Callable, Iterator

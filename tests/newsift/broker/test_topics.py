@@ -1,5 +1,3 @@
-"""Topics: creation, limits of memory, compaction, deletion."""
-
 import asyncio
 
 import pytest

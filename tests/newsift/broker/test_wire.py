@@ -1,5 +1,3 @@
-"""Damaged and unknown requests end one connection and no other."""
-
 import logging
 import socket
 import struct

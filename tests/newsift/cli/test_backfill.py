@@ -1,5 +1,3 @@
-"""`newsift backfill`: the matches that the worker would have found, and nothing touched."""
-
 import json
 import time
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""`newsift background`: from a topic and from files, what is left out, and what is refused."""
-
 import json
 from pathlib import Path
 from random import Random

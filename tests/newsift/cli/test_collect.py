@@ -1,5 +1,3 @@
-"""`newsift collect` as a user runs it: killed, stopped, without a broker, refused."""
-
 import gzip
 import json
 import os

@@ -1,5 +1,3 @@
-"""The command itself: its table, its help, and how errors leave it."""
-
 import subprocess
 import sys
 from pathlib import Path

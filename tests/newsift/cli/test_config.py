@@ -1,5 +1,3 @@
-"""`newsift config check` and `show`."""
-
 from pathlib import Path
 
 import pytest

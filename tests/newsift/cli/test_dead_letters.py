@@ -1,5 +1,3 @@
-"""`newsift dead-letters`: what is told of them, and what another attempt sends."""
-
 import base64
 import os
 import time

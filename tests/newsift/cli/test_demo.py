@@ -1,5 +1,3 @@
-"""`newsift demo`: what it prints, that it leaves no process, and its samples and sums."""
-
 import os
 import re
 import signal

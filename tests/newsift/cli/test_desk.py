@@ -1,5 +1,3 @@
-"""`newsift desk` as a process: where it is served, what ends it, and what it refuses."""
-
 import json
 import signal
 import socket

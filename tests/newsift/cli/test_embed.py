@@ -1,5 +1,3 @@
-"""`newsift embed`: what it reads, what it refuses, and what it writes."""
-
 import gzip
 import hashlib
 import json

@@ -1,5 +1,3 @@
-"""The examples of the help pages: all of them are valid, and those on files and a broker run."""
-
 import csv
 import json
 import shlex

@@ -1,5 +1,3 @@
-"""`newsift explain`: words, score and threshold, for people and for programs."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""`newsift filter`: the worker's own matches from files, and what it reports besides."""
-
 import csv
 import gzip
 import hashlib

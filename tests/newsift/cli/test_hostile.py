@@ -1,5 +1,3 @@
-"""Every command, over what strangers wrote to steer the terminal of whoever looks at it."""
-
 import json
 import unicodedata
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""`newsift desk --file` and `newsift demo --desk`: a desk that needs no Kafka."""
-
 import csv
 import json
 import os

@@ -1,5 +1,3 @@
-"""`newsift matches`: which records it prints, how, and when it ends."""
-
 import csv
 import json
 import sqlite3

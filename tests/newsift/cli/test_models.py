@@ -1,5 +1,3 @@
-"""`newsift models`: packed, added, listed, used by its name, and taken away."""
-
 import hashlib
 import json
 from pathlib import Path

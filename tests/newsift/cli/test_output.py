@@ -1,5 +1,3 @@
-"""Lines of output: contributions of words, and lines as wide as a terminal."""
-
 import re
 
 import click

@@ -1,5 +1,3 @@
-"""`newsift plan`: its forms of output, and what it refuses."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What each command refuses: exit 2, the reason on the last line, nothing printed or written."""
-
 import gzip
 import os
 import shlex

@@ -1,5 +1,3 @@
-"""`newsift replay`: what reaches the posts topic, in which order, how fast, and how it ends."""
-
 import hashlib
 import itertools
 import json

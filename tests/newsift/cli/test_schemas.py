@@ -1,5 +1,3 @@
-"""`newsift schemas`: what it lists and prints is what the checkout holds."""
-
 import json
 from pathlib import Path
 

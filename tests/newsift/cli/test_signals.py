@@ -1,5 +1,3 @@
-"""What ends a command from outside: it concludes what it has begun, and leaves nothing behind."""
-
 import ctypes
 import os
 import signal

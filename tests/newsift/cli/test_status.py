@@ -1,5 +1,3 @@
-"""`newsift status`: what it counts is what is there."""
-
 import json
 from typing import Any
 

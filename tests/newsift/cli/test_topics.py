@@ -1,5 +1,3 @@
-"""`newsift topics create` and `check`, on a broker."""
-
 import json
 from collections.abc import Iterator
 

@@ -1,5 +1,3 @@
-"""Jetstream by its documents: no message does harm, and after any fault nothing is missing."""
-
 import asyncio
 import json
 import random

@@ -1,5 +1,3 @@
-"""The collector: pauses, outlets, acknowledgement and the mark."""
-
 import asyncio
 from collections.abc import Sequence
 

@@ -1,5 +1,3 @@
-"""Feeds: what their bytes name, the identity of links, and which articles are read."""
-
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path

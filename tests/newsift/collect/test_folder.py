@@ -1,5 +1,3 @@
-"""Folders: each file once, the oldest first, whatever crashes; and the ledger of files begun."""
-
 import asyncio
 import gzip
 import os

@@ -1,5 +1,3 @@
-"""How sources speak HTTP: answers, addresses, lines and server-sent events."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,5 +1,3 @@
-"""Mastodon: events, ids and addresses; streams that break, stall or are refused; gaps."""
-
 import asyncio
 import json
 import random

@@ -1,5 +1,3 @@
-"""The state file: what is stored is there again, and only one may have it."""
-
 import errno
 import json
 import os

@@ -1,5 +1,3 @@
-"""X: rules, the filtered stream and its gaps; any line or answer is handled."""
-
 import asyncio
 import json
 import random

@@ -1,5 +1,3 @@
-"""Figures: each post is in one bar, each score in its bin, and the file stands alone."""
-
 import re
 from xml.etree import ElementTree
 

@@ -1,5 +1,3 @@
-"""A desk without Kafka: when its posts are read again, and a project that cannot be written."""
-
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Health: what workers report, polling while a page is open, problems with their remedies."""
-
 import itertools
 import socket
 import time

@@ -1,5 +1,3 @@
-"""The figure of scores, against a count over all posts."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Label queues and the session of a judge: drawn once, in order, through undo and outages."""
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

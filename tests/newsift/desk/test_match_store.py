@@ -1,5 +1,3 @@
-"""Matches and dead letters in bounded memory: counted once each, against a slow loop."""
-
 import json
 import random
 from collections import Counter

@@ -1,5 +1,3 @@
-"""What the desk holds in memory: mirrors of topics, the model, and tests of promises."""
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -1,5 +1,3 @@
-"""Measures, near misses, and the rate of posts."""
-
 import pytest
 
 from newsift.desk.api import AUTHOR_CHARS

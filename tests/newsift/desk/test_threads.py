@@ -1,5 +1,3 @@
-"""Values are cached for a time, locks have a deadline, and few calls run at once."""
-
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Lock
 

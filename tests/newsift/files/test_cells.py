@@ -1,5 +1,3 @@
-"""Cells as spreadsheets read them: cut at commas or at semicolons, none is a formula."""
-
 import csv
 import io
 

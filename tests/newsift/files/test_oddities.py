@@ -1,5 +1,3 @@
-"""Times without an offset, times that cannot be read, and rounded ids: read, counted and told."""
-
 import json
 from datetime import datetime
 from pathlib import Path

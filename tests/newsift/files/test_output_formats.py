@@ -1,5 +1,3 @@
-"""Output files of each format: what they hold, whole or not at all, within bounds."""
-
 import csv
 import gzip
 import io

@@ -1,5 +1,3 @@
-"""Files are found, and unpacked in bounded memory."""
-
 import glob
 import gzip
 import tracemalloc

@@ -1,5 +1,3 @@
-"""Where a command writes: devices and pipes are written through, files are replaced whole."""
-
 import os
 import stat
 from pathlib import Path

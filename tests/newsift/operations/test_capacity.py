@@ -1,5 +1,3 @@
-"""What `newsift plan` computes: sizes beside a calculation by hand, bursts beside a closed form."""
-
 from math import inf, nan
 from pathlib import Path
 

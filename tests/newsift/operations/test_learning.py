@@ -1,5 +1,3 @@
-"""What an event learns from: distinct posts of many people, and its newest matches."""
-
 import json
 import math
 from typing import Any, cast

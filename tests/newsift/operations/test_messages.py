@@ -1,5 +1,3 @@
-"""Messages go to whoever captures them, bounded, else to standard error; progress to a terminal."""
-
 import asyncio
 import sys
 

@@ -1,5 +1,3 @@
-"""Models as files: packed to the byte, fetched within bounds, added whole or not at all."""
-
 import hashlib
 import io
 import tarfile

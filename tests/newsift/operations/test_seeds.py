@@ -1,5 +1,3 @@
-"""Seeds of files and of the control topic: ids, events, states and conflicts."""
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Workers' web servers as the commands read them, and what else may answer there."""
-
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

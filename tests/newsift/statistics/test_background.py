@@ -1,5 +1,3 @@
-"""Which posts make a background: distinct ones, in no order, where authors take turns."""
-
 import random
 from collections import Counter
 

@@ -1,5 +1,3 @@
-"""Draws are in the order of a hash, one of each group, and what certifies never trains."""
-
 import hashlib
 import json
 from random import Random

@@ -1,5 +1,3 @@
-"""Estimates from labels are what slow counts, scipy and scikit-learn say."""
-
 from bisect import bisect_left
 from math import inf
 

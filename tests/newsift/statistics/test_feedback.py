@@ -1,5 +1,3 @@
-"""What an event learns, against a slow loop over plain vectors, wild inputs and a flood."""
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Labels are read as they were written, hostile ones say why; their state is the latest of each."""
-
 import json
 from collections import Counter
 from collections.abc import Sequence

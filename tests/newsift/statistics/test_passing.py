@@ -1,5 +1,3 @@
-"""How many posts an hour would pass is what a slow count of all posts says."""
-
 from collections.abc import Mapping
 from math import inf
 

@@ -1,5 +1,3 @@
-"""Thresholds with a promise: those of an obvious loop, and kept however often one looks."""
-
 import math
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The interval of the recall is that of its formulas, and holds as often as it says."""
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,5 +1,3 @@
-"""The addresses that may be fetched, answers of servers, and proxies."""
-
 import base64
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

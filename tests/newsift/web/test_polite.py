@@ -1,5 +1,3 @@
-"""Sites are read as their rules allow."""
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,5 +1,3 @@
-"""The figures: their numbers, their bytes and the command."""
-
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Texts come out of repositories as their files hold them, and what judges never teaches."""
-
 import gzip
 import json
 import os

@@ -1,5 +1,3 @@
-"""What a model learns from: nothing that tunes or judges, nor a near-copy; and its readers."""
-
 import csv
 import gzip
 import json

@@ -1,5 +1,3 @@
-"""Every loss against loops that spell it out, and the miner against pytorch-metric-learning."""
-
 import math
 from collections import Counter
 from collections.abc import Callable

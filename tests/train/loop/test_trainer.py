@@ -1,5 +1,3 @@
-"""The training loop: it learns, resumes after a crash, and refuses; and its tables of tokens."""
-
 import json
 from pathlib import Path
 from typing import Any

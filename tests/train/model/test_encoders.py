@@ -1,5 +1,3 @@
-"""Every encoder of the comparison against a slow form of its own, one text at a time."""
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The readers of word vectors, on the real fragment of GloVe and on files with every fault."""
-
 import gzip
 import math
 from dataclasses import replace

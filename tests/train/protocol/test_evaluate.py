@@ -1,5 +1,3 @@
-"""The protocol from files to tables, on a small folder and a small model."""
-
 import io
 import json
 from itertools import product

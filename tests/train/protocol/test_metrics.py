@@ -1,5 +1,3 @@
-"""The ranking against scikit-learn and against sorting all pairs."""
-
 import math
 import re
 

@@ -1,5 +1,3 @@
-"""Precision by score against scipy's Wilson interval and a stream that is counted out."""
-
 import numpy as np
 import pytest
 from scipy.stats import binomtest

@@ -1,5 +1,3 @@
-"""The teacher's vectors on disk: found again, and cut back to what is whole after a crash."""
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

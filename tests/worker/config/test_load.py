@@ -1,5 +1,3 @@
-"""The configuration: defaults, where values come from, what is refused, and passwords."""
-
 import copy
 import itertools
 import json

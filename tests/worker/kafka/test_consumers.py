@@ -1,5 +1,3 @@
-"""The worker's consumers on the embedded broker: read-ahead, offsets and settings."""
-
 import asyncio
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,3 @@
-"""Delivery with a fake producer: late, failing and refused acknowledgements."""
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator

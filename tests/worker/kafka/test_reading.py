@@ -1,5 +1,3 @@
-"""Topics read by a command: the same topic again and again, from any point to any other."""
-
 import time
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The settings of the Kafka clients, and the messages for their errors."""
-
 import asyncio
 import socket
 import ssl

@@ -1,5 +1,3 @@
-"""The topics on a broker, created and compared; and the rules for them."""
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,3 @@
-"""Bursts; tails and quantiles against scipy."""
-
 from collections import Counter
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Drift against a list of everything that was counted."""
-
 from math import nan
 
 import numpy as np

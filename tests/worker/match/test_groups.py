@@ -1,5 +1,3 @@
-"""Story groups against a slow loop in float64."""
-
 import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""Matches against a slow loop over every pair, in Python floats."""
-
 import tracemalloc
 
 import numpy as np

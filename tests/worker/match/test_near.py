@@ -1,5 +1,3 @@
-"""Near misses against a slow loop over each post and event."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""One batch through the pipeline: matches, dead letters and counts."""
-
 import hashlib
 import json
 import math

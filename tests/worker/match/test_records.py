@@ -1,5 +1,3 @@
-"""Match records and dead letters to the byte, with digests by hand."""
-
 import hashlib
 import json
 

@@ -1,5 +1,3 @@
-"""The sample of near misses is random, of one worker or of several."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""The metrics, parsed as Prometheus does."""
-
 from collections import Counter
 
 import numpy as np

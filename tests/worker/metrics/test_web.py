@@ -1,5 +1,3 @@
-"""The worker's web server: its pages, its port, and what strangers may send."""
-
 import asyncio
 import contextlib
 import json

@@ -1,5 +1,3 @@
-"""The cost of reading a post is linear in its bytes, whatever they are."""
-
 from collections.abc import Iterator
 from time import process_time
 

@@ -1,5 +1,3 @@
-"""Posts from random bytes: one of three outcomes, and the same post as a slow reader's."""
-
 import copy
 import json
 from html.parser import HTMLParser

@@ -1,5 +1,3 @@
-"""Posts from bytes: every form by example files, and every reason to reject one."""
-
 import html
 import json
 import re

@@ -1,5 +1,3 @@
-"""Faust's agent on a channel of ours, and Faust's own traps."""
-
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable

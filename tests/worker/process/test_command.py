@@ -1,5 +1,3 @@
-"""`faust -A worker worker` from outside: what goes in, what comes out, and how it ends."""
-
 import json
 import re
 import socket

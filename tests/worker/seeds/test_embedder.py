@@ -1,5 +1,3 @@
-"""Seeds become a seed set: embeddings, thresholds and refusals."""
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Control records become seeds and profiles, or are refused; the vectors of events."""
-
 import base64
 import hashlib
 import json

@@ -1,5 +1,3 @@
-"""The state of the control topic: a function of the latest record of each key."""
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

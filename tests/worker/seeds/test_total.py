@@ -1,5 +1,3 @@
-"""A total rate: one constant raises all automatic thresholds, so that few posts pass any seed."""
-
 import hashlib
 import json
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Seed vectors in parts: after any changes a set is the same as one that is made afresh."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

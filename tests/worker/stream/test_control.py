@@ -1,5 +1,3 @@
-"""The control topic on the embedded broker: read to its end, followed, deleted and made again."""
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator

@@ -1,5 +1,3 @@
-"""The hot path with fakes in the place of Kafka and the model."""
-
 import asyncio
 import json
 import threading

@@ -1,5 +1,3 @@
-"""Ingest with a fake consumer: reading, pausing and errors."""
-
 import asyncio
 from itertools import pairwise
 from typing import Any

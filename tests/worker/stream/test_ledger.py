@@ -1,5 +1,3 @@
-"""The ledger against a model that keeps every single offset."""
-
 import asyncio
 from dataclasses import dataclass, field
 

@@ -1,5 +1,3 @@
-"""Committed offsets: finished batches, and positions past markers and gaps, never more."""
-
 import asyncio
 import logging
 from collections.abc import Callable

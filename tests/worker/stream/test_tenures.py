@@ -1,5 +1,3 @@
-"""What is remembered of a partition goes on where nobody else has committed meanwhile."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""What watches the worker: the watchdog, open transactions, and outages in the log."""
-
 import logging
 from collections.abc import Sequence
 from itertools import pairwise

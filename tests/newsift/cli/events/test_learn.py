@@ -1,5 +1,3 @@
-"""`newsift events`: what is learned, shown, published, read back and forgotten."""
-
 import json
 import signal
 import time

@@ -1,5 +1,3 @@
-"""`newsift filter --learn`: events learn from files, the same each time, and as on a topic."""
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""`newsift events promise`: what labels of a profile's own matches show, and what is set."""
-
 import json
 import time
 

@@ -1,5 +1,3 @@
-"""`newsift labels ask` at a terminal: what it shows, what each key publishes, and its end."""
-
 from newsift.statistics.labels import Label, QueueName, read_label
 from tests.newsift.cli.labels.at_terminal import AtTerminal
 from tests.worker.judged import begin, drawn, labels, match

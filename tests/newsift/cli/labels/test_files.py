@@ -1,5 +1,3 @@
-"""`newsift labels list`, `import` and `export`: what people said comes back as they said it."""
-
 import csv
 import io
 import json

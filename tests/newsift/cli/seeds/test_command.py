@@ -1,5 +1,3 @@
-"""`newsift seeds`: what reaches the control topic, what is listed, exported and imported."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Pages of the web: what is taken from them, and what is not asked for at all."""
-
 import json
 import socket
 import threading

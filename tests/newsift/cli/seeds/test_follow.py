@@ -1,5 +1,3 @@
-"""`newsift seeds follow`: what of a feed becomes seeds, what is asked for again, and faults."""
-
 import gzip
 import json
 import os

@@ -1,5 +1,3 @@
-"""What `newsift seeds add` says of a threshold and of the posts of the last 24 hours."""
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""What the commands say of profiles: which is in force, for whom, and why one is not."""
-
 import json
 from typing import Any
 

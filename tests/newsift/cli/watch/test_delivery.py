@@ -1,5 +1,3 @@
-"""Queues, the backlog and the consumer: in order, bounded, and committed as acknowledged."""
-
 import asyncio
 import random
 from collections import defaultdict

@@ -1,5 +1,3 @@
-"""Webhooks: signed, in order, again until they are taken; nothing is missing whatever fails."""
-
 import json
 import re
 import signal

@@ -1,5 +1,3 @@
-"""Matches and seeds in a browser."""
-
 from typing import Any
 
 from playwright.sync_api import FilePayload, Locator, Page, expect

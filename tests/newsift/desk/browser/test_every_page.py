@@ -1,5 +1,3 @@
-"""Every page with ordinary and hostile records: nothing runs, and everybody can use it."""
-
 import json
 from collections.abc import Iterator
 from contextlib import closing

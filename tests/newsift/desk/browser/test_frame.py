@@ -1,5 +1,3 @@
-"""The frame around every page, the page of health, and recovery from outages."""
-
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Judging in a browser: by keys, by two judges, and while the broker or the desk fails."""
-
 import pytest
 from playwright.sync_api import Page, Route, expect
 

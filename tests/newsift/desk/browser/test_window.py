@@ -1,5 +1,3 @@
-"""The window itself: a forbidden action of a page fails the test."""
-
 import pytest
 from playwright.sync_api import Browser
 

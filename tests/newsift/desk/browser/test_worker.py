@@ -1,5 +1,3 @@
-"""A desk with a real worker: the first day of an event, thresholds and profiles."""
-
 import csv
 import io
 import json

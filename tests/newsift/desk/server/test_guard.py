@@ -1,5 +1,3 @@
-"""Access to the desk: origins, hosts, the token and sessions."""
-
 import asyncio
 from pathlib import Path
 

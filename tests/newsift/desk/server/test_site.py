@@ -1,5 +1,3 @@
-"""The site: requests, actions, files, limits and the audit."""
-
 import asyncio
 import io
 import json

@@ -1,5 +1,3 @@
-"""Events, their matches and their scores: thresholds, profiles, promises, stories, labels."""
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Exported files and figures hold what the topics hold."""
-
 import csv
 import io
 import json

@@ -1,5 +1,3 @@
-"""Feeds: previewed, followed, and resumed after a restart of the desk."""
-
 import json
 from collections.abc import Iterator
 from functools import partial

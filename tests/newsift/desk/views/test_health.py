@@ -1,5 +1,3 @@
-"""The page of health: as `newsift status`, and dead letters as the command."""
-
 import json
 import time
 from collections.abc import Iterator

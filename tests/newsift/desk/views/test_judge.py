@@ -1,5 +1,3 @@
-"""Judging, agreement of judges, and promises: as the commands do."""
-
 import json
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace

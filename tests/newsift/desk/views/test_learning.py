@@ -1,5 +1,3 @@
-"""A profile at the desk: learned as `newsift events learn` does, published, taken back."""
-
 import json
 from collections.abc import Iterator
 from threading import Event

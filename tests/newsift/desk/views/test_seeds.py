@@ -1,5 +1,3 @@
-"""Seeds and drafts: listed, changed, removed and restored; read, tried and published."""
-
 import base64
 import json
 from collections.abc import Iterator

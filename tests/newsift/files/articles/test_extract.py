@@ -1,5 +1,3 @@
-"""The process that reads strangers' bytes: ended in time, within bounds, without our secrets."""
-
 import json
 import os
 import subprocess

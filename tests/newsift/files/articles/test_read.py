@@ -1,5 +1,3 @@
-"""Articles as files and pages: texts as they are, stories without notices, what is no article."""
-
 from pathlib import Path
 
 import pytest

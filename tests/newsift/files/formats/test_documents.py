@@ -1,5 +1,3 @@
-"""JSON that is not line by line: the same items as `json` finds, wherever the chunks are cut."""
-
 import json
 import tracemalloc
 from itertools import takewhile

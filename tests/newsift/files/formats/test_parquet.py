@@ -1,5 +1,3 @@
-"""Parquet: rows as of a table, a batch at a time, and one line where pyarrow is not there."""
-
 import datetime
 import sys
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Any JSON object of a file becomes messages, whatever stands in it: no error of ours escapes."""
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What a file is, by what is in it; what is refused says where, and which option helps."""
-
 import gzip
 import json
 from pathlib import Path

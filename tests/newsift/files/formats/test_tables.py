@@ -1,5 +1,3 @@
-"""CSV and TSV: the same cells as `csv` finds, wherever the chunks are cut, and bounded."""
-
 import csv
 import io
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Opening fetched batches: sound ones are read, others are one message each."""
-
 import gzip
 import json
 import resource
