@@ -11,20 +11,6 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("model: {name: defualt}", "config.yaml line 1: model.name: model 'defualt': no such"),
-        ("web:\n  prot: 80", "config.yaml line 2: web.prot: unknown key; did you mean web.port?"),
-        ("kafka: {security_protocol: SSL, ca_file: gone.pem}", "kafka.ca_file: gone.pem"),
-    ],
-)
-def test_check_names_place_key_and_remedy(newsift: Command, content: str, message: str) -> None:
-    Path("config.yaml").write_text(content)
-    done = newsift("config", "check", "--config", "config.yaml")
-    assert (done.code, done.out, message in done.err) == (2, "", True), done.err
-
-
 def test_check_names_changed_keys(newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("config.yaml").write_text("log: {level: info}\nweb: {port: 80}\n")
     monkeypatch.setenv("NEWSIFT_MATCHING__THRESHOLD", "0.5")

@@ -2,7 +2,6 @@ import json
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from newsift.operations.capacity import SHIPPED, LoadBurst, plan, read_costs
 from tests.worker.fake import Command
@@ -22,18 +21,3 @@ def test_other_costs_make_another_plan(newsift: Command, tmp_path: Path) -> None
     (tmp_path / "costs.json").write_text(json.dumps(costs))
     done = newsift("plan", *RATE, "--costs", str(tmp_path / "costs.json"), "--json")
     assert json.loads(done.out)["workers"] > 6000
-
-
-@pytest.mark.parametrize(
-    "args",
-    [
-        ("--rate", "0", "--seeds", "1"), ("--rate", "1", "--seeds", "-1"), ("--rate", "1"),
-        ("--seeds", "1"), (*RATE, "--drain", "9"), (*RATE, "--burst", "0.5"),
-        (*RATE, "--burst", "2", "--drain", "0"), (*RATE, "--costs", "none.json"),
-        (*RATE, "--share", "2"), ("--rate", "many", "--seeds", "1"),
-    ],
-)  # fmt: skip
-def test_what_is_refused_is_one_line(newsift: Command, args: tuple[str, ...]) -> None:
-    done = newsift("plan", *args)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.count("\n") == 1

@@ -9,8 +9,6 @@ import pytest
 from encoder.errors import InputError
 from newsift.collect.source import Gap, SourceMark
 from newsift.collect.state import default_state, list_collectors, open_state
-from tests.worker.fake import Command
-from tests.worker.kafka_side import Kafka
 from worker.errors import RunError
 
 MARK = SourceMark(1_725_911_162_329_308, "jetstream.test", 1_725_911_162.3)
@@ -110,15 +108,3 @@ def test_lists_a_damaged_state_by_name(content: bytes) -> None:
         "source": "odd", "running": False, "last_post_at": None, "saved_at": None,
         "gaps": 0, "gap_seconds": 0.0, "state": str(file),
     }  # fmt: skip
-
-
-def test_status_lists_the_collectors(newsift: Command, kafka: Kafka) -> None:
-    with open_state(default_state("bluesky"), "bluesky") as state:
-        state.count_gap(Gap("too old", 90.0))
-        state.store(SourceMark(17, "h", AT))
-        line = newsift("status").out
-    (line,) = [line for line in line.splitlines() if line.startswith("collector ")]
-    assert line.startswith("collector     bluesky: running; acknowledged at 20")
-    assert line.endswith(f", a post of {TOLD}; gaps: 1, of those known 90 s")
-    (result,) = json.loads(newsift("status", "--json").out)["collectors"]
-    assert (result["source"], result["running"]) == ("bluesky", False)

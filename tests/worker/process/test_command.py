@@ -15,18 +15,12 @@ from kafka import TopicPartition
 from encoder.model_directory import write_model
 from newsift.broker.server import Address, running
 from newsift.operations.workers import WorkerIdentity, kafka_cluster_id, own_workers
-from tests.broker.clients import admin, consumer, producer, read, read_to_end, until
+from tests.broker.clients import consumer, producer, until
 from tests.encoder.small import small_model
 from tests.worker.processes import BIN, Logged, environment, logged
-from tests.worker.small import ARTICLES, ControlTopic, Mail, small_encoder
 from worker.config import Config, KafkaConfig
-from worker.match.pipeline import Pipeline
-from worker.seeds.embedder import SeedEmbedder
 
 ROOT = Path(__file__).parents[3]
-PHRASES = ("match game music", "storm flood river city", "a cat and police", "fire")
-TEXTS = [f"{PHRASES[n % 4]} {n}" for n in range(300)]
-POISON: list[tuple[str | None, bytes | None]] = [("a", b"{"), (None, b""), ("b", b'{"id": 1}')]
 
 
 def settings(address: str, folder: Path, **more: str) -> dict[str, str]:
@@ -63,11 +57,6 @@ def posts(texts: Iterable[str]) -> list[tuple[str | None, bytes | None]]:
     ]
 
 
-def matched(address: str) -> dict[str, list[str]]:
-    values = [json.loads(record.value) for record in read_to_end(address, "matched-tweets")]
-    return {v["post"]["id"]: [m["match_id"] for m in v["matches"]] for v in values}
-
-
 def lag(address: str) -> int:
     with consumer(address, group_id="newsift-ingest") as client:
         places = [TopicPartition("tweets", n) for n in client.partitions_for_topic("tweets")]
@@ -79,46 +68,6 @@ def lag(address: str) -> int:
 def broker() -> Iterator[Address]:
     with running() as address:
         yield address
-
-
-def expected() -> dict[str, list[str]]:
-    book = ControlTopic()
-    for name in ("flood", "game"):
-        book.put(name.encode(), json.dumps({"text": ARTICLES[name]}).encode())
-    mails = [
-        Mail(json.dumps({"id": str(n), "text": text}).encode()) for n, text in enumerate(TEXTS)
-    ]
-    enc = small_encoder()
-    made = SeedEmbedder(enc, 0.01, 0.4).make(book.snapshot())
-    outcome = Pipeline(enc).run(mails, made, lambda: "")
-    values = [json.loads(record.value or b"") for record in outcome.records]
-    return {v["post"]["id"]: [m["match_id"] for m in v["matches"]] for v in values}
-
-
-def test_a_new_broker_gets_topics_matches_and_dead_letters(broker: str, tmp_path: Path) -> None:
-    matches = expected()
-    assert 0 < len(matches) < len(TEXTS)
-    with worker(broker, tmp_path) as first:
-        first.wait_for("ready: 0 seeds")
-        publish(
-            broker, "seed-articles", [(name, seed(ARTICLES[name])) for name in ("flood", "game")]
-        )
-        first.wait_for("2 seeds")
-        publish(broker, "tweets", posts(TEXTS) + POISON)
-        until(lambda: len(matched(broker)) >= len(matches))
-        assert matched(broker) == matches
-        dead = read(broker, "rejected-tweets", len(POISON))
-        assert sorted((r.key and r.key.decode(), r.value) for r in dead if r.key) == [
-            ("a", b"{"), ("b", b'{"id": 1}'),
-        ]  # fmt: skip
-        until(lambda: lag(broker) == 0)
-        assert first.leave() == 0
-    assert "Traceback" not in first.output
-    with admin(broker) as client:
-        topics = {topic for topic in client.list_topics() if not topic.startswith("__")}
-    assert topics == {
-        "tweets", "seed-articles", "matched-tweets", "rejected-tweets",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -52,28 +52,11 @@ def test_a_page_without_a_session_requests_the_token(window: Window, place: Plac
     expect(field).to_be_visible()  # the page's next request is refused
 
 
-def test_the_printed_address_opens_the_desk_and_hides_the_token(
-    browser: Browser, desk: DeskProcess
-) -> None:
-    with closing(Window(browser, desk.url)) as window:
-        window.page.goto(f"{desk.address}#/seeds")
-        expect(window.page.get_by_role("heading", name="Seeds")).to_be_visible()
-        expect(window.page).to_have_url(f"{desk.url}#/seeds")
-
-
 BAD = '{"id": "<script>alert(1)</script>\u202e\x1b[31m"'.encode() + b"\xff"
 
 
 def posts(place: Place) -> list[bytes | None]:
     return [row.value for row in read_to_end(place.server.address, place.topics["posts"])]
-
-
-def test_a_missing_worker_is_reported_with_the_remedy(window: Window) -> None:
-    page = window.open()
-    marked = page.get_by_role("banner").get_by_role("link", name="no worker")
-    expect(marked).to_be_visible()
-    marked.click()
-    expect(page.get_by_role("list", name="What to do")).to_contain_text("faust -A worker worker")
 
 
 def test_a_dead_letter_is_shown_with_its_bytes_and_sent_again_once(

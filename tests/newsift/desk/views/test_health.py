@@ -93,22 +93,6 @@ def ask(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
     return call(desk, endpoint, **values | ({"by": "anna"} if endpoint.audit_name else {}))
 
 
-def test_the_page_lists_what_the_command_lists(desk: Desk, kafka: Kafka, newsift: Command) -> None:
-    for n in range(3):
-        reject(kafka, n)
-    reject(kafka, 3, reason=Reason.NO_ID, attempt=3)
-    reject(kafka, 1)  # delivered twice
-    theirs = [
-        json.loads(line) for line in newsift("dead-letters", "list", "--json").out.splitlines()
-    ]
-    until(lambda: ask(desk, health.letters)["ready"])
-    result = ask(desk, health.letters)
-    assert result["reasons"] == {"bad_json": 3, "no_id": 1}
-    data = [{name: row[name] for name in theirs[0]} for row in result["newest"]]
-    assert sorted(map(str, data)) == sorted(map(str, theirs))
-    assert result["newest"][0]["obstacle"] == "it has had 3 attempts"
-
-
 def test_a_dead_letter_is_shown_with_its_bytes(desk: Desk, kafka: Kafka) -> None:
     reject(kafka, 5)
     result = ask(desk, health.one_letter, partition=0, offset=0)

@@ -30,7 +30,6 @@ from tests.newsift.cli.events.promised import (
     match_all,
     published,
 )
-from tests.newsift.cli.labels.at_terminal import AtTerminal
 from tests.newsift.desk.client import call, open_desk
 from tests.worker.fake import Command
 from tests.worker.judged import drawn, match
@@ -41,7 +40,6 @@ from worker.posts.outcome import Post
 from worker.seeds.profile import Profile
 
 NAMES = [str(n) for n in range(120)]
-KEYS = {"y": "on", "n": "off", "u": "unsure"}
 
 
 @pytest.fixture
@@ -65,42 +63,6 @@ def says(desk: Desk, state: Any, verdict: str, by: str = "ann", kind: str = "cer
     post = {"platform": "x", "id": state["question"]["id"], "verdict": verdict}
     values = {"by": by, "kind": kind, "queue": state["queue"]} | post
     return does(desk, judging.answer, **values)
-
-
-def published_labels(kafka: Kafka, by: str) -> list[tuple[list[str], bytes | None]]:
-    """What one person's records hold, but for who that is, and when."""
-    result = [record for record in kafka.records(LABELS) if json.loads(record.key)[3] == by]
-    assert {str(record.headers) for record in result} <= {"[('schema', b'newsift.label/1')]"}
-    return [(json.loads(r.key)[:3], r.value and _unsigned(r.value, by)) for r in result]
-
-
-def _unsigned(value: bytes, by: str) -> bytes:
-    label = DECODER.decode(value)
-    assert (label.value, label.by) == (value, by)
-    return value.replace(label.at.encode(), b"AT").replace(b'"by":"%s"' % by.encode(), b'"by":""')
-
-
-@pytest.mark.parametrize("kind", ["certify", "learn"])
-def test_the_page_and_the_terminal_publish_the_same_records(
-    kafka: Kafka, desk: Desk, kind: str
-) -> None:
-    pressed = "ynuzyyzzyynu" if kind == "learn" else "yyzyyyzzyyyy"
-    with AtTerminal("labels", "ask", "storm", "--by", "ben", "--queue", kind) as terminal:
-        for key in pressed:
-            terminal.hears("[q] quit")
-            terminal.press(key)
-        terminal.hears("[q] quit")
-        terminal.press("q")
-        assert terminal.ends() == 0
-    state = asks(desk, kind=kind)
-    for key in pressed:
-        if key == "z":
-            undo = {"queue": state["queue"], "step": state["undo"]["step"]}
-            state = does(desk, judging.undo, by="ann", kind=kind, **undo)
-        else:
-            state = says(desk, state, KEYS[key], kind=kind)
-    assert len(published_labels(kafka, "ann")) == len(pressed)
-    assert published_labels(kafka, "ann") == published_labels(kafka, "ben")
 
 
 def test_a_label_from_the_list_keeps_how_the_post_was_drawn(kafka: Kafka) -> None:
