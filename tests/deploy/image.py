@@ -140,15 +140,7 @@ def build_image(folder: Path) -> Image:
         volumes.append(f"{certificates}:{CERTIFICATES}:ro")
     container = call("buildah", *storage, "from", "scratch").strip()
     call("buildah", *storage, "add", "--quiet", container, base_archive(), "/")
-    call(
-        "buildah",
-        *storage,
-        "commit",
-        "--quiet",
-        "--rm",
-        container,
-        base_image(),
-    )
+    call("buildah", *storage, "commit", "--quiet", "--rm", container, base_image())
     call(
         "buildah", *storage, "build", "--pull=never", "--quiet", "--format=docker",
         *(part for volume in volumes for part in ("--volume", volume)),

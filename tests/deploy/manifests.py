@@ -14,14 +14,7 @@ from typing import Any
 
 from tests.deploy.fields import field_faults, read_fields
 from tests.deploy.keda import scaler_faults
-from tests.deploy.kustomize import (
-    CLUSTER_WIDE,
-    Object,
-    build,
-    identity,
-    kustomizations,
-    title,
-)
+from tests.deploy.kustomize import CLUSTER_WIDE, Object, build, identity, kustomizations, title
 from tests.deploy.pods import WORKLOADS, Workload, inside, items, mapping, pod_faults
 from worker.errors import ConfigError
 

@@ -4,11 +4,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import yaml
 
 from newsift.cli.collect import collect
 from tests.deploy import pods
-from tests.deploy.keda import KEYS
 from tests.deploy.kustomize import build
 from tests.deploy.manifests import HERE, faults, main
 from tests.deploy.mutations import MUTATIONS, Mutation
@@ -63,11 +61,6 @@ def test_what_the_check_knows_of_the_code_is_true() -> None:
     images = {work["image"] for work in containers()}
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert images == {f"newsift:{version}-cpu", f"newsift:{version}-cuda"}
-
-
-def test_the_trigger_uses_keys_that_the_scaler_reads() -> None:
-    scaled = yaml.safe_load((HERE / "overlays/keda/scaled-object.yaml").read_text("utf-8"))
-    assert set(scaled["spec"]["triggers"][0]["metadata"]) <= KEYS
 
 
 def containers() -> list[dict[str, str]]:

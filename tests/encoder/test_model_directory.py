@@ -26,7 +26,6 @@ from encoder.model_directory import (
     write_model,
 )
 from tests.encoder.small import LINES, small_model
-from tests.worker.fake import Command
 
 
 @pytest.fixture(scope="module")
@@ -250,13 +249,6 @@ MALFORMED: dict[str, Callable[[dict[str, Any]], object]] = {
 def test_a_malformed_manifest_is_refused(folder: Path, fault: str) -> None:
     sign(folder, MALFORMED[fault])
     assert str(folder) in refusal(folder)
-
-
-def test_the_command_line_exits_with_2(newsift: Command, folder: Path) -> None:
-    sign(folder, MALFORMED["files as a list"])
-    done = newsift("embed", "--model", folder, stdin=b"storm")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "Expected `object`, got `array` - at `$.files`" in done.err
 
 
 @pytest.mark.parametrize(

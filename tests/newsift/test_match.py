@@ -53,26 +53,6 @@ def find(enc: Encoder) -> Callable[..., Any]:
     return call
 
 
-def test_finds_the_matches_of_filter(newsift: Command) -> None:
-    options = ("--seeds", SAMPLES / "seeds", "--device", "cpu")
-    done = newsift("filter", SAMPLES / "posts.jsonl", *options)
-    records = {record["post"]["id"]: record for record in map(json.loads, done.out.splitlines())}
-    posts = [json.loads(line) for line in (SAMPLES / "posts.jsonl").read_text().splitlines()]
-    rows = face.match(posts, read_articles())
-    assert [row["id"] for row in rows] == [post["id"] for post in posts]
-    assert {row["id"] for row in rows if row["matched"]} == records.keys()
-    assert len(records) > 100
-    for row in rows:
-        assert row["matched"] == (row["score"] >= row["threshold"])
-        if row["matched"]:
-            first = records[row["id"]]["matches"][0]
-            fields = {key: first[key] for key in ("score", "threshold", "event")}
-            assert {key: row[key] for key in fields} == fields
-            assert [list(pair) for pair in row["why"]] == first["why"]
-        else:
-            assert (row["event"], row["why"]) == (None, [])
-
-
 def test_a_sieve_has_the_match_ids_of_filter_in_any_partitioning(newsift: Command) -> None:
     done = newsift("filter", SAMPLES / "posts.jsonl", "--seeds", SAMPLES / "seeds", "--json")
     expected = {

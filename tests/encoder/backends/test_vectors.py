@@ -190,11 +190,7 @@ def test_full_memory_halves_the_parts_until_they_fit() -> None:
 
 @pytest.mark.parametrize(
     ("ids", "offsets", "key"),
-    [
-        ([1, 2], [0, 1], "offsets"),
-        ([1, 2], [0, 2, 1, 2], "offsets"),
-        ([1, WORDS], [0, 2], "ids"),
-    ],
+    [([1, 2], [0, 1], "offsets"), ([1, 2], [0, 2, 1, 2], "offsets"), ([1, WORDS], [0, 2], "ids")],
 )
 def test_bad_ids_and_offsets_are_refused(ids: list[int], offsets: list[int], key: str) -> None:
     backend = TorchBackend(random_weights(SMALL, WORDS), "cpu")

@@ -115,12 +115,7 @@ def test_without_acks_a_failure_ends_the_connection(broker: Asking) -> None:
 
 @pytest.mark.parametrize(
     ("offset", "code"),
-    [
-        (0, Code.NONE),
-        (3, Code.NONE),
-        (4, Code.OFFSET_OUT_OF_RANGE),
-        (-1, Code.OFFSET_OUT_OF_RANGE),
-    ],
+    [(0, Code.NONE), (3, Code.NONE), (4, Code.OFFSET_OUT_OF_RANGE), (-1, Code.OFFSET_OUT_OF_RANGE)],
 )
 def test_fetch_answers_with_a_code(broker: Asking, offset: int, code: Code) -> None:
     produce(broker, numbered(3))

@@ -15,14 +15,7 @@ from newsift.broker.log import (
     read_records,
     with_offset,
 )
-from tests.newsift.broker.batches import (
-    Row,
-    append,
-    batch,
-    numbered,
-    position_after,
-    rows,
-)
+from tests.newsift.broker.batches import Row, append, batch, numbered, position_after, rows
 from tests.worker.kafka.batches.made import sealed
 
 pairs = st.lists(

@@ -2,6 +2,7 @@ import gzip
 import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -186,6 +187,26 @@ def test_each_folder_has_state(newsift: Command, kafka: Kafka, place: Path, tmp_
     state = tmp_path / "mine.json"
     for name, code in (("one", 0), ("one", 0), ("two", 2)):
         assert newsift("collect", "files", place / name, "--once", "--state", state).code == code
+
+
+@pytest.mark.slow
+def test_reads_files_until_sigterm(start: Start, kafka: Kafka, place: Path, tmp_path: Path) -> None:
+    put(place, "a.jsonl", posts("a", 2))
+    process = start("files", place)
+    until(lambda: len(keys(kafka)) == 2, 60.0)
+    put(tmp_path, "b.part", posts("b", 2)).rename(place / "b.jsonl")  # renamed into place
+    until(lambda: len(keys(kafka)) == 4, 60.0)
+    slow = place / "slow.jsonl"
+    with slow.open("wb") as out:
+        for row in range(3):
+            out.write(posts("slow", row + 1, row))
+            out.flush()
+            os.utime(slow, (time.time(),) * 2)
+    until(lambda: len(keys(kafka)) == 7, 60.0)
+    code, message = process.leave()
+    assert code == 0, message
+    names = ["a-0", "a-1", "b-0", "b-1", "slow-0", "slow-1", "slow-2"]
+    assert Counter(keys(kafka)) == Counter(names)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from newsift.desk.site import FIRST_PORT
 from tests.broker.kafka import free_ports
 from tests.newsift.desk.place import DeskProcess, desks
 
@@ -68,6 +69,20 @@ def test_no_token_is_for_this_machine_alone_and_not_beside_one(start: Start) -> 
     assert desk.address == desk.url
     with urlopen(f"{desk.url}api/session") as session:
         assert json.load(session)["answer"]["read_only"] is False
+
+
+@pytest.mark.slow
+def test_a_default_port_that_is_taken_is_no_hindrance(start: Start) -> None:
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", FIRST_PORT))
+            taken.listen()
+        except OSError:
+            pass  # another desk has it, which is as good
+        desk = start()
+        assert desk.port > FIRST_PORT
+        assert f"port {FIRST_PORT} is taken; listening on {desk.port}" in desk.said
 
 
 OPEN, TOKEN = {"NEWSIFT_DESK__HOST": "0.0.0.0"}, {"NEWSIFT_DESK__TOKEN": "a" * 32}

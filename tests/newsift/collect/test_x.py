@@ -241,11 +241,7 @@ async def test_tries_again_what_waiting_cures(
 
 @pytest.mark.parametrize(
     ("reason", "pauses"),
-    [
-        (CLOSED, [0.0, 0.25, 0.5]),
-        (BUSY, [5.0, 10.0, 20.0]),
-        (LIMITED, [60.0, 120.0, 240.0]),
-    ],
+    [(CLOSED, [0.0, 0.25, 0.5]), (BUSY, [5.0, 10.0, 20.0]), (LIMITED, [60.0, 120.0, 240.0])],
 )
 def test_pauses_are_those_that_x_asks_for(reason: str, pauses: list[float]) -> None:
     backoff = XStream("https://x.example/s", Secret("t")).backoff(LostError(reason, ""))

@@ -119,9 +119,7 @@ class Marked:
             yield []
 
 
-def test_a_follower_is_ready_at_a_transaction_marker(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_follower_is_ready_at_a_transaction_marker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirrors, "connected", lambda _: nullcontext(Marked()))
     with followed("any") as (follower, recorder):
         assert follower.ready.wait(DEADLINE_S)

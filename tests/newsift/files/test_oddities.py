@@ -8,12 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import encoder
 from encoder.errors import InputError
 from newsift.files.messages import FileMessage, text_id
 from newsift.files.posts import open_inputs
 from newsift.files.tables import FileOptions
-from tests.worker.fake import Command
 from worker.config.limits import DEFAULT_LIMITS
 from worker.posts.outcome import Post
 
@@ -100,20 +98,3 @@ def test_rounded_ids_are_replaced_by_digests_of_texts(tmp_path: Path, form: str,
     assert message.startswith(
         f"a.{form}: ids that a spreadsheet has rounded in 'id': 2, such as {id!r} ("
     )
-
-
-def test_filter_warns_once_and_seeds_expire_by_those_times(
-    newsift: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = encoder.load("default", device="cpu")
-    monkeypatch.setattr(encoder, "load", lambda *_, **__: model)
-    seed = {"text": "ferry " * 50, "expires_at": "2013-04-15T17:00:00Z", "threshold": 0.1}
-    (tmp_path / "seed.json").write_text(json.dumps(seed))
-    (tmp_path / "posts.csv").write_text(f"text,created_at\na ferry,{NAIVE}\n")
-    args = ("filter", tmp_path / "posts.csv", "--seeds", tmp_path / "seed.json")
-    done = newsift(*args)
-    assert (done.code, done.out, done.err.count(READ_AS_UTC)) == (0, "", 1)
-    done = newsift(*args, "--timezone", "Europe/Berlin")
-    assert (json.loads(done.out)["post"]["created_at"], READ_AS_UTC in done.err) == (
-        "2013-04-15T16:01:10Z", False,
-    )  # fmt: skip

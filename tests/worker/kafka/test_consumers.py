@@ -10,13 +10,7 @@ from newsift.broker.server import running
 from tests.broker.clients import create, producer
 from tests.worker.stream.fakes import met
 from worker.config import Config, KafkaConfig, LimitsConfig, StreamConfig
-from worker.kafka.consumers import (
-    REVOKE_S,
-    Consumer,
-    group_consumer,
-    in_time,
-    lone_consumer,
-)
+from worker.kafka.consumers import REVOKE_S, Consumer, group_consumer, in_time, lone_consumer
 
 pytestmark = pytest.mark.anyio
 PARTITIONS = 64

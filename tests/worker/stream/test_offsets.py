@@ -223,9 +223,7 @@ async def test_a_position_of_the_old_assignment_is_not_committed_in_the_new_one(
     assert bench.consumer.commits == []
 
 
-async def test_the_committed_offset_decides_what_is_remembered_of_a_partition(
-    bench: Bench,
-) -> None:
+async def test_the_committed_offset_decides_what_is_remembered_of_a_partition(bench: Bench) -> None:
     tenures = bench.tenures
     await bench.positions.on_partitions_assigned({PLACE, OTHER})
     before = tenures[0], tenures[1]

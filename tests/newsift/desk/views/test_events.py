@@ -16,14 +16,7 @@ from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
 from newsift.desk.views import scores
-from newsift.desk.views.events import (
-    MOST_MARKS,
-    TEXT_CHARS,
-    events,
-    match,
-    matches,
-    story,
-)
+from newsift.desk.views.events import MOST_MARKS, TEXT_CHARS, events, match, matches, story
 from tests.broker.clients import until
 from tests.encoder.small import small_model
 from tests.newsift.desk.client import call, open_desk

@@ -97,6 +97,7 @@ def test_the_desk_decides_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None
     does(desk, judging.answer, **values, drawn="given", probability=1.0, score=0.1)
     (record,) = kafka.records(LABELS)
     label = DECODER.decode(record.value)
+    assert record.headers == [("schema", b"newsift.label/1")]
     assert (label.drawn, label.probability) == ("certify", 0.5 / 25)
     assert label.score == 0.9 - 0.001 * int(label.post.id)
 
