@@ -18,7 +18,7 @@ from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.posts.checks import refusal
 from worker.posts.outcome import Post, PostId
 from worker.seeds.record import EVENT_BYTES, milliseconds_in
-from worker.seeds.reducer import KeyedRecord, TopicReducer
+from worker.seeds.reducer import TopicRecord, TopicReducer
 
 SCHEMA = "newsift.label/1"
 KEY_BYTES = 2**12
@@ -230,7 +230,7 @@ class LabelReducer(TopicReducer[LabelState]):
             MappingProxyType(self._pairs), self._left_out, self._unreadable, self._complete, offsets
         )
 
-    def _put(self, record: KeyedRecord) -> None:
+    def _put(self, record: TopicRecord) -> None:
         key, value = record.key, record.value
         label = read_label(key, value, self._limits)
         pair = pair_of(key)

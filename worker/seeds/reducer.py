@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 
-class KeyedRecord(Protocol):
+class TopicRecord(Protocol):
     """A record as any of the Kafka clients returns it."""
 
     @property
@@ -42,7 +42,7 @@ class TopicReducer(ABC, Generic[S]):
         self._complete = False
         self._last: S | None = None
 
-    def apply(self, records: Iterable[KeyedRecord]) -> None:
+    def apply(self, records: Iterable[TopicRecord]) -> None:
         """Apply records; one that was applied before has no effect."""
         for record in records:
             if record.offset >= self._next.get(record.partition, 0):
@@ -67,7 +67,7 @@ class TopicReducer(ABC, Generic[S]):
         return self._last
 
     @abstractmethod
-    def _put(self, record: KeyedRecord) -> None: ...
+    def _put(self, record: TopicRecord) -> None: ...
 
     @abstractmethod
     def _state(self, offsets: Mapping[int, int]) -> S: ...

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.seeds.profile import Compared, Profile, read_record
 from worker.seeds.record import KEY_BYTES, PREFIX, RefusedSeed, Seed
-from worker.seeds.reducer import KeyedRecord, TopicReducer
+from worker.seeds.reducer import TopicRecord, TopicReducer
 
 OVERHEAD = 512  # bytes of room that a record takes beside its key and value
 NO_MODEL = "the model that profiles are compared by is not known"
@@ -223,7 +223,7 @@ class ControlReducer(TopicReducer[ControlState]):
             offsets,
         )  # fmt: skip
 
-    def _put(self, record: KeyedRecord) -> None:
+    def _put(self, record: TopicRecord) -> None:
         self._own_tables()
         key, value = table_key(record.key or b""), record.value
         self._remove(key)
