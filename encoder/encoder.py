@@ -27,7 +27,7 @@ from encoder.text.clean import POST_CHARS, Article, checked
 from encoder.text.tokenizer import Tokenizer, Tokens, Word
 
 BLOCK = 4096  # texts
-MOST_BLOCKS = 4  # at a time, however many threads there are
+MAX_BLOCKS = 4  # at a time, however many threads there are
 WORTH_A_THREAD = 4000  # letters: about half a millisecond; handing over costs a tenth of that
 CUT = ("…", 0.0)
 T = TypeVar("T", bound=Article)
@@ -183,7 +183,7 @@ def _parts(texts: Sequence[Article], threads: int) -> Iterator[slice]:
 
     Smaller pieces cost more: tokenizer and kernel evict each other's tables from the cache.
     """
-    step = BLOCK * min(threads, MOST_BLOCKS)
+    step = BLOCK * min(threads, MAX_BLOCKS)
     for start in range(0, len(texts), step):
         letters = (
             len(text) if isinstance(text, str) else sum(map(len, text))

@@ -118,7 +118,7 @@ def _record(item: Any, place: str, event: str | None, otherwise: str) -> dict[st
 
 
 BLOCK = 4096  # posts
-MOST_MATCHES = 10  # of a post, as matching.max_matches
+MAX_MATCHES = 10  # of a post, as matching.max_matches
 COLUMNS = ("id", "score", "threshold", "matched", "event", "why", "match_id")
 MATCH_COLUMNS = ("id", "match_id", "event", "seed_id", "score", "threshold")
 
@@ -193,7 +193,7 @@ class Sieve:
         self, posts: Any, text: str = "text", id: str | None = None, platform: str = "plain"
     ) -> list[dict[str, Any]]:
         """A row for each match alone, those of a post by falling score, ten at most."""
-        enc, matcher = self._encoder(), self._matcher(MOST_MATCHES)
+        enc, matcher = self._encoder(), self._matcher(MAX_MATCHES)
         rows: list[dict[str, Any]] = []
         for block in _blocks(posts, text, id):
             matched = _match(enc, matcher, block)

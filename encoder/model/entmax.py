@@ -18,7 +18,7 @@ from encoder.errors import InputError
 SMALLEST_STEP_FROM_SOFTMAX = 1e-20
 SERIES_BELOW = 0.25
 SERIES = (-1 / 362880, 1 / 40320, -1 / 5040, 1 / 720, -1 / 120, 1 / 24, -1 / 6, 1 / 2)
-MOST_ITERATIONS = 60
+MAX_ITERATIONS = 60
 LN_2 = log(2)
 
 
@@ -136,7 +136,7 @@ def newton(z: Tensor, alpha: Tensor, rows: Dense | Ragged) -> Tensor:
 
 def iterations(z: Tensor) -> int:
     """How many Newton steps to allow; only a CPU can check cheaply that fewer suffice."""
-    return MOST_ITERATIONS if z.device.type == "cpu" else enough(len(z))
+    return MAX_ITERATIONS if z.device.type == "cpu" else enough(len(z))
 
 
 def enough(entries: int) -> int:

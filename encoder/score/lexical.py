@@ -20,7 +20,7 @@ SLOT_BITS = 18
 SLOTS = 2**SLOT_BITS
 NO_SLOT = -1
 GOLDEN = 0x9E3779B1
-MOST_REPEATS = 2  # that count, of an article's word
+MAX_REPEATS = 2  # that count, of an article's word
 SHELL_GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
 
 
@@ -142,7 +142,7 @@ def post_rows(slots: I32, idf: F32, offsets: I64) -> SparseRows:
 def article_rows(slots: I32, idf: F32, offsets: I64, lead: int) -> SparseRows:
     """The unit rows of articles: repeats are bounded, and the first words count twice."""
     place = np.arange(len(slots)) - np.repeat(offsets[:-1], np.diff(offsets))
-    return word_rows(slots, np.where(place < lead, 2 * idf, idf), offsets, MOST_REPEATS)
+    return word_rows(slots, np.where(place < lead, 2 * idf, idf), offsets, MAX_REPEATS)
 
 
 def word_rows(slots: I32, weights: F32, offsets: I64, most: int) -> SparseRows:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 REMEMBERED = 2**14
-MOST_MARKS = 30  # combining marks on one letter that are read, as in Unicode's stream-safe text
+MAX_MARKS = 30  # combining marks on one letter that are read, as in Unicode's stream-safe text
 BEYOND_MARKS = 0x1F000
 RARE = "\U000101fd-\U0001d244\U0001e000-\U0001e94a"  # where all marks beyond the first plane are
 
@@ -64,9 +64,9 @@ def most_marks(text: str) -> int:
 
 def limit_marks(text: str) -> str:
     """The text with no more marks on a letter than are read: to put n in order takes n² steps."""
-    if len(text) <= MOST_MARKS or most_marks(text) <= MOST_MARKS:
+    if len(text) <= MAX_MARKS or most_marks(text) <= MAX_MARKS:
         return text
-    plain = mark_numbers(text) <= MOST_MARKS
+    plain = mark_numbers(text) <= MAX_MARKS
     return "".join(compress(text, plain.tolist()))
 
 

@@ -31,7 +31,7 @@ ARTICLES = ("وبال", "وكال", "فبال", "وال", "بال", "كال", "�
 AND = "و"
 CYRILLIC = re.compile("[\u0430-\u044f\u0456\u0457\u0454]+")
 ENDINGS = frozenset("аеиоуыэюяьмх")
-MOST_ENDING = 3
+MAX_ENDING = 3
 CYRILLIC_STEM = 4
 
 
@@ -109,7 +109,7 @@ def arabic_stem(word: str) -> str:
 
 def cyrillic_stem(word: str) -> str:
     """The word without the vowels of its case."""
-    end, least = len(word), max(CYRILLIC_STEM, len(word) - MOST_ENDING)
+    end, least = len(word), max(CYRILLIC_STEM, len(word) - MAX_ENDING)
     while end > least and word[end - 1] in ENDINGS:
         end -= 1
     return word[:end]

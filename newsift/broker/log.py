@@ -25,7 +25,7 @@ from worker.kafka.batches.opener import Opener, trusted
 from worker.posts.outcome import Reason
 
 MAX_UNPACKED_BYTES = 2**26
-MOST_RECORDS = 2**17  # in a batch, each header counted as one more
+MAX_RECORDS = 2**17  # in a batch, each header counted as one more
 LOOP_BYTES = 2**15  # of a batch checked in the event loop; larger and packed ones: in a thread
 LEADER_EPOCH = struct.pack(">i", 0)
 
@@ -40,7 +40,7 @@ class StoredBatch:
 
 
 def _walk_limited(body: Any, count: int, last_delta: int, most: int) -> int:
-    return walk(body, count, last_delta, min(most, MOST_RECORDS))
+    return walk(body, count, last_delta, min(most, MAX_RECORDS))
 
 
 _opener = Opener(MAX_UNPACKED_BYTES, _walk_limited)

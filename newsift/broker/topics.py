@@ -103,7 +103,7 @@ def _parse(name: str, text: str | None) -> Any:
 
 
 LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
-MOST_PARTITIONS = 10_000
+MAX_PARTITIONS = 10_000
 FREED_AT_ONCE = 64  # one part in this many is freed at a time, so that it is seldom done
 
 
@@ -268,7 +268,7 @@ class Topics(dict[str, Topic]):
             raise RequestError(
                 Code.INVALID_PARTITIONS, "Number of partitions must be larger than 0, or -1"
             )
-        if sum(len(topic.logs) for topic in self.values()) + count > MOST_PARTITIONS:
+        if sum(len(topic.logs) for topic in self.values()) + count > MAX_PARTITIONS:
             raise RequestError(
-                Code.INVALID_PARTITIONS, f"{count} more are over {MOST_PARTITIONS} partitions"
+                Code.INVALID_PARTITIONS, f"{count} more are over {MAX_PARTITIONS} partitions"
             )

@@ -17,8 +17,8 @@ CHUNK = 2**16
 PRODUCE = 0
 ACKS_AND_TIMEOUT, INDEX = struct.Struct(">hi"), struct.Struct(">i")
 LONGEST_QUESTION = 2**20  # bytes of a request that brings no records
-MOST_TAGS = 100
-MOST_NAMED = 10_000  # things in one request: as many as there may be partitions
+MAX_TAGS = 100
+MAX_NAMED = 10_000  # things in one request: as many as there may be partitions
 
 
 class BadFrameError(Exception):
@@ -137,7 +137,7 @@ def read_call(frame: bytes, table: Table, client: Client) -> Call:
         raise
     except Exception as error:  # decoding wild bytes can fail in any way
         raise BadFrameError(f"{api.request.name}: malformed ({type(error).__name__})") from error
-    refusal = f"{api.request.name}: names more than {MOST_NAMED} things" if too_many else ""
+    refusal = f"{api.request.name}: names more than {MAX_NAMED} things" if too_many else ""
     return Call(api_key, version, correlation_id, client_id, body, client, refusal=refusal)
 
 
@@ -165,13 +165,13 @@ def _read_produce(frame: bytes, at: int, compact: bool) -> tuple[Any, bool]:
         topics.append(kind(name=bytes(name).decode(), partition_data=[]))
         parts, at = _length(frame, at, 4, compact)
         items += 1 + (parts or 0)
-        for _ in range(parts or 0 if items <= MOST_NAMED else min(parts or 0, 1)):
+        for _ in range(parts or 0 if items <= MAX_NAMED else min(parts or 0, 1)):
             (index,) = INDEX.unpack_from(frame, at)
             records, at = _read_bytes(frame, at + INDEX.size, 4, compact)
             at = _skip_tags(frame, at) if compact else at
             part = kind.PartitionProduceData(index=index, records=records)
             topics[-1].partition_data.append(part)
-        if items > MOST_NAMED:
+        if items > MAX_NAMED:
             topics = [topic for topic in topics if topic.partition_data][:1]
             for topic in topics:
                 del topic.partition_data[1:]
@@ -179,7 +179,7 @@ def _read_produce(frame: bytes, at: int, compact: bool) -> tuple[Any, bool]:
         at = _skip_tags(frame, at) if compact else at
     name_of = None if transactional_id is None else bytes(transactional_id).decode()
     body = ProduceRequest(transactional_id=name_of, acks=acks, topic_data=topics)
-    return body, items > MOST_NAMED
+    return body, items > MAX_NAMED
 
 
 def _read_bytes(frame: bytes, at: int, width: int, compact: bool) -> tuple[memoryview | None, int]:
@@ -216,7 +216,7 @@ def _check_fields(request: str, body: Any, version: int) -> bool:
             and not kind.nullable_for_version_q(version)
         ):
             raise BadFrameError(f"{request}: malformed ({name} is null)")
-    too_many = sum(map(len, lists)) > MOST_NAMED
+    too_many = sum(map(len, lists)) > MAX_NAMED
     for items in lists if too_many else ():
         del items[1:]
     return too_many
@@ -233,7 +233,7 @@ def _fields(thing: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def _skip_tags(frame: bytes, at: int) -> int:
     count, at = _varint(frame, at)
-    if count > MOST_TAGS:
+    if count > MAX_TAGS:
         raise ValueError(count)
     for _ in range(count):
         _, at = _varint(frame, at)

@@ -40,7 +40,7 @@ from worker.seeds.embedder import SeedEmbedder, problems
 from worker.seeds.state import ControlState, control_state
 
 WINDOWS = 64  # of a partition
-MOST_LANGUAGES = 20
+MAX_LANGUAGES = 20
 LANGUAGE_CHARS = 20
 RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01)
 NOTED = ("source", "first", "last", "made", "authors")
@@ -165,7 +165,7 @@ class BackgroundBuilder:
         platforms = Counter(post.platform for post in self._posts)
         languages = Counter(post.lang[:LANGUAGE_CHARS] for post in self._posts if post.lang)
         for name, count in (("platforms", platforms), ("languages", languages)):
-            note[name] = json.dumps(dict(count.most_common(MOST_LANGUAGES)))
+            note[name] = json.dumps(dict(count.most_common(MAX_LANGUAGES)))
         note["authors"] = str(len({(p.platform, p.author) for p in self._posts if p.author}))
         with saving(out.resolve(), enc.dense.shape[1], enc.mix, enc.digest, note) as file:
             file.add(enc.dense, enc.lexical)

@@ -45,7 +45,7 @@ from worker.text import cut, one_line
 
 HEADER = ("event", "seeds", "profile", "threshold", "promise", "made", "by", "from")
 POST_CHARS = 160
-MOST_WORDS = 10
+MAX_WORDS = 10
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 NAME = click.argument("name", metavar="EVENT")
 
@@ -127,7 +127,7 @@ def _promise_text(promise: Any) -> str:
 def words_text(words: Any) -> str:
     """Words with their moves; a record may hold anything."""
     texts = []
-    for pair in words[:MOST_WORDS] if isinstance(words, list) else ():
+    for pair in words[:MAX_WORDS] if isinstance(words, list) else ():
         if isinstance(pair, list | tuple) and len(pair) == 2:
             word, move = pair
             number = f" {move:+.3f}" if isinstance(move, float | int) else ""

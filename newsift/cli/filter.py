@@ -38,8 +38,8 @@ from worker.text import one_line
 
 SHARE = click.FloatRange(0, 1, min_open=True)
 
-MOST_LETTERS = 100  # dead letters that are reported; the rest is counted
-MOST_EVENTS = 10
+MAX_LETTERS = 100  # dead letters that are reported; the rest is counted
+MAX_EVENTS = 10
 NO_ATTEMPTS: dict[str, Any] = {"attempts": 0}  # a match does not depend on when and by whom
 Letter = tuple[FileMessage, str]  # a row that was rejected, and why
 
@@ -212,8 +212,8 @@ def _filter_batch(
         # In one call: Ctrl-C comes before or after it, and leaves no half a line.
         rejected_file.write(b"".join(message.raw + b"\n" for message, _ in letters))
     show(findings)
-    for count, (message, why) in zip(range(reported, MOST_LETTERS + 1), letters, strict=False):
-        if count == MOST_LETTERS:
+    for count, (message, why) in zip(range(reported, MAX_LETTERS + 1), letters, strict=False):
+        if count == MAX_LETTERS:
             notify("rejected: more lines are rejected; from here on they are only counted")
             break
         notify(f"rejected: {message.topic} {message.place}: {why}")
@@ -230,7 +230,7 @@ def _report_total(total: Totals, seeds: int) -> None:
         f"{_counts_text('rejected', total.rejected)}; "
         f"{seeds:,} {'seed' if seeds == 1 else 'seeds'}, {total.progress.rate(' posts/s')}"
     )
-    for event, count in total.events.most_common(MOST_EVENTS):
+    for event, count in total.events.most_common(MAX_EVENTS):
         notify(f"{count:>7,} {'match' if count == 1 else 'matches'} of {event}")
 
 

@@ -41,7 +41,7 @@ from worker.text import one_line
 
 VERDICTS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
 UNDO, QUIT, ESCAPE = ("z", "\x7f", "\x08"), ("q", "\x04"), "\x1b"
-MOST_LINES = 40  # of a post; one of more is shown as running text
+MAX_LINES = 40  # of a post; one of more is shown as running text
 KEYS = "[y] on  [n] off  [u] unsure  [z] undo  [q] quit"
 DAY = "24h"
 EVENT = click.option("--event", metavar="NAME", help="Only this event's.")
@@ -142,7 +142,7 @@ class Session:
         head = [score, post.platform, post.author, post.created_at, post.url]
         click.echo(f"\n{'  '.join(one_line(part) for part in head if part)}")
         paragraphs = [line for line in map(one_line, post.text.splitlines()) if line]
-        if len(paragraphs) > MOST_LINES:
+        if len(paragraphs) > MAX_LINES:
             paragraphs = [one_line(post.text)]
         for line in (line for each in paragraphs for line in wrapped(each, page_width() - 2)):
             click.echo(f"  {highlight_text(line, why, colour)}", color=colour)

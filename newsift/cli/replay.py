@@ -24,7 +24,7 @@ from worker.posts.outcome import Rejected
 GRACE = 5.0  # seconds for what is in flight when it ends early
 FARTHEST_BEHIND = 1.0  # seconds; a longer delay is not made up for
 SHORTEST_SLEEP = 0.002
-MOST_BAD_ROWS = 10  # bad rows; the rest is counted
+MAX_BAD_ROWS = 10  # bad rows; the rest is counted
 
 
 class RateLimit:
@@ -68,7 +68,7 @@ class SendableRows:
         refuse_many_bad(self.bad.total(), self.rows)
 
     def _tell(self, message: FileMessage, rejection: Rejected) -> None:
-        if self.bad.total() < MOST_BAD_ROWS:
+        if self.bad.total() < MAX_BAD_ROWS:
             reason = f"{rejection.reason} ({rejection.detail})"
             notify(f"not sent: {message.topic} {message.place}: {reason}")
         self.bad[rejection.reason.value] += 1

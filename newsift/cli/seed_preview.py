@@ -33,7 +33,7 @@ from worker.config import Config
 from worker.seeds.record import Seed
 from worker.text import cut, escaped, one_line
 
-MOST_EVENTS = 5
+MAX_EVENTS = 5
 MARGIN = 17  # characters of a line that are no post
 
 
@@ -88,7 +88,7 @@ def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: st
     among = f"{preview.posts:,} posts"
     if not preview.is_whole:
         among = f"a sample of {preview.posts:,} of {preview.there:,} posts"
-    for name, counts in list(events.items())[:MOST_EVENTS]:
+    for name, counts in list(events.items())[:MAX_EVENTS]:
         matches = preview.events.get(name, EventPreview())
         alone = f", {_count(matches.gained)} only by what was added" if counts.others else ""
         end = f"{alone}:" if matches.matched else ""
@@ -98,8 +98,8 @@ def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: st
         )
         for score, text in matches.best:
             notify(f"  {score:.2f}  {cut(one_line(text), width)}")
-    if len(events) > MOST_EVENTS:
-        notify(f"{len(events) - MOST_EVENTS} more events; --json --preview tells of all")
+    if len(events) > MAX_EVENTS:
+        notify(f"{len(events) - MAX_EVENTS} more events; --json --preview tells of all")
 
 
 def _count(posts: int) -> str:
@@ -111,9 +111,9 @@ def advise(events: Mapping[str, EventSeeds]) -> None:
     few = [name for name, counts in events.items() if counts.is_thin]
     if not few:
         return
-    names = ", ".join(map(repr, few[:MOST_EVENTS]))
-    if len(few) > MOST_EVENTS:
-        names += f" and {len(few) - MOST_EVENTS} more"
+    names = ", ".join(map(repr, few[:MAX_EVENTS]))
+    if len(few) > MAX_EVENTS:
+        names += f" and {len(few) - MAX_EVENTS} more"
     one = len(few) == 1
     notify(
         f"event{'' if one else 's'} {names} {'has' if one else 'have'} fewer than three articles: "

@@ -49,7 +49,7 @@ HEADER = ("id", "state", "event", "seed_version", "threshold", "expires_at", "ti
 PUBLIC_FEEDS = Bounds(remedy=f"{SAVE_THE_TEXT}, or give --intranet if FEED is in your own network")
 PUBLIC_PAGES = Bounds(remedy=f"{SAVE_THE_TEXT}, or give --intranet if it is your own network")
 LEAD = 300  # characters of a page's article that are shown
-MOST_NAMED = 10  # refused seeds
+MAX_NAMED = 10  # refused seeds
 AUTO, NEVER = "auto", "never"
 
 
@@ -342,10 +342,10 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
     notify_version(before)
     if without_key is not None:
         notify("a record without a key is left out: a compacted topic takes none")
-    for seed in refused[:MOST_NAMED]:
+    for seed in refused[:MAX_NAMED]:
         notify(f"refused, as in every worker: {seed.id}: {seed.reason}")
-    if len(refused) > MOST_NAMED:
-        notify(f"{len(refused) - MOST_NAMED} more are refused; see newsift seeds list")
+    if len(refused) > MAX_NAMED:
+        notify(f"{len(refused) - MAX_NAMED} more are refused; see newsift seeds list")
 
 
 def _preview_events(topic: SeedTopic, config: Config, seeds: Sequence[Seed]) -> None:

@@ -55,8 +55,8 @@ def link_identity(link: str) -> str:
 
 DAY = 86_400.0
 PERIODS = {"hourly": 3600.0, "daily": DAY, "weekly": 7 * DAY, "monthly": 30 * DAY}
-MOST_ENTRIES = 1000  # the newest; who follows a feed has seen the others
-MOST_NAMED = 5
+MAX_ENTRIES = 1000  # the newest; who follows a feed has seen the others
+MAX_NAMED = 5
 FEED_TYPES = ("application/rss+xml", "application/atom+xml")
 REFERENCE = re.compile(rb"&#(x[0-9a-f]{1,64}|[0-9]{1,64});?", re.IGNORECASE)
 COUNT = re.compile(r"\d{1,6}", re.ASCII)
@@ -86,7 +86,7 @@ def read_feed(body: bytes, url: str, kind: str) -> NewsFeed:
         raise InputError(f"{url}: {_remedy(parsed.feed, url)}")
     entries = [_entry(item, url) for item in parsed.entries]
     usable = [entry for entry in entries if 0 < len(entry.link.encode()) <= URL_CHARS]
-    newest = sorted(usable, key=lambda entry: -(entry.published or 0))[:MOST_ENTRIES]
+    newest = sorted(usable, key=lambda entry: -(entry.published or 0))[:MAX_ENTRIES]
     return NewsFeed(tuple(newest), _interval(parsed.feed), len(entries) - len(usable))
 
 
@@ -173,7 +173,7 @@ def _remedy(page: dict[str, Any], url: str) -> str:
     ]  # fmt: skip
     if not named:
         return "is no feed (RSS or Atom); look on the site for the address of one"
-    feeds = ", ".join(one_line(link[:URL_CHARS]) for link in dict.fromkeys(named[:MOST_NAMED]))
+    feeds = ", ".join(one_line(link[:URL_CHARS]) for link in dict.fromkeys(named[:MAX_NAMED]))
     return f"is no feed, but the page names these: {feeds}"
 
 
@@ -181,7 +181,7 @@ HOUR = 3_600_000  # milliseconds
 RETRY = HOUR // 4
 TRIES = 6  # of what fails for now: over some 16 hours
 LOOK_AGAIN = 6 * HOUR
-MOST_ARTICLES = 10_000
+MAX_ARTICLES = 10_000
 
 
 class FollowedArticle(msgspec.Struct):
@@ -277,9 +277,9 @@ class Followed(msgspec.Struct):
             (name, article) for name, article in self.articles.items()
             if article.seen >= before or article.seed is not None
         ]  # fmt: skip
-        if len(remaining) > MOST_ARTICLES:
+        if len(remaining) > MAX_ARTICLES:
             remaining.sort(key=lambda item: (item[1].seed is None, -item[1].seen))
-        self.articles = dict(remaining[:MOST_ARTICLES])
+        self.articles = dict(remaining[:MAX_ARTICLES])
 
 
 def read_followed(content: bytes, where: str) -> Followed:

@@ -304,7 +304,7 @@ LOOK_EVERY_S = 2.0
 SHARE_LOOKING = 0.1  # of the time at most
 FRAMES = 500  # of small files, in one list
 FILES = 1000  # in one write to the ledger
-MOST_WARNED = 10_000  # then a warning may be repeated
+MAX_WARNED = 10_000  # then a warning may be repeated
 Reader = Callable[[Path], Iterable[Sequence[FileMessage]]]
 log = logging.getLogger("newsift.collect")
 
@@ -428,7 +428,7 @@ class Folder:
 
     def _warn_once(self, what: str, message: str) -> None:
         if what not in self._warned:
-            if len(self._warned) >= MOST_WARNED:
+            if len(self._warned) >= MAX_WARNED:
                 self._warned.clear()
             self._warned.add(what)
             log.warning("%s", message)

@@ -14,7 +14,7 @@ from yarl import URL
 
 from encoder.errors import InputError, NewsiftError
 from newsift.collect.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, UNREACHABLE, LostError
-from newsift.web.addresses import MOST_CHARS, excerpt, parse_address, retry_after
+from newsift.web.addresses import MAX_CHARS, excerpt, parse_address, retry_after
 from newsift.web.client import read_limited
 from worker.config.secret import Secret, read_secret
 from worker.errors import AccessError, ConfigError
@@ -31,7 +31,7 @@ class TooLargeError(LostError):
 def endpoint(url: str, *schemes: str) -> URL:
     """Parse --url. Raises InputError for other schemes; it hides login and query."""
     if (parsed := parse_address(url, *schemes)) is None:
-        bare = url.partition("?")[0].rpartition("@")[2][:MOST_CHARS]
+        bare = url.partition("?")[0].rpartition("@")[2][:MAX_CHARS]
         raise InputError(f"--url: {bare!r}; give an address with {' or '.join(schemes)}")
     return parsed
 

@@ -256,11 +256,11 @@ def compare_rules(
     )
 
 
-MOST_PAGES = 100  # of rules
+MAX_PAGES = 100  # of rules
 AT_ONCE = 100  # rules of one request
 LARGEST_ANSWER = 2**24  # bytes of an answer
 POLL_S = 30.0  # between looks at the file
-MOST_REPORTED = 3  # refused rules that a message names
+MAX_REPORTED = 3  # refused rules that a message names
 DUPLICATE = "duplicate-rules"  # it is there already
 IGNORED_IN_TRIAL = (DUPLICATE, "rule-cap")  # nor is there room while none is removed
 log = logging.getLogger("newsift.collect")
@@ -304,7 +304,7 @@ class RuleBook:
 
     async def listed(self, client: ClientSession) -> list[StreamRule]:
         rules, token = list[StreamRule](), ""
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             query = {"max_results": str(MOST)} | ({"pagination_token": token} if token else {})
             answer = await self._request(client, "GET", query)
             rules += answer.data or []
@@ -392,8 +392,8 @@ class RuleBook:
         ignored = IGNORED_IN_TRIAL if query else (DUPLICATE,)
         bad = [e for e in answer.errors or () if not (e.type or "").endswith(ignored)]
         if bad:
-            more = f", and {len(bad) - MOST_REPORTED} more" if len(bad) > MOST_REPORTED else ""
-            problems = ", ".join(error.words() for error in bad[:MOST_REPORTED])
+            more = f", and {len(bad) - MAX_REPORTED} more" if len(bad) > MAX_REPORTED else ""
+            problems = ", ".join(error.words() for error in bad[:MAX_REPORTED])
             raise InputError(f"--rules: {self.file}: X refuses {problems}{more}; correct the file")
 
     async def _request(

@@ -14,12 +14,12 @@ from worker.posts.outcome import Reason
 from worker.text import escaped
 
 NEWEST = 200
-MOST_READ = 50_000  # of the topic, the newest
-MOST_REASONS = 100
+MAX_READ = 50_000  # of the topic, the newest
+MAX_REASONS = 100
 REASONS = {reason.value for reason in Reason}
 LONGEST = 500  # characters of a name or a detail
-MOST_BYTES, HEX_BYTES = 4096, 512  # of a message that are shown
-MOST_HEADERS = 50
+MAX_BYTES, HEX_BYTES = 4096, 512  # of a message that are shown
+MAX_HEADERS = 50
 
 
 class DeadLetterList:
@@ -32,7 +32,7 @@ class DeadLetterList:
     def begin(self, cluster: TopicReader) -> Offsets:
         topic = self._config.topics.rejected
         first, end = cluster.beginnings(topic), cluster.ends(topic)
-        most = MOST_READ // len(end)
+        most = MAX_READ // len(end)
         start = {part: max(first[part], end[part] - most) for part in end}
         with self._lock:
             self._clear()
@@ -48,7 +48,7 @@ class DeadLetterList:
     def note_retry(self, letter: str) -> None:
         with self._lock:
             self._retried[letter] = None
-            if len(self._retried) > MOST_READ:
+            if len(self._retried) > MAX_READ:
                 self._retried.popitem(last=False)
 
     def summary(self) -> dict[str, Any]:
@@ -68,11 +68,11 @@ class DeadLetterList:
         if digest in self._counted:
             return
         self._counted[digest] = None
-        if len(self._counted) > MOST_READ:
+        if len(self._counted) > MAX_READ:
             self._counted.popitem(last=False)
         row = _row(letter)
         reason = str(row["reason"])
-        if reason not in self._reasons and len(self._reasons) >= MOST_REASONS:
+        if reason not in self._reasons and len(self._reasons) >= MAX_REASONS:
             reason = "others"
         self._reasons[reason] += 1
         self._newest.append(row)
@@ -104,7 +104,7 @@ def as_text(raw: bytes | None) -> str | None:
     """Line by line, with escapes for what cannot be seen."""
     if raw is None:
         return None
-    text = raw[:MOST_BYTES].decode("utf-8", "backslashreplace")
+    text = raw[:MAX_BYTES].decode("utf-8", "backslashreplace")
     return "\n".join(escaped(line) for line in text.split("\n"))
 
 
@@ -125,10 +125,10 @@ def _content(message: StoredMessage) -> dict[str, Any]:
         "text": as_text(value),
         "headers": [
             [escaped(name)[:LONGEST], as_text((content or b"")[:LONGEST])]
-            for name, content in message.headers[:MOST_HEADERS]
+            for name, content in message.headers[:MAX_HEADERS]
         ],
         "hex": None if value is None else in_hex(value),
-        "cut": len(value or b"") > MOST_BYTES,
+        "cut": len(value or b"") > MAX_BYTES,
     }
 
 

@@ -31,11 +31,11 @@ from worker.posts.times import LAST_MS, milliseconds, utc
 READ_S = 300.0  # after which reading the topic of matches is given up
 
 FEW_HOURS = 2 * HOUR
-MOST_POSTS = 2_000_000
-MOST_THRESHOLDS = 1_000
+MAX_POSTS = 2_000_000
+MAX_THRESHOLDS = 1_000
 LARGEST = 2**29  # bytes of a file
-MOST_FILES = 2  # in the making or on their way to a browser
-MOST_COUNTS = 8
+MAX_FILES = 2  # in the making or on their way to a browser
+MAX_COUNTS = 8
 FRESH_S = 30.0  # counts are kept so long, so that all figures of a page agree
 TIMES = 10  # a count is cached this many times as long as counting took
 KINDS: Mapping[str, str] = {
@@ -126,9 +126,9 @@ class MatchCounts:
         if digest in self._posts:
             return
         self._posts.add(digest)
-        if len(self._posts) > MOST_POSTS:
+        if len(self._posts) > MAX_POSTS:
             raise InputError(
-                f"since: more than {MOST_POSTS:,} posts match; give a later time, or a higher score"
+                f"since: more than {MAX_POSTS:,} posts match; give a later time, or a higher score"
             )
         at = arrival_time(record)
         self.first, self.last = min(self.first, at), max(self.last, at)
@@ -139,7 +139,7 @@ class MatchCounts:
         else:
             self.minutes.clear()
         threshold = _cosine(best.threshold)
-        if threshold in self.thresholds or len(self.thresholds) < MOST_THRESHOLDS:
+        if threshold in self.thresholds or len(self.thresholds) < MAX_THRESHOLDS:
             self.thresholds[threshold] += 1
 
 
@@ -164,7 +164,7 @@ class Exports:
         self._config = config
         self._lock, self._counting = Lock(), Lock()
         self._users: set[str] = set()
-        self.counts = TimedCache(self._count, FRESH_S, MOST_COUNTS, TIMES, clock).of
+        self.counts = TimedCache(self._count, FRESH_S, MAX_COUNTS, TIMES, clock).of
 
     def matches_file(
         self, user: str, selection: Selection, form: str, labels: Sequence[Label]
@@ -173,8 +173,8 @@ class Exports:
         with self._lock:
             if user in self._users:
                 raise InputError("export: one is under way for you; wait for its end")
-            if len(self._users) >= MOST_FILES:
-                raise InputError(f"export: {MOST_FILES} are under way; wait for the end of one")
+            if len(self._users) >= MAX_FILES:
+                raise InputError(f"export: {MAX_FILES} are under way; wait for the end of one")
             self._users.add(user)
         try:
             with tempfile.TemporaryDirectory(prefix="newsift-desk-") as folder:

@@ -29,7 +29,7 @@ from worker.config import Config
 from worker.posts.times import rfc3339
 from worker.seeds.record import digest, event_in
 
-MOST_LINES = 20  # messages and seeds of a feed
+MAX_LINES = 20  # messages and seeds of a feed
 ADDRESS_CHARS = 2_048
 EVERY_S = 900.0
 ARTICLES = 20  # that are read at a time
@@ -37,7 +37,7 @@ RETRY_S = 30.0  # for a feed that another command follows
 STOP_S = 5.0  # for a thread to end
 OPEN = Bounds()
 log = logging.getLogger("newsift.desk")
-MOST_FEEDS = 50
+MAX_FEEDS = 50
 LARGEST = 2**20  # bytes of the file
 
 
@@ -69,8 +69,8 @@ class FollowedFeed:
         self._thread = Thread(target=self._run, name="desk-feed", daemon=True)
         self._followed: Followed | None = None
         self._state, self._why = "starting", ""
-        self._messages: deque[tuple[str, str]] = deque(maxlen=MOST_LINES)
-        self._seeds: deque[str] = deque(maxlen=MOST_LINES)
+        self._messages: deque[tuple[str, str]] = deque(maxlen=MAX_LINES)
+        self._seeds: deque[str] = deque(maxlen=MAX_LINES)
 
     def start(self) -> None:
         self._thread.start()
@@ -173,8 +173,8 @@ class FeedList:
         with self._lock:
             if subscription.feed in self._feeds:
                 raise InputError(f"{subscription.feed}: is followed already; stop that first")
-            if len(self._feeds) >= MOST_FEEDS:
-                raise InputError(f"{MOST_FEEDS} feeds are followed; stop one first")
+            if len(self._feeds) >= MAX_FEEDS:
+                raise InputError(f"{MAX_FEEDS} feeds are followed; stop one first")
             with lock_state(default_feed_state(subscription.feed, self._config)):
                 pass  # else another command follows it
             self._save(lambda saved: [*saved, subscription])
@@ -207,7 +207,7 @@ class FeedList:
     def _saved(self) -> list[FeedSubscription]:
         try:
             content = read_regular(self._file, LARGEST)
-            return msgspec.json.decode(content, type=list[FeedSubscription])[:MOST_FEEDS]
+            return msgspec.json.decode(content, type=list[FeedSubscription])[:MAX_FEEDS]
         except FileNotFoundError:
             return []
         except (OSError, msgspec.MsgspecError) as error:

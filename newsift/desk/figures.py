@@ -28,12 +28,12 @@ KINDS = {  # class: attribute with the colour, on paper and on a dark screen
 Tick = tuple[float, str]
 SPANS = (1, 2, 3, 6, 12, 24, 48, 168, 720, 8760)  # hours of one bar
 LAST_HOUR = LAST_MS // HOUR
-MOST_BARS = 240
-MOST_MINUTES = 120
-MOST_LABELS = 6
+MAX_BARS = 240
+MAX_MINUTES = 120
+MAX_LABELS = 6
 BINS = 50
 FINE = 0.05  # shares up to this have a decimal of a percent
-MOST_THRESHOLDS = 5
+MAX_THRESHOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def hours_figure(
     if not sum(hours.values()):
         title = f"Matches of {event}"
         return picture(title, f"{title}: there are none", "there are none", [])
-    if minutes and max(minutes) - min(minutes) < MOST_MINUTES:
+    if minutes and max(minutes) - min(minutes) < MAX_MINUTES:
         return _figure(event, minutes, MINUTES)
     return _figure(event, hours, HOURS)
 
@@ -165,7 +165,7 @@ def hours_figure(
 def _figure(event: str, counts: Mapping[int, int], unit: Unit) -> str:
     total = sum(counts.values())
     first, last = min(counts), max(counts)
-    least = (last - first) // MOST_BARS + 1
+    least = (last - first) // MAX_BARS + 1
     span = next((s for s in unit.spans if s >= least), least)
     start = first // span * span
     bars = Counter[int]()
@@ -189,9 +189,7 @@ def _figure(event: str, counts: Mapping[int, int], unit: Unit) -> str:
 
 def _across(frame: Axes, unit: Unit) -> list[Tick]:
     length = frame.high - frame.low
-    step = next(
-        (s for s in unit.spans if length / s <= MOST_LABELS), int(length // MOST_LABELS) + 1
-    )
+    step = next((s for s in unit.spans if length / s <= MAX_LABELS), int(length // MAX_LABELS) + 1)
     form = "%H:%M" if length <= unit.day else "%d %b %H:%M" if step < unit.day else "%d %b %Y"
     first = -(-int(frame.low) // step) * step
     return [(at, _time(at, unit, form)) for at in range(first, int(frame.high) + 1, step)]
@@ -234,7 +232,7 @@ def scores_figure(
     ]  # fmt: skip
     if background:
         shapes.append(steps(frame, background.edges, background.shares))
-    shapes += [_threshold_line(frame, threshold) for threshold in thresholds[:MOST_THRESHOLDS]]
+    shapes += [_threshold_line(frame, threshold) for threshold in thresholds[:MAX_THRESHOLDS]]
     subtitle = _legend(matches, background, thresholds)
     title = f"Scores of {event}"
     return picture(title, f"{title}: {subtitle}", subtitle, shapes)

@@ -25,7 +25,7 @@ from worker.seeds.state import ControlState
 POLL_S = 0.2
 REPORT_S = 0.5  # between two reports of progress
 BLOCK = 20_000  # posts between two looks at the worker's lag
-MOST_WAITING = 50_000  # posts that the worker has not read yet: the broker's memory is bounded
+MAX_WAITING = 50_000  # posts that the worker has not read yet: the broker's memory is bounded
 
 
 class FileProgress(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class FileStream:
     def _wait_for_worker(self, outbox: Outbox, lag: Callable[[], int]) -> bool:
         """Wait until the worker has read most of what was sent; False if it was stopped."""
         outbox.settle()
-        while lag() > MOST_WAITING:
+        while lag() > MAX_WAITING:
             if self._end.wait(POLL_S):
                 return False
         return True

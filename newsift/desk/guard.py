@@ -13,7 +13,7 @@ from aiohttp import web
 from worker.config.secret import Secret
 
 IDLE_S = 12 * 3600.0  # after its last request a session ends
-MOST_SESSIONS = 256  # beyond, the one that was used longest ago ends
+MAX_SESSIONS = 256  # beyond, the one that was used longest ago ends
 SHORTEST = 16  # characters of a token
 DELAY_S = 0.5  # before a wrong token is refused
 SAFE_HEADERS = {
@@ -38,7 +38,7 @@ class Sessions:
         self._used: dict[str, float] = {}  # when each was used last, longest ago first
 
     def begin(self) -> str:
-        if len(self._used) >= MOST_SESSIONS:
+        if len(self._used) >= MAX_SESSIONS:
             del self._used[next(iter(self._used))]
         session_id = secrets.token_urlsafe(32)
         self._used[session_id] = self._clock()

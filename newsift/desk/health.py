@@ -48,13 +48,13 @@ from worker.text import cut, one_line
 PRESENCE_S = 15.0  # after a request, for which values are polled
 EVERY_S, TOPICS_S = 5.0, 30.0
 NOT_YET = "it is not looked at yet"
-MOST_LAGS = 180  # a quarter of an hour
+MAX_LAGS = 180  # a quarter of an hour
 RATES_S = 30.0  # between two readings, at most, to give a rate
 GROWS_S = 60.0  # for which a lag grows before it is a problem
 LONG_OPEN_S = 120.0  # of a transaction
-MOST_ROWS = 200  # partitions and members
-MOST_COLLECTORS = 50
-MOST_PROBLEMS, PROBLEM_CHARS = 50, 400
+MAX_ROWS = 200  # partitions and members
+MAX_COLLECTORS = 50
+MAX_PROBLEMS, PROBLEM_CHARS = 50, 400
 ANSWER_S = 2.0  # for a worker
 AT_ONCE = 8
 LONGEST = 300  # characters of a worker's words
@@ -138,7 +138,7 @@ class PolledValue(Generic[T]):
 class BrokerMonitor:
     def __init__(self, config: Config) -> None:
         self._config, self._lock = config, Lock()
-        self._lags: deque[tuple[float, int]] = deque(maxlen=MOST_LAGS)
+        self._lags: deque[tuple[float, int]] = deque(maxlen=MAX_LAGS)
         self._before: OffsetSnapshot | None = None
 
     def group(self) -> Row:
@@ -175,10 +175,10 @@ def group_row(
         "rates": posts,
         "members": [
             member | {"lag": sum(lag_of.get(part, 0) for part in member["partitions"])}
-            for member in members[:MOST_ROWS]
+            for member in members[:MAX_ROWS]
         ],
         "all_members": len(members),
-        "partitions": sorted(rows, key=lambda row: (-row["lag"], row["partition"]))[:MOST_ROWS],
+        "partitions": sorted(rows, key=lambda row: (-row["lag"], row["partition"]))[:MAX_ROWS],
         "all_partitions": len(rows),
     }
 
@@ -247,7 +247,7 @@ def problems_of(snapshot: HealthSnapshot) -> list[str]:
         return []
     every = chain(_of_group(snapshot), _of_workers(snapshot.workers), _of_topics(snapshot))
     problems = [f"the broker does not answer: {snapshot.away}"] if snapshot.away else every
-    return [cut(one_line(each), PROBLEM_CHARS) for each in islice(problems, MOST_PROBLEMS)]
+    return [cut(one_line(each), PROBLEM_CHARS) for each in islice(problems, MAX_PROBLEMS)]
 
 
 def _of_group(snapshot: HealthSnapshot) -> Iterator[str]:
@@ -323,7 +323,7 @@ class HealthMonitor:
             "workers", lambda: query_workers(worker_addresses(config, cluster_id))
         )
         self._collectors = polled(
-            "collectors", lambda: list(islice(list_collectors(), MOST_COLLECTORS))
+            "collectors", lambda: list(islice(list_collectors(), MAX_COLLECTORS))
         )
         self.letters = DeadLetterList(config)
         rejected = config.topics.rejected

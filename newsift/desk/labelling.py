@@ -44,10 +44,10 @@ from worker.posts.outcome import PostId
 BUSY = "an answer before this one is still on its way"
 STOP_S = 1.0  # for a label on its way, when the desk ends
 
-MOST_QUEUES = 32
-MOST_POSTS = 60_000  # of all queues together
-MOST_DRAWS = 2  # at once
-MOST_SHARES = 300  # of the curve of a judge's labels
+MAX_QUEUES = 32
+MAX_POSTS = 60_000  # of all queues together
+MAX_DRAWS = 2  # at once
+MAX_SHARES = 300  # of the curve of a judge's labels
 DRAW_S = 1.0  # for which a page waits before it asks again
 IDLE_S = 12 * 3600.0  # after which a queue is drawn again
 EMPTY_S = 5.0  # the same, of a queue without a question
@@ -100,7 +100,7 @@ class LabelSession:
             "messages": self._messages,
             "change": changes, "judged": judged, "progress": self._queue.summary(answered),
             "question": self._card(question), "following": following,
-            "left": self._queue.left(answered), "shares": self._answers.shares()[-MOST_SHARES:],
+            "left": self._queue.left(answered), "shares": self._answers.shares()[-MAX_SHARES:],
             "undo": None if last is None or not steps else {"step": steps[-1], "label": last.label},
         }  # fmt: skip
 
@@ -228,9 +228,9 @@ class LabelQueues:
                 return self._activate(key, active)
             self._active.pop(key, None)
             if key not in self._draws:
-                if len(self._draws) >= MOST_DRAWS:  # some may be done, of pages that were closed
+                if len(self._draws) >= MAX_DRAWS:  # some may be done, of pages that were closed
                     self._draws = {k: draw for k, draw in self._draws.items() if not draw[0].done()}
-                if len(self._draws) >= MOST_DRAWS:
+                if len(self._draws) >= MAX_DRAWS:
                     return None
                 self._draws[key] = self._executor.submit(self._draw, key), why or ""
             draw, why = self._draws[key]
@@ -287,8 +287,8 @@ class LabelQueues:
         self._active[key] = active = active._replace(used=self._clock())
         self._active.move_to_end(key)
         while len(self._active) > 1 and (
-            len(self._active) > MOST_QUEUES
-            or sum(each.session.size for each in self._active.values()) > MOST_POSTS
+            len(self._active) > MAX_QUEUES
+            or sum(each.session.size for each in self._active.values()) > MAX_POSTS
         ):
             self._active.popitem(last=False)
         return active

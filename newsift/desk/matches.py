@@ -23,19 +23,19 @@ from worker.posts.outcome import PostId
 from worker.seeds.record import EVENT_BYTES, PREFIX
 
 HOURS = 24
-MOST_STORIES = 5_000  # of an event, the newest
-MOST_ROWS = 12  # of a story, the first
+MAX_STORIES = 5_000  # of an event, the newest
+MAX_ROWS = 12  # of a story, the first
 OVERHEAD = 700  # bytes of a row beside its record
 LONGEST = 512  # characters of an id
-MOST_LANGUAGES = 64
+MAX_LANGUAGES = 64
 LANGUAGE_CHARS = 16
 TEXT_CHARS = 200  # that are looked for
-MOST_VERSIONS = 8  # of an event's profile, those that matched last
-MOST_MATCHES = 1_000  # of a record, as matching.max_matches allows
+MAX_VERSIONS = 8  # of an event's profile, those that matched last
+MAX_MATCHES = 1_000  # of a record, as matching.max_matches allows
 ALL = 2**53 - 1  # the largest integer that every reader of JSON can hold
 ANY = ""
-MOST_READ = 200_000  # records that are read when the desk starts, the newest
-MOST_EVENTS = 1_000
+MAX_READ = 200_000  # records that are read when the desk starts, the newest
+MAX_EVENTS = 1_000
 ROOM = 2**26  # bytes of all rows
 REMEMBERED_POSTS = 2**17  # at least: a later match of the same post does not count
 Cosine = Annotated[float, Meta(ge=-2, le=2)]
@@ -116,12 +116,12 @@ class EventMatches:
         story = self._stories.setdefault(row.group, Story(row.group))
         story.count += is_first or not story.rows
         story.last = max(story.last, row.at)
-        if len(story.rows) < MOST_ROWS:
+        if len(story.rows) < MAX_ROWS:
             story.rows[row.post_id] = row
             self._group_of[row.post_id] = row.group
             self.size += row.size
-        if len(self._stories) > MOST_STORIES * 5 // 4:
-            self.keep(MOST_STORIES)
+        if len(self._stories) > MAX_STORIES * 5 // 4:
+            self.keep(MAX_STORIES)
 
     def keep(self, most: int) -> None:
         """Drop all stories but the newest `most`."""
@@ -165,14 +165,14 @@ class EventMatches:
                 del self._hours[old]
         if row.profile_version:
             self._count_passed(row)
-        if row.lang in self._languages or len(self._languages) < MOST_LANGUAGES:
+        if row.lang in self._languages or len(self._languages) < MAX_LANGUAGES:
             self._languages[row.lang] += 1
         self._platforms[row.post_id[0]] += 1
 
     def _count_passed(self, row: MatchRow) -> None:
         minutes = self._minutes.setdefault(row.profile_version, Counter())
         self._minutes.move_to_end(row.profile_version)
-        if len(self._minutes) > MOST_VERSIONS:
+        if len(self._minutes) > MAX_VERSIONS:
             self._minutes.popitem(last=False)
         minutes[row.at // MINUTE] += 1
         if len(minutes) > 2 * 60:
@@ -206,7 +206,7 @@ def _is_sound(record: MatchRecord) -> bool:
     groups = [record.group] if isinstance(record.group, str) else []
     names = [record.post.id, *groups, *(match.match_id for match in record.matches)]
     return (
-        0 < len(record.matches) <= MOST_MATCHES
+        0 < len(record.matches) <= MAX_MATCHES
         and record.post.platform in PLATFORMS
         and all(0 < len(name) <= LONGEST for name in names)
         and all(0 < len(match.event.encode()) <= EVENT_BYTES for match in record.matches)
@@ -290,7 +290,7 @@ class MatchStore:
             self._clear()
             now, ends = self._now(), cluster.ends(self._topic)
             day = cluster.at(self._topic, now - HOURS * HOUR)
-            most = MOST_READ // len(ends)
+            most = MAX_READ // len(ends)
             self._cut = {part for part, end in ends.items() if end - day[part] > most}
             self._since = now - HOURS * HOUR
         return {part: max(day[part], end - most) for part, end in ends.items()}
@@ -357,7 +357,7 @@ class MatchStore:
             before = matches.size
             matches.add(row, self._is_first(event, row.post_id))
             self._size += matches.size - before
-        if len(self._events) > MOST_EVENTS * 5 // 4:
+        if len(self._events) > MAX_EVENTS * 5 // 4:
             self._drop_events()
         while self._size > ROOM:
             largest = max(self._events.values(), key=lambda matches: matches.size)
@@ -378,5 +378,5 @@ class MatchStore:
         """Events without seeds go first, of each kind those that matched longest ago."""
         pinned = self._pinned()
         by_age = sorted(self._events, key=lambda name: (name in pinned, self._events[name].number))
-        for name in by_age[:-MOST_EVENTS]:
+        for name in by_age[:-MAX_EVENTS]:
             self._size -= self._events.pop(name).size

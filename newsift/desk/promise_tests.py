@@ -19,9 +19,9 @@ from worker.kafka.reading import connected
 from worker.posts.outcome import PostId
 from worker.seeds.profile import Profile
 
-MOST_EVENTS = 4  # whose matches are kept
+MAX_EVENTS = 4  # whose matches are kept
 FRESH_S, TIMES = 20.0, 10  # matches are cached this long, or TIMES as long as reading took
-MOST_TESTS = 64
+MAX_TESTS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class PromiseTests:
 
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
         self._config, self._lock, self._reading = config, Lock(), Lock()
-        self.matches = TimedCache(self._read, FRESH_S, MOST_EVENTS, TIMES, clock).of
+        self.matches = TimedCache(self._read, FRESH_S, MAX_EVENTS, TIMES, clock).of
         self._tests: OrderedDict[tuple[str, float, float], PromiseTest] = OrderedDict()
 
     def of(
@@ -58,7 +58,7 @@ class PromiseTests:
         with self._lock:
             self._tests[name] = test
             self._tests.move_to_end(name)
-            while len(self._tests) > MOST_TESTS:
+            while len(self._tests) > MAX_TESTS:
                 self._tests.popitem(last=False)
         return test
 

@@ -38,9 +38,9 @@ from worker.seeds.profile import Compared, Profile
 
 NEAR_S, STREAM_S = 10.0, 60.0  # for which answers are kept
 BLOCK_SCORES = 2**22
-MOST_MEASURES = 64
-MOST_STORIES = 5_000  # the newest
-MOST_MARKS = 500  # labelled posts, the newest labels
+MAX_MEASURES = 64
+MAX_STORIES = 5_000  # the newest
+MAX_MARKS = 500  # labelled posts, the newest labels
 CLOSE = 1e-6  # thresholds that differ by less are the same
 Why = list[tuple[str, float]]
 
@@ -174,7 +174,7 @@ class ScoredMatches:
 def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
     event = measure.event.name
     every = store.stories(event)
-    newest = every[-MOST_STORIES:]
+    newest = every[-MAX_STORIES:]
     scored: list[ScoredStory] = []
     since = store.since
     if len(newest) < len(every) or sum(store.counts(event).posts) > sum(s.count for s in every):
@@ -237,7 +237,7 @@ class EventScores:
             measure = measure_of(teacher, view, event)
             with self._lock:
                 if self._view is view:
-                    if len(self._measures) >= MOST_MEASURES:
+                    if len(self._measures) >= MAX_MEASURES:
                         self._measures.clear()
                     measure = self._measures.setdefault(event, measure)
         return measure
@@ -252,7 +252,7 @@ class EventScores:
         newest = sorted(labels, key=lambda label: milliseconds(utc(label.at)), reverse=True)
         posts: dict[PostId, Post] = {}
         for label in newest:
-            if len(posts) < MOST_MARKS:
+            if len(posts) < MAX_MARKS:
                 posts.setdefault(label.post_id, label.post)
         verdict_of = joint_verdicts(labels)
         scores = {each.candidate.post_id: each.candidate.score for each in matches.stories}

@@ -16,7 +16,7 @@ from worker.seeds.profile import Compared
 from worker.seeds.state import ControlState
 
 MARK_DIGITS = 16
-MOST_REMOVALS = 20  # that can be undone
+MAX_REMOVALS = 20  # that can be undone
 CHANGED = "has been changed by somebody since you looked at it; look again"
 
 
@@ -69,7 +69,7 @@ class SeedEditor:
             topic.publish({key: None}, state)
             self._number += 1
             removal = Removal(self._number, name, by, key, state.value(key) or b"")
-            self._removals = [*self._removals, removal][-MOST_REMOVALS:]
+            self._removals = [*self._removals, removal][-MAX_REMOVALS:]
             return removal
 
     def undo(self, number: int) -> Removal:

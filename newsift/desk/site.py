@@ -35,8 +35,8 @@ CHUNK = 2**18  # bytes of a file that are read at once
 CHUNK_S = 60.0  # for a browser to take them
 LARGEST = 2**23  # bytes of a request: a saved page fits
 LARGEST_BODY = 2**24  # what is above LARGEST is read and dropped, so that the refusal arrives
-MOST_REQUESTS = 32  # that wait or are answered; the next one is refused
-MOST_STREAMS = 32  # of changes: one for each open page
+MAX_REQUESTS = 32  # that wait or are answered; the next one is refused
+MAX_STREAMS = 32  # of changes: one for each open page
 STREAM_S = 30.0  # for a page to take a message
 JSON = FRESH | {"Content-Type": "application/json; charset=utf-8"}
 log = logging.getLogger("newsift.desk")
@@ -124,8 +124,8 @@ class DeskSite(Site):
     async def _get_changes(self, request: web.Request) -> web.StreamResponse:
         if refusal := await self._guard.refusal(request):
             return _refuse(*refusal)
-        if self.streams >= MOST_STREAMS:
-            return _refuse(503, f"{MOST_STREAMS} pages are open already; close one")
+        if self.streams >= MAX_STREAMS:
+            return _refuse(503, f"{MAX_STREAMS} pages are open already; close one")
         visit, response = visit_of(request), web.StreamResponse(headers=EVENTS)
         visit.stay()
         try:
@@ -150,7 +150,7 @@ class DeskSite(Site):
             if endpoint.audit_name and self._desk.read_only:
                 reason = "--read-only: this desk only shows; open another to act"
                 return _refuse_action(endpoint, request, 403, reason)
-            if self._requests >= MOST_REQUESTS:
+            if self._requests >= MAX_REQUESTS:
                 return _refuse(503, "too much is asked at once; try again")
             self._requests += 1
             try:

@@ -201,7 +201,7 @@ def _chat(around: bytes) -> str | None:
     return None if chat.id is None else str(chat.id)
 
 
-MOST_COPIED = 8  # times the bytes of a page: what tweets refer to is copied to each
+MAX_COPIED = 8  # times the bytes of a page: what tweets refer to is copied to each
 
 
 class Mentioned(msgspec.Struct):
@@ -226,7 +226,7 @@ def tweets_of(page: bytes) -> Iterator[bytes]:
     response = decode(page, type=TweetPage)
     includes = response.includes or Mentioned()
     users, tweets = _by_id(includes.users), _by_id(includes.tweets)
-    room = MOST_COPIED * len(page)
+    room = MAX_COPIED * len(page)
     for tweet in response.data:
         written = TWEET.decode(tweet)
         author = users.get(str(written.author_id))

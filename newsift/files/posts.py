@@ -154,7 +154,7 @@ def _excerpt(start: bytes) -> str:
 
 
 STDIN = "stdin"
-MOST_BAD = 0.05  # of all rows
+MAX_BAD = 0.05  # of all rows
 BATCHES_CHECKED = 2  # so that small files are read to their ends
 HINTS = {
     Reason.NO_TEXT: "name what holds the text with --text-column",
@@ -341,8 +341,8 @@ def share_read(inputs: Sequence[FileMessages]) -> Callable[[object], float]:
 
 def refuse_many_bad(bad: int, rows: int) -> None:
     """Raises RunError if too many rows were bad."""
-    if bad > MOST_BAD * rows:
+    if bad > MAX_BAD * rows:
         raise RunError(
-            f"{bad:,} of {rows:,} rows could not be read, more than {MOST_BAD:.0%}; "
+            f"{bad:,} of {rows:,} rows could not be read, more than {MAX_BAD:.0%}; "
             "fix them, or name the format with --format"
         )

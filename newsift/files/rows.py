@@ -93,7 +93,7 @@ IN_FILE, IN_TOPIC = ("source", "line"), ("source",)
 KEYS = ("post_key", "post_digest")  # of a post in a database
 RESERVED = (*OF_MATCH, *POST, "why", *IN_FILE, *OF_RECORD, "events", *KEYS)
 OWN = "input_"  # before a name of the user's own that is one of ours, or another's but for case
-MOST_COLUMNS = 1000  # of the user's own; SQLite takes 2000 in all
+MAX_COLUMNS = 1000  # of the user's own; SQLite takes 2000 in all
 
 Per = Literal["match", "post"]
 
@@ -122,9 +122,9 @@ class Layout:
     @cached_property
     def own_names(self) -> list[str]:
         """The user's columns under printable names that are unique."""
-        if len(self.own) > MOST_COLUMNS:
+        if len(self.own) > MAX_COLUMNS:
             raise InputError(
-                f"the input has {len(self.own):,} columns; a table keeps {MOST_COLUMNS:,} at most: "
+                f"the input has {len(self.own):,} columns; a table keeps {MAX_COLUMNS:,} at most: "
                 "leave some out, or name a file that ends in .jsonl"
             )
         names, unique = set(RESERVED), list[str]()

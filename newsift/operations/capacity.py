@@ -11,19 +11,19 @@ from encoder.errors import InputError
 from encoder.support.files import read_regular
 
 SHIPPED = Path(__file__).with_name("costs.json")
-MOST_BYTES = 65_536
+MAX_BYTES = 65_536
 REMEDY = "`newsift bench costs --out FILE` writes such a file"
 
 LOAD = 0.7  # of a worker's capacity, used by the rate that is planned for
-MOST_THREADS = 8  # of a worker
+MAX_THREADS = 8  # of a worker
 LEAST_PARTITIONS = 4
 SPARE = 2  # partitions for each worker, so that as many workers can be added
 MEMORY_SPARE = 1.25  # of the memory measured
 MEMORY_STEP_MB = 64
 BURST_S = 600
-MOST_RATE = 1e9
-MOST_SEEDS = 10_000_000
-MOST_BURST = 1_000.0
+MAX_RATE = 1e9
+MAX_SEEDS = 10_000_000
+MAX_BURST = 1_000.0
 
 Cost = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Positive = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
@@ -84,7 +84,7 @@ def read_costs(file: Path | None = None) -> Costs:
     """The costs in a file, else those that ship."""
     file = file or SHIPPED
     try:
-        return DECODER.decode(read_regular(file, MOST_BYTES))
+        return DECODER.decode(read_regular(file, MAX_BYTES))
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}); {REMEDY}") from None
     except msgspec.ValidationError as error:
@@ -156,18 +156,18 @@ class Plan(msgspec.Struct, frozen=True):
 
 def plan(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None = None) -> Plan:
     """The least workers that do the rate with `LOAD` of their capacity, and drain the burst."""
-    check("rate", rate, rate > 0, MOST_RATE, "posts a second, above 0")
-    check("seeds", seeds, seeds >= 0, MOST_SEEDS, "a whole number from 0")
+    check("rate", rate, rate > 0, MAX_RATE, "posts a second, above 0")
+    check("seeds", seeds, seeds >= 0, MAX_SEEDS, "a whole number from 0")
     if burst:
         check(
-            "burst", burst.factor, burst.factor >= 1, MOST_BURST, "how many times the rate, from 1"
+            "burst", burst.factor, burst.factor >= 1, MAX_BURST, "how many times the rate, from 1"
         )
         if burst.drain is not None:
-            check("drain", burst.drain, burst.drain > 0, MOST_RATE, "seconds, above 0")
+            check("drain", burst.drain, burst.drain > 0, MAX_RATE, "seconds, above 0")
     costs = costs if seeds else costs.with_share(0)
     cpu = costs.cpu_us(seeds)
     required = max(rate / LOAD, burst.capacity(rate) if burst else 0.0)
-    threads = min(MOST_THREADS, ceil(required * cpu / 1e6), max(1, int(cpu / costs.serial_us())))
+    threads = min(MAX_THREADS, ceil(required * cpu / 1e6), max(1, int(cpu / costs.serial_us())))
     each = costs.worker_rate(seeds, threads)
     workers = ceil(required / each)
     at_burst = ceil(burst.factor * rate / each) if burst else 0

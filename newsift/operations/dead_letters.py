@@ -19,7 +19,7 @@ from worker.match.records import INPUT, OURS, attempt
 from worker.posts.outcome import Reason
 from worker.posts.times import rfc3339
 
-MOST_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 UNREADABLE = {Reason.BAD_BATCH, Reason.BATCH_BYTES}
 ATTEMPT, RETRY_OF = OURS
 SLACK_MS = 3_600_000  # by which the clock of another sender may be behind the worker's
@@ -55,8 +55,8 @@ class DeadLetter:
             return "there is nothing to retry: it stands for a record batch that cannot be read"
         if self.message.value is None and not self.sha256:
             return "it has no bytes: they were null"
-        if self.attempt >= MOST_ATTEMPTS:
-            return f"it has had {MOST_ATTEMPTS} attempts"
+        if self.attempt >= MAX_ATTEMPTS:
+            return f"it has had {MAX_ATTEMPTS} attempts"
         return None
 
     @property

@@ -12,7 +12,7 @@ from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
 IN_FORCE, STALE, REFUSED, NONE = "in force", "stale", "refused", "none"
-MOST_ATTEMPTS = 10**6
+MAX_ATTEMPTS = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def promises_of(profile: Profile | None) -> int:
 def _count_in(record: dict[str, Any], name: str) -> int:
     """A count in a record that anybody may have written."""
     count = record.get(name)
-    return min(max(count, 0), MOST_ATTEMPTS) if type(count) is int else 0
+    return min(max(count, 0), MAX_ATTEMPTS) if type(count) is int else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class PromiseTarget:
     @classmethod
     def of(cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9) -> Self:
         version = (profile.promise or {}).get("version") if profile else None
-        if type(version) is int and 0 < version <= MOST_ATTEMPTS:
+        if type(version) is int and 0 < version <= MAX_ATTEMPTS:
             return cls(precision, confidence, version)
         return cls(precision, confidence, promises_of(profile) + 1)
 

@@ -51,7 +51,7 @@ LINGER = 14 * DAY  # at least, after its end: older posts may be compared so muc
 REFUSAL_CHARS = 300  # by which a refusal is recognised
 LARGEST_STATE = 2**27
 LONGEST_BACKOFF = 6 * 3600.0
-MOST_FAILURES = 16  # that still lengthen the pause
+MAX_FAILURES = 16  # that still lengthen the pause
 GONE = 410
 
 cached_identity = lru_cache(2**17)(link_identity)
@@ -328,7 +328,7 @@ class FollowLoop:
         wait = error.wait if isinstance(error, StatusError) else 0.0
         if not self.once:
             wait = max(wait, min(self.every * 2**followed.failures, LONGEST_BACKOFF))
-        followed.failures = min(followed.failures + 1, MOST_FAILURES)
+        followed.failures = min(followed.failures + 1, MAX_FAILURES)
         followed.wait_until = round((time.time() + wait) * 1000)
         if isinstance(error, StatusError) and error.status == GONE:
             raise RunError(f"{error}: the feed is gone for good; follow another") from error

@@ -18,7 +18,7 @@ from newsift.operations.messages import notify
 from newsift.operations.times import present
 from newsift.operations.workers import ANSWER_ERRORS, get_answer, worker_addresses
 from newsift.statistics.labels import (
-    MOST_PAIRS,
+    MAX_PAIRS,
     ROOM,
     SCHEMA,
     Label,
@@ -39,7 +39,7 @@ from worker.seeds.profile import Profile
 from worker.seeds.record import PREFIX
 
 HEADERS = (("schema", SCHEMA.encode()),)
-MOST_NAMED = 10  # refused labels that are reported by their keys
+MAX_NAMED = 10  # refused labels that are reported by their keys
 MAX_MATCHES = 20_000  # the newest matches, held at once
 MATCHES_BYTES = 2**27  # bytes that their records may take together
 WAIT_S = 5.0  # for the near misses of a worker
@@ -60,14 +60,14 @@ class LabelTopic(KeyedTopic[LabelState]):
     def state(self) -> LabelState:
         """Reports the labels that cannot be used."""
         state = super().state()
-        for refused in state.refused[:MOST_NAMED]:
+        for refused in state.refused[:MAX_NAMED]:
             notify(f"refused: {refused.key}: {refused.reason}")
-        if (more := len(state.refused) - MOST_NAMED) > 0:
+        if (more := len(state.refused) - MAX_NAMED) > 0:
             notify(f"{more:,} more labels are refused")
         if state.left_out:
             notify(
                 f"{state.left_out:,} labels are left out, of those who gave most: all may take "
-                f"{ROOM:,} bytes, which up to {MOST_PAIRS:,} pairs of event and person share; name "
+                f"{ROOM:,} bytes, which up to {MAX_PAIRS:,} pairs of event and person share; name "
                 "another topic in topics.labels"
             )
         return state

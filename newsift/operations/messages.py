@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 CLEAR = "\r\x1b[K"
 SHOW_EVERY_S = 0.2
-MOST_LINES = 100  # of a capture
-MOST_CHARS = 1_000  # of a line
+MAX_LINES = 100  # of a capture
+MAX_CHARS = 1_000  # of a line
 
 _capture: ContextVar[list[str] | None] = ContextVar("capture", default=None)
 
@@ -37,8 +37,8 @@ def notify(message: str) -> None:
     lines = _capture.get()
     if lines is None:
         _write(f"{CLEAR * sys.stderr.isatty()}newsift: {escaped(message)}\n")
-    elif len(lines) < MOST_LINES:
-        lines.append(escaped(message[:MOST_CHARS]))
+    elif len(lines) < MAX_LINES:
+        lines.append(escaped(message[:MAX_CHARS]))
 
 
 def notify_version(state: "ControlState") -> None:

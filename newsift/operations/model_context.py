@@ -23,9 +23,9 @@ from worker.seeds.record import Seed
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, ModelFacts, Resolution, control_state, table_key
 
-MOST_MOVED = 10  # words each way
+MAX_MOVED = 10  # words each way
 HEAVIEST = 60  # words of an article
-MOST_PARTS = 200  # of texts, each as long as a post may be
+MAX_PARTS = 200  # of texts, each as long as a post may be
 WORD_CHARS = 40
 MAX_AUTO_THRESHOLDS = 2_000  # in a list: each costs an embedding
 MAX_MATCHES = 1_000  # matches of a post, so that none hides another
@@ -43,8 +43,8 @@ def moved_words(
     words = _words_by_slot(enc, texts)
     moved = [(word[:WORD_CHARS], round(float(moves[place]), 4)) for place, word in words.items()]
     moved.sort(key=lambda pair: (-pair[1], pair[0]))
-    gained = [pair for pair in moved[:MOST_MOVED] if pair[1] > 0]
-    return gained, [pair for pair in reversed(moved[-MOST_MOVED:]) if pair[1] < 0]
+    gained = [pair for pair in moved[:MAX_MOVED] if pair[1] > 0]
+    return gained, [pair for pair in reversed(moved[-MAX_MOVED:]) if pair[1] < 0]
 
 
 def heaviest_words(enc: Encoder, title: str, text: str) -> WordWeights:
@@ -60,11 +60,11 @@ def _words_by_slot(enc: Encoder, texts: Iterable[str]) -> dict[int, str]:
     """The first word of the texts that falls into each slot; of very long texts, of the start."""
     parts: list[str] = []
     for text in texts:
-        if len(parts) >= MOST_PARTS:
+        if len(parts) >= MAX_PARTS:
             break
         parts += [text[at : at + POST_CHARS] for at in range(0, len(text), POST_CHARS)]
     words: dict[int, str] = {}
-    for part in parts[:MOST_PARTS]:
+    for part in parts[:MAX_PARTS]:
         for word, weight in enc.tokenize(part):
             if weight:
                 words.setdefault(slot(word), word)

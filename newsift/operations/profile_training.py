@@ -45,9 +45,9 @@ from worker.seeds.profile import EventVector, Profile
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, state_of
 
-MOST_SHOWN = 5  # posts of a comparison
+MAX_SHOWN = 5  # posts of a comparison
 POOL_SIZE = 1_000  # posts; an event learns from twenty, of which some may say the same
-MOST_COUNTED = 100_000  # distinct texts of matches
+MAX_COUNTED = 100_000  # distinct texts of matches
 ENOUGH_HISTORY = 0.1  # of the posts since: fewer before show no burst
 RISKY_FACTOR = 3  # times as many posts as passed before
 HOUR = 3_600_000
@@ -97,7 +97,7 @@ def _best(
     """One of each text."""
     fresh = [ScoredPost(posts[n], float(scores[n])) for n in np.flatnonzero(which).tolist()]
     by_text = {each.post.text: each for each in (*fresh, *before)}
-    return nlargest(MOST_SHOWN, by_text.values(), key=lambda each: (each.score, each.post.id))
+    return nlargest(MAX_SHOWN, by_text.values(), key=lambda each: (each.score, each.post.id))
 
 
 class PostPool:
@@ -150,7 +150,7 @@ class MatchCounter:
         self.read += read
         for text in matched:
             key = text_hash(text)
-            if key is not None and len(self._texts) < MOST_COUNTED:
+            if key is not None and len(self._texts) < MAX_COUNTED:
                 self._texts.add(key)
 
 

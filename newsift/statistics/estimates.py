@@ -110,8 +110,8 @@ def _weights(weights: ArrayLike, count: int) -> F64:
 
 
 STEPS = (0.002, 0.005, 0.01, 0.02)  # of a histogram's scores: the first that leaves few enough
-MOST_BINS = 100
-MOST_SUMMARIES = 64  # of different scores; between them the next stricter one counts
+MAX_BINS = 100
+MAX_SUMMARIES = 64  # of different scores; between them the next stricter one counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class ScoreSummary:
 def score_grid(*scores: ArrayLike) -> list[float]:
     """Edges of bins from 0 to above the highest of these scores; the first takes what is lower."""
     top = min(max(max((np.max(s, initial=0.0) for s in scores), default=0.0), 0.1), 1.0)
-    step = next((each for each in STEPS if top < each * MOST_BINS), STEPS[-1])
+    step = next((each for each in STEPS if top < each * MAX_BINS), STEPS[-1])
     count = int(top / step) + 1
     return [round(n * step, 6) for n in range(count + 1)]
 
@@ -207,8 +207,8 @@ def score_summaries(
 ) -> tuple[ScoreSummary, ...]:
     """A summary for each score of a label, from strict to loose."""
     scores = sorted({mark.score for mark in marks} | set(draws.scores), reverse=True)
-    if len(scores) > MOST_SUMMARIES:
-        places = np.linspace(0, len(scores) - 1, MOST_SUMMARIES).round().astype(int)
+    if len(scores) > MAX_SUMMARIES:
+        places = np.linspace(0, len(scores) - 1, MAX_SUMMARIES).round().astype(int)
         scores = [scores[at] for at in places.tolist()]
     return tuple(_summary(score, marks, draws, confidence) for score in scores)
 
@@ -231,7 +231,7 @@ def _summary(
     return ScoreSummary(least, counts[0], counts[1], counts[2], len(rows), share, informative)
 
 
-MOST_JUDGES = 20  # those with most labels are compared: each with each
+MAX_JUDGES = 20  # those with most labels are compared: each with each
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ def agreements(labels: Iterable[Label]) -> list[Agreement]:
     verdicts: dict[str, dict[PostId, Verdict]] = defaultdict(dict)
     for label in labels:
         verdicts[label.by][label.post_id] = label.label
-    judges = sorted(sorted(verdicts, key=lambda by: (-len(verdicts[by]), by))[:MOST_JUDGES])
+    judges = sorted(sorted(verdicts, key=lambda by: (-len(verdicts[by]), by))[:MAX_JUDGES])
     rows = []
     for one, other in combinations(judges, 2):
         if both := sorted(verdicts[one].keys() & verdicts[other].keys()):

@@ -29,7 +29,7 @@ CONFIRMED = 0.25  # and the latter once a burst or labels have confirmed that th
 ENOUGH_ON = 3  # labelled posts that confirm it
 UNCONFIRMED = 0.3  # the highest weight of posts that are no more than before
 ON, OFF = 1.0, 0.25
-MOST_LABELLED = 500
+MAX_LABELLED = 500
 NEAREST = 0.75  # the least cosine of a profile with its seeds' mean
 CHANCE = 0.001  # of taking a silent stream for a burst, all attempts together
 PAGE = 256
@@ -103,7 +103,7 @@ def learn(
     start = mean(seeds)
     by_seeds = vector_of(start, seeds)
     start /= np.linalg.norm(start)
-    liked, disliked = (x.best(by_seeds, MOST_LABELLED, none) for x in (on, off))
+    liked, disliked = (x.best(by_seeds, MAX_LABELLED, none) for x in (on, off))
     against = AuthoredPosts.anonymous(sides_of(background)[0])
     nearest = against.best(by_seeds, NEGATIVES, none)
     labelled_shift = ON * mean(on.posts[liked]) - OFF * mean(off.posts[disliked])

@@ -152,7 +152,7 @@ def _check(label: Label, limits: Limits) -> None:
 
 ROOM = 2**28  # bytes that all labels may take together: some 400,000 on posts as people write them
 OVERHEAD = 256  # of them for a record beside its own
-MOST_PAIRS = 10_000  # of event and person, between which the room is shared
+MAX_PAIRS = 10_000  # of event and person, between which the room is shared
 KEY_DECODER = msgspec.json.Decoder(list[str])
 Pair = tuple[str, str]  # an event, and who judges its posts
 
@@ -259,7 +259,7 @@ class LabelReducer(TopicReducer[LabelState]):
         return self._pairs[pair]
 
     def _makes_room(self, pair: Pair, size: int) -> bool:
-        if pair not in self._pairs and len(self._pairs) >= MOST_PAIRS:
+        if pair not in self._pairs and len(self._pairs) >= MAX_PAIRS:
             return False
         own = self._pairs[pair].size if pair in self._pairs else 0
         while size > self._room:

@@ -135,7 +135,7 @@ def literal_address(host: str) -> str | None:
 
 
 LONGEST_WAIT_S = 3600.0  # of what Retry-After may ask for
-MOST_CHARS = 200  # characters of what somebody else wrote
+MAX_CHARS = 200  # characters of what somebody else wrote
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
@@ -160,4 +160,4 @@ def seconds_until(moment: float, headers: Mapping[str, str]) -> float:
 
 def excerpt(content: bytes | str) -> str:
     text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content
-    return " ".join("".join(c if c.isprintable() else " " for c in text[:MOST_CHARS]).split())
+    return " ".join("".join(c if c.isprintable() else " " for c in text[:MAX_CHARS]).split())

@@ -77,7 +77,7 @@ async def _by_proxy(
 SECONDS = 20.0
 STEP_SECONDS = 8.0  # for one answer of the network
 GRACE_S = 1.0  # after the caller has given up
-MOST_TRIED = 4  # addresses of a host
+MAX_TRIED = 4  # addresses of a host
 LARGEST_PAGE = 5 * 2**20
 REDIRECTS = 5
 REDIRECTED = (301, 302, 303, 307, 308)
@@ -263,7 +263,7 @@ def _checked_addresses(target: URL, bounds: Bounds) -> list[str]:
         raise OSError("the name has no address")
     for address in addresses:
         bounds.check(host, address)
-    return addresses[:MOST_TRIED]
+    return addresses[:MAX_TRIED]
 
 
 async def _send(

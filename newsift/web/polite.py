@@ -15,7 +15,7 @@ from newsift.web.client import REQUEST, Bounds, WebAnswer, send, web_address, wi
 
 LARGEST = 512 * 2**10  # bytes; what comes after them does not count
 LONGEST_DELAY = 600.0
-MOST_RULES = 10_000  # of one program; the others do not count
+MAX_RULES = 10_000  # of one program; the others do not count
 SECONDS = re.compile(r"\d{1,9}(\.\d{1,6})?", re.ASCII)
 EVERYONE = "*"
 SAFE_CHARACTERS = "/%:@!$&'()*+,;=~?"
@@ -42,7 +42,7 @@ class Robots:
             elif key in ("allow", "disallow"):
                 has_rule = True
                 for own in (rules[name] for name in names if value):
-                    if len(own) < MOST_RULES:
+                    if len(own) < MAX_RULES:
                         own.append((_normalise_path(value), key == "allow"))
             elif key == "crawl-delay":
                 has_rule = True
@@ -94,7 +94,7 @@ PROGRAM = "newsift"  # as robots.txt names us
 PAUSE = 2.0  # seconds between two requests to one site
 NO_ANSWER_S = 60.0  # that a site is left alone which does not answer
 ROBOTS_S = 86_400.0  # that a robots.txt is believed
-MOST_SITES = 100
+MAX_SITES = 100
 PERMANENT = (301, 308)
 TEMPORARY = (408, 425, 429)
 
@@ -213,7 +213,7 @@ class PoliteWeb:
         parts = web_address(url)
         name = f"{parts.scheme}://{parts.netloc}"
         site = self._sites[name] = self._sites.pop(name, SiteState())
-        if len(self._sites) > MOST_SITES:
+        if len(self._sites) > MAX_SITES:
             del self._sites[next(iter(self._sites))]
         return site
 

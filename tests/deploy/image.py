@@ -50,7 +50,7 @@ BASE = (
     '--customize-hook=ln -s /usr/bin/python3 "$1/usr/local/bin/python3"',
 )  # fmt: skip
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
-MOST_MB = 350  # of the compressed layers, which a node pulls
+MAX_MB = 350  # of the compressed layers, which a node pulls
 MIB = 2**20
 CLAIM_BYTES = 256 * MIB
 POD = "newsift-worker-0"
@@ -509,8 +509,8 @@ def try_image(folder: Path) -> list[str]:
     failures = [*layer_faults([layer for layer, _ in image.layers])]
     for line in size_report(image):
         show(line)
-    if sum(size for _, size in image.layers) > MOST_MB * 1e6:
-        failures.append(f"the image has more than {MOST_MB} MB")
+    if sum(size for _, size in image.layers) > MAX_MB * 1e6:
+        failures.append(f"the image has more than {MAX_MB} MB")
     if [*image.root.glob("opt/newsift/lib/python*/site-packages/torch")]:
         failures.append("PyTorch is in the image")
     if SECRET.search(str(json.loads((image.bundle / "config.json").read_bytes())["process"])):

@@ -35,7 +35,7 @@ from tests.faults.process import Worker
 GROUP = "rolling"
 TICK_S = 0.05
 BATCH_BYTES = 2**20  # of the posts of a partition in one tick
-MOST_POSTS = 1000  # likewise
+MAX_POSTS = 1000  # likewise
 QUIET_S = 10.0  # of the row in which nothing happens
 CALM_S = 2.0  # after every partition has a commit again
 PATIENCE_S = 240.0
@@ -76,7 +76,7 @@ class Load(threading.Thread):
                 await asyncio.sleep(TICK_S)
                 now = time.monotonic()
                 due, then = due + self.rate * (now - then), now
-                count = min(round(due) - self.sent, MOST_POSTS * self._partitions)
+                count = min(round(due) - self.sent, MAX_POSTS * self._partitions)
                 shares, rest = divmod(count, self._partitions)
                 waiting = []
                 for n in range(self._partitions):

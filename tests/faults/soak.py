@@ -43,7 +43,7 @@ from tests.faults.soak_report import curves, growth, read, report
 from tests.faults.tally import Reader, Tally, Texts
 from tests.newsift.desk.place import DeskProcess
 
-MOST_WORKERS = 4
+MAX_WORKERS = 4
 WITH_IDS = (1, 2)  # workers that have instance ids
 PARTITIONS = 8
 TEXTS = 4096
@@ -137,7 +137,7 @@ class Soak:
         self.reader = Reader(
             server.address, self.topics["matches"], self.topics["rejected"], PARTITIONS, self.tally
         )
-        self._ports = free_ports(MOST_WORKERS)
+        self._ports = free_ports(MAX_WORKERS)
         self.size, self.workers, self.leaving = 2, dict[int, Worker](), list[Worker]()
         self._starts = itertools.count()
         env = os.environ | {"NEWSIFT_CONFIG": str(self._settings(0)), "XDG_STATE_HOME": str(folder)}
@@ -386,7 +386,7 @@ def in_force(soak: Soak) -> bool:
 
 def scale(soak: Soak, dice: random.Random) -> bool:
     before = soak.size
-    soak.size = dice.choice([n for n in range(1, MOST_WORKERS + 1) if n != before])
+    soak.size = dice.choice([n for n in range(1, MAX_WORKERS + 1) if n != before])
     for n in range(soak.size, before):
         if worker := soak.workers.pop(n, None):
             worker.signal(signal.SIGTERM)

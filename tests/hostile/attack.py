@@ -20,7 +20,7 @@ from tests.hostile.witness import Witness, cpu_seconds, peak_memory
 ARRIVES_WITHIN_S = 20.0
 DRAINS_WITHIN_S = 60.0
 ANSWERS_WITHIN_S = 5.0
-MOST_MEMORY = 1536 * MIB
+MAX_MEMORY = 1536 * MIB
 
 _numbers = itertools.count()
 
@@ -94,7 +94,7 @@ def attacked(target: Target) -> Iterator[Attack]:
     assert target.worker.alive(), attack.output
     assert target.worker.output.count("ready:") == 1, "the worker has started again"
     peak = peak_memory(target.pid)
-    assert peak <= MOST_MEMORY, f"{peak / MIB:.0f} MiB at the most"
+    assert peak <= MAX_MEMORY, f"{peak / MIB:.0f} MiB at the most"
 
 
 def headers(record: Any) -> dict[str, str]:

@@ -18,9 +18,9 @@ from worker.seeds.record import digest
 
 RATES = (0.003, 0.01)  # of the background: where the first stratum ends, and the second
 ROOM = 200  # of each stratum
-MOST_CHARS = 2_000  # of a text that is kept
-MOST_REST = 300  # of each of the other strings
-MOST_ID = 1_000  # characters; a post of a longer name is counted, and never kept
+MAX_CHARS = 2_000  # of a text that is kept
+MAX_REST = 300  # of each of the other strings
+MAX_ID = 1_000  # characters; a post of a longer name is counted, and never kept
 NEVER = np.iinfo(np.uint64).max
 
 
@@ -126,7 +126,7 @@ class NearMisses:
 
     def _priority(self, post: Post) -> int:
         """The priority of a post, the same each time; 53 bits, which JSON preserves."""
-        if len(post.id) > MOST_ID:
+        if len(post.id) > MAX_ID:
             return int(NEVER)
         return int(draw_key((post.platform, post.id), self._nonce)[:16], 16) >> 11
 
@@ -146,5 +146,5 @@ class NearMisses:
 def _bounded(post: Post) -> Post:
     """The post with its strings cut to the limit; its name stays whole."""
     rest = (post.author, post.created_at, post.lang, post.url)
-    cut = (value and value[:MOST_REST] for value in rest)
-    return Post(post.id, post.platform, post.text[:MOST_CHARS], *cut)
+    cut = (value and value[:MAX_REST] for value in rest)
+    return Post(post.id, post.platform, post.text[:MAX_CHARS], *cut)

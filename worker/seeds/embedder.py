@@ -28,7 +28,7 @@ from worker.simd.rounded import RoundedMatrix
 BLOCK = 256
 WORTH_ROUNDING = 512  # articles: from here on a rounded background takes less time than it saves
 GROWTH = 4  # a part with less than so many times the rows of the next one is merged with it
-MOST_UNUSED = 1 / 16  # of all rows, before they are removed
+MAX_UNUSED = 1 / 16  # of all rows, before they are removed
 NO_WORD = "text: holds no word that the model reads"
 NOT_FINITE = "text: the model gives it no finite vector"
 TINY = np.finfo(np.float32).tiny
@@ -168,7 +168,7 @@ class SeedEmbedder:
     def _merge(self) -> None:
         """Merge parts, so that they are few, and remove rows of which most are used no more."""
         parts, total = self._parts, sum(len(part.ids) for part in self._parts)
-        if total - len(self._rows) > max(BLOCK, total * MOST_UNUSED):
+        if total - len(self._rows) > max(BLOCK, total * MAX_UNUSED):
             parts[:] = [self._merged(parts)] if self._rows else []
         while len(parts) > 1 and len(parts[-2].ids) < GROWTH * len(parts[-1].ids):
             parts[-2:] = [self._merged(parts[-2:])]

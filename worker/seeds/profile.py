@@ -36,9 +36,9 @@ from worker.seeds.record import (
     threshold_in,
 )
 
-MOST_WORDS = 10_000  # so that a record with three versions before it has room in article_bytes
-MOST_AXES = 2**13
-MOST_CHARS = 2**18  # of a vector as text: more than the largest takes
+MAX_WORDS = 10_000  # so that a record with three versions before it has room in article_bytes
+MAX_AXES = 2**13
+MAX_CHARS = 2**18  # of a vector as text: more than the largest takes
 KINDS = {"dense": np.float32, "slots": np.int32, "weights": np.float32}
 REMEDY = "learn the event again"
 
@@ -58,10 +58,10 @@ class EventVector:
                 raise InputError(f"vectors: {name} is no flat array of {kind.__name__}; {REMEDY}")
             object.__setattr__(self, name, read_only(array))
         axes, words = len(self.dense), len(self.slots)
-        if not 0 < axes <= MOST_AXES or words > MOST_WORDS or words != len(self.weights):
+        if not 0 < axes <= MAX_AXES or words > MAX_WORDS or words != len(self.weights):
             raise InputError(
                 f"vectors: {axes} axes, {words} slots and {len(self.weights)} weights; as many "
-                f"weights as slots, {MOST_AXES} axes and {MOST_WORDS} slots are allowed; {REMEDY}"
+                f"weights as slots, {MAX_AXES} axes and {MAX_WORDS} slots are allowed; {REMEDY}"
             )
         self._sort()
         around = np.concatenate([[-1], self.slots, [SLOTS]])
@@ -86,7 +86,7 @@ class EventVector:
     @classmethod
     def of(cls, dense: F32, slots: I32, weights: F32) -> Self:
         """The unit vector in this direction, with its heaviest words."""
-        heavy = np.sort(np.argsort(-np.abs(weights), kind="stable")[:MOST_WORDS])
+        heavy = np.sort(np.argsort(-np.abs(weights), kind="stable")[:MAX_WORDS])
         size = length_of(dense, weights[heavy])
         if not 0 < size < np.inf:
             raise InputError(f"vectors: {size:.4g} long, which is no direction")
@@ -99,8 +99,8 @@ class EventVector:
         """The vector in a text made by `encoded`; a hostile text costs no more than its bytes."""
         if not isinstance(text, str):
             raise InputError("vectors: expected a string, base64 of safetensors")
-        if len(text) > MOST_CHARS:
-            raise InputError(f"vectors: {len(text)} characters, {MOST_CHARS} are allowed; {REMEDY}")
+        if len(text) > MAX_CHARS:
+            raise InputError(f"vectors: {len(text)} characters, {MAX_CHARS} are allowed; {REMEDY}")
         named = arrays_in(text)
         if missing := [name for name in KINDS if name not in named]:
             raise InputError(f"vectors: {missing[0]} is missing; {REMEDY}")
@@ -262,7 +262,7 @@ def parts(values: dict[str, Any]) -> dict[str, Any]:
         raise InputError("before: a version is no object; leave it out")
     return {
         "event": event_in(values),
-        "vectors": string_in(values, "vectors", MOST_CHARS),
+        "vectors": string_in(values, "vectors", MAX_CHARS),
         "seeds": _of_kind(values, "seeds", dict, {}),
         "model": string_in(values, "model", DIGEST_CHARS),
         "threshold": threshold_in(values.get("threshold")),

@@ -24,7 +24,7 @@ from worker.stream.transactions import OpenTransactions
 POLL_MS = 500
 BACKOFF_S = 0.5
 CHECK_S = 2.0  # between two checks that the topic was not created again
-MOST_LOGGED = 10  # refused seeds and stale profiles that are logged by their ids
+MAX_LOGGED = 10  # refused seeds and stale profiles that are logged by their ids
 REMEDY = (
     "posts wait until it has seeds (`newsift topics create`, `newsift seeds import FILE`), "
     "or until the worker is restarted"
@@ -202,9 +202,9 @@ class Control:
         refused = [(seed.id, "refused", seed.reason) for seed in seeds.refused]
         idle = [*refused, *((profile.id, "stale", profile.reason) for profile in seeds.stale)]
         fresh = [one for one in idle if one not in self._reported]
-        for one in fresh[:MOST_LOGGED]:
+        for one in fresh[:MAX_LOGGED]:
             log.warning("seed %r is %s: %s", *one)
-        if len(fresh) > MOST_LOGGED:
+        if len(fresh) > MAX_LOGGED:
             log.warning("%d seeds more are refused or stale; see `newsift seeds list`",
-                        len(fresh) - MOST_LOGGED)  # fmt: skip
+                        len(fresh) - MAX_LOGGED)  # fmt: skip
         self._reported = frozenset(idle)

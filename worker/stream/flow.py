@@ -66,7 +66,7 @@ def group_matches(batch: Batch, outcome: Outcome, tenures: Tenures) -> None:
                 outcome.stories.update((partition, event, minute) for event in key.events)
 
 
-MOST_BATCHES = 1024  # remembered; each is larger than the limit, so no more are under way at once
+MAX_BATCHES = 1024  # remembered; each is larger than the limit, so no more are under way at once
 
 
 class RecordBatch(NamedTuple):
@@ -96,7 +96,7 @@ class RejectedBytes:
             return
         with self._lock:
             self._left.setdefault(RecordBatch(topic, partition, first, last), self._limit)
-            if len(self._left) > MOST_BATCHES:
+            if len(self._left) > MAX_BATCHES:
                 self._left.popitem(last=False)
 
     def take(self, epoch: int, topic: str, partition: int, offset: int, size: int) -> bool:

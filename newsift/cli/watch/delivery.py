@@ -30,9 +30,9 @@ from newsift.cli.watch.webhook import Webhook
 from worker.config import Config
 from worker.kafka.consumers import Offsets, group_consumer, in_time, lone_consumer
 
-MOST_QUEUES = 128  # with more, nothing further is read
-MOST_MATCHES = 100  # in a queue
-MOST_BYTES = 2**18  # of a queue's matches, from which on no further one is added
+MAX_QUEUES = 128  # with more, nothing further is read
+MAX_MATCHES = 100  # in a queue
+MAX_BYTES = 2**18  # of a queue's matches, from which on no further one is added
 COMMIT_S = 1.0
 LOOK_S = 5.0
 BACKOFF_S = 0.5
@@ -56,7 +56,7 @@ class EventQueue:
 
     def hold(self, notice: Notice) -> bool:
         """Queue a notice. Returns False if there is no room."""
-        if len(self.notices) >= MOST_MATCHES or self.size >= MOST_BYTES:
+        if len(self.notices) >= MAX_MATCHES or self.size >= MAX_BYTES:
             return False
         self.notices.append(notice)
         self.size += len(notice.value)
@@ -90,7 +90,7 @@ class EventQueues:
 
     @property
     def full(self) -> bool:
-        return len(self._queues) >= MOST_QUEUES
+        return len(self._queues) >= MAX_QUEUES
 
     def take(self, place: TopicPartition, offset: int, notices: Mapping[str, Notice]) -> None:
         for event, notice in notices.items():

@@ -21,7 +21,7 @@ from worker.kafka.consumers import Consumer, Offsets, in_time, lone_consumer
 from worker.kafka.metadata import identity
 from worker.metrics.web import EVENTS, Site, json_answer, visit_of
 
-MOST_LISTENERS = 32
+MAX_LISTENERS = 32
 POLL_MS = 500
 STEP = 100  # records at a time
 QUIET_S = 15.0  # after which an id alone keeps the connection and the position
@@ -55,8 +55,8 @@ class MatchStream(Site):
             resume_at = parse_event_id(request.headers.get("Last-Event-ID", ""))
         except ValueError:
             return json_answer({"reason": "Last-Event-ID: is none that came from here"}, 400)
-        if self.streams >= MOST_LISTENERS:
-            reason = f"{MOST_LISTENERS} listen already; come again later"
+        if self.streams >= MAX_LISTENERS:
+            reason = f"{MAX_LISTENERS} listen already; come again later"
             return json_answer({"reason": reason}, 503)
         try:
             with self.streaming():

@@ -22,12 +22,12 @@ from worker.posts.times import rfc3339
 from worker.seeds.record import PREFIX
 from worker.text import cut, one_line
 
-MOST_EVENTS = 50  # on a page
-MOST_REFUSED = 10
+MAX_EVENTS = 50  # on a page
+MAX_REFUSED = 10
 REASON_CHARS = 200
 TEXT_CHARS = 600  # of a post in a list
 WORD_CHARS, NAME_CHARS = 60, 200
-MOST_MARKS = 6  # labels beside a post
+MAX_MARKS = 6  # labels beside a post
 STATES = ("live", "paused", "expired", "refused")  # of an event: the first that a record has
 PostName = Annotated[str, Meta(min_length=1, max_length=LONGEST)]
 Json = dict[str, Any]
@@ -69,11 +69,11 @@ def events(desk: Desk, request: EventsRequest) -> Json:
         "events": [
             event_row(desk, name, by_event.get(name, ()))
             | {"drift": drift.get(label_of(name)), "bursts": bursts[label_of(name)]}
-            for name in names[request.skip : request.skip + MOST_EVENTS]
+            for name in names[request.skip : request.skip + MAX_EVENTS]
         ],
         "total": len(names),
-        "refused": refused[:MOST_REFUSED],
-        "more_refused": max(len(refused) - MOST_REFUSED, 0),
+        "refused": refused[:MAX_REFUSED],
+        "more_refused": max(len(refused) - MAX_REFUSED, 0),
         "since": rfc3339(desk.matches.since),
         "ready": follower.ready.is_set() and desk.matches_follower.ready.is_set(),
         "away": follower.away or desk.matches_follower.away,
@@ -220,7 +220,7 @@ def match(desk: Desk, request: PostRequest) -> Json:
 def marks_of(desk: Desk, event: str) -> Marks:
     by_post: defaultdict[PostId, list[Json]] = defaultdict(list)
     for label in desk.mirrors.labels.of(event):
-        if len(marks := by_post[label.post_id]) < MOST_MARKS:
+        if len(marks := by_post[label.post_id]) < MAX_MARKS:
             marks.append({"by": cut(label.by, WORD_CHARS), "label": label.label})
     return by_post
 

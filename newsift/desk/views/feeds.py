@@ -18,7 +18,7 @@ from worker.errors import RunError
 from worker.posts.times import rfc3339
 
 SAMPLE = 3  # articles that are read before a feed is followed
-MOST_ARTICLES = 50
+MAX_ARTICLES = 50
 PATIENCE_S = 15.0  # between two requests, at most, while a page waits
 
 
@@ -59,7 +59,7 @@ def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
     seeds = follower.index.by_link
     return {
         "total": len(articles),
-        "articles": [_row(each, seeds) for each in articles[:MOST_ARTICLES]],
+        "articles": [_row(each, seeds) for each in articles[:MAX_ARTICLES]],
         "messages": [line for line in messages if not line.startswith("no seed: ")],
     }
 

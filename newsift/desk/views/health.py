@@ -14,7 +14,7 @@ from newsift.operations.dead_letters import DeadLetter, LetterSelection, retry_l
 from newsift.operations.messages import format_counts
 from worker.kafka.reading import connected
 
-MOST_NAMES = 200
+MAX_NAMES = 200
 Place = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -26,7 +26,7 @@ class LetterPlace(msgspec.Struct, frozen=True):
 class Retry(Action, frozen=True, kw_only=True):
     """Letters by name, all of a reason, or all that can be retried."""
 
-    names: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_NAMES)] = ()
+    names: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_NAMES)] = ()
     reason: str | None = None
     every: bool = False
 
@@ -76,7 +76,7 @@ def retry(desk: Desk, request: Retry) -> dict[str, Any]:
 
     def note(letter: DeadLetter) -> None:
         desk.health.letters.note_retry(letter.id)
-        if len(names) < MOST_NAMES:
+        if len(names) < MAX_NAMES:
             names.append(letter.id)
 
     try:

@@ -17,7 +17,7 @@ from newsift.operations.events import NONE, require_event
 from newsift.operations.labels import QueueKind
 from newsift.operations.promises import missing_text, require_profile, set_promise
 from newsift.operations.times import now_ms, present
-from newsift.statistics.estimates import MOST_JUDGES, agreements, labels_by_person
+from newsift.statistics.estimates import MAX_JUDGES, agreements, labels_by_person
 from newsift.statistics.labels import Label, Verdict, check_names
 from newsift.statistics.pass_rates import DAY, an_hour, window_words
 from worker.kafka.reading import connected
@@ -25,8 +25,8 @@ from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, utc
 from worker.seeds.profile import Profile
 
-MOST_PEOPLE = 100
-MOST_DISPUTED = 50  # posts, the newest labels first
+MAX_PEOPLE = 100
+MAX_DISPUTED = 50  # posts, the newest labels first
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
@@ -156,12 +156,12 @@ def judges(desk: Desk, request: OfEvent) -> dict[str, Any]:
     labels = desk.mirrors.labels.of(request.event)
     counts, disputed = labels_by_person(labels), _disputed(labels)
     return {
-        "counts": counts[:MOST_PEOPLE],
+        "counts": counts[:MAX_PEOPLE],
         "people": len(counts),
         "pairs": [asdict(pair) for pair in agreements(labels)],
         "disputed": [
             post_fields(own[0].post) | {"score": own[0].score, "labels": _labels(own)}
-            for own in disputed[:MOST_DISPUTED]
+            for own in disputed[:MAX_DISPUTED]
         ],
         "all_disputed": len(disputed),
         "away": desk.mirrors.labels_follower.away if counts else "",
@@ -170,7 +170,7 @@ def judges(desk: Desk, request: OfEvent) -> dict[str, Any]:
 
 def _labels(own: Iterable[Label]) -> list[dict[str, str]]:
     by_name = sorted(own, key=lambda label: label.by)
-    return [{"by": label.by, "label": label.label} for label in by_name[:MOST_JUDGES]]
+    return [{"by": label.by, "label": label.label} for label in by_name[:MAX_JUDGES]]
 
 
 def _disputed(labels: Iterable[Label]) -> list[list[Label]]:

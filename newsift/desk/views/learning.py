@@ -20,7 +20,7 @@ from newsift.operations.profile_training import (
 from newsift.operations.promises import event_row
 from worker.text import cut
 
-MOST_WORDS, MOST_POSTS, MOST_SEEDS = 10, 50, 20
+MAX_WORDS, MAX_POSTS, MAX_SEEDS = 10, 50, 20
 WORD_CHARS, TEXT_CHARS, NAME_CHARS = 40, 300, 200
 HOURS = (0, 1, 6, 24)
 Version = Annotated[str, msgspec.Meta(max_length=64)]
@@ -82,7 +82,7 @@ def _event_row(event: EventState) -> dict[str, Any]:
     return {
         **{name: row[name] for name in names},
         "has_profile": event.state != NONE,
-        "seeds": [cut(name, NAME_CHARS) for name in row["seeds"][:MOST_SEEDS]],
+        "seeds": [cut(name, NAME_CHARS) for name in row["seeds"][:MAX_SEEDS]],
         "all_seeds": len(row["seeds"]),
         "thresholds": row["thresholds"][:1] + row["thresholds"][-1:],
         "promised": profile is not None and profile.promise is not None,
@@ -103,7 +103,7 @@ def creation_row(made: object) -> dict[str, Any]:
     return {
         **{name: cut(text, NAME_CHARS) for name, text in texts.items() if isinstance(text, str)},
         **{name: each for name, each in numbers.items() if _is_number(each, 10**6)},
-        "posts": [_post_id(each) for each in posts[:MOST_POSTS]] if isinstance(posts, list) else [],
+        "posts": [_post_id(each) for each in posts[:MAX_POSTS]] if isinstance(posts, list) else [],
         "gained": _words(fields.get("gained")),
         "lost": _words(fields.get("lost")),
     }
@@ -111,7 +111,7 @@ def creation_row(made: object) -> dict[str, Any]:
 
 def _words(words: object) -> list[tuple[str, float]]:
     """Words with the changes of their weights."""
-    pairs = words[:MOST_WORDS] if isinstance(words, list) else []
+    pairs = words[:MAX_WORDS] if isinstance(words, list) else []
     sound = [each for each in pairs if isinstance(each, list | tuple) and len(each) == 2]
     return [
         (cut(word, WORD_CHARS), float(change))

@@ -34,7 +34,7 @@ from worker.match.reservoir import NearAnswer
 from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, utc
 
-MOST_ROWS = 50
+MAX_ROWS = 50
 Score = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
@@ -129,7 +129,7 @@ def near_rows(
         at = utc(near.post.created_at)
         return (milliseconds(at) if at else -1), near.score
 
-    newest = sorted(candidates_in(answers), key=written, reverse=True)[:MOST_ROWS]
+    newest = sorted(candidates_in(answers), key=written, reverse=True)[:MAX_ROWS]
     texts = [near.post.text for near in newest]
     words = measure.why(texts) if len(measure.rows) else [[] for _ in newest]
     return [

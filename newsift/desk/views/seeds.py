@@ -40,11 +40,11 @@ from worker.seeds.record import PREFIX, Seed, object_in
 from worker.seeds.state import ControlState, control_state, table_key
 from worker.text import cut, escaped
 
-DEFAULT_COUNT, MOST_SEEDS = 100, 1_000  # in a list
-MOST_REFUSED, MOST_EVENTS = 50, 500
+DEFAULT_COUNT, MAX_SEEDS = 100, 1_000  # in a list
+MAX_REFUSED, MAX_EVENTS = 50, 500
 TITLE_CHARS, URL_CHARS, NAME_CHARS = 200, 2_048, 200
 SEARCHED = ("id", "title", "event", "url")
-MOST_DRAFTS = 100
+MAX_DRAFTS = 100
 PASTED = "the text"
 BOUNDS = Bounds()  # public addresses only
 FORCE = ", or tick “Publish all the same”"
@@ -89,7 +89,7 @@ def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
     rows, control = desk.model.rows(), desk.mirrors.control
     words = request.search.casefold().split()
     matching = [row for row in rows if _has_words(row, words)]
-    page = matching[: max(0, min(request.most, MOST_SEEDS))]
+    page = matching[: max(0, min(request.most, MAX_SEEDS))]
     refused = [row for row in rows if row["state"] in ("refused", "stale")]
     events = sorted({row["event"] for row in rows if row["state"] != "refused"})
     removal = desk.editor.last_removal
@@ -98,8 +98,8 @@ def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
         "matching": len(matching),
         "total": len(rows),
         "states": Counter(row["state"] for row in rows),
-        "refused": [_brief(row, control) for row in refused[:MOST_REFUSED]],
-        "events": events[:MOST_EVENTS],
+        "refused": [_brief(row, control) for row in refused[:MAX_REFUSED]],
+        "events": events[:MAX_EVENTS],
         "configured": desk.config.matching.threshold,
         "one_in": round(1 / desk.config.matching.automatic_rate),
         "rate_of_all": desk.config.matching.total_rate is not None,
@@ -222,8 +222,8 @@ class DraftsAction(Action, frozen=True, kw_only=True):
 
     def all(self) -> list[SeedDraft]:
         """Two drafts of one id are refused."""
-        if not 0 < len(self.drafts) <= MOST_DRAFTS:
-            raise InputError(f"drafts: {len(self.drafts)}, give 1 to {MOST_DRAFTS} at a time")
+        if not 0 < len(self.drafts) <= MAX_DRAFTS:
+            raise InputError(f"drafts: {len(self.drafts)}, give 1 to {MAX_DRAFTS} at a time")
         by_id: dict[str, SeedDraft] = {}
         for draft in (each.draft() for each in self.drafts):
             if other := by_id.get(draft.id):
@@ -237,9 +237,9 @@ class DraftsAction(Action, frozen=True, kw_only=True):
 def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
     """The articles of a source; nothing is published."""
     drafts = _read(request)
-    if len(drafts) > MOST_DRAFTS:
+    if len(drafts) > MAX_DRAFTS:
         raise InputError(
-            f"{drafts[0].source}: {len(drafts)} seeds, {MOST_DRAFTS} are read here at a time; "
+            f"{drafts[0].source}: {len(drafts)} seeds, {MAX_DRAFTS} are read here at a time; "
             "give fewer"
         )
     for draft in drafts:
@@ -250,7 +250,7 @@ def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
             "value": draft.value.decode(),
             "source": draft.source,
             "doubt": draft.doubt,
-            "ignored": [escaped(name[:NAME_CHARS]) for name in draft.ignored[:MOST_DRAFTS]],
+            "ignored": [escaped(name[:NAME_CHARS]) for name in draft.ignored[:MAX_DRAFTS]],
         }
         for draft in drafts
     ]

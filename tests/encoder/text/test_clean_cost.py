@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.model.config import AstConfig, Side
-from encoder.support.letters import MOST_MARKS, fold, is_mark, limit_marks, most_marks
+from encoder.support.letters import MAX_MARKS, fold, is_mark, limit_marks, most_marks
 from encoder.text.clean import clean_article, clean_chunk
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
@@ -56,7 +56,7 @@ def test_combining_marks_are_counted_and_cut_like_a_slow_walk(parts: list[tuple[
     for char in text:
         count = count + 1 if unicodedata.combining(unicodedata.normalize("NFD", char)[0]) else 0
         most = max(most, count)
-        shortened.extend([char] if count <= MOST_MARKS else [])
+        shortened.extend([char] if count <= MAX_MARKS else [])
     assert limit_marks(text) == "".join(shortened)
     assert most_marks(text) == (most if most > 1 else 0)
 

@@ -16,7 +16,7 @@ EDGES = [
     for edge in (0, 1, -1, 2 ** (8 * size - 1) - 1, 2 ** (8 * size - 1), 127, 128, 255)
     for order in ("big", "little")
 ]
-MOST_STEPS = 6
+MAX_STEPS = 6
 LONGEST_RUN = 2**16
 
 
@@ -30,7 +30,7 @@ class Mutator:
         """The input of this number: now and then one of the corpus as it is."""
         rng = random.Random(f"{name}:{number}")
         data = bytearray(rng.choice(self.corpus))
-        for _ in range(rng.randint(0, MOST_STEPS)):
+        for _ in range(rng.randint(0, MAX_STEPS)):
             rng.choice(STEPS)(rng, data, self)
             del data[self.largest :]
         return bytes(data)

@@ -9,7 +9,7 @@ from tests.hostile.fuzz.target import Target, opened
 
 HANGS_AFTER_S = 60.0
 OPENS_WITHIN_S = 600.0  # whatever has to be compiled
-MOST_FAILURES = 20
+MAX_FAILURES = 20
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Report:
 def fuzz(name: str, seconds: float, start: int = 0, most: int = 2**62) -> Report:
     """Feed a target from the input of this number on; a new process after each that ends badly."""
     report, ends_at, reason = Report(name, start), time.monotonic() + seconds, "started"
-    while reason and len(report.failures) < MOST_FAILURES and report.inputs < most:
+    while reason and len(report.failures) < MAX_FAILURES and report.inputs < most:
         if (left := ends_at - time.monotonic()) <= 0:
             break
         reason = _feed(report, left, most - report.inputs)
@@ -83,7 +83,7 @@ def work(name: str, start: int, seconds: float, most: int, there: Connection) ->
         target.feed(data)  # whatever is compiled or imported late is there by now
     ends_at, failures = time.monotonic() + seconds, 0
     for number in range(start, start + most):
-        if time.monotonic() > ends_at or failures >= MOST_FAILURES:
+        if time.monotonic() > ends_at or failures >= MAX_FAILURES:
             break
         result = attempt(target, target.mutator.made(name, number))
         failures += bool(result.failure)

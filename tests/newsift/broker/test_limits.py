@@ -14,7 +14,7 @@ from kafka.protocol.producer import ProduceRequest
 
 from newsift.broker.codes import Code
 from newsift.broker.server import Address, running
-from newsift.broker.wire import MOST_NAMED
+from newsift.broker.wire import MAX_NAMED
 from tests.broker.clients import create, write
 from tests.broker.wire import Idempotent, Wire
 from tests.worker.kafka.batches.made import CODECS, batch, bomb, sealed, values
@@ -103,8 +103,8 @@ def test_a_batch_with_too_many_headers_is_refused(stranger: Idempotent) -> None:
 def test_a_request_with_too_many_names_is_answered_with_a_code(broker: Address) -> None:
     topic, made = MetadataRequest.MetadataRequestTopic, CreateTopicsRequest.CreatableTopic
     fetched = FetchRequest.FetchTopic
-    names = [f"n{n}" for n in range(MOST_NAMED + 1)]
-    parts = range(MOST_NAMED)
+    names = [f"n{n}" for n in range(MAX_NAMED + 1)]
+    parts = range(MAX_NAMED)
     with Wire(broker) as wire:
         answer = wire.ask(MetadataRequest(version=9, topics=[topic(name=name) for name in names]))
         assert [each.error_code for each in answer.topics] == [Code.INVALID_REQUEST]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from encoder.errors import InputError
 from newsift.collect.feeds import (
     HOUR,
-    MOST_ARTICLES,
-    MOST_ENTRIES,
+    MAX_ARTICLES,
+    MAX_ENTRIES,
     TRIES,
     Entry,
     Followed,
@@ -143,12 +143,12 @@ def test_entries_without_a_usable_link_are_counted(item: str) -> None:
 
 def test_only_the_newest_of_a_great_many() -> None:
     item = "<item><link>https://news.test/{0}</link><pubDate>{1}</pubDate></item>"
-    days = [datetime.fromtimestamp(86_400 * day, UTC) for day in range(MOST_ENTRIES + 50)]
+    days = [datetime.fromtimestamp(86_400 * day, UTC) for day in range(MAX_ENTRIES + 50)]
     more = "".join(item.format(i, f"{d:%a, %d %b %Y %H:%M:%S} GMT") for i, d in enumerate(days))
     feed = read(rss(more=more))
-    assert len(feed.entries) == MOST_ENTRIES
+    assert len(feed.entries) == MAX_ENTRIES
     assert feed.entries[0].published == AT_MS
-    assert feed.entries[1].link.endswith(f"/{MOST_ENTRIES + 49}")
+    assert feed.entries[1].link.endswith(f"/{MAX_ENTRIES + 49}")
     dates = [entry.published or 0 for entry in feed.entries]
     assert dates == sorted(dates, reverse=True)
 
@@ -300,7 +300,7 @@ def test_a_feed_that_names_others_each_time_fills_no_memory() -> None:
     result = Followed(FEED, FEED)
     for day in range(25):
         result.note([entry(f"{day}-{n}") for n in range(1000)], NOW + day, KEEP)
-    assert len(result.articles) == MOST_ARTICLES
+    assert len(result.articles) == MAX_ARTICLES
     assert min(article.seen for article in result.articles.values()) == NOW + 15
 
 

@@ -11,7 +11,7 @@ from newsift.desk.figures import (
     HEIGHT,
     LAST_HOUR,
     LEFT,
-    MOST_BARS,
+    MAX_BARS,
     RIGHT,
     WIDTH,
     Histogram,
@@ -46,7 +46,7 @@ def test_the_height_of_a_bar_is_its_count() -> None:
 def test_every_post_is_in_one_of_few_bars(hours: dict[int, int]) -> None:
     result = bars(hours_figure("ferry", hours))
     assert sum(count for _, count in result) == sum(hours.values())
-    assert len(result) <= min(MOST_BARS + 1, len(hours))
+    assert len(result) <= min(MAX_BARS + 1, len(hours))
     for place, _ in result:
         assert 0 <= place["x"] <= place["x"] + place["width"] <= WIDTH
         assert 0 <= place["y"] <= place["y"] + place["height"] <= HEIGHT

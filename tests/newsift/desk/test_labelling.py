@@ -134,7 +134,7 @@ def test_an_empty_queue_is_drawn_again_after_some_time(kafka: Kafka, at: FakeMir
 def test_the_least_recently_used_queue_is_discarded(
     kafka: Kafka, at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(labelling, "MOST_POSTS", 2 * len(NAMES))
+    monkeypatch.setattr(labelling, "MAX_POSTS", 2 * len(NAMES))
     kafka.fill(MATCHES, [match(n) for n in NAMES])
     three = [ANN._replace(by=by) for by in ("a", "b", "c")]
     with judging(at) as queues:
@@ -164,7 +164,7 @@ def test_few_draws_run_at_once(at: FakeMirrors, kafka: Kafka) -> None:
     keys = [ANN._replace(by=by) for by in ("a", "b", "c")]
     with judging(at) as queues:
         assert [queues.queue(key) for key in keys] == [None] * 3
-        assert len(queues._draws) == labelling.MOST_DRAWS
+        assert len(queues._draws) == labelling.MAX_DRAWS
         go.set()
         assert all(drawn_queue(queues, key).session.empty for key in keys)
 

@@ -16,9 +16,9 @@ from newsift.desk import dead_letters as letters
 from newsift.desk import matches
 from newsift.desk.dead_letters import DeadLetterList, as_text, in_hex
 from newsift.desk.matches import (
-    MOST_MATCHES,
-    MOST_STORIES,
-    MOST_VERSIONS,
+    MAX_MATCHES,
+    MAX_STORIES,
+    MAX_VERSIONS,
     MatchRow,
     MatchStore,
     StoryFilter,
@@ -126,7 +126,7 @@ class Long:
         return {0: 0}
 
     def ends(self, _topic: str) -> Offsets:
-        return {0: matches.MOST_READ + 1}
+        return {0: matches.MAX_READ + 1}
 
 
 def test_posts_of_the_last_hour_count_by_the_version_that_they_matched() -> None:
@@ -159,21 +159,21 @@ def test_the_latest_of_many_versions_are_counted() -> None:
     by = ({"seed_id": "profile|ferry", "seed_version": f"{n}"} for n in range(99))
     store = store_of(record(f"{n}", 0.5, NOW, match=each) for n, each in enumerate(by))
     counted = [n for n in range(99) if store.passed("ferry", f"{n}")]
-    assert counted == list(range(99 - MOST_VERSIONS, 99))
+    assert counted == list(range(99 - MAX_VERSIONS, 99))
 
 
 def test_a_record_with_too_many_matches_is_skipped() -> None:
     created = record("1", 0.5)
-    crowd = [created["matches"][0] | {"event": f"{n}"} for n in range(MOST_MATCHES + 1)]
+    crowd = [created["matches"][0] | {"event": f"{n}"} for n in range(MAX_MATCHES + 1)]
     store = store_of([created | {"matches": crowd}])
     assert store.events() == []
     store = store_of([created | {"matches": crowd[1:]}])
-    assert len(store.events()) == MOST_MATCHES
+    assert len(store.events()) == MAX_MATCHES
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matches, "ROOM", 200_000)
-    monkeypatch.setattr(matches, "MOST_EVENTS", 20)
+    monkeypatch.setattr(matches, "MAX_EVENTS", 20)
     store = MatchStore(Config(), pinned=lambda: {"event 0"}, now=lambda: NOW)
     for n in range(500):
         store.take(mail([record(f"{n}", 0.5, event=f"event {n}", text="x" * 2000, group=f"{n}")]))
@@ -183,10 +183,10 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_newest_stories_of_an_event_remain() -> None:
-    count = MOST_STORIES + MOST_STORIES // 2
+    count = MAX_STORIES + MAX_STORIES // 2
     store = store_of(record(f"{n}", 0.5, NOON + n, group=f"{n}") for n in range(count))
     remaining = {row.post_id[1] for row in rows_of(store)}
-    assert MOST_STORIES <= len(remaining) <= MOST_STORIES * 5 // 4
+    assert MAX_STORIES <= len(remaining) <= MAX_STORIES * 5 // 4
     assert remaining == {f"{n}" for n in range(count - len(remaining), count)}
 
 
@@ -241,7 +241,7 @@ def test_each_dead_letter_is_counted_once(created: DeadLetterList) -> None:
 def test_memory_is_bounded_and_of_a_long_topic_the_end_is_read(
     created: DeadLetterList, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(letters, "MOST_READ", 40)
+    monkeypatch.setattr(letters, "MAX_READ", 40)
     cluster: Any = SimpleNamespace(
         beginnings=lambda _: {0: 10, 1: 0}, ends=lambda _: {0: 100, 1: 5}
     )

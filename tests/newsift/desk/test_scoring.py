@@ -4,7 +4,7 @@ from newsift.desk.api import AUTHOR_CHARS
 from newsift.desk.matches import MatchStore
 from newsift.desk.scoring import EventScores, StreamMonitor, measure_of
 from newsift.desk.views.events import TEXT_CHARS
-from newsift.desk.views.scores import MOST_ROWS, near_rows
+from newsift.desk.views.scores import MAX_ROWS, near_rows
 from newsift.operations.cluster_status import DAY, StreamRate, stream_rate
 from newsift.operations.model_context import ModelContext
 from newsift.statistics.pass_rates import HOUR
@@ -41,7 +41,7 @@ def test_near_misses_are_bounded(teacher: ModelContext) -> None:
     measure = measure_of(teacher, view_of(teacher, seeds_of()), EVENT)
     posts = [Post(str(n), "x", "storm " * 300, author="a" * 900, url="u" * 5000) for n in range(99)]
     rows = near_rows(measure, [answer(*posts)], {})
-    assert len(rows) == MOST_ROWS
+    assert len(rows) == MAX_ROWS
     assert {(len(row["text"]), len(row["author"]), row["url"]) for row in rows} == {
         (TEXT_CHARS, AUTHOR_CHARS, None)
     }

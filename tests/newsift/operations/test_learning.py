@@ -9,7 +9,7 @@ from encoder import Encoder
 from newsift.operations.events import PromiseTarget
 from newsift.operations.labels import read_event_matches
 from newsift.operations.messages import capture
-from newsift.operations.profile_training import MOST_COUNTED, MatchCounter, PostPool, TrainingData
+from newsift.operations.profile_training import MAX_COUNTED, MatchCounter, PostPool, TrainingData
 from newsift.statistics.feedback import AuthoredPosts, mean, vector_of
 from newsift.statistics.queues import certifies_only
 from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
@@ -69,7 +69,7 @@ def test_matches_are_counted_once_for_what_they_say() -> None:
     matches = MatchCounter()
     matches.add(5, ["A ferry burns", "RT @x: A ferry burns https://t.co/x", "Another", ""])
     assert (matches.read, matches.matched) == (5, 2)
-    assert matches.matched < MOST_COUNTED
+    assert matches.matched < MAX_COUNTED
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
 from newsift.statistics.estimates import (
-    MOST_JUDGES,
+    MAX_JUDGES,
     Agreement,
     Draws,
     LabelledScore,
@@ -59,7 +59,7 @@ def test_judges_are_compared_on_the_posts_that_both_have() -> None:
 def test_a_crowd_of_judges_costs_no_more_than_the_busiest_of_them() -> None:
     crowd = [judged(f"judge {n:05}", "1", "on") for n in range(5_000)]
     result = agreements([*crowd, judged("ann", "1", "on"), judged("ann", "2", "on")])
-    assert len(result) == MOST_JUDGES * (MOST_JUDGES - 1) // 2
+    assert len(result) == MAX_JUDGES * (MAX_JUDGES - 1) // 2
     assert result[0].one == "ann"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from newsift.statistics.labels import (
     KEY_BYTES,
-    MOST_PAIRS,
+    MAX_PAIRS,
     OVERHEAD,
     ROOM,
     Label,
@@ -197,13 +197,13 @@ def test_a_long_key_is_held_by_its_digest_and_can_be_taken_back() -> None:
 
 def test_room_is_for_ten_thousand_pairs() -> None:
     book = LabelTopic()
-    for n in range(MOST_PAIRS + 5):
+    for n in range(MAX_PAIRS + 5):
         made = label(by=f"judge {n}")
         book.put(made.key, made.value)
-    assert (len(book.snapshot().of("fire")), book.snapshot().left_out) == (MOST_PAIRS, 5)
+    assert (len(book.snapshot().of("fire")), book.snapshot().left_out) == (MAX_PAIRS, 5)
     book.put(label(by="judge 0").key, None)
     book.put(label(by="late").key, label(by="late").value)
-    assert len(book.snapshot().of("fire")) == MOST_PAIRS
+    assert len(book.snapshot().of("fire")) == MAX_PAIRS
 
 
 @given(

@@ -14,7 +14,7 @@ from newsift.web.client import Bounds, web_address
 from newsift.web.polite import (
     LARGEST,
     LONGEST_DELAY,
-    MOST_RULES,
+    MAX_RULES,
     PAUSE,
     PoliteWeb,
     Robots,
@@ -98,9 +98,9 @@ def test_plain_rules_mean_what_python_reads(rules: list[str], path: str) -> None
 
 def test_rules_and_bytes_above_the_limits_are_ignored() -> None:
     assert allowed("User-agent: *\n" + "#" * LARGEST + "\nDisallow: /", "/a")
-    rules = "User-agent: *\n" + "Allow: /\n" * MOST_RULES + "Disallow: /a"
+    rules = "User-agent: *\n" + "Allow: /\n" * MAX_RULES + "Disallow: /a"
     assert allowed(rules, "/a")
-    assert len(Robots.read(rules.encode(), "newsift").rules) == MOST_RULES
+    assert len(Robots.read(rules.encode(), "newsift").rules) == MAX_RULES
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_another_port_of_the_host_of_a_feed_is_not_inside(site: Site, clock: Clo
 def test_the_number_of_known_sites_is_bounded(
     web: PoliteWeb, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("newsift.web.polite.MOST_SITES", 3)
+    monkeypatch.setattr("newsift.web.polite.MAX_SITES", 3)
     for name in "abcd":
         web.get(f"{site.url.replace('127.0.0.1', f'{name}.test')}/a")
     assert len(web._sites) == 3

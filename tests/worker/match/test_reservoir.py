@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from worker.match.reservoir import (
-    MOST_CHARS,
-    MOST_ID,
-    MOST_REST,
+    MAX_CHARS,
+    MAX_ID,
+    MAX_REST,
     ROOM,
     NearMiss,
     NearMisses,
@@ -100,10 +100,10 @@ def test_unchanged_events_keep_their_samples() -> None:
 
 def test_long_strings_are_cut_and_posts_with_too_long_ids_only_counted() -> None:
     near = NearMisses(["fire"])
-    posts = [Post("1", "x", "a" * 10**6, author="b" * 10**6), Post("2" * (MOST_ID + 1), "x", "c")]
+    posts = [Post("1", "x", "a" * 10**6, author="b" * 10**6), Post("2" * (MAX_ID + 1), "x", "c")]
     zeros = np.zeros(2, np.int64)
     near.add(posts, np.arange(2), zeros, zeros, np.array([0.5, 0.5], np.float32))
     stratum, _ = near.strata("fire")
     assert stratum.count == 2
-    cut = Post("1", "x", "a" * MOST_CHARS, author="b" * MOST_REST)
+    cut = Post("1", "x", "a" * MAX_CHARS, author="b" * MAX_REST)
     assert stratum.kept == (NearMiss(cut, 0.5),)

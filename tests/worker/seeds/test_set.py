@@ -18,7 +18,7 @@ from tests.worker.small import ARTICLES, ControlTopic, seed_set, small_encoder, 
 from worker.config.limits import Limits
 from worker.posts.times import FIRST_MS, LAST_MS
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.profile import MOST_CHARS, MOST_WORDS, EventVector, Profile, read_record
+from worker.seeds.profile import MAX_CHARS, MAX_WORDS, EventVector, Profile, read_record
 from worker.seeds.record import RefusedSeed, Seed, read_seed
 from worker.seeds.set import NEVER, SeedSet, digest_row, seed_set_digest
 
@@ -346,13 +346,13 @@ def test_a_vector_survives_encoding() -> None:
 
 
 def test_only_the_heaviest_words_are_kept() -> None:
-    count = MOST_WORDS + 500
+    count = MAX_WORDS + 500
     weights = np.random.default_rng(7).normal(size=count).astype(np.float32)
     slots = np.arange(0, 20 * count, 20, dtype=np.int32)
     made = EventVector.of(np.zeros(DIM, np.float32), slots, weights)
-    heavy = sorted(range(count), key=lambda i: -abs(weights[i]))[:MOST_WORDS]
+    heavy = sorted(range(count), key=lambda i: -abs(weights[i]))[:MAX_WORDS]
     assert made.slots.tolist() == [20 * i for i in sorted(heavy)]
-    assert len(made.encoded()) <= MOST_CHARS
+    assert len(made.encoded()) <= MAX_CHARS
     with pytest.raises(InputError, match="0 long"):
         EventVector.of(np.zeros(DIM, np.float32), slots, weights * 0)
 
@@ -360,7 +360,7 @@ def test_only_the_heaviest_words_are_kept() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("A" * (MOST_CHARS + 1), f"{MOST_CHARS + 1} characters, {MOST_CHARS} are allowed"),
+        ("A" * (MAX_CHARS + 1), f"{MAX_CHARS + 1} characters, {MAX_CHARS} are allowed"),
         ("ü", "no base64"),
         ("AAA", "no base64"),
         (base64.b64encode(b"\xff" * 64).decode(), "no safetensors"),

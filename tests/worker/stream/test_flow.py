@@ -20,7 +20,7 @@ from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import MatchRecord, Record, to_dead_letter
 from worker.metrics.registry import Metrics
 from worker.posts.read import Reason
-from worker.stream.flow import MOST_BATCHES, Flow, RejectedBytes, group_matches
+from worker.stream.flow import MAX_BATCHES, Flow, RejectedBytes, group_matches
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
 from worker.stream.tenures import Tenures
@@ -293,6 +293,6 @@ def test_a_batch_read_again_keeps_its_count_until_a_new_assignment_or_a_new_topi
 
 def test_memory_is_bounded() -> None:
     left = RejectedBytes(10)
-    for first in range(2 * MOST_BATCHES):
+    for first in range(2 * MAX_BATCHES):
         left.note("tweets", 0, first, first, 11)
-    assert len(left._left) == MOST_BATCHES
+    assert len(left._left) == MAX_BATCHES

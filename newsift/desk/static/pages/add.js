@@ -7,7 +7,7 @@ import { Advice, defaultThreshold, ENDS_NOTE, EventNames, Field } from "/lib/see
 import { heaviestWords, seedPage, thresholdOf } from "/lib/seeds.js";
 
 const FILE_BYTES = 5.5 * 2 ** 20; // that fit into a request
-const MOST_FILES = 50;
+const MAX_FILES = 50;
 const ACCEPT = ".txt,.md,.markdown,.html,.htm,.xhtml,.json,.jsonl";
 const TYPING_MS = 500; // after the last key, before drafts are checked
 const LOADING_MS = 3000; // before a check is repeated while the model is loaded
@@ -74,9 +74,9 @@ export function Add() {
     setBusy("");
   };
   const readFiles = (files) => {
-    const jobs = files.slice(0, MOST_FILES).map((file) => () => readFile(file));
+    const jobs = files.slice(0, MAX_FILES).map((file) => () => readFile(file));
     if (jobs.length < files.length) {
-      notify(`${files.length} files: the first ${MOST_FILES} are read`, true);
+      notify(`${files.length} files: the first ${MAX_FILES} are read`, true);
     }
     return run("Reading", jobs);
   };

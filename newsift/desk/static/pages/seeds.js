@@ -10,7 +10,7 @@ import { Add, dropFiles } from "/pages/add.js";
 import { Feeds } from "/pages/feeds.js";
 
 const PAGE = 100;
-const MOST_SEEDS = 1000;
+const MAX_SEEDS = 1000;
 const TEXT_CHARS = 4000; // that are shown at first
 
 export default function Seeds({ rest, session }) {
@@ -52,7 +52,7 @@ function List({ session }) {
   const data = last.current;
   const remove = session.read_only ? null : setDoomed;
   const more = html`<${Button} run=${() => setMost(most + PAGE)}>Show more<//> `;
-  const rest = html`<p>${most < MOST_SEEDS && more}<span class="quiet">${number(data?.rows.length)}
+  const rest = html`<p>${most < MAX_SEEDS && more}<span class="quiet">${number(data?.rows.length)}
     ${" "}of ${number(data?.matching)} are shown; search for the others</span></p>`;
   const confirm = html`<${ConfirmRemoval} row=${doomed} run=${() => removeSeed(doomed)}
     close=${() => setDoomed(null)} />`;

@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizatio
 
 import newsift.cli.watch.delivery
 from newsift.cli.matches import MatchFilter
-from newsift.cli.watch.delivery import MOST_BYTES, Deliver, EventQueues, MatchDelivery
+from newsift.cli.watch.delivery import MAX_BYTES, Deliver, EventQueues, MatchDelivery
 from newsift.cli.watch.records import Notice, WatchCounts, notices_of
 from newsift.cli.watch.webhook import Webhook
 from tests.newsift.cli.test_matches import record
@@ -68,7 +68,7 @@ async def test_no_more_is_committable_than_what_is_acknowledged(dice: int) -> No
 async def test_a_queue_is_bounded_by_bytes_but_holds_one() -> None:
     queues = queues_of(Gates().deliver)
     for offset in range(10):
-        half, large = notice(offset, MOST_BYTES // 2), notice(offset, 3 * MOST_BYTES)
+        half, large = notice(offset, MAX_BYTES // 2), notice(offset, 3 * MAX_BYTES)
         queues.take(PLACE, offset, {"a": half, "b": large})
     held = {queue.event: len(queue.notices) for queue in queues._queues.values()}
     assert held == {"a": 2, "b": 1}
@@ -76,7 +76,7 @@ async def test_a_queue_is_bounded_by_bytes_but_holds_one() -> None:
 
 
 async def test_the_number_of_waiting_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.cli.watch.delivery.MOST_QUEUES", 3)
+    monkeypatch.setattr("newsift.cli.watch.delivery.MAX_QUEUES", 3)
     gates = Gates()
     queues = queues_of(gates.deliver)
     full = [queues.full]
@@ -154,7 +154,7 @@ async def some_turns(chance: random.Random) -> None:
 
 @pytest.mark.parametrize("dice", range(6))
 async def test_the_backlog_comes_once_in_order(dice: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.cli.watch.delivery.MOST_MATCHES", 5)
+    monkeypatch.setattr("newsift.cli.watch.delivery.MAX_MATCHES", 5)
     chance, came = random.Random(dice), list[Notice]()
 
     async def deliver(notice: Notice) -> None:
@@ -186,7 +186,7 @@ async def test_the_backlog_comes_once_in_order(dice: int, monkeypatch: pytest.Mo
 
 
 async def test_counts_and_passes_over_a_deleted_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.cli.watch.delivery.MOST_MATCHES", 5)
+    monkeypatch.setattr("newsift.cli.watch.delivery.MAX_MATCHES", 5)
     place, came, counts, go = TOPIC[0], list[int](), WatchCounts(), asyncio.Event()
     records = {place: [stored(place, at, record(str(at))) for at in range(30)]}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from newsift.cli.watch.stream import MOST_LISTENERS, parse_event_id
+from newsift.cli.watch.stream import MAX_LISTENERS, parse_event_id
 from tests.newsift.cli.test_matches import record
 from tests.newsift.cli.watch.receiver import watching
 from tests.worker.kafka_side import MATCHES, Kafka
@@ -105,7 +105,7 @@ def test_a_returning_listener_misses_and_repeats_nothing(kafka: Kafka, tmp_path:
 def test_the_number_of_listeners_is_bounded(kafka: Kafka, tmp_path: Path) -> None:
     with watching(tmp_path, "--listen", 0) as command:
         port, links = port_of(command), []
-        for _ in range(MOST_LISTENERS):
+        for _ in range(MAX_LISTENERS):
             link = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
             link.sendall(b"GET /matches HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b" 200 " in link.recv(2**10)

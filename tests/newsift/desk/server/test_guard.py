@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from newsift.desk.guard import IDLE_S, MOST_SESSIONS, Sessions
+from newsift.desk.guard import IDLE_S, MAX_SESSIONS, Sessions
 from newsift.desk.views import ENDPOINTS
 from tests.newsift.desk.place import Place
 from tests.newsift.desk.server.visiting import TOKEN, Reply, Visitor, visited
@@ -247,8 +247,8 @@ def test_a_session_ends_twelve_hours_after_its_last_request() -> None:
 
 def test_the_least_recently_used_session_ends_for_a_new_one() -> None:
     sessions = Sessions()
-    ids = [sessions.begin() for _ in range(MOST_SESSIONS)]
-    assert len(set(ids)) == MOST_SESSIONS
+    ids = [sessions.begin() for _ in range(MAX_SESSIONS)]
+    assert len(set(ids)) == MAX_SESSIONS
     assert sessions.use(ids[0])
     sessions.begin()
     assert sessions.holds(ids[0])

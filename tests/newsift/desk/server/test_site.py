@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import worker.metrics.visits
 from newsift.desk.api import LINE_CHARS, Attachment, log_action
-from newsift.desk.site import CHUNK, LARGEST, MOST_REQUESTS, MOST_STREAMS, send_file, static_files
+from newsift.desk.site import CHUNK, LARGEST, MAX_REQUESTS, MAX_STREAMS, send_file, static_files
 from newsift.desk.views.seeds import DraftRequest, DraftsAction, publish
 from tests.newsift.desk.server.visiting import (
     DONE,
@@ -145,15 +145,15 @@ def test_a_read_only_desk_refuses_actions() -> None:
 def test_requests_above_the_limit_are_refused() -> None:
     async def visit(visitor: Visitor) -> list[int]:
         HELD.clear()
-        waiting = [asyncio.create_task(visitor.ask("/api/held")) for _ in range(MOST_REQUESTS)]
-        while visitor.site._requests < MOST_REQUESTS:
+        waiting = [asyncio.create_task(visitor.ask("/api/held")) for _ in range(MAX_REQUESTS)]
+        while visitor.site._requests < MAX_REQUESTS:
             await asyncio.sleep(0.01)
         over = await visitor.ask("/api/echo")
         assert (await visitor.ask("/")).status == 200  # the page itself opens all the same
         HELD.set()
         return [over.status, *(reply.status for reply in await asyncio.gather(*waiting))]
 
-    assert visited(visit) == [503, *[200] * MOST_REQUESTS]
+    assert visited(visit) == [503, *[200] * MAX_REQUESTS]
 
 
 Page = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -171,7 +171,7 @@ async def beats(visitor: Visitor, count: int) -> list[Page]:
 
 def test_streams_are_limited_and_end_with_the_desk() -> None:
     async def visit(visitor: Visitor) -> None:
-        pages = await beats(visitor, MOST_STREAMS)
+        pages = await beats(visitor, MAX_STREAMS)
         assert (await visitor.ask("/api/changes")).status == 503
         await visitor.site.stop()
         await asyncio.gather(*(read_all(reader) for reader, _ in pages))

@@ -16,7 +16,7 @@ from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
 from newsift.desk.views import scores
-from newsift.desk.views.events import MOST_MARKS, TEXT_CHARS, events, match, matches, story
+from newsift.desk.views.events import MAX_MARKS, TEXT_CHARS, events, match, matches, story
 from tests.broker.clients import until
 from tests.encoder.small import small_model
 from tests.newsift.desk.client import call, open_desk
@@ -273,14 +273,14 @@ def test_labels_stand_beside_their_posts(plain_desk: Desk, kafka: Kafka) -> None
     label(kafka, "1", "off", "ann")  # thinks again
     label(kafka, "1", "unsure", "b" * 200)
     label(kafka, "1", "on", "cid", event="quake")
-    for n in range(MOST_MARKS + 1):
+    for n in range(MAX_MARKS + 1):
         label(kafka, "2", "on", f"judge {n}")
-    until(lambda: len(plain_desk.mirrors.labels.of("ferry")) == 2 + MOST_MARKS + 1)
+    until(lambda: len(plain_desk.mirrors.labels.of("ferry")) == 2 + MAX_MARKS + 1)
     one, two = asks(plain_desk, story, group="a")
     assert [(mark["by"], mark["label"]) for mark in one["marks"]] == [
         ("ann", "off"), ("b" * 59 + "…", "unsure"),
     ]  # fmt: skip
-    assert len(two["marks"]) == MOST_MARKS
+    assert len(two["marks"]) == MAX_MARKS
     assert asks(plain_desk)["stories"][0]["marks"] == one["marks"]
 
 

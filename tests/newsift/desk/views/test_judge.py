@@ -13,7 +13,7 @@ from newsift.desk.promise_tests import PromiseTest
 from newsift.desk.session import Desk
 from newsift.desk.views import judge as judging
 from newsift.desk.views import judge as promising
-from newsift.desk.views.judge import MOST_DISPUTED, MOST_PEOPLE, judges, promise, promise_test
+from newsift.desk.views.judge import MAX_DISPUTED, MAX_PEOPLE, judges, promise, promise_test
 from newsift.desk.views.learning import learn, publish
 from newsift.operations.actor import acting_as
 from newsift.operations.events import PromiseTarget
@@ -183,10 +183,10 @@ def test_disputed_posts_are_sorted_by_time() -> None:
 def test_the_answer_is_bounded() -> None:
     verdicts: tuple[Verdict, Verdict] = ("on", "off")
     labels = [given_label(post, f"p{by:03}{EVIL}", verdicts[by % 2])
-              for by in range(MOST_PEOPLE + 5) for post in range(MOST_DISPUTED + 5)]  # fmt: skip
+              for by in range(MAX_PEOPLE + 5) for post in range(MAX_DISPUTED + 5)]  # fmt: skip
     result = answer(labels, "away")
-    assert (len(result["counts"]), result["people"]) == (MOST_PEOPLE, MOST_PEOPLE + 5)
-    assert (len(result["disputed"]), result["all_disputed"]) == (MOST_DISPUTED, MOST_DISPUTED + 5)
+    assert (len(result["counts"]), result["people"]) == (MAX_PEOPLE, MAX_PEOPLE + 5)
+    assert (len(result["disputed"]), result["all_disputed"]) == (MAX_DISPUTED, MAX_DISPUTED + 5)
     assert len(result["pairs"]) == 190
     assert max(len(post["labels"]) for post in result["disputed"]) == 20
     assert result["away"] == "away"

@@ -8,7 +8,7 @@ const PAGE = 50; // stories
 const APART_MS = 500;
 const PARTS = ["matches", "labels", "seeds"];
 const COPIES_MS = 2000;
-const MOST_STORIES = 5000; // that the desk keeps of an event
+const MAX_STORIES = 5000; // that the desk keeps of an event
 const TYPING_MS = 300; // after the last key
 const LANGUAGE = /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i; // a screen reader can read it
 const UNFILTERED = Object.freeze({});
@@ -102,7 +102,7 @@ export default function Matches({ event, session, filters: inAddress }) {
   useVisible(mark, changed);
   useKeys({ ...useCardKeys(list), ...useMarkKeys(event, stories, session), p: toggle });
   const fresh = html`<button type="button" class="main fresh" onClick=${resume}>
-    ${number(data?.newer)}${data?.newer >= MOST_STORIES ? " or more" : ""} new</button>`;
+    ${number(data?.newer)}${data?.newer >= MAX_STORIES ? " or more" : ""} new</button>`;
   const story = (each) =>
     html`<${Story} key=${keyOf(each)} event=${event} post=${each} threshold=${data.threshold} />`;
   const nothing = html`<${Nothing} data=${data} filtered=${filters !== UNFILTERED} />`;

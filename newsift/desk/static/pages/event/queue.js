@@ -10,7 +10,7 @@ const LAST_RETRY_MS = 15000;
 const AWAY = [0, 401, 502, 503]; // the desk or its broker is away, or the token is missing
 const DRAWING_MS = 700; // before a queue that is drawn is asked for again
 const EMPTY_MS = 6000; // the same, of a queue without a question
-const MOST_MISSED = 20;
+const MAX_MISSED = 20;
 const PARTS = ["labels", "events", "seeds"];
 const listeners = new Set();
 
@@ -108,7 +108,7 @@ export function useQueue(event, kind, by) {
   useOutbox((item, answer, failure) => {
     const why = failure?.message ?? answer?.missed;
     const entry = { ...item.question, text: item.text, why };
-    if (why) setMissed((all) => [...all.slice(1 - MOST_MISSED), entry]);
+    if (why) setMissed((all) => [...all.slice(1 - MAX_MISSED), entry]);
     if (failure || !answer) again();
     else if (answer?.queue === state?.queue) take(answer);
   });
