@@ -76,7 +76,7 @@ def test_refuses_json_that_is_cut_off() -> None:
         (b"[1}", "closes a list as an object"),
         (b"[1]]", "closes more than it opens"),
         (b"}", "closes more than it opens"),
-        (b"[1] 2", "does not go on as JSON"),
+        (b"[1] 2", "is followed by text that is not JSON"),
     ],
 )
 def test_refuses_what_is_no_json(content: bytes, message: str) -> None:
