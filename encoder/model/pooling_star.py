@@ -95,7 +95,7 @@ class PoolingStar(nn.Module):
 
     def _last(self, x: Tensor) -> Tensor:  # [N, h·k] -> [h, k, N]
         """Heads first, tokens last, in at least single precision."""
-        return single(x).t().contiguous().view(self.heads, -1, len(x))
+        return single(x).t().contiguous().view(self.heads, x.shape[1] // self.heads, len(x))
 
     def _around(self, x: Tensor) -> list[Tensor]:
         """The neighbours at -c … c of every token."""
@@ -106,8 +106,9 @@ class PoolingStar(nn.Module):
         self, x: Tensor, log_weight: Tensor, texts: Texts, chunks: Texts, text: Tensor
     ) -> Tensor:
         """The weight of each token in its text for every head; those of a text sum to 1 [N, h]."""
-        q = self.star_query(chunks.mean(x)).view(chunks.count, self.heads, -1)  # [m, h, k]
-        k = self.star_key(x).view(len(x), self.heads, -1)  # [N, h, k]
+        width = self.star_key.out_features // self.heads
+        q = self.star_query(chunks.mean(x)).view(chunks.count, self.heads, width)  # [m, h, k]
+        k = self.star_key(x).view(len(x), self.heads, width)  # [N, h, k]
         logits = (chunks.spread(single(q)) * single(k)).sum(2) / math.sqrt(k.shape[2])
         logits = logits + log_weight.unsqueeze(1)  # [N, h]
         a = entmax_ragged(logits, self.alpha[1], chunks.text, chunks.count)
