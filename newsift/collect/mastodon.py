@@ -541,7 +541,8 @@ class Mastodon:
             return Gap(why, seconds_since(mark.at))
         seconds = seconds_since(time_of_id(backlog.after_id) or mark.at)
         if backlog.pages_left <= 0:
-            return Gap("more posts were missed than max_pages holds", seconds)
+            pages = f"{self._max_pages:,} pages of the timeline"
+            return Gap(f"more posts were missed than {pages} hold", seconds)
         if backlog.exists:
             return None
         return Gap("the instance has no readable timeline to fill the gap", seconds)

@@ -12,7 +12,7 @@ from newsift.statistics.labels import LabelReducer, LabelState
 from worker.config import Config
 from worker.errors import BrokerError
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader, connected
-from worker.seeds.reducer import S, TopicReducer
+from worker.seeds.reducer import StateT, TopicReducer
 from worker.seeds.state import ControlReducer, ControlState
 
 NOT_READ = "it is not read yet"
@@ -128,10 +128,10 @@ def _lies_within(offsets: Offsets, first: Offsets, end: Offsets) -> bool:
     return offsets.keys() <= end.keys() and all(first[p] <= offsets[p] <= end[p] for p in offsets)
 
 
-class TopicMirror(Generic[S]):
+class TopicMirror(Generic[StateT]):
     """The state of a topic, as far as it was read; from several threads."""
 
-    def __init__(self, topic: str, reducer: Callable[[], TopicReducer[S]]) -> None:
+    def __init__(self, topic: str, reducer: Callable[[], TopicReducer[StateT]]) -> None:
         self._topic, self._new_reducer, self._lock = topic, reducer, Lock()
         self._reducer = reducer()
 
@@ -149,7 +149,7 @@ class TopicMirror(Generic[S]):
         with self._lock:
             self._reducer.finish()
 
-    def state(self) -> S:
+    def state(self) -> StateT:
         """The same object until another record takes effect."""
         with self._lock:
             return self._reducer.snapshot()

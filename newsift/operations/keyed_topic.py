@@ -7,13 +7,13 @@ from worker.config import Config
 from worker.errors import ConflictError, RunError
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.kafka.sending import Headers, sending
-from worker.seeds.reducer import S, TopicReducer
+from worker.seeds.reducer import StateT, TopicReducer
 
 
-class KeyedTopic(Generic[S]):
+class KeyedTopic(Generic[StateT]):
     def __init__(
         self, cluster: TopicReader, config: Config, topic: str, what: str,
-        headers: Callable[[bytes], Headers], reducer: Callable[[], TopicReducer[S]],
+        headers: Callable[[bytes], Headers], reducer: Callable[[], TopicReducer[StateT]],
     ) -> None:  # fmt: skip
         """`what` names one record in messages; `headers` makes those of a key."""
         self.cluster, self._config = cluster, config
@@ -21,7 +21,7 @@ class KeyedTopic(Generic[S]):
         self._new_reducer, self._reducer = reducer, reducer()
         self._at: Offsets = {}  # where the reducer's reading goes on
 
-    def state(self) -> S:
+    def state(self) -> StateT:
         """Reads only what came since the last call.
 
         A topic of several partitions has to be replaced: a key may be in two, and the time decides.
@@ -39,7 +39,7 @@ class KeyedTopic(Generic[S]):
         self._at = end
         return self._reducer.snapshot()
 
-    def publish(self, records: Mapping[bytes, bytes | None], state: S | None = None) -> None:
+    def publish(self, records: Mapping[bytes, bytes | None], state: StateT | None = None) -> None:
         """Publish records, wait for every replica, and read back that each is the latest.
 
         Raises ConflictError if a key was published since `state` was read. Kafka has no
@@ -66,7 +66,7 @@ class KeyedTopic(Generic[S]):
                     f"look at it with `newsift {self._what}s list`, then try again"
                 )
 
-    def _refuse_conflict(self, records: Mapping[bytes, bytes | None], state: S) -> None:
+    def _refuse_conflict(self, records: Mapping[bytes, bytes | None], state: StateT) -> None:
         end = self.cluster.ends(self._topic)
         if any(end.get(part, 0) < at for part, at in state.offsets.items()):
             raise ConflictError(f"{self._topic}: was made again since it was read; try again")

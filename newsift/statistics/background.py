@@ -51,10 +51,11 @@ class PostSampler:
             del self._posts[-heappushpop(self._highest, -place)]
         else:
             return
-        self._posts[place] = replace(post, text=post.text[:POST_CHARS])
+        text = post.text[:POST_CHARS]
+        self._posts[place] = replace(post, id="", text=text, created_at=None, url=None)
 
     def posts(self) -> list[Post]:
-        """Up to SPARE times the number, in the order of their hashes."""
+        """Up to SPARE times the number, in the order of their hashes, without ids and links."""
         return [self._posts[place] for place in sorted(self._posts)]
 
 

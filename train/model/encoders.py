@@ -30,7 +30,7 @@ FIXED_ALPHA = {  # before the sigmoid
 }  # fmt: skip
 # Parts of a pooling star that stay at zero: without the query of its pooling, tokens are weighted
 # by their gates alone; without the ring's output, no token changes.
-STILL = {"ast-ring": "star_query", "ast-pool": "output"}
+ZERO_PARTS = {"ast-ring": "star_query", "ast-pool": "output"}
 
 
 class TableEncoder(nn.Module):
@@ -127,10 +127,10 @@ def make_encoder(kind: str, config: AstConfig, vectors: F32, seed: int) -> nn.Mo
         for module in model.modules():
             if isinstance(module, Attention | PoolingStar):
                 module.raw_alpha.requires_grad_(False).fill_(FIXED_ALPHA[kind])
-    if kind in STILL:
+    if kind in ZERO_PARTS:
         if model.pooling is None:
             raise InputError(f"encoder: {kind} is a part of the pooling star; set star: pooling")
-        model.pooling.get_submodule(STILL[kind]).requires_grad_(False)
+        model.pooling.get_submodule(ZERO_PARTS[kind]).requires_grad_(False)
     return model
 
 

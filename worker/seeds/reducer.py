@@ -30,17 +30,17 @@ class TopicState(Protocol):
     def version(self) -> str: ...
 
 
-S = TypeVar("S", bound=TopicState)
+StateT = TypeVar("StateT", bound=TopicState)
 
 
-class TopicReducer(ABC, Generic[S]):
+class TopicReducer(ABC, Generic[StateT]):
     """Applies records in the order of their offsets; the cost of a record is constant."""
 
     def __init__(self) -> None:
         self._next: dict[int, int] = {}  # offsets by partition
         self._left_out = self._unreadable = 0
         self._complete = False
-        self._last: S | None = None
+        self._last: StateT | None = None
 
     def apply(self, records: Iterable[TopicRecord]) -> None:
         """Apply records; one that was applied before has no effect."""
@@ -60,7 +60,7 @@ class TopicReducer(ABC, Generic[S]):
         if not self._complete:
             self._complete, self._last = True, None
 
-    def snapshot(self) -> S:
+    def snapshot(self) -> StateT:
         """The current state; the same object until a record changes it."""
         if self._last is None:
             self._last = self._state(MappingProxyType(self._next.copy()))
@@ -70,4 +70,4 @@ class TopicReducer(ABC, Generic[S]):
     def _put(self, record: TopicRecord) -> None: ...
 
     @abstractmethod
-    def _state(self, offsets: Mapping[int, int]) -> S: ...
+    def _state(self, offsets: Mapping[int, int]) -> StateT: ...

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from encoder.text.clean import POST_CHARS
 from newsift.statistics.background import SPARE, PostSampler, in_turns, text_hash
 from worker.posts.read import Post
 
@@ -57,3 +58,12 @@ def test_no_author_has_two_posts_before_all_have_one(authors: list[str | None], 
                 assert number <= count[other] + 1 or count[other] == total, (one, other)
         if any(number > 1 for number in count.values()):
             assert all(at in result for at, author in enumerate(authors) if not author)
+
+
+def test_a_draw_holds_of_a_post_only_what_a_background_needs() -> None:
+    draw, size = PostSampler(1), 10**5
+    draw.add(Post("i" * size, "x", "storm " * size, "ann", "t" * size, "en", "u" * size))
+    (result,) = draw.posts()
+    assert (result.platform, result.author, result.lang) == ("x", "ann", "en")
+    assert len(result.text) <= POST_CHARS
+    assert (result.id, result.created_at, result.url) == ("", None, None)

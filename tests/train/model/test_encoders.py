@@ -9,7 +9,7 @@ from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
 from encoder.model.siamese import Siamese
 from encoder.model.star import Attention
-from train.model.encoders import ENCODERS, NGRAMS, STILL, Cnn, Gru, Mean, make_encoder
+from train.model.encoders import ENCODERS, NGRAMS, ZERO_PARTS, Cnn, Gru, Mean, make_encoder
 
 CONFIG = AstConfig(dim=12, heads=2, head_dim=6, window=1)
 POOLING = AstConfig(dim=12, heads=2, head_dim=6, window=1, star="pooling", residual=True)
@@ -18,7 +18,7 @@ LENGTHS = (5, 1, 0, 3, 9)
 
 def made(kind: str) -> nn.Module:
     vectors = np.random.default_rng(1).standard_normal((30, CONFIG.dim), dtype=np.float32)
-    config = POOLING if kind in STILL else CONFIG
+    config = POOLING if kind in ZERO_PARTS else CONFIG
     return make_encoder(kind, config, vectors, 7).double().eval()
 
 
@@ -92,7 +92,7 @@ def test_an_ablation_keeps_its_alpha(kind: str, alpha: float) -> None:
     assert all(torch.equal(head, torch.full_like(head, alpha)) for head in heads)
 
 
-@pytest.mark.parametrize("kind", list(STILL))
+@pytest.mark.parametrize("kind", list(ZERO_PARTS))
 def test_half_of_a_pooling_star_stays_out(kind: str) -> None:
     model, (ids, offsets) = made(kind), texts()
     assert isinstance(model, Siamese)
