@@ -153,13 +153,13 @@ def _walked(scores: F64, right: Bools, promise: Promise, random: Generator, on: 
 
     hashes = [f"{place:09}" for place in random.permutation(len(scores))]
     cuts = FrozenCuts.among(scores, *promise)
-    look = cuts.look(scores, hashes, judge)
+    progress = cuts.progress(scores, hashes, judge)
     if on:
         for place in sorted(range(len(scores)), key=hashes.__getitem__):
             judge(place)
         labels = {place: bool(right[place]) for place in labelled}
-        look = cuts.look(scores, hashes, labels.get)
-    return CutOutcome(look.threshold, len(labelled))
+        progress = cuts.progress(scores, hashes, labels.get)
+    return CutOutcome(progress.threshold, len(labelled))
 
 
 def peeking(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:

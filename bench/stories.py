@@ -20,7 +20,7 @@ from worker.match.records import StoryKey
 
 CUTS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 NEAR, UNLIKE = 0.7, 0.4  # of the shingles of two posts that they share
-LETTERS, FEWEST = 4, 4  # in a shingle; and words of a post that is compared
+LETTERS, MIN_WORDS = 4, 4  # in a shingle; and words of a post that is compared
 RETWEET = re.compile(r"\b(?:rt|via)\b\s*:?\s*@\w+:?", re.IGNORECASE)
 ADDRESSED = re.compile(r"https?://\S*|@\w+")
 
@@ -110,7 +110,7 @@ def pairs_of(texts: Sequence[str], vectors: Embeddings) -> TextPairs:
     bare = [bare_words(text) for text in texts]
     first, second = np.triu_indices(len(texts), 1)
     whole, number = numbered(texts), numbered(bare)
-    long = np.array([len(words.split()) >= FEWEST for words in bare], bool)
+    long = np.array([len(words.split()) >= MIN_WORDS for words in bare], bool)
     passed_on = np.array([RETWEET.search(text) is not None for text in texts], bool)
     shared = shared_shingles(bare)[first, second]
     copied = (whole[first] != whole[second]) & long[first] & long[second]

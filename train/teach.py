@@ -26,7 +26,15 @@ from train.model.start import blocks_of, frequent_words
 from train.plainly import plainly
 from train.recipe import read_recipe
 from train.teacher.minilm import WIDTH, Teacher, blocks_by_length, chunks, readable
-from train.teacher.store import BLOCK, FEWEST, MOST, STATES, Pieces, TokenStates, pieces_key
+from train.teacher.store import (
+    BLOCK,
+    MAX_PIECES,
+    MIN_PIECES,
+    STATES,
+    Pieces,
+    TokenStates,
+    pieces_key,
+)
 from train.teacher.use import open_store, reader
 
 STATES_BLOCK = 4096  # texts whose states are added at a time
@@ -88,7 +96,7 @@ def add_states(corpus: Corpus, whole_words: int, states: TokenStates, count: int
         pieces_key(own): own
         for tokens in map(tokenizer.posts, blocks_of(chosen))
         for ids in np.split(tokens.ids, tokens.offsets[1:-1])
-        if FEWEST <= len(own := pieces.of(ids)) <= MOST and states.start(own) < 0
+        if MIN_PIECES <= len(own := pieces.of(ids)) <= MAX_PIECES and states.start(own) < 0
     }
     missing = sorted(short.values(), key=len)
     progress = TeachProgress(len(missing))

@@ -13,7 +13,7 @@ from worker.text import escaped
 
 LEVELS = {"CRIT": "CRITICAL"}  # as Faust's command line has it, and as the log has it
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-MOST = 60  # records a minute from one line of the code
+MAX_PER_MINUTE = 60  # records a minute from one line of the code
 MINUTE = 60.0
 AUDIT = "newsift.audit"  # what people did: each of its lines is logged
 
@@ -107,9 +107,11 @@ class LogLimit(logging.Filter):
         place = record.pathname, record.lineno
         began, count = self._counts.get(place, (record.created, 0))
         if record.created - began >= MINUTE:
-            if count > MOST:
-                record.msg = f"{record.getMessage()} ({count - MOST} more were not logged)"
+            if count > MAX_PER_MINUTE:
+                record.msg = (
+                    f"{record.getMessage()} ({count - MAX_PER_MINUTE} more were not logged)"
+                )
                 record.args = None
             began, count = record.created, 0
         self._counts[place] = began, count + 1
-        return count < MOST
+        return count < MAX_PER_MINUTE

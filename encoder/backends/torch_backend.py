@@ -18,7 +18,7 @@ from encoder.model.weights import F32, I32, I64, Weights
 from encoder.support.threads import PerProcess
 
 TOKENS_AT_ONCE = {"cuda": 2**15, "cpu": 2**11}  # a CPU's fit its cache
-FEWEST_TOKENS = 64
+MIN_TOKENS = 64
 
 
 class TorchBackend:
@@ -56,7 +56,7 @@ class TorchBackend:
 
     def _take_less(self, error: Exception) -> None:
         """Retry with smaller parts after the device's memory was exhausted."""
-        if self.tokens_at_once <= FEWEST_TOKENS:
+        if self.tokens_at_once <= MIN_TOKENS:
             raise DeviceError(f"device: {self._device} has too little free memory") from error
         self.tokens_at_once //= 2
         if self._device.type == "cuda":

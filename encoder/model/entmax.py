@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from encoder.errors import InputError
 
-SMALLEST_STEP_FROM_SOFTMAX = 1e-20
+MIN_STEP_FROM_SOFTMAX = 1e-20
 SERIES_BELOW = 0.25
 SERIES = (-1 / 362880, 1 / 40320, -1 / 5040, 1 / 720, -1 / 120, 1 / 24, -1 / 6, 1 / 2)
 MAX_ITERATIONS = 60
@@ -114,7 +114,7 @@ def newton(z: Tensor, alpha: Tensor, rows: Dense | Ragged) -> Tensor:
     """The solution; a row of -inf alone becomes zeros, entries of +inf share their row."""
     limits = torch.finfo(z.dtype)
     top = rows.max(z).clamp_(min=limits.min)
-    a = (alpha - 1).clamp(min=SMALLEST_STEP_FROM_SOFTMAX).expand_as(top).contiguous()
+    a = (alpha - 1).clamp(min=MIN_STEP_FROM_SOFTMAX).expand_as(top).contiguous()
     accurate, wide = a * limits.eps**0.75, rows.spread(a)
     below = (z - rows.spread(top)).nan_to_num_(0, neginf=-torch.inf)  # +inf less +inf is 0
     scaled, inverse = below.mul_(wide), 1 / (wide * LN_2)

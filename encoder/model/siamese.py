@@ -23,7 +23,9 @@ from encoder.model.weights import (
 )
 
 LAST_PLACE = 2047  # from here on every position has the same weight
-NEAREST = float(np.finfo(np.float32).eps)  # α - 1 keeps this distance from 0, where α leaves (1, 2]
+MIN_ALPHA_DISTANCE = float(
+    np.finfo(np.float32).eps
+)  # α - 1 keeps this distance from 0, where α leaves (1, 2]
 
 
 class GatedMean(nn.Module):
@@ -145,7 +147,7 @@ class Siamese(nn.Module):
 def stored(name: str, value: Tensor) -> tuple[str, Tensor]:
     """The trained parameter of a weight: α and gates before their nonlinearity."""
     if name.endswith(".alpha"):
-        raw = (value.double() - 1).logit(NEAREST).to(value.dtype)
+        raw = (value.double() - 1).logit(MIN_ALPHA_DISTANCE).to(value.dtype)
         name, value = f"{name.removesuffix('alpha')}raw_alpha", raw
     if name in ("residual.gates", "residual.positions"):
         return name.replace("residual.", "residual.log_"), value.log()
@@ -155,7 +157,7 @@ def stored(name: str, value: Tensor) -> tuple[str, Tensor]:
 def served(name: str, raw: Tensor) -> Tensor:
     """A weight from its trained parameter, within its range after rounding too."""
     if name.endswith(".alpha"):
-        return (raw.double().sigmoid() + 1).float().clamp(1 + NEAREST, 2)
+        return (raw.double().sigmoid() + 1).float().clamp(1 + MIN_ALPHA_DISTANCE, 2)
     if name in ("residual.gates", "residual.positions"):
         limits = torch.finfo(raw.dtype)
         return raw.exp().clamp(limits.tiny, limits.max)

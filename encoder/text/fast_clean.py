@@ -18,7 +18,7 @@ from encoder.support.pointers import bare
 from encoder.text.clean import plain
 from encoder.text.fast_wordpiece import ELLIPSIS, alphanumeric, write_word
 
-LONGEST = 96  # bytes; a longer chunk is not everyday
+MAX_CHUNK_BYTES = 96  # bytes; a longer chunk is not everyday
 OTHER, NOTHING, SPACE = -1, 0, 32
 SYMBOLS = (
     *range(0x200B, 0x2C00),
@@ -36,10 +36,10 @@ SMALL = 32  # the bit that makes a letter of ASCII a small one, and leaves `.` a
 class ScanBuffers(NamedTuple):
     """What one reading of texts writes on: the chunk cleaned, and in lower case, and its slots."""
 
-    cased: Any  # uint8 [LONGEST]
-    low: Any  # uint8 [LONGEST]
-    crcs: I64  # [LONGEST]
-    slots: I32  # [2 * LONGEST]
+    cased: Any  # uint8 [MAX_CHUNK_BYTES]
+    low: Any  # uint8 [MAX_CHUNK_BYTES]
+    crcs: I64  # [MAX_CHUNK_BYTES]
+    slots: I32  # [2 * MAX_CHUNK_BYTES]
 
 
 @cache
@@ -61,10 +61,10 @@ def plain_characters() -> NDArray[np.int8]:
 def make_buffers() -> ScanBuffers:
     """Fresh buffers; the caller keeps them alive while compiled code uses them."""
     return ScanBuffers(
-        np.empty(LONGEST, np.uint8),
-        np.empty(LONGEST, np.uint8),
-        np.empty(LONGEST, np.int64),
-        np.empty(2 * LONGEST, np.int32),
+        np.empty(MAX_CHUNK_BYTES, np.uint8),
+        np.empty(MAX_CHUNK_BYTES, np.uint8),
+        np.empty(MAX_CHUNK_BYTES, np.int64),
+        np.empty(2 * MAX_CHUNK_BYTES, np.int32),
     )
 
 
@@ -255,7 +255,7 @@ def read_everyday(
     lexicon: Any, characters: Any, buffers: Any, data: Any, start: int, stop: int, out: Any, at: int
 ) -> int:
     """Write a chunk's body as in fast_scan to out[at:]; where it ends, or OTHER: not everyday."""
-    if not lexicon.usable or stop - start > LONGEST:
+    if not lexicon.usable or stop - start > MAX_CHUNK_BYTES:
         return OTHER
     length = cleaned(data, start, stop, characters, buffers)
     if length < 0 or needs_rules(buffers.low, length):
@@ -283,7 +283,7 @@ def read_everyday(
 
 
 MISSED = -1
-LARGEST = 4  # numbers of a body for each byte of its chunk, but for the two counts
+NUMBERS_PER_BYTE = 4  # numbers of a body for each byte of its chunk, but for the two counts
 
 
 @jit()
@@ -342,7 +342,7 @@ def scan(
             start, at = at, chunk_stop(data, at, stop)
             if passing(data, start, at, post):
                 continue
-            needed = end + LARGEST * (at - start) + 2
+            needed = end + NUMBERS_PER_BYTE * (at - start) + 2
             if needed > len(bodies):
                 bodies = longer(bodies, needed)
             last = read_everyday(words, chars, buffers, data, start, at, bare(bodies), end)

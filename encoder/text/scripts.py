@@ -24,7 +24,7 @@ JOINED = re.compile(f"[{UNSPACED}]")
 SIGN = re.compile("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]{0,4}|.")
 SPELLING_MARKS = re.compile("[\u0e31-\u0e3a\u0e47-\u0e4e\u3099\u309a]")
 
-SHORTEST_STEM = 3
+MIN_STEM_CHARS = 3
 ARABIC = re.compile("[\u0621-\u064a]+")
 ARABIC_FORMS = str.maketrans({"\u0649": "\u064a", "\u0629": "\u0647", "\u0640": ""})
 ARTICLES = ("وبال", "وكال", "فبال", "وال", "بال", "كال", "فال", "ولل", "ال", "لل")
@@ -102,9 +102,9 @@ def arabic_stem(word: str) -> str:
     Other clitics of one letter stay: they look like the first letter of a name.
     """
     for article in ARTICLES:
-        if word.startswith(article) and len(word) - len(article) >= SHORTEST_STEM:
+        if word.startswith(article) and len(word) - len(article) >= MIN_STEM_CHARS:
             return word[len(article) :]
-    return word[1:] if word.startswith(AND) and len(word) > SHORTEST_STEM else word
+    return word[1:] if word.startswith(AND) and len(word) > MIN_STEM_CHARS else word
 
 
 def cyrillic_stem(word: str) -> str:

@@ -20,7 +20,7 @@ from newsift.broker.log import (
 )
 from worker.kafka.batches.header import CONTROL, TRANSACTIONAL, Header
 
-LONGEST = 2**63 - 1
+MAX_INT64 = 2**63 - 1
 DAY_MS = 24 * 60 * 60 * 1000
 
 
@@ -31,7 +31,7 @@ class Kind(NamedTuple):
     parse: Callable[[str], Any]
 
 
-def _number(low: int, high: int = LONGEST) -> Kind:
+def _number(low: int, high: int = MAX_INT64) -> Kind:
     description = f"a whole number between {low} and {high}"
     return Kind(description, lambda text: int(text) if low <= int(text) <= high else None)
 
@@ -54,10 +54,10 @@ SETTINGS: dict[str, tuple[str, Kind]] = {
     "cleanup.policy": ("delete", POLICIES),
     "compression.type": ("producer", _only("producer")),  # batches are kept as they come
     "delete.retention.ms": (str(DAY_MS), _number(0)),
-    "max.compaction.lag.ms": (str(LONGEST), _number(1)),
+    "max.compaction.lag.ms": (str(MAX_INT64), _number(1)),
     "max.message.bytes": ("1048588", _number(0, 2**31 - 1)),
     "message.timestamp.after.max.ms": (str(DAY_MS // 24), _number(0)),
-    "message.timestamp.before.max.ms": (str(LONGEST), _number(0)),
+    "message.timestamp.before.max.ms": (str(MAX_INT64), _number(0)),
     "message.timestamp.type": ("CreateTime", _only("CreateTime")),
     "min.cleanable.dirty.ratio": ("0.5", SHARE),
     "min.insync.replicas": ("1", _number(1, 2**31 - 1)),
@@ -174,9 +174,9 @@ class Topics(dict[str, Topic]):
     def append(self, topic: Topic, log: Log, data: bytes, header: Header) -> int:
         """Store a checked batch and wake waiting consumers. Returns its offset."""
         if header.producer_id >= 0:
-            stored = log.sequences.duplicate_of(header)
-            if stored is not None:
-                return stored
+            duplicate = log.sequences.duplicate_of(header)
+            if duplicate is not None:
+                return duplicate
         self._make_room(len(data) + OVERHEAD)
         offset = log.append(data, header)
         if header.producer_id >= 0:
@@ -238,13 +238,13 @@ class Topics(dict[str, Topic]):
             self.budget.used -= size
 
     def _free(self, size: int) -> None:
-        trimmed = (log for topic in self.values() if topic.config.is_trimmed for log in topic.logs)
-        fullest = max(trimmed, key=lambda log: log.size, default=None)
+        logs = (log for topic in self.values() if topic.config.is_trimmed for log in topic.logs)
+        fullest = max(logs, key=lambda log: log.size, default=None)
         if fullest is not None and len(fullest):
             fullest.drop_bytes(size)
             return
-        compacted = ((t, log) for t in self.values() if t.config.is_compacted for log in t.logs)
-        topic, dirtiest = max(compacted, key=lambda pair: pair[1].dirty, default=(None, None))
+        candidates = ((t, log) for t in self.values() if t.config.is_compacted for log in t.logs)
+        topic, dirtiest = max(candidates, key=lambda pair: pair[1].dirty, default=(None, None))
         if topic is None or dirtiest is None or dirtiest.dirty < size:
             raise RequestError(
                 Code.KAFKA_STORAGE_ERROR,

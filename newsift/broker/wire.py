@@ -16,7 +16,7 @@ HEAD = struct.Struct(">hhi")
 CHUNK = 2**16
 PRODUCE = 0
 ACKS_AND_TIMEOUT, INDEX = struct.Struct(">hi"), struct.Struct(">i")
-LONGEST_QUESTION = 2**20  # bytes of a request that brings no records
+MAX_QUERY_BYTES = 2**20  # bytes of a request that brings no records
 MAX_TAGS = 100
 MAX_NAMED = 10_000  # things in one request: as many as there may be partitions
 
@@ -129,7 +129,7 @@ def read_call(frame: bytes, table: Table, client: Client) -> Call:
         if api_key == PRODUCE:
             body, too_many = _read_produce(frame, at, compact)
         else:
-            if len(frame) > LONGEST_QUESTION:
+            if len(frame) > MAX_QUERY_BYTES:
                 raise BadFrameError(f"{api.request.name}: {len(frame)} bytes are too many")
             body = api.request.decode(memoryview(frame)[at:], version=version)
             too_many = _check_fields(api.request.name, body, version)

@@ -8,7 +8,7 @@ from encoder.errors import InputError
 from newsift.cli.options import kafka_options, since_option
 from newsift.cli.output import Output, output_options, post_time
 from newsift.files.articles import Article
-from newsift.files.rows import IN_TOPIC, Add, OutputRecord, read_match
+from newsift.files.rows import TOPIC_SOURCE, AddRecords, OutputRecord, parse_match_record
 from newsift.operations.messages import format_counts, notify
 from newsift.operations.offline_pipeline import Totals, idle_profiles, load_pipeline
 from newsift.operations.seed_topic import SeedTopic, key_of
@@ -54,10 +54,10 @@ def backfill(
         if not force and isinstance(content, Seed):
             article = Article(content.title, content.text)
             article.require_seed(f"seed {seed!r}", ", or give --force")
-        expected = max(records_between(*span), 1)
-        total = Totals(lambda done: done / expected)
+        total_records = max(records_between(*span), 1)
+        total = Totals(lambda done: done / total_records)
         try:
-            with output.open(IN_TOPIC, post_time) as show:
+            with output.open(TOPIC_SOURCE, post_time) as show:
                 for batch in cluster.read(topic, *span):
                     outcome = pipeline.run(batch, seeds, present)
                     _emit(outcome, show, outbox, config.topics.matches)
@@ -77,14 +77,14 @@ def _report(total: Totals, outbox: Outbox | None, topic: str) -> None:
     notify(f"{total.progress.done:,} posts read, {total.matched:,} matched{over}{odd}{sent}")
 
 
-def _emit(outcome: Outcome, show: Add, outbox: Outbox | None, topic: str) -> None:
-    findings = []
+def _emit(outcome: Outcome, show: AddRecords, outbox: Outbox | None, topic: str) -> None:
+    records = []
     for record in outcome.records:
         if record.kind != "match" or record.value is None:
             continue
         if outbox:
             outbox.send(topic, record.value, record.key, [*record.headers, ORIGIN])
-        if match_record := read_match(record.value):
-            findings.append(OutputRecord(record.value, match_record, match_record.matches))
-    if findings:
-        show(findings)
+        if match_record := parse_match_record(record.value):
+            records.append(OutputRecord(record.value, match_record, match_record.matches))
+    if records:
+        show(records)

@@ -35,7 +35,7 @@ from worker.match.records import Message
 from worker.posts.languages import Languages
 from worker.posts.read import Post, Reading
 from worker.posts.times import rfc3339
-from worker.seeds.background import LEAST, OwnBackground, refuse_small, spread_of, tail_of
+from worker.seeds.background import MIN_TAIL_POSTS, OwnBackground, refuse_small, spread_of, tail_of
 from worker.seeds.embedder import SeedEmbedder, problems
 from worker.seeds.state import ControlState, control_state
 
@@ -46,7 +46,7 @@ RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01)
 NOTED = ("source", "first", "last", "made", "authors")
 COUNTED = ("platforms", "languages")
 SUFFIX = ".safetensors"
-USUAL, MOST = 20_000, 200_000  # posts
+DEFAULT_POSTS, MAX_POSTS = 20_000, 200_000  # posts
 
 Row = dict[str, Any]
 TimedReading = tuple[int, Reading]  # when it was written, in milliseconds or 0
@@ -62,8 +62,8 @@ def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
     begins, ends = cluster.beginnings(topic), cluster.ends(topic)
     spans = rounds(begins, ends, most, Random())
     batches = chain.from_iterable(cluster.read(topic, *span) for span in spans)
-    expected = max(min(most, records_between(begins, ends)), 1)
-    return _readings(batches, config, config.posts.format), lambda done: done / expected
+    total = max(min(most, records_between(begins, ends)), 1)
+    return _readings(batches, config, config.posts.format), lambda done: done / total
 
 
 def file_posts(files: Sequence[Path], config: Config) -> Source:
@@ -183,7 +183,7 @@ def _size_fields(posts: Embeddings, rate: float) -> Row:
     rates = [
         {"rate": each, "tail": tail, "spread": spread_of(tail)}
         for each in sorted({*RATES, rate})
-        if (tail := tail_of(len(posts), each)) >= LEAST
+        if (tail := tail_of(len(posts), each)) >= MIN_TAIL_POSTS
     ]
     return {"posts": len(posts), "model": posts.digest, "rates": rates}
 
@@ -243,8 +243,8 @@ def background() -> None:
 @click.option("--from-topic", is_flag=True, help="Draw them from the posts topic.")
 @click.option("--out", type=PATH, default=Path(f"background{SUFFIX}"), show_default=True,
               help="Write them to this file.")  # fmt: skip
-@click.option("--posts", "most", type=click.IntRange(1, MOST), default=USUAL, show_default=True,
-              help="So many at most.")  # fmt: skip
+@click.option("--posts", "most", type=click.IntRange(1, MAX_POSTS), default=DEFAULT_POSTS,
+              show_default=True, help="So many at most.")  # fmt: skip
 @ONE_JSON
 @kafka_options
 def build(

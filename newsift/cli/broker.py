@@ -58,13 +58,13 @@ def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:  #
 
 async def _serve(port: int, host: str, retention_bytes: int, partitions: int) -> None:
     node = Broker(host, port, retention_bytes=retention_bytes, partitions=partitions)
-    ended = asyncio.Event()
+    end = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        asyncio.get_running_loop().add_signal_handler(number, end.set)
     await node.start()
     click.echo(node.address)
     click.echo(
         f"A Kafka broker in memory, at {node.address}; Ctrl-C ends it and all it holds.", err=True
     )
-    await ended.wait()
+    await end.wait()
     await node.stop()

@@ -75,8 +75,8 @@ def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Co
     logs.set_up(config.log, None)
     file = state or default_state(source.name)
     if dry_run:
-        stored = read_state(file, source.name)
-        asyncio.run(print_frames(source, stored.mark if stored else None, config))
+        last_state = read_state(file, source.name)
+        asyncio.run(print_frames(source, last_state.mark if last_state else None, config))
         return
     with open_state(file, source.name) as state_file:
         notify(f"its position is stored in {file}")
@@ -96,8 +96,8 @@ async def print_frames(source: LiveSource, mark: SourceMark | None, config: Conf
 async def publish_frames(source: LiveSource, state: FileStore, config: Config) -> list[int]:
     """Publish frames until a signal arrives. Returns the signals received."""
     counts = Counts(source.name)
-    stalled = StallStatus(counts)
-    outlet = TopicOutlet(config, counts, stalled.note)
+    stall = StallStatus(counts)
+    outlet = TopicOutlet(config, counts, stall.note)
     collector = Collector(source, outlet, counts, config.stream, state)
     signals = list[int]()
 
@@ -116,7 +116,7 @@ async def publish_frames(source: LiveSource, state: FileStore, config: Config) -
 
     on_interrupt(asyncio.get_running_loop(), leave)
     site = Site(
-        config.web, counts.render, lambda: stalled.not_ready_reason or collector.not_ready_reason
+        config.web, counts.render, lambda: stall.not_ready_reason or collector.not_ready_reason
     )
     try:
         async with AsyncExitStack() as stack:

@@ -24,7 +24,7 @@ from newsift.cli.output import highlight_text
 from newsift.cli.processes import WorkerProcess, worker_process
 from newsift.cli.terminal import use_colour
 from newsift.files.articles import read_article
-from newsift.files.rows import read_match
+from newsift.files.rows import parse_match_record
 from newsift.operations.messages import format_counts
 from worker.config import Config, KafkaConfig, ModelConfig, TopicsConfig, load_config
 from worker.kafka.sending import Outbox, sending
@@ -114,7 +114,7 @@ def as_message(post: SamplePost) -> bytes:
 ADDED, REMOVED = "cable-car-stuck", "clinic-hack"
 ADD_AT, REMOVE_AT = 0.3, 0.65  # of the whole time
 BEFORE, AFTER = 0.5, 1.5  # seconds around a change in which nothing about its event is sent
-SHORTEST = 8.0
+MIN_SECONDS = 8.0
 ORDER = 7  # the seed of the order, so that every run is the same
 
 
@@ -155,16 +155,16 @@ def script_of(posts: Sequence[SamplePost], seconds: float) -> Script:
     cues += [*map(Cue, HARMLESS), *map(Cue, POISON)]
     random.Random(ORDER).shuffle(cues)
     step = seconds / len(cues)
-    timed = []
+    timeline = []
     for n in range(len(cues)):
         at = n * step
-        closed = {c.seed for c in changes if c.at - BEFORE <= at <= c.at + AFTER}
-        first = next((i for i, cue in enumerate(cues) if cue.event not in closed), 0)
+        quiet_events = {c.seed for c in changes if c.at - BEFORE <= at <= c.at + AFTER}
+        first = next((i for i, cue in enumerate(cues) if cue.event not in quiet_events), 0)
         cue = cues.pop(first)
         own = (change for change in changes if change.seed == cue.event)
         live = cue.event is not None and all(change.adds == (at > change.at) for change in own)
-        timed.append(replace(cue, at=at, live=live))
-    return Script(tuple(timed), changes, seconds)
+        timeline.append(replace(cue, at=at, live=live))
+    return Script(tuple(timeline), changes, seconds)
 
 
 def next_steps() -> Iterator[str]:
@@ -225,8 +225,8 @@ class DemoResults:
 
     def latency(self, share: float) -> float:
         """A quantile of the latency, in milliseconds."""
-        ordered = sorted(self.latencies)
-        return 1e3 * ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
+        rising = sorted(self.latencies)
+        return 1e3 * rising[min(int(share * len(rising)), len(rising) - 1)] if rising else 0.0
 
 
 def match_lines(record: MatchRecord, colour: bool, weights: bool = True) -> Iterator[str]:
@@ -256,9 +256,9 @@ def summary(
         matched_off = len(off_posts & tally.matched_posts(change.seed))
         when = "before its article was added" if change.adds else "after its article was removed"
         yield f"{change.seed}: {len(off_posts)} posts came {when}; {matched_off} of them matched."
-    sent, seconds = len(tally.script.cues), tally.script.seconds
+    total, seconds = len(tally.script.cues), tally.script.seconds
     yield (
-        f"\n{sent} messages in {seconds:.0f} s, paced at {sent / seconds:.0f} a second;"
+        f"\n{total} messages in {seconds:.0f} s, paced at {total / seconds:.0f} a second;"
         f" from sending to a match here: p50 {tally.latency(0.5):.0f} ms,"
         f" p99 {tally.latency(0.99):.0f} ms."
     )
@@ -277,7 +277,7 @@ QUIET_S = 0.3
 
 @click.command()
 @click.option(
-    "--seconds", type=click.FloatRange(min=SHORTEST, max=600), default=20.0, show_default=True,
+    "--seconds", type=click.FloatRange(min=MIN_SECONDS, max=600), default=20.0, show_default=True,
     help="How long the posts take.",
 )  # fmt: skip
 @click.option(
@@ -374,7 +374,7 @@ class MatchPrinter:
     def print_new(self) -> None:
         batches = self._consumer.poll(timeout_ms=POLL_MS)
         for message in (message for part in batches.values() for message in part):
-            if record := read_match(message.value):
+            if record := parse_match_record(message.value):
                 self.tally.add(record, time.time())
                 for line in match_lines(record, self.colour, weights=self._at_terminal):
                     click.echo(line)
@@ -382,11 +382,11 @@ class MatchPrinter:
 
     def drain(self) -> None:
         """Print until the worker has read everything and no more matches arrive."""
-        sent = len(self.tally.script.cues)
+        total = len(self.tally.script.cues)
         began = quiet = time.monotonic()
         while time.monotonic() - quiet < QUIET_S and time.monotonic() - began < DRAIN_S:
             before = len(self.tally.matches)
             self.print_new()
             read = self._worker.counter_values("newsift_posts_read_total").total()
-            if read < sent or len(self.tally.matches) > before:
+            if read < total or len(self.tally.matches) > before:
                 quiet = time.monotonic()

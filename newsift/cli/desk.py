@@ -14,7 +14,7 @@ from newsift.cli.local import ThreadService, local_cluster
 from newsift.cli.options import PATH, file_options, kafka_options
 from newsift.cli.services import Service, run_services
 from newsift.desk.file_stream import FileStream
-from newsift.desk.guard import SHORTEST
+from newsift.desk.guard import MIN_TOKEN_CHARS
 from newsift.desk.project import Project, open_project
 from newsift.desk.session import Desk
 from newsift.desk.site import DeskSite, announce
@@ -123,8 +123,10 @@ def check_access(config: Config, no_token: bool) -> None:
         )
     if own.token is not None and no_token:
         raise ConfigError("--no-token: but desk.token is set; leave one of the two out")
-    if own.token is not None and len(own.token.reveal()) < SHORTEST:
-        raise ConfigError(f"desk.token: is easily guessed; give {SHORTEST} characters or more")
+    if own.token is not None and len(own.token.reveal()) < MIN_TOKEN_CHARS:
+        raise ConfigError(
+            f"desk.token: is easily guessed; give {MIN_TOKEN_CHARS} characters or more"
+        )
 
 
 def serve(
@@ -135,11 +137,11 @@ def serve(
     return_large_blocks()
     log.set_up(config.log, None)
     token = None if no_token else own.token or Secret(secrets.token_urlsafe(TOKEN_BYTES))
-    listen, printed = WebConfig(own.host, port), own.token is None
-    site = DeskSite(opened, listen, token, ENDPOINTS, print_token=printed, on_open=on_open)
-    ended = asyncio.run(run_services(lambda _leave: [site, *services]))
-    if ended is not None:
-        raise ended
+    listen, is_printed = WebConfig(own.host, port), own.token is None
+    site = DeskSite(opened, listen, token, ENDPOINTS, print_token=is_printed, on_open=on_open)
+    failure = asyncio.run(run_services(lambda _leave: [site, *services]))
+    if failure is not None:
+        raise failure
 
 
 def _sources(
@@ -161,8 +163,8 @@ def _publish(config: Config, drafts: Sequence[SeedDraft]) -> None:
     """Publish articles, except those that a project has already, with what was set since."""
     with seed_topic(config) as topic:
         versions = {(seed.id, seed.version) for seed in topic.state().seeds.values()}
-        parsed = [(draft, parse_seed(draft, config)) for draft in drafts]
-        new = {d.key: d.value for d, seed in parsed if (seed.id, seed.version) not in versions}
+        pairs = [(draft, parse_seed(draft, config)) for draft in drafts]
+        new = {d.key: d.value for d, seed in pairs if (seed.id, seed.version) not in versions}
         topic.publish(new)
 
 

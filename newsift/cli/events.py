@@ -110,8 +110,8 @@ def _cells(row: dict[str, Any]) -> list[object]:
     promise = _promise_text(row["promise"])
     if row["lapsed"]:
         promise = f"{promise}, lapsed: {row['lapsed']}"
-    made = [row["made"].get(name) for name in ("at", "by", "method")]
-    return [row["event"], len(row["seeds"]), state, cuts, promise, *made]
+    origin = [row["made"].get(name) for name in ("at", "by", "method")]
+    return [row["event"], len(row["seeds"]), state, cuts, promise, *origin]
 
 
 def _promise_text(promise: Any) -> str:

@@ -57,8 +57,8 @@ def explain(
 def _article(text: str, title: str | None) -> tuple[str, str]:
     """A file if there is one with this name, else the text itself."""
     if os.path.isfile(text):  # noqa: PTH113 - pathlib raises on a text too long for a name
-        parsed = read_article(Path(text))
-        return title if title is not None else parsed.title, parsed.text
+        read = read_article(Path(text))
+        return title if title is not None else read.title, read.text
     if " " not in text.strip() and ("/" in text or Path(text).suffix):
         raise InputError(f"--article {text}: there is no such file; give a file or a text")
     return title or "", text

@@ -18,7 +18,7 @@ from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage
 from newsift.files.posts import FileMessages, columns_of, open_inputs, refuse_many_bad, share_read
 from newsift.files.read import DASH, find_files
-from newsift.files.rows import IN_FILE, Add, OutputRecord, read_match
+from newsift.files.rows import FILE_SOURCE, AddRecords, OutputRecord, parse_match_record
 from newsift.files.tables import FileOptions
 from newsift.files.write import open_output
 from newsift.operations.events import events_of
@@ -107,7 +107,7 @@ def filter_posts(
     total = Totals(share_read(inputs))
     letters = open_output(rejected) if rejected else nullcontext()
     moment = post_time if output.to_terminal else None
-    with output.open(IN_FILE, moment, columns_of(inputs)) as show, letters as rejected_file:
+    with output.open(FILE_SOURCE, moment, columns_of(inputs)) as show, letters as rejected_file:
         if rejected_file is not None and rejected_file.isatty():
             raise InputError("--rejected: these bytes could steer a terminal; name a file")
         try:
@@ -186,7 +186,7 @@ def _learn_profiles(
 
 
 def _filter_batch(
-    batch: Sequence[FileMessage], pipeline: Pipeline, seeds: SeedSet, show: Add,
+    batch: Sequence[FileMessage], pipeline: Pipeline, seeds: SeedSet, show: AddRecords,
     rejected_file: IO[bytes] | None, reported: int,
 ) -> Outcome:  # fmt: skip
     """Rejected rows are written unchanged; `reported` counts those of earlier batches."""
@@ -200,18 +200,18 @@ def _filter_batch(
         elif isinstance(message.reading, Rejected):
             outcome.rejected[message.reading.reason] += 1
             letters.append((message, f"{message.reading.reason} ({message.reading.detail})"))
-    findings: list[OutputRecord] = []
+    records: list[OutputRecord] = []
     for each in outcome.records:
         if each.kind == "rejected":
             headers = {name: value.decode() for name, value in each.headers}
             letters.append((posts[each.source], f"{headers['reason']} ({headers['detail']})"))
-        elif each.value and (record := read_match(each.value)):
+        elif each.value and (record := parse_match_record(each.value)):
             columns = posts[each.source].columns
-            findings.append(OutputRecord(each.value, record, record.matches, columns))
+            records.append(OutputRecord(each.value, record, record.matches, columns))
     if rejected_file is not None:
         # In one call: Ctrl-C comes before or after it, and leaves no half a line.
         rejected_file.write(b"".join(message.raw + b"\n" for message, _ in letters))
-    show(findings)
+    show(records)
     for count, (message, why) in zip(range(reported, MAX_LETTERS + 1), letters, strict=False):
         if count == MAX_LETTERS:
             notify("rejected: more lines are rejected; from here on they are only counted")

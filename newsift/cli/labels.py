@@ -21,7 +21,7 @@ from newsift.files.writers import check_ending
 from newsift.operations.actor import current_user
 from newsift.operations.labels import (
     HEADERS,
-    NOTHING,
+    NO_CANDIDATES,
     AnswerLog,
     FrozenQueue,
     QueueKind,
@@ -85,7 +85,7 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
         )
     if frozen.queue.next({}) is None:
         notify(
-            f"event {event!r}: {NOTHING[kind]} to ask about; --since an earlier time, "
+            f"event {event!r}: {NO_CANDIDATES[kind]} to ask about; --since an earlier time, "
             "`newsift backfill`, or wait for more"
         )
     with sending(config) as outbox:
@@ -171,7 +171,7 @@ def list_labels(event: str | None, as_json: bool, config: Config) -> None:
     if pairs:
         click.echo()
         for pair in pairs:
-            for name in ("same", "kappa"):
+            for name in ("agreement", "kappa"):
                 pair[name] = None if pair[name] is None else f"{pair[name]:.2f}"
         _print_table(pairs)
 

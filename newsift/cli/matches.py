@@ -8,7 +8,7 @@ import click
 
 from newsift.cli.options import kafka_options, option_group, since_option
 from newsift.cli.output import Output, match_time, output_options
-from newsift.files.rows import IN_TOPIC, OutputRecord, read_match
+from newsift.files.rows import TOPIC_SOURCE, OutputRecord, parse_match_record
 from newsift.operations.messages import ProgressLine, notify
 from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader, connected, records_between
@@ -67,17 +67,19 @@ def matches(
     output.check()
     posts = unread = 0
     try:
-        with connected(config) as cluster, output.open(IN_TOPIC, match_time) as show:
+        with connected(config) as cluster, output.open(TOPIC_SOURCE, match_time) as show:
             for batch in _batches(cluster, config, start, live, quiet=output.to_terminal):
-                records = [(message.value or b"", read_match(message.value)) for message in batch]
-                unread += sum(record is None for _, record in records)
-                findings = [
-                    OutputRecord(value, record, selected) for value, record in records
+                parsed = [
+                    (message.value or b"", parse_match_record(message.value)) for message in batch
+                ]
+                unread += sum(record is None for _, record in parsed)
+                records = [
+                    OutputRecord(value, record, selected) for value, record in parsed
                     if record is not None and (selected := filters.select(record))
                 ]  # fmt: skip
-                findings = findings if limit is None else findings[: limit - posts]
-                posts += len(findings)
-                show(findings)
+                records = records if limit is None else records[: limit - posts]
+                posts += len(records)
+                show(records)
                 if posts == limit:
                     break
     except KeyboardInterrupt:
@@ -115,8 +117,8 @@ def _batches(
         batches = cluster.follow(topic, ends if offsets is None else offsets)
     else:
         batches = cluster.read(topic, offsets, ends)
-    expected = 0 if live else records_between(offsets or cluster.beginnings(topic), ends)
-    progress = ProgressLine(lambda done: done / max(expected, 1))
+    total = 0 if live else records_between(offsets or cluster.beginnings(topic), ends)
+    progress = ProgressLine(lambda done: done / max(total, 1))
     for batch in batches:
         yield sorted(batch, key=lambda message: message.timestamp)
         progress.add(len(batch), "records", quiet=quiet or live)

@@ -17,7 +17,7 @@ from newsift.cli.options import PATH, option_group
 from newsift.cli.signals import defer_interrupts
 from newsift.cli.terminal import use_colour
 from newsift.files.read import DASH
-from newsift.files.rows import Add, Layout, OutputRecord, Per
+from newsift.files.rows import AddRecords, Layout, OutputRecord, Per
 from newsift.files.sqlite import database
 from newsift.files.write import check_targets, is_replaced
 from newsift.files.writers import (
@@ -42,12 +42,12 @@ WORD = re.compile(r"(#?)(\w+)")
 WIDE, WIDE_COLUMNS = ("W", "F"), 2
 MARKS = ("Mn", "Me")  # of no width
 PIPE_WIDTH = 100  # of a page whose width is unknown
-NARROWEST = 20
+MIN_COLUMN_WIDTH = 20
 EVENT_WIDTH = 20
-LEAST_ROOM = 40  # columns for a post beside its head; with fewer it begins on the next line
+MIN_ROOM = 40  # columns for a post beside its head; with fewer it begins on the next line
 INDENT = "  "
 COPY = "="  # after the score of a post that repeats an earlier one
-LONGEST = 10_000  # characters of a post on a terminal
+MAX_POST_CHARS = 10_000  # characters of a post on a terminal
 
 
 def highlight_words(pairs: Sequence[tuple[str, float]], colour: bool) -> str:
@@ -58,11 +58,11 @@ def highlight_words(pairs: Sequence[tuple[str, float]], colour: bool) -> str:
     """
     words = [(plain, part) for word, part in pairs if (plain := printable(word))]
     sizes = [abs(part) for _, part in words]
-    ranked = sorted(range(len(words)), key=lambda i: -sizes[i])
-    chosen = set(ranked if colour else ranked[:NUMBERED])
+    ranking = sorted(range(len(words)), key=lambda i: -sizes[i])
+    lit = set(ranking if colour else ranking[:NUMBERED])
     top = max(sizes, default=0.0)
     return " ".join(
-        _highlight(word, part, top, colour) if i in chosen else word
+        _highlight(word, part, top, colour) if i in lit else word
         for i, (word, part) in enumerate(words)
     )
 
@@ -103,19 +103,19 @@ def _highlight(word: str, part: float, top: float, colour: bool) -> str:
 
 def wrapped(text: str, width: int) -> list[str]:
     """Lines of at most `width` columns; a longer word is broken."""
-    lines, line, used = list[str](), "", 0
+    lines, line, column = list[str](), "", 0
     for word in text.split():
-        size, room = columns(word), width - used - 1
+        size, room = columns(word), width - column - 1
         if line and (size <= room or (size > width and room >= WIDE_COLUMNS)):
-            line, used = f"{line} ", used + 1
+            line, column = f"{line} ", column + 1
         elif line:
             lines.append(line)
-            line, used = "", 0
+            line, column = "", 0
         for letter in word:
-            if used + columns(letter) > width:
+            if column + columns(letter) > width:
                 lines.append(line)
-                line, used = "", 0
-            line, used = line + letter, used + columns(letter)
+                line, column = "", 0
+            line, column = line + letter, column + columns(letter)
     return [*lines, line]
 
 
@@ -133,7 +133,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """The last column is cut at the width of the terminal."""
     cells = [list(header), *([cell_text(cell) for cell in row] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(header) - 1)]
-    left = max(page_width() - sum(widths) - 2 * len(widths), NARROWEST)
+    left = max(page_width() - sum(widths) - 2 * len(widths), MIN_COLUMN_WIDTH)
     for line in cells:
         parts = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
         click.echo("  ".join([*parts, cut(line[-1], left)]).rstrip())
@@ -171,8 +171,8 @@ class LineView:
     def __init__(self, moment: Moment) -> None:
         self._moment, self._colour, self._width = moment, use_colour(), page_width()
 
-    def show(self, findings: Sequence[OutputRecord]) -> None:
-        for each in findings:
+    def show(self, records: Sequence[OutputRecord]) -> None:
+        for each in records:
             self._show(each.record, each.matches)
         sys.stdout.flush()
 
@@ -183,7 +183,7 @@ class LineView:
         name = cut(one_line(best.event), EVENT_WIDTH - len(more)) + more
         copy = COPY if record.new is False else " "
         head = f"{self._moment(record)}  {best.score:.2f}{copy} {name:<{EVENT_WIDTH}}"
-        beside = self._width - columns(head) - len(INDENT) >= LEAST_ROOM
+        beside = self._width - columns(head) - len(INDENT) >= MIN_ROOM
         before = " " * columns(head) + INDENT if beside else INDENT
         lines = self._lines(one_line(record.post.text), best.why, len(before))
         first = [head + INDENT + lines.pop(0)] if beside else [head]
@@ -193,7 +193,7 @@ class LineView:
     def _lines(self, text: str, why: Sequence[tuple[str, float]], before: int) -> list[str]:
         if self._width == sys.maxsize:
             return [highlight_text(text, why, self._colour)]
-        text, room = cut(text, LONGEST), self._width - before
+        text, room = cut(text, MAX_POST_CHARS), self._width - before
         if self._colour:
             return [highlight_text(line, why, True) for line in wrapped(text, room)]
         return wrapped(highlight_text(text, why, False), room)
@@ -220,8 +220,8 @@ class Output:
 
     def check(self, sources: Sequence[Path] = (), **others: Path | None) -> None:
         """Refuse what cannot be written, before any work."""
-        named = {f"--{name}": path for name, path in others.items() if path}
-        check_targets({"--out": self.path or DASH} | named, sources)
+        targets = {f"--{name}": path for name, path in others.items() if path}
+        check_targets({"--out": self.path or DASH} | targets, sources)
         if self.as_json and self.as_csv:
             raise click.UsageError("--json and --csv exclude each other")
         if self.path:
@@ -238,16 +238,19 @@ class Output:
         return self.path in (None, DASH) and sys.stdout.isatty()
 
     def open(
-        self, place: tuple[str, ...], moment: Moment | None = None, own: Sequence[str] = ()
-    ) -> AbstractContextManager[Add]:
-        """Yields the function that takes findings. A file is completed at the end, and on Ctrl-C.
+        self,
+        source_columns: tuple[str, ...],
+        moment: Moment | None = None,
+        user_columns: Sequence[str] = (),
+    ) -> AbstractContextManager[AddRecords]:
+        """Yields the function that adds records. A file is completed at the end, and on Ctrl-C.
 
-        With `moment`, which formats a record's time, findings are printed for reading unless a
+        With `moment`, which formats a record's time, records are printed for reading unless a
         format was chosen.
         """
         if moment and not (self.path or self.per or self._flag()):
             return nullcontext(LineView(moment).show)
-        layout = Layout(place, self.per, own)
+        layout = Layout(source_columns, self.per, user_columns)
         return record_writer(self.path or DASH, self._format(), layout, defer_interrupts)
 
     def tell(self, posts: int) -> None:

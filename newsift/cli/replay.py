@@ -22,8 +22,8 @@ from worker.kafka.sending import sending
 from worker.posts.outcome import Rejected
 
 GRACE = 5.0  # seconds for what is in flight when it ends early
-FARTHEST_BEHIND = 1.0  # seconds; a longer delay is not made up for
-SHORTEST_SLEEP = 0.002
+MAX_BEHIND_S = 1.0  # seconds; a longer delay is not made up for
+MIN_SLEEP_S = 0.002
 MAX_BAD_ROWS = 10  # bad rows; the rest is counted
 
 
@@ -36,9 +36,9 @@ class RateLimit:
 
     def wait(self) -> None:
         late = time.monotonic() - self._due
-        if late < -SHORTEST_SLEEP:
+        if late < -MIN_SLEEP_S:
             time.sleep(-late)
-        elif late > FARTHEST_BEHIND:
+        elif late > MAX_BEHIND_S:
             self._due += late
         self._due += self._step
 
@@ -141,8 +141,8 @@ def _send(
             outbox.settle()
             all_sent = True
         finally:
-            delivered = outbox.drained(GRACE)
+            count = outbox.drained(GRACE)
             where = f"{topic} on {config.kafka.bootstrap_servers}"
-            notify(f"{delivered:,} posts sent to {where}, {progress.rate()}")
+            notify(f"{count:,} posts sent to {where}, {progress.rate()}")
             if not all_sent:
-                notify(f"to go on after them: --skip {skipped + delivered}")
+                notify(f"to go on after them: --skip {skipped + count}")

@@ -42,8 +42,8 @@ def schemas(name: str | None, as_json: bool) -> None:
 
 def schema_files() -> dict[str, Traversable]:
     """The schemas in the wheel, else those of the checkout, by name."""
-    packed = files("newsift") / "schemas"
-    folder: Traversable = packed if packed.is_dir() else CHECKOUT
+    installed_folder = files("newsift") / "schemas"
+    folder: Traversable = installed_folder if installed_folder.is_dir() else CHECKOUT
     if not folder.is_dir():
         raise InputError("schemas: are not in this installation; install newsift from its wheel")
     inside = sorted(folder.iterdir(), key=lambda file: file.name)

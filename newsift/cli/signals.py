@@ -18,14 +18,14 @@ AGAIN_S = 0.1
 @contextmanager
 def interruptible() -> Iterator[list[int]]:
     """Raise KeyboardInterrupt on each signal and list the signals; ignored ones stay ignored."""
-    received: list[int] = []
+    signals: list[int] = []
 
     def interrupt(kind: int, _frame: FrameType | None) -> None:
-        received.append(kind)
+        signals.append(kind)
         raise KeyboardInterrupt
 
-    with _handle_signals(interrupt), _resend_lost(received):
-        yield received
+    with _handle_signals(interrupt), _resend_lost(signals):
+        yield signals
 
 
 @contextmanager

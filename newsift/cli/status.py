@@ -73,12 +73,12 @@ def seeds_line(seeds: Row) -> str:
 
 def _collector(collector: Row) -> str:
     state = "running" if collector["running"] else "does not run"
-    last, saved = collector["last_post_at"], collector["saved_at"]
-    far = f"acknowledged at {one_line(saved)}" if saved else "nothing acknowledged yet"
+    last, saved_at = collector["last_post_at"], collector["saved_at"]
+    far = f"acknowledged at {one_line(saved_at)}" if saved_at else "nothing acknowledged yet"
     of = f", a post of {last}" if last else ""
     gaps, seconds = collector["gaps"], collector["gap_seconds"]
-    lost = f"; gaps: {gaps:,}, of those known {seconds:,.0f} s" if gaps else ""
-    return f"{one_line(collector['source'])}: {state}; {far}{of}{lost}"
+    loss = f"; gaps: {gaps:,}, of those known {seconds:,.0f} s" if gaps else ""
+    return f"{one_line(collector['source'])}: {state}; {far}{of}{loss}"
 
 
 def _output(output: Row) -> str:

@@ -65,9 +65,9 @@ class TableGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Uses the table alone, so that completion is fast."""
-        named = [CompletionItem(name, help=text) for name, (_, text) in self.table.items()]
+        names = [CompletionItem(name, help=text) for name, (_, text) in self.table.items()]
         options = click.Command.shell_complete(self, ctx, incomplete)
-        return [item for item in named if item.value.startswith(incomplete)] + options
+        return [item for item in names if item.value.startswith(incomplete)] + options
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

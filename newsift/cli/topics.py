@@ -27,13 +27,13 @@ def create(as_json: bool, config: Config) -> int:
 
     Exits with 1 if an existing topic does not fit, and says why.
     """
-    created = create_topics(config)
+    names = create_topics(config)
     if as_json:
-        print_json({"topic": name} for name in created)
-    for name in () if as_json else created:
+        print_json({"topic": name} for name in names)
+    for name in () if as_json else names:
         click.echo(name)
     differing = check_topics(config)
-    if not created and not differing:
+    if not names and not differing:
         click.echo("all topics are there", err=True)
     return _print_differences(differing, err=True)
 

@@ -47,7 +47,7 @@ V1, V2 = "/subscribe", "/xrpc/network.bsky.jetstream.subscribeEvents"
 LEXICON = "network.bsky.jetstream.subscribeEvents#"
 FIRST_TIME_CURSOR = 10**15  # larger cursors are times, smaller ones numbers of the instance
 US_PER_SECOND = 10**6
-LARGEST_CURSOR = 2**63 - 1
+MAX_CURSOR = 2**63 - 1
 KEY_BYTES = 2**12  # ten times the length of an address
 REWIND_S = 10.0  # cursors for another host go back this far, as clocks differ
 
@@ -128,7 +128,7 @@ class Jetstream:
         if mark is None:
             return None
         if mark.place == self.place:
-            if not isinstance(mark.cursor, int) or not 0 <= mark.cursor <= LARGEST_CURSOR:
+            if not isinstance(mark.cursor, int) or not 0 <= mark.cursor <= MAX_CURSOR:
                 raise InputError(f"--state: the cursor {mark.cursor!r} belongs to no Jetstream; "
                                  "delete the file to start from new posts")  # fmt: skip
             return mark.cursor
@@ -163,7 +163,7 @@ class Jetstream:
         at: float | None,
     ) -> SourceFrame:  # fmt: skip
         """The key is the record's address, else its author; an unwanted record has no value."""
-        if cursor is not None and not 0 <= cursor <= LARGEST_CURSOR:
+        if cursor is not None and not 0 <= cursor <= MAX_CURSOR:
             cursor = None
         key = did
         if did and commit is not None and commit.collection and commit.rkey:
@@ -180,7 +180,7 @@ class Jetstream:
 
 def time_cursor(at: float | None, offset_s: float = -REWIND_S) -> int | None:
     """A cursor for any host: a little before this time; None if the time is invalid."""
-    if at is None or not FIRST_TIME_CURSOR <= at * US_PER_SECOND <= LARGEST_CURSOR:
+    if at is None or not FIRST_TIME_CURSOR <= at * US_PER_SECOND <= MAX_CURSOR:
         return None
     return round((at + offset_s) * US_PER_SECOND)
 

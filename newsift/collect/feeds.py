@@ -179,7 +179,7 @@ def _remedy(page: dict[str, Any], url: str) -> str:
 
 HOUR = 3_600_000  # milliseconds
 RETRY = HOUR // 4
-TRIES = 6  # of what fails for now: over some 16 hours
+MAX_ATTEMPTS = 6  # of what fails for now: over some 16 hours
 LOOK_AGAIN = 6 * HOUR
 MAX_ARTICLES = 10_000
 
@@ -205,7 +205,7 @@ class FollowedArticle(msgspec.Struct):
             return False
         if self.read is None:
             return True
-        if self.failing and self.again < TRIES:
+        if self.failing and self.again < MAX_ATTEMPTS:
             return now >= self.read + (RETRY << self.again)
         if self.news:
             return now >= self.read + HOUR * self.again

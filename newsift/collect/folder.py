@@ -102,7 +102,7 @@ class Settling:
 
 
 HEAD = 2**16  # bytes that identify a file whose folder was remounted
-MOST = 300_000  # files that are remembered
+MAX_STATE_LINES = 300_000  # files that are remembered
 ENTIRE = -1
 
 
@@ -242,12 +242,12 @@ class FileLedger:
 
     def prune(self, files: Iterable[FileVersion]) -> None:
         """Forget deleted files, the oldest first, when there are too many."""
-        if len(self._lines) <= MOST:
+        if len(self._lines) <= MAX_STATE_LINES:
             return
         there = {(file.device, file.inode) for file in files}
         present = {line.number for at, line in self._by_inode.items() if at in there}
         gone = [line for number, line in sorted(self._lines.items()) if number not in present]
-        for line in gone[: len(self._lines) - MOST // 2]:
+        for line in gone[: len(self._lines) - MAX_STATE_LINES // 2]:
             self._forget(line)
         if gone:
             self._rewrite()

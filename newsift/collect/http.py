@@ -20,7 +20,7 @@ from worker.config.secret import Secret, read_secret
 from worker.errors import AccessError, ConfigError
 
 D = TypeVar("D")
-WHOLE_S = 120.0  # for an answer that ends
+RESPONSE_TIMEOUT_S = 120.0  # for an answer that ends
 ERROR_BYTES = 2**12  # of an answer that is an error
 
 
@@ -80,7 +80,7 @@ async def check_answer(answer: aiohttp.ClientResponse, remedy: str) -> None:
 async def read_body(answer: aiohttp.ClientResponse, largest: int) -> bytes:
     """In bounded memory and time."""
     parts: list[bytes] = []
-    async with timeout(WHOLE_S):  # some drip
+    async with timeout(RESPONSE_TIMEOUT_S):  # some drip
         if not await read_limited(answer, largest, parts.append):
             message = f"{answer.url.host} answers more than {largest:,} bytes"
             raise TooLargeError(MALFORMED, message)
@@ -120,13 +120,13 @@ def connection_errors(place: str) -> Iterator[None]:
         raise LostError(UNREACHABLE, f"{place}: {excerpt(str(error)) or 'broke off'}") from error
 
 
-LARGEST = 2**22  # bytes of a line
+MAX_LINE_BYTES = 2**22  # bytes of a line
 
 
 class LineParser:
     """Lines of at most `largest` bytes, whatever the chunks."""
 
-    def __init__(self, largest: int = LARGEST) -> None:
+    def __init__(self, largest: int = MAX_LINE_BYTES) -> None:
         self._largest = largest
         self._rest = bytearray()  # of a line whose end has not come
 
@@ -148,7 +148,7 @@ class LineParser:
 class EventParser:
     """Server-sent events: name and data. A comment, such as a heartbeat, has neither."""
 
-    def __init__(self, largest: int = LARGEST) -> None:
+    def __init__(self, largest: int = MAX_LINE_BYTES) -> None:
         self._largest, self._lines = largest, LineParser(largest)
         self._skip_lf = False  # the last line ended with CR: an LF would be of the same end
         self._name, self._data, self._size = b"", list[bytes](), 0

@@ -20,7 +20,7 @@ from yarl import URL
 
 from encoder.errors import InputError
 from newsift.collect.http import (
-    LARGEST,
+    MAX_LINE_BYTES,
     EventParser,
     TooLargeError,
     answer_error,
@@ -57,7 +57,7 @@ PATHS = {
     "hashtag": "/hashtag",
     "hashtag:local": "/hashtag/local",
 }
-LONGEST_TAG = 500  # characters
+MAX_TAG_CHARS = 500  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class PublicStream:
     def __post_init__(self) -> None:
         if self.name not in PATHS:
             raise InputError(f"--stream: {self.name!r}; give one of {', '.join(PATHS)}")
-        if self.has_tag and not 0 < len(self.tag) <= LONGEST_TAG:
+        if self.has_tag and not 0 < len(self.tag) <= MAX_TAG_CHARS:
             raise InputError(f"--stream {self.name}: needs a tag; give --tag NAME")
         if self.tag and not self.has_tag:
             raise InputError(f"--tag: is not for the stream {self.name}; give --stream hashtag")
@@ -500,7 +500,7 @@ class Mastodon:
         timeouts = ClientWSTimeout(ws_receive=self._stall_s, ws_close=1.0)
         try:
             socket = await session.ws_connect(
-                url, headers=self._headers, timeout=timeouts, max_msg_size=LARGEST
+                url, headers=self._headers, timeout=timeouts, max_msg_size=MAX_LINE_BYTES
             )
         except WSServerHandshakeError as error:
             headers: Mapping[str, str] = error.headers or {}

@@ -16,7 +16,7 @@ from newsift.collect.source import Cursor, Gap, SourceMark
 from worker.errors import RunError
 from worker.posts.times import rfc3339
 
-LARGEST_STATE = 2**16  # bytes
+MAX_STATE_BYTES = 2**16  # bytes
 LOCK_ATTEMPTS, LOCK_RETRY_S = 6, 0.02
 LOCK = ".lock"
 MAX_SECONDS = 1e12  # keeps 1000 * at finite; rfc3339 clips the year
@@ -46,7 +46,7 @@ STATE_ERRORS = (OSError, RecursionError, msgspec.MsgspecError)
 
 def _decode(path: Path) -> StateFile:
     """Raises one of STATE_ERRORS."""
-    return STATE_FILE.decode(read_regular(path, LARGEST_STATE))
+    return STATE_FILE.decode(read_regular(path, MAX_STATE_BYTES))
 
 
 def default_state(name: str) -> Path:

@@ -159,9 +159,9 @@ def until_window(headers: Mapping[str, str]) -> float:
         return 0.0
 
 
-MOST = 1_000
-LONGEST = 1_024  # characters
-LARGEST_FILE = 2**23  # bytes of a file
+MAX_RULES = 1_000
+MAX_RULE_CHARS = 1_024  # characters
+MAX_RULES_FILE_BYTES = 2**23  # bytes of a file
 
 
 class StreamRule(msgspec.Struct, frozen=True):
@@ -189,7 +189,7 @@ def read_rules(path: Path) -> list[StreamRule]:
     Empty lines are skipped, and those that start with "# ": a hashtag has no space.
     """
     try:
-        text = read_regular(path, LARGEST_FILE).decode("utf-8-sig")
+        text = read_regular(path, MAX_RULES_FILE_BYTES).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8, or too large"
         raise InputError(
@@ -198,8 +198,10 @@ def read_rules(path: Path) -> list[StreamRule]:
     rules = list(_array(path, text) if text.lstrip().startswith("[") else _lines(path, text))
     if not rules:
         raise InputError(f"--rules: {path} holds no rule; write one a line")
-    if len(rules) > MOST:
-        raise InputError(f"--rules: {path} holds {len(rules):,} rules; X takes {MOST:,} at most")
+    if len(rules) > MAX_RULES:
+        raise InputError(
+            f"--rules: {path} holds {len(rules):,} rules; X takes {MAX_RULES:,} at most"
+        )
     values = dict[str, str]()
     for where, rule in rules:
         _check(where, rule)
@@ -236,9 +238,10 @@ def _lines(path: Path, text: str) -> Iterator[tuple[str, StreamRule]]:
 def _check(where: str, rule: StreamRule) -> None:
     if not rule.value.strip():
         raise InputError(f"--rules: {where}: an empty rule; leave it out")
-    if len(rule.value) > LONGEST:
+    if len(rule.value) > MAX_RULE_CHARS:
         raise InputError(
-            f"--rules: {where}: {len(rule.value):,} characters; X takes {LONGEST:,}: make it two"
+            f"--rules: {where}: {len(rule.value):,} characters; X takes {MAX_RULE_CHARS:,}: "
+            "make it two"
         )
     if not all(text.isprintable() for text in rule.meaning):
         raise InputError(f"--rules: {where}: holds characters that cannot be seen; remove them")
@@ -258,7 +261,7 @@ def compare_rules(
 
 MAX_PAGES = 100  # of rules
 AT_ONCE = 100  # rules of one request
-LARGEST_ANSWER = 2**24  # bytes of an answer
+MAX_RESPONSE_BYTES = 2**24  # bytes of an answer
 POLL_S = 30.0  # between looks at the file
 MAX_REPORTED = 3  # refused rules that a message names
 DUPLICATE = "duplicate-rules"  # it is there already
@@ -305,7 +308,7 @@ class RuleBook:
     async def listed(self, client: ClientSession) -> list[StreamRule]:
         rules, token = list[StreamRule](), ""
         for _ in range(MAX_PAGES):
-            query = {"max_results": str(MOST)} | ({"pagination_token": token} if token else {})
+            query = {"max_results": str(MAX_RULES)} | ({"pagination_token": token} if token else {})
             answer = await self._request(client, "GET", query)
             rules += answer.data or []
             after = (answer.meta.next_token if answer.meta else None) or ""
@@ -401,7 +404,7 @@ class RuleBook:
     ) -> RulesAnswer:
         url = self._url.with_query(query)
         async with client.request(method, url, json=body, headers=self._headers) as answer:
-            content = await read_body(answer, LARGEST_ANSWER)
+            content = await read_body(answer, MAX_RESPONSE_BYTES)
             if answer.status in (200, 201, 400):
                 rules = decode_answer(ANSWER, content, f"{self._place}: what it says of rules")
                 if answer.status != 400 or any(error.value for error in rules.errors or ()):
@@ -424,7 +427,7 @@ def _version(file: Path) -> tuple[int, int] | None:
 
 STREAM = "https://api.x.com/2/tweets/search/stream"
 STALL_S = 25.0  # a keep-alive comes every 20 s
-LARGEST_ERROR = 2**20  # bytes of an answer that is an error
+MAX_ERROR_BYTES = 2**20  # bytes of an answer that is an error
 NO_RULES = 409
 NO_POST = "0"  # an id
 # What worker/posts/x.py reads: the whole text of long posts and of what was reposted, and whose.
@@ -508,7 +511,7 @@ class XStream:
         if answer.status == NO_RULES and self.rules.file:
             self.rules.forget()
             raise LostError(BUSY, f"{self.place}: has no rules any more")
-        body = await read_body(answer, LARGEST_ERROR)
+        body = await read_body(answer, MAX_ERROR_BYTES)
         raise refusal_error(answer.status, answer.headers, body, self.place)
 
     def _gap(self, mark: SourceMark | None) -> Gap | None:

@@ -121,9 +121,9 @@ def acts(
 def log_action(endpoint: Endpoint, request: msgspec.Struct, outcome: str, address: str) -> None:
     details = msgspec.to_builtins(request)
     by = details.pop("by", None)
-    shortened = {name: _shorten(value) for name, value in details.items()}
+    fields = {name: _shorten(value) for name, value in details.items()}
     audit.info(
-        "%s by %s from %s: %s: %s", endpoint.audit_name, _json(by), address, _json(shortened),
+        "%s by %s from %s: %s: %s", endpoint.audit_name, _json(by), address, _json(fields),
         cut(outcome, LINE_CHARS),
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ NEWEST = 200
 MAX_READ = 50_000  # of the topic, the newest
 MAX_REASONS = 100
 REASONS = {reason.value for reason in Reason}
-LONGEST = 500  # characters of a name or a detail
+MAX_FIELD_CHARS = 500
 MAX_BYTES, HEX_BYTES = 4096, 512  # of a message that are shown
 MAX_HEADERS = 50
 
@@ -124,7 +124,7 @@ def _content(message: StoredMessage) -> dict[str, Any]:
         "key": as_text(message.key),
         "text": as_text(value),
         "headers": [
-            [escaped(name)[:LONGEST], as_text((content or b"")[:LONGEST])]
+            [escaped(name)[:MAX_FIELD_CHARS], as_text((content or b"")[:MAX_FIELD_CHARS])]
             for name, content in message.headers[:MAX_HEADERS]
         ],
         "hex": None if value is None else in_hex(value),
@@ -136,9 +136,9 @@ def _row(letter: DeadLetter) -> dict[str, Any]:
     return (
         letter.row()
         | {
-            "id": letter.id[:LONGEST],  # not escaped: a retry names it
-            "reason": escaped(letter.reason)[:LONGEST] or "none is named",
-            "detail": escaped(letter.detail)[:LONGEST],
+            "id": letter.id[:MAX_FIELD_CHARS],  # not escaped: a retry names it
+            "reason": escaped(letter.reason)[:MAX_FIELD_CHARS] or "none is named",
+            "detail": escaped(letter.detail)[:MAX_FIELD_CHARS],
             "partition": letter.message.partition,
             "offset": letter.message.offset,
             "obstacle": letter.obstacle,

@@ -16,7 +16,7 @@ from typing import IO, Self
 from encoder.errors import InputError
 from newsift.desk.threads import TimedCache, lock_or_busy
 from newsift.files.labels import CSV_COLUMNS, label_row
-from newsift.files.rows import IN_TOPIC, Layout, OutputRecord, csv_row, read_match
+from newsift.files.rows import TOPIC_SOURCE, Layout, OutputRecord, csv_row, parse_match_record
 from newsift.files.sqlite import database
 from newsift.files.writers import FORMATS, check_format, record_writer
 from newsift.statistics.labels import Label
@@ -33,7 +33,7 @@ READ_S = 300.0  # after which reading the topic of matches is given up
 FEW_HOURS = 2 * HOUR
 MAX_POSTS = 2_000_000
 MAX_THRESHOLDS = 1_000
-LARGEST = 2**29  # bytes of a file
+MAX_FILE_BYTES = 2**29  # bytes of a file
 MAX_FILES = 2  # in the making or on their way to a browser
 MAX_COUNTS = 8
 FRESH_S = 30.0  # counts are kept so long, so that all figures of a page agree
@@ -82,7 +82,7 @@ class Selection:
         start = cluster.beginnings(topic) if self.since is None else cluster.at(topic, self.since)
         end = cluster.ends(topic) if self.until is None else cluster.at(topic, self.until)
         for batch in cluster.read(topic, start, end, deadline):
-            records = ((message, read_match(message.value)) for message in batch)
+            records = ((message, parse_match_record(message.value)) for message in batch)
             yield [
                 OutputRecord(message.value or b"", record, own) for message, record in records
                 if record is not None and (own := self.matches(record))
@@ -164,7 +164,7 @@ class Exports:
         self._config = config
         self._lock, self._counting = Lock(), Lock()
         self._users: set[str] = set()
-        self.counts = TimedCache(self._count, FRESH_S, MAX_COUNTS, TIMES, clock).of
+        self.counts = TimedCache(self._count, FRESH_S, MAX_COUNTS, TIMES, clock).get
 
     def matches_file(
         self, user: str, selection: Selection, form: str, labels: Sequence[Label]
@@ -199,14 +199,14 @@ class Exports:
     def _write(self, path: Path, selection: Selection, labels: Sequence[Label]) -> None:
         check_format("form", path)
         writer = FORMATS[path.suffix]
-        layout = Layout(IN_TOPIC, None, () if writer is database else (LABEL, JUDGES))
+        layout = Layout(TOPIC_SOURCE, None, () if writer is database else (LABEL, JUDGES))
         columns = _label_columns(labels)
         with connected(self._config) as cluster, record_writer(path, writer, layout) as add:
             for batch in selection.rows(cluster, self._config):
                 add([replace(row, columns=columns.get(_post_id(row), {})) for row in batch])
-                if sum(file.stat().st_size for file in path.parent.iterdir()) > LARGEST:
+                if sum(file.stat().st_size for file in path.parent.iterdir()) > MAX_FILE_BYTES:
                     raise InputError(
-                        f"since: the file grows beyond {LARGEST >> 20} MiB; "
+                        f"since: the file grows beyond {MAX_FILE_BYTES >> 20} MiB; "
                         "give a later time or a higher score"
                     )
         if writer is database:

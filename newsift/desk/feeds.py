@@ -38,7 +38,7 @@ STOP_S = 5.0  # for a thread to end
 OPEN = Bounds()
 log = logging.getLogger("newsift.desk")
 MAX_FEEDS = 50
-LARGEST = 2**20  # bytes of the file
+MAX_FILE_BYTES = 2**20  # bytes of the file
 
 
 class FeedSubscription(msgspec.Struct, frozen=True):
@@ -206,7 +206,7 @@ class FeedList:
 
     def _saved(self) -> list[FeedSubscription]:
         try:
-            content = read_regular(self._file, LARGEST)
+            content = read_regular(self._file, MAX_FILE_BYTES)
             return msgspec.json.decode(content, type=list[FeedSubscription])[:MAX_FEEDS]
         except FileNotFoundError:
             return []

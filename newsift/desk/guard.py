@@ -14,7 +14,7 @@ from worker.config.secret import Secret
 
 IDLE_S = 12 * 3600.0  # after its last request a session ends
 MAX_SESSIONS = 256  # beyond, the one that was used longest ago ends
-SHORTEST = 16  # characters of a token
+MIN_TOKEN_CHARS = 16  # characters of a token
 DELAY_S = 0.5  # before a wrong token is refused
 SAFE_HEADERS = {
     "Content-Security-Policy": (
@@ -116,10 +116,10 @@ class Guard:
         return response
 
     def _begin_session(self, request: web.Request, response: web.Response) -> None:
-        encrypted = urlsplit(request.headers.get("Origin", "")).scheme == "https"
+        is_secure = urlsplit(request.headers.get("Origin", "")).scheme == "https"
         response.set_cookie(
             self._cookie, self._sessions.begin(), httponly=True, samesite="Strict",
-            secure=encrypted,
+            secure=is_secure,
         )  # fmt: skip
 
     def _has_bearer(self, request: web.Request) -> bool:

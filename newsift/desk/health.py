@@ -57,7 +57,7 @@ MAX_COLLECTORS = 50
 MAX_PROBLEMS, PROBLEM_CHARS = 50, 400
 ANSWER_S = 2.0  # for a worker
 AT_ONCE = 8
-LONGEST = 300  # characters of a worker's words
+MAX_REASON_CHARS = 300
 INFO = {  # metrics: the key of the row, and the label that has its value
     "newsift_model_info": ("model", "digest"),
     "newsift_seed_set_info": ("seed_set", "digest"),
@@ -203,12 +203,12 @@ def query_worker(address: str, seconds: float = ANSWER_S) -> Row:
         status, body = get_answer(address, "/readyz", seconds)
         answer = msgspec.json.decode(body)
         reason = answer.get("reason") if isinstance(answer, dict) else None
-        row |= {"ready": status == 200, "reason": str(reason or "")[:LONGEST]}
+        row |= {"ready": status == 200, "reason": str(reason or "")[:MAX_REASON_CHARS]}
         status, body = get_answer(address, "/metrics", seconds)
         return row | (read_metrics(body.decode()) if status == 200 else {})
     except ANSWER_ERRORS as error:
         failure = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return row | {"away": f"no worker answers ({failure})"[:LONGEST]}
+        return row | {"away": f"no worker answers ({failure})"[:MAX_REASON_CHARS]}
 
 
 def read_metrics(page: str) -> Row:
@@ -218,7 +218,7 @@ def read_metrics(page: str) -> Row:
         for sample in family.samples:
             if sample.name in INFO:
                 key, label = INFO[sample.name]
-                row[key] = sample.labels.get(label, "")[:LONGEST]
+                row[key] = sample.labels.get(label, "")[:MAX_REASON_CHARS]
             elif key := GAUGES.get(sample.name, ""):
                 row[key] = max(row[key] or 0, sample.value)
             elif sample.name == "newsift_bursts_total":
@@ -269,8 +269,8 @@ def _of_workers(rows: Sequence[Row]) -> Iterator[str]:
             yield f"{worker} is not ready: {row['reason'] or 'it gives no reason'}"
         if row.get("paused"):
             yield f"{worker} is paused: a topic does not take what it writes; check its brokers"
-        if lost := row.get("offsets_lost"):
-            yield f"{worker} lost {lost:,.0f} posts that were deleted before it read them"
+        if gap := row.get("offsets_lost"):
+            yield f"{worker} lost {gap:,.0f} posts that were deleted before it read them"
         if (row.get("open_transaction_s") or 0) > LONG_OPEN_S:
             yield f"{worker} waits for a transaction that another producer left open; end that one"
     if len({row["model"] for row in workers if row.get("model")}) > 1:

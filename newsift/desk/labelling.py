@@ -1,4 +1,4 @@
-"""Judging in the browser: queues that are drawn once, and labels on their way to the broker.
+"""Labelling in the browser: queues that are frozen when drawn, and labels being published.
 
 A page names a post and a verdict and no more: how the post was drawn, and with which probability,
 is known here alone. A question is answered once, however many tabs show it.
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from itertools import count
-from secrets import token_hex
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -41,16 +40,16 @@ from worker.kafka.settings import speaking
 from worker.match.records import WHY_TOKENS
 from worker.posts.outcome import PostId
 
-BUSY = "an answer before this one is still on its way"
-STOP_S = 1.0  # for a label on its way, when the desk ends
+BUSY = "an earlier answer is still being published"
+STOP_S = 1.0  # for a label that is being published when the desk ends
 
 MAX_QUEUES = 32
 MAX_POSTS = 60_000  # of all queues together
 MAX_DRAWS = 2  # at once
-MAX_SHARES = 300  # of the curve of a judge's labels
-DRAW_S = 1.0  # for which a page waits before it asks again
+MAX_SHARES = 300  # points of a judge's curve
+DRAW_S = 1.0  # for which a request waits; the page then repeats it
 IDLE_S = 12 * 3600.0  # after which a queue is drawn again
-EMPTY_S = 5.0  # the same, of a queue without a question
+EMPTY_S = 5.0  # after which a queue without a question is drawn again
 Clock = Callable[[], float]
 State = dict[str, Any]
 
@@ -61,18 +60,18 @@ class AnswerOutcome(NamedTuple):
 
 
 class LabelSession:
-    """One judge's queue, for all tabs that show it; from several threads."""
+    """One judge's queue, for all tabs that show it. Thread-safe."""
 
     def __init__(
         self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = ()
     ) -> None:
-        """`messages` are those of the draw."""
+        """`messages` are warnings printed while drawing."""
         self.token, self.at = secrets.token_hex(8), present()
         self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
         self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
         self._queue, self._lock = frozen.queue, Lock()
-        self._numbers = count(1)
-        self._steps: list[int] = []  # of the answers that can be undone, as the page names them
+        self._step_ids = count(1)
+        self._undoable: list[int] = []  # step ids of answers; the page names one to undo it
         self._changes = 0
 
     @property
@@ -84,23 +83,24 @@ class LabelSession:
         self._answers.merge(labels)
 
     def state(self) -> State:
-        """For the page: the question, those after each answer, the progress and the last step."""
-        changes, answered = self._changes, self._answers.verdicts()
-        question, last = self._queue.next(answered), self._answers.last
-        steps, judged = self._steps.copy(), sum(name in self._frozen.matches for name in answered)
+        """For the page: the question, the next one for each answer, and the progress."""
+        changes, verdicts = self._changes, self._answers.verdicts()
+        question, last = self._queue.next(verdicts), self._answers.last
+        steps = self._undoable.copy()
+        judged = sum(post_id in self._frozen.matches for post_id in verdicts)
         following = None
         if question is not None:
-            name = question.candidate.post_id
+            post_id = question.candidate.post_id
             following = {
-                word: self._card(self._queue.next(answered | {name: verdict}))
-                for word, verdict in (("on", True), ("off", False))
+                answer: self._card(self._queue.next({**verdicts, post_id: verdict}))
+                for answer, verdict in (("on", True), ("off", False))
             }
         return {
             "queue": self.token, "at": self.at, "matches": self.size, "empty": self.empty,
             "messages": self._messages,
-            "change": changes, "judged": judged, "progress": self._queue.summary(answered),
+            "change": changes, "judged": judged, "progress": self._queue.summary(verdicts),
             "question": self._card(question), "following": following,
-            "left": self._queue.left(answered), "shares": self._answers.shares()[-MAX_SHARES:],
+            "left": self._queue.left(verdicts), "shares": self._answers.shares()[-MAX_SHARES:],
             "undo": None if last is None or not steps else {"step": steps[-1], "label": last.label},
         }  # fmt: skip
 
@@ -135,17 +135,17 @@ class LabelSession:
     def undo(self, step: int) -> bool:
         """Publish the label before the last answer; False if that was done before."""
         with lock_or_busy(self._lock, BUSY):
-            if step not in self._steps:
+            if step not in self._undoable:
                 return False
-            if step != self._steps[-1]:
+            if step != self._undoable[-1]:
                 raise InputError("undo: something was answered since, in another tab; look again")
             self._answers.undo()
-            self._steps.pop()
+            self._undoable.pop()
             self._changes += 1
             return True
 
     def _count_step(self) -> None:
-        self._steps.append(next(self._numbers))
+        self._undoable.append(next(self._step_ids))
         self._changes += 1
 
     def _card(self, question: Question | None) -> State | None:
@@ -169,7 +169,7 @@ class LabelOutbox:
 
     def publish(self, key: bytes, value: bytes | None) -> None:
         """Publish a label and wait for the broker; the first one creates the topic."""
-        with lock_or_busy(self._lock, "labels before this one are still on their way"):
+        with lock_or_busy(self._lock, "earlier labels are still being published"):
             try:
                 with speaking(self._config):
                     if self._outbox is None:
@@ -202,11 +202,11 @@ class ActiveQueue(NamedTuple):
     session: LabelSession
     since: float
     used: float
-    why: str  # it replaced another
+    replaced_because: str  # empty if it replaced no other queue
 
 
 class LabelQueues:
-    """Draws queues and keeps those used last; from several threads."""
+    """Draws queues and keeps those used last. Thread-safe."""
 
     def __init__(
         self, config: Config, mirrors: TopicMirrors, executor: DaemonExecutor,
@@ -217,7 +217,7 @@ class LabelQueues:
         self._clock, self._lock = clock, Lock()
         self._active: OrderedDict[QueueKey, ActiveQueue] = OrderedDict()
         self._draws: dict[QueueKey, tuple[Future[LabelSession], str]] = {}
-        self._nonce = token_hex(8)  # of matches without a label: the same for all judges
+        self._nonce = secrets.token_hex(8)  # of matches without a label: the same for all judges
 
     def queue(self, key: QueueKey) -> ActiveQueue | None:
         """A judge's queue; None while it is drawn, or waits for other draws."""
@@ -244,11 +244,12 @@ class LabelQueues:
                 self._draws.pop(key, None)
             raise
         with self._lock:
-            if self._draws.pop(key, None) is None and key in self._active:  # another was faster
+            if self._draws.pop(key, None) is None and key in self._active:
+                # Another thread activated it first.
                 return self._active[key]
             return self._activate(key, ActiveQueue(session, self._clock(), 0.0, why))
 
-    def of(self, key: QueueKey, token: str) -> LabelSession:
+    def session(self, key: QueueKey, token: str) -> LabelSession:
         """The queue that a page names; refused if it has ended."""
         with self._lock:
             active = self._active.get(key)
@@ -258,7 +259,7 @@ class LabelQueues:
                 or self._end_reason(key, active) is not None
             ):
                 raise InputError(
-                    "queue: is asked no longer, as another was begun or the desk was started again"
+                    "queue: has ended, as another was started or the desk restarted; load the page"
                 )
             return self._activate(key, active).session
 
@@ -272,15 +273,15 @@ class LabelQueues:
             return True
 
     def _end_reason(self, key: QueueKey, active: ActiveQueue | None) -> str | None:
-        """Why a queue has ended, empty without a reason that the page shows; None if it has not."""
+        """Why a queue has ended; "" if the page need not say why, None if it has not ended."""
         if active is None:
             return ""
         state, now = self._mirrors.control, self._clock()
         profile = state.profiles.get(key.event)
         if state.complete and (profile.version if profile else "") != active.session.version:
-            return "the event's profile is another one now, which scores otherwise"
+            return "the event's profile has changed, and scores differently"
         if now - active.used > IDLE_S:
-            return "nobody answered for half a day; these are the matches of now"
+            return "nobody answered for half a day, so these are newer matches"
         return "" if active.session.empty and now - active.since > EMPTY_S else None
 
     def _activate(self, key: QueueKey, active: ActiveQueue) -> ActiveQueue:
@@ -288,7 +289,7 @@ class LabelQueues:
         self._active.move_to_end(key)
         while len(self._active) > 1 and (
             len(self._active) > MAX_QUEUES
-            or sum(each.session.size for each in self._active.values()) > MAX_POSTS
+            or sum(queue.session.size for queue in self._active.values()) > MAX_POSTS
         ):
             self._active.popitem(last=False)
         return active
@@ -299,8 +300,8 @@ class LabelQueues:
             self._mirrors.catch_up(cluster)
             labels = self._mirrors.labels.of(key.event)
             profile = self._mirrors.control.profiles.get(key.event)
-            draw = freeze_queue(
+            frozen = freeze_queue(
                 cluster, self._config, key.event, key.kind, start, labels, profile, self._nonce
             )
-        answers = AnswerLog(key.event, key.by, draw, labels, self.outbox.publish)
-        return LabelSession(draw, answers, messages)
+        answers = AnswerLog(key.event, key.by, frozen, labels, self.outbox.publish)
+        return LabelSession(frozen, answers, messages)

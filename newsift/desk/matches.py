@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from newsift.files.rows import read_match
+from newsift.files.rows import parse_match_record
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import PLATFORMS
 from newsift.statistics.pass_rates import HOUR, MINUTE
@@ -23,22 +23,22 @@ from worker.posts.outcome import PostId
 from worker.seeds.record import EVENT_BYTES, PREFIX
 
 HOURS = 24
-MAX_STORIES = 5_000  # of an event, the newest
-MAX_ROWS = 12  # of a story, the first
-OVERHEAD = 700  # bytes of a row beside its record
-LONGEST = 512  # characters of an id
+MAX_STORIES = 5_000  # of an event; the newest are kept
+MAX_ROWS = 12  # of a story; the first are kept
+ROW_OVERHEAD = 700  # bytes of a row beside its record
+MAX_ID_CHARS = 512
 MAX_LANGUAGES = 64
 LANGUAGE_CHARS = 16
-TEXT_CHARS = 200  # that are looked for
-MAX_VERSIONS = 8  # of an event's profile, those that matched last
+TEXT_CHARS = 200  # of a text to search for
+MAX_VERSIONS = 8  # of an event's profile; those that matched last are kept
 MAX_MATCHES = 1_000  # of a record, as matching.max_matches allows
-ALL = 2**53 - 1  # the largest integer that every reader of JSON can hold
+MAX_NUMBER = 2**53 - 1  # the largest integer that every reader of JSON can hold
 ANY = ""
-MAX_READ = 200_000  # records that are read when the desk starts, the newest
+MAX_READ = 200_000  # the newest records, which are read when the desk starts
 MAX_EVENTS = 1_000
-ROOM = 2**26  # bytes of all rows
-REMEMBERED_POSTS = 2**17  # at least: a later match of the same post does not count
-Cosine = Annotated[float, Meta(ge=-2, le=2)]
+MAX_BYTES = 2**26  # bytes of all rows
+REMEMBERED_POSTS = 2**17  # at least; a later match of one of them does not count
+Score = Annotated[float, Meta(ge=-2, le=2)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +57,22 @@ class MatchRow:
 
     @property
     def record(self) -> MatchRecord:
-        record = read_match(self.value)
+        record = parse_match_record(self.value)
         assert record is not None
         return record
 
     @property
     def size(self) -> int:
-        return OVERHEAD + len(self.value)
+        return ROW_OVERHEAD + len(self.value)
 
 
 @dataclass(slots=True)
 class Story:
-    """Posts with one text, by the workers' hints."""
+    """Posts with the same text, as grouped by the workers."""
 
     group: str
-    count: int = 0  # of posts, those included that are not kept
-    last: int = 0  # when the newest came
+    count: int = 0  # of posts, also those without a row
+    last: int = 0  # arrival of the newest
     rows: dict[PostId, MatchRow] = field(default_factory=dict)  # in order of arrival
 
     @property
@@ -82,9 +82,9 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class EventCounts:
-    number: int  # of the newest match: it grows with every match of the event
-    last: int  # when that came
-    posts: list[int]  # by hour, the present one last
+    number: int  # of the newest match
+    last: int  # its arrival
+    posts: list[int]  # by hour, the current one last
     stories: list[int]
     languages: dict[str, int]
     platforms: dict[str, int]
@@ -151,7 +151,7 @@ class EventMatches:
         return EventCounts(self.number, self.last, posts, stories, *by_name)
 
     def passed(self, version: str, now: int) -> int:
-        """How many posts of the last 60 minutes matched this version of the event's profile."""
+        """Posts of the last 60 minutes that matched this version of the event's profile."""
         counts = self._minutes.get(version, Counter[int]())
         return sum(counts[minute] for minute in range(now // MINUTE - 59, now // MINUTE + 1))
 
@@ -181,8 +181,8 @@ class EventMatches:
 
 
 def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str, MatchRow]]:
-    """The events of a message with a row each; none where it is no sound match record."""
-    record, value = read_match(message.value), message.value
+    """Each event of a match record with a row; none if the record is not sound."""
+    record, value = parse_match_record(message.value), message.value
     if record is None or value is None or not _is_sound(record):
         return
     at = max(min(message.timestamp, now), 0)
@@ -192,12 +192,13 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
     by_event = defaultdict[str, list[Match]](list)
     for match in record.matches:
         by_event[match.event].append(match)
-    for event, own in by_event.items():
-        version = next((each.seed_version for each in own if each.seed_id == PREFIX + event), "")
-        score, new = max(each.score for each in own), record.new is not False
+    for event, matches in by_event.items():
+        of_profile = (m.seed_version for m in matches if m.seed_id == PREFIX + event)
+        version = next(of_profile, "")
+        score, new = max(match.score for match in matches), record.new is not False
         yield (
             event,
-            MatchRow(number, at, post_id, lang, score, new, group, value, version[:LONGEST]),
+            MatchRow(number, at, post_id, lang, score, new, group, value, version[:MAX_ID_CHARS]),
         )
 
 
@@ -208,25 +209,25 @@ def _is_sound(record: MatchRecord) -> bool:
     return (
         0 < len(record.matches) <= MAX_MATCHES
         and record.post.platform in PLATFORMS
-        and all(0 < len(name) <= LONGEST for name in names)
+        and all(0 < len(name) <= MAX_ID_CHARS for name in names)
         and all(0 < len(match.event.encode()) <= EVENT_BYTES for match in record.matches)
         and all(-1.001 <= match.score <= 1.001 for match in record.matches)
     )
 
 
 class StoryFilter(Struct, frozen=True, kw_only=True):
-    """A page of an event's stories, as a browser asks for it."""
+    """A browser's request for a page of an event's stories."""
 
-    minutes: Annotated[int, Meta(ge=0, le=24 * 60)] = 0  # the last ones; 0: any time
+    minutes: Annotated[int, Meta(ge=0, le=24 * 60)] = 0  # of age at most; 0: any age
     lang: Annotated[str, Meta(max_length=LANGUAGE_CHARS)] = ANY
     platform: Annotated[str, Meta(max_length=LANGUAGE_CHARS)] = ANY
-    least: Cosine = -2.0
-    most: Cosine = 2.0
-    new: bool = False  # only stories of which the first post is kept
+    least: Score = -2.0
+    most: Score = 2.0
+    new: bool = False  # only stories whose first post is here
     text: Annotated[str, Meta(max_length=TEXT_CHARS)] = ""
     order: Literal["time", "score"] = "time"
     # The number of the last match on the page; later ones are only counted.
-    seen: Annotated[int, Meta(ge=0, le=ALL)] = ALL
+    seen: Annotated[int, Meta(ge=0, le=MAX_NUMBER)] = MAX_NUMBER
     skip: Annotated[int, Meta(ge=0, le=10**6)] = 0
     count: Annotated[int, Meta(ge=1, le=100)] = 50
 
@@ -247,10 +248,10 @@ class StoryFilter(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class StoryPage:
-    stories: list[tuple[MatchRow, Story]]  # in order, each with its first accepted post
-    total: int  # of stories, on all pages
+    stories: list[tuple[MatchRow, Story]]  # each with its first accepted post
+    total: int  # stories on all pages
     newer: int  # stories since `seen`
-    last: int  # the number of the newest, to be given as `seen`
+    last: int  # number of the newest match, for `seen`
 
 
 def filter_stories(stories: Iterable[Story], story_filter: StoryFilter, now: int) -> StoryPage:
@@ -260,32 +261,34 @@ def filter_stories(stories: Iterable[Story], story_filter: StoryFilter, now: int
         row = next((row for row in rows if story_filter.accepts(row, now)), None)
         if row is not None:
             matching.append((row, story))
-    earlier = [each for each in matching if each[0].number <= story_filter.seen]
+    earlier = [(row, story) for row, story in matching if row.number <= story_filter.seen]
     by_score = story_filter.order == "score"
-    earlier.sort(
-        key=lambda each: (each[0].score if by_score else 0, each[0].at, each[0].number),
-        reverse=True,
-    )
+
+    def rank(pair: tuple[MatchRow, Story]) -> tuple[float, int, int]:
+        row = pair[0]
+        return row.score if by_score else 0.0, row.at, row.number
+
+    earlier.sort(key=rank, reverse=True)
     page = earlier[story_filter.skip : story_filter.skip + story_filter.count]
     last = max((row.number for row, _ in earlier), default=0)
     return StoryPage(page, len(earlier), len(matching) - len(earlier), last)
 
 
 class MatchStore:
-    """Consumes the topic of matches; from any thread."""
+    """Consumes the topic of matches. Thread-safe."""
 
     def __init__(
         self, config: Config, pinned: Callable[[], Collection[str]] = tuple,
         now: Callable[[], int] = now_ms,
     ) -> None:  # fmt: skip
-        """`pinned` gives the events that are dropped last where there are too many."""
+        """`pinned` returns the events that are dropped last if there are too many."""
         self._topic, self._pinned, self._now = config.topics.matches, pinned, now
         self._lock = Lock()
-        self._cut = set[int]()  # partitions of which older records are not read
+        self._cut = set[int]()  # partitions whose older records are skipped
         self._clear()
 
     def begin(self, cluster: TopicReader) -> Offsets:
-        """Start with the last day, or with the newest records where it has too many."""
+        """Offsets to start from: a day ago, or the newest records if a day has too many."""
         with self._lock:
             self._clear()
             now, ends = self._now(), cluster.ends(self._topic)
@@ -316,7 +319,7 @@ class MatchStore:
             return self._of(event).counts(self._now())
 
     def passed(self, event: str, version: str) -> int | None:
-        """How many posts matched a version of a profile within an hour; None if not all counted."""
+        """Posts of the last hour that matched this version; None if not all were counted."""
         now = self._now()
         with self._lock:
             return None if self._since > now - HOUR else self._of(event).passed(version, now)
@@ -359,7 +362,7 @@ class MatchStore:
             self._size += matches.size - before
         if len(self._events) > MAX_EVENTS * 5 // 4:
             self._drop_events()
-        while self._size > ROOM:
+        while self._size > MAX_BYTES:
             largest = max(self._events.values(), key=lambda matches: matches.size)
             before = largest.size
             largest.keep(len(largest.stories) // 2)
@@ -375,7 +378,7 @@ class MatchStore:
         return True
 
     def _drop_events(self) -> None:
-        """Events without seeds go first, of each kind those that matched longest ago."""
+        """Drop events without seeds first, then those whose last match is oldest."""
         pinned = self._pinned()
         by_age = sorted(self._events, key=lambda name: (name in pinned, self._events[name].number))
         for name in by_age[:-MAX_EVENTS]:

@@ -20,7 +20,7 @@ BEHIND = "its newest records are not read yet; try again"
 RETRY_S = 1.0  # after an outage, and while there is no such topic
 POLL_S = 0.005
 PARTITIONS_S = 30.0  # between two looks whether the topic has more partitions
-ROOM = 2**28  # bytes of all records of the control topic
+MAX_CONTROL_BYTES = 2**28
 log = logging.getLogger("newsift.desk")
 
 
@@ -107,12 +107,12 @@ class TopicFollower:
             self._offsets = {}
             return False
         self._offsets = now
-        changed = bool(batch or self.away)
+        is_news = bool(batch or self.away)
         self.away = ""
         if not self.ready.is_set() and all(now[partition] >= end[partition] for partition in end):
             self.ready.set()
-            changed = True
-        if changed:
+            is_news = True
+        if is_news:
             self._on_change()
         return True
 
@@ -162,7 +162,7 @@ class TopicMirrors:
         """`on_change` is called with the parts of the desk that have changed."""
         self._topics, limits = config.topics, config.limits
         seeds, labels = self._topics.seeds, self._topics.labels
-        self._control = TopicMirror(seeds, lambda: ControlReducer(limits, ROOM))
+        self._control = TopicMirror(seeds, lambda: ControlReducer(limits, MAX_CONTROL_BYTES))
         self._labels = TopicMirror(labels, lambda: LabelReducer(limits))
 
         def follower(topic: str, mirror: TopicMirror[Any], *parts: str) -> TopicFollower:

@@ -77,7 +77,7 @@ class DeskModel:
         matching = replace(config.matching, why=False, max_matches=MAX_MATCHES)
         self._config, self._on_change = replace(config, matching=matching), on_change
         self._control, self._embedding = control, Lock()
-        self._teacher: ModelContext | None = None
+        self._context: ModelContext | None = None
         self._view: ControlView | None = None
         self._view_without_model: ControlView | None = None
         self._settled = Event()
@@ -87,22 +87,22 @@ class DeskModel:
         Thread(target=self._load, name="desk-model", daemon=True).start()
 
     def now(self) -> ModelContext | None:
-        return self._teacher
+        return self._context
 
     def wait(self, seconds: float = LOAD_S) -> ModelContext:
         self._settled.wait(seconds)
-        if self._teacher is None:
+        if self._context is None:
             raise InputError(f"model: {self.away}")
-        return self._teacher
+        return self._context
 
     def view(self) -> ControlView:
         """The control topic as it is now; refused while the model is not loaded."""
-        teacher, state = self.wait(0), self._control()
+        context, state = self.wait(0), self._control()
         with lock_or_busy(self._embedding, "many seeds are being embedded"):
             if self._view is None or self._view.state is not state:
                 start = time.monotonic()
-                seeds = teacher.seed_set(state)
-                self._view = ControlView(state.resolve(teacher.facts), seeds)
+                seeds = context.seed_set(state)
+                self._view = ControlView(state.resolve(context.facts), seeds)
                 if time.monotonic() - start > PATIENCE_S:
                     self._on_change()  # pages that were refused meanwhile ask again
             return self._view
@@ -122,9 +122,9 @@ class DeskModel:
 
     def _load(self) -> None:
         try:
-            teacher = ModelContext(self._config)
-            teacher.enc.compile_explanations()
-            self._teacher, self.away = teacher, ""
+            context = ModelContext(self._config)
+            context.enc.compile_explanations()
+            self._context, self.away = context, ""
         except NewsiftError as error:
             self.away = str(error)
         except Exception as error:

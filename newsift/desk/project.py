@@ -20,7 +20,7 @@ from worker.posts.times import milliseconds, utc
 from worker.seeds.state import ControlState
 
 SCHEMA = "newsift.project/1"
-LARGEST = 2**20  # bytes of the description
+MAX_DESCRIPTION_BYTES = 2**20  # bytes of the description
 DESCRIPTION, LOCK, SEEDS, LABELS = "project.json", ".lock", "seeds.jsonl", "labels.jsonl"
 
 
@@ -118,7 +118,9 @@ def read_description(folder: Path) -> Description:
     file = folder / DESCRIPTION
     remedy = "give another folder"
     try:
-        description = msgspec.json.decode(read_regular(file, LARGEST), type=Description)
+        description = msgspec.json.decode(
+            read_regular(file, MAX_DESCRIPTION_BYTES), type=Description
+        )
     except FileNotFoundError:
         strangers = sorted(each.name for each in folder.iterdir() if each.name != LOCK)
         if strangers:

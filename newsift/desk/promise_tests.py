@@ -38,7 +38,7 @@ class PromiseTests:
 
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
         self._config, self._lock, self._reading = config, Lock(), Lock()
-        self.matches = TimedCache(self._read, FRESH_S, MAX_EVENTS, TIMES, clock).of
+        self.matches = TimedCache(self._read, FRESH_S, MAX_EVENTS, TIMES, clock).get
         self._tests: OrderedDict[tuple[str, float, float], PromiseTest] = OrderedDict()
 
     def of(

@@ -24,8 +24,8 @@ from newsift.operations.workers import kafka_cluster_id
 from newsift.statistics.estimates import Draws, LabelledScore, draws_of, joint_verdicts
 from newsift.statistics.feedback import profile_threshold
 from newsift.statistics.labels import Label, unanimous_verdicts
-from newsift.statistics.pass_rates import Passed
-from newsift.statistics.queues import Candidate, draw_order, queue_of
+from newsift.statistics.pass_rates import ScoredMatch
+from newsift.statistics.queues import Candidate, current_queue, draw_order
 from worker.config import Config
 from worker.errors import BrokerError
 from worker.kafka.reading import connected
@@ -41,7 +41,7 @@ BLOCK_SCORES = 2**22
 MAX_MEASURES = 64
 MAX_STORIES = 5_000  # the newest
 MAX_MARKS = 500  # labelled posts, the newest labels
-CLOSE = 1e-6  # thresholds that differ by less are the same
+THRESHOLD_TOLERANCE = 1e-6  # thresholds that differ by less are the same
 Why = list[tuple[str, float]]
 
 
@@ -61,13 +61,13 @@ class StreamMonitor:
 
     def near_misses(self, event: str) -> NearAnswers:
         try:
-            return self._near.of(event)
+            return self._near.get(event)
         except BrokerError as error:  # another page waits for the same answer
             return NearAnswers((), (str(error),))
 
     def traffic(self) -> StreamRate:
         try:
-            return self._traffic.of(self._config.topics.posts)
+            return self._traffic.get(self._config.topics.posts)
         except BrokerError as error:
             return StreamRate(why=str(error))
 
@@ -88,7 +88,7 @@ class StreamMonitor:
 class Measure:
     """The seeds and the profile that posts are compared with, each with its threshold."""
 
-    teacher: ModelContext
+    context: ModelContext
     event: EventState
     compared: tuple[Compared, ...]
     rows: Embeddings  # [k]
@@ -103,36 +103,36 @@ class Measure:
     @cached_property
     def is_automatic(self) -> bool:
         own = [each.threshold for each in self.compared]
-        return self.teacher.config.matching.threshold is None and set(own) <= {None}
+        return self.context.config.matching.threshold is None and set(own) <= {None}
 
     @cached_property
     def automatic(self) -> tuple[float, ...]:
         """The automatic thresholds, rising; none where the background is too small."""
-        rate, background = self.teacher.config.matching.automatic_rate, self.teacher.background
+        rate, background = self.context.config.matching.automatic_rate, self.context.background
         profiles = [each for each in self.compared if isinstance(each, Profile)]
         at = [n for n, each in enumerate(self.compared) if not isinstance(each, Profile)]
         rows = self.rows[np.array(at, np.int64)]
         try:
-            thresholds = self.teacher.enc.thresholds(rows, rate, background).tolist() if at else []
+            thresholds = self.context.enc.thresholds(rows, rate, background).tolist() if at else []
             thresholds += [profile_threshold(each.vector, background, rate) for each in profiles]
         except InputError:
             return ()
-        return tuple(sorted(cut + self.teacher.raised for cut in thresholds))
+        return tuple(sorted(cut + self.context.raised for cut in thresholds))
 
     @cached_property
     def background(self) -> F32:
         """Scores of the background; of the half that no profile was trained on, if there is one."""
-        background = self.teacher.background
+        background = self.context.background
         if any(isinstance(each, Profile) for each in self.compared):
             background = sides_of(background)[1]
         return self._best(background)
 
     def scores(self, texts: Sequence[str]) -> F32:
-        return self._best(self.teacher.enc.posts(texts))
+        return self._best(self.context.enc.posts(texts))
 
     def why(self, texts: Sequence[str]) -> list[Why]:
         """The words that contribute most to each text's score."""
-        enc = self.teacher.enc
+        enc = self.context.enc
         best = enc.posts(texts).similarity(self.rows).argmax(axis=1).tolist()
         return [
             why_tokens(each) for each in enc.contributions(texts, self.rows, [*enumerate(best)])
@@ -146,12 +146,12 @@ class Measure:
         return np.concatenate([np.zeros(0, np.float32), *best])
 
 
-def measure_of(teacher: ModelContext, view: ControlView, name: str) -> Measure:
+def measure_of(context: ModelContext, view: ControlView, name: str) -> Measure:
     event, seeds = require_event(view.events, name), view.seeds
     at = [n for n, each in enumerate(seeds.seeds) if each.event == name]
     compared = tuple(seeds.seeds[n] for n in at)
     places = np.array(at, np.int64)
-    return Measure(teacher, event, compared, seeds.vectors[places], seeds.thresholds[places])
+    return Measure(context, event, compared, seeds.vectors[places], seeds.thresholds[places])
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class ScoredStory:
     """The first match of a story by what the event is compared with now."""
 
     candidate: Candidate
-    passed: Passed
+    scored: ScoredMatch
     processed_at: str
 
 
@@ -175,7 +175,7 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
     event = measure.event.name
     every = store.stories(event)
     newest = every[-MAX_STORIES:]
-    scored: list[ScoredStory] = []
+    result: list[ScoredStory] = []
     since = store.since
     if len(newest) < len(every) or sum(store.counts(event).posts) > sum(s.count for s in every):
         since = max(since, min((story.first.at for story in newest), default=0))
@@ -188,19 +188,19 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
                 since = max(since, row.at + 1)  # it was compared with something else
                 continue
             post = Post(record.post.id, record.post.platform, "")  # without its text, to save room
-            hidden = best.threshold if best.threshold > cut + CLOSE else -inf
-            passed = Passed(best.score, row.at, story.count, hidden)
+            hidden = best.threshold if best.threshold > cut + THRESHOLD_TOLERANCE else -inf
+            scored = ScoredMatch(best.score, row.at, story.count, hidden)
             candidate = Candidate(post, best.score, row.group)
-            scored.append(ScoredStory(candidate, passed, record.processed_at))
+            result.append(ScoredStory(candidate, scored, record.processed_at))
             break
-    return ScoredMatches(tuple(scored), since)
+    return ScoredMatches(tuple(result), since)
 
 
 def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> Draws:
     """The labels drawn at random, of the matches of the newest draw."""
     certifying = [label for label in labels if label.drawn == "certify"]
     post_ids = {story.candidate.post_id for story in matches.stories}
-    name = queue_of(label for label in certifying if label.post_id in post_ids)
+    name = current_queue(label for label in certifying if label.post_id in post_ids)
     until = milliseconds(utc(name.until)) if name else -1
     candidates = [
         story.candidate
@@ -228,13 +228,13 @@ class EventScores:
 
     def measure(self, event: str) -> Measure:
         """Refused while the model is not loaded, and without such an event."""
-        teacher, view = self._model.wait(0), self._model.view()
+        context, view = self._model.wait(0), self._model.view()
         with self._lock:
             if self._view is not view:
                 self._view, self._measures = view, {}
             measure = self._measures.get(event)
         if measure is None:
-            measure = measure_of(teacher, view, event)
+            measure = measure_of(context, view, event)
             with self._lock:
                 if self._view is view:
                     if len(self._measures) >= MAX_MEASURES:

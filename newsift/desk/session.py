@@ -14,7 +14,7 @@ from newsift.desk.scoring import EventScores, StreamMonitor
 from newsift.desk.seed_editor import SeedEditor
 from newsift.desk.threads import DaemonExecutor
 from newsift.desk.training import Training
-from newsift.operations.promises import ENOUGH
+from newsift.operations.promises import MIN_POSTS_FOR_RATE
 from worker.config import Config
 from worker.seeds.profile import Profile
 
@@ -72,9 +72,9 @@ class Desk:
         follower = self.matches_follower
         if profile is None or follower.away or not follower.ready.is_set():
             return None
-        passed = self.matches.passed(profile.event, profile.version)
+        count = self.matches.passed(profile.event, profile.version)
         posts = self.stream.traffic().last_hour
-        return None if passed is None or posts < ENOUGH else passed / posts
+        return None if count is None or posts < MIN_POSTS_FOR_RATE else count / posts
 
     def _sources(self) -> dict[str, str]:
         """What the desk reads, and why it cannot, if so."""

@@ -33,8 +33,10 @@ MEDIA_TYPES = {
 FIRST_PORT = 6067
 CHUNK = 2**18  # bytes of a file that are read at once
 CHUNK_S = 60.0  # for a browser to take them
-LARGEST = 2**23  # bytes of a request: a saved page fits
-LARGEST_BODY = 2**24  # what is above LARGEST is read and dropped, so that the refusal arrives
+MAX_REQUEST_BYTES = 2**23  # bytes of a request: a saved page fits
+MAX_DRAINED_BYTES = (
+    2**24
+)  # what is above MAX_REQUEST_BYTES is read and dropped, so that the refusal arrives
 MAX_REQUESTS = 32  # that wait or are answered; the next one is refused
 MAX_STREAMS = 32  # of changes: one for each open page
 STREAM_S = 30.0  # for a page to take a message
@@ -72,7 +74,7 @@ def announce(address: str) -> None:
 
 class DeskSite(Site):
     host_key, port_key = "desk.host", "--port"
-    first_port, body_bytes = FIRST_PORT, LARGEST_BODY
+    first_port, body_bytes = FIRST_PORT, MAX_DRAINED_BYTES
 
     def __init__(
         self, desk: Desk, listen: WebConfig, token: Secret | None, endpoints: Sequence[Endpoint],
@@ -203,10 +205,10 @@ async def _read_request(endpoint: Endpoint, request: web.Request) -> msgspec.Str
         return endpoint.convert(dict(request.query), strict=False)
     body = bytearray()
     async for chunk in request.content.iter_any():
-        if len(body) <= LARGEST:
+        if len(body) <= MAX_REQUEST_BYTES:
             body += chunk
-    if len(body) > LARGEST:
-        raise InputError(f"request: is larger than {LARGEST:,} bytes; give less at once")
+    if len(body) > MAX_REQUEST_BYTES:
+        raise InputError(f"request: is larger than {MAX_REQUEST_BYTES:,} bytes; give less at once")
     return endpoint.decode(bytes(body))
 
 

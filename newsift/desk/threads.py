@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @contextmanager
 def lock_or_busy(lock: Lock, why: str, seconds: float = PATIENCE_S) -> Iterator[None]:
-    """Hold a lock; refused with the reason where another holds it for longer than this."""
+    """Hold a lock; raises BrokerError if another thread holds it for longer than this."""
     if not lock.acquire(timeout=seconds):
         raise BrokerError(f"{why}; try again")
     try:
@@ -32,34 +32,35 @@ def lock_or_busy(lock: Lock, why: str, seconds: float = PATIENCE_S) -> Iterator[
 class TimedCache(Generic[K, V]):
     """The latest values by key. One thread computes a value; others get the previous one, or wait.
 
-    A value is good for `seconds`, or for `times` as long as computing it took.
+    A value is valid for `ttl_s` or `cost_factor` times its computing time, whichever is longer.
     """
 
     def __init__(
-        self, make: Callable[[K], V], seconds: float, most: int = 64, times: float = 0.0,
+        self, compute: Callable[[K], V], ttl_s: float, max_entries: int = 64,
+        cost_factor: float = 0.0,
         clock: Callable[[], float] = time.monotonic, patience_s: float = PATIENCE_S,
     ) -> None:  # fmt: skip
-        self._make, self._most, self._clock = make, most, clock
-        self._seconds, self._times, self._patience_s = seconds, times, patience_s
-        self._values: OrderedDict[K, tuple[V, float]] = OrderedDict()  # and until when it is good
+        self._compute, self._max_entries, self._clock = compute, max_entries, clock
+        self._ttl_s, self._cost_factor, self._patience_s = ttl_s, cost_factor, patience_s
+        self._values: OrderedDict[K, tuple[V, float]] = OrderedDict()  # with the time of expiry
         self._locks: dict[K, Lock] = {}
         self._lock = Lock()
 
-    def of(self, key: K) -> V:
+    def get(self, key: K) -> V:
         with self._lock:
             cached = self._values.get(key)
-            turn = self._locks.setdefault(key, Lock())
-        if cached and (self._clock() < cached[1] or turn.locked()):
+            key_lock = self._locks.setdefault(key, Lock())
+        if cached and (self._clock() < cached[1] or key_lock.locked()):
             return cached[0]
-        with lock_or_busy(turn, "another page asks for the same", self._patience_s):
+        with lock_or_busy(key_lock, "another request is computing the same", self._patience_s):
             with self._lock:
                 cached = self._values.get(key)
-            return cached[0] if cached and self._clock() < cached[1] else self._compute(key)
+            return cached[0] if cached and self._clock() < cached[1] else self._refresh(key)
 
-    def _compute(self, key: K) -> V:
+    def _refresh(self, key: K) -> V:
         start = self._clock()
         try:
-            value = self._make(key)
+            value = self._compute(key)
         except BaseException:
             with self._lock:
                 if key not in self._values:
@@ -67,9 +68,9 @@ class TimedCache(Generic[K, V]):
             raise
         now = self._clock()
         with self._lock:
-            self._values[key] = value, now + max(self._seconds, self._times * (now - start))
+            self._values[key] = value, now + max(self._ttl_s, self._cost_factor * (now - start))
             self._values.move_to_end(key)
-            while len(self._values) > self._most:
+            while len(self._values) > self._max_entries:
                 self._locks.pop(self._values.popitem(last=False)[0], None)
         return value
 

@@ -95,17 +95,17 @@ class Training:
                     f"event {event!r}: has changed since it learned; let it learn again"
                 )
             topic.publish({proposal.event.key: proposal.value}, view.state)
-            published = self._view(topic).events.get(event, proposal.event)
-            if published.why:
-                notify(f"the profile is {published.state}, the seeds serve: {published.why}")
+            latest = self._view(topic).events.get(event, proposal.event)
+            if latest.why:
+                notify(f"the profile is {latest.state}, the seeds serve: {latest.why}")
         with self._lock:
             if self._last is run:  # no other has begun
                 self._last = None
-        return published
+        return latest
 
     def forget(self, event: str, version: str) -> EventState:
         """Go back from this version of an event's profile to the one before, or to its seeds."""
-        teacher = self._model.wait()
+        context = self._model.wait()
         with self._editor.topic() as topic:
             view = self._view(topic)
             now = require_event(view.events, event)
@@ -114,7 +114,7 @@ class Training:
             if now.state == NONE:
                 raise InputError(f"event {event!r}: has no profile, its seeds serve")
             before = previous_profile(now.profile)
-            value = before.value(teacher.config.limits) if before else None
+            value = before.value(context.config.limits) if before else None
             topic.publish({now.key: value}, view.state)
             return self._view(topic).events.get(event, EventState(event))
 
@@ -124,15 +124,15 @@ class Training:
 
     def _run(self, run: TrainingRun) -> None:
         with capture() as messages, acting_as(run.by):
-            done = self._train(run)
-        self._last = replace(done, end=time.monotonic(), messages=tuple(messages))
+            result = self._train(run)
+        self._last = replace(result, end=time.monotonic(), messages=tuple(messages))
         self._on_change()
 
     def _train(self, run: TrainingRun) -> TrainingRun:
         try:
-            teacher = self._model.wait()
+            context = self._model.wait()
             with connected(self._config) as cluster:
-                proposal, _ = ProfileTraining(cluster, teacher, run.learning).propose()
+                proposal, _ = ProfileTraining(cluster, context, run.learning).propose()
             report_stream(proposal)
             # without a stream there is nothing to compare with
             danger = publication_risk(proposal) if run.learning.span else ""

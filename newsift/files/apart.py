@@ -42,17 +42,17 @@ def run_in_subprocess(
     """The result of `reader(body, *about)` as JSON; `about` starts with the input's name."""
     head = json.dumps([reader.__module__, reader.__name__, about, seconds, MEMORY]).encode()
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command(__name__), input=head + b"\n" + body, env=environment(),
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise InputError(f"{about[0]}: takes longer than {seconds:g} s to read{remedy}") from None
-    if done.returncode == INPUT_REFUSED:
-        raise InputError(done.stdout.decode())
-    if done.returncode:
+    if process.returncode == INPUT_REFUSED:
+        raise InputError(process.stdout.decode())
+    if process.returncode:
         raise InputError(f"{about[0]}: costs too much to read{remedy}")
-    return done.stdout
+    return process.stdout
 
 
 def serve() -> None:

@@ -6,9 +6,11 @@ Phrases are those of English pages, and a few of German and French ones.
 import re
 from itertools import islice
 
-FEWEST_WORDS = 20  # words that tell
+MIN_ENGLISH_WORDS = 20  # words that tell
 READ = 2_000  # words
-ENOUGH = 0.2  # of an English text nearly half of the words are these, of others a few by chance
+MIN_ENGLISH_SHARE = (
+    0.2  # of an English text nearly half of the words are these, of others a few by chance
+)
 LETTERS = re.compile(r"[^\W\d_]+")
 COMMON = """
     the of to and a in that is was he for it with as his on be at by had not are but from or have
@@ -24,12 +26,12 @@ COMMON_WORDS = frozenset(COMMON.split())
 def looks_foreign(text: str) -> bool:
     """Whether a text of enough words has few of the common words of English."""
     words = [word.group().lower() for word in islice(LETTERS.finditer(text), READ)]
-    return len(words) >= FEWEST_WORDS and sum(
+    return len(words) >= MIN_ENGLISH_WORDS and sum(
         word in COMMON_WORDS for word in words
-    ) < ENOUGH * len(words)
+    ) < MIN_ENGLISH_SHARE * len(words)
 
 
-FEWEST = 40  # words of an article
+MIN_WORDS = 40  # words of an article
 STUB, SHORT_PAGE = 250, 150  # words: longer ones are articles that mention such things
 OPENING = 200  # characters, in which a page says that it is no article
 NOTICE = 200  # words of a line, at most, that asks for consent
@@ -95,8 +97,8 @@ OF_AN_ERROR = re.compile(
 
 def words_in(text: str) -> int:
     """In scripts without spaces two letters count as a word."""
-    unspaced = len(UNSPACED.findall(text))
-    return unspaced // 2 + len(WORD.findall(UNSPACED.sub(" ", text) if unspaced else text))
+    letters = len(UNSPACED.findall(text))
+    return letters // 2 + len(WORD.findall(UNSPACED.sub(" ", text) if letters else text))
 
 
 def without_notices(text: str) -> str:
@@ -117,8 +119,8 @@ def rejection_reason(title: str, text: str, beside: str = "") -> str | None:
         return "an error page"
     if 2 * words_in(without_notices(text)) < count:
         return "a cookie or consent notice"
-    walled = count < STUB and OF_A_WALL.search(f"{whole}\n{beside}")
-    if walled or (count < SHORT_PAGE and OF_A_STUB.search(whole)):
+    has_wall = count < STUB and OF_A_WALL.search(f"{whole}\n{beside}")
+    if has_wall or (count < SHORT_PAGE and OF_A_STUB.search(whole)):
         return "the stub of a paywall"
     if _is_menu(text, count):
         return "a menu or a list of headlines"
@@ -128,7 +130,7 @@ def rejection_reason(title: str, text: str, beside: str = "") -> str | None:
 def too_few_words(text: str) -> str | None:
     """A message if the text has fewer words than an article."""
     count = words_in(text)
-    return f"{count} words, and an article has {FEWEST}" if count < FEWEST else None
+    return f"{count} words, and an article has {MIN_WORDS}" if count < MIN_WORDS else None
 
 
 def _asks_consent(line: str) -> bool:
@@ -152,4 +154,4 @@ def _is_menu(text: str, count: int) -> bool:
     short = [n for n in open_ended if n <= MENU_LINE]
     if len(short) >= MENU_LINES and 2 * sum(short) > count:
         return True
-    return count >= FEWEST and 4 * sum(open_ended) > 3 * count and not UNSPACED.search(text)
+    return count >= MIN_WORDS and 4 * sum(open_ended) > 3 * count and not UNSPACED.search(text)

@@ -12,7 +12,7 @@ import msgspec
 from encoder.errors import InputError
 from newsift.files.apart import SECONDS, run_in_subprocess
 from newsift.files.article_checks import (
-    FEWEST,
+    MIN_WORDS,
     rejection_reason,
     too_few_words,
     without_notices,
@@ -62,7 +62,7 @@ BEFORE = re.compile(rb"(?:\s++|<!--.*?-->|<\?[^>]*+>)*+", re.DOTALL)
 PAGE = re.compile(rb"<(?:!doctype\s+html|html|head|body|title|meta)\b", re.IGNORECASE)
 MARKUP = re.compile(rb"<[a-z]\w*+[\s>]", re.IGNORECASE)
 END_TAG = re.compile(rb"</(?:p|div|a|article|section|span|li|h[1-6]|td|script)\s*>", re.IGNORECASE)
-ENOUGH_TAGS = 3
+MIN_TAGS = 3
 # What browsers take these names for, as the pages that state them do.
 CHARSET_ALIASES = {
     **dict.fromkeys(
@@ -114,7 +114,7 @@ class WebPage:
         start = before.end() if before else 0
         if PAGE.match(head, start):
             return True
-        return bool(MARKUP.match(head, start)) and len(END_TAG.findall(head)) >= ENOUGH_TAGS
+        return bool(MARKUP.match(head, start)) and len(END_TAG.findall(head)) >= MIN_TAGS
 
     @property
     def other_kind(self) -> str | None:
@@ -147,8 +147,8 @@ def decode_page(page: WebPage) -> str:
 def _named_charsets(page: WebPage) -> list[str]:
     """The character sets of the header and of the page, as browsers interpret them."""
     head = page.body[:STATED]
-    named = XML_CHARSET.match(head) or META_CHARSET.search(head)
-    inside = named[1].decode("ascii", "ignore").lower() if named else ""
+    declaration = XML_CHARSET.match(head) or META_CHARSET.search(head)
+    inside = declaration[1].decode("ascii", "ignore").lower() if declaration else ""
     if inside.startswith("utf-16"):
         inside = "utf-8"  # or the name could not have been read
     from_header = (page.charset or "").strip().lower()
@@ -163,7 +163,7 @@ def _is_charset(charset: str) -> bool:
 
 
 REMEDY = "; save the text and add the file"
-LONGEST_TITLE = 300  # characters
+MAX_TITLE_CHARS = 300  # characters
 BESIDE = 2**20  # of a page that are looked at for a wall
 SAVED_FROM = re.compile(
     r"<!--\s*saved from url=\(\d{1,6}\)(https?://[^\s>]{1,2000})", re.IGNORECASE
@@ -220,15 +220,15 @@ def _extract(markup: str, url: str, everywhere: bool) -> Article:
         markup, url=address, with_metadata=True, include_comments=False,
         include_tables=everywhere, favor_recall=everywhere,
     )  # fmt: skip
-    title = one_line((document.title if document else None) or "")[:LONGEST_TITLE]
+    title = one_line((document.title if document else None) or "")[:MAX_TITLE_CHARS]
     whole = ((document.text if document else None) or "").strip()
     if everywhere:  # the cells of text tables, each on a line
         cells = (cell.strip() for cell in whole.replace("|", "\n").split("\n"))
         whole = "\n".join(cell for cell in cells if cell.strip("- "))
     bare = without_notices(whole)
-    text = bare if words_in(bare) >= FEWEST else whole
-    saved = SAVED_FROM.search(markup[:4096])
-    place = address or (saved and saved[1]) or _address(document.url if document else None)
+    text = bare if words_in(bare) >= MIN_WORDS else whole
+    origin = SAVED_FROM.search(markup[:4096])
+    place = address or (origin and origin[1]) or _address(document.url if document else None)
     beside = SCRIPT.sub(" ", markup[:BESIDE])
     return Article(title, text, place or None, rejection_reason(title, text, beside))
 

@@ -13,14 +13,14 @@ import numpy as np
 
 from encoder.model.weights import I64
 from newsift.files.messages import FormatError
-from newsift.files.read import BOM, LONGEST_LINE, lines
+from newsift.files.read import BOM, MAX_LINE_BYTES, lines
 from worker.posts.checks import COMMA, END, LIST, OBJECT, QUOTE, SIGNS, STEPS, Signs
 
 MAX_DEPTH = 6  # of objects and lists, the list of posts included
 # A list under one of these keys is streamed; others are part of an item.
 LIST_KEYS = re.compile(rb'"(?:messages|orderedItems)"\s*+:\s*+\Z')
 KEY_BYTES = 64
-BLANK = b" \t\r\n"
+WHITESPACE = b" \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Documents:
         """Raises FormatError if the document is incomplete."""
         if not self._scanner.complete:
             raise self._broken("is cut off")
-        if self._buffer.strip(BLANK):
+        if self._buffer.strip(WHITESPACE):
             raise self._broken("is followed by text that is not JSON")
 
     def _broken(self, what: str) -> FormatError:
@@ -127,14 +127,16 @@ class Documents:
         position = self._chunk_start + int(marks.positions[end])
         if self._buffer[position : position + 1] != b"]":
             raise self._broken("closes a list as an object")
-        if not (self._is_first_item and not self._buffer[self._item_start : position].strip(BLANK)):
+        if not (
+            self._is_first_item and not self._buffer[self._item_start : position].strip(WHITESPACE)
+        ):
             self._take(position, items_out)
         self._item_start, self._level, self._had_list = position + 1, 0, bool(marks.depths[end])
         self._opens.clear()  # the prefix of a second list would be returned again and again
         return end + 1
 
     def _take(self, end: int, items_out: list[Item]) -> None:
-        value = bytes(self._buffer[self._item_start : end].strip(BLANK))
+        value = bytes(self._buffer[self._item_start : end].strip(WHITESPACE))
         self._item_start, self._is_first_item = end + 1, False
         self.count += 1
         items_out.append(Item(value, self._prefix))
@@ -175,13 +177,13 @@ class Documents:
             if position >= self._item_start
         }
         self._item_start = 0
-        if len(self._buffer) <= LONGEST_LINE:
+        if len(self._buffer) <= MAX_LINE_BYTES:
             return
         if not (self._level or self._had_list):
-            most = f"{LONGEST_LINE >> 20} MiB"
+            most = f"{MAX_LINE_BYTES >> 20} MiB"
             raise FormatError(f"has no list of posts in its first {most}; name its --format")
         if self._level:
-            del self._buffer[LONGEST_LINE + 1 :]  # enough of a long item to be too long
+            del self._buffer[MAX_LINE_BYTES + 1 :]  # enough of a long item to be too long
         else:
             self._buffer.clear()  # between lists nothing is needed
         self._opens.clear()

@@ -19,7 +19,7 @@ from newsift.files.messages import FormatError
 from newsift.files.parquet import ParquetTable
 from newsift.files.posts import JSON, JSONL, PARQUET, read_start, recognise_format
 from newsift.files.read import chunks, lines, too_long
-from newsift.files.rows import OF_POST, csv_row, json_line, unescape_formulas
+from newsift.files.rows import POST_FIELDS, csv_row, json_line, unescape_formulas
 from newsift.files.tables import FileOptions, Table
 from newsift.files.write import open_output
 from newsift.files.writers import TEXTS, csv_table, format_by_ending, json_file, tsv_table
@@ -32,7 +32,7 @@ EXCERPT = 60  # letters of what is no label
 ENDINGS = TEXTS  # of files that labels are written to
 NAMES = ("event", "label", "by", "at")
 DRAW_COLUMNS = ("drawn", "probability", "score", "seed_set", "model")
-CSV_COLUMNS = (*NAMES, "platform", "post_id", *OF_POST, *DRAW_COLUMNS)
+CSV_COLUMNS = (*NAMES, "platform", "post_id", *POST_FIELDS, *DRAW_COLUMNS)
 NEEDED = ("event", "label", "post_id")
 ANY_TABLE = FileOptions(text="label")  # what is no JSON has a header
 EXPECTED_ROW = (
@@ -64,7 +64,11 @@ def read_labels(file: Path, by: str, at: str, limits: Limits) -> dict[bytes, Lab
 
 def label_row(label: Label, delimiter: str = ",") -> bytes:
     judgement = [getattr(label, name) for name in NAMES]
-    post = [label.post.platform, label.post.id, *(getattr(label.post, name) for name in OF_POST)]
+    post = [
+        label.post.platform,
+        label.post.id,
+        *(getattr(label.post, name) for name in POST_FIELDS),
+    ]
     rest = [getattr(label, name) for name in DRAW_COLUMNS]
     return csv_row([*judgement, *post, *rest], delimiter=delimiter).encode("utf-8", "replace")
 
@@ -93,13 +97,13 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         elif kind == PARQUET:
             parquet = ParquetTable(file)
             rows = enumerate(chain.from_iterable(parquet.batches()), 1)
-            numbered = ((n, row or {}, "" if row else TOO_LONG) for n, row in rows)
-            yield from _of_table("row", parquet.header, "", numbered)
+            numbered_rows = ((n, row or {}, "" if row else TOO_LONG) for n, row in rows)
+            yield from _of_table("row", parquet.header, "", numbered_rows)
         elif start.strip():
             table = Table(lines(pieces))
             table_rows = chain.from_iterable(table.batches())
-            numbered = ((row.number, row.cells, row.fault) for row in table_rows)
-            yield from _of_table("line", table.header, table.place, numbered)
+            numbered_rows = ((row.number, row.cells, row.fault) for row in table_rows)
+            yield from _of_table("line", table.header, table.place, numbered_rows)
     except FormatError as error:
         raise InputError(f"{error.at(file)}: {error}") from None
 
@@ -135,7 +139,7 @@ def _of_table(
 
 
 def _nest(cells: dict[str, str]) -> dict[str, Any]:
-    post: dict[str, Any] = {name: cells[name] for name in OF_POST if name in cells}
+    post: dict[str, Any] = {name: cells[name] for name in POST_FIELDS if name in cells}
     post |= {"id": cells.get("post_id", ""), "platform": cells.get("platform")}
     row: dict[str, Any] = {name: cells[name] for name in CSV_COLUMNS if name in cells}
     row["label"] = cells["label"].strip().lower()

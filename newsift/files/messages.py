@@ -68,10 +68,10 @@ class Oddities:
 
     def is_rounded(self, id: str, column: str) -> bool:
         """Whether a spreadsheet has rounded this id."""
-        rounded = ROUNDED.fullmatch(id) is not None
-        if rounded:
+        is_rounded = ROUNDED.fullmatch(id) is not None
+        if is_rounded:
             self._count(ROUNDED_ID, column, id)
-        return rounded
+        return is_rounded
 
     def corrected(self, value: bytes, post: Post) -> tuple[bytes, Post]:
         """A plain post gets its time in the time zone, and no rounded id."""

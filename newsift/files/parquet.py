@@ -20,7 +20,7 @@ import msgspec
 
 from newsift.files.apart import command, environment
 from newsift.files.messages import FormatError
-from newsift.files.read import DASH, LONGEST_LINE
+from newsift.files.read import DASH, MAX_LINE_BYTES
 from newsift.files.tables import MAX_COLUMNS, list_names
 
 MAGIC = b"PAR1"
@@ -141,12 +141,12 @@ def _messages(
 
     faults = (pyarrow.ArrowException, OSError, ValueError)
     # Pages are read as they are needed, not whole row groups before.
-    paged: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**18}
+    options: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**18}
     try:
-        with ParquetFile(file, **paged) as written:
-            texts = _small_texts(written, batch_bytes)
+        with ParquetFile(file, **options) as parquet:
+            texts = _small_texts(parquet, batch_bytes)
         # A text that is there many times is kept once, until it is told row by row.
-        table = ParquetFile(file, read_dictionary=texts, **paged)
+        table = ParquetFile(file, read_dictionary=texts, **options)
         schema = table.schema_arrow
         nested = {field.name: str(field.type) for field in schema if types.is_nested(field.type)}
         yield ParquetHeader(list(schema.names), nested, max(int(table.metadata.num_rows), 1))
@@ -170,11 +170,11 @@ def _messages(
 
 def _rows(piece: Any) -> list[list[str] | None]:
     """None for a row that is too long."""
-    if piece.num_rows == 1 and sum(map(_size, piece.columns)) > LONGEST_LINE:
+    if piece.num_rows == 1 and sum(map(_size, piece.columns)) > MAX_LINE_BYTES:
         return [None]
     columns = [[_cell(value) for value in column.to_pylist()] for column in piece.columns]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    return [row if sum(map(len, row)) <= LONGEST_LINE else None for row in rows]
+    return [row if sum(map(len, row)) <= MAX_LINE_BYTES else None for row in rows]
 
 
 def _batch_rows(table: Any, batch_rows: int, batch_bytes: int) -> int:

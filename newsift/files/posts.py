@@ -12,9 +12,9 @@ from encoder.errors import InputError
 from newsift.files.documents import items
 from newsift.files.messages import FileMessage, FormatError, Maker, Oddities
 from newsift.files.parquet import MAGIC, ParquetTable
-from newsift.files.platforms import FORMATS as OF_OBJECTS
+from newsift.files.platforms import FORMATS as OBJECT_FORMATS
 from newsift.files.platforms import Objects, mend_escapes
-from newsift.files.read import BOM, DASH, LONGEST_LINE, chunks, find_files, lines, peek
+from newsift.files.read import BOM, DASH, MAX_LINE_BYTES, chunks, find_files, lines, peek
 from newsift.files.tables import (
     CP1252,
     TEXTS,
@@ -32,8 +32,8 @@ from worker.posts.outcome import Reason, Rejected
 AUTO, JSONL, JSON, CSV, TSV, PARQUET, LINES = (
     "auto", "jsonl", "json", "csv", "tsv", "parquet", "lines",
 )  # fmt: skip
-FORMATS = (AUTO, JSONL, JSON, CSV, TSV, *OF_OBJECTS, PARQUET, LINES)
-PACKED = {
+FORMATS = (AUTO, JSONL, JSON, CSV, TSV, *OBJECT_FORMATS, PARQUET, LINES)
+REFUSED_KINDS = {
     b"PK\x03\x04": "a ZIP archive or a spreadsheet; unpack it, or save it as CSV",
     b"\xd0\xcf\x11\xe0": "a spreadsheet; save it as CSV",
     b"BZh": "packed by bzip2; unpack it",
@@ -44,25 +44,25 @@ TAR, TAR_AT = b"ustar", 257
 PACKERS = (".gz", ".zst")
 ARRAY = re.compile(rb'\[\s*+(?:[\[{\]"]|\Z)')
 NAME = re.compile(r"\w[\w.:/ -]{0,59}")
-LEAST_COLUMNS = 3  # of a header that has no name for texts
-LOOKED_AT = 2**16  # bytes of a line
-EXCERPT_CHARACTERS = 60  # letters
+MIN_COLUMNS = 3  # of a header without a known name for texts
+CHECKED_BYTES = 2**16  # of a line
+EXCERPT_CHARACTERS = 60
 
 
 class ExportKeys(msgspec.Struct):
-    """The keys of exports, which are one document whatever their lines."""
+    """The keys of exports that are one JSON document."""
 
     messages: msgspec.Raw = msgspec.Raw()
     orderedItems: msgspec.Raw = msgspec.Raw()
     chats: msgspec.Raw = msgspec.Raw()
 
 
-WHOLE = msgspec.json.Decoder(ExportKeys)
+EXPORT_KEYS = msgspec.json.Decoder(ExportKeys)
 
 
 def read_start(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     """The first line that is not blank and what precedes it, or more; and all chunks."""
-    return peek(pieces, lambda piece, size: b"\n" in piece.lstrip() or size > LONGEST_LINE)
+    return peek(pieces, lambda piece, size: b"\n" in piece.lstrip() or size > MAX_LINE_BYTES)
 
 
 def recognise_format(file: Path, whole_start: bytes, options: FileOptions) -> str:
@@ -72,15 +72,15 @@ def recognise_format(file: Path, whole_start: bytes, options: FileOptions) -> st
         return PARQUET
     _refuse_binary(whole_start)
     if not start:
-        return LINES  # of which there are none
-    if options.format not in (AUTO, *OF_OBJECTS):
+        return LINES  # an empty file
+    if options.format not in (AUTO, *OBJECT_FORMATS):
         return options.format
     if start.startswith(b"{"):
-        return _of_objects(start)
+        return _format_of_objects(start)
     if ARRAY.match(start):
         return JSON
     if options.format == AUTO:
-        return _of_text(file, start, options, first_line(whole_start))
+        return _format_of_text(file, start, options, first_line(whole_start))
     raise FormatError(f"is not understood ({_excerpt(start)}); --format {options.format} is JSON",
                       first_line(whole_start))  # fmt: skip
 
@@ -92,20 +92,20 @@ def first_line(start: bytes) -> str:
 
 
 def _refuse_binary(start: bytes) -> None:
-    for magic, kind in PACKED.items():
+    for magic, kind in REFUSED_KINDS.items():
         if start.startswith(magic):
             raise FormatError(f"is {kind}")
     if start[TAR_AT:].startswith(TAR):
         raise FormatError("is a tar archive; unpack it")
-    if b"\0" in start[:LOOKED_AT].partition(b"\n")[0]:
+    if b"\0" in start[:CHECKED_BYTES].partition(b"\n")[0]:
         raise FormatError("holds NUL bytes and is no text; convert it", first_line(start))
 
 
-def _of_objects(start: bytes) -> str:
+def _format_of_objects(start: bytes) -> str:
     """Objects line by line, unless the first spans lines or is an export."""
     first, *more = [line for line in start.split(b"\n")[:9] if line.strip()]
     try:
-        document = WHOLE.decode(mend_escapes(first))
+        document = EXPORT_KEYS.decode(mend_escapes(first))
     except (msgspec.MsgspecError, RecursionError):
         closed = first.rstrip().endswith(b"}") and all(line.startswith(b"{") for line in more[:1])
         others = bool(more) and all(map(_is_object, more[:2]))
@@ -115,17 +115,17 @@ def _of_objects(start: bytes) -> str:
 
 def _is_object(line: bytes) -> bool:
     try:
-        WHOLE.decode(line)
+        EXPORT_KEYS.decode(line)
     except (msgspec.MsgspecError, RecursionError):
         return False
     return True
 
 
-def _of_text(file: Path, start: bytes, options: FileOptions, place: str) -> str:
+def _format_of_text(file: Path, start: bytes, options: FileOptions, place: str) -> str:
     """A table by its header, or plain text by the name or through a pipe."""
     suffixes = [suffix.lower() for suffix in reversed(file.suffixes)]
     ending = next((suffix for suffix in suffixes if suffix not in PACKERS), "")
-    line = start.partition(b"\n")[0][:LOOKED_AT].decode("latin-1")
+    line = start.partition(b"\n")[0][:CHECKED_BYTES].decode("latin-1")
     if ending in (".csv", ".tsv", ".tab") or options.names_columns or _is_header(line):
         return TSV if ending in (".tsv", ".tab") and "\t" in line else CSV
     if file == DASH or ending == ".txt":
@@ -145,7 +145,7 @@ def _is_header(line: str) -> bool:
     if len(names) < 2 or not all(NAME.fullmatch(name) for name in names if name):
         return False
     has_text_column = any(normalised(name) in TEXTS for name in names)
-    return has_text_column or (len(names) >= LEAST_COLUMNS and " " not in line)
+    return has_text_column or (len(names) >= MIN_COLUMNS and " " not in line)
 
 
 def _excerpt(start: bytes) -> str:
@@ -161,30 +161,30 @@ HINTS = {
     Reason.INVALID_UTF8: "convert it to UTF-8",
     Reason.UNKNOWN_FORM: "name what it is with --format, or what holds the text with --text-column",
 }
-TOO_MUCH = (Reason.POST_BYTES, Reason.LIST_ITEMS, Reason.MARKS)  # of what may be a post
+TOO_LARGE = (Reason.POST_BYTES, Reason.LIST_ITEMS, Reason.MARKS)  # yet it may be a post
 Batches = Iterator[list[FileMessage]]
 
 
 class FileMessages:
     """The posts of one input, in batches as they arrive.
 
-    Raises InputError for an input that is not understood; a single bad row gives a message. `tell`
-    is called with how a table is read. With `blank` empty lines of text come, too.
+    Raises InputError for an input whose format is not recognised; a single bad row gives a rejected
+    message. `report` receives how a table is read. With `blank`, empty lines of text are messages.
     """
 
     def __init__(
         self, file: Path, options: FileOptions, limits: Limits,
-        tell: Callable[[str], None] = lambda _: None, blank: bool = False,
+        report: Callable[[str], None] = lambda _: None, blank: bool = False,
     ) -> None:  # fmt: skip
         self.name = STDIN if file == DASH else file.name
         self._file, self._options, self._limits = file, options, limits
-        self._tell, self._blank = tell, blank
+        self._report, self._blank = report, blank
         self._is_windows = False
         self._oddities = Oddities(options.zone)
         self._warnings = set[str]()
         self._first: Batches | None = None
-        self.columns: tuple[str, ...] = ()  # of a table, once it was looked at
-        self.bytes_read = 0  # bytes of the file that were read
+        self.columns: tuple[str, ...] = ()  # of a table, after its header was read
+        self.bytes_read = 0
 
     @property
     def is_file(self) -> bool:
@@ -198,7 +198,7 @@ class FileMessages:
 
     def check(self) -> None:
         """Raises InputError if the input is not understood."""
-        batches = self._batches_understood()
+        batches = self._checked_batches()
         first = list(islice(batches, BATCHES_CHECKED if self.is_file else 1))
         self.bytes_read = 0
         if not self.is_file:
@@ -207,14 +207,14 @@ class FileMessages:
     def __iter__(self) -> Batches:
         first, self._first = self._first, None
         try:
-            yield from first if first is not None else self._batches_understood()
+            yield from first if first is not None else self._checked_batches()
         finally:
             for warning in self._oddities.warnings():
                 if warning not in self._warnings:  # a file may be read twice
                     self._warnings.add(warning)
-                    self._tell(f"{self.name}: {warning}")
+                    self._report(f"{self.name}: {warning}")
 
-    def _batches_understood(self) -> Batches:
+    def _checked_batches(self) -> Batches:
         """Raises InputError if none of the first rows is understood."""
         try:
             understood, batches = False, self._batches()
@@ -233,7 +233,7 @@ class FileMessages:
         if len(bad) < len(batch):
             return True
         for place, rejected in bad:
-            if rejected.reason not in TOO_MUCH:
+            if rejected.reason not in TOO_LARGE:
                 hint = HINTS.get(rejected.reason, "fix it, or name the format with --format")
                 raise FormatError(f"is not understood: {rejected.detail}; {hint}", place)
         return False
@@ -278,15 +278,15 @@ class FileMessages:
 
     def _table(self, table: Table) -> Batches:
         maker = self._maker()
-        picked = self._picked(table.header, table.place)
+        columns = self._columns_of(table.header, table.place)
         for rows in table.batches():
             if table.encoding == CP1252 and not self._is_windows:
                 self._is_windows = True
-                self._tell(f"{self.name}: its letters are read as {CP1252}")
+                self._report(f"{self.name}: its letters are read as {CP1252}")
             yield [
                 maker.bad(row.number, row.raw, row.fault, Reason.WRONG_TYPE) if row.fault
                 else maker.post(
-                    picked.post(row.cells, maker.oddities), row.number, row.raw, row.cells
+                    columns.post(row.cells, maker.oddities), row.number, row.raw, row.cells
                 )
                 for row in rows
             ]  # fmt: skip
@@ -294,15 +294,15 @@ class FileMessages:
     def _parquet(self) -> Batches:
         maker = self._maker("row")
         table = ParquetTable(self._file)
-        picked = self._picked(table.header)
-        table.refuse_nested(picked.text)
+        columns = self._columns_of(table.header)
+        table.refuse_nested(columns.text)
         number = 0
         for rows in table.batches():
             self.bytes_read = self.size * (number + len(rows)) // table.rows
             yield [
                 maker.bad(n, b"", "is longer than 16 MiB; split it", Reason.POST_BYTES)
                 if row is None
-                else maker.post(post := picked.post(row, maker.oddities), n, post, row)
+                else maker.post(post := columns.post(row, maker.oddities), n, post, row)
                 for n, row in enumerate(rows, number + 1)
             ]
             number += len(rows)
@@ -310,20 +310,20 @@ class FileMessages:
     def _maker(self, unit: str = "line") -> Maker:
         return Maker(self.name, self._limits, unit, self._oddities)
 
-    def _picked(self, header: list[str], place: str = "") -> PostColumns:
-        picked = PostColumns.from_header(header, self._options, place)
+    def _columns_of(self, header: list[str], place: str = "") -> PostColumns:
+        columns = PostColumns.from_header(header, self._options, place)
         if not self.columns:
-            self._tell(f"{self.name}: {picked.describe()}")
+            self._report(f"{self.name}: {columns.describe()}")
         self.columns = tuple(header)
-        return picked
+        return columns
 
 
 def open_inputs(
     files: Iterable[Path], options: FileOptions, limits: Limits,
-    tell: Callable[[str], None] = lambda _: None, blank: bool = False,
+    report: Callable[[str], None] = lambda _: None, blank: bool = False,
 ) -> list[FileMessages]:  # fmt: skip
     """Open the inputs. Raises InputError for one that is not understood."""
-    inputs = [FileMessages(file, options, limits, tell, blank) for file in find_files(files)]
+    inputs = [FileMessages(file, options, limits, report, blank) for file in find_files(files)]
     for each in inputs:
         each.check()
     return inputs

@@ -162,8 +162,8 @@ def _decode(pieces: Pieces, name: str) -> Pieces:
 
 DASH = Path("-")  # standard input; where a command writes, standard output
 CHUNK = 2**18
-LONGEST_LINE = 16 * 2**20
-LARGEST_FILE = 2**26  # of what is read whole
+MAX_LINE_BYTES = 16 * 2**20
+MAX_FILE_BYTES = 2**26  # of what is read whole
 WRITER_S = 3.0  # that a pipe's writer may take to come
 BOM = b"\xef\xbb\xbf"
 
@@ -175,10 +175,10 @@ def chunks(file: Path, on_read: Callable[[int], object] = int) -> Iterator[bytes
     """
     line = 0
     try:
-        opened = nullcontext(sys.stdin.buffer) if file == DASH else file.open("rb")
+        source = nullcontext(sys.stdin.buffer) if file == DASH else file.open("rb")
     except OSError as error:
         raise _unreadable(file, error) from error
-    with opened as raw:
+    with source as raw:
         try:
             for chunk in unpacked_text(_reads(raw, on_read)):
                 yield chunk
@@ -200,7 +200,7 @@ def lines(pieces: Iterator[bytes]) -> Iterator[tuple[int, list[bytes]]]:
     rest, number = bytearray(), 1
     for chunk in pieces:
         if b"\n" not in chunk:  # no byte of a long line is copied again and again
-            rest += chunk if len(rest) <= LONGEST_LINE else b""
+            rest += chunk if len(rest) <= MAX_LINE_BYTES else b""
             continue
         *rows, last = (bytes(rest) + chunk).split(b"\n")
         rest = bytearray(last)
@@ -212,24 +212,24 @@ def lines(pieces: Iterator[bytes]) -> Iterator[tuple[int, list[bytes]]]:
 
 def too_long(line: bytes) -> str | None:
     """The message for a line that was cut."""
-    if len(line) <= LONGEST_LINE:
+    if len(line) <= MAX_LINE_BYTES:
         return None
-    return f"is longer than {LONGEST_LINE >> 20} MiB; split it"
+    return f"is longer than {MAX_LINE_BYTES >> 20} MiB; split it"
 
 
 def read_whole(file: Path) -> bytes:
     """Raises InputError for an input that is too large."""
     try:
         if file == DASH:
-            content = sys.stdin.buffer.read(LARGEST_FILE + 1)
+            content = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
         else:
             with open(file, "rb", opener=without_waiting) as raw:
                 content = _wait_for_writer(file, raw.fileno())
-                content += raw.read(LARGEST_FILE + 1)
+                content += raw.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise _unreadable(file, error) from error
-    if len(content) > LARGEST_FILE:
-        raise InputError(f"{input_name(file)}: is larger than {LARGEST_FILE >> 20} MiB; split it")
+    if len(content) > MAX_FILE_BYTES:
+        raise InputError(f"{input_name(file)}: is larger than {MAX_FILE_BYTES >> 20} MiB; split it")
     return content
 
 

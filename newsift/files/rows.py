@@ -14,12 +14,12 @@ from encoder.errors import InputError
 from worker.match.records import Match, MatchRecord
 from worker.text import escaped_json, one_line
 
-OF_POST = ("author", "created_at", "lang", "url", "text")
+POST_FIELDS = ("author", "created_at", "lang", "url", "text")
 
 _read = msgspec.json.Decoder(MatchRecord).decode
 
 
-def read_match(value: bytes | None) -> MatchRecord | None:
+def parse_match_record(value: bytes | None) -> MatchRecord | None:
     try:
         return _read(value or b"")
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -38,25 +38,28 @@ Cell = str | int | float | None
 
 # What a spreadsheet passes over, or cuts a line at, before a sign that begins a formula: "; =1".
 BEFORE_A_FORMULA = re.compile(r'(?<![;\s\0"])[;\s\0"]*+(?=[=+\-@＝＋－＠])')
-CUTS = ";\t\r\n"  # what some spreadsheets end a cell at, even inside one of ours
+CUTS = ";\t\r\n"  # some spreadsheets split a cell here, even inside quotes
 NUMBER = re.compile(r"[+-]?+[0-9]++(?:[.,][0-9]++)?+(?:[eE][+-]?+[0-9]++)?+")
-BLANK = ("\t", "\r", "\n")
+LEADING_BLANKS = ("\t", "\r", "\n")
 
 
 def csv_row(
-    cells: Sequence[Cell], terminal: bool = False, delimiter: str = ",", own: Sequence[Cell] = ()
+    cells: Sequence[Cell],
+    terminal: bool = False,
+    delimiter: str = ",",
+    user_cells: Sequence[Cell] = (),
 ) -> str:
     """A line of CSV, safe to open in a spreadsheet; for a terminal each cell is on one line.
 
-    Numbers in the user's own cells, which come last, stay numbers: -73.9 is a longitude.
+    Numbers in the user's cells, which come last, stay numbers: -73.9 is a longitude.
     """
-    both = [*cells, *own]
-    visible = [one_line(cell) if terminal and isinstance(cell, str) else cell for cell in both]
+    row = [*cells, *user_cells]
+    visible = [one_line(cell) if terminal and isinstance(cell, str) else cell for cell in row]
     safe = [
         cell
-        if at >= len(cells) and isinstance(cell, str) and NUMBER.fullmatch(cell)
+        if index >= len(cells) and isinstance(cell, str) and NUMBER.fullmatch(cell)
         else escape_formulas(cell)
-        for at, cell in enumerate(visible)
+        for index, cell in enumerate(visible)
     ]
     line = io.StringIO(newline="")
     csv.writer(line, delimiter=delimiter).writerow(safe)  # \r\n at its end: a lone \r is quoted
@@ -67,8 +70,8 @@ def escape_formulas(cell: Cell) -> Cell:
     """The cell with an apostrophe before each formula in it."""
     if not isinstance(cell, str):
         return cell
-    quiet = BEFORE_A_FORMULA.sub(_with_apostrophe, cell)
-    return f"'{quiet}" if quiet.startswith(BLANK) else quiet
+    escaped = BEFORE_A_FORMULA.sub(_with_apostrophe, cell)
+    return f"'{escaped}" if escaped.startswith(LEADING_BLANKS) else escaped
 
 
 def unescape_formulas(cell: str) -> str:
@@ -86,14 +89,22 @@ def _with_apostrophe(match: re.Match[str]) -> str:
     return f"{before[:start]}'{before[start:]}"
 
 
-OF_MATCH = ("match_id", "score", "threshold", "event", "seed_id", "seed_version", "title")
-OF_RECORD = ("matched", "seed_set", "model", "processed_at")
-POST = ("platform", "post_id", *OF_POST)
-IN_FILE, IN_TOPIC = ("source", "line"), ("source",)
-KEYS = ("post_key", "post_digest")  # of a post in a database
-RESERVED = (*OF_MATCH, *POST, "why", *IN_FILE, *OF_RECORD, "events", *KEYS)
-OWN = "input_"  # before a name of the user's own that is one of ours, or another's but for case
-MAX_COLUMNS = 1000  # of the user's own; SQLite takes 2000 in all
+MATCH_COLUMNS = ("match_id", "score", "threshold", "event", "seed_id", "seed_version", "title")
+RECORD_COLUMNS = ("matched", "seed_set", "model", "processed_at")
+POST_COLUMNS = ("platform", "post_id", *POST_FIELDS)
+FILE_SOURCE, TOPIC_SOURCE = ("source", "line"), ("source",)
+DATABASE_COLUMNS = ("post_key", "post_digest")  # of a post in a database
+RESERVED = (
+    *MATCH_COLUMNS,
+    *POST_COLUMNS,
+    "why",
+    *FILE_SOURCE,
+    *RECORD_COLUMNS,
+    "events",
+    *DATABASE_COLUMNS,
+)
+USER_PREFIX = "input_"  # for a user's column whose name, ignoring case, is taken
+MAX_USER_COLUMNS = 1000  # SQLite takes 2000 in all
 
 Per = Literal["match", "post"]
 
@@ -108,79 +119,86 @@ class OutputRecord:
     columns: Mapping[str, str] | None = None
 
 
-Add = Callable[[Sequence[OutputRecord]], None]
+AddRecords = Callable[[Sequence[OutputRecord]], None]
 
 
 @dataclass(frozen=True)
 class Layout:
     """What a row is, and its columns."""
 
-    place: tuple[str, ...]
+    source_columns: tuple[str, ...]
     per: Per | None = None
-    own: Sequence[str] = ()
+    user_columns: Sequence[str] = ()
 
     @cached_property
-    def own_names(self) -> list[str]:
+    def user_names(self) -> list[str]:
         """The user's columns under printable names that are unique."""
-        if len(self.own) > MAX_COLUMNS:
+        if len(self.user_columns) > MAX_USER_COLUMNS:
             raise InputError(
-                f"the input has {len(self.own):,} columns; a table keeps {MAX_COLUMNS:,} at most: "
-                "leave some out, or name a file that ends in .jsonl"
+                f"the input has {len(self.user_columns):,} columns; a table keeps at most "
+                f"{MAX_USER_COLUMNS:,}: leave some out, or name a file that ends in .jsonl"
             )
         names, unique = set(RESERVED), list[str]()
-        for name in self.own:
+        for name in self.user_columns:
             visible = one_line(name).strip() or "column"
             while visible.lower() in names:
-                visible = OWN + visible
+                visible = USER_PREFIX + visible
             names.add(visible.lower())
             unique.append(visible)
         return unique
 
     @property
-    def ours(self) -> tuple[str, ...]:
+    def own_names(self) -> tuple[str, ...]:
         events = ("events",) if self.per == "post" else ()
-        return (*OF_MATCH, *POST, "why", *self.place, *OF_RECORD, *events)
+        return (
+            *MATCH_COLUMNS,
+            *POST_COLUMNS,
+            "why",
+            *self.source_columns,
+            *RECORD_COLUMNS,
+            *events,
+        )
 
     @property
     def names(self) -> list[str]:
-        return [*self.ours, *self.own_names]
+        return [*self.own_names, *self.user_names]
 
-    def rows(self, record_row: OutputRecord) -> Iterator[list[Cell]]:
+    def rows(self, record: OutputRecord) -> Iterator[list[Cell]]:
         """A row for each match, or for each post with its best match."""
-        best = sorted(record_row.matches, key=lambda match: -match.score)[:1]
-        rest = [*of_place(record_row.record, self.place), *of_record(record_row.record)]
+        best = sorted(record.matches, key=lambda match: -match.score)[:1]
+        rest = [*source_cells(record.record, self.source_columns), *record_cells(record.record)]
         if self.per == "post":
-            rest.append("; ".join(dict.fromkeys(match.event for match in record_row.matches)))
-        rest += self.own_cells(record_row)
-        for match in best if self.per == "post" else record_row.matches:
-            own = (getattr(match, name) for name in OF_MATCH)
-            yield [*own, *of_post(record_row.record), format_why(match), *rest]
+            rest.append("; ".join(dict.fromkeys(match.event for match in record.matches)))
+        rest += self.user_cells(record)
+        for match in best if self.per == "post" else record.matches:
+            match_cells = (getattr(match, name) for name in MATCH_COLUMNS)
+            yield [*match_cells, *post_cells(record.record), format_why(match), *rest]
 
-    def own_cells(self, record_row: OutputRecord) -> list[Cell]:
+    def user_cells(self, record: OutputRecord) -> list[Cell]:
         """In the order of the columns."""
-        columns = record_row.columns or {}
-        return [columns.get(name) for name in self.own]
+        columns = record.columns or {}
+        return [columns.get(name) for name in self.user_columns]
 
 
-def of_post(record: MatchRecord) -> list[Cell]:
+def post_cells(record: MatchRecord) -> list[Cell]:
     post = record.post
-    return [post.platform, post.id, *(getattr(post, name) for name in OF_POST)]
+    return [post.platform, post.id, *(getattr(post, name) for name in POST_FIELDS)]
 
 
-def of_place(record: MatchRecord, place: Sequence[str]) -> list[Cell]:
+def source_cells(record: MatchRecord, columns: Sequence[str]) -> list[Cell]:
     """A file and a line, or topic-partition-offset."""
     source = record.source
-    if place == IN_FILE:
+    if columns == FILE_SOURCE:
         return [source.topic, source.offset + 1]
     return [f"{source.topic}-{source.partition}-{source.offset}"]
 
 
-def of_record(record: MatchRecord) -> list[Cell]:
-    return [getattr(record, name) for name in OF_RECORD]
+def record_cells(record: MatchRecord) -> list[Cell]:
+    return [getattr(record, name) for name in RECORD_COLUMNS]
 
 
 def format_why(match: Match) -> str:
-    return " ".join(f"{word}[{part:.2f}]" for word, part in match.why)
+    return " ".join(f"{token}[{weight:.2f}]" for token, weight in match.why)
 
 
 def clean_cell(cell: Cell) -> Cell:

@@ -10,23 +10,23 @@ from typing import IO
 
 from encoder.errors import InputError
 from newsift.files.rows import (
-    IN_TOPIC,
-    OF_RECORD,
-    POST,
-    Add,
+    POST_COLUMNS,
+    RECORD_COLUMNS,
+    TOPIC_SOURCE,
+    AddRecords,
     Cell,
     Layout,
     OutputRecord,
     clean_cell,
     format_why,
-    of_place,
-    of_post,
-    of_record,
+    post_cells,
+    record_cells,
+    source_cells,
 )
 from worker.match.records import Match
 from worker.seeds.record import digest
 
-SETTINGS = """
+PRAGMAS = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA locking_mode = EXCLUSIVE;
@@ -49,8 +49,8 @@ CREATE VIRTUAL TABLE posts_text USING fts5 (
     tokenize = 'unicode61 remove_diacritics 2'
 );
 """
-# A topic delivers at least once. In a file each row is a post, also one that says the same.
-ONCE = "CREATE UNIQUE INDEX posts_once ON posts (post_digest);"
+# Posts from a topic may repeat, so the digest is unique there. Each row of a file is a post.
+UNIQUE_POSTS = "CREATE UNIQUE INDEX posts_once ON posts (post_digest);"
 INDEXES = """
 CREATE INDEX posts_by_time ON posts (created_at);
 CREATE INDEX posts_by_id ON posts (post_id);
@@ -58,17 +58,16 @@ CREATE INDEX matches_by_post ON matches (post_key);
 CREATE INDEX matches_by_event ON matches (event, score);
 CREATE INDEX matches_by_seed ON matches (seed_id);
 """
-NUMBERS = ("line", "matched")
-NO_TEXT = "\ufffd"  # in the place of a NUL, where SQLite would take a text to end
+INTEGER_COLUMNS = ("line", "matched")
+NUL_REPLACEMENT = "\ufffd"  # SQLite would end the text at a NUL
 
 
 @contextmanager
-def database(out: IO[bytes], layout: Layout) -> Iterator[Add]:
-    """Complete once the block has ended."""
+def database(out: IO[bytes], layout: Layout) -> Iterator[AddRecords]:
+    """Yields the function that adds records; the file is complete when the block ends."""
     with closing(sqlite3.connect(out.name, isolation_level=None)) as db:
-        tables = _Tables(db, layout)
-        yield tables.add
-        db.executescript(INDEXES)  # which commits what came before
+        yield _DatabaseWriter(db, layout).add
+        db.executescript(INDEXES)  # commits the open transaction first
 
 
 def check_fts5(option: str) -> None:
@@ -83,43 +82,47 @@ def check_fts5(option: str) -> None:
             ) from error
 
 
-class _Tables:
+class _DatabaseWriter:
     def __init__(self, db: sqlite3.Connection, layout: Layout) -> None:
         self._db, self._layout = db, layout
-        names = (*POST, *layout.place, *OF_RECORD, "post_digest", *layout.own_names)
-        quoted = ('"' + name.replace('"', '""') + '"' for name in names)
-        kinds = ("INTEGER" if name in NUMBERS else "TEXT" for name in names)
-        columns = ", ".join(map(" ".join, zip(quoted, kinds, strict=True)))
-        db.executescript(SETTINGS + TABLES.format(columns=columns))
-        if layout.place == IN_TOPIC:
-            db.execute(ONCE)
-        marks = ", ".join("?" * len(names))
-        self._insert = f"INSERT OR IGNORE INTO posts VALUES (NULL, {marks})"
+        own_names = (*POST_COLUMNS, *layout.source_columns, *RECORD_COLUMNS, "post_digest")
+        names = (*own_names, *layout.user_names)
+        quoted_names = ('"' + name.replace('"', '""') + '"' for name in names)
+        types = ("INTEGER" if name in INTEGER_COLUMNS else "TEXT" for name in names)
+        columns = ", ".join(map(" ".join, zip(quoted_names, types, strict=True)))
+        db.executescript(PRAGMAS + TABLES.format(columns=columns))
+        if layout.source_columns == TOPIC_SOURCE:
+            db.execute(UNIQUE_POSTS)
+        placeholders = ", ".join("?" * len(names))
+        self._insert = f"INSERT OR IGNORE INTO posts VALUES (NULL, {placeholders})"
 
-    def add(self, findings: Sequence[OutputRecord]) -> None:
-        for each in findings:
-            key = self._key(each)
-            for match in each.matches:
-                self._match(key, match)
+    def add(self, records: Sequence[OutputRecord]) -> None:
+        for record in records:
+            key = self._insert_post(record)
+            for match in record.matches:
+                self._insert_match(key, match)
 
-    def _key(self, finding: OutputRecord) -> int:
+    def _insert_post(self, record: OutputRecord) -> int:
         """Insert a post unless it was delivered before. Returns its key."""
-        record, layout = finding.record, self._layout
-        post = record.post
-        name = digest([clean_cell(part) for part in (post.platform, post.id, post.text)])[:32]
-        cells = [*of_post(record), *of_place(record, layout.place), *of_record(record)]
-        row = _clean([*cells, name, *layout.own_cells(finding)])
-        done = self._db.execute(self._insert, row)
-        if done.rowcount:
-            key = int(done.lastrowid or 0)
+        match_record, layout = record.record, self._layout
+        post = match_record.post
+        post_digest = digest([clean_cell(part) for part in (post.platform, post.id, post.text)])
+        post_digest = post_digest[:32]
+        cells = [*post_cells(match_record), *source_cells(match_record, layout.source_columns)]
+        cells += record_cells(match_record)
+        cursor = self._db.execute(
+            self._insert, _clean([*cells, post_digest, *layout.user_cells(record)])
+        )
+        if cursor.rowcount:
+            key = int(cursor.lastrowid or 0)
             self._db.execute(
                 "INSERT INTO posts_text (rowid, text) VALUES (?, ?)", _clean([key, post.text])
             )
             return key
-        selected_row = self._db.execute("SELECT post_key FROM posts WHERE post_digest = ?", [name])
-        return int(selected_row.fetchone()[0])
+        cursor = self._db.execute("SELECT post_key FROM posts WHERE post_digest = ?", [post_digest])
+        return int(cursor.fetchone()[0])
 
-    def _match(self, key: int, match: Match) -> None:
+    def _insert_match(self, key: int, match: Match) -> None:
         seed = [match.seed_id, match.seed_version, match.event]
         self._db.execute(
             "INSERT OR IGNORE INTO seeds VALUES (?, ?, ?, ?)", _clean([*seed, match.title])
@@ -132,5 +135,7 @@ class _Tables:
 
 
 def _clean(cells: Sequence[Cell]) -> list[Cell]:
-    whole = map(clean_cell, cells)
-    return [cell.replace("\0", NO_TEXT) if isinstance(cell, str) else cell for cell in whole]
+    cleaned = map(clean_cell, cells)
+    return [
+        cell.replace("\0", NUL_REPLACEMENT) if isinstance(cell, str) else cell for cell in cleaned
+    ]

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from encoder.errors import InputError
 from newsift.files.messages import FileMessage, FormatError, Maker, Oddities, plain_post
-from newsift.files.read import LONGEST_LINE, too_long
+from newsift.files.read import MAX_LINE_BYTES, too_long
 from worker.posts.outcome import NO_WORDS, Reason
 
 UTF8, CP1252 = "UTF-8", "Windows-1252"
@@ -217,7 +217,7 @@ class LineFeed:
         line = next(self._lines)
         self.row_lines.append(line)
         self._size += len(line)
-        if self._size > LONGEST_LINE:
+        if self._size > MAX_LINE_BYTES:
             self.fail("a row is longer than 16 MiB, or a quote is never closed")
         try:
             return self.decoder.text(line) + "\n"
@@ -344,8 +344,8 @@ def _first_line(batches: Lines) -> tuple[str, Lines]:
 def text_messages(batches: Lines, maker: Maker, blank: bool) -> Iterator[list[FileMessage]]:
     """One post per line; with `blank`, empty lines are reported as skipped."""
     for first, rows in batches:
-        numbered = enumerate(rows, first)
-        selected = ((number, row) for number, row in numbered if blank or row.strip())
+        pairs = enumerate(rows, first)
+        selected = ((number, row) for number, row in pairs if blank or row.strip())
         if messages := [_message(row, number, maker) for number, row in selected]:
             yield messages
 

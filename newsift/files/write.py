@@ -34,8 +34,8 @@ def check_targets(targets: Mapping[str, Path], sources: Sequence[Path]) -> None:
         if is_replaced(path):
             _check_folder(option, path)
         _check_inputs(option, path, sources)
-    named = [path for path in real.values() if path == DASH or is_replaced(path)]
-    if len(set(named)) < len(named):
+    paths = [path for path in real.values() if path == DASH or is_replaced(path)]
+    if len(set(paths)) < len(paths):
         raise InputError(f"{' and '.join(real)}: mean the same; name two files")
 
 
@@ -59,15 +59,15 @@ def end_on_interrupt(inner: AbstractContextManager[T], guard: Guard = nullcontex
 
     `guard` is entered while `inner` ends, so that a second Ctrl-C does not interrupt that.
     """
-    interrupted = None
+    interrupt = None
     with ExitStack() as guards, inner as resource:
         try:
             yield resource
         except KeyboardInterrupt as error:
-            interrupted = error
+            interrupt = error
         guards.enter_context(guard())
-    if interrupted is not None:
-        raise interrupted
+    if interrupt is not None:
+        raise interrupt
 
 
 @contextmanager
@@ -103,13 +103,13 @@ class _NamedFile(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         try:
-            written = self._file.write(data)
+            count = self._file.write(data)
         except BrokenPipeError:
             raise
         except OSError as error:
             raise OutputError(f"{self._path}: cannot be written ({error.strerror})") from error
-        self._at += written or 0
-        return written or 0
+        self._at += count or 0
+        return count or 0
 
 
 def _resolve(path: Path) -> Path:

@@ -11,7 +11,15 @@ import msgspec
 
 from encoder.errors import InputError
 from newsift.files.read import DASH
-from newsift.files.rows import Add, Cell, Layout, OutputRecord, clean_cell, csv_row, json_line
+from newsift.files.rows import (
+    AddRecords,
+    Cell,
+    Layout,
+    OutputRecord,
+    clean_cell,
+    csv_row,
+    json_line,
+)
 from newsift.files.sqlite import check_fts5, database
 from newsift.files.write import (
     PACKERS,
@@ -26,11 +34,11 @@ from worker.errors import OutputError
 
 
 @contextmanager
-def _table(out: IO[bytes], layout: Layout, delimiter: str) -> Iterator[Add]:
-    terminal, ours = is_terminal(out), len(layout.ours)
+def _table(out: IO[bytes], layout: Layout, delimiter: str) -> Iterator[AddRecords]:
+    terminal, own_count = is_terminal(out), len(layout.own_names)
 
     def line(cells: Sequence[Cell]) -> bytes:
-        row = csv_row(cells[:ours], terminal, delimiter, cells[ours:])
+        row = csv_row(cells[:own_count], terminal, delimiter, cells[own_count:])
         return row.encode("utf-8", "replace")
 
     def add(records: Sequence[OutputRecord]) -> None:
@@ -62,7 +70,7 @@ def _json_records(out: IO[bytes], is_array: bool) -> Iterator[Callable[[bytes], 
 
 
 @contextmanager
-def _json(out: IO[bytes], layout: Layout, is_array: bool) -> Iterator[Add]:
+def _json(out: IO[bytes], layout: Layout, is_array: bool) -> Iterator[AddRecords]:
     """The worker's own records, or a flat object for each match."""
     with _json_records(out, is_array) as write:
 
@@ -99,12 +107,12 @@ PARQUET_NUMBERS = {"score": "float64", "threshold": "float64", "matched": "int64
 
 
 @contextmanager
-def parquet_table(out: IO[bytes], layout: Layout) -> Iterator[Add]:
-    """Numbers of our own columns are numbers, everything else is text."""
+def parquet_table(out: IO[bytes], layout: Layout) -> Iterator[AddRecords]:
+    """Numbers of newsift's columns are numbers, everything else is text."""
     import pyarrow.parquet
 
-    kinds = [PARQUET_NUMBERS.get(name, "string") for name in layout.ours]
-    kinds += ["string"] * len(layout.own)
+    kinds = [PARQUET_NUMBERS.get(name, "string") for name in layout.own_names]
+    kinds += ["string"] * len(layout.user_columns)
     schema = pyarrow.schema(list(zip(layout.names, kinds, strict=True)))
     with pyarrow.parquet.ParquetWriter(out, schema) as writer:
         group = _RowGroup(writer, schema)
@@ -156,7 +164,7 @@ class _RowGroup:
         self._rows, self._characters = [], 0
 
 
-Format = Callable[[IO[bytes], Layout], AbstractContextManager[Add]]
+Format = Callable[[IO[bytes], Layout], AbstractContextManager[AddRecords]]
 
 FORMATS: Mapping[str, Format] = {
     ".csv": csv_table,
@@ -207,21 +215,21 @@ def json_file(path: Path) -> Iterator[Callable[[bytes], object]]:
 
 def check_format(option: str, path: Path) -> None:
     """Raises InputError for what the format cannot do here."""
-    form, named = format_by_ending(path), f"{option} {path}"
+    form, target = format_by_ending(path), f"{option} {path}"
     if form in UNPACKED and path.suffix.lower() in PACKERS:
-        raise InputError(f"{named}: is packed by itself, if at all; leave {path.suffix} out")
+        raise InputError(f"{target}: is packed by itself, if at all; leave {path.suffix} out")
     check_ending(option, path)
     if form is database and not is_replaced(path):
-        raise InputError(f"{named}: a database cannot be written through; name a regular file")
+        raise InputError(f"{target}: a database cannot be written through; name a regular file")
     if form is database:
-        check_fts5(named)
+        check_fts5(target)
     if form is parquet_table:
-        check_parquet(named)
+        check_parquet(target)
 
 
 def record_writer(
     path: Path, form: Format, layout: Layout, guard: Guard = nullcontext
-) -> AbstractContextManager[Add]:
+) -> AbstractContextManager[AddRecords]:
     """Adds records to a file, which is replaced at the end, or after Ctrl-C.
 
     The guard keeps an interrupt out of writes to a regular file, so that it stays complete. A
@@ -233,7 +241,7 @@ def record_writer(
 
 
 @contextmanager
-def _open_writer(path: Path, form: Format, layout: Layout, guard: Guard) -> Iterator[Add]:
+def _open_writer(path: Path, form: Format, layout: Layout, guard: Guard) -> Iterator[AddRecords]:
     try:
         with open_target(path) as out, form(out, layout) as add:
 

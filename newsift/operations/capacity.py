@@ -16,7 +16,7 @@ REMEDY = "`newsift bench costs --out FILE` writes such a file"
 
 LOAD = 0.7  # of a worker's capacity, used by the rate that is planned for
 MAX_THREADS = 8  # of a worker
-LEAST_PARTITIONS = 4
+MIN_PARTITIONS = 4
 SPARE = 2  # partitions for each worker, so that as many workers can be added
 MEMORY_SPARE = 1.25  # of the memory measured
 MEMORY_STEP_MB = 64
@@ -171,7 +171,7 @@ def plan(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None = None) 
     each = costs.worker_rate(seeds, threads)
     workers = ceil(required / each)
     at_burst = ceil(burst.factor * rate / each) if burst else 0
-    shares = ceil(max(SPARE * workers, at_burst, LEAST_PARTITIONS) / workers)
+    shares = ceil(max(SPARE * workers, at_burst, MIN_PARTITIONS) / workers)
     memory = MEMORY_SPARE * costs.peak_mb(seeds)
     memory_mb = MEMORY_STEP_MB * ceil(memory / MEMORY_STEP_MB)
     matches = rate * costs.share

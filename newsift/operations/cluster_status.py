@@ -19,7 +19,7 @@ from newsift.operations.workers import (
     web_address,
     worker_addresses,
 )
-from newsift.statistics.pass_rates import HOUR, an_hour, window_words
+from newsift.statistics.pass_rates import HOUR, describe_window, hourly_rate
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader, records_between
 from worker.stream.offsets import Backlog
@@ -46,7 +46,7 @@ class StreamRate:
 
     @property
     def hourly(self) -> float:
-        return an_hour(self.posts, self.since, self.now) or 0.0
+        return hourly_rate(self.posts, self.since, self.now) or 0.0
 
 
 def stream_rate(cluster: TopicReader, topic: str, now: int) -> StreamRate:
@@ -174,9 +174,9 @@ def hourly(cluster: TopicReader, config: Config) -> Row:
         since = cluster.at(topics.matches, stream.since)
         matches = records_between(since, cluster.ends(topics.matches))
     return {
-        "posts": an_hour(stream.posts, stream.since, now),
-        "matches": an_hour(matches, stream.since, now),
-        "window": window_words(stream.since, now),
+        "posts": hourly_rate(stream.posts, stream.since, now),
+        "matches": hourly_rate(matches, stream.since, now),
+        "window": describe_window(stream.since, now),
     }
 
 

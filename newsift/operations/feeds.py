@@ -49,8 +49,8 @@ THERE, REFUSED = "there already", "refused"
 DAY = 86_400_000
 LINGER = 14 * DAY  # at least, after its end: older posts may be compared so much later
 REFUSAL_CHARS = 300  # by which a refusal is recognised
-LARGEST_STATE = 2**27
-LONGEST_BACKOFF = 6 * 3600.0
+MAX_STATE_BYTES = 2**27
+MAX_BACKOFF_S = 6 * 3600.0
 MAX_FAILURES = 16  # that still lengthen the pause
 GONE = 410
 
@@ -327,7 +327,7 @@ class FollowLoop:
         """Report a feed that cannot be read, and wait longer each time."""
         wait = error.wait if isinstance(error, StatusError) else 0.0
         if not self.once:
-            wait = max(wait, min(self.every * 2**followed.failures, LONGEST_BACKOFF))
+            wait = max(wait, min(self.every * 2**followed.failures, MAX_BACKOFF_S))
         followed.failures = min(followed.failures + 1, MAX_FAILURES)
         followed.wait_until = round((time.time() + wait) * 1000)
         if isinstance(error, StatusError) and error.status == GONE:
@@ -360,7 +360,7 @@ def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Cal
 
 def _read(feed: str, file: Path) -> Followed:
     try:
-        content = read_regular(file, LARGEST_STATE)
+        content = read_regular(file, MAX_STATE_BYTES)
     except FileNotFoundError:
         return Followed(feed, feed)
     except OSError as error:

@@ -11,15 +11,15 @@ from urllib.parse import quote
 
 import msgspec
 
-from newsift.files.rows import read_match
+from newsift.files.rows import parse_match_record
 from newsift.operations.events import PromiseTarget
 from newsift.operations.keyed_topic import KeyedTopic
 from newsift.operations.messages import notify
 from newsift.operations.times import present
 from newsift.operations.workers import ANSWER_ERRORS, get_answer, worker_addresses
 from newsift.statistics.labels import (
+    MAX_LABELS_BYTES,
     MAX_PAIRS,
-    ROOM,
     SCHEMA,
     Label,
     LabelReducer,
@@ -27,7 +27,14 @@ from newsift.statistics.labels import (
     QueueName,
     Verdict,
 )
-from newsift.statistics.queues import Candidate, CertifyQueue, LearnQueue, Question, Queue, queue_of
+from newsift.statistics.queues import (
+    Candidate,
+    CertifyQueue,
+    LearnQueue,
+    Question,
+    Queue,
+    current_queue,
+)
 from worker.config import Config
 from worker.kafka.reading import TopicReader, connected
 from worker.kafka.topics import ensure_labels
@@ -45,7 +52,7 @@ MATCHES_BYTES = 2**27  # bytes that their records may take together
 WAIT_S = 5.0  # for the near misses of a worker
 LOCAL_PORTS = "on the ports 6066 to 6075 of this machine"
 REMEDY = "desk.workers names the workers"
-NOTHING = {"certify": "no matches", "learn": "no matches and no near misses"}
+NO_CANDIDATES = {"certify": "no matches", "learn": "no matches and no near misses"}
 
 QueueKind = Literal["certify", "learn"]
 Publish = Callable[[bytes, bytes | None], None]  # until the broker has acknowledged it
@@ -67,8 +74,8 @@ class LabelTopic(KeyedTopic[LabelState]):
         if state.left_out:
             notify(
                 f"{state.left_out:,} labels are left out, of those who gave most: all may take "
-                f"{ROOM:,} bytes, which up to {MAX_PAIRS:,} pairs of event and person share; name "
-                "another topic in topics.labels"
+                f"{MAX_LABELS_BYTES:,} bytes, which up to {MAX_PAIRS:,} pairs of event and person "
+                "share; name another topic in topics.labels"
             )
         return state
 
@@ -146,7 +153,7 @@ def read_event_matches(
 
 
 def _event_match(value: bytes | None, event: str) -> EventMatch | None:
-    record = read_match(value)
+    record = parse_match_record(value)
     own = [match for match in record.matches if match.event == event] if record else []
     if record is None or not own:
         return None
@@ -198,7 +205,9 @@ def freeze_queue(
     The nonce keys the order, unless labels of these matches were drawn by another one.
     """
     matches = read_event_matches(cluster, config, event, start)
-    begun = queue_of(each for each in labels if each.drawn == "certify" and each.post_id in matches)
+    begun = current_queue(
+        each for each in labels if each.drawn == "certify" and each.post_id in matches
+    )
     nonce = begun.nonce if begun else nonce
     candidates = [each.candidate for each in matches.values()]
     if kind == "certify":
@@ -254,7 +263,7 @@ class AnswerLog:
         return [count / number for number, count in enumerate(on, 1)]
 
     def merge(self, labels: Iterable[Label]) -> None:
-        """Add what this person has answered elsewhere."""
+        """AddRecords what this person has answered elsewhere."""
         theirs = self._own_labels(labels)
         self._labels |= {name: theirs[name] for name in theirs.keys() - self._own}
 

@@ -36,7 +36,7 @@ from newsift.web.client import REDIRECTS, Bounds, send, web_address
 FILES = {MANIFEST, *NEEDED, IDF, ARTICLE_CHECK, CARD}
 BLOCK, END = 512, bytes(512)
 COPY_BYTES = 2**20
-LARGEST = 2**30  # bytes of a packed model
+MAX_MODEL_BYTES = 2**30  # bytes of a packed model
 SECONDS = 1800.0
 REMEDY = "fetch the file by other means and add that"
 REQUEST = {"User-Agent": "newsift (models)", "Accept-Encoding": "identity", "Connection": "close"}
@@ -99,7 +99,9 @@ def _no_model(why: str) -> ModelError:
     return ModelError(one_line(f"is no model as `newsift models pack` packs it: {why}"))
 
 
-def download(url: str, file: BinaryIO, largest: int = LARGEST, seconds: float = SECONDS) -> None:
+def download(
+    url: str, file: BinaryIO, largest: int = MAX_MODEL_BYTES, seconds: float = SECONDS
+) -> None:
     """Write the content of an address to a file; its digest is checked elsewhere."""
     until, secure = time.monotonic() + seconds, False
     line = ProgressLine()
@@ -203,8 +205,8 @@ def _opened(path: Path, source: str) -> Iterator[BufferedReader]:
         raise InputError(f"{source}: cannot be read ({error.strerror})") from error
     with file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
-            rule = f"is no regular file of at most {LARGEST / 2**20:g} MiB"
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_MODEL_BYTES:
+            rule = f"is no regular file of at most {MAX_MODEL_BYTES / 2**20:g} MiB"
             raise InputError(f"{source}: {rule}; `newsift models pack` makes one")
         yield file
 

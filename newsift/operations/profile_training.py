@@ -30,13 +30,13 @@ from newsift.operations.times import now_ms, present
 from newsift.statistics.background import text_hash
 from newsift.statistics.feedback import (
     AWAY,
-    ENOUGH_ON,
+    MIN_ON,
     AuthoredPosts,
     is_burst,
     learn,
 )
 from newsift.statistics.labels import Label
-from newsift.statistics.queues import certifies_only
+from newsift.statistics.queues import is_certify_post
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.matcher import Matcher
 from worker.posts.outcome import Post, PostId
@@ -48,7 +48,7 @@ from worker.seeds.state import ControlState, state_of
 MAX_SHOWN = 5  # posts of a comparison
 POOL_SIZE = 1_000  # posts; an event learns from twenty, of which some may say the same
 MAX_COUNTED = 100_000  # distinct texts of matches
-ENOUGH_HISTORY = 0.1  # of the posts since: fewer before show no burst
+MIN_HISTORY = 0.1  # of the posts since: fewer before show no burst
 RISKY_FACTOR = 3  # times as many posts as passed before
 HOUR = 3_600_000
 
@@ -116,7 +116,7 @@ class PostPool:
         """Posts that certify a threshold never train."""
         scores = self._mean.scores(vectors)  # [n]
         high = np.flatnonzero(scores > self._floor).tolist()
-        rows = [n for n in high if not certifies_only((posts[n].platform, posts[n].id))]
+        rows = [n for n in high if not is_certify_post((posts[n].platform, posts[n].id))]
         self.posts += [posts[n] for n in rows]
         self.vectors = Embeddings.concat([self.vectors, vectors[rows]])
         if len(self.posts) <= 2 * self._most:
@@ -169,7 +169,7 @@ class TrainingData:
 
         All attempts together have the error rate of one test.
         """
-        if self.before.read < ENOUGH_HISTORY * self.now.read or not self.now.read:
+        if self.before.read < MIN_HISTORY * self.now.read or not self.now.read:
             return None
         share = self.now.read / (self.now.read + self.before.read)
         return is_burst(self.now.matched, self.before.matched, share, attempt * (attempt + 1))
@@ -314,7 +314,7 @@ def training_posts(labels: Iterable[Label]) -> LabelledPosts:
     verdicts: dict[PostId, set[str]] = defaultdict(set)
     posts: dict[PostId, Post] = {}
     for label in labels:
-        if label.drawn != "certify" and not certifies_only(label.post_id):
+        if label.drawn != "certify" and not is_certify_post(label.post_id):
             verdicts[label.post_id].add(label.label)
             posts[label.post_id] = label.post
     on = [posts[name] for name, words in verdicts.items() if words == {"on"}]
@@ -384,7 +384,7 @@ def publication_risk(proposal: Proposal) -> str:
     was, will = proposal.comparison.passes
     if will > RISKY_FACTOR * max(was, 1):
         return f"{will:,} posts would pass, and {was:,} do"
-    if len(data.on) >= ENOUGH_ON:
+    if len(data.on) >= MIN_ON:
         return ""
     if not made["beta"]:
         return f"the best posts do not agree (cohesion {made['cohesion']:.2f})"

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import UNSET
 
 from encoder.errors import InputError
-from newsift.files.rows import read_match
+from newsift.files.rows import parse_match_record
 from newsift.operations.events import (
     IN_FORCE,
     EventState,
@@ -23,8 +23,8 @@ from newsift.operations.profile_training import creation_fields, read_events
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import Label, unanimous_verdicts
-from newsift.statistics.promise import lapses
-from newsift.statistics.queues import CertifyQueue, queue_of
+from newsift.statistics.promise import promise_lapses
+from newsift.statistics.queues import CertifyQueue, current_queue
 from worker.config import Config
 from worker.kafka.reading import TopicReader
 from worker.posts.outcome import PostId
@@ -34,7 +34,7 @@ from worker.seeds.profile import Profile
 from worker.seeds.state import ControlState
 
 HOUR = 3_600_000
-ENOUGH = 1_000  # posts of the last hour; fewer show no rate
+MIN_POSTS_FOR_RATE = 1_000  # posts of the last hour; fewer show no rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def weigh_labels(
 ) -> PromiseEvidence:  # fmt: skip
     """Counts labels that were drawn at random, of matches before the newest queue was frozen."""
     drawn = [label for label in labels if label.drawn == "certify"]
-    name = queue_of(label for label in drawn if label.post_id in matches)
+    name = current_queue(label for label in drawn if label.post_id in matches)
     own = [each for each in matches.values() if each.profile == (profile.id, profile.version)]
     if name:
         until = milliseconds(utc(name.until))
@@ -65,15 +65,15 @@ def weigh_labels(
     verdicts = unanimous_verdicts(drawn)
     on = [verdicts[each.post_id] for each in candidates if each.post_id in verdicts]
     queue = CertifyQueue(candidates, target.precision, target.test_confidence, name or UNSET)
-    look = queue.look(verdicts)
+    progress = queue.progress(verdicts)
     return PromiseEvidence(
-        threshold=look.threshold,
-        missing=look.missing,
-        more=look.ask is not None,
+        threshold=progress.threshold,
+        missing=progress.missing,
+        more=progress.next_match is not None,
         labels=len(on),
         on=sum(on),
         matches=len(own),
-        out_of_reach=queue.out_of_reach(look),
+        out_of_reach=queue.out_of_reach(progress),
     )
 
 
@@ -86,12 +86,12 @@ class PassRates:
         self._posts = sum(end - since[part] for part, end in cluster.ends(topics.posts).items())
         self._matched: Counter[tuple[str, str]] = Counter()
         for batch in cluster.read(topics.matches, cluster.at(topics.matches, now - HOUR)):
-            for record in filter(None, (read_match(message.value) for message in batch)):
+            for record in filter(None, (parse_match_record(message.value) for message in batch)):
                 self._matched.update({(each.seed_id, each.seed_version) for each in record.matches})
 
     def of(self, profile: Profile) -> float | None:
         """None where too few posts came."""
-        if self._posts < ENOUGH:
+        if self._posts < MIN_POSTS_FOR_RATE:
             return None
         return self._matched[profile.id, profile.version] / self._posts
 
@@ -108,7 +108,7 @@ def lapse_reason(event: EventState, rate: float | None) -> str:
         return "its record cannot be read"
     if not (0 < precision < 1 and 0 <= before <= 1):
         return "its record cannot be read"
-    if rate is None or not lapses(rate, before, precision):
+    if rate is None or not promise_lapses(rate, before, precision):
         return ""
     return (
         f"{1000 * rate:.2g} of 1,000 posts passed in the last hour; "

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from encoder.errors import NewsiftError
-from newsift.files.rows import read_match
+from newsift.files.rows import parse_match_record
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_drafts import SeedDraft
@@ -24,7 +24,7 @@ from worker.seeds.record import PREFIX, Seed
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
-ENOUGH = 2  # seeds: the mean of one is no better than itself
+MIN_PROFILE_SEEDS = 2  # seeds: the mean of one is no better than itself
 FEW = 3  # with fewer an event finds about half as many posts
 HOURS = 24
 BLOCKS = 10
@@ -40,7 +40,7 @@ class EventSeeds:
     @property
     def may_learn(self) -> bool:
         """Whether a profile of the seeds would find more than they do."""
-        return self.seeds >= ENOUGH and not self.has_profile
+        return self.seeds >= MIN_PROFILE_SEEDS and not self.has_profile
 
     @property
     def is_thin(self) -> bool:
@@ -101,7 +101,7 @@ class Preview:
     def add(self, outcome: Outcome, added: Set[str]) -> None:
         self.posts += outcome.read - outcome.passed_over.total() - outcome.rejected.total()
         for each in outcome.records:
-            if each.kind != "match" or (record := read_match(each.value)) is None:
+            if each.kind != "match" or (record := parse_match_record(each.value)) is None:
                 continue
             by_event: dict[str, list[tuple[float, str]]] = defaultdict(list)
             for match in record.matches:

@@ -16,8 +16,8 @@ from worker.kafka.reading import connected
 from worker.match.drift import Drifting, in_a_sentence
 from worker.metrics.web import PORT
 
-MOST = 64  # workers
-LARGEST = 2**24  # bytes of an answer
+MAX_WORKERS = 64  # workers
+MAX_RESPONSE_BYTES = 2**24  # bytes of an answer
 ANSWER_S = 1.0
 LOCAL = tuple(f"127.0.0.1:{port}" for port in range(PORT, PORT + 10))
 DRIFT_METRICS = {"newsift_pass_ratio": "passes", "newsift_high_share": "high"}
@@ -38,7 +38,7 @@ class WorkerIdentity(msgspec.Struct, frozen=True):
 def worker_addresses(config: Config, cluster_id: Callable[[], str]) -> list[str]:
     """Those of desk.workers; else of this machine's workers of this cluster and group."""
     if config.desk.workers is not None:
-        return [each.strip() for each in config.desk.workers.split(",")][:MOST]
+        return [each.strip() for each in config.desk.workers.split(",")][:MAX_WORKERS]
     return own_workers(LOCAL, WorkerIdentity(cluster_id(), config.kafka.group))
 
 
@@ -77,7 +77,7 @@ def get_answer(address: str, path: str, seconds: float) -> tuple[int, bytes]:
         connection.request("GET", path)
         answer = connection.getresponse()
         body, ends_at = bytearray(), time.monotonic() + seconds
-        while (piece := answer.read1(2**16)) and len(body) < LARGEST:
+        while (piece := answer.read1(2**16)) and len(body) < MAX_RESPONSE_BYTES:
             if time.monotonic() > ends_at:
                 raise TimeoutError("too slow")
             body += piece

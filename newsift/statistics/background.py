@@ -17,7 +17,7 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.text.clean import POST_CHARS, clean_post
 from worker.posts.read import Post
-from worker.seeds.background import LEAST
+from worker.seeds.background import MIN_TAIL_POSTS
 
 # Measured on three crises, one post in 200 on topic (docs/judging.md): without it the event raises
 # its own threshold until half its posts are lost; from 1.0 on everyday lookalikes go as well.
@@ -71,12 +71,12 @@ def in_turns(posts: Sequence[Post], most: int) -> list[int]:
     A post without an author counts as a first.
     """
     turns: Counter[tuple[str, str]] = Counter()
-    ranked: list[tuple[int, int]] = []
+    ranking: list[tuple[int, int]] = []
     for at, post in enumerate(posts):
         name = post.platform, post.author or ""
-        ranked.append((turns[name], at))
+        ranking.append((turns[name], at))
         turns[name] += bool(post.author)
-    return [at for _, at in sorted(ranked)[:most]]
+    return [at for _, at in sorted(ranking)[:most]]
 
 
 def near_seeds(
@@ -84,7 +84,7 @@ def near_seeds(
 ) -> NDArray[np.bool_]:
     """Whether posts score well above a seed's threshold on the model's background: [n]."""
     # as fine as that background can tell
-    fine_rate = max(rate, LEAST / max(len(enc.background), 1))
+    fine_rate = max(rate, MIN_TAIL_POSTS / max(len(enc.background), 1))
     cuts = FACTOR * enc.thresholds(seeds, fine_rate)  # [k]
     blocks = (posts[start : start + BLOCK] for start in range(0, len(posts), BLOCK))
     near = [(block.similarity(seeds) >= cuts).any(axis=1) for block in blocks]

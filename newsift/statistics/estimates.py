@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, pairwise
-from math import inf
 from typing import Any, get_args
 
 import numpy as np
@@ -18,7 +17,8 @@ from newsift.statistics.promise import F64, Bools, check_labels, check_shares, c
 from worker.match.bursts import chi_square_quantile, clopper_pearson
 from worker.posts.outcome import PostId
 
-Interval = tuple[float, float, float]  # its low end, the value itself, its high end
+Bounds = tuple[float, float]
+Estimate = tuple[float, float, float]  # low end of the interval, value, high end
 
 
 def recall_interval(
@@ -28,95 +28,96 @@ def recall_interval(
     threshold: float,
     floor: float,
     confidence: float = 0.9,
-) -> tuple[float, float]:
-    """The interval of the recall of a threshold among what scores `floor` or more.
+) -> Bounds:
+    """The interval of a threshold's recall, among posts that score at least `floor`.
 
     A weight says how many posts its label stands for: 1 / the probability that it was drawn.
     """
-    values, right = check_labels(scores, labels)
+    values, is_right = check_labels(scores, labels)
     check_shares(0.5, confidence)
     weight = _weights(weights, len(values))
     for name, value in (("floor", floor), ("threshold", threshold)):
         if not math.isfinite(value):
-            raise InputError(f"{name}: {value!r} is no finite number")
+            raise InputError(f"{name}: {value!r}; give a finite number")
     if floor > threshold:
         raise InputError(f"floor: {floor:g} is above the threshold {threshold:g}; lower it")
     above, below = values >= threshold, (values >= floor) & (values < threshold)
-    if not right[above].any():
+    if not is_right[above].any():
         return 0.0, 1.0
     alpha = 1 - confidence
     total = float(weight[above].sum())
-    low, share, high = _share(weight[above], right[above], alpha)
+    low, share, high = _share(weight[above], is_right[above], alpha)
     ratio_low, ratio_high = _ratio(
-        _sum_of_draws(weight[below], right[below], alpha),
+        _weighted_count(weight[below], is_right[below], alpha),
         (total * low, total * share, total * high),
     )
-    least = 1 / (1 + ratio_high) if below.any() or floor == threshold else 0.0
-    return least, 1 / (1 + ratio_low)
+    low = 1 / (1 + ratio_high) if below.any() or floor == threshold else 0.0
+    return low, 1 / (1 + ratio_low)
 
 
-def share_interval(labels: ArrayLike, weights: ArrayLike, confidence: float = 0.9) -> Interval:
-    """Which share of all posts is on the event, by the labels of some, at least one.
+def share_interval(labels: ArrayLike, weights: ArrayLike, confidence: float = 0.9) -> Estimate:
+    """The share of all posts that is on the event, by at least one weighted label.
 
-    Draws of unequal probability count as the fewer equal ones that would say as much (Kish).
+    Unequal weights enter through Kish's effective sample size.
     """
-    weight = finite("weights", weights)
-    _, right = check_labels(weight, labels)
+    values, is_right = check_labels(weights, labels)
     check_shares(0.5, confidence)
-    return _share(_weights(weight, len(right)), right, 1 - confidence)
+    return _share(_weights(values, len(is_right)), is_right, 1 - confidence)
 
 
-def _share(weight: F64, right: Bools, alpha: float) -> Interval:
-    """The share by Clopper and Pearson."""
+def _share(weight: F64, is_right: Bools, alpha: float) -> Estimate:
+    """By Clopper and Pearson."""
     total, n = weight.sum(), weight.sum() ** 2 / (weight**2).sum()
-    share = float(weight[right].sum() / total)
+    share = float(weight[is_right].sum() / total)
     low, high = clopper_pearson(share * float(n), float(n), alpha)
     return low, share, high
 
 
-def _sum_of_draws(weight: F64, right: Bools, alpha: float) -> Interval:
+def _weighted_count(weight: F64, is_right: Bools, alpha: float) -> Estimate:
     """How many posts below the threshold are on the event, by Fay and Feuer."""
-    total, variance = weight[right].sum(), (weight[right] ** 2).sum()
+    total, variance = weight[is_right].sum(), (weight[is_right] ** 2).sum()
     low = _gamma_quantile(alpha / 2, total, variance) if total else 0.0
-    most = weight.max(initial=0.0)
-    high = _gamma_quantile(1 - alpha / 2, total + most, variance + most**2) if most else 0.0
+    heaviest = weight.max(initial=0.0)
+    high = 0.0
+    if heaviest:
+        high = _gamma_quantile(1 - alpha / 2, total + heaviest, variance + heaviest**2)
     return low, float(total), high
 
 
-def _gamma_quantile(share: float, mean: float, variance: float) -> float:
-    return float(variance / (2 * mean) * chi_square_quantile(share, 2 * mean**2 / variance))
+def _gamma_quantile(probability: float, mean: float, variance: float) -> float:
+    return float(variance / (2 * mean) * chi_square_quantile(probability, 2 * mean**2 / variance))
 
 
-def _ratio(misses: Interval, hits: Interval) -> tuple[float, float]:
+def _ratio(misses: Estimate, hits: Estimate) -> tuple[float, float]:
     """The interval of misses per hit (MOVER, Donner and Zou)."""
-    b_low, b, b_high = misses
-    t_low, t, t_high = hits
-    root = math.sqrt(max(0.0, (b * t) ** 2 - b_high * t_low * (2 * b - b_high) * (2 * t - t_low)))
-    high = (b * t + root) / (t_low * (2 * t - t_low))
-    if not b:
+    m_low, m, m_high = misses
+    h_low, h, h_high = hits
+    root = math.sqrt(max(0.0, (m * h) ** 2 - m_high * h_low * (2 * m - m_high) * (2 * h - h_low)))
+    high = (m * h + root) / (h_low * (2 * h - h_low))
+    if not m:
         return 0.0, high
-    # Written so that nothing is divided by zero where the high end of t is 2t.
-    root = math.sqrt(max(0.0, (b * t) ** 2 - b_low * t_high * (2 * b - b_low) * (2 * t - t_high)))
-    return b_low * (2 * b - b_low) / (b * t + root), high
+    # In this form nothing is divided by zero where the high end of h is 2h.
+    root = math.sqrt(max(0.0, (m * h) ** 2 - m_low * h_high * (2 * m - m_low) * (2 * h - h_high)))
+    return m_low * (2 * m - m_low) / (m * h + root), high
 
 
 def _weights(weights: ArrayLike, count: int) -> F64:
     values = finite("weights", weights)
     if len(values) != count:
-        raise InputError(f"weights: {len(values)} of them and {count} scores; give each one")
+        raise InputError(f"weights: {len(values)} for {count} scores; give one weight per score")
     if not (values > 0).all():
         raise InputError("weights: one is not above 0; give 1 / the probability of the draw")
     return values
 
 
-STEPS = (0.002, 0.005, 0.01, 0.02)  # of a histogram's scores: the first that leaves few enough
+BIN_WIDTHS = (0.002, 0.005, 0.01, 0.02)  # the narrowest that needs at most MAX_BINS is used
 MAX_BINS = 100
-MAX_SUMMARIES = 64  # of different scores; between them the next stricter one counts
+MAX_SUMMARIES = 64  # scores between two of them use the stricter one
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledScore:
-    """The joint verdict of all judges on a post."""
+    """A post's score, and the joint verdict of its judges."""
 
     score: float
     verdict: Verdict
@@ -129,34 +130,34 @@ class Draws:
     scores: tuple[float, ...] = ()
     on: tuple[bool, ...] = ()
     weights: tuple[float, ...] = ()
-    reach: float = inf  # down to this score they stand for all matches
+    lowest_covered: float = math.inf  # above it they represent all matches
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreSummary:
-    """Labels of this score and those above."""
+    """Labels of the posts that score `least` or more."""
 
     least: float
     on: int
     off: int
     unsure: int
-    drawn: int  # of them at random, which the rest rests on
-    share: Interval | None  # on the event, of all matches
-    recall: tuple[float, float] | None  # of what scores as low as the draws reach
+    random_labels: int  # share and recall use only these
+    share: Estimate | None  # of the matches, on the event
+    recall: Bounds | None  # among matches that score at least lowest_covered
 
 
 def score_grid(*scores: ArrayLike) -> list[float]:
     """Edges of bins from 0 to above the highest of these scores; the first takes what is lower."""
     top = min(max(max((np.max(s, initial=0.0) for s in scores), default=0.0), 0.1), 1.0)
-    step = next((each for each in STEPS if top < each * MAX_BINS), STEPS[-1])
-    count = int(top / step) + 1
-    return [round(n * step, 6) for n in range(count + 1)]
+    width = next((width for width in BIN_WIDTHS if top < width * MAX_BINS), BIN_WIDTHS[-1])
+    count = int(top / width) + 1
+    return [round(n * width, 6) for n in range(count + 1)]
 
 
 def bin_counts(edges: Sequence[float], scores: ArrayLike, weights: ArrayLike | None = None) -> F64:
     """How much lies in each bin; what is below the first edge is in the first bin."""
-    clipped = np.clip(np.asarray(scores, np.float64), edges[0], edges[-1])
-    return np.histogram(clipped, edges, weights=weights)[0].astype(np.float64)
+    values = np.clip(np.asarray(scores, np.float64), edges[0], edges[-1])
+    return np.histogram(values, edges, weights=weights)[0].astype(np.float64)
 
 
 def share_above(edges: Sequence[float], scores: ArrayLike) -> list[float]:
@@ -170,35 +171,35 @@ def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
 
     An unsure judge keeps a post from counting as right, never from counting as wrong.
     """
-    words_of: defaultdict[PostId, set[Verdict]] = defaultdict(set)
+    verdicts_of: defaultdict[PostId, set[Verdict]] = defaultdict(set)
     for label in labels:
-        words_of[label.post_id].add(label.label)
+        verdicts_of[label.post_id].add(label.label)
 
-    def joint(words: set[Verdict]) -> Verdict:
-        if words == {"on"}:
+    def joint(verdicts: set[Verdict]) -> Verdict:
+        if verdicts == {"on"}:
             return "on"
-        return "off" if "off" in words and "on" not in words else "unsure"
+        return "off" if "off" in verdicts and "on" not in verdicts else "unsure"
 
-    return {name: joint(words) for name, words in words_of.items()}
+    return {post_id: joint(verdicts) for post_id, verdicts in verdicts_of.items()}
 
 
 def draws_of(scores: Sequence[float], labels: Sequence[bool | None]) -> Draws:
-    """The labels of matches that may certify, which are drawn in the order of their hashes.
+    """The labels among the matches that may certify, which are labelled in random order.
 
-    Between two ranks of the walk all matches were equally likely to be labelled, so each label
-    there stands for as many. The draws end where a step of the walk has no label.
+    Between two cuts all matches are equally likely to be labelled, so a label's weight is the
+    number of matches there by the number of labels. Stops at the first gap without a label.
     """
     rows: list[tuple[float, bool, float]] = []
-    reach = inf
-    for above, cut in pairwise([inf, *cut_scores(scores)]):
-        own = [(s, label) for s, label in zip(scores, labels, strict=True) if cut <= s < above]
-        judgements = [(s, label) for s, label in own if label is not None]
-        if not judgements:
+    lowest_covered = math.inf
+    for above, cut in pairwise([math.inf, *cut_scores(scores)]):
+        band = [(s, label) for s, label in zip(scores, labels, strict=True) if cut <= s < above]
+        labelled = [(s, label) for s, label in band if label is not None]
+        if not labelled:
             break
-        rows += [(s, label, len(own) / len(judgements)) for s, label in judgements]
-        reach = cut
+        rows += [(s, label, len(band) / len(labelled)) for s, label in labelled]
+        lowest_covered = cut
     label_scores, on, weights = zip(*rows, strict=True) if rows else ((), (), ())
-    return Draws(label_scores, on, weights, reach)
+    return Draws(label_scores, on, weights, lowest_covered)
 
 
 @lru_cache(64)
@@ -208,8 +209,8 @@ def score_summaries(
     """A summary for each score of a label, from strict to loose."""
     scores = sorted({mark.score for mark in marks} | set(draws.scores), reverse=True)
     if len(scores) > MAX_SUMMARIES:
-        places = np.linspace(0, len(scores) - 1, MAX_SUMMARIES).round().astype(int)
-        scores = [scores[at] for at in places.tolist()]
+        indexes = np.linspace(0, len(scores) - 1, MAX_SUMMARIES).round().astype(int)
+        scores = [scores[n] for n in indexes.tolist()]
     return tuple(_summary(score, marks, draws, confidence) for score in scores)
 
 
@@ -218,28 +219,28 @@ def _summary(
 ) -> ScoreSummary:
     above = [mark.verdict for mark in marks if mark.score >= least]
     counts = [above.count(word) for word in ("on", "off", "unsure")]
-    rows = [at for at, score in enumerate(draws.scores) if score >= least]
+    rows = [n for n, score in enumerate(draws.scores) if score >= least]
     share, recall = None, None
-    if rows and least >= draws.reach:
-        on, weights = [draws.on[at] for at in rows], [draws.weights[at] for at in rows]
+    if rows and least >= draws.lowest_covered:
+        on, weights = [draws.on[n] for n in rows], [draws.weights[n] for n in rows]
         share = share_interval(on, weights, confidence)
-    if share and least > draws.reach:
+    if share and least > draws.lowest_covered:
         recall = recall_interval(
-            draws.scores, draws.on, draws.weights, least, draws.reach, confidence
+            draws.scores, draws.on, draws.weights, least, draws.lowest_covered, confidence
         )
     informative = None if recall == (0.0, 1.0) else recall
     return ScoreSummary(least, counts[0], counts[1], counts[2], len(rows), share, informative)
 
 
-MAX_JUDGES = 20  # those with most labels are compared: each with each
+MAX_JUDGES = 20  # those with most labels are compared in pairs
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    one: str
-    other: str
+    judge_a: str
+    judge_b: str
     posts: int
-    same: float  # the share
+    agreement: float  # share of the posts
     kappa: float | None
 
 
@@ -250,16 +251,16 @@ def agreements(labels: Iterable[Label]) -> list[Agreement]:
         verdicts[label.by][label.post_id] = label.label
     judges = sorted(sorted(verdicts, key=lambda by: (-len(verdicts[by]), by))[:MAX_JUDGES])
     rows = []
-    for one, other in combinations(judges, 2):
-        if both := sorted(verdicts[one].keys() & verdicts[other].keys()):
-            pair = [verdicts[one][post] for post in both], [verdicts[other][post] for post in both]
-            same = sum(a == b for a, b in zip(*pair, strict=True)) / len(both)
-            rows.append(Agreement(one, other, len(both), same, cohens_kappa(*pair)))
+    for a, b in combinations(judges, 2):
+        if both := sorted(verdicts[a].keys() & verdicts[b].keys()):
+            pair = [verdicts[a][post] for post in both], [verdicts[b][post] for post in both]
+            share = sum(x == y for x, y in zip(*pair, strict=True)) / len(both)
+            rows.append(Agreement(a, b, len(both), share, cohens_kappa(*pair)))
     return rows
 
 
 def labels_by_person(labels: Iterable[Label]) -> list[dict[str, Any]]:
-    """How many labels each person gave, which ones, and on posts that were drawn how."""
+    """Label counts of each person, by verdict and by how the post was drawn."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for label in labels:
         counts[label.by].update((label.label, label.drawn))
@@ -267,12 +268,11 @@ def labels_by_person(labels: Iterable[Label]) -> list[dict[str, Any]]:
     return [{"by": by} | {name: counts[by][name] for name in names} for by in sorted(counts)]
 
 
-def cohens_kappa(one: Sequence[str], other: Sequence[str]) -> float | None:
-    """Cohen's κ of two lists of verdicts; None where both say one and the same of everything."""
-    if not one or len(one) != len(other):
-        raise InputError(f"labels: {len(one)} and {len(other)} of them; give both of every post")
-    n = len(one)
-    first, second = Counter(one), Counter(other)
-    chance = sum(first[verdict] * second[verdict] for verdict in first) / n**2
-    same = sum(a == b for a, b in zip(one, other, strict=True)) / n
-    return (same - chance) / (1 - chance) if chance < 1 else None
+def cohens_kappa(a: Sequence[str], b: Sequence[str]) -> float | None:
+    """Cohen's κ of two lists of verdicts; None if both have only one verdict, the same."""
+    if not a or len(a) != len(b):
+        raise InputError(f"labels: {len(a)} and {len(b)} of them; give both of every post")
+    n, counts_a, counts_b = len(a), Counter(a), Counter(b)
+    chance = sum(counts_a[verdict] * counts_b[verdict] for verdict in counts_a) / n**2
+    agreement = sum(x == y for x, y in zip(a, b, strict=True)) / n
+    return (agreement - chance) / (1 - chance) if chance < 1 else None

@@ -26,7 +26,7 @@ LOOKS = (10, 20)  # posts: the best by the seeds' mean, then the best with those
 COPY = 0.7  # the cosine from which two posts say the same
 ALONE, AGREED = 0.15, 0.35  # mean cosines of posts from which they count, and count fully
 CONFIRMED = 0.25  # and the latter once a burst or labels have confirmed that there are some
-ENOUGH_ON = 3  # labelled posts that confirm it
+MIN_ON = 3  # labelled posts that confirm it
 UNCONFIRMED = 0.3  # the highest weight of posts that are no more than before
 ON, OFF = 1.0, 0.25
 MAX_LABELLED = 500
@@ -111,7 +111,7 @@ def learn(
     judgements = on[liked] + off[disliked]
     first = stream.best(by_seeds, LOOKS[0], judgements)
     cohesion = float(agreement(stream.posts[first]).mean()) if len(first) > 1 else 0.0
-    confirmed = True if len(liked) >= ENOUGH_ON else burst
+    confirmed = True if len(liked) >= MIN_ON else burst
     beta, rows, profile = trust(cohesion, confirmed), first[:0], base
     for count in LOOKS if beta else ():
         rows = stream.best(vector_of(profile, seeds), count, judgements) if len(rows) else first

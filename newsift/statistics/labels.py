@@ -92,8 +92,8 @@ def read_label(
             )
         return label
     except InputError as error:
-        shown = (key or b"")[:KEY_BYTES].decode("utf-8", "backslashreplace")
-        return RefusedLabel(shown, one_line(str(error)))
+        excerpt = (key or b"")[:KEY_BYTES].decode("utf-8", "backslashreplace")
+        return RefusedLabel(excerpt, one_line(str(error)))
 
 
 def label_in(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
@@ -136,8 +136,8 @@ def _check(label: Label, limits: Limits) -> None:
     """The rules beyond the types."""
     check_names(event=label.event, by=label.by)
     if label.post.platform not in PLATFORMS:
-        shown = ascii(label.post.platform)[:40]
-        raise InputError(f"post.platform: {shown} is none of {', '.join(PLATFORMS)}")
+        excerpt = ascii(label.post.platform)[:40]
+        raise InputError(f"post.platform: {excerpt} is none of {', '.join(PLATFORMS)}")
     if not label.post.id or len(label.key) > KEY_BYTES:
         raise InputError(f"post.id: empty, or of more than {KEY_BYTES} bytes; give the platform's")
     milliseconds_in({"at": label.at}, "at")
@@ -150,7 +150,9 @@ def _check(label: Label, limits: Limits) -> None:
         raise InputError(f"limits.marks: {problem}")
 
 
-ROOM = 2**28  # bytes that all labels may take together: some 400,000 on posts as people write them
+MAX_LABELS_BYTES = (
+    2**28
+)  # bytes that all labels may take together: some 400,000 on posts as people write them
 OVERHEAD = 256  # of them for a record beside its own
 MAX_PAIRS = 10_000  # of event and person, between which the room is shared
 KEY_DECODER = msgspec.json.Decoder(list[str])
@@ -216,7 +218,7 @@ class LabelReducer(TopicReducer[LabelState]):
     the newest of the pair that holds most, unless its own pair would then hold more.
     """
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, room: int = ROOM) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, room: int = MAX_LABELS_BYTES) -> None:
         super().__init__()
         self._limits, self._room = limits, room
         self._pairs: dict[Pair, PairLabels] = {}

@@ -14,17 +14,17 @@ from newsift.statistics.promise import F64
 from worker.match.reservoir import NearAnswer, merged
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000  # milliseconds
-SHORTEST = MINUTE  # that tells a rate
-ENOUGH_SEEN = 500  # posts; fewer tell nothing of what is one in hundreds
+MIN_WINDOW = MINUTE  # for a rate
+MIN_POSTS_SEEN = 500  # too few posts say nothing about rates below 1 %
 
 
-def an_hour(count: float, since: int, now: int) -> float | None:
+def hourly_rate(count: float, since: int, now: int) -> float | None:
     """The rate of a count in a window of milliseconds; None where the window is too short."""
-    return count / (now - since) * HOUR if now - since >= SHORTEST else None
+    return count / (now - since) * HOUR if now - since >= MIN_WINDOW else None
 
 
-def window_words(since: int, now: int) -> str:
-    """Such as: in the 6 minutes seen."""
+def describe_window(since: int, now: int) -> str:
+    """The window in words, such as "in the 6 minutes seen"."""
     minutes = max(now - since, 0) / MINUTE
     if minutes >= 24 * 60 - 1:
         return "in the last 24 hours"
@@ -33,65 +33,72 @@ def window_words(since: int, now: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class ScoredMatch:
     score: float
     at: int  # milliseconds
     posts: float = 1.0  # with its copies
-    hid: float = -inf  # posts below this score would not have matched then, and would now
+    hidden_below: float = -inf  # posts below this score would match now, but did not then
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NearBy:
-    """Sampled near misses, complete above the floor; each represents a share of the stream."""
+class NearMissSample:
+    """Sampled near misses, each with the share of the stream that it represents.
+
+    Above the floor the sample lacks none.
+    """
 
     scores: F64
     shares: F64
     floor: float
 
     @classmethod
-    def of(cls, answers: Sequence[NearAnswer]) -> "NearBy":
-        """The floor is that of the seed whose strata end highest."""
+    def of(cls, answers: Sequence[NearAnswer]) -> "NearMissSample":
+        """The floor is the highest lower end of any seed's strata."""
         seen = sum(answer.seen for answer in answers)
         scores, shares = [np.zeros(0)], [np.zeros(0)]
         for parts in zip(*(answer.strata for answer in answers), strict=False):
             stratum = merged(parts)
             near_scores = np.array([near.score for near in stratum.kept], np.float64)
-            each = stratum.count / max(len(near_scores), 1) / max(seen, 1)
+            share = stratum.count / max(len(near_scores), 1) / max(seen, 1)
             scores.append(near_scores)
-            shares.append(np.full(len(near_scores), each))
+            shares.append(np.full(len(near_scores), share))
         ends = [edges[-1] for answer in answers for edges in answer.edges.values()]
-        floor = max(ends) if ends and seen >= ENOUGH_SEEN else inf
+        floor = max(ends) if ends and seen >= MIN_POSTS_SEEN else inf
         return cls(np.concatenate(scores), np.concatenate(shares), floor)
 
 
-def passing(
-    edges: Sequence[float], matches: Sequence[Passed], since: int, now: int, matched_from: float,
-    near: NearBy, posts_an_hour: float,
-) -> list[float | None]:  # fmt: skip
+def pass_rates(
+    edges: Sequence[float],
+    matches: Sequence[ScoredMatch],
+    since: int,
+    now: int,
+    matched_from: float,
+    near: NearMissSample,
+    posts_an_hour: float,
+) -> list[float | None]:
     """Posts an hour that reach each edge; None where that is unknown.
 
-    `matches` are all since `since`; posts match from `matched_from` on now, by any seed.
+    `matches` are all since `since`. `matched_from` is the highest current threshold of any seed.
     """
     rates = _match_rates(edges, matches, since, now)
     result: list[float | None] = []
     for edge, rate in zip(edges, rates, strict=True):
-        if edge < matched_from and (edge < near.floor or rate is None):
-            rate = None
-        elif edge < matched_from and rate is not None:
-            rate += float(near.shares[near.scores >= edge].sum()) * posts_an_hour
+        if edge < matched_from and rate is not None:
+            near_share = float(near.shares[near.scores >= edge].sum())
+            rate = None if edge < near.floor else rate + near_share * posts_an_hour
         result.append(rate)
     return result
 
 
 def _match_rates(
-    edges: Sequence[float], matches: Sequence[Passed], since: int, now: int
+    edges: Sequence[float], matches: Sequence[ScoredMatch], since: int, now: int
 ) -> list[float | None]:
     """Matches an hour that reach each edge, of the time in which all such posts matched."""
-    rows = [(m.score, m.at, m.posts, m.hid) for m in matches]
-    scores, at, posts, hid = np.array(rows, np.float64).reshape(-1, 4).T
+    rows = [(m.score, m.at, m.posts, m.hidden_below) for m in matches]
+    scores, at, posts, hidden_below = np.array(rows, np.float64).reshape(-1, 4).T
     rates: list[float | None] = []
     for edge in edges:
-        begun = max(since, at[hid > edge].max(initial=-1) + 1)
+        begun = max(since, at[hidden_below > edge].max(initial=-1) + 1)
         passed = float(posts[(scores >= edge) & (at >= begun)].sum())
-        rates.append(an_hour(passed, int(begun), now))
+        rates.append(hourly_rate(passed, int(begun), now))
     return rates

@@ -21,27 +21,27 @@ from worker.match.bursts import REMEMBERED, beta_below, binomial_tail, log_beta
 F64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-ENOUGH = 40  # labels, from which on the first test allows one error
+MIN_LABELS_FOR_ONE_ERROR = 40  # with fewer, the first test allows none
 ROUNDING = 1e-9  # relative: a test that the numbers meet exactly is passed
 
 
 def precision_threshold(
     scores: ArrayLike, labels: ArrayLike, precision: float = 0.8, confidence: float = 0.9
 ) -> float | None:
-    """The loosest score above which the precision is as promised; None if no cut shows it.
+    """The loosest score above which the precision is as promised; None if no cut proves it.
 
-    The labels are of matches drawn at random, their number fixed before.
+    The labels are of matches drawn at random, whose number was fixed beforehand.
     """
     values, right = check_labels(scores, labels)
     check_shares(precision, confidence)
     order = np.argsort(-values, kind="stable")
     values, positives = values[order], np.cumsum(right[order])
-    passed = None
+    threshold = None
     for k in _cuts(values, first_cut(len(values), precision, confidence)):
         if not certifies(int(positives[k - 1]), k, precision, confidence):
             break
-        passed = float(values[k - 1])
-    return passed
+        threshold = float(values[k - 1])
+    return threshold
 
 
 def labels_needed(precision: float, confidence: float, errors: int = 0) -> int:
@@ -66,7 +66,7 @@ def certifies(positives: int, n: int, precision: float, confidence: float) -> bo
 
 def first_cut(n: int, precision: float, confidence: float) -> int:
     """The number of labels of the first test; depends on their number, never on their values."""
-    return labels_needed(precision, confidence, errors=int(n >= ENOUGH))
+    return labels_needed(precision, confidence, errors=int(n >= MIN_LABELS_FOR_ONE_ERROR))
 
 
 def confidence_of_version(confidence: float, version: int) -> float:
@@ -77,15 +77,16 @@ def confidence_of_version(confidence: float, version: int) -> float:
     return 1 - (1 - confidence) * 6 / (math.pi * version) ** 2
 
 
-def lapses(rate: float, before: float, precision: float) -> bool:
-    """Whether so few posts pass that a promise no longer holds; `before` pass without the event.
+def promise_lapses(rate: float, base_rate: float, precision: float) -> bool:
+    """Whether the pass rate is too low to keep the promise.
 
-    Those are wrong, and among so few posts they are more than 1 − precision.
+    Without the event base_rate passes anyway, all wrongly; the promise fails when
+    base_rate > (1 − precision) · rate.
     """
     check_shares(precision, 0.5)
-    if not (math.isfinite(rate) and rate >= 0 and math.isfinite(before) and before >= 0):
-        raise InputError(f"pass rates: {rate!r} and {before!r}; give numbers of 0 or more")
-    return rate < before / (1 - precision)
+    if not (math.isfinite(rate) and rate >= 0 and math.isfinite(base_rate) and base_rate >= 0):
+        raise InputError(f"pass rates: {rate!r} and {base_rate!r}; give numbers of 0 or more")
+    return rate < base_rate / (1 - precision)
 
 
 def check_shares(precision: float, confidence: float) -> None:
@@ -96,14 +97,16 @@ def check_shares(precision: float, confidence: float) -> None:
         except (TypeError, ValueError):  # no number at all
             within = False
         if not within:
-            raise InputError(f"{name}: {value!r} is not a number between 0 and 1, as 0.8")
+            raise InputError(f"{name}: {value!r}; give a number between 0 and 1, such as 0.8")
 
 
 def check_labels(scores: ArrayLike, labels: ArrayLike) -> tuple[F64, Bools]:
     """Checked arrays of one length."""
     values, right = finite("scores", scores), np.asarray(labels)
     if right.shape != values.shape:
-        raise InputError(f"labels: {right.shape} of them and {values.shape} scores; give each one")
+        raise InputError(
+            f"got labels {right.shape} for scores {values.shape}; give one label per score"
+        )
     if right.dtype != np.bool_ and not np.isin(right, (0, 1)).all():
         raise InputError("labels: one is neither true nor false; give an unsure one as false")
     return values, right.astype(np.bool_)
@@ -115,34 +118,35 @@ def finite(name: str, numbers: ArrayLike) -> F64:
     except (TypeError, ValueError):
         raise InputError(f"{name}: not a list of numbers") from None
     if array.ndim != 1 or not np.isfinite(array).all():
-        raise InputError(f"{name}: give one list of finite numbers; leave out what has none")
+        raise InputError(
+            f"{name}: give one list of finite numbers; leave out rows without a number"
+        )
     return array
 
 
 def _cuts(scores: F64, first: int) -> list[int]:
-    """After how many labels a cut lies between different scores, from the first test on."""
+    """Counts of labels after which the score changes, from the first test on."""
     ends = np.flatnonzero(np.append(np.diff(scores) != 0, True)) + 1
     return [int(k) for k in ends if k >= first] if len(scores) else []
 
 
-FIRST, GROWTH = 25, 1.6  # ranks of the matches at which cuts are made
+FIRST_RANK, RANK_GROWTH = 25, 1.6  # of the matches at which cuts are made
 
-LabelLookup = Callable[
-    [int], bool | None
-]  # the label of a match by its place; None if there is none yet
+# The label of a match by its index; None if there is none yet.
+LabelLookup = Callable[[int], bool | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What the labels show by now, and the match to label next."""
+class CertifyProgress:
+    """What the labels prove so far, and the match to label next."""
 
-    threshold: float | None  # the loosest cut that is shown to keep the promise
-    ask: int | None  # the match to label next; None where no more can be shown
+    threshold: float | None  # the loosest cut that is proven to keep the promise
+    next_match: int | None  # the match to label next; None where no more can be proven
     missing: int  # labels until the next cut is proven, if none is wrong
-    share: float = 0.0  # of the matches above that cut which are labelled, with that one
+    share: float = 0.0  # labelled part of the matches above that cut, the next one included
     cut: float | None = field(default=None, compare=False)  # that cut
-    off: int = field(default=0, compare=False)  # of the labels that put it out of reach
-    labelled: int = field(default=0, compare=False)  # the number of labels that put it out of reach
+    off: int = field(default=0, compare=False)  # wrong labels when the cut became unreachable
+    label_count: int = field(default=0, compare=False)  # all labels at that time
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +168,9 @@ class FrozenCuts:
         """The scores are those of all matches above the floor, one of each group."""
         return cls(tuple(cut_scores(finite("scores", scores).tolist())), precision, confidence)
 
-    def look(self, scores: ArrayLike, hashes: Sequence[str], label_at: LabelLookup) -> Look:
+    def progress(
+        self, scores: ArrayLike, hashes: Sequence[str], label_at: LabelLookup
+    ) -> CertifyProgress:
         """Scores and hashes are those of the frozen matches; the hashes give the order."""
         values = finite("scores", scores)
         if len(hashes) != len(values):
@@ -178,16 +184,16 @@ class FrozenCuts:
                 verdicts = [bool(label_at(member)) for member in members[:count].tolist()]
                 n = self._lost_after(verdicts, len(members))
                 off = n - sum(verdicts[:n])
-                return Look(threshold, None, missing, cut=cut, off=off, labelled=n)
+                return CertifyProgress(threshold, None, missing, cut=cut, off=off, label_count=n)
             if missing:
                 share = (count + 1) / len(members)
-                return Look(threshold, int(members[count]), missing, share, cut)
+                return CertifyProgress(threshold, int(members[count]), missing, share, cut)
             threshold = cut
-        return Look(threshold, None, 0, cut=threshold)
+        return CertifyProgress(threshold, None, 0, cut=threshold)
 
     def _walk(self, members: Sequence[int], label_at: LabelLookup) -> tuple[int, int]:
-        """How many are labelled before the first gap, and how many are missing; 0 if shown."""
-        positives, enough = 0, -math.log(1 - self.confidence) - ROUNDING
+        """(labels before the first gap, labels still missing); missing is 0 once proven."""
+        positives, enough = 0, evidence_needed(self.confidence)
         for n, member in enumerate(members):
             if (label := label_at(member)) is None:
                 return n, labels_missing(positives, n, self.precision, self.confidence)
@@ -209,9 +215,9 @@ class FrozenCuts:
 
 def cut_ranks(count: int) -> list[int]:
     """The ranks of the cuts among this many matches: 25, 40, 64, 102, … and the last one."""
-    ranks = [FIRST] if count else []
+    ranks = [FIRST_RANK] if count else []
     while ranks and ranks[-1] < count:
-        ranks.append(round(FIRST * GROWTH ** len(ranks)))
+        ranks.append(round(FIRST_RANK * RANK_GROWTH ** len(ranks)))
     return ranks
 
 
@@ -226,21 +232,25 @@ def cut_scores(scores: Sequence[float]) -> list[float]:
 def log_evidence(positives: int, n: int, precision: float) -> float:
     """The logarithm of the evidence of this many positives of n for more than the precision.
 
-    The evidence is the gain of a bet, at the odds of the precision, spread evenly over all above.
+    A test martingale: the likelihood ratio of a uniform prior on (precision, 1) to the precision.
     """
     a, b = positives + 1, n - positives + 1
     above = beta_below(1 - precision, b, a)
     if not above:
         return -math.inf
-    at = positives * math.log(precision) + (b - 1) * math.log1p(-precision)
-    return log_beta(a, b) + math.log(above) - math.log1p(-precision) - at
+    under_precision = positives * math.log(precision) + (b - 1) * math.log1p(-precision)
+    return log_beta(a, b) + math.log(above) - math.log1p(-precision) - under_precision
+
+
+def evidence_needed(confidence: float) -> float:
+    return -math.log(1 - confidence) - ROUNDING
 
 
 def labels_missing(positives: int, n: int, precision: float, confidence: float) -> int:
     """How many more labels give enough evidence, if none of them is wrong."""
-    enough = -math.log(1 - confidence) - ROUNDING
+    enough = evidence_needed(confidence)
 
-    def shown(more: int) -> bool:
+    def proven(more: int) -> bool:
         return log_evidence(positives + more, n + more, precision) >= enough
 
-    return max(1, smallest(1, shown))
+    return max(1, smallest(1, proven))

@@ -12,14 +12,14 @@ from typing import Protocol
 
 from msgspec import UNSET, UnsetType
 
-from newsift.statistics.estimates import Interval, share_interval
+from newsift.statistics.estimates import Estimate, share_interval
 from newsift.statistics.labels import Draw, Label, QueueName
-from newsift.statistics.promise import FrozenCuts, Look
+from newsift.statistics.promise import CertifyProgress, FrozenCuts
 from worker.match.reservoir import draw_key
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import milliseconds, utc
 
-CERTIFYING = 0.5  # of all posts
+CERTIFY_SHARE = 0.5  # of all posts
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Candidate:
         return self.post.platform, self.post.id
 
 
-def certifies_only(post_id: PostId) -> bool:
-    """Whether labels on this post certify and never train; of every other post they may train."""
+def is_certify_post(post_id: PostId) -> bool:
+    """Labels of these posts only certify; labels of all others may train."""
     return int(draw_key(post_id)[-1], 16) % 2 == 0  # the order goes by the first digits
 
 
-def distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
+def deduplicate(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The first of each group, in the order given, and each post once."""
     firsts: dict[str | PostId, Candidate] = {}
     posts: set[PostId] = set()
@@ -53,14 +53,14 @@ def draw_order(
     matches: Iterable[Candidate], nonce: str = "", certify: bool = True
 ) -> list[Candidate]:
     """The distinct matches whose labels certify, or may train, in the order of the draw."""
-    own = (match for match in distinct(matches) if certifies_only(match.post_id) == certify)
-    return sorted(own, key=lambda match: draw_key(match.post_id, nonce))
+    half = (match for match in deduplicate(matches) if is_certify_post(match.post_id) == certify)
+    return sorted(half, key=lambda match: draw_key(match.post_id, nonce))
 
 
-def queue_of(labels: Iterable[Label]) -> QueueName | None:
-    """The draw that labels are of: in the order of the first, with the matches of the newest.
+def current_queue(labels: Iterable[Label]) -> QueueName | None:
+    """The oldest label's nonce with the newest label's time.
 
-    A label that names no queue was drawn without a nonce, once its match was there.
+    A label without a queue counts as drawn without a nonce, at the label's time.
     """
     ordered = sorted(labels, key=lambda label: (milliseconds(utc(label.at)), label.key))
     if not ordered:
@@ -84,7 +84,7 @@ class Question:
 
 
 class Queue(Protocol):
-    """Depends on the verdicts alone: a label that is undone is asked for again."""
+    """A queue without state: the verdicts alone decide the next question."""
 
     def next(self, verdicts: Verdicts) -> Question | None: ...
 
@@ -98,7 +98,7 @@ class CertifyQueue:
     """The walk that certifies a threshold, with cuts that are frozen here, then all other matches.
 
     After the walk the rest of the certifying half follows in the order of the draw, for an
-    estimate; then the half that trains. Neither changes what the walk shows.
+    estimate; then the half that trains. Neither changes what the walk proves.
     """
 
     def __init__(
@@ -116,61 +116,69 @@ class CertifyQueue:
         self._keys = [draw_key(match.post_id, nonce) for match in self._order]
         self._cuts = FrozenCuts.among(self._scores, precision, confidence)
 
-    def look(self, verdicts: Verdicts) -> Look:
+    def progress(self, verdicts: Verdicts) -> CertifyProgress:
         order = self._order
-        return self._cuts.look(self._scores, self._keys, lambda at: verdicts.get(order[at].post_id))
+        return self._cuts.progress(
+            self._scores, self._keys, lambda at: verdicts.get(order[at].post_id)
+        )
 
     def next(self, verdicts: Verdicts) -> Question | None:
-        """Of the strictest cut that is not shown yet; after the walk, of all matches."""
-        look = self.look(verdicts)
-        if look.ask is not None:
-            share = CERTIFYING * look.share
-            return Question(self._order[look.ask], "certify", share, self._name)
+        """From the strictest unproven cut; after those, from all matches."""
+        progress = self.progress(verdicts)
+        if progress.next_match is not None:
+            probability = CERTIFY_SHARE * progress.share
+            return Question(self._order[progress.next_match], "certify", probability, self._name)
         for place, match in enumerate(self._order, 1):
             if match.post_id not in verdicts:
-                share = CERTIFYING * place / len(self._order)
-                return Question(match, "certify", share, self._name)
+                probability = CERTIFY_SHARE * place / len(self._order)
+                return Question(match, "certify", probability, self._name)
         return _first_unlabelled(self._training, verdicts)
 
     def left(self, verdicts: Verdicts) -> int:
-        """Labels until more is shown, if none is wrong; else until the end."""
-        look = self.look(verdicts)
-        return self._unread(verdicts) if look.ask is None else look.missing
+        """Labels until more is proven, if none is wrong; all that remain if nothing can be."""
+        progress = self.progress(verdicts)
+        return self._unlabelled_count(verdicts) if progress.next_match is None else progress.missing
 
     def summary(self, verdicts: Verdicts) -> str:
-        look = self.look(verdicts)
+        progress = self.progress(verdicts)
         parts = []
-        if look.threshold is not None:
-            parts.append(f"precision {self._cuts.precision:g} from {look.threshold:.3f} on")
-        if look.ask is not None:
-            return "; ".join([*parts, f"{look.missing} more, if none is wrong"])
+        if progress.threshold is not None:
+            parts.append(f"precision {self._cuts.precision:g} from {progress.threshold:.3f} on")
+        if progress.next_match is not None:
+            return "; ".join([*parts, f"{progress.missing} more, if none is wrong"])
         parts += [
-            part for part in (self.out_of_reach(look), self._estimated(look, verdicts)) if part
+            part
+            for part in (self.out_of_reach(progress), self._estimated(progress, verdicts))
+            if part
         ]
-        return "; ".join([*parts, f"{self._unread(verdicts):,} unread"])
+        return "; ".join([*parts, f"{self._unlabelled_count(verdicts):,} unread"])
 
-    def out_of_reach(self, look: Look) -> str:
-        """Why no more can be promised; empty while it can, or once all cuts are shown."""
-        if look.ask is not None or not look.missing:
+    def out_of_reach(self, progress: CertifyProgress) -> str:
+        """Why no more can be promised; empty while it can, or once all cuts are proven."""
+        if progress.next_match is not None or not progress.missing:
             return ""
-        held = f"{100 * self._cuts.precision:g} %"
-        of = f"from {'these' if look.threshold is None else 'the others of these'}"
-        cannot = f"{held} cannot be promised {of} {self._matches:,} matches"
-        if not look.labelled:
+        base = "these" if progress.threshold is None else "the others of these"
+        percent = f"{100 * self._cuts.precision:g} %"
+        cannot = f"{percent} cannot be promised from {base} {self._matches:,} matches"
+        if not progress.label_count:
             return f"{cannot}, which are too few"
-        were = "was" if look.off == 1 else "were"
-        return f"{look.off:,} of {look.labelled:,} {were} off; {cannot}"
+        verb = "was" if progress.off == 1 else "were"
+        return f"{progress.off:,} of {progress.label_count:,} {verb} off; {cannot}"
 
-    def estimate(self, look: Look, verdicts: Verdicts) -> tuple[Interval, int] | None:
-        """The share of the matches that is on the event, with its interval, and by how many labels.
+    def estimate(
+        self, progress: CertifyProgress, verdicts: Verdicts
+    ) -> tuple[Estimate, int] | None:
+        """The share of the matches on the event, with its interval, and the number of labels.
 
         Both within the last set of the walk and outside it, matches are labelled in the order of
         the draw: two strata, each with one weight. None before each has a label.
         """
         strata: list[list[bool | None]] = [[], []]
         for match in self._order:
-            strata[look.cut is None or match.score < look.cut].append(verdicts.get(match.post_id))
+            is_outside = progress.cut is None or match.score < progress.cut
+            strata[is_outside].append(verdicts.get(match.post_id))
         if len(strata[0]) and all(label is None for label in strata[0]):
+            # No label inside the last set: one stratum.
             strata = [strata[0] + strata[1], []]
         on, weights = list[bool](), list[float]()
         for stratum in filter(None, strata):
@@ -181,15 +189,15 @@ class CertifyQueue:
             weights += [len(stratum) / len(labels)] * len(labels)
         return (share_interval(on, weights), len(on)) if on else None
 
-    def _estimated(self, look: Look, verdicts: Verdicts) -> str:
-        if (estimate := self.estimate(look, verdicts)) is None:
+    def _estimated(self, progress: CertifyProgress, verdicts: Verdicts) -> str:
+        if (estimate := self.estimate(progress, verdicts)) is None:
             return ""
         (low, share, high), labels = estimate
         word = "label" if labels == 1 else "labels"
         shown = f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
         return f"on the event: about {shown}, by {labels:,} {word}"
 
-    def _unread(self, verdicts: Verdicts) -> int:
+    def _unlabelled_count(self, verdicts: Verdicts) -> int:
         return sum(match.post_id not in verdicts for match in (*self._order, *self._training))
 
 
@@ -197,7 +205,7 @@ class LearnQueue:
     """Matches and near misses in turn, the nearest to the threshold first, one of each group."""
 
     def __init__(self, candidates: Iterable[Candidate], threshold: float, nonce: str = "") -> None:
-        training = [c for c in distinct(candidates) if not certifies_only(c.post_id)]
+        training = [c for c in deduplicate(candidates) if not is_certify_post(c.post_id)]
         training.sort(key=lambda c: (abs(c.score - threshold), draw_key(c.post_id, nonce)))
         above = (c for c in training if c.score >= threshold)
         below = (c for c in training if c.score < threshold)
@@ -207,13 +215,12 @@ class LearnQueue:
         return _first_unlabelled(self.order, verdicts)
 
     def left(self, verdicts: Verdicts) -> int:
-        return sum(each.post_id not in verdicts for each in self.order)
+        return sum(match.post_id not in verdicts for match in self.order)
 
     def summary(self, verdicts: Verdicts) -> str:
         return f"{self.left(verdicts):,} left around the threshold"
 
 
 def _first_unlabelled(order: Iterable[Candidate], verdicts: Verdicts) -> Question | None:
-    unlabelled = (each for each in order if each.post_id not in verdicts)
-    first = next(unlabelled, None)
+    first = next((match for match in order if match.post_id not in verdicts), None)
     return None if first is None else Question(first, "learn")

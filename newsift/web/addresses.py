@@ -28,22 +28,22 @@ Address = IPv4Address | IPv6Address
 
 def is_public(address: str) -> bool:
     """Not private, local, reserved or multicast."""
-    parsed = _embedded_address(address)
-    if isinstance(parsed, IPv6Address) and parsed.is_site_local:
+    ip = _embedded_address(address)
+    if isinstance(ip, IPv6Address) and ip.is_site_local:
         return False
-    if _is_metadata(parsed):
+    if _is_metadata(ip):
         return False
-    return parsed.is_global and not (parsed.is_multicast or parsed.is_reserved)
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved)
 
 
 def is_inside(address: str) -> bool:
     """An address of a private network or of this machine."""
-    parsed = _embedded_address(address)
-    if parsed.is_link_local or parsed.is_multicast or parsed.is_unspecified or _is_metadata(parsed):
+    ip = _embedded_address(address)
+    if ip.is_link_local or ip.is_multicast or ip.is_unspecified or _is_metadata(ip):
         return False
-    if isinstance(parsed, IPv6Address):
-        return parsed.is_private or parsed.is_site_local
-    return (parsed.is_private and not parsed.is_reserved) or parsed in SHARED
+    if isinstance(ip, IPv6Address):
+        return ip.is_private or ip.is_site_local
+    return (ip.is_private and not ip.is_reserved) or ip in SHARED
 
 
 class OwnNetwork:
@@ -61,13 +61,13 @@ class OwnNetwork:
 
 def _embedded_address(address: str) -> Address:
     """The IPv4 address in an IPv6 address, if there is one."""
-    parsed = ip_address(address.partition("%")[0])
-    if isinstance(parsed, IPv4Address):
-        return parsed
-    inner = parsed.ipv4_mapped or parsed.sixtofour
-    if parsed in NAT64:
-        inner = IPv4Address(int(parsed) & 0xFFFFFFFF)
-    return parsed if inner is None else inner
+    ip = ip_address(address.partition("%")[0])
+    if isinstance(ip, IPv4Address):
+        return ip
+    inner = ip.ipv4_mapped or ip.sixtofour
+    if ip in NAT64:
+        inner = IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip if inner is None else inner
 
 
 def _is_metadata(parsed: Address) -> bool:
@@ -77,9 +77,9 @@ def _is_metadata(parsed: Address) -> bool:
 def parse_address(url: str, *schemes: str) -> URL | None:
     """None for other schemes or an invalid address."""
     with suppress(ValueError):
-        parsed = URL(url)
-        if parsed.scheme in schemes and parsed.host and parsed.port is not None:
-            return parsed
+        address = URL(url)
+        if address.scheme in schemes and address.host and address.port is not None:
+            return address
     return None
 
 
@@ -134,7 +134,7 @@ def literal_address(host: str) -> str | None:
         return None
 
 
-LONGEST_WAIT_S = 3600.0  # of what Retry-After may ask for
+MAX_WAIT_S = 3600.0  # of what Retry-After may ask for
 MAX_CHARS = 200  # characters of what somebody else wrote
 
 
@@ -143,7 +143,7 @@ def retry_after(headers: Mapping[str, str]) -> float:
     value = headers.get("Retry-After", "").strip()
     try:
         if value.isdigit():
-            return min(float(value), LONGEST_WAIT_S)
+            return min(float(value), MAX_WAIT_S)
         return seconds_until(parsedate_to_datetime(value).timestamp(), headers)
     except (ValueError, OverflowError):
         return 0.0
@@ -155,7 +155,7 @@ def seconds_until(moment: float, headers: Mapping[str, str]) -> float:
         now = parsedate_to_datetime(headers.get("Date", "")).timestamp()
     except (ValueError, OverflowError):
         now = time()
-    return min(max(0.0, moment - now), LONGEST_WAIT_S)  # 0 where it is not a number
+    return min(max(0.0, moment - now), MAX_WAIT_S)  # 0 where it is not a number
 
 
 def excerpt(content: bytes | str) -> str:

@@ -78,7 +78,7 @@ SECONDS = 20.0
 STEP_SECONDS = 8.0  # for one answer of the network
 GRACE_S = 1.0  # after the caller has given up
 MAX_TRIED = 4  # addresses of a host
-LARGEST_PAGE = 5 * 2**20
+MAX_PAGE_BYTES = 5 * 2**20
 REDIRECTS = 5
 REDIRECTED = (301, 302, 303, 307, 308)
 BEYOND_A_PROXY = "1.1.1.1"  # a public address, for names that only the proxy resolves
@@ -102,7 +102,7 @@ class Bounds:
     """The limits of a request, and where it may go."""
 
     seconds: float = SECONDS
-    size: int = LARGEST_PAGE
+    size: int = MAX_PAGE_BYTES
     redirects: int = REDIRECTS
     resolve: Callable[[str, int], list[str]] = resolve
     allow: Callable[[str], bool] = is_public

@@ -13,8 +13,8 @@ from encoder.errors import InputError
 from newsift.web.addresses import PORTS, OwnNetwork, retry_after
 from newsift.web.client import REQUEST, Bounds, WebAnswer, send, web_address, within
 
-LARGEST = 512 * 2**10  # bytes; what comes after them does not count
-LONGEST_DELAY = 600.0
+MAX_ROBOTS_BYTES = 512 * 2**10  # bytes; what comes after them does not count
+MAX_DELAY_S = 600.0
 MAX_RULES = 10_000  # of one program; the others do not count
 SECONDS = re.compile(r"\d{1,9}(\.\d{1,6})?", re.ASCII)
 EVERYONE = "*"
@@ -33,7 +33,7 @@ class Robots:
         delays: dict[str, float] = {}
         names: list[str] = []  # the programs that the lines are for
         has_rule = False  # whether they have a rule, so that the next name opens a new group
-        for key, value in _lines(body[:LARGEST]):
+        for key, value in _lines(body[:MAX_ROBOTS_BYTES]):
             if key == "user-agent":
                 names = [] if has_rule else names
                 has_rule = False
@@ -46,7 +46,7 @@ class Robots:
                         own.append((_normalise_path(value), key == "allow"))
             elif key == "crawl-delay":
                 has_rule = True
-                seconds = min(float(value), LONGEST_DELAY) if SECONDS.fullmatch(value) else 0.0
+                seconds = min(float(value), MAX_DELAY_S) if SECONDS.fullmatch(value) else 0.0
                 delays |= {name: max(seconds, delays.get(name, 0.0)) for name in names}
         name = program.lower() if program.lower() in rules else EVERYONE
         return cls(tuple(rules[name]), delays.get(name, 0.0))
@@ -182,8 +182,8 @@ class PoliteWeb:
     def _one(self, url: str, headers: Mapping[str, str], bounds: Bounds) -> WebAnswer:
         """Waits for the site's turn."""
         site = self._site(url)
-        if (closed := site.closed - self.clock()) > 0:
-            raise StatusError(f"{url}: the site is left alone for {closed:.0f} s", 429, closed)
+        if (pause := site.closed - self.clock()) > 0:
+            raise StatusError(f"{url}: the site is left alone for {pause:.0f} s", 429, pause)
         if (wait := site.free - self.clock()) > 0:
             self.sleep(wait)
         try:

@@ -35,24 +35,24 @@ def repeated(value: bytes, size: int) -> Rows:
     return (record(0, n, None, value) for n in range(size // (len(value) + 20)))
 
 
-ROOM = DEFAULT_LIMITS.batch_bytes - 2**16
+BYTES = DEFAULT_LIMITS.batch_bytes - 2**16
 HEADERS = [("h", b"x" * 16_000)]
 SHORT_POSTS = "matches", lambda: (record(0, n, None, post(f"{n}", MATCHING)) for n in range(50_000))
 ATTACKS: dict[str, tuple[str, Callable[[], Rows]]] = {
-    "dead letters: values of 1 MB": ("rejected", lambda: repeated(b"x" * 1_000_000, ROOM)),
-    "dead letters: values of 1 KB": ("rejected", lambda: repeated(b"x" * 1000, ROOM)),
-    "dead letters: a byte each": ("rejected", lambda: repeated(b"x", ROOM // 4)),
+    "dead letters: values of 1 MB": ("rejected", lambda: repeated(b"x" * 1_000_000, BYTES)),
+    "dead letters: values of 1 KB": ("rejected", lambda: repeated(b"x" * 1000, BYTES)),
+    "dead letters: a byte each": ("rejected", lambda: repeated(b"x", BYTES // 4)),
     "dead letters: keys of 1 MB": (
-        "rejected", lambda: (record(0, n, b"k" * 1_000_000, b"x") for n in range(ROOM // 2**20)),
+        "rejected", lambda: (record(0, n, b"k" * 1_000_000, b"x") for n in range(BYTES // 2**20)),
     ),
     "dead letters: headers of 16 KB": (
-        "rejected", lambda: (record(0, n, None, b"x", HEADERS) for n in range(ROOM // 16_100)),
+        "rejected", lambda: (record(0, n, None, b"x", HEADERS) for n in range(BYTES // 16_100)),
     ),
     "matches: short posts, all alike": (
-        "matches", lambda: repeated(post("1", MATCHING), ROOM // 8),
+        "matches", lambda: repeated(post("1", MATCHING), BYTES // 8),
     ),
     "matches: short posts, each another": SHORT_POSTS,
-    "matches: posts of 1 MB": ("matches", lambda: repeated(post("1", MATCHING * 40_000), ROOM)),
+    "matches: posts of 1 MB": ("matches", lambda: repeated(post("1", MATCHING * 40_000), BYTES)),
 }  # fmt: skip
 
 

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import zstandard
 
 NEWSIFT = Path(sys.executable).with_name("newsift")
-LARGEST = 2**20  # bytes of such a file
-MOST = 2**30  # bytes resident, that reading it may take
+MAX_FILE_BYTES = 2**20  # bytes of such a file
+MAX_RESIDENT_BYTES = 2**30  # bytes resident, that reading it may take
 POLL_S = 0.02
 SEED = "A fire on the ferry forced the passengers into the lifeboats on Tuesday morning. " * 4
 BLOCK = 2**28

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from newsift.broker.server import Address
-from newsift.statistics.labels import ROOM, Label
+from newsift.statistics.labels import MAX_LABELS_BYTES, Label
 from tests.broker.clients import create, producer, until
 from tests.broker.conftest import ASKED
 from tests.broker.server import Server
@@ -199,7 +199,7 @@ def test_a_flood_of_labels_leaves_those_of_others_in_place(
 ) -> None:
     """Some 50 KB on the wire silenced everybody who came later, and nobody was told."""
     publish(server, topic, [label("ann", str(n)) for n in range(HONEST)])
-    flood = [label("eve", f"flood {n}", "x" * LONG) for n in range(ROOM // LONG + 200)]
+    flood = [label("eve", f"flood {n}", "x" * LONG) for n in range(MAX_LABELS_BYTES // LONG + 200)]
     publish(server, topic, flood)
     publish(server, topic, [label("bob", str(n)) for n in range(HONEST)])
     done = newsift("labels", "list", "--json")

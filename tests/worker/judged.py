@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from newsift.statistics.labels import Label, read_label
-from newsift.statistics.queues import certifies_only
+from newsift.statistics.queues import is_certify_post
 from tests.worker.kafka_side import LABELS, Kafka
 from worker.match.reservoir import draw_key
 from worker.posts.outcome import Post
@@ -28,7 +28,7 @@ def match(name: str, score: float = 0.5, group: str = "", **changes: Any) -> byt
 
 def drawn(names: Sequence[str]) -> list[str]:
     """Those whose labels certify, in the order of their hashes."""
-    return sorted((n for n in names if certifies_only(("x", n))), key=lambda n: draw_key(("x", n)))
+    return sorted((n for n in names if is_certify_post(("x", n))), key=lambda n: draw_key(("x", n)))
 
 
 def first_label(name: str) -> Label:

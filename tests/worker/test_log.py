@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from worker.config import LogConfig
 from worker.errors import ConfigError
-from worker.log import AUDIT, MINUTE, MOST, JsonLine, LogLimit, OneLine, set_up
+from worker.log import AUDIT, MAX_PER_MINUTE, MINUTE, JsonLine, LogLimit, OneLine, set_up
 from worker.text import escaped, escaped_json, one_line, printable
 
 
@@ -63,11 +63,11 @@ def test_control_characters_are_escaped(debug: str, monkeypatch: pytest.MonkeyPa
 
 def test_one_line_of_code_cannot_flood_the_log() -> None:
     spare = LogLimit()
-    assert sum(spare.filter(record("again", at=n / 1000)) for n in range(1000)) == MOST
+    assert sum(spare.filter(record("again", at=n / 1000)) for n in range(1000)) == MAX_PER_MINUTE
     assert spare.filter(record("another", at=1, line=2))
     later = record("again", at=MINUTE + 1)
     assert spare.filter(later)
-    assert later.getMessage() == f"again ({1000 - MOST} more were not logged)"
+    assert later.getMessage() == f"again ({1000 - MAX_PER_MINUTE} more were not logged)"
     assert spare.filter(record("again", at=2 * MINUTE + 2))
 
 

@@ -260,7 +260,7 @@ def counts(axes: Axes, panel: Panel) -> None:
 
 
 ARTICLES = 10
-FEWEST = 5  # posts; below, nothing can be laid out
+MIN_POSTS = 5  # posts; below, nothing can be laid out
 PERPLEXITY = 30.0
 SEED = 0
 TITLE_COLUMNS = 52
@@ -308,8 +308,8 @@ def draw_tsne(subject: Subject) -> list[Sheet]:
     """The set of pairs that has the most posts on ten articles."""
     counted = [(one, most_shared(one.own)) for one in subject.pair_sets]
     pairs, chosen = max(counted, key=lambda both: len(both[1].posts))
-    if len(chosen.posts) < FEWEST:
-        raise MissingDataError(f"needs {FEWEST} posts on ten articles; {pairs.name} has fewer")
+    if len(chosen.posts) < MIN_POSTS:
+        raise MissingDataError(f"needs {MIN_POSTS} posts on ten articles; {pairs.name} has fewer")
     texts = [pairs.posts[post] for post in chosen.posts]
     places = layout(distances(subject.encoder, texts))
     figure = page(3.6)

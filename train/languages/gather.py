@@ -33,7 +33,7 @@ from train.plainly import plainly
 
 ENGLISH = "en"
 PARTS = ("judged", "tweets", "pairs", "crisis")
-POSTS, ENGLISH_POSTS, FEWEST_POSTS = 8_000, 12_000, 4_000
+POSTS, ENGLISH_POSTS, MIN_POSTS = 8_000, 12_000, 4_000
 MORE_POSTS, SENTENCES, PARALLEL = 5_000, 7_000, 5_000  # a language
 
 Row = dict[str, Any]
@@ -140,8 +140,8 @@ def teaching(
     most = ENGLISH_POSTS if english else POSTS
     posts = choose_texts(everyday, language, judged, most + (0 if english else MORE_POSTS))
     cut = chain.from_iterable(map(sentences, gathered.texts("sentences", language)))
-    others = choose_texts(cut, language, judged, SENTENCES + FEWEST_POSTS)
-    lent = max(0, FEWEST_POSTS - len(posts))
+    others = choose_texts(cut, language, judged, SENTENCES + MIN_POSTS)
+    lent = max(0, MIN_POSTS - len(posts))
     return posts[:most] + others[:lent], posts[most:] + others[lent:][:SENTENCES]
 
 

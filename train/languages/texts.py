@@ -17,7 +17,7 @@ CONLLU_TEXT = re.compile(r"^# text = (.+)$", re.MULTILINE)
 NAMED = re.compile(r"^# sent_id = (\S+)$", re.MULTILINE)
 SENTENCE_END = re.compile(r"(?<=[.!?؟])\s+|(?<=[。！？])")
 DENSE = {"zh", "zh-tw", "ja", "ko", "th"}  # a text of few signs says much
-SHORTEST, SHORTEST_DENSE, LONGEST = 20, 8, 600
+MIN_CHARS, MIN_CHARS_DENSE, MAX_CHARS = 20, 8, 600
 WHOLE = 200  # a longer text of a source of sentences is cut into its sentences
 
 csv.field_size_limit(2**26)
@@ -74,11 +74,11 @@ def sentences(text: str) -> Iterable[str]:
 
 def choose_texts(texts: Iterable[str], language: str, judged: set[str], most: int) -> list[str]:
     """Texts neither short nor long, each once, none that judges, drawn by their hash alone."""
-    least = SHORTEST_DENSE if language in DENSE else SHORTEST
+    least = MIN_CHARS_DENSE if language in DENSE else MIN_CHARS
     chosen: dict[str, str] = {}
     for text in texts:
         key = bare(text)
-        if least <= len(text) <= LONGEST and key and key not in judged:
+        if least <= len(text) <= MAX_CHARS and key and key not in judged:
             chosen.setdefault(key, text)
     return list(islice(drawn(chosen.values()), most))
 

@@ -18,8 +18,8 @@ from train.model.start import StartingPoint
 from train.teacher.minilm import whole
 from train.teacher.store import TokenTargets, VectorStore
 
-SHORTEST = 3  # tokens of which none is left out
-FEWEST_STATES = 5  # of a token that begins at their mean
+MIN_TOKENS = 3  # tokens of which none is left out
+MIN_STATES = 5  # of a token that begins at their mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Dataset:
         """The places of the tokens of each text, some left out at random."""
         places = [np.arange(len(ids))[:cap] for ids in self.texts()]
         if drop:
-            places = [p[rng.random(len(p)) >= drop] if len(p) > SHORTEST else p for p in places]
+            places = [p[rng.random(len(p)) >= drop] if len(p) > MIN_TOKENS else p for p in places]
         return places
 
 
@@ -145,7 +145,7 @@ def start_in_context(
                 np.add.at(total, ids, targets.read(row, ids, np.arange(len(ids))))
                 np.add.at(count, ids, 1)
     mean = unit_rows(total @ start.directions.numpy())
-    often = (count >= FEWEST_STATES)[:, None]
+    often = (count >= MIN_STATES)[:, None]
     return replace(start, vectors=np.where(often, mean, start.vectors))
 
 

@@ -109,7 +109,7 @@ def _diverge(score: Tensor, taught: Tensor, temperature: float) -> Tensor:
     return F.kl_div(mine, theirs, reduction="batchmean")
 
 
-CLOZE_SHORTEST, CLOZE_LONGEST = 8, 28
+CLOZE_MIN_TOKENS, CLOZE_MAX_TOKENS = 8, 28
 CLOZE_ARTICLE = 100  # tokens that an article must have for a part to be taken out of it
 CLOZE_CAP = 500
 CAPS = (100, 200, 400)  # how much of the articles a step of pairs reads
@@ -237,7 +237,7 @@ class BatchSampler:
         taken = dataset.take(0, rng, CLOZE_CAP)
         cut, rest = [], []
         for ids in np.split(taken.ids, taken.offsets[1:-1]):
-            width = rng.integers(CLOZE_SHORTEST, CLOZE_LONGEST)
+            width = rng.integers(CLOZE_MIN_TOKENS, CLOZE_MAX_TOKENS)
             start = rng.integers(len(ids) - width)
             cut.append(ids[start : start + width])
             rest.append(np.delete(ids, np.s_[start : start + width]))

@@ -37,7 +37,7 @@ from train.teacher.use import letters as entry_letters
 
 GZIP_MAGIC = b"\x1f\x8b"
 NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+(e[-+]?[0-9]+)?")
-LARGEST = float(np.finfo(np.float32).max)
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def read_vectors(path: Path, dim: int, most: int) -> tuple[list[str], F32]:
@@ -78,18 +78,18 @@ def parsed(line: bytes, dim: int) -> tuple[str, list[float]]:
         return "", []
     longer = " " in word and NUMBER.fullmatch(word.rpartition(" ")[2])
     sound = word and not longer and len(vector) == dim
-    return word, vector if sound and all(abs(value) <= LARGEST for value in vector) else []
+    return word, vector if sound and all(abs(value) <= MAX_FLOAT32 for value in vector) else []
 
 
 Shares = NDArray[np.float64]
 T = TypeVar("T")
 
 SAMPLE = 40_000
-FEWEST_LETTERS = 3  # of a whole word that is added to the word pieces
+MIN_LETTERS = 3  # of a whole word that is added to the word pieces
 TOKENS = "tokens"  # the folder of the teacher's vectors of single tokens, inside that of texts
-FEWEST_POSTS = 3  # of a language, of which few are known, that a word is in to be counted there
+MIN_POSTS = 3  # of a language, of which few are known, that a word is in to be counted there
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-LEAST_GATE = np.float32(1e-3)
+MIN_GATE = np.float32(1e-3)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +123,7 @@ def make_start(
     pieces, words = frequencies(vocabulary, texts, config)
     return StartingPoint(
         vocabulary, Idf(idf_of(words)), vectors,
-        np.maximum(idf_of(pieces) * word_mask(vocabulary), LEAST_GATE),
+        np.maximum(idf_of(pieces) * word_mask(vocabulary), MIN_GATE),
         None if directions is None else torch.from_numpy(directions),
     )  # fmt: skip
 
@@ -179,7 +179,7 @@ def frequent_words(texts: Corpus, pieces: WordPiece, count: int) -> list[str]:
     long = (
         word
         for word, _ in sorted(words.items(), key=lambda one: (-one[1], one[0]))
-        if len(word) >= FEWEST_LETTERS and word.isalpha() and len(pieces.pieces(word)) > 1
+        if len(word) >= MIN_LETTERS and word.isalpha() and len(pieces.pieces(word)) > 1
     )
     return [word for word, _ in zip(long, range(count), strict=False)]
 
@@ -227,7 +227,7 @@ def frequencies(vocabulary: Vocabulary, texts: Corpus, config: AstConfig) -> tup
     ):
         pieces += distinct_pieces(tokens, vocabulary.size)
     words = [word_shares(reader, [*posts, *texts.sentences])]
-    words += (word_shares(reader, some, FEWEST_POSTS) for some in texts.languages.values())
+    words += (word_shares(reader, some, MIN_POSTS) for some in texts.languages.values())
     return pieces / max(len(posts) + len(articles), 1), np.max(words, axis=0)
 
 

@@ -6,7 +6,7 @@ from math import isnan
 from train.protocol.evaluate import Judged
 from train.protocol.metrics import R_PRECISION_AT, Interval
 from train.protocol.sets import PREVALENCE
-from train.protocol.trust import KINDS, MOST, Trust
+from train.protocol.trust import KINDS, MAX_WRONG, Trust
 
 RANKED = ("mAP", "AUC", "mRP", "macro AP")
 EVENT = ("AUC off", "AUC background", "AP off", "AP background", "P@R80", "precision", "recall")
@@ -111,7 +111,7 @@ def as_markdown(judged: Sequence[Judged]) -> str:
     for title, columns in (
         (f"Precision by score where {rate} (number on topic, number off topic)", by_score(trust)),
         ("Share of posts found at the automatic threshold (of how many)", by_group(trust)),
-        (f"The {MOST} highest wrong posts above it, by what carries them", kinds(trust)),
+        (f"The {MAX_WRONG} highest wrong posts above it, by what carries them", kinds(trust)),
     ):
         parts += [f"**{title}:**", *grid(columns)] if columns else []
     return "\n\n".join(parts)

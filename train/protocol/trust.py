@@ -126,7 +126,7 @@ def recall_by_group(
     }
 
 
-MOST = 200  # of a set, by falling score
+MAX_WRONG = 200  # of a set, by falling score
 WORDS = 4
 LEAD = 80  # characters of an article without a title
 KINDS = ("a shared name", "a shared number", "another shared word", "a word of the post alone")
@@ -157,7 +157,9 @@ def highest_wrong(
     """The wrong posts that score highest, each once; `right` [posts, articles] are none."""
     passing = np.where((score >= cuts) & ~right, score, -np.inf)
     best = passing.max(1)
-    order = [i for i in np.argsort(-best, kind="stable")[:MOST].tolist() if np.isfinite(best[i])]
+    order = [
+        i for i in np.argsort(-best, kind="stable")[:MAX_WRONG].tolist() if np.isfinite(best[i])
+    ]
     pairs = [(n, int(passing[i].argmax())) for n, i in enumerate(order)]
     chosen = [posts[i] for i in order]
     contributions = enc.contributions(chosen, enc.articles(stories), pairs)

@@ -90,7 +90,7 @@ def text_key(text: str) -> bytes:
 
 
 STATES = "states"  # the folder of the states, inside that of the vectors
-FEWEST, MOST = 3, 64  # word pieces of a text whose states are worth their room
+MIN_PIECES, MAX_PIECES = 3, 64  # word pieces of a text whose states are worth their room
 BLOCK = 128  # texts
 
 

@@ -14,8 +14,8 @@ from worker.config.rules import Key, quoted
 from worker.config.secret import Secret, read_secret
 from worker.errors import ConfigError
 
-LARGEST = 2**20  # bytes
-LONGEST = 60  # characters of a key
+MAX_CONFIG_BYTES = 2**20  # bytes
+MAX_KEY_CHARS = 60  # characters of a key
 TEMPLATE = "`newsift config show --template`"
 NULLS = ("", "~", "null", "Null", "NULL")
 TEXT = "tag:yaml.org,2002:str"  # what PyYAML's plainest loader takes every scalar for
@@ -44,7 +44,7 @@ def read_file(path: Path) -> dict[str, dict[str, GivenValue]]:
 
 def _text(path: Path) -> str:
     try:
-        return read_regular(path, LARGEST).decode("utf-8-sig")
+        return read_regular(path, MAX_CONFIG_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start + 1}; convert it") from error
     except (OSError, ValueError) as error:
@@ -78,7 +78,9 @@ def _pairs(node: yaml.Node, before: str, expected: str) -> dict[str, yaml.Node]:
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
             raise ConfigError(f"{_at(key)}: a key is a word; expected {expected}")
-        name = repr(key.value[:LONGEST])[1:-1]  # what is cut or changed so is unknown in any case
+        name = repr(key.value[:MAX_KEY_CHARS])[
+            1:-1
+        ]  # what is cut or changed so is unknown in any case
         if name in pairs:
             raise ConfigError(f"{_at(key)}: {before}{name}: given twice; keep one")
         pairs[name] = value

@@ -7,7 +7,7 @@ from encoder.support.files import read_regular
 from worker.errors import ConfigError
 
 HIDDEN = "***"
-LARGEST_SECRET = 4096  # bytes
+MAX_SECRET_BYTES = 4096  # bytes
 
 
 class Secret:
@@ -48,7 +48,7 @@ class Secret:
 def read_secret(path: Path, where: str) -> Secret:
     """The secret in a file; `where` names the key for errors."""
     try:
-        text = read_regular(path, LARGEST_SECRET).decode("utf-8").rstrip("\r\n")
+        text = read_regular(path, MAX_SECRET_BYTES).decode("utf-8").rstrip("\r\n")
     except (OSError, ValueError) as error:
         fault = f"cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})"
     else:

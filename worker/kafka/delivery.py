@@ -22,7 +22,7 @@ MISSED = 3  # deadlines in a row while the broker reports no error
 REFUSED = 3  # attempts at least that a broker refuses before that is an error,
 REFUSED_S = 30.0  # refusals within this time
 BACKOFF_S = 0.5
-LONGEST_S = 16.0  # between two attempts
+MAX_RETRY_S = 16.0  # between two attempts
 log = logging.getLogger("newsift.delivery")
 
 Shrink = Callable[[Letter], Letter | None]
@@ -49,7 +49,7 @@ class Patience:
             ) from error
         if self.refused == 1:
             return 0.0
-        return min(BACKOFF_S * 2.0 ** (self.refused - 2), LONGEST_S)
+        return min(BACKOFF_S * 2.0 ** (self.refused - 2), MAX_RETRY_S)
 
     def outage(self) -> None:
         """Reset: the broker is away, or a topic lacks a leader or replicas."""

@@ -10,7 +10,7 @@ from worker.config import Config
 from worker.kafka.settings import compression_type, kafka_python_settings, speaking
 
 ANSWER_MS = 10_000
-LARGEST_RECORD = 2**25  # the broker's own limit is usually lower, and decides
+MAX_RECORD_BYTES = 2**25  # the broker's own limit is usually lower, and decides
 UNDER_WAY = 2**14  # records sent and not yet acknowledged
 BYTES_UNDER_WAY = 2**25
 
@@ -29,7 +29,7 @@ def sending(config: Config) -> Iterator["Outbox"]:
             compression_type=compression_type(config),
             linger_ms=5,
             batch_size=2**17,
-            max_request_size=LARGEST_RECORD,
+            max_request_size=MAX_RECORD_BYTES,
             max_block_ms=ANSWER_MS,
             delivery_timeout_ms=2 * ANSWER_MS,
             allow_auto_create_topics=False,

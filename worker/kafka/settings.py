@@ -142,7 +142,7 @@ async def _answer(link: Any) -> None:
         raise AccessError(NO_LOGIN) from None
 
 
-LARGEST_PEM = 2**24  # bytes
+MAX_PEM_BYTES = 2**24  # bytes
 BOOTSTRAP_S = 5.0  # a command should soon report that no broker answers
 
 
@@ -234,7 +234,7 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
     for key in ("ca_file", "cert_file", "key_file"):
         if path := getattr(kafka, key):  # OpenSSL would wait for what never ends
             with _refusing(key, path, "certificates or a key"):
-                read_regular(path, LARGEST_PEM)
+                read_regular(path, MAX_PEM_BYTES)
     with _refusing("ca_file", kafka.ca_file, "one or more certificates"):
         context = ssl.create_default_context(cafile=kafka.ca_file)
     if kafka.cert_file:

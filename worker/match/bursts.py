@@ -126,7 +126,7 @@ def _not_zero(value: float) -> float:
 
 
 SURE = 1e-6  # the chance of a false alarm, for one event in one minute
-LEAST = 5  # stories
+MIN_STORIES = 5  # stories
 HISTORY = 60  # minutes; a burst is reported once in this time
 ENOUGH = 10  # minutes of history, at least
 LATE = 5  # minutes; what comes later is history and no news
@@ -213,7 +213,7 @@ class Bursts:
         for counts in part:
             total.update(counts.of(event))
         stories = total[minute]
-        if stories < LEAST or minute < self._now - LATE:
+        if stories < MIN_STORIES or minute < self._now - LATE:
             return None
         if minute < self._reported.get(event, minute - HISTORY) + HISTORY:
             return None

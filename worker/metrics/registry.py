@@ -135,7 +135,7 @@ METRICS = (
 
 EVENTS = 100
 OF_EVENTS = ("matches_total", "event_posts_total", "stories_total", "bursts_total")
-LONGEST_EVENT = 100  # characters
+MAX_EVENT_CHARS = 100  # characters
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -279,4 +279,4 @@ class Metrics:
 
 
 def label_of(name: str) -> str:
-    return escaped(name)[:LONGEST_EVENT]
+    return escaped(name)[:MAX_EVENT_CHARS]

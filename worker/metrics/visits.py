@@ -15,8 +15,8 @@ from typing import cast
 from urllib.parse import urlsplit
 
 HEAD_BYTES = 2**15  # of the request line and the header lines together
-MOST = 64  # connections with an incomplete request, and as many with a complete one
-LONGEST_S = 10.0
+MAX_CONNECTIONS = 64  # connections with an incomplete request, and as many with a complete one
+MAX_REQUEST_S = 10.0
 DISCARDED = 2**25  # bytes that are thrown away after a refusal, so that the client can read it
 DISCARD_S = 0.005  # between two of those reads, which would otherwise use up a core
 ACCEPTED = 16  # connections accepted in one turn of the event loop
@@ -67,7 +67,7 @@ class Visit(asyncio.Protocol):
         self._link = cast(asyncio.Transport, transport)
         _enter(self._connections.waiting, self, self._link)
         loop = asyncio.get_running_loop()
-        self._overdue = loop.call_later(LONGEST_S, self._link.abort)
+        self._overdue = loop.call_later(MAX_REQUEST_S, self._link.abort)
 
     def data_received(self, data: bytes) -> None:
         """Collect the header lines, then pass on the declared bytes of the body."""
@@ -144,7 +144,7 @@ class Visit(asyncio.Protocol):
         """Restore the time limit, as there is an answer to send."""
         if self._link is not None:
             self.stay()
-            self._overdue = asyncio.get_running_loop().call_later(LONGEST_S, self._link.abort)
+            self._overdue = asyncio.get_running_loop().call_later(MAX_REQUEST_S, self._link.abort)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._overdue is not None:
@@ -196,7 +196,7 @@ def _enter(
     connections: dict[Visit, asyncio.Transport], visit: Visit, link: asyncio.Transport
 ) -> None:
     connections[visit] = link
-    if len(connections) > MOST:
+    if len(connections) > MAX_CONNECTIONS:
         connections.pop(next(iter(connections))).abort()
 
 

@@ -50,7 +50,7 @@ def longest_list(signs: Signs) -> int:
 
 
 DEPTH = 200
-LONGEST_DETAIL = 200
+MAX_DETAIL_CHARS = 200
 HALF = re.compile(
     rb"""(?: [^\\]++
            | \\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}   # a pair
@@ -68,7 +68,7 @@ NAMES = {"str": "a string", "int": "an integer", "float": "a number", "bool": "a
 
 def rejected(reason: Reason, detail: str) -> Rejected:
     """A rejection with a short detail that contains no control characters."""
-    printable = "".join(c if c.isprintable() else "�" for c in detail[:LONGEST_DETAIL])
+    printable = "".join(c if c.isprintable() else "�" for c in detail[:MAX_DETAIL_CHARS])
     return Rejected(reason, printable)
 
 

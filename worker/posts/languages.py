@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 # What platforms write where they name none: undetermined, several, and, of X, no words at all.
 NAMELESS = ("und", "mul", "mis", "zxx", "art")
 LOCAL_USE = ("qaa", "qtz")  # from, to: X has qme for links alone, qht for hashtags, and more
-LONGEST = 40  # characters of a language's name
+MAX_LANGUAGE_CHARS = 40  # characters of a language's name
 
 
 class Languages(NamedTuple):
@@ -23,7 +23,7 @@ class Languages(NamedTuple):
         """Whether a post in this language, or in none, is accepted."""
         if not self.wanted or not named:
             return True
-        tag = f"{_plain(named[:LONGEST])}-"
+        tag = f"{_plain(named[:MAX_LANGUAGE_CHARS])}-"
         return _is_nameless(tag) or any(tag.startswith(f"{each}-") for each in self.wanted)
 
     def first(self, named: Sequence[str]) -> str | None:

@@ -15,7 +15,7 @@ PARAGRAPHS = {"p", "blockquote", "pre", "ul", "ol", "h1", "h2", "h3", "h4", "h5"
 LINES = {"br", "li"}
 GAP = re.compile(r"\n{3,}")
 NO_CHARACTER = re.compile(r"&#[0-9]{20,}+;?")
-LONGEST = 2**15  # characters of HTML; the encoder reads 8,192 of text
+MAX_HTML_CHARS = 2**15  # characters of HTML; the encoder reads 8,192 of text
 
 WRITTEN = ("update", "status.update")
 
@@ -95,7 +95,7 @@ def spoken(markup: str) -> str:
 
     Mastodon hides the beginning and the end of a link in spans; together they are the address.
     """
-    markup = markup[:LONGEST]
+    markup = markup[:MAX_HTML_CHARS]
     if "<" in markup:
         lines = TAG.sub(_shown, markup).split("\n")
         markup = GAP.sub("\n\n", "\n".join(line.strip() for line in lines)).strip()

@@ -10,7 +10,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What RFC 3339 and Python can write, in milliseconds since 1970: the years 1 to 9999.
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 LAST_SECOND = 10**11  # a larger number counts milliseconds
-LONGEST = 64  # characters
+MAX_TIME_CHARS = 64  # characters
 
 
 def utc(written: str | float | None, zone: tzinfo = UTC) -> str | None:
@@ -24,7 +24,7 @@ def utc(written: str | float | None, zone: tzinfo = UTC) -> str | None:
         return None
     if not isinstance(written, str):
         return _since_1970(written)
-    if len(written) > LONGEST:
+    if len(written) > MAX_TIME_CHARS:
         return None
     try:
         if not written[:1].isdigit():  # Wed Oct 10 20:19:24 +0000 2018

@@ -13,7 +13,7 @@ import numpy as np
 from encoder.embeddings import Embeddings
 from encoder.errors import InputError
 
-LEAST = 3  # posts in the tail
+MIN_TAIL_POSTS = 3  # posts in the tail
 PARTS = 8  # by the hash of a post; the first speaks against events
 
 
@@ -53,8 +53,9 @@ RATE_KEY = "matching.background_rate"
 
 def refuse_small(name: object, posts: int, rate: float, key: str = RATE_KEY) -> None:
     """Refuse a background with too few posts above a threshold at this rate."""
-    if (tail := tail_of(posts, rate)) < LEAST:
+    if (tail := tail_of(posts, rate)) < MIN_TAIL_POSTS:
         raise InputError(
             f"{name}: {posts:,} posts are too few for {key} {rate:g}, with "
-            f"{tail} of them above a threshold and not {LEAST}; {ceil(LEAST / rate):,} are needed"
+            f"{tail} of them above a threshold and not {MIN_TAIL_POSTS}; "
+            f"{ceil(MIN_TAIL_POSTS / rate):,} are needed"
         )

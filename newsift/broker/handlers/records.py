@@ -18,7 +18,7 @@ from worker.kafka.batches.header import Header
 ALL = -1
 LATEST, EARLIEST = -1, -2
 NOWHERE = (-1, -1)
-LONGEST_WAIT_S = 30.0  # whoever wants to wait longer asks again
+MAX_WAIT_S = 30.0  # whoever wants to wait longer asks again
 PRODUCED = ProduceResponse.TopicProduceResponse
 FETCHED = FetchResponse.FetchableTopicResponse
 LISTED = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -49,7 +49,7 @@ async def fetch_records(cluster: Cluster, call: Call) -> Any:
             version=call.version, error_code=Code.FETCH_SESSION_ID_NOT_FOUND, responses=[]
         )
     try:
-        async with asyncio.timeout(min(body.max_wait_ms / 1000, LONGEST_WAIT_S)):
+        async with asyncio.timeout(min(body.max_wait_ms / 1000, MAX_WAIT_S)):
             while not _is_enough(topics := _read_logs(cluster, body), body.min_bytes):
                 await cluster.topics.changed.wait()
     except TimeoutError:

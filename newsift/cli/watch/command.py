@@ -83,8 +83,8 @@ def watch(
         return parts
 
     try:
-        if (ended := asyncio.run(run_services(services))) is not None:
-            raise ended
+        if (failure := asyncio.run(run_services(services))) is not None:
+            raise failure
     except KafkaError as error:
         raise broker_error(error, config) from error
 

@@ -11,7 +11,7 @@ from aiokafka import TopicPartition
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
 
 from newsift.cli.matches import MatchFilter
-from newsift.files.rows import read_match
+from newsift.files.rows import parse_match_record
 from worker.kafka.consumers import Offsets
 from worker.match.records import Match, MatchRecord, encode_json
 from worker.metrics.registry import Exported, registered
@@ -66,7 +66,7 @@ class Notice:
     @property
     def body(self) -> bytes:
         """The record as JSON, with the matches of this event alone."""
-        record = read_match(self.value)
+        record = parse_match_record(self.value)
         assert record is not None
         own = [match for match in self.filters.select(record) if match.event == self.event]
         return narrowed(record, own)
@@ -95,7 +95,7 @@ def narrowed(record: MatchRecord, matches: list[Match]) -> bytes:
 
 def match_record_in(record: Any) -> MatchRecord | None:
     """None if the message holds no match record with usable ids."""
-    match_record = None if isinstance(record, Unreadable) else read_match(record.value)
+    match_record = None if isinstance(record, Unreadable) else parse_match_record(record.value)
     if match_record is None or not all(
         NAME.fullmatch(match.match_id) for match in match_record.matches
     ):

@@ -22,7 +22,7 @@ from worker.match.records import MATCH_SCHEMA
 
 SECRET_VARIABLE = "NEWSIFT_WEBHOOK_SECRET"
 ANSWER_S = 20.0  # for one attempt, from the connection to the status
-FIRST_S, LONGEST_S = 1.0, 300.0  # pauses between attempts
+FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 300.0  # pauses between attempts
 GONE = 410
 REJECTED_STATUS = {400, 409, 413, 415, 422}  # of one match, which was or will not be accepted
 log = logging.getLogger("newsift.watch")
@@ -47,7 +47,7 @@ class Webhook:
         Everything else is retried for ever: a wrong path or an expired login can be corrected, and
         no match may be lost by it.
         """
-        pauses = Backoff(FIRST_S, LONGEST_S)
+        pauses = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S)
         while (wait := await self._attempt(notice)) is not None:
             self._counts.failed.inc()
             await asyncio.sleep(max(wait, pauses.pause()))
@@ -94,8 +94,8 @@ class Webhook:
 
 def signature(secret: Secret, at: int, body: bytes) -> str:
     """The time in seconds, and the HMAC-SHA256 of the time, a dot and the body."""
-    signed = hmac.new(secret.reveal().encode(), b"%d." % at + body, sha256)
-    return f"t={at},v1={signed.hexdigest()}"
+    code = hmac.new(secret.reveal().encode(), b"%d." % at + body, sha256)
+    return f"t={at},v1={code.hexdigest()}"
 
 
 def signing_secret(file: Path | None, env: Mapping[str, str] = os.environ) -> Secret:

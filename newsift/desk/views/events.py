@@ -8,13 +8,13 @@ from msgspec import Meta, Struct
 
 from encoder.errors import InputError
 from newsift.desk.api import BY_CHARS, WHOLE_CHARS, EventName, Nothing, post_fields, reads
-from newsift.desk.matches import LONGEST, MatchRow, StoryFilter
+from newsift.desk.matches import MAX_ID_CHARS, MatchRow, StoryFilter
 from newsift.desk.session import Desk
 from newsift.operations.actor import current_user
 from newsift.operations.events import NONE, EventState
 from newsift.operations.promises import lapse_reason
 from newsift.operations.times import now_ms
-from newsift.statistics.pass_rates import an_hour, window_words
+from newsift.statistics.pass_rates import describe_window, hourly_rate
 from worker.match.records import WHY_TOKENS
 from worker.metrics.registry import label_of
 from worker.posts.outcome import PostId
@@ -29,7 +29,7 @@ TEXT_CHARS = 600  # of a post in a list
 WORD_CHARS, NAME_CHARS = 60, 200
 MAX_MARKS = 6  # labels beside a post
 STATES = ("live", "paused", "expired", "refused")  # of an event: the first that a record has
-PostName = Annotated[str, Meta(min_length=1, max_length=LONGEST)]
+PostName = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
 Json = dict[str, Any]
 Marks = Mapping[PostId, list[Json]]
 
@@ -106,8 +106,8 @@ def hourly_row(desk: Desk, posts: int) -> Json | None:
     """The rate of matches and its window; None where too little time has passed."""
     now = now_ms()
     since = max(desk.matches.since, desk.stream.traffic().since)
-    rate = an_hour(posts, since, now)
-    return None if rate is None else {"rate": rate, "window": window_words(since, now)}
+    rate = hourly_rate(posts, since, now)
+    return None if rate is None else {"rate": rate, "window": describe_window(since, now)}
 
 
 def thresholds_of(live: Iterable[Json]) -> list[float]:

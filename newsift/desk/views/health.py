@@ -80,10 +80,10 @@ def retry(desk: Desk, request: Retry) -> dict[str, Any]:
             names.append(letter.id)
 
     try:
-        done = retry_letters(
+        result = retry_letters(
             desk.config, LetterSelection(frozenset(request.names), request.reason), note
         )
     finally:
         desk.health.retrying.release()
         desk.changes.notify("health")
-    return {"count": done.count, "unsent": dict(done.not_sent), "names": names}
+    return {"count": result.count, "unsent": dict(result.not_sent), "names": names}

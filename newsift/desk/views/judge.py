@@ -19,7 +19,7 @@ from newsift.operations.promises import missing_text, require_profile, set_promi
 from newsift.operations.times import now_ms, present
 from newsift.statistics.estimates import MAX_JUDGES, agreements, labels_by_person
 from newsift.statistics.labels import Label, Verdict, check_names
-from newsift.statistics.pass_rates import DAY, an_hour, window_words
+from newsift.statistics.pass_rates import DAY, describe_window, hourly_rate
 from worker.kafka.reading import connected
 from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, utc
@@ -64,7 +64,7 @@ def question(desk: Desk, request: QueueRequest) -> dict[str, Any]:
     if active is None:
         return {"drawing": True}
     active.session.merge(desk.mirrors.labels.of(key.event))
-    return active.session.state() | {"drawing": False, "why": active.why}
+    return active.session.state() | {"drawing": False, "why": active.replaced_because}
 
 
 def _outcome(state: dict[str, Any]) -> str:
@@ -145,7 +145,7 @@ def _queue_key(request: QueueRequest | QueueAction) -> QueueKey:
 
 
 def _queue(desk: Desk, request: QueueAction) -> LabelSession:
-    queue = desk.queues.of(_queue_key(request), request.queue)
+    queue = desk.queues.session(_queue_key(request), request.queue)
     queue.merge(desk.mirrors.labels.of(request.event))
     return queue
 
@@ -182,8 +182,8 @@ def _disputed(labels: Iterable[Label]) -> list[list[Label]]:
     def newest(own: list[Label]) -> tuple[int, PostId]:
         return max(milliseconds(utc(label.at)) for label in own), own[0].post_id
 
-    disputed = [own for own in by_post.values() if len({label.label for label in own}) > 1]
-    return sorted(disputed, key=newest, reverse=True)
+    groups = [own for own in by_post.values() if len({label.label for label in own}) > 1]
+    return sorted(groups, key=newest, reverse=True)
 
 
 @reads("/api/judge/left-out", Nothing)
@@ -229,7 +229,7 @@ def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
 @acts("/api/judge/promise", PromiseAction, "events.promise")
 def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
     """Set the threshold that the labels show, if it is the one on the page."""
-    teacher = desk.model.wait()
+    context = desk.model.wait()
     desk.mirrors.require_current()
     view = desk.model.view()
     event = require_event(view.events, request.event).require_seeds()
@@ -245,7 +245,7 @@ def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
             f"{request.threshold:.4f}; look at it, and promise that"
         )
     with desk.editor.topic() as topic:
-        set_promise(topic, view.state, teacher, profile, test.target, test.result)
+        set_promise(topic, view.state, context, profile, test.target, test.result)
     return {"threshold": test.result.threshold}
 
 
@@ -266,7 +266,7 @@ def _hourly(test: PromiseTest, stream: StreamRate) -> dict[str, float | str | No
     since = max(now - DAY, stream.since, trained_at)
 
     def hourly(cut: float) -> float | None:
-        return an_hour(sum(score >= cut for score in scores), since, now)
+        return hourly_rate(sum(score >= cut for score in scores), since, now)
 
     then = None if threshold is None else hourly(threshold)
-    return {"now": hourly(present), "then": then, "window": window_words(since, now)}
+    return {"now": hourly(present), "then": then, "window": describe_window(since, now)}

@@ -28,7 +28,7 @@ from newsift.statistics.estimates import (
     share_above,
 )
 from newsift.statistics.labels import Label, Verdict
-from newsift.statistics.pass_rates import HOUR, NearBy, passing, window_words
+from newsift.statistics.pass_rates import HOUR, NearMissSample, describe_window, pass_rates
 from newsift.statistics.queues import Candidate
 from worker.match.reservoir import NearAnswer
 from worker.posts.outcome import PostId
@@ -54,10 +54,10 @@ def figure(data: FigureData) -> dict[str, Any]:
     """The histogram, what would pass above each of its edges, and what the labels show."""
     measure, stories = data.measure, data.matches.stories
     event, cuts = measure.event, sorted(measure.cuts.tolist())
-    near, draws = NearBy.of(data.near.answers), drawn_labels(data.matches, data.labels)
+    near, draws = NearMissSample.of(data.near.answers), drawn_labels(data.matches, data.labels)
     edges = score_grid(
         measure.background,
-        [story.passed.score for story in stories],
+        [story.scored.score for story in stories],
         near.scores,
         [mark.score for mark in data.marks],
         measure.cuts,
@@ -72,33 +72,33 @@ def figure(data: FigureData) -> dict[str, Any]:
         "thresholds": [cuts[0], cuts[-1]] if cuts else [],
         "is_automatic": measure.is_automatic,
         "automatic": [*measure.automatic[:1], *measure.automatic[-1:]],
-        "configured": measure.teacher.config.matching.threshold,
+        "configured": measure.context.config.matching.threshold,
         "promise": promise_row(event, data.rate) if event.state == IN_FORCE else None,
         "background_posts": len(measure.background),
-        "matched": sum(story.passed.posts for story in stories),
+        "matched": sum(story.scored.posts for story in stories),
         "hours": hours,
-        "window": window_words(since, data.now),
+        "window": describe_window(since, data.now),
         "edges": edges,
         "bins": _bins(edges, data, near, hours),
         "background": [1000 * share for share in share_above(edges, measure.background)],
         "hourly": _hourly(edges, data, near, since),
         "floor": _finite(near.floor),
         "marks": [[mark.score, mark.verdict] for mark in data.marks],
-        "glances": [asdict(each) for each in score_summaries(data.marks, draws)],
-        "reach": _finite(draws.reach),
+        "summaries": [asdict(each) for each in score_summaries(data.marks, draws)],
+        "lowest_covered": _finite(draws.lowest_covered),
         "messages": [*data.near.messages, *filter(None, [data.stream.why])],
     }
 
 
 def _bins(
-    edges: Sequence[float], data: FigureData, near: NearBy, hours: float
+    edges: Sequence[float], data: FigureData, near: NearMissSample, hours: float
 ) -> dict[str, list[float]]:
     """Counts between the edges; of near misses as many as came while the matches did."""
-    passed = [story.passed for story in data.matches.stories]
+    scored = [story.scored for story in data.matches.stories]
     bins = {
         "background": bin_counts(edges, data.measure.background),
         "matches": bin_counts(
-            edges, [each.score for each in passed], [each.posts for each in passed]
+            edges, [match.score for match in scored], [match.posts for match in scored]
         ),
         "near": bin_counts(edges, near.scores, near.shares * (data.stream.hourly * hours)),
     }
@@ -106,14 +106,14 @@ def _bins(
 
 
 def _hourly(
-    edges: Sequence[float], data: FigureData, near: NearBy, since: int
+    edges: Sequence[float], data: FigureData, near: NearMissSample, since: int
 ) -> list[float | None]:
-    matches = [story.passed for story in data.matches.stories]
+    matches = [story.scored for story in data.matches.stories]
     top = float(data.measure.cuts.max(initial=0.0))
     hourly = data.stream.hourly
     if data.stream.why:
-        near, hourly = NearBy.of([]), 0.0
-    return passing(edges, matches, since, data.now, top, near, hourly)
+        near, hourly = NearMissSample.of([]), 0.0
+    return pass_rates(edges, matches, since, data.now, top, near, hourly)
 
 
 def _finite(score: float) -> float | None:

@@ -138,9 +138,9 @@ def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
     assert content is not None
     row = content_row(content, control.records[key], whole=True)
     row |= next((each for each in desk.model.rows() if each["key"] == key), {"key": key})
-    teacher = desk.model.now()
-    if teacher is not None and "text" in row:
-        row["words"] = heaviest_words(teacher.enc, row["title"], row["text"])
+    context = desk.model.now()
+    if context is not None and "text" in row:
+        row["words"] = heaviest_words(context.enc, row["title"], row["text"])
     return _for_page(row | {"configured": desk.config.matching.threshold}, control)
 
 
@@ -274,9 +274,9 @@ def check(desk: Desk, request: DraftsAction) -> list[dict[str, Any]]:
     control = desk.mirrors.control
     cuts: AutoThresholds = {}
     refused: Mapping[str, str] = {}
-    if teacher := desk.model.now():
+    if context := desk.model.now():
         cuts, refused = thresholds_of(
-            teacher, control_state({d.key: d.value for d in drafts}, desk.config.limits)
+            context, control_state({d.key: d.value for d in drafts}, desk.config.limits)
         )
     return [_check_row(desk, draft, control, refused, cuts) for draft in drafts]
 
@@ -291,8 +291,8 @@ def _check_row(
         seed = parse_seed(draft, desk.config)
     except InputError as error:
         return row | {"refused": str(error)}
-    teacher = desk.model.now()
-    words = heaviest_words(teacher.enc, seed.title, seed.text) if teacher else []
+    context = desk.model.now()
+    words = heaviest_words(context.enc, seed.title, seed.text) if context else []
     return row | {
         "refused": refused.get(seed.id),
         "version": seed.version,
@@ -317,16 +317,16 @@ def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     """What the events of these articles would have matched in the last hours."""
     drafts = request.all()
     seeds = [parse_seed(draft, desk.config) for draft in drafts]
-    teacher = desk.model.wait()
+    context = desk.model.wait()
     with (
         lock_or_busy(desk.editor.trying, "other articles are being tried"),
         seed_topic(desk.config) as topic,
     ):
         state = desk.mirrors.control.with_seeds(seeds)
-        teacher.calibrate(state)
-        seed_set = teacher.partial_seed_set(state.of_events({seed.event for seed in seeds}))
+        context.calibrate(state)
+        seed_set = context.partial_seed_set(state.of_events({seed.event for seed in seeds}))
         result = preview_seeds(
-            topic.cluster, teacher, seed_set, {seed.id for seed in seeds}, AT_TERMINAL
+            topic.cluster, context, seed_set, {seed.id for seed in seeds}, AT_TERMINAL
         )
     names = sorted({seed.event for seed in seeds})
     matches = {name: preview_row(result, name) for name in names}
@@ -337,8 +337,8 @@ def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
 def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     drafts = request.all()
     seeds = [parse_seed(draft, desk.config) for draft in drafts]
-    if teacher := desk.model.now():
-        draft_thresholds(teacher, drafts)
+    if context := desk.model.now():
+        draft_thresholds(context, drafts)
     if not request.force:
         require_articles(drafts, FORCE)
     marks = {draft.key: each.mark for draft, each in zip(drafts, request.drafts, strict=True)}

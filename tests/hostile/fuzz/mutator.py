@@ -17,7 +17,7 @@ EDGES = [
     for order in ("big", "little")
 ]
 MAX_STEPS = 6
-LONGEST_RUN = 2**16
+MAX_RUN = 2**16
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def repeat(rng: random.Random, data: bytearray, mutator: Mutator) -> None:
     run = bytes(data[span(rng, data)]) if rng.random() < 0.5 else rng.choice(mutator.tokens)
     if run:
         at, times = place(rng, data), 2 ** rng.randint(1, 14)
-        data[at:at] = run * min(times, LONGEST_RUN // len(run) + 1)
+        data[at:at] = run * min(times, MAX_RUN // len(run) + 1)
 
 
 def swap(rng: random.Random, data: bytearray, _: Mutator) -> None:

@@ -67,7 +67,7 @@ def test_a_bad_row_stops_it_or_is_skipped(
     newsift: Command, fake: FakeEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     stdin: bytes, reason: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("newsift.files.read.LONGEST_LINE", 1000 if b"long" in stdin else 2**20)
+    monkeypatch.setattr("newsift.files.read.MAX_LINE_BYTES", 1000 if b"long" in stdin else 2**20)
     out = tmp_path / "old.safetensors"
     out.write_bytes(b"precious")
     done = newsift("embed", "--out", out, stdin=stdin)

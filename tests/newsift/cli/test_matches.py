@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from newsift.files.rows import read_match
+from newsift.files.rows import parse_match_record
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, Kafka
 
@@ -44,11 +44,11 @@ def ids(out: str) -> list[str]:
 
 def test_ignores_unknown_keys_of_a_record() -> None:
     value = json.loads(record("a"))
-    plain = read_match(json.dumps(value).encode())
+    plain = parse_match_record(json.dumps(value).encode())
     for part in (value, value["post"], value["source"], value["matches"][0]):
         part["said_later"] = [{"a": None}]
     assert plain is not None
-    assert read_match(json.dumps(value).encode()) == plain
+    assert parse_match_record(json.dumps(value).encode()) == plain
 
 
 def test_json_is_the_whole_record(newsift: Command, kafka: Kafka) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from encoder.errors import InputError
-from newsift.collect.bluesky import KEY_BYTES, LARGEST_CURSOR, Bluesky, Jetstream, JetstreamNotice
+from newsift.collect.bluesky import KEY_BYTES, MAX_CURSOR, Bluesky, Jetstream, JetstreamNotice
 from newsift.collect.source import (
     BUSY,
     CLOSED,
@@ -114,7 +114,7 @@ def test_one_value_changed_does_no_harm(version: int, data: st.DataObject) -> No
     result = read(version, value, "en")
     if isinstance(result, SourceFrame):
         assert result.value in (value, b"")
-        assert result.cursor is None or 0 <= int(result.cursor) <= LARGEST_CURSOR
+        assert result.cursor is None or 0 <= int(result.cursor) <= MAX_CURSOR
 
 
 @pytest.mark.parametrize("cursor", ["", "abc", -1, 2**63, "5"])

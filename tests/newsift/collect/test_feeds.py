@@ -11,8 +11,8 @@ from encoder.errors import InputError
 from newsift.collect.feeds import (
     HOUR,
     MAX_ARTICLES,
+    MAX_ATTEMPTS,
     MAX_ENTRIES,
-    TRIES,
     Entry,
     Followed,
     FollowedArticle,
@@ -274,7 +274,7 @@ def test_a_failing_article_is_tried_a_limited_number_of_times() -> None:
             minutes.append(minute)
             article.tried(now, failing=True)
     assert minutes == [0, 15, 45, 105, 225, 465, 945]
-    assert len(minutes) == TRIES + 1
+    assert len(minutes) == MAX_ATTEMPTS + 1
 
 
 def test_an_article_is_remembered_until_its_seed_is_deleted() -> None:

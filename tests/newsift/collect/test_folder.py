@@ -229,7 +229,7 @@ def test_a_ledger_that_was_lost_is_not_taken_for_an_empty_one(place: Path, state
 
 
 def test_forgets_the_oldest_gone(place: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_module, "MOST", 10)
+    monkeypatch.setattr(folder_module, "MAX_STATE_LINES", 10)
     ledger = start_files(place, state, 14)
     before = scan(place)
     for number in range(12):

@@ -143,7 +143,7 @@ async def test_netrc_replaces_no_token(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 async def test_an_answer_that_drips_is_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.collect.http.WHOLE_S", 0.2)
+    monkeypatch.setattr("newsift.collect.http.RESPONSE_TIMEOUT_S", 0.2)
 
     async def drip(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse()

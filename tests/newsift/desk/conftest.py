@@ -25,7 +25,7 @@ def place(server: Server, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="session")
-def teacher(tmp_path_factory: pytest.TempPathFactory) -> ModelContext:
+def context(tmp_path_factory: pytest.TempPathFactory) -> ModelContext:
     """A model of few words; one post of the background in twenty matches."""
     folder = tmp_path_factory.mktemp("model") / "small"
     write_model(folder, small_model())

@@ -33,10 +33,10 @@ EVENT = "flood"
 SEEDS = {"river": "storm flood river city the river flood", "rain": "storm storm city flood"}
 
 
-def view_of(teacher: ModelContext, records: Mapping[str, dict[str, object]]) -> ControlView:
+def view_of(context: ModelContext, records: Mapping[str, dict[str, object]]) -> ControlView:
     state = control_state({key.encode(): json.dumps(row).encode() for key, row in records.items()})
-    seeds = teacher.seed_set(state)
-    enc = teacher.enc
+    seeds = context.seed_set(state)
+    enc = context.enc
     return ControlView(state.resolve(ModelFacts(enc.digest, enc.dim, enc.mix)), seeds)
 
 
@@ -55,11 +55,11 @@ def stream(seed: int, count: int = 900) -> list[tuple[Post, int]]:
 
 
 class FixedModel(DeskModel):
-    def __init__(self, teacher: ModelContext, view: ControlView) -> None:
-        self.teacher, self.current_view = teacher, view
+    def __init__(self, context: ModelContext, view: ControlView) -> None:
+        self.context, self.current_view = context, view
 
     def wait(self, seconds: float = 0) -> ModelContext:
-        return self.teacher
+        return self.context
 
     def view(self) -> ControlView:
         return self.current_view
@@ -77,12 +77,12 @@ class Topic:
 class Town:
     """A stream that a worker has matched with the seeds as they stood."""
 
-    teacher: ModelContext
+    context: ModelContext
     posts: list[tuple[Post, int]]
     store: MatchStore
 
     def run(self, seeds: SeedSet, posts: Sequence[tuple[Post, int]]) -> None:
-        pipeline = Pipeline(self.teacher.enc, "plain")
+        pipeline = Pipeline(self.context.enc, "plain")
         for n, (post, at) in enumerate(posts):
             sent = Mail(
                 json.dumps({"id": post.id, "text": post.text}).encode(), offset=n, timestamp=at
@@ -94,12 +94,12 @@ class Town:
     def near(self, measure: Measure, seeds: SeedSet) -> NearAnswer:
         """What a worker tells that has looked at all posts with these seeds."""
         edges, _ = Edges.of(
-            seeds, _cuts(self.teacher), (0.1, 0.15), {}
+            seeds, _cuts(self.context), (0.1, 0.15), {}
         )  # fewer than are kept at most
         near_misses = NearMisses([EVENT])
         near_misses.look(len(self.posts))
         scores = measure.scores([post.text for post, _ in self.posts])
-        vectors = self.teacher.enc.posts([post.text for post, _ in self.posts])
+        vectors = self.context.enc.posts([post.text for post, _ in self.posts])
         levels = (vectors.similarity(seeds.embeddings)[:, :, None] < edges.edges[None]).sum(axis=2)
         level = levels.min(axis=1)
         rows = np.flatnonzero((level > 0) & (level < 3))
@@ -114,23 +114,23 @@ class Town:
         )
 
 
-def _cuts(teacher: ModelContext) -> Cuts:
-    return lambda rows, rate: teacher.enc.thresholds(rows, rate, teacher.background)
+def _cuts(context: ModelContext) -> Cuts:
+    return lambda rows, rate: context.enc.thresholds(rows, rate, context.background)
 
 
-def town(teacher: ModelContext, seed: int = 1) -> Town:
-    store = MatchStore(teacher.config, now=lambda: NOW)
+def town(context: ModelContext, seed: int = 1) -> Town:
+    store = MatchStore(context.config, now=lambda: NOW)
     store.begin(cast(TopicReader, Topic()))
-    return Town(teacher, stream(seed), store)
+    return Town(context, stream(seed), store)
 
 
 def scene(
     here: Town, now: ControlView, labels: Sequence[Label] = (), answers: Sequence[NearAnswer] = ()
 ) -> FigureData:
-    measure = measure_of(here.teacher, now, EVENT)
+    measure = measure_of(here.context, now, EVENT)
     flow = StreamRate(len(here.posts), NOW - HOURS * HOUR, NOW, 100)
     result = scored_matches(here.store, measure)
-    marks = EventScores(here.store, FixedModel(here.teacher, now)).marks(measure, result, labels)
+    marks = EventScores(here.store, FixedModel(here.context, now)).marks(measure, result, labels)
     return FigureData(
         measure, result, tuple(labels), marks, NearAnswers(tuple(answers), ()), flow, NOW
     )

@@ -7,7 +7,7 @@ from newsift.desk.views.events import promise_row
 from newsift.desk.views.scores import figure
 from newsift.operations.model_context import ModelContext
 from newsift.statistics.labels import Label, Verdict
-from newsift.statistics.queues import certifies_only
+from newsift.statistics.queues import is_certify_post
 from tests.newsift.desk.scene import (
     EVENT,
     HOUR,
@@ -28,7 +28,7 @@ FAR = 1e-6
 
 
 def true_scores(here: Town) -> F32:
-    enc = here.teacher.enc
+    enc = here.context.enc
     rows = enc.articles([("", text) for text in SEED_TEXTS])
     return np.array([enc.posts([post.text]).similarity(rows).max() for post, _ in here.posts])
 
@@ -43,11 +43,11 @@ def label(post: Post, text: Verdict, by: str = "anna", drawn: str = "certify") -
 
 @pytest.mark.parametrize("threshold", [{"threshold": 0.5}, {}])
 def test_the_hourly_rates_are_those_of_all_posts(
-    teacher: ModelContext, threshold: dict[str, float]
+    context: ModelContext, threshold: dict[str, float]
 ) -> None:
-    here, now = town(teacher), view_of(teacher, seeds_of(**threshold))
+    here, now = town(context), view_of(context, seeds_of(**threshold))
     here.run(now.seeds, here.posts)
-    measure = measure_of(teacher, now, EVENT)
+    measure = measure_of(context, now, EVENT)
     shown = scene(here, now, answers=[here.near(measure, now.seeds)])
     data, scores = figure(shown), true_scores(here)
     rates = dict(zip(data["edges"], data["hourly"], strict=True))
@@ -69,12 +69,12 @@ def test_the_hourly_rates_are_those_of_all_posts(
     ]
 
 
-def test_the_shares_of_the_background_are_those_of_a_slow_loop(teacher: ModelContext) -> None:
-    here, now = town(teacher), view_of(teacher, seeds_of())
+def test_the_shares_of_the_background_are_those_of_a_slow_loop(context: ModelContext) -> None:
+    here, now = town(context), view_of(context, seeds_of())
     data = figure(scene(here, now))
-    rows = teacher.enc.articles([("", text) for text in SEED_TEXTS])
-    best = [float(teacher.background[n : n + 1].similarity(rows).max())
-            for n in range(len(teacher.background))]  # fmt: skip
+    rows = context.enc.articles([("", text) for text in SEED_TEXTS])
+    best = [float(context.background[n : n + 1].similarity(rows).max())
+            for n in range(len(context.background))]  # fmt: skip
     for edge, share in zip(data["edges"], data["background"], strict=True):
         assert share == pytest.approx(1000 * np.mean([s >= edge for s in best]), abs=1000 / 400)
     assert sum(data["bins"]["background"]) == data["background_posts"] == len(best)
@@ -82,9 +82,9 @@ def test_the_shares_of_the_background_are_those_of_a_slow_loop(teacher: ModelCon
     assert data["automatic"] == pytest.approx(data["thresholds"])
 
 
-def test_rates_below_an_old_threshold_count_from_its_change(teacher: ModelContext) -> None:
-    here, half = town(teacher), 450
-    high, low = (view_of(teacher, seeds_of(threshold=t)) for t in (0.5, 0.3))
+def test_rates_below_an_old_threshold_count_from_its_change(context: ModelContext) -> None:
+    here, half = town(context), 450
+    high, low = (view_of(context, seeds_of(threshold=t)) for t in (0.5, 0.3))
     here.run(high.seeds, here.posts[:half])
     here.run(low.seeds, here.posts[half:])
     data, scores = figure(scene(here, low)), true_scores(here)
@@ -95,34 +95,34 @@ def test_rates_below_an_old_threshold_count_from_its_change(teacher: ModelContex
     assert rates[0.4] == pytest.approx(since / ((NOW - last) / HOUR), rel=FAR)
 
 
-def test_a_profile_is_measured_by_the_other_half_of_the_background(teacher: ModelContext) -> None:
+def test_a_profile_is_measured_by_the_other_half_of_the_background(context: ModelContext) -> None:
     seeds = {name: ("", str(record["text"])) for name, record in seeds_of().items()}
-    profile = profile_of(teacher.enc, EVENT, seeds)
+    profile = profile_of(context.enc, EVENT, seeds)
     promise = {"precision": 0.8, "confidence": 0.9, "rate": 0.001}
     record = profile.record() | {"threshold": 0.55, "promise": promise}
-    now = view_of(teacher, seeds_of() | {profile.id: record})
-    here = town(teacher)
+    now = view_of(context, seeds_of() | {profile.id: record})
+    here = town(context)
     here.run(now.seeds, here.posts)
     data = figure(scene(here, now))
     assert (data["state"], data["compared"]) == ("in force", 1)
-    assert data["background_posts"] == len(sides_of(teacher.background)[1])
+    assert data["background_posts"] == len(sides_of(context.background)[1])
     assert data["promise"] == {
         "precision": 0.8, "confidence": 0.9, "threshold": 0.55, "lapsed": "",
     }  # fmt: skip
     assert "passed in the last hour" in (promise_row(now.events[EVENT], 0.0001) or {})["lapsed"]
     broken = record | {"promise": promise | {"precision": "high"}}
-    odd = view_of(teacher, seeds_of() | {profile.id: broken})
+    odd = view_of(context, seeds_of() | {profile.id: broken})
     assert promise_row(odd.events[EVENT], None) is None
 
 
 def test_labels_stand_at_their_scores_and_only_drawn_ones_estimate_a_share(
-    teacher: ModelContext,
+    context: ModelContext,
 ) -> None:
-    here, now = town(teacher), view_of(teacher, seeds_of(threshold=0.3))
+    here, now = town(context), view_of(context, seeds_of(threshold=0.3))
     here.run(now.seeds, here.posts)
     scores = {post.id: s for (post, _), s in zip(here.posts, true_scores(here), strict=True)}
     above = sorted((p for p, _ in here.posts if scores[p.id] >= 0.3), key=lambda p: -scores[p.id])
-    drawn = [post for post in above if certifies_only(("plain", post.id))]
+    drawn = [post for post in above if is_certify_post(("plain", post.id))]
     below = next(post for post, _ in here.posts if scores[post.id] < 0.1)
     labels = [label(post, "off" if n % 5 == 4 else "on") for n, post in enumerate(drawn)]
     labels += [label(drawn[0], "off", "ben", "given"), label(below, "unsure", "ben", "learn")]
@@ -131,15 +131,15 @@ def test_labels_stand_at_their_scores_and_only_drawn_ones_estimate_a_share(
     assert len(data["marks"]) == len(drawn) + 1
     assert (round(float(scores[below.id]), 5), "unsure") in marks
     assert (round(float(scores[drawn[0].id]), 5), "unsure") in marks  # two people do not agree
-    last = data["glances"][-1]
+    last = data["summaries"][-1]
     assert (last["drawn"], last["share"]) == (len(drawn), None)  # the near miss lies below them
-    lowest = next(each for each in reversed(data["glances"]) if each["share"])
+    lowest = next(each for each in reversed(data["summaries"]) if each["share"])
     on = [n % 5 != 4 for n, post in enumerate(drawn) if scores[post.id] >= lowest["least"] - FAR]
     assert lowest["share"][1] == pytest.approx(np.mean(on))
-    assert data["reach"] == pytest.approx(min(scores[post.id] for post in drawn), abs=FAR)
+    assert data["lowest_covered"] == pytest.approx(min(scores[post.id] for post in drawn), abs=FAR)
 
 
-def test_an_event_without_an_active_seed_has_an_empty_figure(teacher: ModelContext) -> None:
-    stale = profile_of(teacher.enc, EVENT, {"old": ("", "storm flood")})
-    data = figure(scene(town(teacher), view_of(teacher, {stale.id: stale.record()})))
+def test_an_event_without_an_active_seed_has_an_empty_figure(context: ModelContext) -> None:
+    stale = profile_of(context.enc, EVENT, {"old": ("", "storm flood")})
+    data = figure(scene(town(context), view_of(context, {stale.id: stale.record()})))
     assert (data["compared"], data["thresholds"], data["state"]) == (0, [], "stale")

@@ -16,7 +16,7 @@ from newsift.desk.api import WHOLE_CHARS
 from newsift.desk.labelling import ActiveQueue, LabelQueues, LabelSession, QueueKey
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import DaemonExecutor
-from newsift.files.rows import read_match
+from newsift.files.rows import parse_match_record
 from newsift.operations.labels import AnswerLog, EventMatch, FrozenQueue, LabelTopic, Publish
 from newsift.statistics.labels import Label, LabelState, Verdict, read_label
 from newsift.statistics.queues import Candidate, CertifyQueue, LearnQueue
@@ -59,14 +59,10 @@ def at() -> FakeMirrors:
     return FakeMirrors()
 
 
-@pytest.fixture(autouse=True)
-def without_a_nonce(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labelling, "token_hex", lambda _: "")
-
-
 @contextmanager
 def judging(at: FakeMirrors) -> Iterator[LabelQueues]:
     created = LabelQueues(load_config(), cast(TopicMirrors, at), DaemonExecutor(4), at.clock)
+    created._nonce = ""  # the order is then that of the hashes
     try:
         yield created
     finally:
@@ -86,23 +82,23 @@ def test_a_queue_is_drawn_once_for_all_tabs(kafka: Kafka, at: FakeMirrors) -> No
         first = drawn_queue(queues).session
         kafka.fill(MATCHES, [match(str(n)) for n in range(100, 200)])
         assert drawn_queue(queues).session is first
-        assert queues.of(ANN, first.token) is first
+        assert queues.session(ANN, first.token) is first
         assert first.size == len(NAMES)
         ben = drawn_queue(queues, ANN._replace(by="ben")).session
         assert (ben.size, ben.token != first.token) == (len(NAMES) + 100, True)
-        assert queues.of(ANN, first.token) is first
+        assert queues.session(ANN, first.token) is first
 
 
 def test_another_profile_begins_another_queue(kafka: Kafka, at: FakeMirrors) -> None:
     kafka.fill(MATCHES, [match(n) for n in NAMES])
     with judging(at) as queues:
         first = drawn_queue(queues)
-        assert first.why == ""
+        assert first.replaced_because == ""
         at.version = "0123456789ab"
-        with pytest.raises(InputError, match="asked no longer"):
-            queues.of(ANN, first.session.token)
+        with pytest.raises(InputError, match="has ended"):
+            queues.session(ANN, first.session.token)
         second = drawn_queue(queues)
-        assert "the event's profile is another one" in second.why
+        assert "profile has changed" in second.replaced_because
         assert second.session.token != first.session.token
 
 
@@ -114,7 +110,7 @@ def test_half_a_day_without_an_answer_ends_a_queue(kafka: Kafka, at: FakeMirrors
         assert drawn_queue(queues).session is first.session
         at.seconds *= 2.1
         second = drawn_queue(queues)
-        assert "half a day" in second.why
+        assert "half a day" in second.replaced_because
         queues.discard(ANN, first.session.token)  # of a tab that shows the first
         assert drawn_queue(queues).session is second.session
         queues.discard(ANN, second.session.token)
@@ -139,11 +135,11 @@ def test_the_least_recently_used_queue_is_discarded(
     three = [ANN._replace(by=by) for by in ("a", "b", "c")]
     with judging(at) as queues:
         tokens = [drawn_queue(queues, whose).session.token for whose in three[:2]]
-        queues.of(three[0], tokens[0])
+        queues.session(three[0], tokens[0])
         drawn_queue(queues, three[2])
-        assert queues.of(three[0], tokens[0]).token == tokens[0]
-        with pytest.raises(InputError, match="asked no longer"):
-            queues.of(three[1], tokens[1])
+        assert queues.session(three[0], tokens[0]).token == tokens[0]
+        with pytest.raises(InputError, match="has ended"):
+            queues.session(three[1], tokens[1])
 
 
 def test_an_unreachable_broker_is_reported(
@@ -192,7 +188,7 @@ class Topic:
 def matches(names: list[str], **changes: Any) -> dict[PostId, EventMatch]:
     result = {}
     for name in names:
-        record = read_match(match(name, 0.9 - 0.001 * int(name), **changes))
+        record = parse_match_record(match(name, 0.9 - 0.001 * int(name), **changes))
         assert record is not None
         best = record.matches[0]
         result["x", name] = EventMatch(Candidate(record.post, best.score, name), best, record)

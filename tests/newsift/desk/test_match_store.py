@@ -172,7 +172,7 @@ def test_a_record_with_too_many_matches_is_skipped() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matches, "ROOM", 200_000)
+    monkeypatch.setattr(matches, "MAX_BYTES", 200_000)
     monkeypatch.setattr(matches, "MAX_EVENTS", 20)
     store = MatchStore(Config(), pinned=lambda: {"event 0"}, now=lambda: NOW)
     for n in range(500):

@@ -179,10 +179,10 @@ def test_a_model_is_loaded_in_the_background(small: Config) -> None:
     with pytest.raises(InputError, match="model: the model is still being loaded"):
         model.wait(0)
     model.start()
-    teacher = model.wait()
-    assert model.now() is teacher
+    context = model.wait()
+    assert model.now() is context
     assert (model.away, messages) == ("", [""])
-    assert teacher.enc.digest == encoder.load(small.model.name, device="cpu").digest
+    assert context.enc.digest == encoder.load(small.model.name, device="cpu").digest
 
 
 @pytest.mark.parametrize("broken", [InputError("model: no"), ZeroDivisionError("by zero")])
@@ -209,13 +209,13 @@ def test_the_events_are_made_once_for_each_version_of_the_records(small: Config)
     with pytest.raises(InputError, match="still being loaded"):
         model.events()
     model.start()
-    teacher = model.wait()
+    context = model.wait()
     first = model.view()
     assert [seed.id for seed in model.events()["flood"].seeds] == ["a"]
     assert model.view() is first
     now = control(a="storm flood river", b="city river")
     assert [seed.id for seed in model.events()["flood"].seeds] == ["a", "b"]
-    assert same(model.view().seeds, teacher.seed_set(now))
+    assert same(model.view().seeds, context.seed_set(now))
 
 
 LABEL = Label("on", "storm", Post("1", "x", "smoke"), "ann", "2026-11-20T10:00:00Z", "certify", 0.5)

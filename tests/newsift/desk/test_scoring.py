@@ -21,8 +21,8 @@ def answer(*posts: Post) -> NearAnswer:
     return NearAnswer(EVENT, "0" * 12, {"river": (0.5, 0.4, 0.3)}, (Stratum(9, remaining),), 100)
 
 
-def test_the_newest_come_first_with_contributions(teacher: ModelContext) -> None:
-    measure = measure_of(teacher, view_of(teacher, seeds_of()), EVENT)
+def test_the_newest_come_first_with_contributions(context: ModelContext) -> None:
+    measure = measure_of(context, view_of(context, seeds_of()), EVENT)
     posts = [
         Post("1", "x", "storm cat", created_at="2026-11-22T10:00:00Z"),
         Post("2", "x", "the river", created_at="yesterday"),
@@ -32,13 +32,13 @@ def test_the_newest_come_first_with_contributions(teacher: ModelContext) -> None
     assert [row["id"] for row in rows] == ["3", "1", "2"]
     assert [row["label"] for row in rows] == [None, "off", None]
     assert [row["created_at"] for row in rows][2] is None
-    best = teacher.enc.posts(["storm cat"]).similarity(measure.rows)[0].argmax()
-    (parts,) = teacher.enc.contributions(["storm cat"], measure.rows, [(0, int(best))])
+    best = context.enc.posts(["storm cat"]).similarity(measure.rows)[0].argmax()
+    (parts,) = context.enc.contributions(["storm cat"], measure.rows, [(0, int(best))])
     assert dict(rows[1]["why"]) == {word: round(part, 6) for word, part in parts if round(part, 6)}
 
 
-def test_near_misses_are_bounded(teacher: ModelContext) -> None:
-    measure = measure_of(teacher, view_of(teacher, seeds_of()), EVENT)
+def test_near_misses_are_bounded(context: ModelContext) -> None:
+    measure = measure_of(context, view_of(context, seeds_of()), EVENT)
     posts = [Post(str(n), "x", "storm " * 300, author="a" * 900, url="u" * 5000) for n in range(99)]
     rows = near_rows(measure, [answer(*posts)], {})
     assert len(rows) == MAX_ROWS
@@ -48,13 +48,13 @@ def test_near_misses_are_bounded(teacher: ModelContext) -> None:
 
 
 def test_a_measure_is_the_same_object_until_the_control_topic_changes(
-    teacher: ModelContext,
+    context: ModelContext,
 ) -> None:
-    model = FixedModel(teacher, view_of(teacher, seeds_of()))
-    scores = EventScores(MatchStore(teacher.config), model)
+    model = FixedModel(context, view_of(context, seeds_of()))
+    scores = EventScores(MatchStore(context.config), model)
     first = scores.measure(EVENT)
     assert scores.measure(EVENT) is first
-    model.current_view = view_of(teacher, seeds_of(threshold=0.5))
+    model.current_view = view_of(context, seeds_of(threshold=0.5))
     assert scores.measure(EVENT).cuts.tolist() == [0.5, 0.5]
 
 

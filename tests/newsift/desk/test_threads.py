@@ -14,14 +14,14 @@ def test_a_value_is_computed_again_once_it_is_old() -> None:
         values.append(name)
         return len(values)
 
-    cache = TimedCache(make, 10.0, most=2, clock=lambda: now)
-    assert [cache.of("a"), cache.of("a"), cache.of("b")] == [1, 1, 2]
+    cache = TimedCache(make, 10.0, max_entries=2, clock=lambda: now)
+    assert [cache.get("a"), cache.get("a"), cache.get("b")] == [1, 1, 2]
     now = 9.9
-    assert cache.of("a") == 1
+    assert cache.get("a") == 1
     now = 10.0
-    assert [cache.of("a"), cache.of("c")] == [3, 4]
+    assert [cache.get("a"), cache.get("c")] == [3, 4]
     assert values == ["a", "b", "a", "c"]
-    assert [cache.of("a"), cache.of("b")] == [3, 5]  # of b, the oldest, there was no room
+    assert [cache.get("a"), cache.get("b")] == [3, 5]  # of b, the oldest, there was no room
 
 
 def test_a_thread_that_waits_gets_the_previous_value_or_is_refused() -> None:
@@ -37,16 +37,16 @@ def test_a_thread_that_waits_gets_the_previous_value_or_is_refused() -> None:
     for name, at in (("slow", 0.0), ("known", 10.0)):
         begun.clear()
         go.clear()
-        before = cache.of("known")
+        before = cache.get("known")
         now = at
         with ThreadPoolExecutor(1) as pool:
-            values = pool.submit(cache.of, name)
+            values = pool.submit(cache.get, name)
             assert begun.wait(10)
             if name == "known":
-                assert cache.of(name) == before
+                assert cache.get(name) == before
             else:
                 with pytest.raises(BrokerError, match="try again"):
-                    cache.of(name)
+                    cache.get(name)
             go.set()
             assert values.result(10) == at
 

@@ -42,6 +42,6 @@ def test_a_row_for_a_terminal_is_on_one_line() -> None:
     ],
 )  # fmt: skip
 def test_a_number_of_the_user_s_own_stays_a_number(cell: str, kept: bool) -> None:
-    own = next(csv.reader(io.StringIO(csv_row([cell], own=[cell]), newline="")))
+    own = next(csv.reader(io.StringIO(csv_row([cell], user_cells=[cell]), newline="")))
     assert own[0] != cell
     assert (own[1] == cell) is kept

@@ -21,7 +21,14 @@ from hypothesis import strategies as st
 
 from encoder.errors import InputError
 from newsift.files import sqlite, writers
-from newsift.files.rows import IN_FILE, IN_TOPIC, Layout, OutputRecord, Per, read_match
+from newsift.files.rows import (
+    FILE_SOURCE,
+    TOPIC_SOURCE,
+    Layout,
+    OutputRecord,
+    Per,
+    parse_match_record,
+)
 from newsift.files.sqlite import database
 from newsift.files.writers import (
     FORMATS,
@@ -71,7 +78,7 @@ def output_record(
         "processed_at": "2026-01-31T12:34:56.789Z",
     }  # fmt: skip
     raw = json.dumps(record, ensure_ascii=False).encode()
-    match = read_match(raw)
+    match = parse_match_record(raw)
     assert match is not None
     return OutputRecord(raw, match, match.matches, columns)
 
@@ -93,7 +100,7 @@ def write(
     """Write records to a file by its ending, some at a time."""
     form = format_by_ending(file)
     assert form is not None
-    with record_writer(file, form, Layout(IN_FILE, per, list(own or ()))) as add:
+    with record_writer(file, form, Layout(FILE_SOURCE, per, list(own or ()))) as add:
         for batch in batches:
             add(batch)
         if failure is not None:
@@ -217,7 +224,7 @@ def test_without_matches_a_file_is_complete(tmp_path: Path, ending: str) -> None
         assert file.read_text().startswith("match_id")
 
 
-@pytest.mark.parametrize(("place", "times"), [(IN_TOPIC, 1), (IN_FILE, 3)])
+@pytest.mark.parametrize(("place", "times"), [(TOPIC_SOURCE, 1), (FILE_SOURCE, 3)])
 def test_stores_a_redelivery_once(tmp_path: Path, place: tuple[str, ...], times: int) -> None:
     """An edited post is another one, and so is the match."""
     file, edited = tmp_path / "m.db", output_record(2, "the ferry burnt", id="p1")
@@ -350,7 +357,9 @@ def test_memory_is_bounded(tmp_path: Path, ending: str, monkeypatch: pytest.Monk
     long = output_record(1, "x" * 10**5, *(f"seed {n}" for n in range(100)))
     write(tmp_path / f"m{ending}", [output_record(1, "a")])  # imports do not count
     tracemalloc.start()
-    with record_writer(tmp_path / f"m{ending}", FORMATS[ending], Layout(IN_FILE, "match")) as add:
+    with record_writer(
+        tmp_path / f"m{ending}", FORMATS[ending], Layout(FILE_SOURCE, "match")
+    ) as add:
         add([long])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -364,6 +373,8 @@ def test_no_column_and_no_text_breaks_any_format(
 ) -> None:
     folder = tmp_path_factory.mktemp("wild")
     for ending, form in FORMATS.items():
-        with record_writer(folder / f"m{ending}", form, Layout(IN_FILE, own=list(own))) as add:
+        with record_writer(
+            folder / f"m{ending}", form, Layout(FILE_SOURCE, user_columns=list(own))
+        ) as add:
             add([output_record(1, text, columns=own), output_record(2, text)])
         assert len(read_rows(folder / f"m{ending}")) == 2

@@ -11,7 +11,7 @@ from newsift.operations.labels import read_event_matches
 from newsift.operations.messages import capture
 from newsift.operations.profile_training import MAX_COUNTED, MatchCounter, PostPool, TrainingData
 from newsift.statistics.feedback import AuthoredPosts, mean, vector_of
-from newsift.statistics.queues import certifies_only
+from newsift.statistics.queues import is_certify_post
 from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
 from tests.newsift.desk.matched import record
 from tests.worker.learned import profile
@@ -41,7 +41,7 @@ def test_a_small_pool_holds_the_best_of_all(enc: Encoder, start: EventVector) ->
     posts = [Post(str(n), "plain", str(p["text"])) for n, p in enumerate(sample_posts())]
     pool = PostPool(start, enc.posts([]), most=12)
     shown(enc, pool, posts)
-    train = [post for post in posts if not certifies_only(("plain", post.id))]
+    train = [post for post in posts if not is_certify_post(("plain", post.id))]
     voices = AuthoredPosts.anonymous(enc.posts([post.text for post in train]))
     whole = voices.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
     stored = pool.authored.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))

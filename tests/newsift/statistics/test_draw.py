@@ -14,10 +14,10 @@ from newsift.statistics.queues import (
     CertifyQueue,
     LearnQueue,
     Question,
-    certifies_only,
-    distinct,
+    current_queue,
+    deduplicate,
     draw_order,
-    queue_of,
+    is_certify_post,
 )
 from worker.match.reservoir import draw_key
 from worker.posts.outcome import Post, PostId
@@ -62,10 +62,10 @@ def test_labels_name_the_order_of_the_first_and_the_matches_of_the_newest() -> N
 
     later = QueueName("b", "2026-11-22T11:00:00+00:00")
     labels = [label(5, later), label(3, QueueName("a", "2026-11-22T09:00:00Z"), "ben")]
-    assert queue_of(labels) == QueueName("a", later.until)
-    assert queue_of([label(1, UNSET), *labels]) == QueueName("", later.until)
-    assert queue_of([label(1, UNSET)]) == QueueName("", "2026-11-22T10:01:00Z")
-    assert queue_of([]) is None
+    assert current_queue(labels) == QueueName("a", later.until)
+    assert current_queue([label(1, UNSET), *labels]) == QueueName("", later.until)
+    assert current_queue([label(1, UNSET)]) == QueueName("", "2026-11-22T10:01:00Z")
+    assert current_queue([]) is None
 
 
 def test_every_match_is_as_likely_among_the_first_of_a_draw() -> None:
@@ -88,7 +88,7 @@ def test_certifying_and_training_posts_are_disjoint() -> None:
 
 def test_a_group_is_in_a_queue_once() -> None:
     copies = [candidate(name, group=f"g{name % 7}") for name in range(70)]
-    assert distinct([*copies, *copies]) == copies[:7]
+    assert deduplicate([*copies, *copies]) == copies[:7]
     questions = [*draw_order(copies), *LearnQueue(copies, 0.5).order[:99]]
     assert sorted(questions, key=lambda each: each.group) == copies[:7]
 
@@ -107,7 +107,7 @@ def test_a_look_after_each_label_asks_about_one_match_after_the_other() -> None:
     best = sorted((match.score for match in order), reverse=True)
     label_of: dict[PostId, bool] = {}
     questions: list[Question] = []
-    while queue.look(label_of).ask is not None:
+    while queue.progress(label_of).next_match is not None:
         question = queue.next(label_of)
         assert question is not None
         questions.append(question)
@@ -117,8 +117,8 @@ def test_a_look_after_each_label_asks_about_one_match_after_the_other() -> None:
     assert [question.probability for question in questions[:16]] == [
         n / 25 / 2 for n in range(1, 17)
     ]
-    assert queue.look(label_of).threshold == best[-1]
-    assert all(certifies_only(question.candidate.post_id) for question in questions)
+    assert queue.progress(label_of).threshold == best[-1]
+    assert all(is_certify_post(question.candidate.post_id) for question in questions)
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 120), st.sampled_from([0.3, 0.8, 0.95]))
@@ -126,19 +126,23 @@ def test_after_the_walk_all_matches_are_queued(random: Random, count: int, right
     queue, label_of = CertifyQueue(MANY[:count]), dict[PostId, bool]()
     ended, shown, output = False, None, ""
     while (question := queue.next(label_of)) is not None:
-        look = queue.look(label_of)
-        if not ended and look.ask is None:
-            ended, shown, output = True, look.threshold, queue.out_of_reach(look)
+        progress = queue.progress(label_of)
+        if not ended and progress.next_match is None:
+            ended, shown, output = True, progress.threshold, queue.out_of_reach(progress)
         if ended:
-            assert (look.threshold, look.ask, queue.out_of_reach(look)) == (shown, None, output)
-            own = certifies_only(question.candidate.post_id)
+            assert (progress.threshold, progress.next_match, queue.out_of_reach(progress)) == (
+                shown,
+                None,
+                output,
+            )
+            own = is_certify_post(question.candidate.post_id)
             assert question.drawn == ("certify" if own else "learn")
             assert 0 < (question.probability or 0) <= 0.5 if own else question.probability is None
             assert queue.left(label_of) == count - len(label_of)
         assert question.candidate.post_id not in label_of
         label_of[question.candidate.post_id] = random.random() < right
     assert len(label_of) == count
-    assert queue.look(label_of).threshold == shown or not ended
+    assert queue.progress(label_of).threshold == shown or not ended
     assert queue.summary(label_of).endswith("0 unread")
 
 
@@ -153,7 +157,7 @@ def test_the_estimate_after_the_walk_is_true_on_average_and_its_interval_holds()
             question = queue.next(label_of)
             assert question is not None
             label_of[question.candidate.post_id] = bool(right[question.candidate.post_id])
-        result = queue.estimate(queue.look(label_of), label_of)
+        result = queue.estimate(queue.progress(label_of), label_of)
         assert result is not None
         (low, share, high), labels = result
         assert labels == 40

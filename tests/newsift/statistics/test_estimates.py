@@ -60,7 +60,7 @@ def test_a_crowd_of_judges_costs_no_more_than_the_busiest_of_them() -> None:
     crowd = [judged(f"judge {n:05}", "1", "on") for n in range(5_000)]
     result = agreements([*crowd, judged("ann", "1", "on"), judged("ann", "2", "on")])
     assert len(result) == MAX_JUDGES * (MAX_JUDGES - 1) // 2
-    assert result[0].one == "ann"
+    assert result[0].judge_a == "ann"
 
 
 WORDS: tuple[Verdict, ...] = ("on", "off", "unsure")
@@ -106,7 +106,7 @@ def test_each_draw_has_the_weight_of_its_step(rows: list[tuple[float, bool | Non
         if not any(labels is not None and step[at] == n for at, (_, labels) in enumerate(rows))
     ]
     ends = min(empty, default=len(cuts))
-    assert result.reach == (cuts[ends - 1] if ends else inf)
+    assert result.lowest_covered == (cuts[ends - 1] if ends else inf)
     labelled = [n for at, (_, labels) in enumerate(rows) for n in [step[at]] if labels is not None]
     expected = sorted(
         (s, labels, step.count(step[at]) / labelled.count(step[at]))
@@ -114,7 +114,7 @@ def test_each_draw_has_the_weight_of_its_step(rows: list[tuple[float, bool | Non
         if labels is not None and step[at] in range(ends)
     )
     assert sorted(zip(result.scores, result.on, result.weights, strict=True)) == expected
-    assert sum(result.weights) == pytest.approx(sum(s >= result.reach for s in scores))
+    assert sum(result.weights) == pytest.approx(sum(s >= result.lowest_covered for s in scores))
 
 
 @given(
@@ -122,7 +122,7 @@ def test_each_draw_has_the_weight_of_its_step(rows: list[tuple[float, bool | Non
     st.lists(st.tuples(SCORES, st.booleans(), st.sampled_from([1.0, 3.0])), max_size=30),
     SCORES,
 )
-def test_every_glance_is_what_its_labels_say(
+def test_every_summary_is_what_its_labels_say(
     marks: list[tuple[float, Verdict]], drawn: list[tuple[float, bool, float]], reach: float
 ) -> None:
     scores, on, weights = zip(*drawn, strict=True) if drawn else ((), (), ())
@@ -135,8 +135,8 @@ def test_every_glance_is_what_its_labels_say(
         above = [word for s, word in marks if s >= each.least]
         assert [each.on, each.off, each.unsure] == [sum(w == word for w in above) for word in WORDS]
         own = [(on, w) for s, on, w in drawn if s >= each.least]
-        assert each.drawn == len(own)
-        if not own or each.least < draws.reach:
+        assert each.random_labels == len(own)
+        if not own or each.least < draws.lowest_covered:
             assert each.share is None
             assert each.recall is None
             continue

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from newsift.statistics.labels import (
     KEY_BYTES,
+    MAX_LABELS_BYTES,
     MAX_PAIRS,
     OVERHEAD,
-    ROOM,
     Label,
     LabelReducer,
     LabelState,
@@ -135,7 +135,7 @@ LABELS += [msgspec.structs.replace(each, event="flood") for each in LABELS[:3]]
 class LabelTopic(LabelReducer):
     """A topic of labels in memory, and what it says."""
 
-    def __init__(self, room: int = ROOM) -> None:
+    def __init__(self, room: int = MAX_LABELS_BYTES) -> None:
         super().__init__(Limits(), room)
         self._end = 0
 

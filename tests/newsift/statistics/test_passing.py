@@ -6,11 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from newsift.statistics.pass_rates import HOUR, NearBy, Passed, an_hour, passing, window_words
+from newsift.statistics.pass_rates import (
+    HOUR,
+    NearMissSample,
+    ScoredMatch,
+    describe_window,
+    hourly_rate,
+    pass_rates,
+)
 from worker.match.reservoir import NearAnswer, NearMiss, Stratum
 from worker.posts.outcome import Post
 
-NOBODY = NearBy.of([])
+NOBODY = NearMissSample.of([])
 NOW = 100 * HOUR
 WINDOWS = {
     0: "in the minute seen", 1: "in the minute seen", 6: "in the 6 minutes seen",
@@ -33,35 +40,37 @@ def test_near_misses_stand_for_those_that_were_only_counted() -> None:
     edges = {"a": (0.5, 0.3, 0.2), "b": (0.4, 0.35, 0.25)}
     one = answer(1_000, edges, (8, [("1", 0.45), ("2", 0.31)]), (1, [("3", 0.22)]))
     other = answer(3_000, edges, (2, [("4", 0.33), ("5", 0.3)]), (5, [("6", 0.26)]))
-    near = NearBy.of([one, other])
+    near = NearMissSample.of([one, other])
     assert near.floor == 0.25
     # 10 of 4,000 posts are in the first stratum, of which four are kept; 6 and two in the second
     each, below = 2.5 / 4_000 * 2_000, 3 / 4_000 * 2_000
     questions = [0.5, 0.46, 0.45, 0.32, 0.3, 0.25, 0.24]
-    result = passing(questions, [Passed(0.6, NOW - 1)], NOW - 2 * HOUR, NOW, 0.5, near, 2_000)
+    result = pass_rates(
+        questions, [ScoredMatch(0.6, NOW - 1)], NOW - 2 * HOUR, NOW, 0.5, near, 2_000
+    )
     assert result == pytest.approx(
         [0.5, 0.5, 0.5 + each, 0.5 + 2 * each, 0.5 + 4 * each, 0.5 + 4 * each + below, None]
     )
 
 
 def test_without_workers_nothing_below_the_threshold_is_known() -> None:
-    few = NearBy.of([answer(499, {"a": (0.5, 0.3, 0.2)}, (1, [("1", 0.4)]), (0, []))])
+    few = NearMissSample.of([answer(499, {"a": (0.5, 0.3, 0.2)}, (1, [("1", 0.4)]), (0, []))])
     for near in (NOBODY, few):
         assert near.floor == inf
-        result = passing([0.6, 0.5, 0.4], [], NOW - HOUR, NOW, 0.5, near, 100)
+        result = pass_rates([0.6, 0.5, 0.4], [], NOW - HOUR, NOW, 0.5, near, 100)
         assert result == [0, 0, None]
 
 
 def test_a_rate_wants_a_minute_at_least() -> None:
-    late = [Passed(0.6, NOW - 59_999)]
-    assert passing([0.5], late, NOW - 59_999, NOW, 0.5, NOBODY, 0) == [None]
-    assert passing([0.5], late, NOW - 60_000, NOW, 0.5, NOBODY, 0) == [60]
+    late = [ScoredMatch(0.6, NOW - 59_999)]
+    assert pass_rates([0.5], late, NOW - 59_999, NOW, 0.5, NOBODY, 0) == [None]
+    assert pass_rates([0.5], late, NOW - 60_000, NOW, 0.5, NOBODY, 0) == [60]
 
 
 def test_a_rate_names_its_window() -> None:
-    assert an_hour(640, NOW - 6 * 60_000, NOW) == 6_400
-    assert an_hour(640, NOW - 59_999, NOW) is None
-    output = {minutes: window_words(NOW - minutes * 60_000, NOW) for minutes in WINDOWS}
+    assert hourly_rate(640, NOW - 6 * 60_000, NOW) == 6_400
+    assert hourly_rate(640, NOW - 59_999, NOW) is None
+    output = {minutes: describe_window(NOW - minutes * 60_000, NOW) for minutes in WINDOWS}
     assert output == WINDOWS
 
 
@@ -71,11 +80,11 @@ def test_a_lowered_threshold_hides_nothing_above_the_old_one(moved_at: int, seed
     scores = np.random.default_rng(seed).random(100).round(2).tolist()
     scores[moved_at - 1] = 0.99  # the last one under the old threshold
     matches = [
-        Passed(score, hour * HOUR, 1.0, 0.7 if hour < moved_at else -inf)
+        ScoredMatch(score, hour * HOUR, 1.0, 0.7 if hour < moved_at else -inf)
         for hour, score in enumerate(scores)
         if score >= (0.7 if hour < moved_at else 0.5)
     ]
-    high, low = passing([0.7, 0.6], matches, 0, NOW, 0.5, NOBODY, 0)
+    high, low = pass_rates([0.7, 0.6], matches, 0, NOW, 0.5, NOBODY, 0)
     assert high == pytest.approx(sum(score >= 0.7 for score in scores) / 100)
     since = sum(score >= 0.6 for score in scores[moved_at:])
     assert low == pytest.approx(since / (100 - moved_at + 1), rel=1e-6)

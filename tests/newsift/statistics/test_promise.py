@@ -10,13 +10,13 @@ from scipy import integrate, stats
 from encoder.errors import InputError
 from newsift.statistics import precision_threshold
 from newsift.statistics.promise import (
+    CertifyProgress,
     FrozenCuts,
-    Look,
     confidence_of_version,
     cut_ranks,
     labels_needed,
-    lapses,
     log_evidence,
+    promise_lapses,
 )
 
 LABELS = st.lists(st.tuples(st.integers(0, 60), st.sampled_from([True] * 9 + [False])), max_size=90)
@@ -90,10 +90,10 @@ def test_all_versions_of_a_profile_share_one_error() -> None:
 
 def test_a_promise_lapses_where_what_always_passes_is_too_large_a_part() -> None:
     """4 in 1,000 pass without the event: of 20 they are a fifth, of fewer they are more."""
-    assert not lapses(0.020001, 0.004, 0.8)
-    assert lapses(0.019999, 0.004, 0.8)
+    assert not promise_lapses(0.020001, 0.004, 0.8)
+    assert promise_lapses(0.019999, 0.004, 0.8)
     with pytest.raises(InputError, match=r"^pass rates: "):
-        lapses(float("nan"), 0.004, 0.8)
+        promise_lapses(float("nan"), 0.004, 0.8)
 
 
 def name(place: int) -> str:
@@ -101,13 +101,15 @@ def name(place: int) -> str:
     return f"{place * 7919 % 10_007:05}"
 
 
-def walk(cuts: FrozenCuts, scores: list[float], right: list[bool]) -> tuple[Look, list[int]]:
-    """Label what is asked for, one after the other, and look each time."""
+def walk(
+    cuts: FrozenCuts, scores: list[float], right: list[bool]
+) -> tuple[CertifyProgress, list[int]]:
+    """Label what is asked for, one after the other, and progress each time."""
     hashes, label_of = [name(place) for place in range(len(scores))], dict[int, bool]()
-    while (look := cuts.look(scores, hashes, label_of.get)).ask is not None:
-        assert look.ask not in label_of
-        label_of[look.ask] = right[look.ask]
-    return look, list(label_of)
+    while (progress := cuts.progress(scores, hashes, label_of.get)).next_match is not None:
+        assert progress.next_match not in label_of
+        label_of[progress.next_match] = right[progress.next_match]
+    return progress, list(label_of)
 
 
 @pytest.mark.parametrize(("n", "precision"), [(1, 0.5), (7, 0.8), (40, 0.8), (90, 0.95)])
@@ -132,16 +134,16 @@ def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
     assert FrozenCuts.among(scores).cuts == (275, 260, 236, 198, 136, 38, 0)
     assert FrozenCuts.among([1.0] * 99 + [0.5]).cuts == (1, 0.5)
     assert FrozenCuts.among([]).cuts == ()
-    assert FrozenCuts.among([]).look([], [], lambda _: None) == Look(None, None, 0)
+    assert FrozenCuts.among([]).progress([], [], lambda _: None) == CertifyProgress(None, None, 0)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120), st.floats(0.5, 0.9))
 def test_one_look_equals_a_look_after_each_label(right: list[bool], precision: float) -> None:
     scores = [float(place // 2) for place in range(len(right))]
     cuts = FrozenCuts.among(scores, precision)
-    look, questions = walk(cuts, scores, right)
-    at_once = cuts.look(scores, [name(place) for place in range(len(right))], right.__getitem__)
-    assert at_once.threshold == look.threshold
+    progress, questions = walk(cuts, scores, right)
+    at_once = cuts.progress(scores, [name(place) for place in range(len(right))], right.__getitem__)
+    assert at_once.threshold == progress.threshold
     assert len(questions) <= len(right)
 
 
@@ -153,7 +155,7 @@ def test_the_promise_holds_where_people_look_after_every_label() -> None:
     for _ in range(tries):
         right = random.uniform(size=400) < 0.795
         hashes = [f"{key:020}" for key in random.integers(0, 2**62, 400)]
-        broken += cuts.look(scores, hashes, right.tolist().__getitem__).threshold is not None
+        broken += cuts.progress(scores, hashes, right.tolist().__getitem__).threshold is not None
         drawn = random.permutation(400)[:100]
         peeked += any(
             precision_threshold(scores[drawn[:n]], right[drawn[:n]]) is not None

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from encoder.errors import InputError
 from newsift.web.client import Bounds, web_address
 from newsift.web.polite import (
-    LARGEST,
-    LONGEST_DELAY,
+    MAX_DELAY_S,
+    MAX_ROBOTS_BYTES,
     MAX_RULES,
     PAUSE,
     PoliteWeb,
@@ -64,7 +64,7 @@ def test_rules_allow_or_forbid_a_path(rules: str, path: str, may: bool) -> None:
         ("User-agent: *\nCrawl-delay: 0.5\nDisallow: /x", 0.5),
         ("User-agent: other\nCrawl-delay: 5", 0),
         ("User-agent: *\nCrawl-delay: 5\nUser-agent: newsift\nCrawl-delay: 9", 9),
-        ("User-agent: *\nCrawl-delay: 999999", LONGEST_DELAY),
+        ("User-agent: *\nCrawl-delay: 999999", MAX_DELAY_S),
         ("User-agent: *\nCrawl-delay: -1", 0),
         ("User-agent: *\nCrawl-delay: nan", 0),
         ("User-agent: *\nCrawl-delay: 1e9", 0),
@@ -97,7 +97,7 @@ def test_plain_rules_mean_what_python_reads(rules: list[str], path: str) -> None
 
 
 def test_rules_and_bytes_above_the_limits_are_ignored() -> None:
-    assert allowed("User-agent: *\n" + "#" * LARGEST + "\nDisallow: /", "/a")
+    assert allowed("User-agent: *\n" + "#" * MAX_ROBOTS_BYTES + "\nDisallow: /", "/a")
     rules = "User-agent: *\n" + "Allow: /\n" * MAX_RULES + "Disallow: /a"
     assert allowed(rules, "/a")
     assert len(Robots.read(rules.encode(), "newsift").rules) == MAX_RULES
@@ -114,7 +114,7 @@ def test_a_hostile_file_takes_no_longer_than_others(rule: str) -> None:
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read(junk: bytes) -> None:
     rules = Robots.read(b"User-agent: *\n" + junk, "newsift")
-    assert 0 <= rules.delay <= LONGEST_DELAY
+    assert 0 <= rules.delay <= MAX_DELAY_S
     assert rules.allow(SITE) in (True, False)
 
 

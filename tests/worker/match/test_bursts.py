@@ -10,7 +10,7 @@ from worker.match.bursts import (
     ENOUGH,
     HISTORY,
     LATE,
-    LEAST,
+    MIN_STORIES,
     SURE,
     Burst,
     Bursts,
@@ -87,7 +87,7 @@ def test_a_steady_rate_raises_no_more_false_alarms_than_stated(rate: float, minu
     """The probability over all pairs of a minute and its history, summed up."""
     total = 0.0
     for before in range(int(stats.poisson.isf(1e-12, rate * minutes)) + 1):
-        least = LEAST
+        least = MIN_STORIES
         while Burst("e", 0, least, before, minutes).chance >= SURE:
             least += 1
         alarm = stats.poisson.sf(least - 1, rate)

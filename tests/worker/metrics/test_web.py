@@ -20,7 +20,7 @@ from encoder.score.lexical import SparseRows
 from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.metrics.registry import Metrics
-from worker.metrics.visits import HEAD_BYTES, MOST, Connections, Visit, asks_for_loopback
+from worker.metrics.visits import HEAD_BYTES, MAX_CONNECTIONS, Connections, Visit, asks_for_loopback
 from worker.metrics.web import PORT, Health, Web
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER, SeedSet
@@ -204,7 +204,7 @@ async def ask(web: Web, message: bytes) -> bytes:
 @pytest.fixture
 def few_files() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (300 + 3 * MOST + 64, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300 + 3 * MAX_CONNECTIONS + 64, hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -215,15 +215,15 @@ async def test_idle_connections_keep_nobody_out(message: bytes) -> None:
     async with serving() as web:
         idle = [await connect(web, message) for _ in range(300)]
         assert (await ask(web, HEALTH)).startswith(b"HTTP/1.1 200 ")
-        oldest = [await read_all(pair) for pair in idle[: 300 - MOST]]
+        oldest = [await read_all(pair) for pair in idle[: 300 - MAX_CONNECTIONS]]
         assert set(oldest) == {b""}
         assert not idle[-1][0].at_eof()
-        for _, writer in idle[300 - MOST :]:
+        for _, writer in idle[300 - MAX_CONNECTIONS :]:
             writer.close()
 
 
 async def test_a_slow_request_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.metrics.visits, "LONGEST_S", 0.05)
+    monkeypatch.setattr(worker.metrics.visits, "MAX_REQUEST_S", 0.05)
     async with serving() as web:
         assert await ask(web, b"GET /healthz HTTP/1.1\r\n") == b""
 

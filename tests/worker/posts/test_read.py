@@ -15,7 +15,7 @@ from tests.worker.posts.test_fuzz import visible
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.posts.checks import DEPTH, depth, longest_list, outline
 from worker.posts.languages import Languages
-from worker.posts.mastodon import LONGEST, spoken
+from worker.posts.mastodon import MAX_HTML_CHARS, spoken
 from worker.posts.read import FORMS, PassedOver, Post, Reason, Rejected, read_post
 from worker.posts.times import FIRST_MS, LAST_MS, milliseconds, rfc3339, utc
 
@@ -205,7 +205,7 @@ MARKUP = [
     ("<script>x</script", "x</script"),
     ("&#xD800;&#0;", "\ufffd\ufffd"),
     (f"&#{'1' * 5000};&#x{'1' * 5000};", "\ufffd\ufffd"),
-    ("a" * LONGEST + "b", "a" * LONGEST),
+    ("a" * MAX_HTML_CHARS + "b", "a" * MAX_HTML_CHARS),
 ]
 
 

@@ -101,7 +101,7 @@ RECORD_LENGTH, TIME, OFFSET, KEY, VALUE, HEADERS, NAME, CONTENT = range(
     8
 )  # a record's numbers, in order
 HIGH_BIT, LOW_BITS = 0x80, 0x7F
-LONG, LONGEST = 35, 70  # bits of a number, and of a time
+MAX_NUMBER_BITS, MAX_TIME_BITS = 35, 70  # bits of a number, and of a time
 
 Walk = Callable[[Any, int, int, int], int]
 
@@ -117,7 +117,7 @@ def walk(body: Any, count: int, last_delta: int, most: int) -> int:  # noqa: C90
     while records < count:
         began, value, shift, byte, wrong = at, 0, 0, HIGH_BIT, False
         while byte >= HIGH_BIT:
-            if at >= size or shift >= (LONGEST if field == TIME else LONG):
+            if at >= size or shift >= (MAX_TIME_BITS if field == TIME else MAX_NUMBER_BITS):
                 return began
             byte = int(body[at])
             value |= (byte & LOW_BITS) << shift

@@ -37,10 +37,12 @@ from worker.kafka.batches.header import (
 from worker.kafka.batches.unpack import CODECS, unpacked
 from worker.posts.outcome import Reason, Unreadable
 
-SMALLEST = 16  # bytes of the limit that a record or a header counts for, however small it is
+MIN_RECORD_BYTES = (
+    16  # bytes of the limit that a record or a header counts for, however small it is
+)
 Note = Callable[[int, int, int], None]
-ROOMY = 1000  # bytes beside what a marker says
-WIDEST = 2**31 - 1  # from the first to the last offset of a batch
+MARKER_SLACK_BYTES = 1000  # bytes beside what a marker says
+MAX_OFFSET_SPAN = 2**31 - 1  # from the first to the last offset of a batch
 COST = 8  # this many refused batches count as one kept batch
 
 
@@ -118,7 +120,7 @@ class Opener:
         """Refuse records whose number, lengths or order contradict the header."""
         if len(body) > self.limit:
             raise too_large(self.limit)
-        most = self.limit // SMALLEST
+        most = self.limit // MIN_RECORD_BYTES
         walked = self.walk(body, header.record_count, header.last_offset_delta, most)
         if walked == CROWDED:
             raise UnreadableError(
@@ -143,12 +145,12 @@ class Opener:
                 producer = header.producer_id
         elif len(data) > MAGIC:  # an older format: the offset of the last message packed in it
             last = max(at, _offset(data))
-        last = min(last, ceiling, at + WIDEST)
+        last = min(last, ceiling, at + MAX_OFFSET_SPAN)
         first = min(first, last)
         self.has_marked = True
         value = json.dumps([first, error.why, error.detail]).encode()
         builder = DefaultRecordBatchBuilder(
-            2, 0, transactional, producer, -1, -1, len(value) + ROOMY
+            2, 0, transactional, producer, -1, -1, len(value) + MARKER_SLACK_BYTES
         )
         builder.append(last - first, stamp, None, None, [(self.mark, value)])
         return first.to_bytes(8, signed=True) + bytes(builder.build()[8:]), last

@@ -14,7 +14,7 @@ from worker.kafka.batches.header import Bytes, UnreadableError, bad, too_large
 XERIAL = b"\x82SNAPPY\x00"  # the first bytes of snappy in blocks; 8 of versions follow
 XERIAL_HEADER = 16
 STEP = 2**16  # the first read of a codec; doubled each time
-LARGEST_STEP = 2**20
+MAX_STEP_BYTES = 2**20
 _thread_state = threading.local()  # a zstd unpacker is for one thread
 PIECE = 2**14
 GZIP = 31  # zlib's word for a gzip header and trailer
@@ -65,7 +65,7 @@ def _lz4(packed: Bytes, _limit: int) -> Iterator[bytes]:
         part = frame.decompress(data, max_length=step)
         if not part and not frame.eof:
             raise bad("the record batch is cut off inside its lz4")
-        data, step = b"", min(2 * step, LARGEST_STEP)
+        data, step = b"", min(2 * step, MAX_STEP_BYTES)
         yield part
 
 
@@ -79,7 +79,7 @@ def _zstd(packed: Bytes, _limit: int) -> Iterator[bytes]:
         step = STEP
         while part := reader.read(step):
             yield part
-            step = min(2 * step, LARGEST_STEP)
+            step = min(2 * step, MAX_STEP_BYTES)
 
 
 def _snappy(packed: Bytes, limit: int) -> Iterator[bytes]:

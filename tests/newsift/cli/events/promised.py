@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from encoder import Encoder
-from newsift.files.rows import read_match
+from newsift.files.rows import parse_match_record
 from newsift.operations.times import present
 from newsift.statistics.labels import Label
-from newsift.statistics.queues import certifies_only
+from newsift.statistics.queues import is_certify_post
 from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.small import ControlTopic
 from worker.match.pipeline import Pipeline
@@ -43,11 +43,11 @@ def match_all(kafka: Kafka, enc: Encoder) -> list[MatchRecord]:
     seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
     made = Pipeline(enc).run(kafka.records(POSTS), seeds, present).records
     kafka.fill(MATCHES, [each.value for each in made if each.value])
-    return [result for each in made if (result := read_match(each.value))]
+    return [result for each in made if (result := parse_match_record(each.value))]
 
 
 def certifying(records: list[MatchRecord]) -> Iterator[MatchRecord]:
-    own = [r for r in records if certifies_only((r.post.platform, r.post.id))]
+    own = [r for r in records if is_certify_post((r.post.platform, r.post.id))]
     return iter(sorted(own, key=lambda r: draw_key((r.post.platform, r.post.id))))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from encoder import Encoder
 from newsift.statistics.labels import Label
-from newsift.statistics.queues import certifies_only
+from newsift.statistics.queues import is_certify_post
 from tests.broker.clients import until
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, is_on, sample_posts
 from tests.newsift.cli.events.promised import KEY, published
@@ -37,7 +37,7 @@ def test_an_event_learns_and_matches_as_learn_shows(
     entered = [posts[name] for platform, name in profile.made["posts"] if platform == "plain"]
     assert len(entered) == len(profile.made["posts"]) > 5
     assert sum(map(is_on, entered)) > 0.7 * len(entered)
-    assert not any(certifies_only(("plain", str(post["id"]))) for post in entered)
+    assert not any(is_certify_post(("plain", str(post["id"]))) for post in entered)
     assert kafka.records(SEEDS)[-1].headers == [("schema", b"newsift.profile/1")]
     vectors, passes, cuts = enc.posts([str(post["text"]) for post in sample_posts()]), [], []
     for skipped in (KEY, None):
@@ -64,7 +64,7 @@ def test_labels_that_certify_never_train(newsift: Command, kafka: Kafka) -> None
         kafka.send(LABELS, label.value, label.key)
     done = newsift("events", "learn", "ferry", "--background", "--labels", "--yes", "--json")
     (row,) = rows(done.out)
-    train = [post for post in on if not certifies_only(("plain", str(post["id"])))]
+    train = [post for post in on if not is_certify_post(("plain", str(post["id"])))]
     assert 0 < row["made"]["labels"] <= len(train) < len(on)
     assert row["made"]["gained"]
 

@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 
 import worker.metrics.visits
 from newsift.desk.api import LINE_CHARS, Attachment, log_action
-from newsift.desk.site import CHUNK, LARGEST, MAX_REQUESTS, MAX_STREAMS, send_file, static_files
+from newsift.desk.site import (
+    CHUNK,
+    MAX_REQUEST_BYTES,
+    MAX_REQUESTS,
+    MAX_STREAMS,
+    send_file,
+    static_files,
+)
 from newsift.desk.views.seeds import DraftRequest, DraftsAction, publish
 from tests.newsift.desk.server.visiting import (
     DONE,
@@ -119,11 +126,11 @@ def test_an_invalid_body_is_refused(body: bytes) -> None:
 
 def test_a_body_above_the_limit_is_refused() -> None:
     frame = len(b'{"by": "Ann", "word": ""}')
-    for length, status in ((LARGEST - frame, 200), (LARGEST - frame + 1, 400)):
+    for length, status in ((MAX_REQUEST_BYTES - frame, 200), (MAX_REQUEST_BYTES - frame + 1, 400)):
         result = visited(partial(Visitor.do, word="x" * length))
         assert result.status == status
         assert status == 200 or "8,388,608 bytes" in result.json["reason"]
-    assert len(DONE[-1].word) == LARGEST - frame
+    assert len(DONE[-1].word) == MAX_REQUEST_BYTES - frame
 
 
 @given(query=st.text(max_size=60), path=st.sampled_from(["/api/echo", "/api/say", "/"]))
@@ -197,7 +204,7 @@ def test_a_stream_names_what_changed() -> None:
 def test_a_page_that_reads_no_stream_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newsift.desk.site.STREAM_S", 0.2)
     monkeypatch.setattr("newsift.desk.site.EVENTS", {})
-    monkeypatch.setattr(worker.metrics.visits, "LONGEST_S", 0.2)
+    monkeypatch.setattr(worker.metrics.visits, "MAX_REQUEST_S", 0.2)
 
     async def flood(_changes: object) -> object:
         while True:

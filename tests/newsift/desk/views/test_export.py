@@ -136,7 +136,7 @@ def test_a_user_exports_one_file_at_a_time(desk: Desk, kafka: Kafka) -> None:
 def test_a_file_that_is_too_large_is_refused(
     desk: Desk, kafka: Kafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("newsift.desk.export.LARGEST", 1000)
+    monkeypatch.setattr("newsift.desk.export.MAX_FILE_BYTES", 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     publish(kafka, MADE)
     for _ in range(2):  # the turn is given back

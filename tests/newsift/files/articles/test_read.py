@@ -4,7 +4,7 @@ import pytest
 
 from encoder.errors import InputError
 from newsift.files.article_checks import (
-    FEWEST,
+    MIN_WORDS,
     looks_foreign,
     rejection_reason,
     too_few_words,
@@ -196,8 +196,8 @@ def test_words_are_counted_in_any_script() -> None:
 
 
 def test_an_article_has_forty_words() -> None:
-    sentence = " ".join(["smoke"] * (FEWEST - 2) + ["again."])
-    assert too_few_words(sentence) == f"39 words, and an article has {FEWEST}"
+    sentence = " ".join(["smoke"] * (MIN_WORDS - 2) + ["again."])
+    assert too_few_words(sentence) == f"39 words, and an article has {MIN_WORDS}"
     assert too_few_words(f"smoke {sentence}") is None
     with pytest.raises(InputError, match=r"^a\.md: has 39 words, .*; write more, or so$"):
         Article("", sentence).require_seed("a.md", ", or so")

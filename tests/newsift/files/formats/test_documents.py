@@ -85,7 +85,7 @@ def test_refuses_what_is_no_json(content: bytes, message: str) -> None:
 
 
 def test_memory_is_bounded_by_the_largest_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "LONGEST_LINE", 2**16)
+    monkeypatch.setattr(documents, "MAX_LINE_BYTES", 2**16)
 
     def peak(count: int, item: bytes) -> int:
         pieces = (b"[", *(item + b"," for _ in range(count)), b"0]")
@@ -101,13 +101,13 @@ def test_memory_is_bounded_by_the_largest_item(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_long_item_is_cut_and_the_next_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "LONGEST_LINE", 100)
+    monkeypatch.setattr(documents, "MAX_LINE_BYTES", 100)
     result = cut(json.dumps(["a", "b" * 5000, "c"]).encode(), 64)
     assert [len(item.value) for item in result][::2] == [3, 3]
     assert 100 < len(result[1].value) < 300
 
 
 def test_an_object_without_a_list_of_posts_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(documents, "MAX_LINE_BYTES", 1000)
     with pytest.raises(FormatError, match="has no list of posts"):
         cut(json.dumps({"a": [1] * 5000}).encode(), 64)

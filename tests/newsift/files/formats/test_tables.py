@@ -91,7 +91,7 @@ def test_a_bad_row_costs_only_its_own_lines() -> None:
 )
 def test_refuses_bad_tables(content: bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_CELL_CHARS", 200 if b"xxx" in content else 2**20)
-    monkeypatch.setattr(tables, "LONGEST_LINE", 1000 if b"x\nx" in content else 2**24)
+    monkeypatch.setattr(tables, "MAX_LINE_BYTES", 1000 if b"x\nx" in content else 2**24)
     with pytest.raises(FormatError, match=message):
         read(content, 2**16)
 

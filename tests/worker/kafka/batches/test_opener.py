@@ -171,7 +171,7 @@ LENGTHS = {
     f"length {n}": batch(values(10))[:8] + n.to_bytes(4, signed=True) + batch(values(10))[12:]
     for n in (-5, 0, 2**30)
 }
-MOST = 100 + 2**31 - 1  # a batch spans no more
+LAST = 100 + 2**31 - 1  # a batch spans no more
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ MOST = 100 + 2**31 - 1  # a batch spans no more
         (corrupt(batch(values(10), 0, 100, last_offset_delta=2**30)), 100, 107,
          [("100-106", "bad_batch")]),
         (batch(values(10), 0, 2**40), 100, 110, [("109-109", "bad_batch")]),
-        (corrupt(batch(values(10), 0, 2**40)), 100, 2**41, [(f"{MOST}-{MOST}", "bad_batch")]),
+        (corrupt(batch(values(10), 0, 2**40)), 100, 2**41, [(f"{LAST}-{LAST}", "bad_batch")]),
         *((data, 0, 10, [("0-9", "bad_batch")]) for data in LENGTHS.values()),
     ],
     ids=["read in part", "before a neighbour", "at the end", "beyond the end", "far", *LENGTHS],

@@ -182,10 +182,10 @@ function Labels({ data, by, judgeAgain }) {
   const { counts, people, pairs, away, disputed, all_disputed: all } = data;
   const rows = counts.map((row) => [name(row.by), ...COUNTS.map((key) => number(row[key]))]);
   const agreements = pairs.map((pair) => [
-    name(pair.one),
-    name(pair.other),
+    name(pair.judge_a),
+    name(pair.judge_b),
     number(pair.posts),
-    pair.same.toFixed(2),
+    pair.agreement.toFixed(2),
     pair.kappa === null ? "–" : pair.kappa.toFixed(2),
   ]);
   const apart = (post) =>

@@ -4,7 +4,7 @@ import { number, rate } from "/lib/ui.js";
 export const STEP = 0.001;
 export const snap = (score) => Math.round(score / STEP) * STEP;
 export const inRange = (score) => Math.min(Math.max(snap(score), STEP), 1);
-const NO_LABELS = { on: 0, off: 0, unsure: 0, drawn: 0, share: null, recall: null };
+const NO_LABELS = { on: 0, off: 0, unsure: 0, random_labels: 0, share: null, recall: null };
 const wholePercent = (share) => `${Math.round(100 * share)} %`;
 
 // A value between two edges of the histogram; null where one of them is unknown.
@@ -23,8 +23,8 @@ export function readAt(data, score) {
     score,
     hourly: interpolate(data, data.hourly, score),
     background: interpolate(data, data.background, score),
-    labels: data.glances.findLast((each) => each.least >= score - STEP / 2) ?? NO_LABELS,
-    isReached: data.reach !== null && score >= data.reach - STEP / 2,
+    labels: data.summaries.findLast((each) => each.least >= score - STEP / 2) ?? NO_LABELS,
+    isReached: data.lowest_covered !== null && score >= data.lowest_covered - STEP / 2,
   };
 }
 
@@ -49,17 +49,17 @@ export const labelWords = ({ labels }) =>
 
 export function shareWords(data, { labels, isReached }) {
   if (!data.marks.length) return "nothing is labelled yet";
-  if (data.reach === null) return "unknown: no label of these matches was drawn at random";
-  if (!isReached) return `unknown: labels drawn at random reach down to ${data.reach.toFixed(3)}`;
+  if (data.lowest_covered === null) return "unknown: no label of these matches was drawn at random";
+  if (!isReached) return `unknown: labels drawn at random reach down to ${data.lowest_covered.toFixed(3)}`;
   if (!labels.share) return "unknown: no label up here was drawn at random";
   const [low, share, high] = labels.share.map(wholePercent);
-  return `${share} (${low} to ${high}), by ${number(labels.drawn)} drawn at random`;
+  return `${share} (${low} to ${high}), by ${number(labels.random_labels)} drawn at random`;
 }
 
 export function recallWords(data, { labels }) {
   if (!labels.recall) return "unknown: too few labels drawn at random";
   const [low, high] = labels.recall.map(wholePercent);
-  return `${low} to ${high} of those on the event that score ${data.reach.toFixed(3)} or more`;
+  return `${low} to ${high} of those on the event that score ${data.lowest_covered.toFixed(3)} or more`;
 }
 
 // In one line, for a screen reader.
