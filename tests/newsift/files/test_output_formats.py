@@ -328,7 +328,7 @@ def test_a_pipe_is_written_through_and_its_reader_may_leave(tmp_path: Path, endi
 
 
 def test_a_full_disk_leaves_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "SETTINGS", f"PRAGMA max_page_count = 30; {sqlite.SETTINGS}")
+    monkeypatch.setattr(sqlite, "PRAGMAS", f"PRAGMA max_page_count = 30; {sqlite.PRAGMAS}")
     (tmp_path / "m.db").write_bytes(b"old")
     with pytest.raises(OutputError, match=r"m.db: cannot be written \(database or disk is full\)$"):
         write(tmp_path / "m.db", [output_record(n, f"{n} " * 500) for n in range(200)])
