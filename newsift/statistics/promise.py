@@ -105,7 +105,7 @@ def check_labels(scores: ArrayLike, labels: ArrayLike) -> tuple[F64, Bools]:
     values, right = finite("scores", scores), np.asarray(labels)
     if right.shape != values.shape:
         raise InputError(
-            f"got labels {right.shape} for scores {values.shape}; give one label per score"
+            f"labels: {right.shape} for scores {values.shape}; give one label per score"
         )
     if right.dtype != np.bool_ and not np.isin(right, (0, 1)).all():
         raise InputError("labels: one is neither true nor false; give an unsure one as false")

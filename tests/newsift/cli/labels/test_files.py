@@ -109,7 +109,8 @@ def test_people_are_counted_and_compared(newsift: Command, kafka: Kafka, tmp_pat
     ]
     chance = 0.6 * 0.4 + 0.4 * 0.6
     assert rows[3].pop("kappa") == pytest.approx((0.8 - chance) / (1 - chance))
-    assert rows[3:] == [{"event": "storm", "one": "ann", "other": "ben", "posts": 10, "same": 0.8}]
+    pair = {"judge_a": "ann", "judge_b": "ben", "posts": 10, "agreement": 0.8}
+    assert rows[3:] == [{"event": "storm"} | pair]
     table = newsift("labels", "list", "--event", "storm").out
     assert "quake" not in table
     assert table.splitlines()[-1].split() == ["storm", "ann", "ben", "10", "0.80", "0.62"]

@@ -7,7 +7,6 @@ import pytest
 
 from encoder import Encoder
 from encoder.errors import InputError
-from newsift.desk import labelling as judging_queues
 from newsift.desk.api import Endpoint
 from newsift.desk.promise_tests import PromiseTest
 from newsift.desk.session import Desk
@@ -43,10 +42,10 @@ NAMES = [str(n) for n in range(120)]
 
 
 @pytest.fixture
-def desk(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.setattr(judging_queues, "token_hex", lambda _: "")
+def desk(kafka: Kafka) -> Iterator[Desk]:
     kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in NAMES])
     with open_desk() as desk:
+        desk.queues._nonce = ""  # the order is then that of the hashes
         yield desk
 
 
@@ -165,7 +164,12 @@ def test_two_judges_are_counted_and_compared() -> None:
         {"by": "ben", "on": 4, "off": 4, "learn": 0, "given": 8} | none,
     ]
     (pair,) = result["pairs"]
-    assert (pair["one"], pair["other"], pair["posts"], pair["same"]) == ("ann", "ben", 8, 0.75)
+    assert (pair["judge_a"], pair["judge_b"], pair["posts"], pair["agreement"]) == (
+        "ann",
+        "ben",
+        8,
+        0.75,
+    )
     assert pair["kappa"] == pytest.approx((0.75 - 0.5) / 0.5)
     assert [post["id"] for post in result["disputed"]] == ["5", "4"]  # the newest first
     assert result["disputed"][0]["labels"] == [
