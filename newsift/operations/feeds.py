@@ -224,7 +224,7 @@ class Follower:
         answer = self.web.get(article.link)
         kind = answer.content_type.get_content_type()
         if kind not in PAGE_TYPES:
-            raise InputError(f"{answer.url}: is no page of text but {one_line(kind)}")
+            raise InputError(f"{answer.url}: is {one_line(kind)}, not text")
         page = extract_article(
             WebPage(answer.url, answer.body, answer.content_type.get_content_charset())
         )
