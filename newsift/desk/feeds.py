@@ -23,7 +23,7 @@ from newsift.operations.feeds import (
 )
 from newsift.operations.messages import capture
 from newsift.operations.times import present, seconds
-from newsift.web.client import Bounds, web_address
+from newsift.web.client import RequestLimits, parse_web_address
 from newsift.web.polite import PoliteWeb
 from worker.config import Config
 from worker.posts.times import rfc3339
@@ -35,7 +35,7 @@ EVERY_S = 900.0
 ARTICLES = 20  # that are read at a time
 RETRY_S = 30.0  # for a feed that another command follows
 STOP_S = 5.0  # for a thread to end
-OPEN = Bounds()
+OPEN = RequestLimits()
 log = logging.getLogger("newsift.desk")
 MAX_FEEDS = 50
 MAX_FILE_BYTES = 2**20  # bytes of the file
@@ -51,7 +51,7 @@ class FeedSubscription(msgspec.Struct, frozen=True):
         """Refused where a field is no address, no event's name or no span of time."""
         if len(self.feed) > ADDRESS_CHARS:
             raise InputError(f"feed: {len(self.feed)} characters, {ADDRESS_CHARS} are allowed")
-        web_address(self.feed)
+        parse_web_address(self.feed)
         event_in({"event": self.event})
         return FollowOptions(self.event or None, round(seconds(self.keep, "keep") * 1000), ARTICLES)
 

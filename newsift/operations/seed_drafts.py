@@ -16,7 +16,7 @@ from newsift.files.article_checks import too_few_words
 from newsift.files.articles import PAGES, Article, WebPage, article_from, extract_article, read_page
 from newsift.files.read import DASH, text_in
 from newsift.operations.seed_topic import SeedTopic, key_of
-from newsift.web.client import Bounds, fetch
+from newsift.web.client import RequestLimits, fetch
 from worker.config import Config
 from worker.seeds.profile import Compared
 from worker.seeds.record import PREFIX, TAKEN, RefusedSeed, Seed, object_in
@@ -179,8 +179,8 @@ def drafts_in(page: WebPage, file: Path, event: str = "") -> Iterator[SeedDraft]
         yield draft if has_event or not event else with_event([draft], event)[0]
 
 
-def draft_of_url(url: str, bounds: Bounds) -> SeedDraft:
-    page = fetch(url, bounds)
+def draft_of_url(url: str, limits: RequestLimits) -> SeedDraft:
+    page = fetch(url, limits)
     article = extract_article(page)
     return _draft_of(article, seed_id(article.title, page.url), url)
 

@@ -34,7 +34,7 @@ from newsift.operations.seed_publication import (
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, content_row
 from newsift.operations.seed_topic import key_of, seed_topic
 from newsift.operations.times import until
-from newsift.web.client import Bounds
+from newsift.web.client import RequestLimits
 from worker.posts.times import rfc3339
 from worker.seeds.record import PREFIX, Seed, object_in
 from worker.seeds.state import ControlState, control_state, table_key
@@ -46,7 +46,7 @@ TITLE_CHARS, URL_CHARS, NAME_CHARS = 200, 2_048, 200
 SEARCHED = ("id", "title", "event", "url")
 MAX_DRAFTS = 100
 PASTED = "the text"
-BOUNDS = Bounds()  # public addresses only
+BOUNDS = RequestLimits()  # public addresses only
 FORCE = ", or tick “Publish all the same”"
 FOREIGN = (
     "does not look English; newsift is made for English, and finds few posts by other articles"
