@@ -52,25 +52,24 @@ class Code(IntEnum):
 class RequestError(NewsiftError):
     """A request, or a part of one, is answered with an error code and a message."""
 
-    def __init__(self, code: Code, why: str) -> None:
-        super().__init__(why)
-        self.code = code
-        self.why = why
+    def __init__(self, code: Code, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
 
 
-def refusal_of(
+def run_for_error(
     work: Callable[P, object], *args: P.args, **kwargs: P.kwargs
 ) -> tuple[Code, str | None]:
-    """The error code and message of a call; NONE and None if it succeeds."""
+    """Call `work`. Returns its error code and message, or NONE and None."""
     try:
         work(*args, **kwargs)
     except RequestError as error:
-        return error.code, error.why
+        return error.code, error.message
     return Code.NONE, None
 
 
-def code_of(work: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Code:
-    return refusal_of(work, *args, **kwargs)[0]
+def run_for_code(work: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Code:
+    return run_for_error(work, *args, **kwargs)[0]
 
 
 NO_TRANSACTIONS = "this broker has no transactions; use an idempotent producer"

@@ -26,9 +26,9 @@ class Join:
     rebalance_s: float
     protocol_type: str
     protocols: Mapping[str, bytes]
-    asks_for_id: bool = True  # newer clients want an id first, and join with it
-    instance_id: str | None = None  # of a static member, which keeps its place over a restart
-    skips_assignment: bool = False  # newer clients can lead without assigning anything
+    asks_for_id: bool = True  # newer clients first ask for an id, and then join with it
+    instance_id: str | None = None  # of a static member, which keeps its partitions on a restart
+    skips_assignment: bool = False  # newer clients can lead without assigning partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class JoinResult:
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str = ""
-    # Sent to the leader alone: the ids of member and instance, and its metadata
+    # Member id, instance id and metadata of each member; for the leader alone.
     members: tuple[tuple[str, str | None, bytes], ...] = ()
     skip_assignment: bool = False
 
@@ -72,7 +72,7 @@ class Member:
 
     @property
     def is_waiting(self) -> bool:
-        """A member that waits for an answer does not time out."""
+        """A member that waits for an answer has no session timeout."""
         return self.join_callback is not None or self.sync_callback is not None
 
     def complete_join(self, result: JoinResult) -> None:
@@ -130,7 +130,7 @@ class ConsumerGroup:
         elif not join.member_id or join.member_id in self._reserved_ids:
             self._wait(self._admit(join), callback)
         else:
-            member = self.member_of(join.member_id, instance_id=join.instance_id)
+            member = self.require_member(join.member_id, instance_id=join.instance_id)
             self._rejoin(member, join, callback)
 
     def sync(
@@ -146,23 +146,23 @@ class ConsumerGroup:
         member.complete_sync(SyncResult(Code.REBALANCE_IN_PROGRESS))
         member.sync_callback, member.has_synced = callback, True
         if self.state is GroupState.COMPLETING and member.id == self.leader:
-            for each in self.members:
-                each.assignment = assignments.get(each.id, b"")
+            for other in self.members:
+                other.assignment = assignments.get(other.id, b"")
             self.state = GroupState.STABLE
             self._set_timer(None)
         if self.state is GroupState.STABLE:
-            for each in self.members:
-                each.complete_sync(
-                    SyncResult(Code.NONE, each.assignment, self.protocol_type, self.protocol)
+            for other in self.members:
+                other.complete_sync(
+                    SyncResult(Code.NONE, other.assignment, self.protocol_type, self.protocol)
                 )
 
     def heartbeat(self, member: Member) -> Code:
-        """REBALANCE_IN_PROGRESS tells the member to join again."""
+        """REBALANCE_IN_PROGRESS makes the member join again."""
         member.active_at = self._loop.time()
-        rebalancing = self.state is GroupState.PREPARING
-        return Code.REBALANCE_IN_PROGRESS if rebalancing else Code.NONE
+        is_rebalancing = self.state is GroupState.PREPARING
+        return Code.REBALANCE_IN_PROGRESS if is_rebalancing else Code.NONE
 
-    def member_of(
+    def require_member(
         self, member_id: str, generation: int | None = None, instance_id: str | None = None
     ) -> Member:
         """Raises RequestError for an unknown or fenced member or an old generation."""
@@ -180,16 +180,16 @@ class ConsumerGroup:
         return member
 
     def leave(self, member_id: str, instance_id: str | None = None) -> None:
-        """An administrator removes an instance without its member id."""
+        """An administrator removes an instance by its id, with an empty member id."""
         if member_id in self._reserved_ids:
             self._release_id(member_id)
         else:
             if not member_id and instance_id is not None:
                 member_id = self._instances.get(instance_id, "")
-            self._remove(self.member_of(member_id, instance_id=instance_id))
+            self._remove(self.require_member(member_id, instance_id=instance_id))
 
     def forget_members(self) -> None:
-        """As after a restart of the broker: the group is empty, its generation stays."""
+        """The group is then empty, as after a restart of the broker; its generation stays."""
         for timer in (*(member.timer for member in self.members), *self._reserved_ids.values()):
             if timer is not None:
                 timer.cancel()
@@ -200,7 +200,7 @@ class ConsumerGroup:
         self.state, self.leader, self.protocol = GroupState.EMPTY, "", None
 
     def _reserve_id(self, join: Join, callback: Callable[[JoinResult], None]) -> None:
-        """Without a reserved id, a client that retries would join twice."""
+        """Give out an id to join with. Without it, a client that retries would join twice."""
         member_id = new_member_id(join)
         self._reserved_ids[member_id] = self._loop.call_later(
             join.session_s, self._release_id, member_id
@@ -224,11 +224,11 @@ class ConsumerGroup:
         return member
 
     def _rejoin(self, member: Member, join: Join, callback: Callable[[JoinResult], None]) -> None:
-        unchanged = dict(member.join.protocols) == dict(join.protocols)
+        is_unchanged = dict(member.join.protocols) == dict(join.protocols)
         member.join, member.active_at = join, self._loop.time()
-        settled = self.state is GroupState.STABLE and member.id != self.leader
-        if unchanged and (settled or self.state is GroupState.COMPLETING):
-            callback(self._current(member))
+        is_stable = self.state is GroupState.STABLE and member.id != self.leader
+        if is_unchanged and (is_stable or self.state is GroupState.COMPLETING):
+            callback(self._result(member))
         else:
             self._wait(member, callback)
 
@@ -243,14 +243,14 @@ class ConsumerGroup:
         member.assignment, member.has_synced = former.assignment, former.has_synced
         if leader == former.id:
             self.leader = member.id
-        protocols = [each.join.protocols for each in self.members]
+        protocols = [other.join.protocols for other in self.members]
         if self.state is not GroupState.STABLE or choose_protocol(protocols) != self.protocol:
             self._wait(member, callback)
         elif join.skips_assignment:
-            leads = self.leader == member.id
-            callback(replace(self._current(member), skip_assignment=leads))
-        else:  # the old leader id is returned, so the client acts as a follower
-            callback(replace(self._current(member), leader=leader, members=()))
+            is_leader = self.leader == member.id
+            callback(replace(self._result(member), skip_assignment=is_leader))
+        else:  # with the former leader's id the client acts as a follower
+            callback(replace(self._result(member), leader=leader, members=()))
 
     def _wait(self, member: Member, callback: Callable[[JoinResult], None]) -> None:
         member.complete_join(JoinResult(Code.REBALANCE_IN_PROGRESS, member.id))
@@ -258,13 +258,13 @@ class ConsumerGroup:
         self._start_rebalance()
         self._complete_if_all_joined()
 
-    def _current(self, member: Member) -> JoinResult:
+    def _result(self, member: Member) -> JoinResult:
         visible = self.members if member.id == self.leader else ()
         return JoinResult(
             Code.NONE, member.id, self.generation, self.protocol_type, self.protocol, self.leader,
             tuple(
-                (each.id, each.join.instance_id, each.join.protocols[self.protocol or ""])
-                for each in visible
+                (other.id, other.join.instance_id, other.join.protocols[self.protocol or ""])
+                for other in visible
             ),
         )  # fmt: skip
 
@@ -281,7 +281,7 @@ class ConsumerGroup:
             self._complete_join_phase()
 
     def _complete_join_phase(self) -> None:
-        """End the round of joining with the members that have joined, and the static ones."""
+        """Go on with the members that have joined, and the static ones."""
         for member in self.members:
             if member.join_callback is None and member.join.instance_id is None:
                 self._drop(member)
@@ -301,7 +301,7 @@ class ConsumerGroup:
         self._set_timer(self._drop_unsynced)
         for member in self.members:
             member.active_at, member.has_synced, member.assignment = self._loop.time(), False, b""
-            member.complete_join(self._current(member))
+            member.complete_join(self._result(member))
 
     def _drop_unsynced(self) -> None:
         for member in self.members:
@@ -317,7 +317,7 @@ class ConsumerGroup:
         self._complete_if_all_joined()
 
     def _drop(self, member: Member) -> None:
-        """Forget a member without answering it or rebalancing."""
+        """Remove a member without an answer to it, and without a rebalance."""
         self._members.pop(member.id, None)
         instance = member.join.instance_id
         if instance is not None and self._instances.get(instance) == member.id:
@@ -336,12 +336,12 @@ class ConsumerGroup:
         else:
             self._remove(member)
 
-    def _set_timer(self, call: Callable[[], None] | None) -> None:
-        """Call `call` after the longest rebalance timeout; replaces the previous timer."""
+    def _set_timer(self, callback: Callable[[], None] | None) -> None:
+        """Call `callback` after the longest rebalance timeout, instead of the previous one."""
         if self._timer is not None:
             self._timer.cancel()
-        patience = max((member.join.rebalance_s for member in self.members), default=0)
-        self._timer = None if call is None else self._loop.call_later(patience, call)
+        timeout = max((member.join.rebalance_s for member in self.members), default=0)
+        self._timer = None if callback is None else self._loop.call_later(timeout, callback)
 
 
 def choose_protocol(protocols: list[Mapping[str, bytes]]) -> str:
@@ -363,7 +363,7 @@ class Groups(dict[str, ConsumerGroup]):
             self[name] = ConsumerGroup(name, get_running_loop())
         return self[name]
 
-    def existing(self, name: str, code: Code = Code.UNKNOWN_MEMBER_ID) -> ConsumerGroup:
+    def require(self, name: str, code: Code = Code.UNKNOWN_MEMBER_ID) -> ConsumerGroup:
         """Raises RequestError with this code if there is no such group."""
         if name not in self:
             raise RequestError(
@@ -374,20 +374,20 @@ class Groups(dict[str, ConsumerGroup]):
     def check_commit(
         self, name: str, member: str, generation: int, instance_id: str | None
     ) -> None:
-        """Refuse a commit from outside the group's present generation."""
+        """Raises RequestError unless a member of the current generation commits."""
         group = (
-            self.existing(name, Code.ILLEGAL_GENERATION)
+            self.require(name, Code.ILLEGAL_GENERATION)
             if generation >= 0
             else self.get_or_create(name)
         )
         if generation < 0 and not group.members:
-            return  # a consumer without membership, which only keeps its offsets here
-        group.heartbeat(group.member_of(member, generation, instance_id))
+            return  # a consumer that is no member, and only stores its offsets
+        group.heartbeat(group.require_member(member, generation, instance_id))
         if group.state is GroupState.COMPLETING:
             raise RequestError(Code.REBALANCE_IN_PROGRESS, f"group {name} is rebalancing")
 
     def delete(self, name: str) -> None:
-        if self.existing(name, Code.GROUP_ID_NOT_FOUND).members:
+        if self.require(name, Code.GROUP_ID_NOT_FOUND).members:
             raise RequestError(Code.NON_EMPTY_GROUP, f"group {name} has members")
         del self[name]
 

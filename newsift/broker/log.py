@@ -3,7 +3,7 @@
 import struct
 from bisect import bisect_left
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -26,17 +26,17 @@ from worker.posts.outcome import Reason
 
 MAX_UNPACKED_BYTES = 2**26
 MAX_RECORDS = 2**17  # in a batch, each header counted as one more
-LOOP_BYTES = 2**15  # of a batch checked in the event loop; larger and packed ones: in a thread
+MAX_LOOP_BYTES = 2**15  # larger batches are checked in a thread, and so are compressed ones
 LEADER_EPOCH = struct.pack(">i", 0)
 
 
 @dataclass(slots=True)
 class StoredBatch:
-    base: int
-    last: int
+    base: int  # offset of the first record
+    last: int  # offset of the last record
     max_timestamp: int
     data: bytes
-    horizon: int | None = None  # when compaction may take its tombstones
+    delete_at_ms: int | None = None  # when compaction may delete its tombstones
 
 
 def _walk_limited(body: Any, count: int, last_delta: int, most: int) -> int:
@@ -69,7 +69,7 @@ def with_offset(data: bytes, offset: int) -> bytes:
 
 def checks_in_loop(data: bytes) -> bool:
     """Whether a batch is cheap enough to be checked in the event loop."""
-    return len(data) <= LOOP_BYTES and not (
+    return len(data) <= MAX_LOOP_BYTES and not (
         len(data) > ATTRIBUTES + 1 and data[ATTRIBUTES + 1] & CODEC
     )
 
@@ -79,8 +79,8 @@ def unpacked_batch(data: bytes) -> bytes:
     try:
         return b"".join(_opener.read(memoryview(data))[1])
     except UnreadableError as error:
-        large = error.why is Reason.BATCH_BYTES
-        code = Code.MESSAGE_TOO_LARGE if large else Code.INVALID_RECORD
+        is_large = error.why is Reason.BATCH_BYTES
+        code = Code.MESSAGE_TOO_LARGE if is_large else Code.INVALID_RECORD
         raise RequestError(code, error.detail) from error
 
 
@@ -89,21 +89,21 @@ def read_records(data: bytes) -> list[Any]:
     return list(DefaultRecordBatch(unpacked_batch(data)))
 
 
-REMEMBERED_BATCHES = 5  # as many as a producer may have in flight
-REMEMBERED_PRODUCERS = 1000
+MAX_PRODUCER_BATCHES = 5  # as many as a producer may have in flight
+MAX_PRODUCERS = 1000
 SEQUENCE_MODULUS = 2**31
 
 Batches = deque[tuple[int, int, int]]  # first sequence, last sequence, base offset
 
 
 class ProducerSequences:
-    """The sequence numbers of a partition's producers; the least recent are forgotten."""
+    """The last sequence numbers of a partition's most recent producers."""
 
     def __init__(self) -> None:
         self._producers: dict[int, tuple[int, Batches]] = {}  # by id: the epoch, the last batches
 
-    def duplicate_of(self, header: Header) -> int | None:
-        """The offset at which this batch is stored already; None if it is new."""
+    def find_duplicate(self, header: Header) -> int | None:
+        """The offset at which this batch is already stored; None if it is new."""
         if header.producer_id not in self._producers:
             return None
         epoch, batches = self._producers[header.producer_id]
@@ -129,10 +129,10 @@ class ProducerSequences:
     def remember(self, header: Header, offset: int) -> None:
         epoch, batches = self._producers.pop(header.producer_id, (None, Batches()))
         if epoch != header.producer_epoch:
-            batches = Batches(maxlen=REMEMBERED_BATCHES)
+            batches = Batches(maxlen=MAX_PRODUCER_BATCHES)
         batches.append((header.base_sequence, last_sequence(header), offset))
         self._producers[header.producer_id] = header.producer_epoch, batches
-        if len(self._producers) > REMEMBERED_PRODUCERS:
+        if len(self._producers) > MAX_PRODUCERS:
             del self._producers[next(iter(self._producers))]
 
 
@@ -141,7 +141,7 @@ def last_sequence(header: Header) -> int:
     return (header.base_sequence + header.last_offset_delta) % SEQUENCE_MODULUS
 
 
-OVERHEAD = 300  # bytes that Python keeps beside the data of a batch
+BATCH_OVERHEAD_BYTES = 300  # of Python's objects for a batch
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ class Log:
         self.start = 0
         self.end = 0
         self.size = 0
-        self.dirty = 0  # bytes that came since the last compaction
+        self.dirty = 0  # bytes appended since the last compaction
         self.sequences = ProducerSequences()
         self._budget = budget
         self._batches: list[StoredBatch] = []
@@ -180,7 +180,7 @@ class Log:
         self._batches.append(StoredBatch(base, last, header.max_timestamp, with_offset(data, base)))
         self.end = last + 1
         self.dirty += len(data)
-        self._account(len(data), 1)
+        self._count(len(data), 1)
         return base
 
     def read(self, offset: int, max_bytes: int, at_least_one: bool) -> list[bytes]:
@@ -198,7 +198,7 @@ class Log:
             result.append(data)
         return result
 
-    def at_time(self, timestamp: int) -> tuple[int, int] | None:
+    def find_time(self, timestamp: int) -> tuple[int, int] | None:
         """Time and offset of the first record that is not older; None if there is none."""
         for batch in self._batches:
             if batch.max_timestamp >= timestamp:
@@ -216,7 +216,7 @@ class Log:
         """Delete the oldest batches until this much memory is free."""
         count = 0
         while size > 0 and count < len(self._batches):
-            size -= len(self._batches[count].data) + OVERHEAD
+            size -= len(self._batches[count].data) + BATCH_OVERHEAD_BYTES
             count += 1
         self._drop(count)
 
@@ -224,7 +224,7 @@ class Log:
         size, count = self.size, len(self._batches)
         self._batches = batches
         self.dirty = 0
-        self._account(sum(len(batch.data) for batch in batches) - size, len(batches) - count)
+        self._count(sum(len(batch.data) for batch in batches) - size, len(batches) - count)
 
     def delete(self) -> None:
         self._drop(len(self._batches))
@@ -236,18 +236,19 @@ class Log:
     def _drop(self, count: int) -> None:
         if count:
             self.start = max(self.start, self._batches[count - 1].last + 1)
-            self._account(-sum(len(batch.data) for batch in self._batches[:count]), -count)
+            self._count(-sum(len(batch.data) for batch in self._batches[:count]), -count)
             del self._batches[:count]
 
-    def _account(self, size: int, batches: int) -> None:
+    def _count(self, size: int, batches: int) -> None:
         self.size += size
-        self._budget.used += size + batches * OVERHEAD
+        self._budget.used += size + batches * BATCH_OVERHEAD_BYTES
 
 
 def compact(log: Log, now: int, delete_retention: int) -> None:
-    """Delete older records of a key, and tombstones that are due. Times are milliseconds.
+    """Delete all but the latest record of each key, and tombstones after their retention.
 
-    The newest record always stays, as in Kafka: a consumer that reads to the end gets a record.
+    Times are milliseconds. The newest record always stays, as in Kafka: a consumer that reads to
+    the end gets a record.
     """
     records_by_batch = [_readable_records(batch) for batch in log.batches]
     latest = {record.key: record.offset for records in records_by_batch for record in records}
@@ -268,13 +269,15 @@ def compact(log: Log, now: int, delete_retention: int) -> None:
 
 
 def needs_compaction(log: Log, now: int, dirty_ratio: float) -> bool:
-    """Whether the dirty ratio is reached or a tombstone is due."""
-    tombstone_due = any(batch.horizon is not None and now >= batch.horizon for batch in log.batches)
-    return tombstone_due or (log.dirty > 0 and log.dirty >= dirty_ratio * log.size)
+    """Whether the dirty ratio is reached, or the retention of a tombstone has ended."""
+    has_old_tombstone = any(
+        batch.delete_at_ms is not None and now >= batch.delete_at_ms for batch in log.batches
+    )
+    return has_old_tombstone or (log.dirty > 0 and log.dirty >= dirty_ratio * log.size)
 
 
 def _readable_records(batch: StoredBatch) -> list[Any]:
-    """Empty for a batch that cannot be read; it is not compacted."""
+    """Empty for a damaged batch, which is not compacted."""
     try:
         return read_records(batch.data)
     except RequestError:
@@ -285,21 +288,21 @@ def _compact_batch(
     batch: StoredBatch, records: list[Any], needed: list[Any], newest: Any, now: int, retention: int
 ) -> StoredBatch | None:
     """None if no record of the batch is needed."""
-    horizon = None
+    delete_at_ms = None
     if any(record.value is None for record in needed):
-        horizon = now + retention if batch.horizon is None else batch.horizon
-        if now >= horizon:
+        delete_at_ms = now + retention if batch.delete_at_ms is None else batch.delete_at_ms
+        if now >= delete_at_ms:
             needed = [record for record in needed if record is newest or record.value is not None]
-            horizon = None
+            delete_at_ms = None
     if not needed:
         return None
     if len(needed) == len(records):
-        return StoredBatch(batch.base, batch.last, batch.max_timestamp, batch.data, horizon)
-    return _rebuild_batch(batch, needed, horizon)
+        return replace(batch, delete_at_ms=delete_at_ms)
+    return _rebuild_batch(batch, needed, delete_at_ms)
 
 
-def _rebuild_batch(batch: StoredBatch, records: list[Any], horizon: int | None) -> StoredBatch:
-    """The base and last offset of the batch stay, so that the missing records are gaps."""
+def _rebuild_batch(batch: StoredBatch, records: list[Any], delete_at_ms: int | None) -> StoredBatch:
+    """The base and last offset of the batch stay, so the deleted records leave gaps."""
     codec = Header.of(batch.data).codec
     builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, MAX_UNPACKED_BYTES)
     for record in records:
@@ -312,4 +315,4 @@ def _rebuild_batch(batch: StoredBatch, records: list[Any], horizon: int | None) 
     )
     HEADER.pack_into(data, 0, *header)
     struct.pack_into(">I", data, CRC, checksum(data))
-    return StoredBatch(batch.base, batch.last, header.max_timestamp, bytes(data), horizon)
+    return StoredBatch(batch.base, batch.last, header.max_timestamp, bytes(data), delete_at_ms)

@@ -1,4 +1,4 @@
-"""The embedded broker: reads requests and answers them. No request of a client ends it."""
+"""The embedded broker: reads requests and answers them. No client's request can end it."""
 
 import asyncio
 import logging
@@ -15,40 +15,40 @@ from newsift.broker.wire import (
     BufferedBytes,
     Call,
     Client,
-    answer_frame,
-    read_call,
+    decode_call,
+    encode_answer,
     read_frame,
 )
 from worker.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-READ_AHEAD_BYTES = 2**16  # for a connection; asyncio buffers up to twice this
-THREAD_BYTES = 2**16  # larger requests are decoded in a thread, while others are served
-ANY_HOST = {"0.0.0.0", "::"}
+READ_AHEAD_BYTES = 2**16  # of a connection; asyncio buffers up to twice this
+MIN_THREAD_BYTES = 2**16  # larger requests are decoded in a thread, while others are served
+ALL_ADDRESSES = {"0.0.0.0", "::"}
 
 
 class Broker:
-    """A single in-memory Kafka node. It keeps its data over stop() and start() in the same loop."""
+    """A single in-memory Kafka node. Its data survives stop() and start() in the same loop."""
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, **options: Any) -> None:
         self.settings = Settings(host, port, **options)
         self.port = port
-        self.cluster = Cluster.of(self.settings)
+        self.cluster = Cluster.create(self.settings)
         self._server: asyncio.Server | None = None
         self._cleaner: asyncio.Task[None] | None = None
-        self._buffered = BufferedBytes(self.settings.held_bytes)
-        self._decoding = asyncio.Lock()
+        self._buffered = BufferedBytes(self.settings.max_buffered_bytes)
+        self._decoder_lock = asyncio.Lock()
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     @property
     def address(self) -> str:
-        """Where clients on this machine reach it."""
-        host = "127.0.0.1" if self.settings.host in ANY_HOST else self.settings.host
+        """The host and port for clients on this machine."""
+        host = "127.0.0.1" if self.settings.host in ALL_ADDRESSES else self.settings.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     async def start(self) -> None:
-        """A broker that was stopped listens on the same port again."""
+        """After a stop, it listens on the same port again."""
         host = self.settings.host
         try:
             server = asyncio.start_server(
@@ -56,16 +56,16 @@ class Broker:
             )
             self._server = await server
         except OSError as error:
-            number = error.errno or 0  # a name that cannot be resolved has a negative one
-            why = os.strerror(number) if number > 0 else error.strerror
+            number = error.errno or 0  # negative for a name that cannot be resolved
+            reason = os.strerror(number) if number > 0 else error.strerror
             raise ConfigError(
-                f"port: cannot listen on {host}:{self.port} ({why}); free it or choose another"
+                f"port: cannot listen on {host}:{self.port} ({reason}); free it or choose another"
             ) from error
         self.port = self._server.sockets[0].getsockname()[1]
-        self._cleaner = asyncio.create_task(self._keep_clean())
+        self._cleaner = asyncio.create_task(self._clean_topics())
 
     async def stop(self) -> None:
-        """Records and offsets stay; members have to join again."""
+        """Records and offsets stay; members of groups have to join again."""
         if self._server is None or self._cleaner is None:
             return
         self._server.close()
@@ -76,16 +76,16 @@ class Broker:
         self.cluster.groups.forget_members()
 
     async def drop_connections(self) -> None:
-        """As when the network fails; clients may reconnect at once."""
+        """Simulate a network failure; clients may reconnect at once."""
         tasks = dict(self._connections)
         for task, writer in tasks.items():
             writer.transport.abort()
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _keep_clean(self) -> None:
+    async def _clean_topics(self) -> None:
         while True:
-            await asyncio.sleep(self.settings.clean_every_s)
+            await asyncio.sleep(self.settings.clean_interval_s)
             try:
                 await self.cluster.topics.clean()
             except Exception as error:  # noqa: BLE001 - a log that cannot be cleaned stays as it is
@@ -96,7 +96,7 @@ class Broker:
     ) -> None:
         task = asyncio.current_task()
         if task is None or self._server is None:
-            writer.transport.abort()  # it came during the stop
+            writer.transport.abort()  # the broker is stopping
             return
         if len(self._connections) >= self.settings.max_connections:
             log.warning("%d connections are open; another is refused", len(self._connections))
@@ -109,7 +109,7 @@ class Broker:
         except BadFrameError as error:
             log.warning("%s: %s; connection closed", client.peer, error)
         except (ConnectionError, asyncio.CancelledError):
-            pass  # the client is gone, or we are stopping
+            pass  # the client has left, or the broker is stopping
         except Exception as error:  # noqa: BLE001 - one client's request must not end the broker
             log.error("%s: %s: %s; connection closed", client.peer, type(error).__name__, error)
         finally:
@@ -119,27 +119,29 @@ class Broker:
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: Client
     ) -> None:
-        limits = self.settings
-        bounds = (limits.max_request_bytes, self._buffered, limits.idle_s, limits.frame_s)
-        while (frame := await read_frame(reader, *bounds)) is not None:
-            call = await self._read(frame, client)
+        settings = self.settings
+        limits = (
+            settings.max_request_bytes, self._buffered, settings.max_idle_s, settings.max_frame_s,
+        )  # fmt: skip
+        while (frame := await read_frame(reader, *limits)) is not None:
+            call = await self._decode(frame, client)
             del frame
             cluster = self.cluster.refusing(call.refusal) if call.refusal else self.cluster
             response = await API_HANDLERS[call.api_key].handler(cluster, call)
             if response is not None:
-                await self._answer(writer, answer_frame(call, response))
+                await self._send(writer, encode_answer(call, response))
 
-    async def _read(self, frame: bytes, client: Client) -> Call:
-        if len(frame) < THREAD_BYTES:
-            return read_call(frame, API_HANDLERS, client)
-        async with self._decoding:  # one at a time: a decoded request may be larger than its bytes
-            return await asyncio.to_thread(read_call, frame, API_HANDLERS, client)
+    async def _decode(self, frame: bytes, client: Client) -> Call:
+        if len(frame) < MIN_THREAD_BYTES:
+            return decode_call(frame, API_HANDLERS, client)
+        async with self._decoder_lock:  # as a decoded request may be larger than its bytes
+            return await asyncio.to_thread(decode_call, frame, API_HANDLERS, client)
 
-    async def _answer(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+    async def _send(self, writer: asyncio.StreamWriter, data: bytes) -> None:
         self._buffered.reserve(len(data))
         try:
             writer.write(data)
-            async with asyncio.timeout(self.settings.frame_s):
+            async with asyncio.timeout(self.settings.max_frame_s):
                 await writer.drain()
         except TimeoutError as error:
             writer.transport.abort()
@@ -150,16 +152,16 @@ class Broker:
             self._buffered.used -= len(data)
 
     def _client(self, writer: asyncio.StreamWriter) -> Client:
-        """A broker that listens on all addresses names the one that the client used."""
+        """If the broker listens on all addresses, the client gets the one that it used."""
         host = self.settings.host
-        if host in ANY_HOST:
+        if host in ALL_ADDRESSES:
             host = writer.get_extra_info("sockname")[0]
-        peer = writer.get_extra_info("peername") or ("a client that is gone",)
+        peer = writer.get_extra_info("peername") or ("a client that has left",)
         return Client(peer[0], host, self.port)
 
 
 T = TypeVar("T")
-FINISH_S = 1.0
+MAX_FINISH_S = 1.0
 
 
 class Address(str):
@@ -177,7 +179,7 @@ class Address(str):
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def stop(self) -> None:
-        """Keeps the address and the data for the next start."""
+        """The address and the data stay for the next start."""
         self.call(self.broker.stop())
 
     def start(self) -> None:
@@ -185,15 +187,15 @@ class Address(str):
 
 
 async def finish_tasks() -> None:
-    """Wait for what the loop has started, such as a connection that came during the stop."""
+    """Wait for the tasks of the loop, such as a connection that was made during the stop."""
     if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
-        await asyncio.wait(tasks, timeout=FINISH_S)
+        await asyncio.wait(tasks, timeout=MAX_FINISH_S)
     await asyncio.sleep(0)  # an aborted transport closes its socket in the next round
 
 
 @contextmanager
 def running(port: int = 0, **options: Any) -> Iterator[Address]:
-    """A broker in a thread of its own, for tests and the demo; port 0 picks a free one."""
+    """Run a broker in a thread during the block; port 0 picks a free one."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="newsift-broker", daemon=True)
     thread.start()

@@ -14,7 +14,7 @@ from newsift.broker.log import MemoryBudget
 from newsift.broker.topics import Topics
 from worker.errors import ConfigError
 
-NODE = 0
+NODE_ID = 0
 MIB = 2**20
 
 
@@ -30,12 +30,12 @@ class Settings:
     max_request_bytes: int = 64 * MIB
     max_response_bytes: int = 50 * MIB
     max_connections: int = 512
-    held_bytes: int = 256 * MIB  # of frames not yet whole, and of answers not yet taken
-    frame_s: float = 30.0  # to send a frame, and to take an answer
-    idle_s: float = 600.0  # between two frames
+    max_buffered_bytes: int = 256 * MIB  # incomplete frames and unsent answers of all connections
+    max_frame_s: float = 30.0  # for a client to send a frame, and to read an answer
+    max_idle_s: float = 600.0  # between two frames
     min_session_s: float = 1.0
     max_session_s: float = 1800.0
-    clean_every_s: float = 15.0
+    clean_interval_s: float = 15.0
 
     def __post_init__(self) -> None:
         if not self.host:
@@ -53,28 +53,28 @@ class Cluster:
     topics: Topics
     groups: Groups
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:22])
-    checking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    batch_check: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by a check in a thread
     producer_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
 
     @classmethod
-    def of(cls, settings: Settings) -> Self:
+    def create(cls, settings: Settings) -> Self:
         topics = Topics(MemoryBudget(settings.retention_bytes), settings.partitions, now_ms)
         return cls(settings, topics, Groups())
 
-    def refusing(self, why: str) -> Self:
-        """A stand-in for an oversized request: each part is answered with an error code."""
-        nothing: Any = Refusing(why)
-        return replace(self, topics=nothing, groups=nothing)
+    def refusing(self, message: str) -> Self:
+        """The cluster for an oversized request, each part of which is answered with an error."""
+        refuses: Any = RefuseAll(message)
+        return replace(self, topics=refuses, groups=refuses)
 
 
-class Refusing:
+class RefuseAll:
     """Raises RequestError for every access."""
 
-    def __init__(self, why: str) -> None:
-        self._why = why
+    def __init__(self, message: str) -> None:
+        self._message = message
 
     def __getattr__(self, name: str) -> Any:
-        raise RequestError(Code.INVALID_REQUEST, self._why)
+        raise RequestError(Code.INVALID_REQUEST, self._message)
 
     __getitem__ = __contains__ = __getattr__
 

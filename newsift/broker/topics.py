@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from newsift.broker.codes import Code, RequestError, transactions_error
 from newsift.broker.log import (
-    OVERHEAD,
+    BATCH_OVERHEAD_BYTES,
     Log,
     MemoryBudget,
     compact,
@@ -24,20 +24,18 @@ MAX_INT64 = 2**63 - 1
 DAY_MS = 24 * 60 * 60 * 1000
 
 
-class Kind(NamedTuple):
-    """The values that a setting may have; `parse` returns None for others."""
-
+class SettingType(NamedTuple):
     description: str
-    parse: Callable[[str], Any]
+    parse: Callable[[str], Any]  # None or a ValueError for an invalid value
 
 
-def _number(low: int, high: int = MAX_INT64) -> Kind:
+def _number(low: int, high: int = MAX_INT64) -> SettingType:
     description = f"a whole number between {low} and {high}"
-    return Kind(description, lambda text: int(text) if low <= int(text) <= high else None)
+    return SettingType(description, lambda text: int(text) if low <= int(text) <= high else None)
 
 
-def _only(word: str) -> Kind:
-    return Kind(word, lambda text: text if text == word else None)
+def _only(word: str) -> SettingType:
+    return SettingType(word, lambda text: text if text == word else None)
 
 
 def _policies(text: str) -> set[str] | None:
@@ -45,14 +43,14 @@ def _policies(text: str) -> set[str] | None:
     return words if words <= {"delete", "compact"} else None
 
 
-SHARE = Kind(
+SHARE = SettingType(
     "a number between 0 and 1", lambda text: float(text) if 0 <= float(text) <= 1 else None
 )
-POLICIES = Kind("delete, compact, or both", _policies)
-# name: (default, what it may be). Those that nothing reads are taken for what they say.
-SETTINGS: dict[str, tuple[str, Kind]] = {
+POLICIES = SettingType("delete, compact, or both", _policies)
+# The default and the type by name. Some settings are accepted and have no effect.
+SETTINGS: dict[str, tuple[str, SettingType]] = {
     "cleanup.policy": ("delete", POLICIES),
-    "compression.type": ("producer", _only("producer")),  # batches are kept as they come
+    "compression.type": ("producer", _only("producer")),  # batches are stored unchanged
     "delete.retention.ms": (str(DAY_MS), _number(0)),
     "max.compaction.lag.ms": (str(MAX_INT64), _number(1)),
     "max.message.bytes": ("1048588", _number(0, 2**31 - 1)),
@@ -72,7 +70,7 @@ class TopicConfig:
     """Raises RequestError for an unknown name or an invalid value."""
 
     def __init__(self, overrides: Mapping[str, str | None]) -> None:
-        self._values = {name: kind.parse(default) for name, (default, kind) in SETTINGS.items()}
+        self._values = {name: type_.parse(default) for name, (default, type_) in SETTINGS.items()}
         self._values |= {name: _parse(name, text) for name, text in overrides.items()}
         self.overrides = {name: text for name, text in overrides.items() if text is not None}
         self.is_compacted = "compact" in self["cleanup.policy"]
@@ -92,19 +90,20 @@ def _parse(name: str, text: str | None) -> Any:
         raise RequestError(
             Code.INVALID_CONFIG, f"Null value not supported for topic config: {name}"
         )
-    kind = SETTINGS[name][1]
+    setting_type = SETTINGS[name][1]
     try:
-        value = kind.parse(text)
+        value = setting_type.parse(text)
     except ValueError:
         value = None
     if value is None:
-        raise RequestError(Code.INVALID_CONFIG, f"{name}: {text!r} is not {kind.description}")
+        message = f"{name}: {text!r} is not {setting_type.description}"
+        raise RequestError(Code.INVALID_CONFIG, message)
     return value
 
 
-LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
+VALID_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 MAX_PARTITIONS = 10_000
-FREED_AT_ONCE = 64  # one part in this many is freed at a time, so that it is seldom done
+MIN_FREED_SHARE = 1 / 64  # of the memory is freed at a time, so that it is freed seldom
 
 
 @dataclass(slots=True)
@@ -123,13 +122,13 @@ class Topic:
 
 
 class Topics(dict[str, Topic]):
-    """All topics by name, within the limit on memory."""
+    """All topics by name. Together they stay within the memory budget."""
 
     def __init__(self, budget: MemoryBudget, partitions: int, clock: Callable[[], int]) -> None:
         super().__init__()
         self.budget = budget
         self.clock = clock
-        self.changed = asyncio.Event()  # set, and replaced by another, at each change of a log
+        self.changed = asyncio.Event()  # set and replaced by a new one at each change of a log
         self._partitions = partitions
 
     def __missing__(self, name: str) -> Topic:
@@ -142,10 +141,10 @@ class Topics(dict[str, Topic]):
         overrides: Mapping[str, str | None] | None = None,
         only_check: bool = False,
     ) -> Topic:
-        """Without a number of partitions, the broker's default."""
+        """-1 partitions stand for the broker's default."""
         self._check_name(name)
         count = self._partitions if partitions == -1 else partitions
-        self._check_room(count)
+        self._check_partitions(count)
         config = TopicConfig(overrides or {})
         topic = Topic(name, [Log(self.budget) for _ in range(count)], config)
         if not only_check:
@@ -153,14 +152,14 @@ class Topics(dict[str, Topic]):
         return topic
 
     def grow(self, name: str, partitions: int, only_check: bool = False) -> None:
-        """Raises RequestError for a number that is not larger."""
+        """Raises RequestError unless the number of partitions is larger than before."""
         topic = self[name]
         if partitions <= len(topic.logs):
             raise RequestError(
                 Code.INVALID_PARTITIONS,
                 f"{name} has {len(topic.logs)} partitions, which cannot become {partitions}",
             )
-        self._check_room(partitions - len(topic.logs))
+        self._check_partitions(partitions - len(topic.logs))
         if not only_check:
             topic.logs += [Log(self.budget) for _ in range(partitions - len(topic.logs))]
 
@@ -174,10 +173,10 @@ class Topics(dict[str, Topic]):
     def append(self, topic: Topic, log: Log, data: bytes, header: Header) -> int:
         """Store a checked batch and wake waiting consumers. Returns its offset."""
         if header.producer_id >= 0:
-            duplicate = log.sequences.duplicate_of(header)
+            duplicate = log.sequences.find_duplicate(header)
             if duplicate is not None:
                 return duplicate
-        self._make_room(len(data) + OVERHEAD)
+        self._make_room(len(data) + BATCH_OVERHEAD_BYTES)
         offset = log.append(data, header)
         if header.producer_id >= 0:
             log.sequences.remember(header, offset)
@@ -189,7 +188,7 @@ class Topics(dict[str, Topic]):
             for log in topic.logs if topic.config.is_compacted else ():
                 if needs_compaction(log, self.clock(), topic.config["min.cleanable.dirty.ratio"]):
                     self._compact(topic, log)
-                    await asyncio.sleep(0)  # whoever waits for the broker gets a turn
+                    await asyncio.sleep(0)  # other requests get a turn
 
     def _compact(self, topic: Topic, log: Log) -> None:
         compact(log, self.clock(), topic.config["delete.retention.ms"])
@@ -198,11 +197,11 @@ class Topics(dict[str, Topic]):
         self.changed.set()
         self.changed = asyncio.Event()
 
-    def checked(self, topic: Topic, data: bytes) -> Header:
-        """The header of a batch that may be stored. Changes nothing, so a thread may call it."""
-        if len(data) > (most := topic.config["max.message.bytes"]):
+    def check_batch(self, topic: Topic, data: bytes) -> Header:
+        """Raises RequestError unless the batch may be stored. A thread may call it."""
+        if len(data) > (limit := topic.config["max.message.bytes"]):
             message = (
-                f"a batch of {len(data)} bytes is over max.message.bytes of {topic.name}, {most}"
+                f"a batch of {len(data)} bytes is over max.message.bytes of {topic.name}, {limit}"
             )
             raise RequestError(Code.MESSAGE_TOO_LARGE, message)
         header = read_header(data)
@@ -220,40 +219,40 @@ class Topics(dict[str, Topic]):
 
     def _check_time(self, config: TopicConfig, header: Header) -> None:
         now = self.clock()
-        late = header.max_timestamp - now > config["message.timestamp.after.max.ms"]
-        early = 0 <= header.first_timestamp < now - config["message.timestamp.before.max.ms"]
-        if late or early:
+        is_late = header.max_timestamp - now > config["message.timestamp.after.max.ms"]
+        is_early = 0 <= header.first_timestamp < now - config["message.timestamp.before.max.ms"]
+        if is_late or is_early:
             raise RequestError(
                 Code.INVALID_TIMESTAMP,
                 f"times {header.first_timestamp} to {header.max_timestamp} are too far from {now}",
             )
 
     def _make_room(self, size: int) -> None:
-        """Delete the oldest batches of the largest logs, or compact, until this much fits."""
+        """Delete the oldest batches of the largest logs, or compact, until `size` bytes fit."""
         self.budget.used += size
         try:
             while self.budget.excess > 0:
-                self._free(max(self.budget.excess, self.budget.limit // FREED_AT_ONCE))
+                self._free(max(self.budget.excess, int(self.budget.limit * MIN_FREED_SHARE)))
         finally:
             self.budget.used -= size
 
     def _free(self, size: int) -> None:
         logs = (log for topic in self.values() if topic.config.is_trimmed for log in topic.logs)
-        fullest = max(logs, key=lambda log: log.size, default=None)
-        if fullest is not None and len(fullest):
-            fullest.drop_bytes(size)
+        largest = max(logs, key=lambda log: log.size, default=None)
+        if largest is not None and len(largest):
+            largest.drop_bytes(size)
             return
         candidates = ((t, log) for t in self.values() if t.config.is_compacted for log in t.logs)
         topic, dirtiest = max(candidates, key=lambda pair: pair[1].dirty, default=(None, None))
         if topic is None or dirtiest is None or dirtiest.dirty < size:
             raise RequestError(
                 Code.KAFKA_STORAGE_ERROR,
-                f"full: {self.budget.limit} bytes of records that may not be forgotten",
+                f"full: {self.budget.limit} bytes of records that may not be deleted",
             )
         self._compact(topic, dirtiest)
 
     def _check_name(self, name: str) -> None:
-        if not LEGAL.fullmatch(name) or name in {".", ".."}:
+        if not VALID_NAME.fullmatch(name) or name in {".", ".."}:
             raise RequestError(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}")
         if name in self:
             raise RequestError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -263,7 +262,7 @@ class Topics(dict[str, Topic]):
                     Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with '{other}'"
                 )
 
-    def _check_room(self, count: int) -> None:
+    def _check_partitions(self, count: int) -> None:
         if count < 1:
             raise RequestError(
                 Code.INVALID_PARTITIONS, "Number of partitions must be larger than 0, or -1"

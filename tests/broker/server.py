@@ -23,7 +23,7 @@ def opened(kind: str, folder: Path, *, auto_create: bool = True) -> Iterator[Ser
     if kind == "embedded":
         from newsift.broker.server import running
 
-        with running(clean_every_s=0.1, auto_create=auto_create) as broker:
+        with running(clean_interval_s=0.1, auto_create=auto_create) as broker:
             yield broker
         return
     from tests.broker.kafka import ApacheKafka

@@ -12,7 +12,7 @@ from kafka.protocol import admin, consumer, metadata, producer, sasl
 from newsift.broker.codes import Code
 from newsift.broker.handlers import groups, records, topics
 from newsift.broker.settings import Cluster
-from newsift.broker.wire import API_VERSIONS, Api, Call
+from newsift.broker.wire import API_VERSIONS_KEY, Api, Call
 
 
 async def api_versions(cluster: Cluster, call: Call) -> Any:
@@ -43,8 +43,8 @@ API_HANDLERS: dict[int, Api] = {
     15: Api(admin.DescribeGroupsRequest, 0, 6, groups.describe_groups),
     16: Api(admin.ListGroupsRequest, 0, 5, groups.list_groups),
     17: Api(sasl.SaslHandshakeRequest, 0, 1, topics.sasl_handshake),
-    API_VERSIONS: Api(metadata.ApiVersionsRequest, 0, 4, api_versions),
-    19: Api(admin.CreateTopicsRequest, 2, 7, topics.make_topics),
+    API_VERSIONS_KEY: Api(metadata.ApiVersionsRequest, 0, 4, api_versions),
+    19: Api(admin.CreateTopicsRequest, 2, 7, topics.create_topics),
     20: Api(admin.DeleteTopicsRequest, 1, 5, topics.delete_topics),
     21: Api(admin.DeleteRecordsRequest, 0, 2, records.delete_records),
     22: Api(producer.InitProducerIdRequest, 0, 5, topics.init_producer_id),

@@ -14,7 +14,7 @@ from kafka.protocol.consumer import (
     SyncGroupResponse,
 )
 
-from newsift.broker.codes import Code, RequestError, code_of
+from newsift.broker.codes import Code, RequestError, run_for_code
 from newsift.broker.groups import (
     CommittedOffset,
     ConsumerGroup,
@@ -41,10 +41,10 @@ async def commit_offsets(cluster: Cluster, call: Call) -> Any:
     body = call.body
     generation = body.generation_id_or_member_epoch
     membership = body.group_id, body.member_id, generation, body.group_instance_id
-    group_code = code_of(cluster.groups.check_commit, *membership)
+    group_code = run_for_code(cluster.groups.check_commit, *membership)
 
     def commit(topic: str, item: Any) -> Any:
-        code = group_code or code_of(_commit, cluster, body.group_id, topic, item)
+        code = group_code or run_for_code(_commit, cluster, body.group_id, topic, item)
         return CommitTopic.OffsetCommitResponsePartition(
             partition_index=item.partition_index, error_code=code
         )
@@ -72,7 +72,7 @@ async def fetch_offsets(cluster: Cluster, call: Call) -> Any:
     Partition = Topic.OffsetFetchResponsePartitions
     groups = []
     for item in call.body.groups:
-        code = code_of(_check_member, cluster, item)
+        code = run_for_code(_check_member, cluster, item)
         entries = [] if code else item.topics
         topics = _topics_with_offsets(cluster, item.group_id, entries, Topic, Partition)
         groups.append(Group(group_id=item.group_id, topics=topics, error_code=code))
@@ -96,7 +96,7 @@ async def list_groups(cluster: Cluster, call: Call) -> Any:
 async def describe_groups(cluster: Cluster, call: Call) -> Any:
     groups = []
     for name in call.body.groups:
-        try:  # an oversized request: cluster.groups raises for every access
+        try:  # for an oversized request `cluster.groups` raises for every access
             group = cluster.groups.get(name)
             groups.append(_describe(group) if group else _describe_missing(name, call.version))
         except RequestError as error:
@@ -107,7 +107,7 @@ async def describe_groups(cluster: Cluster, call: Call) -> Any:
 async def delete_groups(cluster: Cluster, call: Call) -> Any:
     results = [
         DeleteGroupsResponse.DeletableGroupResult(
-            group_id=name, error_code=code_of(cluster.groups.delete, name)
+            group_id=name, error_code=run_for_code(cluster.groups.delete, name)
         )
         for name in call.body.groups_names
     ]
@@ -116,7 +116,7 @@ async def delete_groups(cluster: Cluster, call: Call) -> Any:
 
 def _check_member(cluster: Cluster, item: Any) -> None:
     if item.member_id:
-        cluster.groups.existing(item.group_id).member_of(item.member_id)
+        cluster.groups.require(item.group_id).require_member(item.member_id)
 
 
 def _commit(cluster: Cluster, group: str, topic: str, item: Any) -> None:
@@ -156,13 +156,13 @@ def _topics_with_offsets(
 
 
 def _describe(group: ConsumerGroup) -> Any:
-    describe_member = DescribedGroup.DescribedGroupMember
+    DescribedMember = DescribedGroup.DescribedGroupMember
     return DescribedGroup(
         error_code=Code.NONE, group_id=group.name, group_state=group.state,
         protocol_type=group.protocol_type,
         protocol_data=(group.protocol or "") if group.state is GroupState.STABLE else "",
         members=[
-            describe_member(
+            DescribedMember(
                 member_id=member.id, group_instance_id=member.join.instance_id,
                 client_id=member.join.client_id,
                 client_host=member.join.host, member_assignment=member.assignment,
@@ -174,31 +174,31 @@ def _describe(group: ConsumerGroup) -> Any:
 
 
 def _describe_missing(name: str, version: int) -> Any:
-    code, why = Code.NONE, None
+    code, message = Code.NONE, None
     if version >= 6:
-        code, why = Code.GROUP_ID_NOT_FOUND, f"Group {name} not found."
+        code, message = Code.GROUP_ID_NOT_FOUND, f"Group {name} not found."
     return DescribedGroup(
-        error_code=code, error_message=why, group_id=name, group_state=GroupState.DEAD,
+        error_code=code, error_message=message, group_id=name, group_state=GroupState.DEAD,
         protocol_type="", protocol_data="", members=[],
     )  # fmt: skip
 
 
 async def join_group(cluster: Cluster, call: Call) -> Any:
-    """Answered when all members have result."""
+    """Answered when all members have joined."""
     try:
         join = _read_join(cluster, call)
         group = cluster.groups.get_or_create(call.body.group_id)
         result: JoinResult = await _await_result(lambda callback: group.join(join, callback))
     except RequestError as error:
         result = JoinResult(error.code, call.body.member_id)
-    member_of = JoinGroupResponse.JoinGroupResponseMember
+    JoinedMember = JoinGroupResponse.JoinGroupResponseMember
     return JoinGroupResponse(
         version=call.version, error_code=result.code, generation_id=result.generation,
         protocol_type=result.protocol_type,
         protocol_name=result.protocol if call.version >= 7 else result.protocol or "",
         leader=result.leader, skip_assignment=result.skip_assignment, member_id=result.member_id,
         members=[
-            member_of(member_id=member, group_instance_id=instance, metadata=metadata)
+            JoinedMember(member_id=member, group_instance_id=instance, metadata=metadata)
             for member, instance, metadata in result.members
         ],
     )  # fmt: skip
@@ -238,7 +238,7 @@ async def leave_group(cluster: Cluster, call: Call) -> Any:
     name = call.body.group_id
 
     def leave_code(member: str, instance_id: str | None = None) -> Code:
-        return code_of(lambda: cluster.groups.existing(name).leave(member, instance_id))
+        return run_for_code(lambda: cluster.groups.require(name).leave(member, instance_id))
 
     if call.version < 3:
         return LeaveGroupResponse(version=call.version, error_code=leave_code(call.body.member_id))
@@ -255,8 +255,8 @@ async def leave_group(cluster: Cluster, call: Call) -> Any:
 
 
 def _current_member(cluster: Cluster, body: Any) -> tuple[ConsumerGroup, Member]:
-    group = cluster.groups.existing(body.group_id)
-    return group, group.member_of(body.member_id, body.generation_id, body.group_instance_id)
+    group = cluster.groups.require(body.group_id)
+    return group, group.require_member(body.member_id, body.generation_id, body.group_instance_id)
 
 
 def _read_join(cluster: Cluster, call: Call) -> Join:

@@ -15,14 +15,14 @@ from newsift.broker.topics import Topic
 from newsift.broker.wire import Call
 from worker.kafka.batches.header import Header
 
-ALL = -1
+ACKS_ALL = -1
 LATEST, EARLIEST = -1, -2
-NOWHERE = (-1, -1)
-MAX_WAIT_S = 30.0  # whoever wants to wait longer asks again
-PRODUCED = ProduceResponse.TopicProduceResponse
-FETCHED = FetchResponse.FetchableTopicResponse
-LISTED = ListOffsetsResponse.ListOffsetsTopicResponse
-DELETED = DeleteRecordsResponse.DeleteRecordsTopicResult
+NO_POSITION = (-1, -1)
+MAX_WAIT_S = 30.0  # for new records; the consumer then sends another request
+ProducedTopic = ProduceResponse.TopicProduceResponse
+FetchedTopic = FetchResponse.FetchableTopicResponse
+ListedTopic = ListOffsetsResponse.ListOffsetsTopicResponse
+DeletedTopic = DeleteRecordsResponse.DeleteRecordsTopicResult
 
 
 async def produce(cluster: Cluster, call: Call) -> Any:
@@ -30,10 +30,10 @@ async def produce(cluster: Cluster, call: Call) -> Any:
     responses = []
     for topic in call.body.topic_data:
         parts = [await _store(cluster, call, topic.name, part) for part in topic.partition_data]
-        responses.append(PRODUCED(name=topic.name, partition_responses=parts))
+        responses.append(ProducedTopic(name=topic.name, partition_responses=parts))
     if call.body.acks == 0:
-        if any(part.error_code for each in responses for part in each.partition_responses):
-            raise ConnectionAbortedError  # as Kafka does: it is all that this producer can notice
+        if any(part.error_code for topic in responses for part in topic.partition_responses):
+            raise ConnectionAbortedError  # as Kafka: this producer notices nothing else
         return None
     return ProduceResponse(version=call.version, responses=responses)
 
@@ -58,47 +58,49 @@ async def fetch_records(cluster: Cluster, call: Call) -> Any:
 
 
 async def list_offsets(cluster: Cluster, call: Call) -> Any:
-    """-1 where no record is as new as the time."""
-    topics = _by_topic(LISTED, call.body.topics, lambda name, part: _offset(cluster, name, part))
+    """-1 if no record is as new as the time."""
+    topics = _by_topic(
+        ListedTopic, call.body.topics, lambda name, part: _offset(cluster, name, part)
+    )
     return ListOffsetsResponse(version=call.version, topics=topics)
 
 
 async def delete_records(cluster: Cluster, call: Call) -> Any:
-    """Offset -1 is the end of the log."""
+    """Offset -1 stands for the end of the log."""
     topics = _by_topic(
-        DELETED, call.body.topics, lambda name, part: _delete_partition(cluster, name, part)
+        DeletedTopic, call.body.topics, lambda name, part: _delete_partition(cluster, name, part)
     )
     return DeleteRecordsResponse(version=call.version, topics=topics)
 
 
-def _by_topic(kind: Any, entries: Iterable[Any], answer: Callable[[str, Any], Any]) -> list[Any]:
+def _by_topic(type_: Any, entries: Iterable[Any], answer: Callable[[str, Any], Any]) -> list[Any]:
     return [
-        kind(name=t.name, partitions=[answer(t.name, p) for p in t.partitions]) for t in entries
+        type_(name=t.name, partitions=[answer(t.name, p) for p in t.partitions]) for t in entries
     ]
 
 
 async def _store(cluster: Cluster, call: Call, name: str, part: Any) -> Any:
-    kind = PRODUCED.PartitionProduceResponse
+    partition_type = ProducedTopic.PartitionProduceResponse
     try:
         if call.body.transactional_id is not None:
             raise transactions_error()
-        if call.body.acks not in (ALL, 0, 1):
+        if call.body.acks not in (ACKS_ALL, 0, 1):
             raise RequestError(
                 Code.INVALID_REQUIRED_ACKS, f"acks {call.body.acks} is not -1, 0 or 1"
             )
         topic = cluster.topics[name]
         log = topic.log(part.index)
-        if call.body.acks == ALL and (replicas := topic.config["min.insync.replicas"]) > 1:
+        if call.body.acks == ACKS_ALL and (replicas := topic.config["min.insync.replicas"]) > 1:
             raise RequestError(Code.NOT_ENOUGH_REPLICAS, f"{name} wants {replicas} replicas")
         data = bytes(part.records or b"")
         header = await _check_batch(cluster, topic, data)
         offset = cluster.topics.append(topic, log, data, header)
     except RequestError as error:
-        return kind(
+        return partition_type(
             index=part.index, error_code=error.code, base_offset=-1, log_append_time_ms=-1,
-            log_start_offset=-1, error_message=error.why,
+            log_start_offset=-1, error_message=error.message,
         )  # fmt: skip
-    return kind(
+    return partition_type(
         index=part.index, error_code=Code.NONE, base_offset=offset, log_append_time_ms=-1,
         log_start_offset=log.start,
     )  # fmt: skip
@@ -107,28 +109,28 @@ async def _store(cluster: Cluster, call: Call, name: str, part: Any) -> Any:
 async def _check_batch(cluster: Cluster, topic: Topic, data: bytes) -> Header:
     """A heavy check runs in a thread, so that other requests are served."""
     if checks_in_loop(data):
-        return cluster.topics.checked(topic, data)
-    async with cluster.checking:  # one at a time, as each may unpack to a lot
-        return await asyncio.to_thread(cluster.topics.checked, topic, data)
+        return cluster.topics.check_batch(topic, data)
+    async with cluster.batch_check:  # one at a time, as a batch may unpack to many bytes
+        return await asyncio.to_thread(cluster.topics.check_batch, topic, data)
 
 
-def _is_enough(topics: list[Any], least: int) -> bool:
+def _is_enough(topics: list[Any], min_bytes: int) -> bool:
     parts = [part for topic in topics for part in topic.partitions]
-    return any(p.error_code for p in parts) or sum(len(p.records) for p in parts) >= least
+    return any(p.error_code for p in parts) or sum(len(p.records) for p in parts) >= min_bytes
 
 
 def _read_logs(cluster: Cluster, body: Any) -> list[Any]:
     """As much as fits into the answer."""
-    room = most = min(body.max_bytes, cluster.settings.max_response_bytes)
+    room = max_bytes = min(body.max_bytes, cluster.settings.max_response_bytes)
     topics = []
     for topic in body.topics:
         partitions = []
         for part in topic.partitions:
             partitions.append(
-                _fetch_partition(cluster, body, topic.topic, part, room, room == most)
+                _fetch_partition(cluster, body, topic.topic, part, room, room == max_bytes)
             )
             room -= len(partitions[-1].records)
-        topics.append(FETCHED(topic=topic.topic, partitions=partitions))
+        topics.append(FetchedTopic(topic=topic.topic, partitions=partitions))
     return topics
 
 
@@ -139,12 +141,12 @@ def _fetch_partition(
     log: Log | None = None
     try:
         log = cluster.topics[name].log(part.partition)
-        most = min(part.partition_max_bytes, room)
-        records = b"".join(log.read(part.fetch_offset, most, at_least_one=first))
+        max_bytes = min(part.partition_max_bytes, room)
+        records = b"".join(log.read(part.fetch_offset, max_bytes, at_least_one=first))
     except RequestError as error:
         code = error.code
-    end, start = (log.end, log.start) if log else NOWHERE
-    return FETCHED.PartitionData(
+    end, start = (log.end, log.start) if log else NO_POSITION
+    return FetchedTopic.PartitionData(
         partition_index=part.partition, error_code=code, high_watermark=end,
         last_stable_offset=end, log_start_offset=start, records=records,
         aborted_transactions=[] if body.isolation_level else None,
@@ -152,12 +154,12 @@ def _fetch_partition(
 
 
 def _offset(cluster: Cluster, name: str, part: Any) -> Any:
-    code, (time, offset) = Code.NONE, NOWHERE
+    code, (time, offset) = Code.NONE, NO_POSITION
     try:
         time, offset = _position(cluster.topics[name].log(part.partition_index), part.timestamp)
     except RequestError as error:
         code = error.code
-    return LISTED.ListOffsetsPartitionResponse(
+    return ListedTopic.ListOffsetsPartitionResponse(
         partition_index=part.partition_index, error_code=code, timestamp=time, offset=offset,
         leader_epoch=-1 if offset < 0 else 0,
     )  # fmt: skip
@@ -169,8 +171,8 @@ def _position(log: Log, timestamp: int) -> tuple[int, int]:
     if timestamp == EARLIEST:
         return -1, log.start
     if timestamp < 0:
-        raise RequestError(Code.INVALID_REQUEST, f"timestamp {timestamp} means nothing here")
-    return log.at_time(timestamp) or NOWHERE
+        raise RequestError(Code.INVALID_REQUEST, f"timestamp {timestamp} is not supported")
+    return log.find_time(timestamp) or NO_POSITION
 
 
 def _delete_partition(cluster: Cluster, name: str, part: Any) -> Any:
@@ -187,6 +189,6 @@ def _delete_partition(cluster: Cluster, name: str, part: Any) -> Any:
         start = log.start
     except RequestError as error:
         code = error.code
-    return DELETED.DeleteRecordsPartitionResult(
+    return DeletedTopic.DeleteRecordsPartitionResult(
         partition_index=part.partition_index, low_watermark=start, error_code=code
     )

@@ -15,13 +15,13 @@ from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import InitProducerIdResponse
 from kafka.protocol.sasl import SaslHandshakeResponse
 
-from newsift.broker.codes import NO_TRANSACTIONS, Code, RequestError, refusal_of
-from newsift.broker.settings import NODE, Cluster
+from newsift.broker.codes import NO_TRANSACTIONS, Code, RequestError, run_for_error
+from newsift.broker.settings import NODE_ID, Cluster
 from newsift.broker.topics import SETTINGS, Topic, TopicConfig
 from newsift.broker.wire import Call
 
-GROUP_KEY = 0
-TOPIC = MetadataResponse.MetadataResponseTopic
+GROUP_KEY_TYPE = 0
+MetadataTopic = MetadataResponse.MetadataResponseTopic
 
 
 async def cluster_metadata(cluster: Cluster, call: Call) -> Any:
@@ -32,17 +32,19 @@ async def cluster_metadata(cluster: Cluster, call: Call) -> Any:
     else:
         may_create = call.version < 4 or call.body.allow_auto_topic_creation
         topics = [_named_topic(cluster, each, may_create) for each in entries]
-    node = MetadataResponse.MetadataResponseBroker(NODE, call.client.host, call.client.port, None)
+    node = MetadataResponse.MetadataResponseBroker(
+        NODE_ID, call.client.host, call.client.port, None
+    )
     return MetadataResponse(
-        version=call.version, brokers=[node], cluster_id=cluster.id, controller_id=NODE,
+        version=call.version, brokers=[node], cluster_id=cluster.id, controller_id=NODE_ID,
         topics=topics,
     )  # fmt: skip
 
 
 async def find_coordinator(cluster: Cluster, call: Call) -> Any:
     """This node coordinates every group; there are no transactions."""
-    node: tuple[Any, ...] = (NODE, call.client.host, call.client.port, Code.NONE, None)
-    if call.body.key_type != GROUP_KEY:
+    node: tuple[Any, ...] = (NODE_ID, call.client.host, call.client.port, Code.NONE, None)
+    if call.body.key_type != GROUP_KEY_TYPE:
         node = (-1, "", -1, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)
     names = ("node_id", "host", "port", "error_code", "error_message")
     coordinator = dict(zip(names, node, strict=True))
@@ -53,9 +55,9 @@ async def find_coordinator(cluster: Cluster, call: Call) -> Any:
 
 async def describe_cluster(cluster: Cluster, call: Call) -> Any:
     kind = DescribeClusterResponse.DescribeClusterBroker
-    node = kind(broker_id=NODE, host=call.client.host, port=call.client.port, rack=None)
+    node = kind(broker_id=NODE_ID, host=call.client.host, port=call.client.port, rack=None)
     return DescribeClusterResponse(
-        version=call.version, cluster_id=cluster.id, controller_id=NODE, brokers=[node]
+        version=call.version, cluster_id=cluster.id, controller_id=NODE_ID, brokers=[node]
     )
 
 
@@ -83,29 +85,31 @@ def _named_topic(cluster: Cluster, item: Any, may_create: bool) -> Any:
             cluster.topics.create(item.name)
         return _topic(cluster.topics[item.name])
     except RequestError as error:
-        return TOPIC(error_code=error.code, name=item.name or "", partitions=[])
+        return MetadataTopic(error_code=error.code, name=item.name or "", partitions=[])
 
 
 def _topic(topic: Topic) -> Any:
     partitions = [
-        TOPIC.MetadataResponsePartition(
-            error_code=Code.NONE, partition_index=index, leader_id=NODE, leader_epoch=0,
-            replica_nodes=[NODE], isr_nodes=[NODE], offline_replicas=[],
+        MetadataTopic.MetadataResponsePartition(
+            error_code=Code.NONE, partition_index=index, leader_id=NODE_ID, leader_epoch=0,
+            replica_nodes=[NODE_ID], isr_nodes=[NODE_ID], offline_replicas=[],
         )
         for index in range(len(topic.logs))
     ]  # fmt: skip
-    return TOPIC(error_code=Code.NONE, name=topic.name, topic_id=topic.id, partitions=partitions)
+    return MetadataTopic(
+        error_code=Code.NONE, name=topic.name, topic_id=topic.id, partitions=partitions
+    )
 
 
-CREATED = CreateTopicsResponse.CreatableTopicResult
-DESCRIBED = DescribeConfigsResponse.DescribeConfigsResult
+CreatedTopic = CreateTopicsResponse.CreatableTopicResult
+DescribedResource = DescribeConfigsResponse.DescribeConfigsResult
 SET_BY_TOPIC, SET_BY_DEFAULT = 1, 5
 TOPIC_RESOURCE = 2
-SET, DELETE = 0, 1
+SET_OPERATION, DELETE_OPERATION = 0, 1
 
 
-async def make_topics(cluster: Cluster, call: Call) -> Any:
-    """With `validate_only` only checks whether they could be created."""
+async def create_topics(cluster: Cluster, call: Call) -> Any:
+    """`validate_only` checks whether they could be created, and creates none."""
     topics = []
     for item in call.body.topics:
         try:
@@ -115,20 +119,20 @@ async def make_topics(cluster: Cluster, call: Call) -> Any:
             topic = cluster.topics.create(item.name, item.num_partitions, overrides, only_check)
             topics.append(_created(topic))
         except RequestError as error:
-            code, why = error.code, error.why
-            topics.append(CREATED(name=item.name, error_code=code, error_message=why))
+            code, message = error.code, error.message
+            topics.append(CreatedTopic(name=item.name, error_code=code, error_message=message))
     return CreateTopicsResponse(version=call.version, topics=topics)
 
 
 async def delete_topics(cluster: Cluster, call: Call) -> Any:
-    """Deletes the committed offsets of the topics, too."""
+    """The committed offsets of the topics are deleted, too."""
     kind = DeleteTopicsResponse.DeletableTopicResult
     responses = []
     for name in call.body.topic_names:
-        code, why = refusal_of(cluster.topics.delete, name)
+        code, message = run_for_error(cluster.topics.delete, name)
         if not code:
             cluster.groups.forget_topic(name)
-        responses.append(kind(name=name, error_code=code, error_message=why))
+        responses.append(kind(name=name, error_code=code, error_message=message))
     return DeleteTopicsResponse(version=call.version, responses=responses)
 
 
@@ -141,8 +145,8 @@ async def create_partitions(cluster: Cluster, call: Call) -> Any:
 
     results = []
     for item in call.body.topics:
-        code, why = refusal_of(grow, item)
-        results.append(kind(name=item.name, error_code=code, error_message=why))
+        code, message = run_for_error(grow, item)
+        results.append(kind(name=item.name, error_code=code, error_message=message))
     return CreatePartitionsResponse(version=call.version, results=results)
 
 
@@ -150,8 +154,8 @@ async def describe_configs(cluster: Cluster, call: Call) -> Any:
     results = []
     for item in call.body.resources:
         entries: list[Any] = []
-        result = _config_result(item, *refusal_of(_describe, cluster, item, entries))
-        results.append(DESCRIBED(configs=entries, **result))
+        result = _config_result(item, *run_for_error(_describe, cluster, item, entries))
+        results.append(DescribedResource(configs=entries, **result))
     return DescribeConfigsResponse(version=call.version, results=results)
 
 
@@ -159,16 +163,16 @@ async def alter_configs(cluster: Cluster, call: Call) -> Any:
     kind, only_check = IncrementalAlterConfigsResponse, call.body.validate_only
     responses = [
         kind.AlterConfigsResourceResponse(
-            **_config_result(item, *refusal_of(_alter, cluster, item, only_check))
+            **_config_result(item, *run_for_error(_alter, cluster, item, only_check))
         )
         for item in call.body.resources
     ]
     return kind(version=call.version, responses=responses)
 
 
-def _config_result(item: Any, code: Code, why: str | None) -> dict[str, Any]:
+def _config_result(item: Any, code: Code, message: str | None) -> dict[str, Any]:
     return {
-        "error_code": code, "error_message": why, "resource_type": item.resource_type,
+        "error_code": code, "error_message": message, "resource_type": item.resource_type,
         "resource_name": item.resource_name,
     }  # fmt: skip
 
@@ -183,10 +187,10 @@ def _check_replicas(copies: int, assignments: Iterable[Any] | None) -> None:
 
 
 def _created(topic: Topic) -> Any:
-    return CREATED(
+    return CreatedTopic(
         name=topic.name, topic_id=topic.id, error_code=Code.NONE, error_message=None,
         num_partitions=len(topic.logs), replication_factor=1,
-        configs=_settings(CREATED.CreatableTopicConfigs, topic.config, SETTINGS),
+        configs=_settings(CreatedTopic.CreatableTopicConfigs, topic.config, SETTINGS),
     )  # fmt: skip
 
 
@@ -200,25 +204,27 @@ def _settings(kind: Any, config: TopicConfig, names: Iterable[str], **more: Any)
     ]  # fmt: skip
 
 
-def _of_topic(cluster: Cluster, item: Any) -> Topic:
+def _require_topic(cluster: Cluster, item: Any) -> Topic:
     if item.resource_type != TOPIC_RESOURCE:
         raise RequestError(Code.INVALID_REQUEST, "only topics have settings that can be asked for")
     return cluster.topics[item.resource_name]
 
 
 def _describe(cluster: Cluster, item: Any, entries: list[Any]) -> None:
-    config, keys = _of_topic(cluster, item).config, item.configuration_keys
+    config, keys = _require_topic(cluster, item).config, item.configuration_keys
     names = [name for name in SETTINGS if keys is None or name in keys]
-    entries += _settings(DESCRIBED.DescribeConfigsResourceResult, config, names, synonyms=[])
+    entries += _settings(
+        DescribedResource.DescribeConfigsResourceResult, config, names, synonyms=[]
+    )
 
 
 def _alter(cluster: Cluster, item: Any, only_check: bool) -> None:
-    topic = _of_topic(cluster, item)
+    topic = _require_topic(cluster, item)
     values: dict[str, str | None] = dict(topic.config.overrides)
     for change in item.configs:
-        if change.config_operation == SET:
+        if change.config_operation == SET_OPERATION:
             values[change.name] = change.value
-        elif change.config_operation == DELETE:
+        elif change.config_operation == DELETE_OPERATION:
             values.pop(change.name, None)
         else:
             message = f"{change.name}: operation {change.config_operation} is not possible; set it"

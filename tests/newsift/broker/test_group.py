@@ -73,11 +73,11 @@ def test_a_dropped_member_and_an_older_generation_are_refused() -> None:
     wish = Join("", "test", "", SESSION, REBALANCE, "consumer", {"range": b""}, False)
     group.join(wish, joins.append)
     member_id, generation = joins[0].member_id, joins[0].generation
-    group.sync(group.member_of(member_id, generation), {}, lambda _: None)
+    group.sync(group.require_member(member_id, generation), {}, lambda _: None)
 
     def refusal(name: str, number: int) -> Code:
         with pytest.raises(RequestError) as caught:
-            group.member_of(name, number)
+            group.require_member(name, number)
         return caught.value.code
 
     assert refusal(member_id, generation - 1) == Code.ILLEGAL_GENERATION
@@ -165,7 +165,7 @@ class Walker:
             self.is_alive = False
 
     def _member(self, joined: JoinResult):  # type: ignore[no-untyped-def]
-        return self.group.member_of(self.id, joined.generation, self.instance)
+        return self.group.require_member(self.id, joined.generation, self.instance)
 
 
 KINDS = ["old", "asks for an id", "static"]

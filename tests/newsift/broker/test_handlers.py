@@ -9,7 +9,7 @@ from kafka.protocol.api_header import ResponseClassRegistry
 from newsift.broker.codes import Code
 from newsift.broker.handlers import API_HANDLERS
 from newsift.broker.settings import Cluster, Settings
-from newsift.broker.wire import Client, answer_frame, read_call
+from newsift.broker.wire import Client, decode_call, encode_answer
 from tests.newsift.broker.batches import numbered
 
 CLIENT = Client("127.0.0.1", "broker.test", 9092)
@@ -18,7 +18,7 @@ CLIENT = Client("127.0.0.1", "broker.test", 9092)
 class Asking:
     def __init__(self, **settings: Any) -> None:
         self.loop = asyncio.new_event_loop()
-        self.cluster = Cluster.of(Settings(**settings))
+        self.cluster = Cluster.create(Settings(**settings))
 
     def close(self) -> None:
         self.cluster.groups.forget_members()
@@ -28,12 +28,12 @@ class Asking:
         api = API_HANDLERS[request.API_KEY]
         request.API_VERSION = api.high if version is None else version
         request.with_header(correlation_id=9, client_id="asking")
-        call = read_call(bytes(request.encode(header=True)), API_HANDLERS, CLIENT)
+        call = decode_call(bytes(request.encode(header=True)), API_HANDLERS, CLIENT)
         response = self.loop.run_until_complete(api.handler(self.cluster, call))
         if response is None:
             return None
         kind = ResponseClassRegistry.get_response_class(request.header)
-        return kind.decode(answer_frame(call, response), header=True, framed=True)
+        return kind.decode(encode_answer(call, response), header=True, framed=True)
 
 
 VERSIONS = [

@@ -14,7 +14,7 @@ from kafka.protocol.producer import ProduceRequest
 
 from newsift.broker.codes import Code
 from newsift.broker.server import Address, running
-from newsift.broker.wire import MAX_NAMED
+from newsift.broker.wire import MAX_ITEMS
 from tests.broker.clients import create, write
 from tests.broker.wire import Idempotent, Wire
 from tests.worker.kafka.batches.made import CODECS, batch, bomb, sealed, values
@@ -103,8 +103,8 @@ def test_a_batch_with_too_many_headers_is_refused(stranger: Idempotent) -> None:
 def test_a_request_with_too_many_names_is_answered_with_a_code(broker: Address) -> None:
     topic, made = MetadataRequest.MetadataRequestTopic, CreateTopicsRequest.CreatableTopic
     fetched = FetchRequest.FetchTopic
-    names = [f"n{n}" for n in range(MAX_NAMED + 1)]
-    parts = range(MAX_NAMED)
+    names = [f"n{n}" for n in range(MAX_ITEMS + 1)]
+    parts = range(MAX_ITEMS)
     with Wire(broker) as wire:
         answer = wire.ask(MetadataRequest(version=9, topics=[topic(name=name) for name in names]))
         assert [each.error_code for each in answer.topics] == [Code.INVALID_REQUEST]
@@ -128,7 +128,7 @@ def test_a_request_with_too_many_names_is_answered_with_a_code(broker: Address) 
 
 
 def test_unfinished_frames_share_a_bounded_memory() -> None:
-    with running(held_bytes=MIB) as address:
+    with running(max_buffered_bytes=MIB) as address:
         frame = struct.pack(">i", 10 * MIB) + bytes(MIB // 2 - 2**16)
         first, second, third = (dialled(address) for _ in range(3))
         for each in (first, second):
@@ -144,11 +144,11 @@ def test_unfinished_frames_share_a_bounded_memory() -> None:
 
 
 def test_a_slow_frame_and_an_idle_client_are_disconnected() -> None:
-    with running(frame_s=0.2) as address, closing(dialled(address)) as slow:
+    with running(max_frame_s=0.2) as address, closing(dialled(address)) as slow:
         slow.sendall(struct.pack(">i", 1000) + b"x")
         assert has_hung_up(slow)
         assert address.broker._buffered.used == 0
-    with running(idle_s=0.2) as address, closing(dialled(address)) as idle:
+    with running(max_idle_s=0.2) as address, closing(dialled(address)) as idle:
         assert has_hung_up(idle)
 
 

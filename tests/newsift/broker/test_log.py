@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from newsift.broker.codes import Code, RequestError
 from newsift.broker.log import (
-    OVERHEAD,
+    BATCH_OVERHEAD_BYTES,
     Log,
     MemoryBudget,
     compact,
@@ -151,7 +151,7 @@ class LogMachine(RuleBasedStateMachine):
     def counts_what_it_holds(self) -> None:
         held = [len(each.data) for each in self.log.batches]
         assert self.log.size == sum(held)
-        assert self.budget.used == sum(held) + OVERHEAD * len(held)
+        assert self.budget.used == sum(held) + BATCH_OVERHEAD_BYTES * len(held)
 
     @precondition(lambda self: self.log.end > self.log.start)
     @rule(data=st.data())

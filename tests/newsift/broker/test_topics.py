@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from newsift.broker.codes import Code, RequestError
-from newsift.broker.log import OVERHEAD, MemoryBudget
+from newsift.broker.log import BATCH_OVERHEAD_BYTES, MemoryBudget
 from newsift.broker.topics import Topics
 from tests.newsift.broker.batches import batch, numbered, rows
 
@@ -22,7 +22,7 @@ class Book:
 
     def send(self, data: bytes, name: str = "t", partition: int = 0) -> int:
         topic = self.topics[name]
-        header = self.topics.checked(topic, data)
+        header = self.topics.check_batch(topic, data)
         return self.topics.append(topic, topic.log(partition), data, header)
 
     def refusal(self, data: bytes) -> Code:
@@ -70,7 +70,7 @@ def test_a_broker_full_of_distinct_keys_refuses_more() -> None:
     book = Book(LITTLE)
     book.create(cleanup_policy="compact")
     record = b"x" * 200
-    room = LITTLE // (len(batch([(b"0000", record)])) + OVERHEAD)
+    room = LITTLE // (len(batch([(b"0000", record)])) + BATCH_OVERHEAD_BYTES)
     for n in range(room):
         book.send(batch([(b"%04d" % n, record)]))
     assert book.refusal(batch([(b"more", record)])) == Code.KAFKA_STORAGE_ERROR

@@ -12,7 +12,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 
 from newsift.broker.handlers import API_HANDLERS
 from newsift.broker.server import Address, running
-from newsift.broker.wire import BadFrameError, Client, read_call
+from newsift.broker.wire import BadFrameError, Client, decode_call
 
 REQUESTS = [
     MetadataRequest(version=9, topics=[MetadataRequest.MetadataRequestTopic(name="t")]),
@@ -66,7 +66,7 @@ def test_a_damaged_request_ends_only_its_connection(broker: Address, data: st.Da
 def test_a_call_is_read_or_a_bad_frame(key: int, version: int, rest: bytes) -> None:
     data = struct.pack(">hhi", key, version, 5) + rest
     try:
-        call = read_call(data, API_HANDLERS, Client("", "", 0))
+        call = decode_call(data, API_HANDLERS, Client("", "", 0))
     except BadFrameError:
         return
     assert (call.api_key, call.correlation_id) == (key, 5)
