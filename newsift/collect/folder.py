@@ -27,7 +27,7 @@ from newsift.collect.source import (
     SourceMark,
 )
 from newsift.files.messages import FileMessage
-from newsift.files.read import files_inside, glob_files
+from newsift.files.read import files_in_folder, glob_files
 from worker.errors import RunError
 from worker.posts.outcome import Rejected
 
@@ -54,7 +54,7 @@ def scan_folder(place: str) -> list[FileVersion] | None:
     Of several links to one file, one is returned.
     """
     if Path(place).is_dir():
-        paths = files_inside(place)
+        paths = files_in_folder(place)
     elif glob.has_magic(place):
         paths = glob_files(place)
     else:

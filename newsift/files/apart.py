@@ -1,7 +1,7 @@
-"""Runs a reader of untrusted bytes in a process of its own, which can be ended.
+"""Runs a reader of untrusted bytes in a subprocess with limits on time and memory.
 
-Hostile bytes can keep the C code and the patterns of a reader busy for minutes, and no other thread
-or signal of the process is served meanwhile.
+Hostile bytes can keep the C code and the regular expressions of a reader busy for minutes, and
+block all threads and signals of the process.
 """
 
 import json
@@ -18,54 +18,54 @@ import msgspec
 
 from encoder.errors import InputError
 
-MEMORY = 2**30  # bytes; an ordinary page or feed takes a fifth
-SECONDS = 20.0
-INPUT_REFUSED = 2
-ENVIRONMENT = ("PATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
+MAX_MEMORY_BYTES = 2**30  # an ordinary page or feed takes a fifth
+MAX_SECONDS = 20.0
+INPUT_ERROR_CODE = 2
+PASSED_VARIABLES = ("PATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """Runs `serve` of a module, with the modules of this process and none of the current folder."""
-    start = f"import sys; sys.path[:] = {sys.path!r}; from {module} import serve; serve()"
-    return [sys.executable, "-P", "-c", start, *arguments]
+    """The command line that runs `serve` of a module, with the import path of this process."""
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import serve; serve()"
+    return [sys.executable, "-P", "-c", code, *arguments]
 
 
 def environment() -> dict[str, str]:
-    """What a reader needs, and no secret."""
-    return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    """The variables that a reader needs; none holds a secret."""
+    return {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
 
 
 def run_in_subprocess(
-    reader: Callable[..., Any], body: bytes, *about: str | None, seconds: float = SECONDS,
-    remedy: str = "",
+    reader: Callable[..., Any], body: bytes, name: str, *arguments: str | None,
+    seconds: float = MAX_SECONDS, remedy: str = "",
 ) -> bytes:  # fmt: skip
-    """The result of `reader(body, *about)` as JSON; `about` starts with the input's name."""
-    head = json.dumps([reader.__module__, reader.__name__, about, seconds, MEMORY]).encode()
+    """The result of `reader(body, name, *arguments)` as JSON. Raises InputError with the name."""
+    call = [reader.__module__, reader.__name__, [name, *arguments], seconds, MAX_MEMORY_BYTES]
     try:
         process = subprocess.run(
-            command(__name__), input=head + b"\n" + body, env=environment(),
+            command(__name__), input=json.dumps(call).encode() + b"\n" + body, env=environment(),
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise InputError(f"{about[0]}: takes longer than {seconds:g} s to read{remedy}") from None
-    if process.returncode == INPUT_REFUSED:
+        raise InputError(f"{name}: takes longer than {seconds:g} s to read{remedy}") from None
+    if process.returncode == INPUT_ERROR_CODE:
         raise InputError(process.stdout.decode())
     if process.returncode:
-        raise InputError(f"{about[0]}: costs too much to read{remedy}")
+        raise InputError(f"{name}: takes too much memory or time to read{remedy}")
     return process.stdout
 
 
 def serve() -> None:
-    """The child process: reads standard input, writes standard output."""
+    """The subprocess: reads standard input, writes standard output."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    head, _, body = sys.stdin.buffer.read().partition(b"\n")
-    module, name, about, seconds, memory = json.loads(head)
+    call, _, body = sys.stdin.buffer.read().partition(b"\n")
+    module, function, arguments, seconds, memory = json.loads(call)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    # Should whoever waits for us be gone, nobody else would end us.
+    # Ends this process even if its parent has died.
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
     try:
-        result = getattr(import_module(module), name)(body, *about)
+        result = getattr(import_module(module), function)(body, *arguments)
         sys.stdout.buffer.write(msgspec.json.encode(result))
     except InputError as error:
         sys.stdout.buffer.write(str(error).encode("utf-8", "backslashreplace"))
-        sys.exit(INPUT_REFUSED)
+        sys.exit(INPUT_ERROR_CODE)

@@ -10,60 +10,57 @@ from urllib.parse import urlsplit
 import msgspec
 
 from encoder.errors import InputError
-from newsift.files.apart import SECONDS, run_in_subprocess
+from newsift.files.apart import MAX_SECONDS, run_in_subprocess
 from newsift.files.article_checks import (
-    MIN_WORDS,
+    MIN_ARTICLE_WORDS,
+    count_words,
     rejection_reason,
+    remove_notices,
     too_few_words,
-    without_notices,
-    words_in,
 )
 from newsift.files.read import input_name, read_whole, text_in
-from worker.text import one_line
+from worker.text import cut, one_line
 
-EXCERPT = 80  # characters of what is taken for no article
+MAX_EXCERPT_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """`doubt` says what the text looks like if it is probably no article."""
-
     title: str
     text: str
     url: str | None = None
-    doubt: str | None = None  # what it looks like instead
+    doubt: str | None = None  # what the text looks like if it is probably no article
 
     def require_article(self, name: str, remedy: str = "") -> "Article":
-        """Raises InputError if it looks like something else."""
+        """Raises InputError if it is probably no article."""
         if self.doubt is not None:
-            message = f"{name}: looks like {self.doubt} ({self._beginning!r})"
+            message = f"{name}: looks like {self.doubt} ({self._excerpt!r})"
             raise InputError(f"{message}; save the text and add the file{remedy}")
         return self
 
     def require_seed(self, name: str, remedy: str = "") -> "Article":
-        """Raises InputError if it looks like something else or is too short for a seed."""
+        """Raises InputError if it is probably no article, or too short for a seed."""
         if not self.doubt and self.text.strip() and (few := too_few_words(self.text)):
-            raise InputError(f"{name}: has {few} ({self._beginning!r}); write more{remedy}")
+            raise InputError(f"{name}: has {few} ({self._excerpt!r}); write more{remedy}")
         return self.require_article(name, remedy)
 
     @property
-    def _beginning(self) -> str:
-        begins = one_line(self.text)
-        return begins if len(begins) <= EXCERPT else begins[: EXCERPT - 1] + "…"
+    def _excerpt(self) -> str:
+        return cut(one_line(self.text), MAX_EXCERPT_CHARS)
 
 
-HEAD = 65_536  # bytes that are looked at to see what this is
-STATED = 4_096  # bytes that may name the character set
+HEAD_BYTES = 65_536  # in which markup is recognised
+CHARSET_BYTES = 4_096  # in which a page names its character set
 META_CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE
 )
 XML_CHARSET = re.compile(rb"\s*<\?xml[^>]{1,100}?encoding\s*=\s*[\"']([\w.:-]{1,40})")
-BEFORE = re.compile(rb"(?:\s++|<!--.*?-->|<\?[^>]*+>)*+", re.DOTALL)
-PAGE = re.compile(rb"<(?:!doctype\s+html|html|head|body|title|meta)\b", re.IGNORECASE)
-MARKUP = re.compile(rb"<[a-z]\w*+[\s>]", re.IGNORECASE)
+PREAMBLE = re.compile(rb"(?:\s++|<!--.*?-->|<\?[^>]*+>)*+", re.DOTALL)
+PAGE_START = re.compile(rb"<(?:!doctype\s+html|html|head|body|title|meta)\b", re.IGNORECASE)
+START_TAG = re.compile(rb"<[a-z]\w*+[\s>]", re.IGNORECASE)
 END_TAG = re.compile(rb"</(?:p|div|a|article|section|span|li|h[1-6]|td|script)\s*>", re.IGNORECASE)
-MIN_TAGS = 3
-# What browsers take these names for, as the pages that state them do.
+MIN_END_TAGS = 3
+# As browsers interpret these names.
 CHARSET_ALIASES = {
     **dict.fromkeys(
         ("ascii", "us-ascii", "iso-8859-1", "iso8859-1", "iso_8859-1", "latin-1", "latin1"),
@@ -80,7 +77,7 @@ CHARSET_ALIASES = {
 BOMS = {
     codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
 }  # fmt: skip
-KINDS = {
+OTHER_TYPES = {  # by their first bytes
     b"%PDF-": "a PDF",
     b"PK\x03\x04": "an archive, as .docx, .odt, .epub and .zip are",
     b"\xd0\xcf\x11\xe0": "a document of Word",
@@ -97,62 +94,62 @@ MHTML = re.compile(rb"\s*(?:From: <Saved by|MIME-Version:)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """The final address of a page, its bytes, and its character set."""
-
-    url: str  # or the name of the file that it is saved in
+    url: str  # after redirects, or the name of a file
     body: bytes
-    charset: str | None = None
+    charset: str | None = None  # of the HTTP header
 
     @property
     def is_markup(self) -> bool:
-        """Whether it is HTML, whatever its name."""
-        head = self.body[:HEAD]
+        """Whether the content is HTML."""
+        head = self.body[:HEAD_BYTES]
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             head = head.decode("utf-16", "ignore").encode()
         head = head.removeprefix(codecs.BOM_UTF8)
-        before = BEFORE.match(head)
-        start = before.end() if before else 0
-        if PAGE.match(head, start):
+        preamble = PREAMBLE.match(head)
+        start = preamble.end() if preamble else 0
+        if PAGE_START.match(head, start):
             return True
-        return bool(MARKUP.match(head, start)) and len(END_TAG.findall(head)) >= MIN_TAGS
+        return bool(START_TAG.match(head, start)) and len(END_TAG.findall(head)) >= MIN_END_TAGS
 
     @property
-    def other_kind(self) -> str | None:
-        """What it is if it is neither HTML nor text."""
-        for begins, kind in KINDS.items():
-            if self.body.startswith(begins):
-                return kind
-        if MHTML.match(self.body) and b"multipart/related" in self.body[:STATED].lower():
+    def other_type(self) -> str | None:
+        """Its type if it is neither HTML nor text."""
+        for magic, name in OTHER_TYPES.items():
+            if self.body.startswith(magic):
+                return name
+        if MHTML.match(self.body) and b"multipart/related" in self.body[:CHARSET_BYTES].lower():
             return "a page saved as MHTML"
-        wide = self.body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        wide = wide or (self.charset or "").lower().startswith("utf-16")
-        return "no text but bytes" if b"\0" in self.body[:HEAD] and not wide else None
+        is_utf16 = self.body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        is_utf16 = is_utf16 or (self.charset or "").lower().startswith("utf-16")
+        return "no text but bytes" if b"\0" in self.body[:HEAD_BYTES] and not is_utf16 else None
 
 
 def decode_page(page: WebPage) -> str:
-    """By byte order mark, header, `<meta>`, or as UTF-8."""
-    for mark, charset in BOMS.items():
-        if page.body.startswith(mark):
+    """By the byte order mark, the HTTP header, `<meta>`, or as UTF-8."""
+    for bom, charset in BOMS.items():
+        if page.body.startswith(bom):
             return page.body.decode(charset, "replace")
-    stated = [charset for charset in _named_charsets(page) if _is_charset(charset)]
-    for charset in (*stated, "utf-8"):
+    charsets = [charset for charset in _named_charsets(page) if _is_charset(charset)]
+    for charset in (*charsets, "utf-8"):
         try:
             return page.body.decode(charset)
         except UnicodeError:
             continue
-    # A few bytes that are wrong spoil a character each, not the page.
-    return page.body.decode(stated[0] if stated else "cp1252", "replace")
+    # Invalid bytes are replaced, and the rest of the page can be read.
+    return page.body.decode(charsets[0] if charsets else "cp1252", "replace")
 
 
 def _named_charsets(page: WebPage) -> list[str]:
-    """The character sets of the header and of the page, as browsers interpret them."""
-    head = page.body[:STATED]
+    """The character sets of the HTTP header and of the page."""
+    head = page.body[:CHARSET_BYTES]
     declaration = XML_CHARSET.match(head) or META_CHARSET.search(head)
-    inside = declaration[1].decode("ascii", "ignore").lower() if declaration else ""
-    if inside.startswith("utf-16"):
-        inside = "utf-8"  # or the name could not have been read
+    from_page = declaration[1].decode("ascii", "ignore").lower() if declaration else ""
+    if from_page.startswith("utf-16"):
+        from_page = "utf-8"  # in UTF-16 the name would not have been found
     from_header = (page.charset or "").strip().lower()
-    return [CHARSET_ALIASES.get(charset, charset) for charset in (from_header, inside) if charset]
+    return [
+        CHARSET_ALIASES.get(charset, charset) for charset in (from_header, from_page) if charset
+    ]
 
 
 def _is_charset(charset: str) -> bool:
@@ -163,43 +160,43 @@ def _is_charset(charset: str) -> bool:
 
 
 REMEDY = "; save the text and add the file"
-MAX_TITLE_CHARS = 300  # characters
-BESIDE = 2**20  # of a page that are looked at for a wall
+MAX_TITLE_CHARS = 300
+MAX_PAYWALL_SEARCH_CHARS = 2**20
 SAVED_FROM = re.compile(
     r"<!--\s*saved from url=\(\d{1,6}\)(https?://[^\s>]{1,2000})", re.IGNORECASE
 )
-# A page that was saved with its pictures inside holds megabytes of them.
+# A saved page may hold megabytes of pictures.
 PICTURE = re.compile(rb"data:[\w/+.-]{0,80};base64,[A-Za-z0-9+/=\s%]++")
 
-# Programs may speak of walls that nobody stands before; what describes the page says if one does.
+# Scripts mention paywalls on pages without one. JSON-LD is kept, which says if there is one.
 SCRIPT = re.compile(
     r"<(script|style)\b(?![^>]{0,200}ld\+json).*?(?:</\1|\Z)", re.IGNORECASE | re.DOTALL
 )
 
 
-def extract_article(page: WebPage, seconds: float = SECONDS) -> Article:
+def extract_article(page: WebPage, seconds: float = MAX_SECONDS) -> Article:
     """Extract the article in a subprocess, with limits on time and memory."""
-    about = page.url, page.charset
-    content = run_in_subprocess(article_in, page.body, *about, seconds=seconds, remedy=REMEDY)
+    content = run_in_subprocess(
+        _extract_from_bytes, page.body, page.url, page.charset, seconds=seconds, remedy=REMEDY
+    )
     return msgspec.json.decode(content, type=Article)
 
 
-def article_in(body: bytes, url: str, charset: str | None) -> Article:
-    return extract_here(WebPage(url, body, charset))
+def _extract_from_bytes(body: bytes, url: str, charset: str | None) -> Article:
+    return extract_in_process(WebPage(url, body, charset))
 
 
-def extract_here(page: WebPage) -> Article:
+def extract_in_process(page: WebPage) -> Article:
     """Raises InputError for a page without text."""
-    if kind := page.other_kind:
-        raise _refusal(page.url, f"is {kind}")
+    if other_type := page.other_type:
+        raise _refusal(page.url, f"is {other_type}")
     text = decode_page(WebPage(page.url, PICTURE.sub(b"data:,", page.body), page.charset))
     if "<" not in text:
         article = Article("", text.strip(), _address(page.url), rejection_reason("", text))
     else:
-        tries = [_extract(text, page.url, False)]
-        if _is_poor(tries[0]):
-            tries.append(_extract(text, page.url, True))
-        article = next((each for each in tries if not _is_poor(each)), tries[0])
+        article = _extract(text, page.url, False)
+        if _is_poor(article) and not _is_poor(other := _extract(text, page.url, True)):
+            article = other
     if not article.text.strip():
         raise _refusal(page.url, "holds no text that can be read")
     return article
@@ -209,8 +206,8 @@ def _is_poor(article: Article) -> bool:
     return bool(article.doubt or too_few_words(article.text))
 
 
-def _extract(markup: str, url: str, everywhere: bool) -> Article:
-    """With `everywhere` also from tables and margins."""
+def _extract(markup: str, url: str, from_tables: bool) -> Article:
+    """`from_tables` also extracts text from tables and margins."""
     import trafilatura
 
     logging.getLogger("trafilatura").addHandler(logging.NullHandler())
@@ -218,19 +215,21 @@ def _extract(markup: str, url: str, everywhere: bool) -> Article:
     address = _address(url)
     document = trafilatura.bare_extraction(
         markup, url=address, with_metadata=True, include_comments=False,
-        include_tables=everywhere, favor_recall=everywhere,
+        include_tables=from_tables, favor_recall=from_tables,
     )  # fmt: skip
     title = one_line((document.title if document else None) or "")[:MAX_TITLE_CHARS]
-    whole = ((document.text if document else None) or "").strip()
-    if everywhere:  # the cells of text tables, each on a line
-        cells = (cell.strip() for cell in whole.replace("|", "\n").split("\n"))
-        whole = "\n".join(cell for cell in cells if cell.strip("- "))
-    bare = without_notices(whole)
-    text = bare if words_in(bare) >= MIN_WORDS else whole
-    origin = SAVED_FROM.search(markup[:4096])
-    place = address or (origin and origin[1]) or _address(document.url if document else None)
-    beside = SCRIPT.sub(" ", markup[:BESIDE])
-    return Article(title, text, place or None, rejection_reason(title, text, beside))
+    text = ((document.text if document else None) or "").strip()
+    if from_tables:  # each cell on a line
+        cells = (cell.strip() for cell in text.replace("|", "\n").split("\n"))
+        text = "\n".join(cell for cell in cells if cell.strip("- "))
+    without_notices = remove_notices(text)
+    if count_words(without_notices) >= MIN_ARTICLE_WORDS:
+        text = without_notices
+    saved_from = SAVED_FROM.search(markup[:4096])
+    address = address or (saved_from[1] if saved_from else None)
+    address = address or _address(document.url if document else None)
+    rest_of_page = SCRIPT.sub(" ", markup[:MAX_PAYWALL_SEARCH_CHARS])
+    return Article(title, text, address, rejection_reason(title, text, rest_of_page))
 
 
 def _address(url: str | None) -> str | None:
@@ -241,21 +240,21 @@ def _address(url: str | None) -> str | None:
         return None
 
 
-def _refusal(url: str, why: str) -> InputError:
-    return InputError(f"{url}: {why}{REMEDY}")
+def _refusal(url: str, reason: str) -> InputError:
+    return InputError(f"{url}: {reason}{REMEDY}")
 
 
-PAGES = (".html", ".htm", ".xhtml")
+PAGE_ENDINGS = (".html", ".htm", ".xhtml")
 
 
 def read_article(file: Path) -> Article:
-    """Raises InputError if a page looks like no article."""
+    """Raises InputError if it is probably no article."""
     return read_possible_article(file).require_article(input_name(file))
 
 
 def read_possible_article(file: Path) -> Article:
-    """A page by its ending or content, else a text."""
-    return article_from(read_page(file), is_page=file.suffix.lower() in PAGES)
+    """A page, by its ending or content, or else a text."""
+    return article_from(read_page(file), is_page=file.suffix.lower() in PAGE_ENDINGS)
 
 
 def read_page(file: Path) -> WebPage:
@@ -263,9 +262,9 @@ def read_page(file: Path) -> WebPage:
 
 
 def article_from(page: WebPage, is_page: bool = False) -> Article:
-    """With `is_page` markup may start anywhere."""
-    if kind := page.other_kind:
-        raise _refusal(page.url, f"is {kind}")
+    """With `is_page`, markup may start anywhere."""
+    if other_type := page.other_type:
+        raise _refusal(page.url, f"is {other_type}")
     if page.is_markup or (is_page and b"<" in page.body):
         return extract_article(page)
     return _text_article(page)

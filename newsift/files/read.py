@@ -1,4 +1,4 @@
-"""One reader of files, pipes and standard input: found, unpacked, as lines or whole."""
+"""Reading of files, pipes and standard input: decompressed, in UTF-8, as lines or whole."""
 
 import codecs
 import glob
@@ -17,34 +17,34 @@ from typing import BinaryIO
 from encoder.errors import InputError
 from encoder.support.files import without_waiting
 
-PIECE = 2**18  # bytes at most, however far they expand
+MAX_PIECE_BYTES = 2**18  # of decompressed data
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-GZIP_WRAPPER = 31
-ZSTD_STEP = 2**10  # bytes that can unpack to 32 MiB at once, and not to more
-ZSTD_WINDOW = 2**27  # bytes that have to stay in memory; zstd's own default
-LONG_WINDOW = 2**31  # of the largest dumps there are
-LONG_RATIO = 100  # what such a dump may unpack to, as often as its own size: text has a tenth of it
-ZSTD_HEADER = 18  # bytes at most
-MARKS = {
+GZIP_WBITS = 31  # makes zlib expect gzip's header
+ZSTD_STEP_BYTES = 2**10  # can unpack to 32 MiB at most
+ZSTD_WINDOW_BYTES = 2**27  # of memory; zstd's own default
+LONG_WINDOW_BYTES = 2**31  # used by some large dumps
+MAX_LONG_RATIO = 100  # of unpacked to packed bytes with a long window; text has about 10
+MAX_ZSTD_HEADER_BYTES = 18
+BOMS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-ZEROS = {"utf-16-le": [False, True] * 2, "utf-16-be": [True, False] * 2}
-MARK_BYTES = 4
+ZERO_PATTERNS = {"utf-16-le": [False, True] * 2, "utf-16-be": [True, False] * 2}
+BOM_BYTES = 4
 Pieces = Iterator[bytes]
 
 
 class DamagedError(ValueError):
-    def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(f"{what}; {remedy}")
-        self.what, self.remedy = what, remedy
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}; {remedy}")
+        self.problem, self.remedy = problem, remedy
 
 
 def unpacked_text(pieces: Pieces) -> Pieces:
-    """Decompressed and in UTF-8, as the first bytes tell."""
-    head, pieces = peek(pieces, _has_mark)
+    """Decompress, and convert to UTF-8; the first bytes show the formats."""
+    head, pieces = peek(pieces, _has_bom_bytes)
     if head.startswith(GZIP_MAGIC):
         pieces = gunzipped(pieces)
     elif head.startswith(ZSTD_MAGIC):
@@ -64,26 +64,26 @@ def peek(pieces: Pieces, enough: Callable[[bytes, int], bool]) -> tuple[bytes, P
     return b"".join(pieces_read), chain(pieces_read, pieces)
 
 
-def _has_mark(_piece: bytes, size: int) -> bool:
-    return size >= MARK_BYTES
+def _has_bom_bytes(_piece: bytes, size: int) -> bool:
+    return size >= BOM_BYTES
 
 
 def gunzipped(packed: Pieces) -> Pieces:
-    """One member or several; zeros after them are padding."""
-    member = zlib.decompressobj(GZIP_WRAPPER)
+    """The input may have several members, and zeros as padding after them."""
+    member = zlib.decompressobj(GZIP_WBITS)
     try:
         for data in packed:
             out = bytearray()
             while data := data.lstrip(b"\0") if member.eof else data:
                 if member.eof:
-                    member = zlib.decompressobj(GZIP_WRAPPER)
-                out += member.decompress(data, PIECE - len(out))
+                    member = zlib.decompressobj(GZIP_WBITS)
+                out += member.decompress(data, MAX_PIECE_BYTES - len(out))
                 data = member.unused_data if member.eof else member.unconsumed_tail
-                if len(out) == PIECE:
+                if len(out) == MAX_PIECE_BYTES:
                     yield bytes(out)
                     out.clear()
             yield from filter(None, [bytes(out)])
-        while rest := member.decompress(b"", PIECE):
+        while rest := member.decompress(b"", MAX_PIECE_BYTES):
             yield rest
     except zlib.error as error:
         raise _damaged("gzip") from error
@@ -94,30 +94,31 @@ def gunzipped(packed: Pieces) -> Pieces:
 def _unzstd(packed: Pieces) -> Pieces:
     import zstandard
 
-    head, packed = peek(packed, lambda _, size: size >= ZSTD_HEADER)
-    is_long = _window(head) > ZSTD_WINDOW
-    packer = zstandard.ZstdDecompressor(max_window_size=LONG_WINDOW if is_long else ZSTD_WINDOW)
-    frame = packer.decompressobj()
+    head, packed = peek(packed, lambda _, size: size >= MAX_ZSTD_HEADER_BYTES)
+    is_long = _window_bytes(head) > ZSTD_WINDOW_BYTES
+    max_window = LONG_WINDOW_BYTES if is_long else ZSTD_WINDOW_BYTES
+    decompressor = zstandard.ZstdDecompressor(max_window_size=max_window)
+    frame = decompressor.decompressobj()
     bytes_read = unpacked = 0
     try:
         for data in packed:
             out = bytearray()
-            for start in range(0, len(data), ZSTD_STEP):
-                bytes_read += ZSTD_STEP
-                if is_long and unpacked > max(ZSTD_WINDOW, LONG_RATIO * bytes_read):
+            for start in range(0, len(data), ZSTD_STEP_BYTES):
+                bytes_read += ZSTD_STEP_BYTES
+                if is_long and unpacked > max(ZSTD_WINDOW_BYTES, MAX_LONG_RATIO * bytes_read):
                     message = (
-                        f"the zstd input has a long window and unpacks {LONG_RATIO} times and more"
+                        f"the zstd input has a long window and unpacks {MAX_LONG_RATIO} times and more"
                     )
                     raise DamagedError(message, "unpack it with zstd -d --long=31")
-                step = data[start : start + ZSTD_STEP]
+                step = data[start : start + ZSTD_STEP_BYTES]
                 while step:
-                    frame = packer.decompressobj() if frame.eof else frame
+                    frame = decompressor.decompressobj() if frame.eof else frame
                     out += frame.decompress(step)
                     step = frame.unused_data if frame.eof else b""
-                while len(out) >= PIECE:
-                    unpacked += PIECE
-                    yield bytes(out[:PIECE])
-                    del out[:PIECE]
+                while len(out) >= MAX_PIECE_BYTES:
+                    unpacked += MAX_PIECE_BYTES
+                    yield bytes(out[:MAX_PIECE_BYTES])
+                    del out[:MAX_PIECE_BYTES]
             yield from filter(None, [bytes(out)])
     except zstandard.ZstdError as error:
         if "memory" in str(error):
@@ -128,7 +129,7 @@ def _unzstd(packed: Pieces) -> Pieces:
         raise _damaged("zstd")
 
 
-def _window(head: bytes) -> int:
+def _window_bytes(head: bytes) -> int:
     import zstandard
 
     try:
@@ -142,11 +143,11 @@ def _damaged(packer: str) -> DamagedError:
 
 
 def _in_utf8(pieces: Pieces) -> Pieces:
-    """UTF-16 and UTF-32 by their marks, UTF-16 also by the zeros of two letters."""
-    head, pieces = peek(pieces, _has_mark)
-    zeros = [byte == 0 for byte in head[:MARK_BYTES]]
-    name = next((name for mark, name in MARKS.items() if head.startswith(mark)), None)
-    name = name or next((name for name, pattern in ZEROS.items() if pattern == zeros), None)
+    """UTF-16 and UTF-32 have byte order marks; UTF-16 is also recognised by its zero bytes."""
+    head, pieces = peek(pieces, _has_bom_bytes)
+    zeros = [byte == 0 for byte in head[:BOM_BYTES]]
+    name = next((name for bom, name in BOMS.items() if head.startswith(bom)), None)
+    name = name or next((name for name, pattern in ZERO_PATTERNS.items() if pattern == zeros), None)
     return pieces if name is None else _decode(pieces, name)
 
 
@@ -161,17 +162,17 @@ def _decode(pieces: Pieces, name: str) -> Pieces:
 
 
 DASH = Path("-")  # standard input; where a command writes, standard output
-CHUNK = 2**18
+CHUNK_BYTES = 2**18
 MAX_LINE_BYTES = 16 * 2**20
-MAX_FILE_BYTES = 2**26  # of what is read whole
-WRITER_S = 3.0  # that a pipe's writer may take to come
+MAX_FILE_BYTES = 2**26  # of a file that is read whole
+MAX_WRITER_WAIT_S = 3.0  # for a process to open a pipe for writing
 BOM = b"\xef\xbb\xbf"
 
 
 def chunks(file: Path, on_read: Callable[[int], object] = int) -> Iterator[bytes]:
-    """Decompressed, in UTF-8, never empty.
+    """The content in non-empty chunks, decompressed and in UTF-8.
 
-    `on_read` is called with the number of bytes read from the file.
+    `on_read` gets the number of bytes that were read from the file.
     """
     line = 0
     try:
@@ -185,21 +186,21 @@ def chunks(file: Path, on_read: Callable[[int], object] = int) -> Iterator[bytes
                 line += chunk.count(b"\n")
         except DamagedError as error:
             name = "" if file == DASH else f"{file}: "
-            message = f"{name}{error.what} after line {line}; {error.remedy}"
+            message = f"{name}{error.problem} after line {line}; {error.remedy}"
             raise InputError(message) from error
         except OSError as error:
-            message = f"{input_name(file)}: cannot be read on after line {line} ({error.strerror})"
+            message = f"{input_name(file)}: cannot be read after line {line} ({error.strerror})"
             raise InputError(message) from error
 
 
 def lines(pieces: Iterator[bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """The lines of each chunk without their ends, after the number of the first.
+    """The number of the first line of each chunk, and the lines without their ends.
 
-    A line that is too long is cut, but still too long, so that it is refused in bounded memory.
+    Memory is bounded: a line that is too long is cut, but stays too long, so that it is refused.
     """
     rest, number = bytearray(), 1
     for chunk in pieces:
-        if b"\n" not in chunk:  # no byte of a long line is copied again and again
+        if b"\n" not in chunk:  # the bytes of a long line are copied only once
             rest += chunk if len(rest) <= MAX_LINE_BYTES else b""
             continue
         *rows, last = (bytes(rest) + chunk).split(b"\n")
@@ -211,14 +212,14 @@ def lines(pieces: Iterator[bytes]) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def too_long(line: bytes) -> str | None:
-    """The message for a line that was cut."""
+    """A message if the line is too long, else None."""
     if len(line) <= MAX_LINE_BYTES:
         return None
     return f"is longer than {MAX_LINE_BYTES >> 20} MiB; split it"
 
 
 def read_whole(file: Path) -> bytes:
-    """Raises InputError for an input that is too large."""
+    """Raises InputError for a larger input than MAX_FILE_BYTES."""
     try:
         if file == DASH:
             content = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
@@ -233,24 +234,24 @@ def read_whole(file: Path) -> bytes:
     return content
 
 
-def _wait_for_writer(file: Path, handle: int) -> bytes:
-    """The first bytes of a pipe, once somebody writes to it."""
-    mode = os.fstat(handle).st_mode
+def _wait_for_writer(file: Path, descriptor: int) -> bytes:
+    """The first bytes of a pipe, once a process writes to it."""
+    mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return b""
     if not stat.S_ISFIFO(mode):
         raise InputError(f"{file}: is no regular file and no pipe")
-    ends = time.monotonic() + WRITER_S
-    while time.monotonic() < ends:
+    deadline = time.monotonic() + MAX_WRITER_WAIT_S
+    while time.monotonic() < deadline:
         try:
-            first = os.read(handle, CHUNK)
-        except BlockingIOError:  # somebody is there, and takes his time
+            first = os.read(descriptor, CHUNK_BYTES)
+        except BlockingIOError:  # a writer has opened the pipe, and not yet written
             first = None
         if first != b"":
-            os.set_blocking(handle, True)
+            os.set_blocking(descriptor, True)
             return first or b""
         time.sleep(0.01)
-    raise InputError(f"{file}: nobody writes to this pipe; give a file")
+    raise InputError(f"{file}: no process writes to this pipe; give a file")
 
 
 def read_text(file: Path) -> str:
@@ -267,7 +268,7 @@ def text_in(content: bytes, name: str) -> str:
 
 
 def _reads(raw: BinaryIO, on_read: Callable[[int], object]) -> Iterator[bytes]:
-    while chunk := raw.read1(CHUNK):  # type: ignore[attr-defined]
+    while chunk := raw.read1(CHUNK_BYTES):  # type: ignore[attr-defined]
         on_read(len(chunk))
         yield chunk
 
@@ -287,9 +288,9 @@ def _unreadable(file: Path, error: OSError) -> InputError:
 
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".txt", ".parquet")
-PACKED = ("", ".gz", ".zst")
-DEEP = re.compile(r"(?:(?<=/)|^)\*\*(?:/|$)")  # in a pattern: this folder and all below
-SUFFIXES = tuple(ending + packed for ending in ENDINGS for packed in PACKED)
+PACKED_ENDINGS = ("", ".gz", ".zst")
+DEEP_WILDCARD = re.compile(r"(?:(?<=/)|^)\*\*(?:/|$)")  # in a pattern: this folder and all below
+SUFFIXES = tuple(ending + packed for ending in ENDINGS for packed in PACKED_ENDINGS)
 
 
 def find_files(paths: Iterable[Path]) -> tuple[Path, ...]:
@@ -298,7 +299,7 @@ def find_files(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 def glob_files(pattern: str) -> Iterator[str]:
     """The paths of a pattern; ** does not follow links, which may form a circle."""
-    before, *after = DEEP.split(pattern, 1)
+    before, *after = DEEP_WILDCARD.split(pattern, 1)
     if not after:
         yield from glob.iglob(pattern)  # noqa: PTH207 - any path
         return
@@ -313,10 +314,10 @@ def _expand(path: Path) -> Iterator[Path]:
         matches = sorted(set(map(Path, glob_files(str(path)))))
         if not matches:
             raise InputError(f"{path}: there is no such file; fix the pattern")
-        for each in matches:
-            yield from _expand(each)
+        for match in matches:
+            yield from _expand(match)
     elif path != DASH and path.is_dir():
-        files = sorted(map(Path, files_inside(str(path))))
+        files = sorted(map(Path, files_in_folder(str(path))))
         if not files:
             raise InputError(f"{path}: holds no file of posts ({', '.join(ENDINGS)}, .gz, .zst)")
         yield from files
@@ -324,8 +325,8 @@ def _expand(path: Path) -> Iterator[Path]:
         yield path
 
 
-def files_inside(folder: str) -> Iterator[str]:
-    """The files with a known ending in a folder and below, without hidden ones."""
+def files_in_folder(folder: str) -> Iterator[str]:
+    """The files with a known ending in a folder and its subfolders, without hidden ones."""
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:

@@ -13,7 +13,14 @@ from urllib.parse import urlsplit
 
 from encoder.errors import InputError
 from newsift.files.article_checks import too_few_words
-from newsift.files.articles import PAGES, Article, WebPage, article_from, extract_article, read_page
+from newsift.files.articles import (
+    PAGE_ENDINGS,
+    Article,
+    WebPage,
+    article_from,
+    extract_article,
+    read_page,
+)
 from newsift.files.read import DASH, text_in
 from newsift.operations.seed_topic import SeedTopic, key_of
 from newsift.web.client import RequestLimits, fetch
@@ -30,7 +37,7 @@ KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
 THREADS = os.cpu_count() or 1
 EXPORTED = {"key", "value"}
 JSON = (".json", ".jsonl")
-SUFFIXES = (".txt", ".md", ".markdown", *PAGES, *JSON)
+SUFFIXES = (".txt", ".md", ".markdown", *PAGE_ENDINGS, *JSON)
 
 
 def seed_id(title: str, url: str = "") -> str:
@@ -153,7 +160,9 @@ def _files_of(folder: Path, event: str) -> Iterator[tuple[Path, str]]:
 def _is_of_page(folder: Path) -> bool:
     """Whether a browser saved a page's pictures here: page_files beside page.html."""
     page = folder.name.removesuffix("_files")
-    return page != folder.name and any((folder.parent / f"{page}{end}").is_file() for end in PAGES)
+    return page != folder.name and any(
+        (folder.parent / f"{page}{end}").is_file() for end in PAGE_ENDINGS
+    )
 
 
 def drafts_in(page: WebPage, file: Path, event: str = "") -> Iterator[SeedDraft]:
@@ -168,7 +177,7 @@ def drafts_in(page: WebPage, file: Path, event: str = "") -> Iterator[SeedDraft]
         text = text_in(page.body, page.url)
         drafts = _from_json(text, file, name, by_line=suffix == ".jsonl")
     elif file != DASH:
-        drafts = iter([_draft_of(article_from(page, suffix in PAGES), name, str(file))])
+        drafts = iter([_draft_of(article_from(page, suffix in PAGE_ENDINGS), name, str(file))])
     elif page.body.lstrip().startswith(b"{"):
         drafts = _from_json(page.body.decode("utf-8", "replace"), Path(page.url), name, False)
     else:

@@ -315,7 +315,7 @@ def _unpack(url: str, body: bytes, encoding: str, limits: RequestLimits) -> byte
                 raise _too_large(url, limits)
             parts.append(part)
     except DamagedError as error:
-        raise InputError(f"{url}: {error.what}; try again") from EOFError()
+        raise InputError(f"{url}: {error.problem}; try again") from EOFError()
     return b"".join(parts)
 
 

@@ -118,7 +118,7 @@ TABLE = f'Tweet Id;Full Text;mine\r\n7;"{SAID}\r\nnow";é\r\n8;Best tacos;b\r\n'
 def test_rejects_long_lines(newsift: Command, seeds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_LIMITS__POST_BYTES", "200")
     monkeypatch.setattr("newsift.files.read.MAX_LINE_BYTES", 500)
-    monkeypatch.setattr("newsift.files.read.CHUNK", 64)
+    monkeypatch.setattr("newsift.files.read.CHUNK_BYTES", 64)
     stdin = lines({"id": "1", "text": "x" * 5000}, {"id": "2", "text": FERRY})
     done = newsift("filter", "--force", "--seeds", seeds, stdin=stdin)
     assert [r["post"]["id"] for r in rows(done.out)] == ["2"]

@@ -59,7 +59,7 @@ def with_long_window(content: bytes, times: int) -> bytes:
 def test_a_long_window_is_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
     dump = with_long_window(b"a line of a dump\n", 1000)
     assert len(b"".join(unpacked_text(pieces(dump, 100)))) == 17_000
-    monkeypatch.setattr("newsift.files.read.ZSTD_WINDOW", 2**22)
+    monkeypatch.setattr("newsift.files.read.ZSTD_WINDOW_BYTES", 2**22)
     bomb = with_long_window(bytes(2**22), 8)
     with pytest.raises(DamagedError, match="has a long window and unpacks 100 times and more"):
         list(unpacked_text(pieces(bomb, 1000)))

@@ -9,8 +9,8 @@ from typing import Any
 import trafilatura
 
 from encoder.errors import InputError
-from newsift.files.apart import MEMORY
-from newsift.files.articles import WebPage, extract_here
+from newsift.files.apart import MAX_MEMORY_BYTES
+from newsift.files.articles import WebPage, extract_in_process
 from tests.hostile.fuzz.target import Target
 from tests.worker.web_side import ARTICLE
 
@@ -55,9 +55,9 @@ def opened() -> Target:
 
 def read(data: bytes, writer: int) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
-    resource.setrlimit(resource.RLIMIT_AS, (8 * MEMORY, 8 * MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (8 * MAX_MEMORY_BYTES, 8 * MAX_MEMORY_BYTES))
     try:
-        result = asdict(extract_here(WebPage(URL, data, None)))
+        result = asdict(extract_in_process(WebPage(URL, data, None)))
     except InputError as error:
         return REFUSED if str(error) else TAKEN
     except Exception:  # noqa: BLE001 - as in the command, where it costs too much to read

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.articles import WebPage, extract_here
+from newsift.files.articles import WebPage, extract_in_process
 from newsift.web.client import RequestLimits, fetch
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
@@ -27,7 +27,7 @@ def web() -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["article", "gzip", "chunked", "latin", "meta", "hop/5"])
 def test_reads_an_article_in_any_transfer_form(web: str, name: str) -> None:
-    result = extract_here(fetch(f"{web}/{name}", HERE))
+    result = extract_in_process(fetch(f"{web}/{name}", HERE))
     assert result.title == "Fire on the ferry"
     assert result.text.count("nine people are missing") == 8
     assert "Café" in result.text
@@ -58,7 +58,7 @@ def test_refuses_what_holds_no_article(web: str, name: str, message: str) -> Non
         max_bytes=2**20, allow=lambda _: True, max_seconds=0.5 if "drip" in name else 20.0
     )
     with pytest.raises(InputError, match=message):
-        extract_here(fetch(f"{web}/{name}", small)).require_article(name)
+        extract_in_process(fetch(f"{web}/{name}", small)).require_article(name)
 
 
 @pytest.mark.parametrize(

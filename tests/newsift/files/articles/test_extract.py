@@ -7,7 +7,7 @@ import pytest
 
 from encoder.errors import InputError
 from newsift.files.apart import run_in_subprocess
-from newsift.files.articles import WebPage, extract_article, extract_here
+from newsift.files.articles import WebPage, extract_article, extract_in_process
 from tests.worker.web_side import ARTICLE
 
 URL = "http://news.test/ferry"
@@ -23,7 +23,7 @@ def children() -> set[str]:
 
 def test_the_article_is_the_same_as_in_this_process() -> None:
     page = WebPage(URL, ARTICLE.encode("utf-8"), "utf-8")
-    assert extract_article(page) == extract_here(page)
+    assert extract_article(page) == extract_in_process(page)
 
 
 def test_ends_a_page_that_takes_for_ever() -> None:
@@ -47,7 +47,7 @@ def test_a_reader_without_its_parent_ends_too(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_ends_a_page_that_takes_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.files.apart.MEMORY", 2**27)
+    monkeypatch.setattr("newsift.files.apart.MAX_MEMORY_BYTES", 2**27)
     body = b"<html><body>" + b"<p>nine people are missing</p>" * 2**17
     with pytest.raises(InputError, match="costs too much to read"):
         extract_article(WebPage(URL, body, None), seconds=PATIENCE_S)

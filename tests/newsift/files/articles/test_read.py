@@ -4,18 +4,18 @@ import pytest
 
 from encoder.errors import InputError
 from newsift.files.article_checks import (
-    MIN_WORDS,
+    MIN_ARTICLE_WORDS,
+    count_words,
     looks_foreign,
     rejection_reason,
+    remove_notices,
     too_few_words,
-    without_notices,
-    words_in,
 )
 from newsift.files.articles import (
     Article,
     WebPage,
     decode_page,
-    extract_here,
+    extract_in_process,
     read_article,
     read_possible_article,
 )
@@ -110,7 +110,7 @@ def test_tells_pages_from_texts_by_their_bytes() -> None:
     ],
 )  # fmt: skip
 def test_names_what_is_no_text(body: bytes, kind: str | None) -> None:
-    assert WebPage("x", body).other_kind == kind
+    assert WebPage("x", body).other_type == kind
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ NO_STORY = [(look, page) for look, pages in NO_STORIES.items() for page in pages
 
 @pytest.mark.parametrize("layout", STORIES)
 def test_a_story_is_taken_whole_and_no_notice_with_it(layout: str) -> None:
-    result = extract_here(WebPage("page.html", STORIES[layout].encode()))
+    result = extract_in_process(WebPage("page.html", STORIES[layout].encode()))
     assert result.doubt is None
     text = result.text.replace("\n", " ")
     for sentence in STORY:
@@ -152,7 +152,7 @@ def test_a_story_is_taken_whole_and_no_notice_with_it(layout: str) -> None:
 
 @pytest.mark.parametrize(("look", "page"), NO_STORY)
 def test_rejects_a_page_without_a_story_by_its_look(look: str, page: str) -> None:
-    result = extract_here(WebPage("page.html", page.encode()))
+    result = extract_in_process(WebPage("page.html", page.encode()))
     assert look in (result.doubt or ""), result
     with pytest.raises(InputError, match=r"^page\.html: looks like .*; save the text") as caught:
         result.require_article("page.html")
@@ -181,23 +181,23 @@ REAL_ARTICLES = {
 @pytest.mark.parametrize("name", REAL_ARTICLES)
 def test_an_article_is_taken_for_one(name: str) -> None:
     assert rejection_reason(TITLE, REAL_ARTICLES[name]) is None
-    assert without_notices(REAL_ARTICLES[name]) == REAL_ARTICLES[name]
+    assert remove_notices(REAL_ARTICLES[name]) == REAL_ARTICLES[name]
 
 
 def test_a_notice_above_an_article_goes() -> None:
-    assert without_notices(f"{NOTICE}\n{STORY[0]}\nAccept all\n{STORY[1]}") == "\n".join(STORY[:2])
+    assert remove_notices(f"{NOTICE}\n{STORY[0]}\nAccept all\n{STORY[1]}") == "\n".join(STORY[:2])
 
 
 def test_words_are_counted_in_any_script() -> None:
-    assert words_in("It's a ferry-boat, no. 9!") == 5
-    assert words_in(" …\n") == 0
-    assert words_in("火災が発生した") == 3  # two letters are a word
-    assert words_in("дым над водой") == 3
+    assert count_words("It's a ferry-boat, no. 9!") == 5
+    assert count_words(" …\n") == 0
+    assert count_words("火災が発生した") == 3  # two letters are a word
+    assert count_words("дым над водой") == 3
 
 
 def test_an_article_has_forty_words() -> None:
-    sentence = " ".join(["smoke"] * (MIN_WORDS - 2) + ["again."])
-    assert too_few_words(sentence) == f"39 words, and an article has {MIN_WORDS}"
+    sentence = " ".join(["smoke"] * (MIN_ARTICLE_WORDS - 2) + ["again."])
+    assert too_few_words(sentence) == f"39 words, and an article has {MIN_ARTICLE_WORDS}"
     assert too_few_words(f"smoke {sentence}") is None
     with pytest.raises(InputError, match=r"^a\.md: has 39 words, .*; write more, or so$"):
         Article("", sentence).require_seed("a.md", ", or so")
