@@ -105,7 +105,7 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             numbered_rows = ((row.number, row.cells, row.fault) for row in table_rows)
             yield from _of_table("line", table.header, table.place, numbered_rows)
     except FormatError as error:
-        raise InputError(f"{error.at(file)}: {error}") from None
+        raise InputError(f"{error.location(file)}: {error}") from None
 
 
 def _of_json(rows: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, dict[str, Any]]]:

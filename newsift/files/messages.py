@@ -1,4 +1,4 @@
-"""Rows of files as messages of a topic, with their times and ids corrected."""
+"""Rows of files as messages of a topic, with corrected times and ids."""
 
 import hashlib
 import re
@@ -12,24 +12,24 @@ import msgspec
 
 from newsift.files.read import input_name
 from worker.config.limits import Limits
-from worker.posts.checks import rejected
+from worker.posts.checks import rejected as rejected_reading
 from worker.posts.outcome import NO_WORDS, PassedOver, Post, Reading, Reason, Rejected
 from worker.posts.read import read_post
 from worker.posts.times import is_naive, milliseconds, utc
 from worker.text import cut, one_line
 
-NUMBER = re.compile(r"[0-9]{9,17}(?:\.[0-9]{1,9})?")  # seconds or more; 20241231 is a day
-ROUNDED = re.compile(r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+")  # 1.23E+18: a spreadsheet lost the rest
+UNIX_TIME = re.compile(r"[0-9]{9,17}(?:\.[0-9]{1,9})?")  # eight digits are a date, as 20241231
+ROUNDED_NUMBER = re.compile(r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+")  # 1.23E+18, as spreadsheets write
 TIME_KEY = re.compile(
     rb'"(created_at|createdAt)"\s*+:\s*+(?:"([^"\\]{1,64})"|(?!null\b|"")([^\s,}]{1,64}))'
 )
-DIGITS = 16  # of the digest that names a post without an id
-EXCERPT = 40  # characters
-NAIVE = (
+ID_DIGITS = 16  # of the digest that is the id of a post without one
+MAX_EXAMPLE_CHARS = 40
+NAIVE_TIME = (
     "times without an offset in {column!r}, read as UTC: {n:,} (--timezone Europe/Berlin says "
     "otherwise)"
 )
-UNREADABLE = (
+UNREADABLE_TIME = (
     "times that cannot be read in {column!r}, left out: {n:,}, such as {example!r} (write "
     "2026-01-31T12:00:00Z)"
 )
@@ -43,68 +43,68 @@ class PlainTime(msgspec.Struct):
     created_at: str | int | float | None = None
 
 
-PLAIN = msgspec.json.Decoder(PlainTime)
+PLAIN_TIME = msgspec.json.Decoder(PlainTime)
 
 
-class Oddities:
-    """Reads times and ids, and counts those that need a warning."""
+class ValueCorrector:
+    """Reads and corrects times and ids, and counts those that need a warning."""
 
     def __init__(self, zone: tzinfo | None = None) -> None:
         self._zone = zone
-        self._counts = Counter[tuple[str, str]]()  # by the message and the column
+        self._counts = Counter[tuple[str, str]]()  # by message and column
         self._examples: dict[tuple[str, str], str] = {}
 
-    def time(self, written: object, column: str, is_utc: bool = False) -> str | None:
-        """In UTC; None if it cannot be read."""
+    def read_time(self, written: object, column: str, is_utc: bool = False) -> str | None:
+        """The time in UTC; None if it cannot be read."""
         zone = UTC if is_utc else self._zone
         text, read = str(written), None
         if isinstance(written, str | int | float):
-            read = utc(float(text) if NUMBER.fullmatch(text) else text, zone or UTC)
+            read = utc(float(text) if UNIX_TIME.fullmatch(text) else text, zone or UTC)
         if read is None:
-            self._count(UNREADABLE, column, text)
+            self._count(UNREADABLE_TIME, column, text)
         elif zone is None and is_naive(text):
-            self._count(NAIVE, column, text)
+            self._count(NAIVE_TIME, column, text)
         return read
 
     def is_rounded(self, id: str, column: str) -> bool:
         """Whether a spreadsheet has rounded this id."""
-        is_rounded = ROUNDED.fullmatch(id) is not None
+        is_rounded = ROUNDED_NUMBER.fullmatch(id) is not None
         if is_rounded:
             self._count(ROUNDED_ID, column, id)
         return is_rounded
 
-    def corrected(self, value: bytes, post: Post) -> tuple[bytes, Post]:
-        """A plain post gets its time in the time zone, and no rounded id."""
+    def correct(self, value: bytes, post: Post) -> tuple[bytes, Post]:
+        """Read a plain post's time in the time zone, and replace a rounded id."""
         changes = {}
         if post.platform == "plain" and self.is_rounded(post.id, "id"):
             changes["id"] = text_id(post.text)
-        if (key := TIME_KEY.search(value)) and (time := self._time_of(value, post, key)):
+        if (key := TIME_KEY.search(value)) and (time := self._corrected_time(value, post, key)):
             changes["created_at"] = time
         if not changes:
             return value, post
         encoded = {name: msgspec.Raw(msgspec.json.encode(new)) for name, new in changes.items()}
-        value = msgspec.json.encode(OBJECT.decode(value) | encoded)
+        value = msgspec.json.encode(RAW_OBJECT.decode(value) | encoded)
         return value, msgspec.structs.replace(post, **changes)
 
-    def _time_of(self, value: bytes, post: Post, key: re.Match[bytes]) -> str | None:
-        """The time of a post if the time zone changes it."""
+    def _corrected_time(self, value: bytes, post: Post, key: re.Match[bytes]) -> str | None:
+        """The time of a post in UTC if the time zone changes it, else None."""
         name = key[1].decode()
         if post.platform == "plain":
-            written = PLAIN.decode(value).created_at
+            written = PLAIN_TIME.decode(value).created_at
         else:
-            written = (key[2] or key[3]).decode()  # perhaps of its author: odd ones alone count
+            written = (key[2] or key[3]).decode()  # it may be the author's time: only warn
         if written in (None, ""):
             return None
         if post.created_at is None and utc(written) is None:
-            self._count(UNREADABLE, name, str(written))
+            self._count(UNREADABLE_TIME, name, str(written))
         elif isinstance(written, str) and is_naive(written):
             if post.platform == "plain" and self._zone:
                 return utc(written, self._zone)
-            self._count(NAIVE, name, written)
+            self._count(NAIVE_TIME, name, written)
         return None
 
     def warnings(self) -> Iterator[str]:
-        """One for each kind and column."""
+        """One for each message and column."""
         for key, count in self._counts.items():
             message, column = key
             yield message.format(n=count, column=column, example=self._examples[key])
@@ -113,27 +113,27 @@ class Oddities:
         key = message, column
         self._counts[key] += 1
         if key not in self._examples:
-            self._examples[key] = cut(one_line(example), EXCERPT)
+            self._examples[key] = cut(one_line(example), MAX_EXAMPLE_CHARS)
 
 
 def text_id(text: str) -> str:
-    """The same text has always the same id."""
+    """The same text always gets the same id."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"sha256:{digest[:DIGITS]}"
+    return f"sha256:{digest[:ID_DIGITS]}"
 
 
 Columns = Mapping[str, str]
-OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class FormatError(ValueError):
-    """A file is not understood: the problem, the remedy, and the place."""
+    """A file is not understood. The message has the problem and the remedy."""
 
     def __init__(self, message: str, place: str = "") -> None:
         super().__init__(message)
         self._place = place
 
-    def at(self, file: Path) -> str:
+    def location(self, file: Path) -> str:
         return f"{input_name(file)}, {self._place}" if self._place else input_name(file)
 
 
@@ -141,8 +141,8 @@ class FormatError(ValueError):
 class FileMessage:
     """A row of a file in the shape of a Kafka message, and the post in it.
 
-    The offset counts lines, or items of an array, from 0. A row of a table keeps all its columns. A
-    message without a value is not sent.
+    The offset counts lines, or items of an array, from 0. `columns` are all columns of a table's
+    row. A message without a value is not sent.
     """
 
     topic: str
@@ -162,20 +162,20 @@ class FileMessage:
         return f"{self.unit} {self.offset + 1}"
 
 
-class Maker:
+class MessageMaker:
     def __init__(
-        self, name: str, limits: Limits, unit: str = "line", oddities: Oddities | None = None
+        self, name: str, limits: Limits, unit: str = "line", corrector: ValueCorrector | None = None
     ) -> None:
         self.name, self.limits, self.unit = name, limits, unit
-        self.oddities = oddities or Oddities()
+        self.corrector = corrector or ValueCorrector()
 
     def post(
         self, value: bytes, number: int, raw: bytes, columns: Columns | None = None
     ) -> FileMessage:
-        """A row that may hold a post of any form."""
+        """A row that may hold a post of any format."""
         reading = read_post(value, "auto", self.limits)
         if isinstance(reading, Post) and columns is None:
-            value, reading = self.oddities.corrected(value, reading)
+            value, reading = self.corrector.correct(value, reading)
         return self.message(reading, value, number, raw, columns)
 
     def message(
@@ -193,20 +193,20 @@ class Maker:
             self.name, number - 1, value, raw, time, reading, self.unit, columns, key=key
         )
 
-    def bad(
+    def rejected(
         self, number: int, raw: bytes, detail: str, reason: Reason = Reason.UNKNOWN_FORM
     ) -> FileMessage:
-        """A row that is no post, and why."""
-        return self.message(rejected(reason, detail), b"", number, raw)
+        """A row that is no post, with the reason."""
+        return self.message(rejected_reading(reason, detail), b"", number, raw)
 
-    def none(self, why: PassedOver, number: int, raw: bytes) -> FileMessage:
+    def passed_over(self, why: PassedOver, number: int, raw: bytes) -> FileMessage:
         """A well-formed row without a post."""
         return self.message(why, b"", number, raw)
 
 
 def plain_post(text: str, id: str | None = None, **more: str | float | None) -> bytes:
-    """Without an id it gets one made of its text."""
-    fields = {name: part for name, part in more.items() if part not in (None, "")}
+    """The JSON of a plain post. Without an id, the digest of the text serves."""
+    fields = {name: value for name, value in more.items() if value not in (None, "")}
     return msgspec.json.encode({"id": id or text_id(text), "text": text} | fields)
 
 
@@ -217,11 +217,11 @@ class InputText:
     id: str | None = None
 
 
-class Titled(msgspec.Struct):
+class TitledRecord(msgspec.Struct):
     title: str | None = None
 
 
-TITLED = msgspec.json.Decoder(Titled)
+TITLED_RECORD = msgspec.json.Decoder(TitledRecord)
 
 
 def input_text(message: FileMessage) -> InputText | None:
@@ -238,6 +238,6 @@ def _title(message: FileMessage) -> str:
     if message.columns is not None:
         return message.columns.get("title", "")
     try:
-        return TITLED.decode(message.value).title or ""
+        return TITLED_RECORD.decode(message.value).title or ""
     except msgspec.MsgspecError:
         raise ValueError(f"{message.place} has a 'title' that is no text") from None

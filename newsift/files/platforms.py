@@ -1,4 +1,4 @@
-"""JSON objects of files as messages: the posts of each platform, in the form of its API."""
+"""JSON objects of files as messages: the posts of each platform in the format of its API."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,14 @@ from typing import Any
 
 import msgspec
 
-from newsift.files.messages import OBJECT, FileMessage, FormatError, Maker, plain_post, text_id
+from newsift.files.messages import (
+    RAW_OBJECT,
+    FileMessage,
+    FormatError,
+    MessageMaker,
+    plain_post,
+    text_id,
+)
 from newsift.files.tables import FileOptions, PostColumns
 from worker.posts.checks import diagnosis, refusal
 from worker.posts.outcome import NO_POST, PassedOver, Post, Reason, Rejected
@@ -16,14 +23,14 @@ from worker.posts.x import Tweet
 
 Raw = msgspec.Raw
 decode = msgspec.json.decode
-SCHEME = "at://"
+AT_SCHEME = "at://"
 
 
 class ViewedAuthor(msgspec.Struct):
     did: str | None = None
 
 
-class View(msgspec.Struct):
+class PostView(msgspec.Struct):
     """A post as the API shows it (app.bsky.feed.defs#postView)."""
 
     uri: str
@@ -31,13 +38,13 @@ class View(msgspec.Struct):
     author: ViewedAuthor | None = None
 
 
-def event_of(view: bytes) -> bytes:
-    """The post as a Jetstream event."""
-    post_view = decode(view, type=View)
-    did, _, path = post_view.uri.removeprefix(SCHEME).partition("/")
+def jetstream_event(view: bytes) -> bytes:
+    """A post of Bluesky's API as an event of a Jetstream."""
+    post_view = decode(view, type=PostView)
+    did, _, path = post_view.uri.removeprefix(AT_SCHEME).partition("/")
     collection, _, key = path.partition("/")
     if post_view.author is not None and post_view.author.did:
-        did = post_view.author.did  # where the address has a handle
+        did = post_view.author.did  # the address may have a handle instead
     commit = {
         "operation": "create",
         "collection": collection,
@@ -47,10 +54,10 @@ def event_of(view: bytes) -> bytes:
     return msgspec.json.encode({"did": did, "kind": "commit", "commit": commit})
 
 
-WRITTEN = ("Create", "Update")
+WRITING_ACTIVITIES = ("Create", "Update")
 
 
-class WrittenNote(msgspec.Struct):
+class Note(msgspec.Struct):
     id: str | None = None
     content: str | None = None
     summary: str | None = None
@@ -65,32 +72,32 @@ class Activity(msgspec.Struct):
     object: msgspec.Raw
 
 
-def status_of(activity: bytes) -> bytes | PassedOver:
-    """The status of an activity; a shared post holds no text."""
+def mastodon_status(activity: bytes) -> bytes | PassedOver:
+    """An ActivityPub activity as a status of Mastodon's API; a shared post has no text."""
     action = decode(activity, type=Activity)
-    if action.type not in WRITTEN or not bytes(action.object).startswith(b"{"):
+    if action.type not in WRITING_ACTIVITIES or not bytes(action.object).startswith(b"{"):
         return NO_POST
-    note = decode(action.object, type=WrittenNote)
-    spoken = next(iter(note.contentMap), None) if note.contentMap else None
+    note = decode(action.object, type=Note)
+    language = next(iter(note.contentMap), None) if note.contentMap else None
     status = {
-        "id": _last(note.id), "content": note.content, "spoiler_text": note.summary,
-        "account": {"acct": _last(note.attributedTo)}, "created_at": note.published,
-        "language": spoken, "uri": note.id, "url": note.url,
+        "id": _last_part(note.id), "content": note.content, "spoiler_text": note.summary,
+        "account": {"acct": _last_part(note.attributedTo)}, "created_at": note.published,
+        "language": language, "uri": note.id, "url": note.url,
     }  # fmt: skip
     return msgspec.json.encode(status)
 
 
-def _last(address: str | None) -> str | None:
-    """The last part of an address, which is the id in the API of its server."""
+def _last_part(address: str | None) -> str | None:
+    """The last part of an address is the id in the API of its server."""
     return None if address is None else address.rstrip("/").rpartition("/")[2]
 
 
-SITE = "https://www.reddit.com"
-GONE = ("[deleted]", "[removed]")
+REDDIT_URL = "https://www.reddit.com"
+DELETED_TEXTS = ("[deleted]", "[removed]")
 SUBMISSION, COMMENT, LISTING = "t3", "t1", "Listing"
 
 
-class Thing(msgspec.Struct):
+class RedditThing(msgspec.Struct):
     """A submission (`title`, `selftext`) or a comment (`body`)."""
 
     id: str | None = None
@@ -104,48 +111,48 @@ class Thing(msgspec.Struct):
     replies: Raw = Raw()
 
 
-class Wrapped(msgspec.Struct):
-    """Any object of the API."""
+class RedditObject(msgspec.Struct):
+    """The envelope of any object of the API."""
 
     kind: str
     data: Raw
 
 
 class Listing(msgspec.Struct):
-    children: list[Wrapped]
+    children: list[RedditObject]
 
 
-THING = msgspec.json.Decoder(Thing)
+THING = msgspec.json.Decoder(RedditThing)
 
 
-def things_of(listing: bytes) -> Iterator[bytes]:
+def unfold_listing(listing: bytes) -> Iterator[bytes]:
     """The submissions and comments of a listing or thing, each before its replies."""
-    waiting = [decode(listing, type=Wrapped)]
+    waiting = [decode(listing, type=RedditObject)]
     while waiting:
-        next_one = waiting.pop()
-        if next_one.kind == LISTING:
-            waiting.extend(reversed(decode(next_one.data, type=Listing).children))
-        elif next_one.kind in (SUBMISSION, COMMENT):
-            yield bytes(next_one.data)
-            replies = bytes(THING.decode(next_one.data).replies)
+        item = waiting.pop()
+        if item.kind == LISTING:
+            waiting.extend(reversed(decode(item.data, type=Listing).children))
+        elif item.kind in (SUBMISSION, COMMENT):
+            yield bytes(item.data)
+            replies = bytes(THING.decode(item.data).replies)
             if replies.startswith(b"{"):
-                waiting.append(decode(replies, type=Wrapped))
+                waiting.append(decode(replies, type=RedditObject))
 
 
-def submission_or_comment(thing: bytes) -> bytes:
-    """A plain post with title and text, or the text of a comment."""
+def reddit_post(thing: bytes) -> bytes:
+    """A submission or comment as a plain post."""
     item = THING.decode(thing)
     kind = SUBMISSION if item.body is None else COMMENT
     parts = (item.body,) if kind == COMMENT else (item.title, item.selftext)
-    text = "\n\n".join(part for part in parts if part and part not in GONE)
+    text = "\n\n".join(part for part in parts if part and part not in DELETED_TEXTS)
     name = item.name or (f"{kind}_{item.id}" if item.id else None)
-    url = f"{SITE}{item.permalink}" if item.permalink else None
-    written = item.created_utc
-    time = float(written) if isinstance(written, str) else written
+    url = f"{REDDIT_URL}{item.permalink}" if item.permalink else None
+    created = item.created_utc
+    time = float(created) if isinstance(created, str) else created
     return plain_post(text, name, author=item.author, created_at=time, url=url)
 
 
-CONTROL = re.compile(rb"(\\\\)|\\x(?=[0-9A-F]{2})")  # it writes \x0B, which is no JSON
+INVALID_ESCAPE = re.compile(rb"(\\\\)|\\x(?=[0-9A-F]{2})")  # Telegram writes \x0B
 
 
 class TextPart(msgspec.Struct):
@@ -169,14 +176,14 @@ class Chat(msgspec.Struct):
     id: int | str | None = None
 
 
-def message_of(message: bytes, around: bytes) -> bytes | PassedOver:
-    """A plain post. Ids of messages are unique within a chat only, so the chat's id is added."""
+def telegram_post(message: bytes, prefix: bytes) -> bytes | PassedOver:
+    """A message as a plain post, whose id has the chat's id, as each chat numbers its messages."""
     content = decode(message, type=ChatMessage)
     if content.type != "message":
         return NO_POST
     parts = [content.text] if isinstance(content.text, str) else content.text
     text = "".join(part if isinstance(part, str) else part.text for part in parts)
-    chat = _chat(around)
+    chat = _chat_id(prefix)
     name = f"{content.id}" if chat is None else f"{chat}/{content.id}"
     author = content.sender or (None if content.from_id is None else str(content.from_id))
     time = content.date_unixtime  # older exports have the date alone, without an offset
@@ -185,57 +192,57 @@ def message_of(message: bytes, around: bytes) -> bytes | PassedOver:
 
 
 def mend_escapes(message: bytes) -> bytes:
-    """Escapes of control characters as JSON has them."""
+    """Make the escapes of control characters valid JSON."""
     if rb"\x" not in message:
         return message
-    return CONTROL.sub(lambda match: match[1] or rb"\u00", message)
+    return INVALID_ESCAPE.sub(lambda match: match[1] or rb"\u00", message)
 
 
 @lru_cache(4)
-def _chat(around: bytes) -> str | None:
-    """The id of the chat, from the bytes before its messages."""
+def _chat_id(prefix: bytes) -> str | None:
+    """The id of the chat; `prefix` is its JSON up to the list of messages."""
     try:
-        chat = decode(around.rstrip() + b"null}", type=Chat)
+        chat = decode(prefix.rstrip() + b"null}", type=Chat)
     except msgspec.DecodeError:
         return None
     return None if chat.id is None else str(chat.id)
 
 
-MAX_COPIED = 8  # times the bytes of a page: what tweets refer to is copied to each
+MAX_COPY_RATIO = 8  # copied to page bytes: each tweet gets copies of the objects it refers to
 
 
-class Mentioned(msgspec.Struct):
+class Includes(msgspec.Struct):
     users: list[Raw] | None = None
     tweets: list[Raw] | None = None
 
 
 class TweetPage(msgspec.Struct):
     data: list[Raw]
-    includes: Mentioned | None = None
+    includes: Includes | None = None
 
 
-class Id(msgspec.Struct):
+class IdObject(msgspec.Struct):
     id: str | int
 
 
 TWEET = msgspec.json.Decoder(Tweet)
 
 
-def tweets_of(page: bytes) -> Iterator[bytes]:
-    """Each tweet as a response of its own, with its includes."""
+def unfold_page(page: bytes) -> Iterator[bytes]:
+    """Each tweet of a page as a response with its own includes."""
     response = decode(page, type=TweetPage)
-    includes = response.includes or Mentioned()
+    includes = response.includes or Includes()
     users, tweets = _by_id(includes.users), _by_id(includes.tweets)
-    room = MAX_COPIED * len(page)
+    room = MAX_COPY_RATIO * len(page)
     for tweet in response.data:
-        written = TWEET.decode(tweet)
-        author = users.get(str(written.author_id))
-        other_ids = [str(other.id) for other in written.referenced_tweets or []]
+        parsed = TWEET.decode(tweet)
+        author = users.get(str(parsed.author_id))
+        other_ids = [str(other.id) for other in parsed.referenced_tweets or []]
         others = [tweets[id] for id in dict.fromkeys(other_ids) if id in tweets]
         room -= len(author or b"") + sum(map(len, others))
         if room < 0:
             raise ValueError("the page refers to too much, again and again")
-        yield _alone(tweet, author, others)
+        yield _with_includes(tweet, author, others)
 
 
 def wrap_tweet(tweet: bytes) -> bytes:
@@ -243,31 +250,31 @@ def wrap_tweet(tweet: bytes) -> bytes:
     return b'{"data":' + tweet + b"}"
 
 
-def _alone(tweet: Raw, author: Raw | None, others: list[Raw]) -> bytes:
-    brought: dict[str, list[Raw]] = {}
+def _with_includes(tweet: Raw, author: Raw | None, others: list[Raw]) -> bytes:
+    includes: dict[str, list[Raw]] = {}
     if author is not None:
-        brought["users"] = [author]
+        includes["users"] = [author]
     if others:
-        brought["tweets"] = others
-    if not brought:
+        includes["tweets"] = others
+    if not includes:
         return wrap_tweet(bytes(tweet))
-    return msgspec.json.encode({"data": tweet, "includes": brought})
+    return msgspec.json.encode({"data": tweet, "includes": includes})
 
 
 def _by_id(objects: list[Raw] | None) -> dict[str, Raw]:
-    return {str(decode(each, type=Id).id): each for each in objects or []}
+    return {str(decode(item, type=IdObject).id): item for item in objects or []}
 
 
 ABSENT = Raw()
 PLATFORMS = {"x": "twarc", "bluesky": "bluesky", "mastodon": "mastodon"}
 FORMATS = ("twarc", "bluesky", "mastodon", "reddit", "telegram")
-Unfolded = Iterator[bytes | PassedOver]
-KINDS = [msgspec.json.encode(kind) for kind in (LISTING, SUBMISSION, COMMENT)]
-FAULTS = (msgspec.MsgspecError, ValueError, RecursionError)
+Posts = Iterator[bytes | PassedOver]
+REDDIT_KINDS = [msgspec.json.encode(kind) for kind in (LISTING, SUBMISSION, COMMENT)]
+DECODE_ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class ObjectKeys(msgspec.Struct, gc=False):
-    """The keys that tell the kind of an object."""
+    """The keys that show of which platform an object is."""
 
     data: Raw = ABSENT
     meta: Raw = ABSENT
@@ -285,10 +292,10 @@ class ObjectKeys(msgspec.Struct, gc=False):
     date_unixtime: Raw = ABSENT
     text_entities: Raw = ABSENT
 
-    def reddit(self) -> bool:
+    def is_reddit(self) -> bool:
         return bool(self.subreddit and (self.body or self.selftext))
 
-    def telegram(self) -> bool:
+    def is_telegram(self) -> bool:
         return bool(self.date and self.type and (self.text_entities or self.date_unixtime))
 
 
@@ -297,31 +304,31 @@ LIST = msgspec.json.Decoder(list[Raw])
 ANYTHING = msgspec.json.Decoder(dict[str, Any])
 
 
-class Objects:
+class ObjectReader:
     """Makes messages of the JSON objects of one input."""
 
-    def __init__(self, maker: Maker, options: FileOptions) -> None:
+    def __init__(self, maker: MessageMaker, options: FileOptions) -> None:
         self._maker, self._options = maker, options
-        self._only = options.format if options.format in FORMATS else None
+        self._platform = options.format if options.format in FORMATS else None
 
-    def messages(self, value: bytes, number: int, around: bytes = b"") -> Iterator[FileMessage]:
-        """An object without a post gives a message that says why."""
-        value = mend_escapes(value) if around else value
+    def messages(self, value: bytes, number: int, prefix: bytes = b"") -> Iterator[FileMessage]:
+        """An object without a post becomes a message with the reason."""
+        value = mend_escapes(value) if prefix else value
         if self._options.names_columns:
             yield self._by_columns(value, number)
             return
         read = self._maker.post(value, number, value)
         if read.reading == NO_POST or _platform(read) in PLATFORMS:
-            yield self._allowed(read, PLATFORMS.get(_platform(read)))
+            yield self._check_platform(read, PLATFORMS.get(_platform(read)))
             return
-        yield from self._unfolded(read, around)
+        yield from self._unfold(read, prefix)
 
-    def _unfolded(self, read: FileMessage, around: bytes) -> Iterator[FileMessage]:
+    def _unfold(self, read: FileMessage, prefix: bytes) -> Iterator[FileMessage]:
         """The posts of a page or an export, or a plain post."""
         value, number = read.raw, read.offset + 1
         try:
-            kind, parts = (None, None) if self._refused(value) else _parts(value, around)
-        except FAULTS:
+            kind, parts = (None, None) if self._refused(value) else _posts_of(value, prefix)
+        except DECODE_ERRORS:
             kind, parts = None, None
         if parts is None:
             yield self._plain(read)
@@ -329,11 +336,11 @@ class Objects:
         try:
             for part in parts:
                 if isinstance(part, PassedOver):
-                    yield self._allowed(self._maker.none(part, number, value), kind)
+                    yield self._check_platform(self._maker.passed_over(part, number, value), kind)
                 else:
                     one = self._maker.post(part, number, part)
-                    yield self._allowed(one, kind or PLATFORMS.get(_platform(one)))
-        except FAULTS as error:
+                    yield self._check_platform(one, kind or PLATFORMS.get(_platform(one)))
+        except DECODE_ERRORS as error:
             yield self._broken(value, number, error)
 
     def _refused(self, value: bytes) -> bool:
@@ -341,43 +348,43 @@ class Objects:
 
     def _broken(self, value: bytes, number: int, error: Exception) -> FileMessage:
         if isinstance(error, ValueError) and not isinstance(error, msgspec.MsgspecError):
-            return self._maker.bad(number, value, str(error))
+            return self._maker.rejected(number, value, str(error))
         return self._maker.message(diagnosis(value, error), b"", number, value)
 
     def _plain(self, read: FileMessage) -> FileMessage:
         """A plain post without an id gets one made of its text."""
         if isinstance(read.reading, Rejected) and read.reading.reason is Reason.NO_ID:
-            whole = OBJECT.decode(read.raw)
+            whole = RAW_OBJECT.decode(read.raw)
             if shape(read.raw) == "plain" and bytes(whole.get("text", ABSENT)).startswith(b'"'):
                 text = decode(whole["text"], type=str)
                 whole["id"] = Raw(msgspec.json.encode(text_id(text)))
                 value = msgspec.json.encode(whole)
                 read = self._maker.post(value, read.offset + 1, read.raw)
-        if self._only == "twarc" and _platform(read) == "plain":
+        if self._platform == "twarc" and _platform(read) == "plain":
             read = self._maker.post(wrap_tweet(read.raw), read.offset + 1, read.raw)
-        return self._allowed(read, PLATFORMS.get(_platform(read)))
+        return self._check_platform(read, PLATFORMS.get(_platform(read)))
 
-    def _allowed(self, read: FileMessage, kind: str | None) -> FileMessage:
+    def _check_platform(self, read: FileMessage, kind: str | None) -> FileMessage:
         """The message, or a bad row if it is of another platform than --format."""
-        if self._only in (None, kind) or isinstance(read.reading, Rejected):
+        if self._platform in (None, kind) or isinstance(read.reading, Rejected):
             return read
         if isinstance(read.reading, PassedOver) and kind is None:
-            return read  # nobody can tell whose it is
-        message = f"value: is no post of --format {self._only}"
-        return self._maker.bad(read.offset + 1, read.raw, message)
+            return read  # its platform is unknown
+        message = f"value: is no post of --format {self._platform}"
+        return self._maker.rejected(read.offset + 1, read.raw, message)
 
     def _by_columns(self, value: bytes, number: int) -> FileMessage:
         if (bad := refusal(value, self._maker.limits)) is not None:
             return self._maker.message(bad, b"", number, value)
         try:
             row = ANYTHING.decode(value)
-            picked = PostColumns.from_header(list(row), self._options)
-            if not isinstance(row[picked.text], str | None):
-                raise FormatError(f"{picked.text}: is no text; name another with --text-column")
-            post = picked.post(row, self._maker.oddities)
+            columns = PostColumns.from_header(list(row), self._options)
+            if not isinstance(row[columns.text], str | None):
+                raise FormatError(f"{columns.text}: is no text; name another with --text-column")
+            post = columns.post(row, self._maker.corrector)
         except FormatError as error:
-            return self._maker.bad(number, value, f"value: {error}", Reason.NO_TEXT)
-        except FAULTS as error:
+            return self._maker.rejected(number, value, f"value: {error}", Reason.NO_TEXT)
+        except DECODE_ERRORS as error:
             return self._maker.message(diagnosis(value, error), b"", number, value)
         return self._maker.post(post, number, value)
 
@@ -386,37 +393,37 @@ def _platform(message: FileMessage) -> str:
     return message.reading.platform if isinstance(message.reading, Post) else ""
 
 
-def _parts(value: bytes, around: bytes) -> tuple[str | None, Unfolded | None]:
+def _posts_of(value: bytes, prefix: bytes) -> tuple[str | None, Posts | None]:
     """The platform of an object and its posts; None and None if unknown."""
     keys = KEYS.decode(value)
     if bytes(keys.data).startswith(b"["):
         return _of_page(value, keys.data)
-    if bytes(keys.data).startswith(b"{") and bytes(keys.kind) in KINDS:
-        return "reddit", map(submission_or_comment, things_of(value))
-    if keys.reddit():
-        return "reddit", iter([submission_or_comment(value)])
+    if bytes(keys.data).startswith(b"{") and bytes(keys.kind) in REDDIT_KINDS:
+        return "reddit", map(reddit_post, unfold_listing(value))
+    if keys.is_reddit():
+        return "reddit", iter([reddit_post(value)])
     if keys.uri and keys.record:
-        return "bluesky", iter([event_of(value)])
+        return "bluesky", iter([jetstream_event(value)])
     if bytes(keys.posts).startswith(b"["):
-        return "bluesky", map(event_of, map(bytes, LIST.decode(keys.posts)))
+        return "bluesky", map(jetstream_event, map(bytes, LIST.decode(keys.posts)))
     if bytes(keys.statuses).startswith(b"["):
         return None, map(bytes, LIST.decode(keys.statuses))
-    return _of_export(value, keys, around)
+    return _of_export(value, keys, prefix)
 
 
-def _of_page(value: bytes, data: Raw) -> tuple[str | None, Unfolded]:
-    """`data` holds tweets, or posts of an archive of Reddit."""
+def _of_page(value: bytes, data: Raw) -> tuple[str | None, Posts]:
+    """`data` is a list of tweets, or of posts from an archive of Reddit."""
     first = next(iter(LIST.decode(data)), None)
-    if first is not None and KEYS.decode(first).reddit():
-        return "reddit", map(submission_or_comment, map(bytes, LIST.decode(data)))
-    return "twarc", tweets_of(value)
+    if first is not None and KEYS.decode(first).is_reddit():
+        return "reddit", map(reddit_post, map(bytes, LIST.decode(data)))
+    return "twarc", unfold_page(value)
 
 
-def _of_export(value: bytes, keys: ObjectKeys, around: bytes) -> tuple[str | None, Unfolded | None]:
-    if keys.telegram():
-        return "telegram", iter([message_of(value, around)])
+def _of_export(value: bytes, keys: ObjectKeys, prefix: bytes) -> tuple[str | None, Posts | None]:
+    if keys.is_telegram():
+        return "telegram", iter([telegram_post(value, prefix)])
     if keys.type and keys.object:
-        return "mastodon", iter([status_of(value)])
+        return "mastodon", iter([mastodon_status(value)])
     if b'"result_count"' in bytes(keys.meta) and not keys.data:
         return "twarc", iter(())  # a page without tweets
     return None, None

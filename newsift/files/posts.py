@@ -1,4 +1,4 @@
-"""The posts of files: one reader for all commands; the first bytes show the format."""
+"""Reads the posts of files for all commands. The first bytes of a file show its format."""
 
 import csv
 import re
@@ -10,19 +10,19 @@ import msgspec
 
 from encoder.errors import InputError
 from newsift.files.documents import items
-from newsift.files.messages import FileMessage, FormatError, Maker, Oddities
+from newsift.files.messages import FileMessage, FormatError, MessageMaker, ValueCorrector
 from newsift.files.parquet import MAGIC, ParquetTable
 from newsift.files.platforms import FORMATS as OBJECT_FORMATS
-from newsift.files.platforms import Objects, mend_escapes
+from newsift.files.platforms import ObjectReader, mend_escapes
 from newsift.files.read import BOM, DASH, MAX_LINE_BYTES, chunks, find_files, lines, peek
 from newsift.files.tables import (
     CP1252,
-    TEXTS,
+    TEXT_NAMES,
     FileOptions,
     PostColumns,
     Table,
     likely_delimiter,
-    normalised,
+    normalise_name,
     text_messages,
 )
 from worker.config.limits import Limits
@@ -33,20 +33,20 @@ AUTO, JSONL, JSON, CSV, TSV, PARQUET, LINES = (
     "auto", "jsonl", "json", "csv", "tsv", "parquet", "lines",
 )  # fmt: skip
 FORMATS = (AUTO, JSONL, JSON, CSV, TSV, *OBJECT_FORMATS, PARQUET, LINES)
-REFUSED_KINDS = {
+BINARY_TYPES = {
     b"PK\x03\x04": "a ZIP archive or a spreadsheet; unpack it, or save it as CSV",
     b"\xd0\xcf\x11\xe0": "a spreadsheet; save it as CSV",
     b"BZh": "packed by bzip2; unpack it",
     b"\xfd7zXZ": "packed by xz; unpack it",
     b"%PDF": "a PDF; give its text",
 }
-TAR, TAR_AT = b"ustar", 257
-PACKERS = (".gz", ".zst")
-ARRAY = re.compile(rb'\[\s*+(?:[\[{\]"]|\Z)')
-NAME = re.compile(r"\w[\w.:/ -]{0,59}")
-MIN_COLUMNS = 3  # of a header without a known name for texts
-CHECKED_BYTES = 2**16  # of a line
-EXCERPT_CHARACTERS = 60
+TAR_MAGIC, TAR_MAGIC_OFFSET = b"ustar", 257
+PACKED_ENDINGS = (".gz", ".zst")
+ARRAY_START = re.compile(rb'\[\s*+(?:[\[{\]"]|\Z)')
+COLUMN_NAME = re.compile(r"\w[\w.:/ -]{0,59}")
+MIN_COLUMNS = 3  # of a header without a usual name for the text
+MAX_CHECKED_BYTES = 2**16  # of the first line
+MAX_EXCERPT_CHARS = 60
 
 
 class ExportKeys(msgspec.Struct):
@@ -61,28 +61,28 @@ EXPORT_KEYS = msgspec.json.Decoder(ExportKeys)
 
 
 def read_start(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The first line that is not blank and what precedes it, or more; and all chunks."""
+    """The input up to its first line that is not blank, or more; and all pieces."""
     return peek(pieces, lambda piece, size: b"\n" in piece.lstrip() or size > MAX_LINE_BYTES)
 
 
-def recognise_format(file: Path, whole_start: bytes, options: FileOptions) -> str:
-    """The format of a file: jsonl, json, csv, tsv, parquet or lines."""
-    start = whole_start.removeprefix(BOM).lstrip()
+def recognise_format(file: Path, raw_start: bytes, options: FileOptions) -> str:
+    """jsonl, json, csv, tsv, parquet or lines."""
+    start = raw_start.removeprefix(BOM).lstrip()
     if start.startswith(MAGIC) and options.format in (AUTO, PARQUET):
         return PARQUET
-    _refuse_binary(whole_start)
+    _refuse_binary(raw_start)
     if not start:
         return LINES  # an empty file
     if options.format not in (AUTO, *OBJECT_FORMATS):
         return options.format
     if start.startswith(b"{"):
         return _format_of_objects(start)
-    if ARRAY.match(start):
+    if ARRAY_START.match(start):
         return JSON
     if options.format == AUTO:
-        return _format_of_text(file, start, options, first_line(whole_start))
+        return _format_of_text(file, start, options, first_line(raw_start))
     raise FormatError(f"is not understood ({_excerpt(start)}); --format {options.format} is JSON",
-                      first_line(whole_start))  # fmt: skip
+                      first_line(raw_start))  # fmt: skip
 
 
 def first_line(start: bytes) -> str:
@@ -92,24 +92,25 @@ def first_line(start: bytes) -> str:
 
 
 def _refuse_binary(start: bytes) -> None:
-    for magic, kind in REFUSED_KINDS.items():
+    for magic, description in BINARY_TYPES.items():
         if start.startswith(magic):
-            raise FormatError(f"is {kind}")
-    if start[TAR_AT:].startswith(TAR):
+            raise FormatError(f"is {description}")
+    if start[TAR_MAGIC_OFFSET:].startswith(TAR_MAGIC):
         raise FormatError("is a tar archive; unpack it")
-    if b"\0" in start[:CHECKED_BYTES].partition(b"\n")[0]:
+    if b"\0" in start[:MAX_CHECKED_BYTES].partition(b"\n")[0]:
         raise FormatError("holds NUL bytes and is no text; convert it", first_line(start))
 
 
 def _format_of_objects(start: bytes) -> str:
-    """Objects line by line, unless the first spans lines or is an export."""
+    """JSONL, unless the first object spans several lines or is an export."""
     first, *more = [line for line in start.split(b"\n")[:9] if line.strip()]
     try:
         document = EXPORT_KEYS.decode(mend_escapes(first))
     except (msgspec.MsgspecError, RecursionError):
-        closed = first.rstrip().endswith(b"}") and all(line.startswith(b"{") for line in more[:1])
-        others = bool(more) and all(map(_is_object, more[:2]))
-        return JSONL if closed or others else JSON
+        is_one_line = first.rstrip().endswith(b"}")
+        is_one_line = is_one_line and all(line.startswith(b"{") for line in more[:1])
+        are_others_objects = bool(more) and all(map(_is_object, more[:2]))
+        return JSONL if is_one_line or are_others_objects else JSON
     return JSON if document.messages or document.orderedItems or document.chats else JSONL
 
 
@@ -122,10 +123,10 @@ def _is_object(line: bytes) -> bool:
 
 
 def _format_of_text(file: Path, start: bytes, options: FileOptions, place: str) -> str:
-    """A table by its header, or plain text by the name or through a pipe."""
+    """A table has a header, a name or options; plain text has a name or is standard input."""
     suffixes = [suffix.lower() for suffix in reversed(file.suffixes)]
-    ending = next((suffix for suffix in suffixes if suffix not in PACKERS), "")
-    line = start.partition(b"\n")[0][:CHECKED_BYTES].decode("latin-1")
+    ending = next((suffix for suffix in suffixes if suffix not in PACKED_ENDINGS), "")
+    line = start.partition(b"\n")[0][:MAX_CHECKED_BYTES].decode("latin-1")
     if ending in (".csv", ".tsv", ".tab") or options.names_columns or _is_header(line):
         return TSV if ending in (".tsv", ".tab") and "\t" in line else CSV
     if file == DASH or ending == ".txt":
@@ -142,34 +143,35 @@ def _is_header(line: str) -> bool:
     except csv.Error:
         return False
     names = [cell.strip() for cell in cells]
-    if len(names) < 2 or not all(NAME.fullmatch(name) for name in names if name):
+    if len(names) < 2 or not all(COLUMN_NAME.fullmatch(name) for name in names if name):
         return False
-    has_text_column = any(normalised(name) in TEXTS for name in names)
+    has_text_column = any(normalise_name(name) in TEXT_NAMES for name in names)
     return has_text_column or (len(names) >= MIN_COLUMNS and " " not in line)
 
 
 def _excerpt(start: bytes) -> str:
     line = start.partition(b"\n")[0]
-    return repr(line[:EXCERPT_CHARACTERS].decode("utf-8", "replace"))
+    return repr(line[:MAX_EXCERPT_CHARS].decode("utf-8", "replace"))
 
 
 STDIN = "stdin"
-MAX_BAD = 0.05  # of all rows
-BATCHES_CHECKED = 2  # so that small files are read to their ends
+MAX_BAD_SHARE = 0.05  # of all rows
+CHECKED_BATCHES = 2  # a small file is thus read to its end
 HINTS = {
     Reason.NO_TEXT: "name what holds the text with --text-column",
     Reason.INVALID_UTF8: "convert it to UTF-8",
     Reason.UNKNOWN_FORM: "name what it is with --format, or what holds the text with --text-column",
 }
-TOO_LARGE = (Reason.POST_BYTES, Reason.LIST_ITEMS, Reason.MARKS)  # yet it may be a post
+SIZE_REASONS = (Reason.POST_BYTES, Reason.LIST_ITEMS, Reason.MARKS)  # of rows that may be posts
 Batches = Iterator[list[FileMessage]]
 
 
 class FileMessages:
     """The posts of one input, in batches as they arrive.
 
-    Raises InputError for an input whose format is not recognised; a single bad row gives a rejected
-    message. `report` receives how a table is read. With `blank`, empty lines of text are messages.
+    Raises InputError for an input whose format is not recognised. A bad row becomes a rejected
+    message. `report` gets messages such as which columns are read. With `blank`, empty lines of
+    text become messages.
     """
 
     def __init__(
@@ -180,10 +182,10 @@ class FileMessages:
         self._file, self._options, self._limits = file, options, limits
         self._report, self._blank = report, blank
         self._is_windows = False
-        self._oddities = Oddities(options.zone)
+        self._corrector = ValueCorrector(options.zone)
         self._warnings = set[str]()
-        self._first: Batches | None = None
-        self.columns: tuple[str, ...] = ()  # of a table, after its header was read
+        self._checked: Batches | None = None  # the batches of an input that can be read only once
+        self.columns: tuple[str, ...] = ()  # of a table; known after the first batch
         self.bytes_read = 0
 
     @property
@@ -193,23 +195,23 @@ class FileMessages:
 
     @property
     def size(self) -> int:
-        """0 if the input is no file."""
+        """In bytes; 0 if the input is no file."""
         return self._file.stat().st_size if self.is_file else 0
 
     def check(self) -> None:
         """Raises InputError if the input is not understood."""
         batches = self._checked_batches()
-        first = list(islice(batches, BATCHES_CHECKED if self.is_file else 1))
+        first = list(islice(batches, CHECKED_BATCHES if self.is_file else 1))
         self.bytes_read = 0
         if not self.is_file:
-            self._first = chain(first, batches)
+            self._checked = chain(first, batches)
 
     def __iter__(self) -> Batches:
-        first, self._first = self._first, None
+        checked, self._checked = self._checked, None
         try:
-            yield from first if first is not None else self._checked_batches()
+            yield from checked if checked is not None else self._checked_batches()
         finally:
-            for warning in self._oddities.warnings():
+            for warning in self._corrector.warnings():
                 if warning not in self._warnings:  # a file may be read twice
                     self._warnings.add(warning)
                     self._report(f"{self.name}: {warning}")
@@ -217,56 +219,56 @@ class FileMessages:
     def _checked_batches(self) -> Batches:
         """Raises InputError if none of the first rows is understood."""
         try:
-            understood, batches = False, self._batches()
+            is_understood, batches = False, self._batches()
             first = next(batches, [])
-            if self.is_file and all(isinstance(each.reading, Rejected) for each in first):
-                first += next(batches, [])  # a last line without an end comes by itself
+            if self.is_file and all(isinstance(m.reading, Rejected) for m in first):
+                first += next(batches, [])  # a last line without an end is a batch of its own
             for batch in chain(filter(None, [first]), batches):
-                understood = understood or self._is_understood(batch)
+                is_understood = is_understood or self._is_understood(batch)
                 yield batch
         except FormatError as error:
-            raise InputError(f"{error.at(self._file)}: {error}") from error
+            raise InputError(f"{error.location(self._file)}: {error}") from error
 
     def _is_understood(self, batch: list[FileMessage]) -> bool:
         """Raises FormatError if the rows show that the format is another."""
-        bad = [(each.place, each.reading) for each in batch if isinstance(each.reading, Rejected)]
+        bad = [(m.place, m.reading) for m in batch if isinstance(m.reading, Rejected)]
         if len(bad) < len(batch):
             return True
         for place, rejected in bad:
-            if rejected.reason not in TOO_LARGE:
+            if rejected.reason not in SIZE_REASONS:
                 hint = HINTS.get(rejected.reason, "fix it, or name the format with --format")
                 raise FormatError(f"is not understood: {rejected.detail}; {hint}", place)
         return False
 
     def _batches(self) -> Batches:
-        self.bytes_read, self._oddities = 0, Oddities(self._options.zone)
+        self.bytes_read, self._corrector = 0, ValueCorrector(self._options.zone)
 
         def count(size: int) -> None:
             self.bytes_read += size
 
         pieces = chunks(self._file, count)
         start, pieces = read_start(pieces)
-        kind = recognise_format(self._file, start, self._options)
-        if kind == PARQUET:
+        format_ = recognise_format(self._file, start, self._options)
+        if format_ == PARQUET:
             return self._parquet()
-        if kind == JSON:
+        if format_ == JSON:
             return self._documents(pieces)
         batches = lines(pieces)
-        if kind == LINES:
+        if format_ == LINES:
             return text_messages(batches, self._maker(), self._blank)
-        if kind == JSONL:
+        if format_ == JSONL:
             return self._objects(batches)
-        return self._table(Table(batches, "\t" if kind == TSV else None))
+        return self._table(Table(batches, "\t" if format_ == TSV else None))
 
     def _objects(self, batches: Iterator[tuple[int, list[bytes]]]) -> Batches:
-        objects = Objects(self._maker(), self._options)
+        objects = ObjectReader(self._maker(), self._options)
         for first, rows in batches:
             numbered = ((number, row) for number, row in enumerate(rows, first) if row.strip())
             if messages := [m for number, row in numbered for m in objects.messages(row, number)]:
                 yield messages
 
     def _documents(self, pieces: Iterator[bytes]) -> Batches:
-        objects = Objects(self._maker("item"), self._options)
+        objects = ObjectReader(self._maker("item"), self._options)
         number = 0
         for batch in items(pieces):
             numbered = list(enumerate(batch, number + 1))
@@ -282,11 +284,11 @@ class FileMessages:
         for rows in table.batches():
             if table.encoding == CP1252 and not self._is_windows:
                 self._is_windows = True
-                self._report(f"{self.name}: its letters are read as {CP1252}")
+                self._report(f"{self.name}: its text is read as {CP1252}")
             yield [
-                maker.bad(row.number, row.raw, row.fault, Reason.WRONG_TYPE) if row.fault
+                maker.rejected(row.number, row.raw, row.fault, Reason.WRONG_TYPE) if row.fault
                 else maker.post(
-                    columns.post(row.cells, maker.oddities), row.number, row.raw, row.cells
+                    columns.post(row.cells, maker.corrector), row.number, row.raw, row.cells
                 )
                 for row in rows
             ]  # fmt: skip
@@ -300,15 +302,15 @@ class FileMessages:
         for rows in table.batches():
             self.bytes_read = self.size * (number + len(rows)) // table.rows
             yield [
-                maker.bad(n, b"", "is longer than 16 MiB; split it", Reason.POST_BYTES)
+                maker.rejected(n, b"", "is longer than 16 MiB; split it", Reason.POST_BYTES)
                 if row is None
-                else maker.post(post := columns.post(row, maker.oddities), n, post, row)
+                else maker.post(post := columns.post(row, maker.corrector), n, post, row)
                 for n, row in enumerate(rows, number + 1)
             ]
             number += len(rows)
 
-    def _maker(self, unit: str = "line") -> Maker:
-        return Maker(self.name, self._limits, unit, self._oddities)
+    def _maker(self, unit: str = "line") -> MessageMaker:
+        return MessageMaker(self.name, self._limits, unit, self._corrector)
 
     def _columns_of(self, header: list[str], place: str = "") -> PostColumns:
         columns = PostColumns.from_header(header, self._options, place)
@@ -324,25 +326,25 @@ def open_inputs(
 ) -> list[FileMessages]:  # fmt: skip
     """Open the inputs. Raises InputError for one that is not understood."""
     inputs = [FileMessages(file, options, limits, report, blank) for file in find_files(files)]
-    for each in inputs:
-        each.check()
+    for input_ in inputs:
+        input_.check()
     return inputs
 
 
 def columns_of(inputs: Iterable[FileMessages]) -> list[str]:
-    return list(dict.fromkeys(name for each in inputs for name in each.columns))
+    return list(dict.fromkeys(name for input_ in inputs for name in input_.columns))
 
 
 def share_read(inputs: Sequence[FileMessages]) -> Callable[[object], float]:
-    """The share of the inputs that was read; 0 if their size is unknown."""
-    size = sum(each.size for each in inputs) if all(each.is_file for each in inputs) else 0
-    return lambda _: sum(each.bytes_read for each in inputs) / size if size else 0.0
+    """A function that returns the share that was read; 0 if the size is unknown."""
+    size = sum(i.size for i in inputs) if all(i.is_file for i in inputs) else 0
+    return lambda _: sum(i.bytes_read for i in inputs) / size if size else 0.0
 
 
 def refuse_many_bad(bad: int, rows: int) -> None:
     """Raises RunError if too many rows were bad."""
-    if bad > MAX_BAD * rows:
+    if bad > MAX_BAD_SHARE * rows:
         raise RunError(
-            f"{bad:,} of {rows:,} rows could not be read, more than {MAX_BAD:.0%}; "
+            f"{bad:,} of {rows:,} rows could not be read, more than {MAX_BAD_SHARE:.0%}; "
             "fix them, or name the format with --format"
         )

@@ -106,9 +106,8 @@ def _unzstd(packed: Pieces) -> Pieces:
             for start in range(0, len(data), ZSTD_STEP_BYTES):
                 bytes_read += ZSTD_STEP_BYTES
                 if is_long and unpacked > max(ZSTD_WINDOW_BYTES, MAX_LONG_RATIO * bytes_read):
-                    message = (
-                        f"the zstd input has a long window and unpacks {MAX_LONG_RATIO} times and more"
-                    )
+                    ratio = f"{MAX_LONG_RATIO} times its size or more"
+                    message = f"the zstd input has a long window and unpacks to {ratio}"
                     raise DamagedError(message, "unpack it with zstd -d --long=31")
                 step = data[start : start + ZSTD_STEP_BYTES]
                 while step:

@@ -60,4 +60,4 @@ def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
     try:
         yield from json_rows(pieces, start.removeprefix(BOM).lstrip().startswith(b"["))
     except FormatError as error:
-        raise InputError(f"{error.at(file)}: {error}") from None
+        raise InputError(f"{error.location(file)}: {error}") from None

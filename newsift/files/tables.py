@@ -1,4 +1,4 @@
-"""Tables and plain text: CSV and TSV under a header, and which column holds what of a post."""
+"""Tables (CSV and TSV with a header), the columns of a post in them, and plain text."""
 
 import csv
 import re
@@ -9,7 +9,13 @@ from typing import NoReturn
 from zoneinfo import ZoneInfo
 
 from encoder.errors import InputError
-from newsift.files.messages import FileMessage, FormatError, Maker, Oddities, plain_post
+from newsift.files.messages import (
+    FileMessage,
+    FormatError,
+    MessageMaker,
+    ValueCorrector,
+    plain_post,
+)
 from newsift.files.read import MAX_LINE_BYTES, too_long
 from worker.posts.outcome import NO_WORDS, Reason
 
@@ -17,21 +23,18 @@ UTF8, CP1252 = "UTF-8", "Windows-1252"
 
 
 class TextDecoder:
-    """Decodes the lines of an input in one encoding: UTF-8 or Windows-1252.
-
-    The first lines that are not ASCII decide; a line in another encoding is an error.
-    """
+    """Decodes lines. The first that are not ASCII decide between UTF-8 and Windows-1252."""
 
     def __init__(self) -> None:
         self.encoding: str | None = None
 
     def detect(self, lines: Sequence[bytes]) -> None:
-        """Decide by these lines unless the encoding is known."""
+        """Decide on the encoding by these lines, unless it is known."""
         if self.encoding is None:
             non_ascii = [line for line in lines if not line.isascii()]
-            fit = sum(map(_is_utf8, non_ascii))
+            utf8_count = sum(map(_is_utf8, non_ascii))
             if non_ascii:
-                self.encoding = UTF8 if 2 * fit >= len(non_ascii) else CP1252
+                self.encoding = UTF8 if 2 * utf8_count >= len(non_ascii) else CP1252
 
     def text(self, line: bytes) -> str:
         """Raises ValueError for a line that cannot be decoded."""
@@ -64,27 +67,32 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-TEXTS = ("text", "fulltext", "body", "content", "message", "tweet", "tweettext", "posttext")
-IDS = ("id", "idstr", "tweetid", "twitterid", "statusid", "postid", "messageid")
-TIMES = ("unixtimestamp", "createdat", "createdutc", "timestamputc", "timestamp", "datetime",
+TEXT_NAMES = ("text", "fulltext", "body", "content", "message", "tweet", "tweettext", "posttext")
+ID_NAMES = ("id", "idstr", "tweetid", "twitterid", "statusid", "postid", "messageid")
+TIME_NAMES = ("unixtimestamp", "createdat", "createdutc", "timestamputc", "timestamp", "datetime",
          "date", "time", "created", "published")  # fmt: skip
-AUTHORS = ("authorusername", "username", "userscreenname", "screenname", "author", "user")
-LANGS = ("lang", "language", "languageguess", "languages")
-URLS = ("url", "link", "permalink", "tweeturl", "posturl")
-FOURCAT_COLUMNS = {"id", "thread_id", "body", "timestamp"}  # its times are UTC without an offset
+AUTHOR_NAMES = ("authorusername", "username", "userscreenname", "screenname", "author", "user")
+LANG_NAMES = ("lang", "language", "languageguess", "languages")
+URL_NAMES = ("url", "link", "permalink", "tweeturl", "posturl")
+FOURCAT_COLUMNS = {
+    "id",
+    "thread_id",
+    "body",
+    "timestamp",
+}  # of the tool 4CAT, whose times are in UTC
 NON_ALPHANUMERIC = re.compile(r"[\W_]+")
-MAX_LISTED = 20
+MAX_LISTED_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """What the options of a command say about files."""
+    """The options of a command about the format of its files."""
 
     format: str = "auto"
     text: str | None = None
     id: str | None = None
     time: str | None = None
-    timezone: str | None = None  # of times that name no offset
+    timezone: str | None = None  # of times without an offset
 
     def __post_init__(self) -> None:
         _ = self.zone  # raises InputError for an unknown zone
@@ -106,6 +114,8 @@ class FileOptions:
 
 @dataclass(frozen=True, slots=True)
 class PostColumns:
+    """The names of the columns of a post."""
+
     text: str
     id: str | None
     time: str | None
@@ -118,8 +128,8 @@ class PostColumns:
     def from_header(
         cls, header: Sequence[str], options: FileOptions, place: str = ""
     ) -> "PostColumns":
-        """By the options, else by the usual names."""
-        by_normalised_name = {normalised(name): name for name in reversed(header)}
+        """The options name the columns, or else the usual names are searched."""
+        by_normalised_name = {normalise_name(name): name for name in reversed(header)}
 
         def find_usual(names: Sequence[str]) -> str | None:
             return next(
@@ -132,49 +142,57 @@ class PostColumns:
                 raise FormatError(message, place)
             return name if name is not None else find_usual(names)
 
-        text = find_column("--text-column", options.text, TEXTS)
+        text = find_column("--text-column", options.text, TEXT_NAMES)
         if text is None:
             message = f"has no column of texts ({list_names(header)}); name it with --text-column, "
             message += "or what this is with --format"
             raise FormatError(message, place)
-        id = find_column("--id-column", options.id, IDS)
-        time = find_column("--time-column", options.time, TIMES)
-        utc = set(header) >= FOURCAT_COLUMNS or normalised(time or "").endswith("utc")
-        return cls(text, id, time, find_usual(AUTHORS), find_usual(LANGS), find_usual(URLS), utc)
+        id = find_column("--id-column", options.id, ID_NAMES)
+        time = find_column("--time-column", options.time, TIME_NAMES)
+        utc = set(header) >= FOURCAT_COLUMNS or normalise_name(time or "").endswith("utc")
+        return cls(
+            text,
+            id,
+            time,
+            find_usual(AUTHOR_NAMES),
+            find_usual(LANG_NAMES),
+            find_usual(URL_NAMES),
+            utc,
+        )
 
-    def post(self, row: Mapping[str, object], oddities: Oddities) -> bytes:
+    def post(self, row: Mapping[str, object], corrector: ValueCorrector) -> bytes:
         id = _cell_text(row, self.id)
-        if id is not None and oddities.is_rounded(id, self.id or ""):
+        if id is not None and corrector.is_rounded(id, self.id or ""):
             id = None
         return plain_post(
             str(row[self.text] or ""), id,
-            created_at=self._time(row, oddities),
+            created_at=self._time(row, corrector),
             author=_cell_text(row, self.author), lang=_cell_text(row, self.lang),
             url=_cell_text(row, self.url),
         )  # fmt: skip
 
     def describe(self) -> str:
-        """For the user to check."""
+        """A message for the user, who may check it."""
         columns = {"text": self.text, "id": self.id, "time": self.time}
         sources = ", ".join(f"{part} from {name!r}" for part, name in columns.items() if name)
         return sources if self.id else f"{sources}, ids from the texts"
 
-    def _time(self, row: Mapping[str, object], oddities: Oddities) -> str | None:
+    def _time(self, row: Mapping[str, object], corrector: ValueCorrector) -> str | None:
         value = None if self.time is None else row.get(self.time)
         value = value.strip() if isinstance(value, str) else value
         if value in (None, ""):
             return None
-        return oddities.time(value, self.time or "", self.is_utc)
+        return corrector.read_time(value, self.time or "", self.is_utc)
 
 
-def normalised(name: str) -> str:
+def normalise_name(name: str) -> str:
     return NON_ALPHANUMERIC.sub("", name).lower()
 
 
 def list_names(header: Sequence[str]) -> str:
-    """The first MAX_LISTED names, then how many more."""
-    more = f" and {len(header) - MAX_LISTED:,} more" if len(header) > MAX_LISTED else ""
-    return ", ".join(repr(name[:40]) for name in header[:MAX_LISTED]) + more
+    """The first MAX_LISTED_NAMES names, then how many more."""
+    more = f" and {len(header) - MAX_LISTED_NAMES:,} more" if len(header) > MAX_LISTED_NAMES else ""
+    return ", ".join(repr(name[:40]) for name in header[:MAX_LISTED_NAMES]) + more
 
 
 def _cell_text(row: Mapping[str, object], name: str | None) -> str | None:
@@ -186,9 +204,10 @@ DELIMITERS = ",;\t|"
 QUOTED = re.compile(r'"[^"]*+"?')
 MAX_COLUMNS = 1000
 MAX_CELL_CHARS = 2**20
-SEPARATOR = "sep="  # Excel's own first line: sep=;
-UNCLOSED_QUOTE = "unexpected end of data"  # csv's message for a file that ends inside quotes
-BARE_RETURN = "new-line character seen in unquoted field"
+SEPARATOR_PREFIX = "sep="  # Excel may write a first line such as sep=;
+# Messages of the module csv.
+UNCLOSED_QUOTE = "unexpected end of data"
+CARRIAGE_RETURN = "new-line character seen in unquoted field"
 Lines = Iterator[tuple[int, list[bytes]]]
 
 
@@ -201,11 +220,11 @@ class TableRow:
 
 
 class LineFeed:
-    """Feeds lines to the CSV reader, and keeps those of the current row."""
+    """The lines for the CSV reader. It remembers those of the current row."""
 
     def __init__(self, batches: Lines) -> None:
         self.decoder = TextDecoder()
-        self.pending = self.number = 0
+        self.pending = self.number = 0  # lines left in the batch; number of the current line
         self.row_lines: list[bytes] = []
         self.fault, self._size = "", 0
         self._lines = self._read_lines(batches)
@@ -228,9 +247,9 @@ class LineFeed:
     def forget(self) -> None:
         self.row_lines, self.fault, self._size = [], "", 0
 
-    def fail(self, what: str) -> NoReturn:
+    def fail(self, problem: str) -> NoReturn:
         """Raises FormatError with the line where the row starts."""
-        raise FormatError(f"{what}; fix it", f"line {self.first}")
+        raise FormatError(f"{problem}; fix it", f"line {self.first}")
 
     @property
     def first(self) -> int:
@@ -246,13 +265,13 @@ class LineFeed:
 
 
 class Table:
-    """A table line by line: the header at once, the rows in batches."""
+    """Reads the header of a table at once, and its rows in batches."""
 
     def __init__(self, batches: Lines, delimiter: str | None = None) -> None:
         csv.field_size_limit(MAX_CELL_CHARS)
         first, batches = _first_line(batches)
         self._feed = LineFeed(batches)
-        if first.lower().startswith(SEPARATOR) and len(first) == len(SEPARATOR) + 1:
+        if first.lower().startswith(SEPARATOR_PREFIX) and len(first) == len(SEPARATOR_PREFIX) + 1:
             delimiter = first[-1]
             next(self._feed)
         self._reader = csv.reader(
@@ -285,7 +304,7 @@ class Table:
         return unique_names(cells)
 
     def _cells(self) -> list[str] | None:
-        """Empty for a row that is no CSV; the feed then has the fault."""
+        """None at the end. Empty for a row that is no CSV; the feed then has the fault."""
         self._feed.forget()
         try:
             return next(self._reader, None)
@@ -295,13 +314,13 @@ class Table:
                 self._feed.fail("a quote that opens here is never closed")
             if message.startswith("field larger"):
                 self._feed.fail("a cell is too large, or its quote is never closed")
-            if message.startswith(BARE_RETURN):
+            if message.startswith(CARRIAGE_RETURN):
                 message = "a carriage return alone ends no line; save it with line feeds"
             self._feed.fault = self._feed.fault or f"is no CSV ({message})"
             return []
 
     def _rows(self, cells: list[str]) -> Iterator[TableRow]:
-        """The row; if it is invalid, each of its lines."""
+        """One row, or each line of an invalid row."""
         feed = self._feed
         fault = feed.fault
         if cells and not fault and len(cells) != len(self.header):
@@ -320,7 +339,7 @@ def likely_delimiter(header: str) -> str:
 
 
 def unique_names(header: Sequence[str]) -> list[str]:
-    """The names of columns; empty and repeated ones are numbered."""
+    """Number the empty and repeated names of columns."""
     names: dict[str, None] = {}
     for number, cell in enumerate(header, 1):
         name = bare = cell.strip() or f"column {number}"
@@ -341,7 +360,7 @@ def _first_line(batches: Lines) -> tuple[str, Lines]:
     return "", iter(())
 
 
-def text_messages(batches: Lines, maker: Maker, blank: bool) -> Iterator[list[FileMessage]]:
+def text_messages(batches: Lines, maker: MessageMaker, blank: bool) -> Iterator[list[FileMessage]]:
     """One post per line; with `blank`, empty lines are reported as skipped."""
     for first, rows in batches:
         pairs = enumerate(rows, first)
@@ -350,15 +369,15 @@ def text_messages(batches: Lines, maker: Maker, blank: bool) -> Iterator[list[Fi
             yield messages
 
 
-def _message(row: bytes, number: int, maker: Maker) -> FileMessage:
+def _message(row: bytes, number: int, maker: MessageMaker) -> FileMessage:
     if not row.strip():
-        return maker.none(NO_WORDS, number, row)
+        return maker.passed_over(NO_WORDS, number, row)
     if fault := too_long(row):
-        return maker.bad(number, row, fault, Reason.POST_BYTES)
+        return maker.rejected(number, row, fault, Reason.POST_BYTES)
     if b"\0" in row:
-        return maker.bad(number, row, "holds a NUL byte")
+        return maker.rejected(number, row, "holds a NUL byte")
     try:
         return maker.post(plain_post(row.decode()), number, row)
     except UnicodeDecodeError as error:
         message = f"is not UTF-8 at byte {error.start + 1}"
-        return maker.bad(number, row, message, Reason.INVALID_UTF8)
+        return maker.rejected(number, row, message, Reason.INVALID_UTF8)

@@ -148,7 +148,7 @@ def test_a_folder_of_what_there_is_becomes_one_table(newsift: Command, folder: P
     assert (rows[1]["Tweet Id"], rows[1]["mine"], rows[1]["line"]) == ("7", "é", "2")
     assert rows[1]["text"] == f"{SAID}\nnow"
     assert "tweets.csv: text from 'Full Text', id from 'Tweet Id'" in done.err
-    assert "tweets.csv: its letters are read as Windows-1252" in done.err
+    assert "tweets.csv: its text is read as Windows-1252" in done.err
     assert "4 posts read, 2 matched" in done.err
 
 

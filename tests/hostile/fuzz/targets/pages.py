@@ -60,7 +60,7 @@ def read(data: bytes, writer: int) -> int:
         result = asdict(extract_in_process(WebPage(URL, data, None)))
     except InputError as error:
         return REFUSED if str(error) else TAKEN
-    except Exception:  # noqa: BLE001 - as in the command, where it costs too much to read
+    except Exception:  # noqa: BLE001 - as in the command, where it takes too much memory or time to read
         return REFUSED
     with os.fdopen(writer, "wb") as answer:
         answer.write(json.dumps(result).encode())

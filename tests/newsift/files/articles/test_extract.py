@@ -42,14 +42,14 @@ def test_a_reader_without_its_parent_ends_too(monkeypatch: pytest.MonkeyPatch) -
         return given_to_us(*args, timeout=PATIENCE_S, **kwargs)  # type: ignore[call-overload]
 
     monkeypatch.setattr(subprocess, "run", patient)
-    with pytest.raises(InputError, match="costs too much to read"):
+    with pytest.raises(InputError, match="takes too much memory or time to read"):
         extract_article(BUSY_PAGE, seconds=1.0)
 
 
 def test_ends_a_page_that_takes_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newsift.files.apart.MAX_MEMORY_BYTES", 2**27)
     body = b"<html><body>" + b"<p>nine people are missing</p>" * 2**17
-    with pytest.raises(InputError, match="costs too much to read"):
+    with pytest.raises(InputError, match="takes too much memory or time to read"):
         extract_article(WebPage(URL, body, None), seconds=PATIENCE_S)
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from newsift.files.messages import FileMessage, Maker
-from newsift.files.platforms import FORMATS, ObjectKeys, Objects
+from newsift.files.messages import FileMessage, MessageMaker
+from newsift.files.platforms import FORMATS, ObjectKeys, ObjectReader
 from newsift.files.posts import open_inputs
 from newsift.files.tables import FileOptions
 from tests.newsift.files.formats import forms
@@ -33,7 +33,7 @@ FIELDS = st.sampled_from(
 
 
 def messages(value: bytes, **options: str) -> list[FileMessage]:
-    objects = Objects(Maker("f", DEFAULT_LIMITS), FileOptions(**options))
+    objects = ObjectReader(MessageMaker("f", DEFAULT_LIMITS), FileOptions(**options))
     return list(objects.messages(value, 1))
 
 
