@@ -19,15 +19,15 @@ from worker.kafka.sending import Outbox, sending
 from worker.match.pipeline import Outcome
 from worker.seeds.record import RefusedSeed, Seed
 
-GRACE_S = 2.0  # for what is being published when Ctrl-C ends it
-ORIGIN = ("origin", b"backfill")
+MAX_DRAIN_S = 2.0  # for acknowledgements after Ctrl-C
+ORIGIN_HEADER = ("origin", b"backfill")
 
 
 @click.command()
 @click.argument("seed", metavar="SEED")
 @since_option("Posts from then on: 2h, or RFC 3339.", required=True)
 @click.option("--publish", is_flag=True, help="Publish the matches too, marked as backfill.")
-@click.option("--force", is_flag=True, help="Take an article of fewer than 40 words.")
+@click.option("--force", is_flag=True, help="Accept an article of fewer than 40 words.")
 @output_options
 @kafka_options
 def backfill(
@@ -49,8 +49,8 @@ def backfill(
         if publish:
             cluster.partitions(config.topics.matches)
         pipeline, seeds = load_pipeline(state.of_one(content), config, state)
-        for idle in idle_profiles(seeds):
-            raise InputError(f"seed {idle}")
+        for reason in idle_profiles(seeds):
+            raise InputError(f"seed {reason}")
         if not force and isinstance(content, Seed):
             article = Article(content.title, content.text)
             article.require_seed(f"seed {seed!r}", ", or give --force")
@@ -71,10 +71,13 @@ def backfill(
 
 
 def _report(total: Totals, outbox: Outbox | None, topic: str) -> None:
-    sent = f"; {outbox.drained(GRACE_S):,} published to {topic}" if outbox else ""
-    over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
-    odd = f", no posts: {format_counts(total.rejected)}" if total.rejected else ""
-    notify(f"{total.progress.done:,} posts read, {total.matched:,} matched{over}{odd}{sent}")
+    sent = f"; {outbox.drained(MAX_DRAIN_S):,} published to {topic}" if outbox else ""
+    passed_over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
+    rejected = f", no posts: {format_counts(total.rejected)}" if total.rejected else ""
+    notify(
+        f"{total.progress.done:,} posts read, {total.matched:,} matched"
+        f"{passed_over}{rejected}{sent}"
+    )
 
 
 def _emit(outcome: Outcome, show: AddRecords, outbox: Outbox | None, topic: str) -> None:
@@ -83,7 +86,7 @@ def _emit(outcome: Outcome, show: AddRecords, outbox: Outbox | None, topic: str)
         if record.kind != "match" or record.value is None:
             continue
         if outbox:
-            outbox.send(topic, record.value, record.key, [*record.headers, ORIGIN])
+            outbox.send(topic, record.value, record.key, [*record.headers, ORIGIN_HEADER])
         if match_record := parse_match_record(record.value):
             records.append(OutputRecord(record.value, match_record, match_record.matches))
     if records:

@@ -39,28 +39,26 @@ from worker.seeds.background import MIN_TAIL_POSTS, OwnBackground, refuse_small,
 from worker.seeds.embedder import SeedEmbedder, problems
 from worker.seeds.state import ControlState, control_state
 
-WINDOWS = 64  # of a partition
+WINDOWS_PER_PARTITION = 64
 MAX_LANGUAGES = 20
-LANGUAGE_CHARS = 20
+MAX_LANGUAGE_CHARS = 20
 RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01)
-NOTED = ("source", "first", "last", "made", "authors")
-COUNTED = ("platforms", "languages")
+TEXT_FIELDS = ("source", "first", "last", "made", "authors")
+COUNT_FIELDS = ("platforms", "languages")
 SUFFIX = ".safetensors"
-DEFAULT_POSTS, MAX_POSTS = 20_000, 200_000  # posts
+DEFAULT_POSTS, MAX_POSTS = 20_000, 200_000
 
 Row = dict[str, Any]
-TimedReading = tuple[int, Reading]  # when it was written, in milliseconds or 0
-
-
-# What there is to read, and the share that was read, by the number of messages.
+TimedReading = tuple[int, Reading]  # milliseconds, or 0 if unknown
+# The readings, and a function from the number of messages that were read to the share.
 Source = tuple[Iterator[TimedReading], Callable[[int], float]]
 
 
 def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
-    """About this many messages of the posts topic, drawn uniformly from its offsets."""
+    """About `most` messages of the posts topic, drawn uniformly from its offsets."""
     topic = config.topics.posts
     begins, ends = cluster.beginnings(topic), cluster.ends(topic)
-    spans = rounds(begins, ends, most, Random())
+    spans = offset_spans(begins, ends, most, Random())
     batches = chain.from_iterable(cluster.read(topic, *span) for span in spans)
     total = max(min(most, records_between(begins, ends)), 1)
     return _readings(batches, config, config.posts.format), lambda done: done / total
@@ -83,26 +81,28 @@ def _readings(
             yield message.timestamp or 0, reading
 
 
-def rounds(
+def offset_spans(
     begins: Offsets, ends: Offsets, most: int, random: Random
 ) -> Iterator[tuple[Offsets, Offsets]]:
-    """Spans of offsets with about `most` messages in all: a window of every partition at a time."""
+    """Spans with about `most` messages in all. Each has at most one window of every partition."""
     share = most / max(sum(ends[n] - begins[n] for n in ends), 1)
     by_partition = [
         [(number, *window) for window in windows(begins[number], ends[number], share, random)]
         for number in ends
     ]
-    for at_once in zip_longest(*by_partition):
-        start, end = dict(ends), dict(ends)  # nothing of a partition that has no more windows
-        for number, first, after in filter(None, at_once):
+    for span in zip_longest(*by_partition):
+        start, end = dict(ends), dict(ends)  # empty for a partition without further windows
+        for number, first, after in filter(None, span):
             start[number], end[number] = first, after
         yield start, end
 
 
 def windows(begin: int, end: int, share: float, random: Random) -> Iterator[tuple[int, int]]:
-    """Windows of a partition that hold this share of it, evenly apart, from a random place on."""
+    """Windows with this share of a partition, evenly spaced from a random offset on."""
     size = end - begin
-    step = max(1, ceil(size / WINDOWS), ceil(1 / share)) if share < 1 else max(1, size)
+    step = (
+        max(1, ceil(size / WINDOWS_PER_PARTITION), ceil(1 / share)) if share < 1 else max(1, size)
+    )
     width = max(1, round(step * min(share, 1)))
     shift = random.randrange(step) if width < step else step
     for start in range(begin + shift - step, end, step):
@@ -139,23 +139,23 @@ class BackgroundBuilder:
         vectors = enc.posts([post.text for post in sample])
         seeds = SeedEmbedder(enc, rate, threshold=1.0).make(state)
         close = near_seeds(vectors, seeds.embeddings, enc, rate)
-        odd = problems(vectors)
-        rows = [row for row in np.flatnonzero(~close).tolist() if row not in odd]
+        unusable = problems(vectors)
+        rows = [row for row in np.flatnonzero(~close).tolist() if row not in unusable]
         turns = in_turns([sample[row] for row in rows], self._most)
         self._near = int(close.sum())
-        self._posts = [sample[rows[at]] for at in turns]
-        self.vectors = vectors[[rows[at] for at in turns]]
+        self._posts = [sample[rows[turn]] for turn in turns]
+        self.vectors = vectors[[rows[turn] for turn in turns]]
 
     def summary(self) -> str:
         sampler = self._sampler
-        parts = {
+        left_out = {
             "no posts": self._no_post,
             "copies": sampler.copies,
             "near a seed, which would raise its threshold": self._near,
             "beyond --posts": sampler.read - sampler.copies - self._near - len(self._posts),
         }
-        left = ", ".join(f"{count:,} {what}" for what, count in parts.items() if count)
-        return f"{sampler.read + self._no_post:,} messages read; left out: {left or 'none'}"
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
+        return f"{sampler.read + self._no_post:,} messages read; left out: {counts or 'none'}"
 
     def save(self, out: Path, source: str) -> None:
         enc, times = self.vectors, self._times
@@ -163,7 +163,7 @@ class BackgroundBuilder:
         if times:
             note |= {"first": rfc3339(times[0]), "last": rfc3339(times[1])}
         platforms = Counter(post.platform for post in self._posts)
-        languages = Counter(post.lang[:LANGUAGE_CHARS] for post in self._posts if post.lang)
+        languages = Counter(post.lang[:MAX_LANGUAGE_CHARS] for post in self._posts if post.lang)
         for name, count in (("platforms", platforms), ("languages", languages)):
             note[name] = json.dumps(dict(count.most_common(MAX_LANGUAGES)))
         note["authors"] = str(len({(p.platform, p.author) for p in self._posts if p.author}))
@@ -175,15 +175,15 @@ def file_fields(file: Path, rate: float) -> Row:
     posts, digest = Embeddings.load(file), digest_of(file)
     note, _ = opened(file)
     fields = {"file": str(file), "sha256": digest} | _size_fields(posts, rate)
-    fields |= {name: note[name] for name in NOTED if name in note}
-    return fields | {name: json.loads(note[name]) for name in COUNTED if name in note}
+    fields |= {name: note[name] for name in TEXT_FIELDS if name in note}
+    return fields | {name: json.loads(note[name]) for name in COUNT_FIELDS if name in note}
 
 
 def _size_fields(posts: Embeddings, rate: float) -> Row:
     rates = [
-        {"rate": each, "tail": tail, "spread": spread_of(tail)}
-        for each in sorted({*RATES, rate})
-        if (tail := tail_of(len(posts), each)) >= MIN_TAIL_POSTS
+        {"rate": row_rate, "tail": tail, "spread": spread_of(tail)}
+        for row_rate in sorted({*RATES, rate})
+        if (tail := tail_of(len(posts), row_rate)) >= MIN_TAIL_POSTS
     ]
     return {"posts": len(posts), "model": posts.digest, "rates": rates}
 
@@ -193,15 +193,15 @@ def compare_thresholds(
 ) -> list[Row]:
     """The thresholds of the live seeds, with the background of a file and with the model's."""
     rate, total = matching.automatic_rate, matching.total_rate is not None
-    own = None
+    background = None
     if file is not None:
-        own = OwnBackground(Embeddings.load(file), digest_of(file))
-        refuse_other(file, own.posts, enc)
-    seed_sets = [SeedEmbedder(enc, rate, None, each, total).make(state) for each in (own, None)]
-    mine, shipped = (seeds.threshold_of for seeds in seed_sets)
+        background = OwnBackground(Embeddings.load(file), digest_of(file))
+        refuse_other(file, background.posts, enc)
+    seed_sets = [SeedEmbedder(enc, rate, None, b, total).make(state) for b in (background, None)]
+    thresholds, shipped = (seeds.threshold_of for seeds in seed_sets)
     return [
-        {"seed": name, "threshold": mine.get(name), "shipped": shipped.get(name)}
-        for name in sorted({*mine, *shipped})
+        {"seed": name, "threshold": thresholds.get(name), "shipped": shipped.get(name)}
+        for name in sorted({*thresholds, *shipped})
     ]
 
 
@@ -211,7 +211,7 @@ def print_background(fields: Row, as_json: bool) -> None:
         return
     plain = {name: value for name, value in fields.items() if not isinstance(value, list)}
     plain["posts"] = f"{fields['posts']:,}"
-    for name in COUNTED:
+    for name in COUNT_FIELDS:
         if plain.get(name):
             plain[name] = ", ".join(f"{key} {count:,}" for key, count in plain[name].items())
     print_fields({name: value for name, value in plain.items() if value})
@@ -220,12 +220,15 @@ def print_background(fields: Row, as_json: bool) -> None:
     table(["rate", "posts above a threshold", "so the rate holds to"], rows)
     if seeds := fields.get("seeds"):
         click.echo()
-        rows = [[_number(s["threshold"]), _number(s["shipped"]), s["seed"]] for s in seeds]
+        rows = [
+            [_threshold_text(s["threshold"]), _threshold_text(s["shipped"]), s["seed"]]
+            for s in seeds
+        ]
         table(["threshold", "the model's", "seed"], rows)
 
 
-def _number(cut: float | None) -> str | None:
-    return None if cut is None else f"{cut:.3f}"
+def _threshold_text(threshold: float | None) -> str | None:
+    return None if threshold is None else f"{threshold:.3f}"
 
 
 @click.group()
@@ -244,7 +247,7 @@ def background() -> None:
 @click.option("--out", type=PATH, default=Path(f"background{SUFFIX}"), show_default=True,
               help="Write them to this file.")  # fmt: skip
 @click.option("--posts", "most", type=click.IntRange(1, MAX_POSTS), default=DEFAULT_POSTS,
-              show_default=True, help="So many at most.")  # fmt: skip
+              show_default=True, help="The largest number of posts.")  # fmt: skip
 @ONE_JSON
 @kafka_options
 def build(
@@ -305,5 +308,5 @@ def show_background(file: Path | None, as_json: bool, config: Config) -> None:
 
 def seed_state(cluster: TopicReader, config: Config) -> ControlState:
     """No seeds where the topic is missing."""
-    there = cluster.exists(config.topics.seeds)
-    return SeedTopic(cluster, config).state() if there else control_state({})
+    exists = cluster.exists(config.topics.seeds)
+    return SeedTopic(cluster, config).state() if exists else control_state({})

@@ -13,9 +13,12 @@ from worker.log import OneLine, sparing_handler
 
 @click.command(context_settings={"show_default": True})
 @click.option(
-    "--port", default=9092, type=click.IntRange(0, 65535), help="Where it listens; 0 picks one."
+    "--port",
+    default=9092,
+    type=click.IntRange(0, 65535),
+    help="The port that it listens on; 0 picks a free one.",
 )
-@click.option("--host", default="127.0.0.1", help="On which address.")
+@click.option("--host", default="127.0.0.1", help="The address that it listens on.")
 @click.option(
     "--retention-mb", default=512, type=click.IntRange(1), help="Memory for all records, in MiB."
 )
@@ -23,7 +26,7 @@ from worker.log import OneLine, sparing_handler
     "--partitions",
     default=4,
     type=click.IntRange(1, 1000),
-    help="Of a topic that is made by being used.",
+    help="The partitions of a topic that is created at its first use.",
 )
 def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:  # fmt: skip
     """Run a Kafka broker, to try things out without one; Ctrl-C ends it.

@@ -18,7 +18,7 @@ from worker.kafka.reading import connected
 from worker.posts.read import Reason
 from worker.text import bytes_in_json, one_line
 
-DETAIL = 60
+MAX_DETAIL_CHARS = 60
 SINCE = since_option("Only from this time on: 2h, or RFC 3339.")
 
 
@@ -51,7 +51,10 @@ def list_letters(reason: str | None, start: int | None, as_json: bool, config: C
             if as_json:
                 print_json([letter.row()])
                 continue
-            when, detail = letter.row()["rejected_at"][:19], one_line(letter.detail)[:DETAIL]
+            when, detail = (
+                letter.row()["rejected_at"][:19],
+                one_line(letter.detail)[:MAX_DETAIL_CHARS],
+            )
             place = f"{one_line(letter.id):<24}  {when}Z  {one_line(letter.reason):<16}"
             click.echo(f"{place}  attempt {letter.attempt}  {detail}".rstrip())
     if not as_json:
@@ -79,12 +82,12 @@ def show_letter(name: str, as_json: bool, config: Config) -> None:
 
 @dead_letters.command()
 @click.argument("names", nargs=-1, metavar="[ID]…")
-@click.option("--all", "every", is_flag=True, help="All that can be retried.")
+@click.option("--all", "all_letters", is_flag=True, help="All that can be retried.")
 @REASON
 @SINCE
 @kafka_options
 def retry(
-    names: tuple[str, ...], every: bool, reason: str | None, start: int | None, config: Config
+    names: tuple[str, ...], all_letters: bool, reason: str | None, start: int | None, config: Config
 ) -> None:
     """Publish dead letters to the posts topic again, unchanged, at most three times each.
 
@@ -92,13 +95,13 @@ def retry(
     twice: the posts since the oldest of these letters are read to find out. Two retries on one
     machine run one after the other.
     """
-    if bool(names) + every + (reason is not None) != 1:
+    if bool(names) + all_letters + (reason is not None) != 1:
         raise click.UsageError("name dead letters, or give --all, or --reason CODE")
     selection = LetterSelection(frozenset(names), reason, start)
     retry_letters(
         config,
         selection,
-        lambda each: click.echo(f"{one_line(each.id)}  attempt {each.attempt + 1}"),
+        lambda letter: click.echo(f"{one_line(letter.id)}  attempt {letter.attempt + 1}"),
     )
 
 

@@ -24,20 +24,20 @@ from worker.kafka.sending import sending
 from worker.posts.read import Post, read_post
 
 JUDGE = "the samples"
-APART_S = 1.0  # between two posts
+POST_INTERVAL_S = 1.0
 
 
 def show_desk(config: Config) -> None:
     posts = read_posts()
     past, future = posts[: len(posts) // 2], posts[len(posts) // 2 :]
-    with local_cluster(config) as (own, worker):
-        with connected(own) as cluster:
+    with local_cluster(config) as (local, worker):
+        with connected(local) as cluster:
             drafts = read_seed_files([SAMPLES / "seeds"])
-            SeedTopic(cluster, own).publish({draft.key: draft.value for draft in drafts})
-            LabelTopic(cluster, own).publish(labels_of(past, {draft.id for draft in drafts}))
+            SeedTopic(cluster, local).publish({draft.key: draft.value for draft in drafts})
+            LabelTopic(cluster, local).publish(labels_of(past, {draft.id for draft in drafts}))
         notify("the samples come in; half of the posts are judged already, the others are yours")
-        services = worker, ThreadService(partial(publish_samples, own, past, future))
-        serve(own, None, False, Desk(own), services, on_open=open_page)
+        services = worker, ThreadService(partial(publish_samples, local, past, future))
+        serve(local, None, False, Desk(local), services, on_open=open_page)
 
 
 def labels_of(posts: Sequence[SamplePost], events: Set[str]) -> dict[bytes, bytes]:
@@ -59,7 +59,7 @@ def publish_samples(
     """Publish the first posts at once, the others one by one."""
     with sending(config) as outbox:
         for number, sample in enumerate([*past, *future]):
-            if number >= len(past) and end.wait(APART_S):
+            if number >= len(past) and end.wait(POST_INTERVAL_S):
                 return
             value = as_message(sample)
             reading = read_post(value)

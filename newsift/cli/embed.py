@@ -23,8 +23,8 @@ from newsift.operations.messages import ProgressLine, notify
 from worker.config import ModelConfig
 from worker.config.limits import DEFAULT_LIMITS
 
-BATCH_TEXTS = 4096
-BATCH_BYTES = 8 * 2**20
+MAX_BATCH_TEXTS = 4096
+MAX_BATCH_BYTES = 8 * 2**20
 
 
 class TextBatches:
@@ -43,7 +43,7 @@ class TextBatches:
                 continue
             batch.append(text)
             size += len(message.raw)
-            if len(batch) == BATCH_TEXTS or size >= BATCH_BYTES:
+            if len(batch) == MAX_BATCH_TEXTS or size >= MAX_BATCH_BYTES:
                 yield batch
                 self.progress.add(len(batch), "rows")
                 batch, size = [], 0
@@ -52,7 +52,7 @@ class TextBatches:
             self.progress.add(len(batch), "rows")
         good = self.progress.done
         if self.bad and not good:
-            raise InputError("no row could be read; the reasons stand above")
+            raise InputError("no row could be read; see the reasons above")
         if self.bad:
             notify(f"bad rows skipped: {self.bad}, rows read: {good}")
         if good and sys.stderr.isatty():
@@ -75,7 +75,7 @@ class TextBatches:
               help="The safetensors file to write.")  # fmt: skip
 @click.option("--articles", is_flag=True, help="The texts are articles, not posts.")
 @file_options
-@click.option("--skip-bad", is_flag=True, help="Pass over rows that cannot be read.")
+@click.option("--skip-bad", is_flag=True, help="Skip rows that cannot be read.")
 @model_options
 def embed(
     file: Path, out: Path, articles: bool, file_options: FileOptions, skip_bad: bool,
@@ -111,21 +111,21 @@ def embed(
 def _embedded(enc: Encoder, batch: list[InputText], articles: bool) -> Embeddings:
     if articles:
         return enc.articles(
-            [(each.title, each.text) if each.title else each.text for each in batch]
+            [(text.title, text.text) if text.title else text.text for text in batch]
         )
-    return enc.posts([each.text for each in batch])
+    return enc.posts([text.text for text in batch])
 
 
 def _print(batch: list[InputText], embeddings: Embeddings) -> None:
     """One JSON object a row; nine digits give every float32 back exactly."""
     lexical = embeddings.lexical
-    for i, each in enumerate(batch):
-        mine = slice(lexical.indptr[i], lexical.indptr[i + 1])
-        slots = ",".join(map(str, lexical.slots[mine].tolist()))
-        name = f'"id":{json.dumps(each.id)},' if each.id is not None else ""
+    for i, text in enumerate(batch):
+        entries = slice(lexical.indptr[i], lexical.indptr[i + 1])
+        slots = ",".join(map(str, lexical.slots[entries].tolist()))
+        name = f'"id":{json.dumps(text.id)},' if text.id is not None else ""
         sys.stdout.write(
             f'{{{name}"dense":[{_numbers(embeddings.dense[i])}],'
-            f'"lexical":{{"slots":[{slots}],"weights":[{_numbers(lexical.weights[mine])}]}}}}\n'
+            f'"lexical":{{"slots":[{slots}],"weights":[{_numbers(lexical.weights[entries])}]}}}}\n'
         )
     sys.stdout.flush()
 

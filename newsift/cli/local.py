@@ -1,4 +1,4 @@
-"""A broker and a worker of one's own, for a desk without Kafka."""
+"""A broker and a worker on this machine, for a desk without Kafka."""
 
 import asyncio
 import tempfile
@@ -19,11 +19,11 @@ from worker.config.text import rendered
 from worker.errors import RunError
 from worker.kafka.topics import create_topics
 
-LOOK_S = 0.1
+CHECK_INTERVAL_S = 0.1
 
 
 class ThreadService:
-    """Runs a function in a thread, as a service of a command; the event tells it to end."""
+    """Runs a function in a thread, as a service of a command; it ends once the event is set."""
 
     def __init__(self, work: Callable[[Event], None]) -> None:
         self._work, self._end = work, Event()
@@ -46,11 +46,11 @@ def run_worker(config: Config, folder: Path, port: int, end: Event) -> None:
         was_ready = False
         with worker_process(config.kafka.bootstrap_servers, folder, settings, port) as worker:
             try:
-                while not end.wait(LOOK_S):
+                while not end.wait(CHECK_INTERVAL_S):
                     was_ready = was_ready or worker.is_ready()
                     worker.check()
             except RunError as error:
-                if not was_ready:  # it would end again
+                if not was_ready:  # another one would fail, too
                     raise
                 notify(f"{error}; it is started again")
 
@@ -60,12 +60,12 @@ def local_cluster(config: Config) -> Iterator[tuple[Config, ThreadService]]:
     """A broker in memory with all topics, and a worker to run on it."""
     with running() as broker, tempfile.TemporaryDirectory() as scratch:
         port = free_port()
-        own = replace(
+        local = replace(
             config,
             kafka=KafkaConfig(bootstrap_servers=broker.address),
             topics=TopicsConfig(),
             posts=replace(config.posts, format="auto"),
             desk=replace(config.desk, workers=f"127.0.0.1:{port}"),
         )
-        create_topics(own)
-        yield own, ThreadService(partial(run_worker, own, Path(scratch), port))
+        create_topics(local)
+        yield local, ThreadService(partial(run_worker, local, Path(scratch), port))

@@ -22,7 +22,7 @@ class MatchFilter:
     new: bool = False
 
     def select(self, record: MatchRecord) -> list[Match]:
-        """By falling score."""
+        """The selected matches, the best first."""
         if self.new and record.new is False:
             return []
         return [
@@ -39,7 +39,7 @@ match_filter_options = option_group(
     click.option("--seed", "seeds", multiple=True, metavar="ID",
                  help="Only matches with this seed."),
     click.option("--event", "events", multiple=True, metavar="NAME", help="Only this event's."),
-    click.option("--new", is_flag=True, help="Only the first of those that say the same."),
+    click.option("--new", is_flag=True, help="Only the first of the matches that repeat one text."),
 )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ match_filter_options = option_group(
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after N posts.")
 @click.option(
     "--follow/--no-follow", default=None,
-    help="Go on with what comes; the default, unless --since is given.",
+    help="Wait for new matches; the default, unless --since is given.",
 )  # fmt: skip
 @output_options
 @kafka_options
@@ -65,14 +65,14 @@ def matches(
     """
     live = follow if follow is not None else start is None
     output.check()
-    posts = unread = 0
+    posts = unreadable = 0
     try:
         with connected(config) as cluster, output.open(TOPIC_SOURCE, match_time) as show:
             for batch in _batches(cluster, config, start, live, quiet=output.to_terminal):
                 parsed = [
                     (message.value or b"", parse_match_record(message.value)) for message in batch
                 ]
-                unread += sum(record is None for _, record in parsed)
+                unreadable += sum(record is None for _, record in parsed)
                 records = [
                     OutputRecord(value, record, selected) for value, record in parsed
                     if record is not None and (selected := filters.select(record))
@@ -83,11 +83,11 @@ def matches(
                 if posts == limit:
                     break
     except KeyboardInterrupt:
-        output.tell(posts)
+        output.report(posts)
         raise
-    output.tell(posts)
-    if unread:
-        notify(f"passed over as no match records: {unread:,}")
+    output.report(posts)
+    if unreadable:
+        notify(f"passed over as no match records: {unreadable:,}")
     if not posts:
         topic, is_narrow = config.topics.matches, bool(filters.seeds or filters.events)
         notify(_empty_message(topic, start is not None, is_narrow))
@@ -98,7 +98,7 @@ def _empty_message(topic: str, since: bool, with_filter: bool) -> str:
         return f"{topic} has no such match since then; --no-follow without --since prints all"
     if with_filter:
         return f"{topic} has no such match; leave --seed and --event out to see all"
-    return f"{topic} is empty: nothing has matched yet; `newsift status` tells what is under way"
+    return f"{topic} is empty: nothing has matched yet; `newsift status` shows the workers"
 
 
 def _batches(

@@ -36,7 +36,7 @@ def list_models(as_json: bool) -> None:
     table(["name", "model", "size", "where", "its card"], cells)
 
 
-def _digest(_ctx: click.Context, _param: click.Parameter, digest: str | None) -> str | None:
+def _check_digest(_ctx: click.Context, _param: click.Parameter, digest: str | None) -> str | None:
     if digest is None:
         return None
     if len(digest) != 64 or set(digest.lower()) - set("0123456789abcdef"):
@@ -47,7 +47,7 @@ def _digest(_ctx: click.Context, _param: click.Parameter, digest: str | None) ->
 @models.command("add")
 @click.argument("source", metavar="FILE|URL")
 @click.option(
-    "--digest", metavar="HEX", callback=_digest,
+    "--digest", metavar="HEX", callback=_check_digest,
     help="The SHA-256 that the file has to have; needed with a URL.",
 )  # fmt: skip
 @click.option("--name", metavar="NAME", help="Its name here; else the file's, without .tar.")
@@ -63,13 +63,15 @@ def add_model(source: str, digest: str | None, name: str | None) -> None:
     notify(f"added {place.name}: {details}; use it by --model {place.name}")
 
 
-def _added(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[CompletionItem]:
+def _complete_name(
+    _ctx: click.Context, _param: click.Parameter, prefix: str
+) -> list[CompletionItem]:
     models = named_models().items()
     return [CompletionItem(n) for n, p in models if p.parent != MODELS and n.startswith(prefix)]
 
 
 @models.command("remove")
-@click.argument("name", shell_complete=_added)
+@click.argument("name", shell_complete=_complete_name)
 def remove_model(name: str) -> None:
     """Remove a model that was added. Workers that have loaded it continue with it."""
     remove(name)

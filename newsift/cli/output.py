@@ -253,7 +253,7 @@ class Output:
         layout = Layout(source_columns, self.per, user_columns)
         return record_writer(self.path or DASH, self._format(), layout, defer_interrupts)
 
-    def tell(self, posts: int) -> None:
+    def report(self, posts: int) -> None:
         if self.path and is_replaced(self.path):
             notify(f"{posts:,} {'post' if posts == 1 else 'posts'} with matches: {self.path}")
 

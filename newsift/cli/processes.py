@@ -1,4 +1,4 @@
-"""The worker as a child process that is ended in any case."""
+"""The worker as a child process, which never outlives the block that runs it."""
 
 import os
 import re
@@ -17,11 +17,11 @@ from newsift.cli.worker import WORKER, faust
 from newsift.operations.workers import ANSWER_ERRORS, get_answer
 from worker.errors import RunError
 
-PASSED_ON = ("NEWSIFT_CACHE", "NEWSIFT_DEBUG")  # of the user's environment
-START_S = 120.0  # the first start compiles
-END_S = 15.0
+PASSED_VARIABLES = ("NEWSIFT_CACHE", "NEWSIFT_DEBUG")
+MAX_START_S = 120.0  # the very first start compiles
+MAX_STOP_S = 15.0
 PORTS = (15_000, 32_000)
-LAST = 500  # characters of the log's last line in an error
+MAX_LOG_CHARS = 500  # of the log's last line in an error
 
 
 class WorkerProcess:
@@ -36,13 +36,15 @@ class WorkerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def wait_until_ready(self, patience: float = START_S) -> float:
-        """Returns the seconds it took."""
+    def wait_until_ready(self, timeout: float = MAX_START_S) -> float:
+        """Returns the seconds that it took."""
         began = time.monotonic()
         while not self.is_ready():
             self.check()
-            if time.monotonic() - began > patience:
-                raise RunError(f"the worker was not ready after {patience:.0f} s: {self._last()}")
+            if time.monotonic() - began > timeout:
+                raise RunError(
+                    f"the worker was not ready after {timeout:.0f} s: {self._last_log_line()}"
+                )
             time.sleep(0.05)
         return time.monotonic() - began
 
@@ -53,7 +55,7 @@ class WorkerProcess:
         """Raise if the worker has ended."""
         code = self._process.poll()
         if code is not None:
-            raise RunError(f"the worker ended with exit code {code}: {self._last()}")
+            raise RunError(f"the worker ended with exit code {code}: {self._last_log_line()}")
 
     def counter_values(self, metric: str) -> Counter[str]:
         """A counter by the value of its label ("" without one); empty if nothing answers."""
@@ -68,9 +70,9 @@ class WorkerProcess:
             return b""
         return body if status == 200 else b""
 
-    def _last(self) -> str:
+    def _last_log_line(self) -> str:
         line = self._log.read_text("utf-8", "replace").strip().rpartition("\n")[2]
-        return line[-LAST:] or "its log is empty"
+        return line[-MAX_LOG_CHARS:] or "its log is empty"
 
 
 @contextmanager
@@ -81,12 +83,12 @@ def worker_process(
     port, log = port or free_port(), folder / "worker.log"
     environment = {
         name: value for name, value in os.environ.items()
-        if not name.startswith("NEWSIFT_") or name in PASSED_ON
+        if not name.startswith("NEWSIFT_") or name in PASSED_VARIABLES
     }  # fmt: skip
     environment |= {"NEWSIFT_KAFKA": kafka, "NEWSIFT_WEB__PORT": str(port), **settings}
     process = None
     try:
-        # A session of its own: Ctrl-C reaches the demo alone, which then ends the worker in order.
+        # In a new session: Ctrl-C reaches only this process, which then stops the worker in order.
         with log.open("wb") as output, defer_interrupts():
             process = subprocess.Popen(
                 [*faust(), *WORKER], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
@@ -95,15 +97,15 @@ def worker_process(
         yield WorkerProcess(process, port, log)
     finally:
         if process is not None:
-            end_group(process)
+            stop_group(process)
 
 
-def end_group(process: "subprocess.Popen[bytes]") -> None:
-    """Terminate the process; kill its group after `END_S`."""
+def stop_group(process: "subprocess.Popen[bytes]") -> None:
+    """Terminate the process; kill its group after `MAX_STOP_S`."""
     try:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(END_S)
+            process.wait(MAX_STOP_S)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -21,10 +21,10 @@ from worker.kafka.reading import connected
 from worker.kafka.sending import sending
 from worker.posts.outcome import Rejected
 
-GRACE = 5.0  # seconds for what is in flight when it ends early
-MAX_BEHIND_S = 1.0  # seconds; a longer delay is not made up for
+MAX_DRAIN_S = 5.0  # for acknowledgements when the command is interrupted
+MAX_CATCH_UP_S = 1.0  # a longer delay is not made up for by sending faster
 MIN_SLEEP_S = 0.002
-MAX_BAD_ROWS = 10  # bad rows; the rest is counted
+MAX_REPORTED_ROWS = 10
 
 
 class RateLimit:
@@ -38,7 +38,7 @@ class RateLimit:
         late = time.monotonic() - self._due
         if late < -MIN_SLEEP_S:
             time.sleep(-late)
-        elif late > MAX_BEHIND_S:
+        elif late > MAX_CATCH_UP_S:
             self._due += late
         self._due += self._step
 
@@ -56,19 +56,19 @@ class SendableRows:
         for message in chain.from_iterable(chain.from_iterable(self.inputs)):
             self.rows += 1
             if isinstance(message.reading, Rejected):
-                self._tell(message, message.reading)
+                self._report_rejected(message, message.reading)
             elif message.value:
                 yield message
             else:
                 self.not_sent["no_post"] += 1
 
-    def conclude(self) -> None:
+    def report(self) -> None:
         if self.bad or self.not_sent:
             notify(f"not sent: {format_counts(self.bad + self.not_sent)}")
         refuse_many_bad(self.bad.total(), self.rows)
 
-    def _tell(self, message: FileMessage, rejection: Rejected) -> None:
-        if self.bad.total() < MAX_BAD_ROWS:
+    def _report_rejected(self, message: FileMessage, rejection: Rejected) -> None:
+        if self.bad.total() < MAX_REPORTED_ROWS:
             reason = f"{rejection.reason} ({rejection.detail})"
             notify(f"not sent: {message.topic} {message.place}: {reason}")
         self.bad[rejection.reason.value] += 1
@@ -80,7 +80,7 @@ class SendableRows:
     "--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="Posts a second."
 )
 @click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
-              help="Pass over the first N posts: to go on where it ended.")  # fmt: skip
+              help="Skip the first N posts, to continue where it ended.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Read the files to their ends, and send nothing.")
 @file_options
 @kafka_options
@@ -98,8 +98,8 @@ def replay(
     if DASH in sources:
         prompt_for_text()
     inputs = open_inputs(sources, file_options, config.limits, notify)
-    good = SendableRows(inputs)
-    messages = islice(good, skip, None)
+    rows = SendableRows(inputs)
+    messages = islice(rows, skip, None)
     if check:
         progress = ProgressLine(share_read(inputs))
         for _ in messages:
@@ -108,23 +108,23 @@ def replay(
     else:
         with connected(config) as cluster:
             cluster.partitions(config.topics.posts)
-        left = _read_once(inputs) - skip
-        progress = ProgressLine(lambda done: done / left if left > 0 else 0.0)
+        total = _count_posts(inputs) - skip
+        progress = ProgressLine(lambda done: done / total if total > 0 else 0.0)
         _send(messages, progress, RateLimit(rate), config, skip)
-    good.conclude()
+    rows.report()
 
 
-def _read_once(inputs: Sequence[FileMessages]) -> int:
-    """Read all files to their ends, so that a broken one is refused before a post is sent.
+def _count_posts(inputs: Sequence[FileMessages]) -> int:
+    """Count the posts; 0 if one of the inputs is no file.
 
-    Returns the number of posts; 0 with standard input among the sources.
+    All files are read to their ends, so that a broken one is refused before a post is sent.
     """
     progress, posts = ProgressLine(share_read(inputs)), 0
-    for each in inputs:
-        for batch in each if each.is_file else ():
-            progress.add(len(batch), "rows looked at")
+    for input_ in inputs:
+        for batch in input_ if input_.is_file else ():
+            progress.add(len(batch), "rows checked")
             posts += sum(bool(m.value) and not isinstance(m.reading, Rejected) for m in batch)
-    return posts if all(each.is_file for each in inputs) else 0
+    return posts if all(input_.is_file for input_ in inputs) else 0
 
 
 def _send(
@@ -141,8 +141,8 @@ def _send(
             outbox.settle()
             all_sent = True
         finally:
-            count = outbox.drained(GRACE)
+            count = outbox.drained(MAX_DRAIN_S)
             where = f"{topic} on {config.kafka.bootstrap_servers}"
             notify(f"{count:,} posts sent to {where}, {progress.rate()}")
             if not all_sent:
-                notify(f"to go on after them: --skip {skipped + count}")
+                notify(f"to continue after them: --skip {skipped + count}")

@@ -9,7 +9,7 @@ import click
 
 from encoder.errors import InputError
 
-CHECKOUT = Path(__file__).parents[2] / "deploy" / "schemas"
+CHECKOUT_FOLDER = Path(__file__).parents[2] / "deploy" / "schemas"
 SUFFIXES = (".json", ".yaml")
 
 
@@ -28,23 +28,23 @@ def schemas(name: str | None, as_json: bool) -> None:
         click.echo(by_name[name].read_text("utf-8"), nl=False)
         return
     parsed = {
-        each: json.loads(file.read_text("utf-8"))
-        for each, file in by_name.items() if file.name.endswith(".json")
+        schema: json.loads(file.read_text("utf-8"))
+        for schema, file in by_name.items() if file.name.endswith(".json")
     }  # fmt: skip
     if as_json:
         click.echo(json.dumps(parsed, ensure_ascii=False, indent=2))
         return
     width = max(map(len, by_name))
-    for each in by_name:
-        title = parsed[each].get("title", "") if each in parsed else "The topics, in AsyncAPI"
-        click.echo(f"{each:<{width}}  {title}")
+    for schema in by_name:
+        title = parsed[schema].get("title", "") if schema in parsed else "The topics, in AsyncAPI"
+        click.echo(f"{schema:<{width}}  {title}")
 
 
 def schema_files() -> dict[str, Traversable]:
     """The schemas in the wheel, else those of the checkout, by name."""
     installed_folder = files("newsift") / "schemas"
-    folder: Traversable = installed_folder if installed_folder.is_dir() else CHECKOUT
+    folder: Traversable = installed_folder if installed_folder.is_dir() else CHECKOUT_FOLDER
     if not folder.is_dir():
         raise InputError("schemas: are not in this installation; install newsift from its wheel")
-    inside = sorted(folder.iterdir(), key=lambda file: file.name)
-    return {file.name.rpartition(".")[0]: file for file in inside if file.name.endswith(SUFFIXES)}
+    schemas = sorted(folder.iterdir(), key=lambda file: file.name)
+    return {file.name.rpartition(".")[0]: file for file in schemas if file.name.endswith(SUFFIXES)}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-AGAIN_S = 0.1
+RESEND_S = 0.1
 
 
 @contextmanager
@@ -38,21 +38,21 @@ def _resend_lost(received: list[int]) -> Iterator[None]:
         if event.exc_type is not KeyboardInterrupt or not received:
             before(event)
             return
-        timers.append(threading.Timer(AGAIN_S, signal.pthread_kill, (main.ident, received[-1])))
+        timers.append(threading.Timer(RESEND_S, signal.pthread_kill, (main.ident, received[-1])))
         timers[-1].start()
 
     sys.unraisablehook = unraisable
     try:
         yield
     finally:
-        for again in timers:
-            again.cancel()
+        for timer in timers:
+            timer.cancel()
         sys.unraisablehook = before
 
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Raise an interrupt after the block, so that what the block starts is not lost."""
+    """Raise an interrupt only after the block, which cannot be cut short."""
     pending: list[int] = []
     with _handle_signals(lambda kind, _: pending.append(kind)):
         yield
@@ -60,11 +60,11 @@ def defer_interrupts() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def on_interrupt(loop: "AbstractEventLoop", leave: Callable[[int], object]) -> None:
-    """Call `leave` in the event loop for each signal; ignored signals stay ignored."""
+def on_interrupt(loop: "AbstractEventLoop", callback: Callable[[int], object]) -> None:
+    """Call `callback` in the event loop for each signal; ignored signals stay ignored."""
     for kind in INTERRUPTS:
         if signal.getsignal(kind) is not signal.SIG_IGN:
-            loop.add_signal_handler(kind, leave, kind)
+            loop.add_signal_handler(kind, callback, kind)
 
 
 class _SigtermReceived(BaseException):

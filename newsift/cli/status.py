@@ -10,8 +10,8 @@ from worker.kafka.reading import connected
 from worker.kafka.topics import administering
 from worker.text import one_line
 
-SILENT = "unknown: no worker serves its metrics here (web.host, web.port)"
-MISSING = "missing; make it with `newsift topics create`"
+NO_METRICS = "unknown: no worker serves its metrics here (web.host, web.port)"
+NO_TOPIC = "missing; make it with `newsift topics create`"
 
 
 @click.command()
@@ -34,10 +34,10 @@ def status(as_json: bool, config: Config) -> None:
 def print_status(report: Row) -> None:
     workers, rates, seeds = report["workers"], report["rates"], report["seeds"]
     hourly = report["hourly"]
-    an_hour = "too little time has passed since the first post"
+    per_hour = "too little time has passed since the first post"
     if hourly["posts"] is not None:
         posts, matches = hourly["posts"], hourly["matches"]
-        an_hour = f"about {posts:,.0f} posts and {matches:,.0f} matches, {hourly['window']}"
+        per_hour = f"about {posts:,.0f} posts and {matches:,.0f} matches, {hourly['window']}"
     lines = {
         "kafka": report["kafka"],
         "workers": f"{len(workers)} in {report['group']} ({report['state']})" if workers
@@ -45,9 +45,9 @@ def print_status(report: Row) -> None:
         "lag": f"{report['lag']:,} posts",
         "rate": f"{rates['posts_in']:,.0f} posts/s in, {rates['posts_done']:,.0f} posts/s done, "
         f"{rates['matches']:,.1f} matches/s",
-        "an hour": an_hour,
-        "seeds": seeds_line(seeds) if seeds else MISSING,
-        "drift": report["drift"] or SILENT,
+        "an hour": per_hour,
+        "seeds": seeds_line(seeds) if seeds else NO_TOPIC,
+        "drift": report["drift"] or NO_METRICS,
         "matches": _output(report["matches"]),
         "dead letters": _output(report["dead_letters"]),
     }  # fmt: skip
@@ -67,23 +67,23 @@ def seeds_line(seeds: Row) -> str:
     count |= {state: len(seeds[state]) for state in IDLE}
     more = [f", {number:,} {state}" for state, number in count.items() if number]
     articles = seeds["replaced"]
-    behind = f", {articles:,} articles by their event's profile" if articles else ""
-    return f"{seeds['live']:,} live{behind}{''.join(more)}"
+    replaced = f", {articles:,} articles by their event's profile" if articles else ""
+    return f"{seeds['live']:,} live{replaced}{''.join(more)}"
 
 
 def _collector(collector: Row) -> str:
     state = "running" if collector["running"] else "does not run"
     last, saved_at = collector["last_post_at"], collector["saved_at"]
-    far = f"acknowledged at {one_line(saved_at)}" if saved_at else "nothing acknowledged yet"
-    of = f", a post of {last}" if last else ""
+    position = f"acknowledged at {one_line(saved_at)}" if saved_at else "nothing acknowledged yet"
+    last_post = f", a post of {last}" if last else ""
     gaps, seconds = collector["gaps"], collector["gap_seconds"]
     loss = f"; gaps: {gaps:,}, of those known {seconds:,.0f} s" if gaps else ""
-    return f"{one_line(collector['source'])}: {state}; {far}{of}{loss}"
+    return f"{one_line(collector['source'])}: {state}; {position}{last_post}{loss}"
 
 
 def _output(output: Row) -> str:
     offsets = output["end_offsets"]
     if offsets is None:
-        return f"{output['topic']}: {MISSING}"
+        return f"{output['topic']}: {NO_TOPIC}"
     offset_list = " ".join(f"{partition}:{offset}" for partition, offset in offsets.items())
     return f"{sum(offsets.values()):,} in {output['topic']} (end offsets {offset_list})"

@@ -1,4 +1,4 @@
-"""Terminal: questions, colour and single keys."""
+"""Questions, colour and single keys at a terminal."""
 
 import os
 import sys
@@ -24,10 +24,12 @@ def at_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def require_yes(yes: bool, what: str) -> None:
+def require_yes(yes: bool, command: str) -> None:
     """Refuse to publish without --yes where nobody can be asked."""
     if not yes and not at_terminal():
-        raise InputError(f"{what} asks before it publishes, and there is no terminal; give --yes")
+        raise InputError(
+            f"{command} asks before it publishes, and there is no terminal; give --yes"
+        )
 
 
 def confirm_publish(yes: bool, question: str) -> bool:

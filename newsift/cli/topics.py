@@ -11,7 +11,7 @@ from worker.kafka.rules import Difference
 from worker.kafka.topics import check_topics, create_topics
 from worker.text import one_line
 
-WRONG = 1  # the exit code when something is not as the worker needs it
+MUST_CHANGE_CODE = 1  # the exit code if a topic must be changed
 
 
 @click.group()
@@ -52,7 +52,7 @@ def check(as_json: bool, config: Config) -> int:
     if as_json:
         # The keys are part of the interface, whatever the fields are called.
         keys = {"actual": "found", "required": "wanted"}
-        rows = [asdict(each) for each in differences]
+        rows = [asdict(difference) for difference in differences]
         print_json({keys.get(name, name): row[name] for name in row} for row in rows)
     return _print_differences(differences, silent=as_json)
 
@@ -61,9 +61,9 @@ def _print_differences(
     differences: list[Difference], err: bool = False, silent: bool = False
 ) -> int:
     """Returns the exit code."""
-    for each in () if silent else differences:
-        word = "must" if each.serious else "should"
-        fault = f"{each.topic}: {each.setting} is {each.actual}, {word} be {each.required}"
-        for line in (fault, f"  why: {each.why}", f"  fix: {each.fix}"):
+    for item in () if silent else differences:
+        word = "must" if item.serious else "should"
+        fault = f"{item.topic}: {item.setting} is {item.actual}, {word} be {item.required}"
+        for line in (fault, f"  why: {item.why}", f"  fix: {item.fix}"):
             click.echo(line[:2] + one_line(line[2:]), err=err)
-    return WRONG if any(difference.serious for difference in differences) else 0
+    return MUST_CHANGE_CODE if any(difference.serious for difference in differences) else 0

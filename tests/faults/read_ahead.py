@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.stream import StreamScene, post_records, seed_records
-from newsift.cli.processes import end_group, free_port
+from newsift.cli.processes import free_port, stop_group
 from tests.broker.clients import admin, until
 from tests.broker.kafka import ApacheKafka
 
@@ -126,7 +126,7 @@ def measure(address: str, folder: Path) -> tuple[int, int, float]:
                 time.sleep(0.2)
             rate = (POSTS - first) / (time.monotonic() - began)
     finally:
-        end_group(process)
+        stop_group(process)
     ahead, resident = map(int, result.read_text("ascii").split())
     return ahead, resident, rate
 

@@ -14,7 +14,7 @@ from newsift.cli.matches import MatchFilter, match_filter_options
 from newsift.cli.options import PATH, kafka_options, since_option
 from newsift.cli.services import Service, Stop, run_services
 from newsift.cli.watch.delivery import MatchDelivery
-from newsift.cli.watch.records import WatchCounts
+from newsift.cli.watch.records import WatchMetrics
 from newsift.cli.watch.stream import MatchStream
 from newsift.cli.watch.webhook import Webhook, signing_secret
 from newsift.operations.messages import notify
@@ -74,12 +74,12 @@ def watch(
         notify(f"matches are served at http://{host}:{web.port}/matches; Ctrl-C ends it")
 
     def services(stop: Stop) -> Sequence[Service]:
-        counts, parts = WatchCounts(), list[Service]()
+        metrics, parts = WatchMetrics(), list[Service]()
         if web is not None:
-            parts.append(MatchStream(config, web, filters, start, counts))
+            parts.append(MatchStream(config, web, filters, start, metrics))
         if target is not None:
-            hook = Webhook(*target, counts)
-            parts.append(MatchDelivery(config, filters, start, hook, counts, stop))
+            hook = Webhook(*target, metrics)
+            parts.append(MatchDelivery(config, filters, start, hook, metrics, stop))
         return parts
 
     try:

@@ -20,7 +20,7 @@ from newsift.cli.matches import MatchFilter
 from newsift.cli.services import run_together
 from newsift.cli.watch.records import (
     Notice,
-    WatchCounts,
+    WatchMetrics,
     first_available,
     first_offsets,
     notices_of,
@@ -30,15 +30,15 @@ from newsift.cli.watch.webhook import Webhook
 from worker.config import Config
 from worker.kafka.consumers import Offsets, group_consumer, in_time, lone_consumer
 
-MAX_QUEUES = 128  # with more, nothing further is read
-MAX_MATCHES = 100  # in a queue
-MAX_BYTES = 2**18  # of a queue's matches, from which on no further one is added
-COMMIT_S = 1.0
-LOOK_S = 5.0
+MAX_QUEUES = 128  # with so many, reading pauses
+MAX_QUEUE_MATCHES = 100
+MAX_QUEUE_BYTES = 2**18  # the last match may exceed it
+COMMIT_INTERVAL_S = 1.0
+LAG_INTERVAL_S = 5.0
 BACKOFF_S = 0.5
-LEAVE_S = 2.0  # for deliveries in progress when the command ends
+MAX_STOP_S = 2.0  # for deliveries in progress when the command ends
 POLL_MS = 500
-STEP = 200  # records at a time
+MAX_POLL_RECORDS = 200
 log = logging.getLogger("newsift.watch")
 
 Deliver = Callable[[Notice], Awaitable[None]]
@@ -50,13 +50,15 @@ class EventQueue:
 
     event: str
     notices: deque[Notice] = field(default_factory=deque)
-    backlog: Offsets = field(default_factory=dict)  # from here on they wait in the topic
+    backlog: Offsets = field(
+        default_factory=dict
+    )  # the offsets from which they have to be read again
     size: int = 0
     task: asyncio.Task[None] | None = None
 
-    def hold(self, notice: Notice) -> bool:
+    def add(self, notice: Notice) -> bool:
         """Queue a notice. Returns False if there is no room."""
-        if len(self.notices) >= MAX_MATCHES or self.size >= MAX_BYTES:
+        if len(self.notices) >= MAX_QUEUE_MATCHES or self.size >= MAX_QUEUE_BYTES:
             return False
         self.notices.append(notice)
         self.size += len(notice.value)
@@ -67,35 +69,35 @@ class EventQueues:
     """Bounded queues of undelivered matches, one for each event.
 
     What does not fit into a queue stays in the topic; the queue notes the offset, and reads on
-    there once it is empty. So an event that is not delivered costs bounded memory and delays no
+    there once it is empty. So an event whose deliveries fail costs bounded memory and delays no
     other event.
     """
 
     def __init__(
         self, deliver: Deliver, fail: Callable[[Exception], None], reader: Any,
-        filters: MatchFilter, counts: WatchCounts,
+        filters: MatchFilter, metrics: WatchMetrics,
     ) -> None:  # fmt: skip
-        """`deliver` returns once a notice is acknowledged; what it raises goes to `fail`.
+        """`deliver` returns once a notice is acknowledged; `fail` gets what it raises.
 
-        `reader` is a consumer without a group, for what has to be read again.
+        `reader` is a consumer without a group, which reads backlogs.
         """
         self._deliver, self._fail = deliver, fail
-        self._reader, self._filters, self._counts = reader, filters, counts
+        self._reader, self._filters, self._metrics = reader, filters, metrics
         self._reading = asyncio.Lock()
         self._queues: dict[str, EventQueue] = {}
-        self.reached: Offsets = {}  # as far as the topic is read
+        self.reached: Offsets = {}  # the next offset to read of each partition
 
     def __len__(self) -> int:
         return len(self._queues)
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         return len(self._queues) >= MAX_QUEUES
 
     def take(self, place: TopicPartition, offset: int, notices: Mapping[str, Notice]) -> None:
         for event, notice in notices.items():
             queue = self._queues.setdefault(event, EventQueue(event))
-            if place not in queue.backlog and not queue.hold(notice):
+            if place not in queue.backlog and not queue.add(notice):
                 queue.backlog[place] = offset
             queue.task = queue.task or asyncio.create_task(self._work(queue))
         self.reached[place] = offset + 1
@@ -132,7 +134,7 @@ class EventQueues:
                     queue.size -= len(queue.notices.popleft().value)
                 else:
                     await self._refill(queue)
-        except Exception as error:  # noqa: BLE001 - a task would keep it to itself
+        except Exception as error:  # noqa: BLE001 - nobody awaits the task
             self._fail(error)
         else:
             del self._queues[queue.event]
@@ -154,25 +156,27 @@ class EventQueues:
             self._reader.seek(place, offset)
         while queue.backlog and not queue.notices:
             try:
-                batches = await self._reader.getmany(timeout_ms=POLL_MS, max_records=STEP)
+                batches = await self._reader.getmany(
+                    timeout_ms=POLL_MS, max_records=MAX_POLL_RECORDS
+                )
             except OffsetOutOfRangeError as error:
                 reader = f"event {queue.event}: "
-                first = await first_available(self._reader, error.args[0], self._counts, reader)
+                first = await first_available(self._reader, error.args[0], self._metrics, reader)
                 for place, offset in first.items():
                     self._reader.seek(place, offset)
                     if place in queue.backlog:
                         self._advance(queue, place, offset)
                 continue
             for place, records in batches.items():
-                self._take_again(queue, place, records)
+                self._refill_from(queue, place, records)
 
-    def _take_again(self, queue: EventQueue, place: TopicPartition, records: list[Any]) -> None:
+    def _refill_from(self, queue: EventQueue, place: TopicPartition, records: list[Any]) -> None:
         """Queue the matches of the event, as far as there is room."""
         for record in records:
             if place not in queue.backlog:
                 return  # the main reader has reached it
             notice = (notices_of(record, self._filters) or {}).get(queue.event)
-            if notice is not None and not queue.hold(notice):
+            if notice is not None and not queue.add(notice):
                 return
             self._advance(queue, place, record.offset + 1)
 
@@ -188,17 +192,17 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def __init__(
         self, config: Config, filters: MatchFilter, since: int | None, webhook: Webhook,
-        counts: WatchCounts, fail: Callable[[Exception], None],
+        metrics: WatchMetrics, fail: Callable[[Exception], None],
     ) -> None:  # fmt: skip
         """A new group begins at `since`, or with the next match."""
         self._topic, self._filters, self._since = config.topics.matches, filters, since
-        self._counts, self._fail, self._webhook = counts, fail, webhook
+        self._metrics, self._fail, self._webhook = metrics, fail, webhook
         self._consumer, self._reader = group_consumer(config), lone_consumer(config)
-        self.queues = EventQueues(webhook.deliver, fail, self._reader, filters, counts)
-        self._read = deque[Any]()  # records that are in no queue yet, as too many events wait
+        self.queues = EventQueues(webhook.deliver, fail, self._reader, filters, metrics)
+        self._read = deque[Any]()  # records that are not yet in a queue
         self._committed: Offsets = {}
-        self._epoch = 0  # rebalances
-        self._committing = asyncio.Lock()
+        self._epoch = 0  # the number of rebalances
+        self._commit_lock = asyncio.Lock()
 
     async def start(self) -> None:
         await self._webhook.start()
@@ -207,28 +211,28 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         await self._reader.start()
 
     async def stop(self) -> None:
-        await self.queues.settle(LEAVE_S)
-        await in_time(self.commit(), LEAVE_S)
+        await self.queues.settle(MAX_STOP_S)
+        await in_time(self.commit(), MAX_STOP_S)
         await self.queues.drop()
         for part in (self._consumer, self._reader, self._webhook):
-            await in_time(part.stop(), LEAVE_S)
+            await in_time(part.stop(), MAX_STOP_S)
 
     async def run(self) -> None:
         await run_together(self._keep_reading(), self._keep_committing(), self._measure_lag())
 
     async def commit(self) -> None:
-        async with self._committing:
+        async with self._commit_lock:
             offsets, own = self.queues.committable().items(), self._consumer.assignment()
-            news = {p: at for p, at in offsets if p in own and self._committed.get(p) != at}
-            if not news:
+            changed = {p: o for p, o in offsets if p in own and self._committed.get(p) != o}
+            if not changed:
                 return
             try:
-                await self._consumer.commit(news)
+                await self._consumer.commit(changed)
             except (CommitFailedError, IllegalStateError) as error:
                 kind = type(error).__name__
                 log.info("not committed, as the group rebalances (%s)", kind)
             else:
-                self._committed |= news
+                self._committed |= changed
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         numbers = ", ".join(str(place.partition) for place in sorted(assigned)) or "none"
@@ -237,8 +241,8 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Commit what is acknowledged; the next reader of the partitions delivers the rest."""
         try:
-            await self.queues.settle(LEAVE_S)
-            async with asyncio.timeout(LEAVE_S):
+            await self.queues.settle(MAX_STOP_S)
+            async with asyncio.timeout(MAX_STOP_S):
                 await self.commit()
         except (KafkaError, TimeoutError) as error:
             log.warning("not committed before the rebalance: %s", error)
@@ -252,7 +256,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _keep_reading(self) -> None:
         while True:
-            if self.queues.full:
+            if self.queues.is_full:
                 await self._wait_for_room()
             elif self._read:
                 self._take(self._read.popleft())
@@ -262,7 +266,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _wait_for_room(self) -> None:
         """Polls without reading, to stay in the group."""
         log.warning("%d events wait for the receiver: nothing more is read", len(self.queues))
-        while self.queues.full:
+        while self.queues.is_full:
             self._consumer.pause(*self._consumer.assignment())
             await self._poll()
         self._consumer.resume(*self._consumer.paused())
@@ -280,25 +284,25 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         else:
             for records in batches.values():
                 self._read.extend(records)
-            self._counts.waiting.set(len(self.queues))
+            self._metrics.waiting.set(len(self.queues))
 
     async def _records(self) -> dict[TopicPartition, list[Any]]:
         """Empty after partitions without a valid offset have been positioned."""
         try:
-            return await self._consumer.getmany(timeout_ms=POLL_MS, max_records=STEP)
+            return await self._consumer.getmany(timeout_ms=POLL_MS, max_records=MAX_POLL_RECORDS)
         except NoOffsetForPartitionError as error:
             epoch = self._epoch
             self._seek(await first_offsets(self._consumer, list(error.args), self._since), epoch)
             await self.commit()
         except OffsetOutOfRangeError as error:
             epoch = self._epoch
-            self._seek(await first_available(self._consumer, error.args[0], self._counts), epoch)
+            self._seek(await first_available(self._consumer, error.args[0], self._metrics), epoch)
         return {}
 
     def _take(self, record: Any) -> None:
         place, notices = partition_of(record), notices_of(record, self._filters)
         if notices is None:
-            self._counts.unread.inc()
+            self._metrics.unread.inc()
             log.warning("%s-%d-%d is no match: it is passed over", *place, record.offset)
         self.queues.take(place, record.offset, notices or {})
 
@@ -310,7 +314,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _keep_committing(self) -> None:
         while True:
-            await asyncio.sleep(COMMIT_S)
+            await asyncio.sleep(COMMIT_INTERVAL_S)
             try:
                 await self.commit()
             except KafkaError as error:
@@ -325,11 +329,11 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
             bounds, own = await self._consumer.bounds(), self._consumer.assignment()
             done = self.queues.committable()
             ends = ((end, done.get(place, first)) for place, (first, end) in bounds.items())
-            self._counts.lag.set(sum(max(end - at, 0) for end, at in ends))
+            self._metrics.lag.set(sum(max(end - at, 0) for end, at in ends))
             if silent != bool(own - bounds.keys()):
                 silent = not silent
                 if silent:
                     log.warning("the broker does not answer: waiting")
                 else:
                     log.info("the broker answers again")
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(LAG_INTERVAL_S)

@@ -17,10 +17,10 @@ from worker.match.records import Match, MatchRecord, encode_json
 from worker.metrics.registry import Exported, registered
 from worker.posts.outcome import Unreadable
 
-NAME = re.compile(r"[!-~]{1,100}")  # a match_id that fits into a header
+MATCH_ID = re.compile(r"[!-~]{1,100}")  # ids that may be sent in an HTTP header
 log = logging.getLogger("newsift.watch")
 PREFIX = "newsift_watch_"
-WATCHED = (
+WATCH_METRICS = (
     Exported(
         f"{PREFIX}posted_total",
         Counter,
@@ -37,10 +37,10 @@ WATCHED = (
 )
 
 
-class WatchCounts:
+class WatchMetrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        metrics = [registered(row, self._registry) for row in WATCHED]
+        metrics = [registered(row, self._registry) for row in WATCH_METRICS]
         self.posted, self.failed, self.unread, self.offsets_lost = metrics[:4]
         self.waiting, self.lag, self.streams = metrics[4:]
         ProcessCollector(registry=self._registry)
@@ -51,7 +51,7 @@ class WatchCounts:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What is delivered of one record for one event.
+    """The delivery of one record to the receiver, for one of its events.
 
     `value` is the original record, shared by the notices of its events.
     """
@@ -97,7 +97,7 @@ def match_record_in(record: Any) -> MatchRecord | None:
     """None if the message holds no match record with usable ids."""
     match_record = None if isinstance(record, Unreadable) else parse_match_record(record.value)
     if match_record is None or not all(
-        NAME.fullmatch(match.match_id) for match in match_record.matches
+        MATCH_ID.fullmatch(match.match_id) for match in match_record.matches
     ):
         return None
     return match_record
@@ -115,12 +115,12 @@ async def first_offsets(
 
 
 async def first_available(
-    consumer: Any, unavailable: Offsets, counts: WatchCounts, reader: str = ""
+    consumer: Any, unavailable: Offsets, metrics: WatchMetrics, reader: str = ""
 ) -> Offsets:
     """The first offsets that exist, where records were deleted; counted and logged."""
     first: Offsets = await consumer.beginning_offsets(list(unavailable))
     for place, offset in unavailable.items():
         count = max(first[place] - offset, 1)
-        counts.offsets_lost.inc(count)
+        metrics.offsets_lost.inc(count)
         log.error("%s%d offsets of %s-%d were deleted before they were read", reader, count, *place)
     return first

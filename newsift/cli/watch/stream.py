@@ -15,7 +15,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 
 from newsift.cli.matches import MatchFilter
-from newsift.cli.watch.records import WatchCounts, first_offsets, match_record_in, narrowed
+from newsift.cli.watch.records import WatchMetrics, first_offsets, match_record_in, narrowed
 from worker.config import Config, WebConfig
 from worker.kafka.consumers import Consumer, Offsets, in_time, lone_consumer
 from worker.kafka.metadata import identity
@@ -23,15 +23,15 @@ from worker.metrics.web import EVENTS, Site, json_answer, visit_of
 
 MAX_LISTENERS = 32
 POLL_MS = 500
-STEP = 100  # records at a time
-QUIET_S = 15.0  # after which an id alone keeps the connection and the position
-LEAVE_S = 2.0
-SLOW_S = 30.0  # for a listener to make room
-PLACES = re.compile(r"\d{1,9}-\d{1,18}(?:,\d{1,9}-\d{1,18})*", re.ASCII)
-FETCH = 2**20  # bytes of a request of a listener's reader
+MAX_POLL_RECORDS = 100
+HEARTBEAT_S = 15.0  # without an event, after which the id alone is sent
+MAX_STOP_S = 2.0
+MAX_WRITE_S = 30.0  # for a slow listener
+EVENT_ID = re.compile(r"\d{1,9}-\d{1,18}(?:,\d{1,9}-\d{1,18})*", re.ASCII)
+MAX_FETCH_BYTES = 2**20
 log = logging.getLogger("newsift.watch")
 
-Position = dict[int, int]  # the offset that is next, by partition
+Position = dict[int, int]  # the next offset of each partition
 
 
 class MatchStream(Site):
@@ -41,11 +41,16 @@ class MatchStream(Site):
 
     def __init__(
         self, config: Config, listen: WebConfig, filters: MatchFilter, since: int | None,
-        counts: WatchCounts,
+        metrics: WatchMetrics,
     ) -> None:  # fmt: skip
         """A client without a position begins at `since`, or with the next match."""
-        super().__init__(listen, counts.render, lambda: "")
-        self._full_config, self._filters, self._since, self._counts = config, filters, since, counts
+        super().__init__(listen, metrics.render, lambda: "")
+        self._full_config, self._filters, self._since, self._metrics = (
+            config,
+            filters,
+            since,
+            metrics,
+        )
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         return [*super().routes(), web.get("/matches", self._get_matches)]
@@ -54,21 +59,23 @@ class MatchStream(Site):
         try:
             resume_at = parse_event_id(request.headers.get("Last-Event-ID", ""))
         except ValueError:
-            return json_answer({"reason": "Last-Event-ID: is none that came from here"}, 400)
+            return json_answer({"reason": "Last-Event-ID: is no id of this server"}, 400)
         if self.streams >= MAX_LISTENERS:
             reason = f"{MAX_LISTENERS} listen already; come again later"
             return json_answer({"reason": reason}, 503)
         try:
             with self.streaming():
-                self._counts.streams.set(self.streams)
+                self._metrics.streams.set(self.streams)
                 return await self._served(request, resume_at)
         finally:
-            self._counts.streams.set(self.streams)
+            self._metrics.streams.set(self.streams)
 
     async def _served(self, request: web.Request, resume_at: Position | None) -> web.StreamResponse:
         response = web.StreamResponse(headers=EVENTS)
         consumer = lone_consumer(
-            self._full_config, fetch_max_bytes=FETCH, max_partition_fetch_bytes=FETCH
+            self._full_config,
+            fetch_max_bytes=MAX_FETCH_BYTES,
+            max_partition_fetch_bytes=MAX_FETCH_BYTES,
         )
         link = request.transport
         assert link is not None
@@ -81,26 +88,26 @@ class MatchStream(Site):
             log.info("a listener is gone: %s: %s", type(error).__name__, error)
             link.abort()  # the server would wait for a client that takes nothing
         finally:
-            await in_time(consumer.stop(), LEAVE_S)
+            await in_time(consumer.stop(), MAX_STOP_S)
         return response
 
     async def _send(
         self, response: web.StreamResponse, link: asyncio.Transport, consumer: Consumer,
         resume_at: Position | None,
     ) -> None:  # fmt: skip
-        loop, quiet = asyncio.get_running_loop(), -QUIET_S
+        loop, quiet = asyncio.get_running_loop(), -HEARTBEAT_S
         at = await self._begin(consumer, resume_at)
         # When a partition is added the response ends: the client reconnects by itself.
         while len(consumer.partitions_for_topic(self._full_config.topics.matches) or ()) <= len(at):
             if link.is_closing():
                 return
-            if loop.time() - quiet > QUIET_S:
+            if loop.time() - quiet > HEARTBEAT_S:
                 await self._write(response, b":\nid: %s\n\n" % event_id(at))
                 quiet = loop.time()
             try:
-                batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=STEP)
+                batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=MAX_POLL_RECORDS)
             except OffsetOutOfRangeError as error:
-                at |= _go(consumer, await consumer.beginning_offsets([*error.args[0]]))
+                at |= _seek(consumer, await consumer.beginning_offsets([*error.args[0]]))
                 continue
             for record in (record for records in batches.values() for record in records):
                 at[record.partition] = record.offset + 1
@@ -117,8 +124,8 @@ class MatchStream(Site):
         consumer.assign(places)
         if resume_at is not None:
             begin = await consumer.beginning_offsets(places)
-            return _go(consumer, {p: resume_at.get(p.partition, begin[p]) for p in places})
-        return _go(consumer, await first_offsets(consumer, places, self._since))
+            return _seek(consumer, {p: resume_at.get(p.partition, begin[p]) for p in places})
+        return _seek(consumer, await first_offsets(consumer, places, self._since))
 
     def _event(self, record: Any, at: Position) -> bytes:
         """The event's id is the position after it; empty if no match is selected."""
@@ -128,11 +135,11 @@ class MatchStream(Site):
         return b"id: %s\nevent: match\ndata: %s\n\n" % (event_id(at), narrowed(match_record, own))
 
     async def _write(self, response: web.StreamResponse, data: bytes) -> None:
-        async with asyncio.timeout(SLOW_S):  # a TimeoutError is an OSError
+        async with asyncio.timeout(MAX_WRITE_S):  # a TimeoutError is an OSError
             await response.write(data)
 
 
-def _go(consumer: Consumer, offsets: Offsets) -> Position:
+def _seek(consumer: Consumer, offsets: Offsets) -> Position:
     for place, offset in offsets.items():
         consumer.seek(place, offset)
     return {place.partition: offset for place, offset in offsets.items()}
@@ -146,7 +153,7 @@ def parse_event_id(event_id: str) -> Position | None:
     """None for no id; ValueError for an invalid one."""
     if not event_id:
         return None
-    if not PLACES.fullmatch(event_id):
+    if not EVENT_ID.fullmatch(event_id):
         raise ValueError(event_id)
     pairs = (part.split("-") for part in event_id.split(","))
     return {int(partition): int(offset) for partition, offset in pairs}

@@ -12,7 +12,7 @@ from time import time
 import aiohttp
 from yarl import URL
 
-from newsift.cli.watch.records import Notice, WatchCounts
+from newsift.cli.watch.records import Notice, WatchMetrics
 from newsift.collect.source import Backoff
 from newsift.web.addresses import excerpt, retry_after
 from newsift.web.client import client_session
@@ -21,21 +21,21 @@ from worker.errors import AccessError, ConfigError
 from worker.match.records import MATCH_SCHEMA
 
 SECRET_VARIABLE = "NEWSIFT_WEBHOOK_SECRET"
-ANSWER_S = 20.0  # for one attempt, from the connection to the status
+MAX_ATTEMPT_S = 20.0  # from the connection to the status
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 300.0  # pauses between attempts
-GONE = 410
-REJECTED_STATUS = {400, 409, 413, 415, 422}  # of one match, which was or will not be accepted
+GONE_STATUS = 410
+REJECTED_STATUSES = {400, 409, 413, 415, 422}  # the match is not sent again
 log = logging.getLogger("newsift.watch")
 
 
 class Webhook:
-    def __init__(self, url: URL, secret: Secret, counts: WatchCounts) -> None:
-        self._url, self._secret, self._counts = url, secret, counts
+    def __init__(self, url: URL, secret: Secret, metrics: WatchMetrics) -> None:
+        self._url, self._secret, self._metrics = url, secret, metrics
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
         # One connection for each queue, whose number is bounded.
-        self._session = client_session(aiohttp.ClientTimeout(total=ANSWER_S), connections=0)
+        self._session = client_session(aiohttp.ClientTimeout(total=MAX_ATTEMPT_S), connections=0)
 
     async def stop(self) -> None:
         if self._session is not None:
@@ -49,11 +49,11 @@ class Webhook:
         """
         pauses = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S)
         while (wait := await self._attempt(notice)) is not None:
-            self._counts.failed.inc()
+            self._metrics.failed.inc()
             await asyncio.sleep(max(wait, pauses.pause()))
 
     async def _attempt(self, notice: Notice) -> float | None:
-        """Send a match once. Returns None if it is done, else the least seconds to wait."""
+        """Send a match once. Returns None if it needs no retry, else the seconds to wait first."""
         assert self._session is not None
         body = notice.body
         headers = {
@@ -66,7 +66,7 @@ class Webhook:
             async with self._session.post(
                 self._url, data=body, headers=headers, allow_redirects=False
             ) as answer:
-                return self._done(notice, answer.status, retry_after(answer.headers))
+                return self._handle_status(notice, answer.status, retry_after(answer.headers))
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # Without the address, whose path may be the password.
             text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
@@ -74,18 +74,18 @@ class Webhook:
             log.warning("%s: no answer (%s), match %s again", host, reason, notice.match_id)
             return 0.0
 
-    def _done(self, notice: Notice, status: int, wait: float) -> float | None:
+    def _handle_status(self, notice: Notice, status: int, wait: float) -> float | None:
         host, name = self._url.host, notice.match_id
         if 200 <= status < 300:
-            self._counts.posted.labels("taken").inc()
+            self._metrics.posted.labels("taken").inc()
             return None
-        if status == GONE:
+        if status == GONE_STATUS:
             raise AccessError(
                 f"--webhook: {host} answers 410, it is gone; what it has not taken stays in the "
                 "topic, give its new address"
             )
-        if status in REJECTED_STATUS:
-            self._counts.posted.labels("refused").inc()
+        if status in REJECTED_STATUSES:
+            self._metrics.posted.labels("refused").inc()
             log.warning("%s answers %d to match %s: it is passed over", host, status, name)
             return None
         log.warning("%s answers %d to match %s: it is sent again", host, status, name)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder import Embeddings, Encoder
-from newsift.cli.background import WINDOWS, rounds, windows
+from newsift.cli.background import WINDOWS_PER_PARTITION, offset_spans, windows
 from tests.newsift.cli.test_backfill import ABOUT, SEED, post
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, SEEDS, Kafka
@@ -77,7 +77,7 @@ BOUNDS = st.tuples(st.integers(0, 10**9), st.integers(0, 10**6))
 def test_windows_are_apart_and_inside(bounds: tuple[int, int], share: float, seed: int) -> None:
     begin, end = bounds[0], bounds[0] + bounds[1]
     result = list(windows(begin, end, share, Random(seed)))
-    assert len(result) <= WINDOWS + 1
+    assert len(result) <= WINDOWS_PER_PARTITION + 1
     flat = [begin, *(offset for window in result for offset in window), end]
     assert flat == sorted(flat)
     assert all(low < high for low, high in result)
@@ -102,7 +102,7 @@ def test_each_offset_is_as_likely_as_another(size: int, share: float) -> None:
 def test_rounds_read_as_much_of_each_partition_as_it_has() -> None:
     begins, ends = {0: 100, 1: 0, 2: 5}, {0: 64_100, 1: 6_400, 2: 5}
     read = dict.fromkeys(ends, 0)
-    for start, end in rounds(begins, ends, 7040, Random(1)):
+    for start, end in offset_spans(begins, ends, 7040, Random(1)):
         assert start.keys() == end.keys() == ends.keys()
         for n in ends:
             assert start[n] == end[n] == ends[n] or begins[n] <= start[n] < end[n] <= ends[n]
@@ -111,5 +111,5 @@ def test_rounds_read_as_much_of_each_partition_as_it_has() -> None:
     assert read[1] == pytest.approx(640, rel=0.05)
     assert read[2] == 0
     begins, ends = {0: 3, 1: 0}, {0: 10, 1: 4}
-    assert list(rounds(begins, ends, 100, Random(1))) == [(begins, ends)]
-    assert list(rounds({0: 7}, {0: 7}, 100, Random(1))) == []
+    assert list(offset_spans(begins, ends, 100, Random(1))) == [(begins, ends)]
+    assert list(offset_spans({0: 7}, {0: 7}, 100, Random(1))) == []

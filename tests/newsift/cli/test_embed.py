@@ -45,8 +45,8 @@ def test_gzip_becomes_safetensors(newsift: Command, fake: FakeEncoder, tmp_path:
 def test_batches_are_bounded_and_in_order(
     newsift: Command, fake: FakeEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("newsift.cli.embed.BATCH_TEXTS", 3)
-    monkeypatch.setattr("newsift.cli.embed.BATCH_BYTES", 20)
+    monkeypatch.setattr("newsift.cli.embed.MAX_BATCH_TEXTS", 3)
+    monkeypatch.setattr("newsift.cli.embed.MAX_BATCH_BYTES", 20)
     texts = ["a", "b", "c", "d" * 25, "e", "f"]
     out = tmp_path / "x.safetensors"
     newsift("embed", "--out", out, stdin="\n".join(texts).encode())

@@ -9,8 +9,8 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizatio
 
 import newsift.cli.watch.delivery
 from newsift.cli.matches import MatchFilter
-from newsift.cli.watch.delivery import MAX_BYTES, Deliver, EventQueues, MatchDelivery
-from newsift.cli.watch.records import Notice, WatchCounts, notices_of
+from newsift.cli.watch.delivery import MAX_QUEUE_BYTES, Deliver, EventQueues, MatchDelivery
+from newsift.cli.watch.records import Notice, WatchMetrics, notices_of
 from newsift.cli.watch.webhook import Webhook
 from tests.newsift.cli.test_matches import record
 from worker.config import Config
@@ -23,9 +23,9 @@ def fail(error: Exception) -> None:
 
 
 def queues_of(
-    deliver: Deliver, reader: Any = None, counts: WatchCounts | None = None, fail: Any = fail
+    deliver: Deliver, reader: Any = None, metrics: WatchMetrics | None = None, fail: Any = fail
 ) -> EventQueues:
-    return EventQueues(deliver, fail, reader, MatchFilter(), counts or WatchCounts())
+    return EventQueues(deliver, fail, reader, MatchFilter(), metrics or WatchMetrics())
 
 
 def notice(offset: int, size: int = 1) -> Notice:
@@ -68,7 +68,7 @@ async def test_no_more_is_committable_than_what_is_acknowledged(dice: int) -> No
 async def test_a_queue_is_bounded_by_bytes_but_holds_one() -> None:
     queues = queues_of(Gates().deliver)
     for offset in range(10):
-        half, large = notice(offset, MAX_BYTES // 2), notice(offset, 3 * MAX_BYTES)
+        half, large = notice(offset, MAX_QUEUE_BYTES // 2), notice(offset, 3 * MAX_QUEUE_BYTES)
         queues.take(PLACE, offset, {"a": half, "b": large})
     held = {queue.event: len(queue.notices) for queue in queues._queues.values()}
     assert held == {"a": 2, "b": 1}
@@ -79,13 +79,13 @@ async def test_the_number_of_waiting_events_is_bounded(monkeypatch: pytest.Monke
     monkeypatch.setattr("newsift.cli.watch.delivery.MAX_QUEUES", 3)
     gates = Gates()
     queues = queues_of(gates.deliver)
-    full = [queues.full]
+    full = [queues.is_full]
     for offset, event in enumerate("abc"):
         queues.take(PLACE, offset, {event: notice(offset)})
-        full.append(queues.full)
+        full.append(queues.is_full)
     gates.open[1].set()
     await turns()
-    assert [*full, queues.full] == [False, False, False, True, False]
+    assert [*full, queues.is_full] == [False, False, False, True, False]
     await queues.drop()
 
 
@@ -154,7 +154,7 @@ async def some_turns(chance: random.Random) -> None:
 
 @pytest.mark.parametrize("dice", range(6))
 async def test_the_backlog_comes_once_in_order(dice: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.cli.watch.delivery.MAX_MATCHES", 5)
+    monkeypatch.setattr("newsift.cli.watch.delivery.MAX_QUEUE_MATCHES", 5)
     chance, came = random.Random(dice), list[Notice]()
 
     async def deliver(notice: Notice) -> None:
@@ -186,8 +186,8 @@ async def test_the_backlog_comes_once_in_order(dice: int, monkeypatch: pytest.Mo
 
 
 async def test_counts_and_passes_over_a_deleted_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.cli.watch.delivery.MAX_MATCHES", 5)
-    place, came, counts, go = TOPIC[0], list[int](), WatchCounts(), asyncio.Event()
+    monkeypatch.setattr("newsift.cli.watch.delivery.MAX_QUEUE_MATCHES", 5)
+    place, came, metrics, go = TOPIC[0], list[int](), WatchMetrics(), asyncio.Event()
     records = {place: [stored(place, at, record(str(at))) for at in range(30)]}
 
     async def deliver(notice: Notice) -> None:
@@ -195,7 +195,7 @@ async def test_counts_and_passes_over_a_deleted_backlog(monkeypatch: pytest.Monk
         came.append(notice.offset)
 
     reader = FakeReader(records)
-    queues = queues_of(deliver, reader, counts)
+    queues = queues_of(deliver, reader, metrics)
     for each in records[place]:
         queues.take(place, each.offset, notices_of(each, MatchFilter()) or {})
     reader.first = 20
@@ -204,7 +204,7 @@ async def test_counts_and_passes_over_a_deleted_backlog(monkeypatch: pytest.Monk
         while len(queues):
             await asyncio.sleep(0)
     assert came == [*range(5), *range(20, 30)]
-    assert b"newsift_watch_offsets_lost_total 15.0" in counts.render()
+    assert b"newsift_watch_offsets_lost_total 15.0" in metrics.render()
 
 
 class FakeConsumer(FakeReader):
@@ -243,13 +243,13 @@ class FakeConsumer(FakeReader):
 async def test_counts_deleted_matches_and_ends_on_a_refusal(
     monkeypatch: pytest.MonkeyPatch, error: KafkaError, lost: int | None
 ) -> None:
-    consumer, counts = FakeConsumer(error), WatchCounts()
+    consumer, metrics = FakeConsumer(error), WatchMetrics()
     for name in ("group_consumer", "lone_consumer"):
         monkeypatch.setattr(newsift.cli.watch.delivery, name, lambda _: consumer)
-    for name in ("BACKOFF_S", "COMMIT_S"):
+    for name in ("BACKOFF_S", "COMMIT_INTERVAL_S"):
         monkeypatch.setattr(newsift.cli.watch.delivery, name, 0.0)
     webhook: Webhook = Webhook.__new__(Webhook)
-    work = MatchDelivery(Config(), MatchFilter(), None, webhook, counts, fail).run()
+    work = MatchDelivery(Config(), MatchFilter(), None, webhook, metrics, fail).run()
     task = asyncio.create_task(work)
     async with asyncio.timeout(60):
         while lost is not None and consumer.committed != [30]:
@@ -258,4 +258,4 @@ async def test_counts_deleted_matches_and_ends_on_a_refusal(
             with pytest.raises(TopicAuthorizationFailedError):
                 await task
     task.cancel()
-    assert f"newsift_watch_offsets_lost_total {lost or 0}.0".encode() in counts.render()
+    assert f"newsift_watch_offsets_lost_total {lost or 0}.0".encode() in metrics.render()
