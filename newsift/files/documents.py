@@ -1,6 +1,6 @@
-"""JSON that is not line by line: arrays, and objects around a list, item by item.
+"""JSON that is not line by line: the items of arrays, and of lists in an object.
 
-Each byte is scanned once, in numpy. Memory is bounded by one item, or by the object around a list.
+Each byte is scanned once, in numpy. Memory is bounded by one item, or the object around a list.
 """
 
 import re
@@ -16,22 +16,20 @@ from newsift.files.messages import FormatError
 from newsift.files.read import BOM, MAX_LINE_BYTES, lines
 from worker.posts.checks import COMMA, END, LIST, OBJECT, QUOTE, SIGNS, STEPS, Signs
 
-MAX_DEPTH = 6  # of objects and lists, the list of posts included
-# A list under one of these keys is streamed; others are part of an item.
+MAX_DEPTH = 6  # of objects and lists down to the list of posts
+# Lists under these keys are read item by item; others are a part of an item.
 LIST_KEYS = re.compile(rb'"(?:messages|orderedItems)"\s*+:\s*+\Z')
-KEY_BYTES = 64
+MAX_KEY_BYTES = 64
 WHITESPACE = b" \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One value of a document, and what preceded its list in the surrounding object."""
-
     value: bytes
-    prefix: bytes = b""
+    prefix: bytes = b""  # of the object around the list, up to the list
 
 
-class Marks:
+class Punctuation:
     """The brackets, braces and commas of a chunk: position, sign, and depth after each."""
 
     def __init__(self, positions: I64, signs: Signs, depths: I64) -> None:
@@ -46,18 +44,18 @@ class Marks:
 
 
 class Scanner:
-    """Finds the marks of consecutive chunks, outside strings."""
+    """Finds the punctuation outside strings in consecutive chunks."""
 
     def __init__(self) -> None:
         self.depth = 0
         self._in_string, self._pending_escape = False, b""
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         return not (self.depth or self._in_string or self._pending_escape)
 
-    def marks(self, chunk: bytes) -> tuple[bytes, Marks]:
-        """The scanned part of the chunk and its marks; half an escape waits for the next chunk."""
+    def scan(self, chunk: bytes) -> tuple[bytes, Punctuation]:
+        """The scanned part of the chunk, without a final half of an escape, and its punctuation."""
         data = self._pending_escape + chunk
         bare = data.replace(rb"\\", b"__").replace(rb"\"", b"__")
         self._pending_escape = b"\\" if bare.endswith(b"\\") else b""
@@ -71,26 +69,26 @@ class Scanner:
             self._in_string = bool(in_string[-1])
         if len(positions):
             self.depth = int(depths[-1])
-        return data[:size], Marks(positions, signs, depths)
+        return data[:size], Punctuation(positions, signs, depths)
 
 
-class Documents:
-    """The items of consecutive JSON documents."""
+class ItemParser:
+    """Parses the items of consecutive JSON documents."""
 
     def __init__(self) -> None:
         self._scanner = Scanner()
         # From the start of the item, or of the object around a list.
         self._buffer = bytearray()
-        self._item_start = self._chunk_start = 0  # in the buffer
-        self._opens: dict[int, int] = {}  # where the object or list of each depth starts
-        self._level = 0  # the depth in the list whose items are returned; 0 between lists
+        self._item_start = self._chunk_start = 0  # positions in the buffer
+        self._opens: dict[int, int] = {}  # the start of the object or list of each depth
+        self._level = 0  # the depth of the current list; 0 between lists
         self._prefix, self._is_first_item, self._had_list = b"", True, False
         self.count = 0
 
     def feed(self, chunk: bytes) -> list[Item]:
-        data, marks = self._scanner.marks(chunk)
+        data, marks = self._scanner.scan(chunk)
         if len(marks) and int(marks.depths.min()) < 0:
-            raise self._broken("closes more than it opens")
+            raise self._error("closes more than it opens")
         self._chunk_start = len(self._buffer)
         self._buffer += data
         items_out: list[Item] = []
@@ -105,17 +103,17 @@ class Documents:
 
     def end(self) -> None:
         """Raises FormatError if the document is incomplete."""
-        if not self._scanner.complete:
-            raise self._broken("is cut off")
+        if not self._scanner.is_complete:
+            raise self._error("is cut off")
         if self._buffer.strip(WHITESPACE):
-            raise self._broken("is followed by text that is not JSON")
+            raise self._error("is followed by text that is not JSON")
 
-    def _broken(self, what: str) -> FormatError:
-        message = f"the JSON {what} after item {self.count}"
+    def _error(self, problem: str) -> FormatError:
+        message = f"the JSON {problem} after item {self.count}"
         return FormatError(f"{message}; fix it, or name the format with --format")
 
-    def _read_list(self, marks: Marks, start: int, items_out: list[Item]) -> int:
-        """Take the items of the current list. Returns the index of the next mark."""
+    def _read_list(self, marks: Punctuation, start: int, items_out: list[Item]) -> int:
+        """Read the items of the current list. Returns the index of the next mark."""
         ends, commas = marks.ends(self._level), marks.commas(self._level)
         place = int(np.searchsorted(ends, start))
         end = int(ends[place]) if place < len(ends) else len(marks)
@@ -126,13 +124,12 @@ class Documents:
             return end
         position = self._chunk_start + int(marks.positions[end])
         if self._buffer[position : position + 1] != b"]":
-            raise self._broken("closes a list as an object")
-        if not (
-            self._is_first_item and not self._buffer[self._item_start : position].strip(WHITESPACE)
-        ):
+            raise self._error("closes a list as an object")
+        is_empty = not self._buffer[self._item_start : position].strip(WHITESPACE)
+        if not (self._is_first_item and is_empty):
             self._take(position, items_out)
         self._item_start, self._level, self._had_list = position + 1, 0, bool(marks.depths[end])
-        self._opens.clear()  # the prefix of a second list would be returned again and again
+        self._opens.clear()  # a second list gets no prefix, which would be copied to its items
         return end + 1
 
     def _take(self, end: int, items_out: list[Item]) -> None:
@@ -141,7 +138,7 @@ class Documents:
         self.count += 1
         items_out.append(Item(value, self._prefix))
 
-    def _find_list(self, marks: Marks, start: int, items_out: list[Item]) -> int:
+    def _find_list(self, marks: Punctuation, start: int, items_out: list[Item]) -> int:
         """Go to the next list of posts, or past documents without one."""
         for index in marks.candidates[bisect_left(marks.candidates, start) :]:
             position = self._chunk_start + int(marks.positions[index])
@@ -150,7 +147,7 @@ class Documents:
                 self._end_document(position, items_out)
                 continue
             self._opens[depth] = position
-            before = max(0, position - KEY_BYTES)
+            before = max(0, position - MAX_KEY_BYTES)
             if marks.signs[index] == LIST and (
                 depth == 1 or LIST_KEYS.search(self._buffer, before, position)
             ):
@@ -169,7 +166,7 @@ class Documents:
         self._opens.clear()
 
     def _forget(self) -> None:
-        """Drop what is no longer needed. Raises FormatError if too much is left."""
+        """Drop the bytes that are no longer needed. Raises FormatError if too many are left."""
         del self._buffer[: self._item_start]
         self._opens = {
             depth: position - self._item_start
@@ -180,20 +177,20 @@ class Documents:
         if len(self._buffer) <= MAX_LINE_BYTES:
             return
         if not (self._level or self._had_list):
-            most = f"{MAX_LINE_BYTES >> 20} MiB"
-            raise FormatError(f"has no list of posts in its first {most}; name its --format")
+            limit = f"{MAX_LINE_BYTES >> 20} MiB"
+            raise FormatError(f"has no list of posts in its first {limit}; name its --format")
         if self._level:
-            del self._buffer[MAX_LINE_BYTES + 1 :]  # enough of a long item to be too long
+            del self._buffer[MAX_LINE_BYTES + 1 :]  # a long item is cut, but stays too long
         else:
             self._buffer.clear()  # between lists nothing is needed
         self._opens.clear()
 
 
 def items(chunks: Iterator[bytes]) -> Iterator[list[Item]]:
-    documents = Documents()
+    parser = ItemParser()
     for number, chunk in enumerate(chunks):
-        yield documents.feed(chunk.removeprefix(BOM) if number == 0 else chunk)
-    documents.end()
+        yield parser.feed(chunk.removeprefix(BOM) if number == 0 else chunk)
+    parser.end()
 
 
 def json_rows(chunks: Iterator[bytes], is_array: bool) -> Iterator[tuple[str, bytes]]:

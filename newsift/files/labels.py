@@ -22,19 +22,19 @@ from newsift.files.read import chunks, lines, too_long
 from newsift.files.rows import POST_FIELDS, csv_row, json_line, unescape_formulas
 from newsift.files.tables import FileOptions, Table
 from newsift.files.write import open_output
-from newsift.files.writers import TEXTS, csv_table, format_by_ending, json_file, tsv_table
+from newsift.files.writers import TEXT_ENDINGS, csv_table, format_by_ending, json_file, tsv_table
 from newsift.statistics.labels import Label, Verdict, label_in
 from worker.config.limits import Limits
 
 VERDICTS = get_args(Verdict)
 TOO_LONG = "is longer than 16 MiB"
-EXCERPT = 60  # letters of what is no label
-ENDINGS = TEXTS  # of files that labels are written to
-NAMES = ("event", "label", "by", "at")
+MAX_EXCERPT_CHARS = 60
+ENDINGS = TEXT_ENDINGS  # of files that labels are written to
+LABEL_COLUMNS = ("event", "label", "by", "at")
 DRAW_COLUMNS = ("drawn", "probability", "score", "seed_set", "model")
-CSV_COLUMNS = (*NAMES, "platform", "post_id", *POST_FIELDS, *DRAW_COLUMNS)
-NEEDED = ("event", "label", "post_id")
-ANY_TABLE = FileOptions(text="label")  # what is no JSON has a header
+CSV_COLUMNS = (*LABEL_COLUMNS, "platform", "post_id", *POST_FIELDS, *DRAW_COLUMNS)
+REQUIRED_COLUMNS = ("event", "label", "post_id")
+TABLE_OPTIONS = FileOptions(text="label")  # the first line is a header, whatever its names
 EXPECTED_ROW = (
     '{"event", "label", "post": {"id", "platform", "text"}, "by"?}, or CSV with these columns: '
     f"{', '.join(CSV_COLUMNS)}"
@@ -50,11 +50,11 @@ def read_labels(file: Path, by: str, at: str, limits: Limits) -> dict[bytes, Lab
     labels: dict[bytes, Label] = {}
     for place, row in _rows(file):
         where = f"{file}, {place}"
-        who = {"by": row.get("by") or by, "at": row.get("at") or at}
-        label = _label(row | who, limits, where)
+        origin = {"by": row.get("by") or by, "at": row.get("at") or at}
+        label = _parse_label(row | origin, limits, where)
         if label.key in labels:
             raise InputError(
-                f"{where}: {label.by!r} judged this post in a line before; leave one of the two"
+                f"{where}: {label.by!r} judged this post in an earlier line; leave one of the two"
             )
         labels[label.key] = label
     if not labels:
@@ -63,7 +63,7 @@ def read_labels(file: Path, by: str, at: str, limits: Limits) -> dict[bytes, Lab
 
 
 def label_row(label: Label, delimiter: str = ",") -> bytes:
-    judgement = [getattr(label, name) for name in NAMES]
+    judgement = [getattr(label, name) for name in LABEL_COLUMNS]
     post = [
         label.post.platform,
         label.post.id,
@@ -75,13 +75,13 @@ def label_row(label: Label, delimiter: str = ",") -> bytes:
 
 @contextmanager
 def label_writer(file: Path) -> Iterator[Callable[[Label], object]]:
-    """CSV or TSV by the ending, else JSON."""
-    form = format_by_ending(file)
-    if form not in (csv_table, tsv_table):
+    """Writes CSV, TSV or JSON, by the ending of the name."""
+    format_ = format_by_ending(file)
+    if format_ not in (csv_table, tsv_table):
         with json_file(file) as add:
             yield lambda label: add(json_line(label.value))
         return
-    delimiter = "," if form is csv_table else "\t"
+    delimiter = "," if format_ is csv_table else "\t"
     with open_output(file) as out:
         out.write(csv_row(CSV_COLUMNS, delimiter=delimiter).encode())
         yield lambda label: out.write(label_row(label, delimiter))
@@ -91,24 +91,24 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows and their places. Raises InputError for the first that is invalid."""
     try:
         start, pieces = read_start(chunks(file))
-        kind = recognise_format(file, start, ANY_TABLE)
-        if kind in (JSON, JSONL):
-            yield from _of_json(json_rows(pieces, kind == JSON))
-        elif kind == PARQUET:
+        format_ = recognise_format(file, start, TABLE_OPTIONS)
+        if format_ in (JSON, JSONL):
+            yield from _parse_json_rows(json_rows(pieces, format_ == JSON))
+        elif format_ == PARQUET:
             parquet = ParquetTable(file)
             rows = enumerate(chain.from_iterable(parquet.batches()), 1)
             numbered_rows = ((n, row or {}, "" if row else TOO_LONG) for n, row in rows)
-            yield from _of_table("row", parquet.header, "", numbered_rows)
+            yield from _parse_table_rows("row", parquet.header, "", numbered_rows)
         elif start.strip():
             table = Table(lines(pieces))
             table_rows = chain.from_iterable(table.batches())
             numbered_rows = ((row.number, row.cells, row.fault) for row in table_rows)
-            yield from _of_table("line", table.header, table.place, numbered_rows)
+            yield from _parse_table_rows("line", table.header, table.place, numbered_rows)
     except FormatError as error:
         raise InputError(f"{error.location(file)}: {error}") from None
 
 
-def _of_json(rows: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parse_json_rows(rows: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, dict[str, Any]]]:
     for place, value in rows:
         try:
             row = json.loads(value)
@@ -122,13 +122,13 @@ def _of_json(rows: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, dict[str,
         yield place, row
 
 
-def _of_table(
+def _parse_table_rows(
     unit: str, header: Sequence[str], place: str, rows: Iterable[tuple[int, Mapping[str, str], str]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """`rows` are numbers, cells and faults. Empty cells and rows without a label are left out."""
-    if missing := [name for name in NEEDED if name not in header]:
-        needed = ", ".join(NEEDED)
-        message = f"has no column {missing[0]!r}; needed are {needed}, or lines of JSON"
+    if missing := [name for name in REQUIRED_COLUMNS if name not in header]:
+        needed = ", ".join(REQUIRED_COLUMNS)
+        message = f"has no column {missing[0]!r}; give {needed}, or lines of JSON"
         raise FormatError(message, place)
     for number, cells, fault in rows:
         if fault:
@@ -148,15 +148,17 @@ def _nest(cells: dict[str, str]) -> dict[str, Any]:
     return row | {"post": post}
 
 
-def _label(row: dict[str, Any], limits: Limits, where: str) -> Label:
+def _parse_label(row: dict[str, Any], limits: Limits, where: str) -> Label:
     """Missing fields are filled in where possible."""
     if isinstance(verdict := row.get("label"), str) and verdict not in VERDICTS:
-        label_text = one_line(repr(verdict), EXCERPT)
-        raise InputError(f"{where}: label: {label_text} is none of {', '.join(VERDICTS)}; fix it")
+        label_text = one_line(repr(verdict), MAX_EXCERPT_CHARS)
+        raise InputError(
+            f"{where}: label: {label_text} is not one of {', '.join(VERDICTS)}; fix it"
+        )
     post = row.get("post")
     if isinstance(post, dict):
-        whole = {"text": ""} | {name: part for name, part in post.items() if part is not None}
-        row = row | {"post": {"platform": "plain"} | whole}
+        post = {name: value for name, value in post.items() if value is not None}
+        row = row | {"post": {"platform": "plain", "text": ""} | post}
     try:
         value = msgspec.json.encode(row | {"drawn": "given", "probability": None})
         return label_in(value, limits)

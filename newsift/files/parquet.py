@@ -1,4 +1,4 @@
-"""Parquet, with the extra `parquet`: rows by column names, in batches.
+"""Reads the rows of Parquet files, with the extra `parquet`.
 
 A page of a few kilobytes may unpack to gigabytes, whatever the metadata says. So a subprocess with
 limited memory reads the file and sends the rows through a pipe.
@@ -24,24 +24,22 @@ from newsift.files.read import DASH, MAX_LINE_BYTES
 from newsift.files.tables import MAX_COLUMNS, list_names
 
 MAGIC = b"PAR1"
-BATCH_ROWS = 1024
-BATCH_CELLS = 2**17
-BATCH_BYTES = 2**22  # of the texts in a batch, however often a file may say the same one
-MEMORY = 2**28  # bytes that the reading process may take, and eight times the file's own
-LENGTH = 8  # bytes that say how long a message of that process is
+MAX_BATCH_ROWS = 1024
+MAX_BATCH_CELLS = 2**17
+MAX_BATCH_BYTES = 2**22  # of texts; repeated ones count each time
+BASE_MEMORY_BYTES = 2**28  # of the subprocess, in addition to eight times the file's size
+LENGTH_BYTES = 8  # before each message of the subprocess
 
 
 class ParquetHeader(msgspec.Struct):
-    """The columns of a file, and the types of the nested ones."""
-
     names: list[str] = []
-    nested: dict[str, str] = {}
+    nested: dict[str, str] = {}  # the types of nested columns, by name
     rows: int = 0
     fault: str | None = None
 
 
 class ParquetRows(msgspec.Struct):
-    """Cells in the order of the columns, None for a row that is too long; or the fault."""
+    """Rows of cells, None for one that is too long; or the fault."""
 
     rows: list[list[str] | None] = []
     fault: str | None = None
@@ -60,21 +58,21 @@ class ParquetTable:
         if find_spec("pyarrow") is None:
             message = "Parquet needs pyarrow; install newsift with its extra: newsift[parquet]"
             raise FormatError(message)
-        self._memory = MEMORY + 8 * file.stat().st_size
-        self._reader = _started(file, self._memory)
-        self._end = weakref.finalize(self, _end, self._reader)
+        self._memory = BASE_MEMORY_BYTES + 8 * file.stat().st_size
+        self._reader = _start(file, self._memory)
+        self._stop = weakref.finalize(self, _stop, self._reader)
         header = HEADER.decode(self._message())
         if header.fault:
             raise FormatError(header.fault)
         self.header, self.rows, self._nested = header.names, header.rows, header.nested
         if len(self.header) > MAX_COLUMNS or len(set(self.header)) < len(self.header):
-            many = f"{len(self.header):,} columns ({list_names(self.header)})"
-            raise FormatError(f"has {many}, too many or two of one name; write fewer")
+            columns = f"{len(self.header):,} columns ({list_names(self.header)})"
+            raise FormatError(f"has {columns}, too many or two of one name; write fewer")
 
     def refuse_nested(self, name: str) -> None:
-        """Lists and structures are no texts."""
-        if kind := self._nested.get(name):
-            raise FormatError(f"{name!r} holds {kind}, no texts; name others with --text-column")
+        """Raises FormatError for a column of lists or structures."""
+        if type_ := self._nested.get(name):
+            raise FormatError(f"{name!r} holds {type_}, no texts; name others with --text-column")
 
     def batches(self) -> Iterator[list[dict[str, str] | None]]:
         """None stands for a row that is too long."""
@@ -87,14 +85,14 @@ class ParquetTable:
             if batch.fault:
                 raise FormatError(batch.fault)
         finally:
-            self._end()
+            self._stop()
 
     def _message(self) -> bytes:
         assert self._reader.stdout is not None
-        length = self._reader.stdout.read(LENGTH)
+        length = self._reader.stdout.read(LENGTH_BYTES)
         size = int.from_bytes(length)
         content = self._reader.stdout.read(size)
-        if len(length) < LENGTH or len(content) < size:
+        if len(length) < LENGTH_BYTES or len(content) < size:
             raise FormatError(
                 f"the Parquet takes more than {self._memory >> 20} MiB of memory to read; "
                 "write it again with smaller pages"
@@ -102,8 +100,8 @@ class ParquetTable:
         return content
 
 
-def _started(file: Path, memory: int) -> "subprocess.Popen[bytes]":
-    sizes = [str(each) for each in (memory, BATCH_ROWS, BATCH_BYTES)]
+def _start(file: Path, memory: int) -> "subprocess.Popen[bytes]":
+    sizes = [str(size) for size in (memory, MAX_BATCH_ROWS, MAX_BATCH_BYTES)]
     return subprocess.Popen(
         command(__name__, str(file.absolute()), *sizes),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -111,7 +109,7 @@ def _started(file: Path, memory: int) -> "subprocess.Popen[bytes]":
     )  # fmt: skip
 
 
-def _end(reader: "subprocess.Popen[bytes]") -> None:
+def _stop(reader: "subprocess.Popen[bytes]") -> None:
     reader.kill()
     if reader.stdout:
         reader.stdout.close()
@@ -120,14 +118,14 @@ def _end(reader: "subprocess.Popen[bytes]") -> None:
 
 def serve() -> None:
     """The subprocess: reads the file named on the command line."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this decides what it ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process stops this one
     file, *sizes = sys.argv[1:]
     memory, batch_rows, batch_bytes = map(int, sizes)
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for message in _messages(file, batch_rows, batch_bytes):
         content = msgspec.msgpack.encode(message)
-        sys.stdout.buffer.write(len(content).to_bytes(LENGTH))
+        sys.stdout.buffer.write(len(content).to_bytes(LENGTH_BYTES))
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
 
@@ -140,12 +138,12 @@ def _messages(
     from pyarrow.parquet import ParquetFile
 
     faults = (pyarrow.ArrowException, OSError, ValueError)
-    # Pages are read as they are needed, not whole row groups before.
+    # Reads page by page instead of whole row groups.
     options: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**18}
     try:
         with ParquetFile(file, **options) as parquet:
             texts = _small_texts(parquet, batch_bytes)
-        # A text that is there many times is kept once, until it is told row by row.
+        # Repeated texts of these columns are held only once.
         table = ParquetFile(file, read_dictionary=texts, **options)
         schema = table.schema_arrow
         nested = {field.name: str(field.type) for field in schema if types.is_nested(field.type)}
@@ -178,11 +176,11 @@ def _rows(piece: Any) -> list[list[str] | None]:
 
 
 def _batch_rows(table: Any, batch_rows: int, batch_bytes: int) -> int:
-    """As many rows as fit a batch, by the largest row group in the metadata."""
-    of_groups = (each.total_byte_size / max(each.num_rows, 1) for each in _groups(table))
-    row = max(of_groups, default=0)
-    most = min(batch_rows, BATCH_CELLS // max(len(table.schema_arrow.names), 1))
-    return int(min(most, max(1, batch_bytes // max(row, 1)))) or 1
+    """The number of rows for a batch, by the longest rows in the metadata."""
+    row_bytes = (group.total_byte_size / max(group.num_rows, 1) for group in _groups(table))
+    max_row_bytes = max(row_bytes, default=0)
+    limit = min(batch_rows, MAX_BATCH_CELLS // max(len(table.schema_arrow.names), 1))
+    return int(min(limit, max(1, batch_bytes // max(max_row_bytes, 1)))) or 1
 
 
 def _damage(error: Exception) -> str:
@@ -193,13 +191,13 @@ def _small_texts(file: Any, batch_bytes: int) -> list[str]:
     """The text columns that may be read as dictionaries: small, in a suitable encoding."""
     from pyarrow import types
 
-    kinds = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    texts = [f.name for f in file.schema_arrow if any(is_kind(f.type) for is_kind in kinds)]
+    checks = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    texts = [f.name for f in file.schema_arrow if any(check(f.type) for check in checks)]
     chunks = (group.column(n) for group in _groups(file) for n in range(group.num_columns))
     others = {
-        each.path_in_schema
-        for each in chunks
-        if each.total_uncompressed_size > batch_bytes or any("DELTA" in e for e in each.encodings)
+        chunk.path_in_schema
+        for chunk in chunks
+        if chunk.total_uncompressed_size > batch_bytes or any("DELTA" in e for e in chunk.encodings)
     }
     return [name for name in texts if name not in others]
 
@@ -219,7 +217,7 @@ def _pieces(batch: Any, batch_bytes: int) -> Iterator[Any]:
 
 
 def _size(column: Any) -> int:
-    """The bytes of a column's values, repeated ones counted each time."""
+    """The bytes of a column's values; repeated ones count each time."""
     from pyarrow import compute, types
 
     if not types.is_dictionary(column.type):

@@ -1,4 +1,4 @@
-"""Records of a compacted topic in a file, to the byte: as `newsift seeds export` writes them."""
+"""Records of a compacted topic in a file, byte for byte, as `newsift seeds export` writes them."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from worker.posts.times import rfc3339
 from worker.text import bytes_in_json, bytes_of_json, escaped_json
 
 ENDINGS = (".jsonl", ".json")
-ROW = '{"key": …, "value": …}, as newsift seeds export writes it'
+EXPECTED_ROW = '{"key": …, "value": …}, as newsift seeds export writes it'
 
 
 class KeyedRecord(NamedTuple):
@@ -25,7 +25,7 @@ class KeyedRecord(NamedTuple):
 
 
 def write_records(file: Path, records: Iterable[KeyedRecord]) -> None:
-    """Sorted by key; an array where the name ends with .json. The file is replaced whole."""
+    """Sorted by key; an array if the name ends in .json. The file is replaced completely."""
     with json_file(file) as add:
         for record in sorted(records, key=lambda record: record.key or b""):
             row = {"key": bytes_in_json(record.key), "value": bytes_in_json(record.value)}
@@ -44,14 +44,14 @@ def read_records(file: Path) -> dict[bytes, bytes]:
             key = bytes_of_json("" if row["key"] is None else row["key"])
             content = b"" if value is None else bytes_of_json(value)
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-            raise InputError(f"{where}: is not {ROW}") from None
+            raise InputError(f"{where}: is not {EXPECTED_ROW}") from None
         if value is None:
             raise InputError(f"{where}: has no value; newsift seeds remove deletes a seed")
         if key in records:
             raise InputError(f"{where}: has the key of an earlier row; leave one")
         records[key] = content
     if not records:
-        raise InputError(f"{file}: holds no record; each line is {ROW}")
+        raise InputError(f"{file}: holds no record; each line is {EXPECTED_ROW}")
     return records
 
 

@@ -27,7 +27,7 @@ def parse_match_record(value: bytes | None) -> MatchRecord | None:
 
 
 def json_line(value: bytes) -> bytes:
-    """Characters that control a terminal are escaped."""
+    """Control characters are escaped, as the line may be printed on a terminal."""
     text = value.decode()
     if text.isprintable():
         return value
@@ -36,9 +36,9 @@ def json_line(value: bytes) -> bytes:
 
 Cell = str | int | float | None
 
-# What a spreadsheet passes over, or cuts a line at, before a sign that begins a formula: "; =1".
-BEFORE_A_FORMULA = re.compile(r'(?<![;\s\0"])[;\s\0"]*+(?=[=+\-@＝＋－＠])')
-CUTS = ";\t\r\n"  # some spreadsheets split a cell here, even inside quotes
+# Before the sign of a formula, a spreadsheet ignores these characters or splits at them: "; =1".
+BEFORE_FORMULA = re.compile(r'(?<![;\s\0"])[;\s\0"]*+(?=[=+\-@＝＋－＠])')
+CELL_SEPARATORS = ";\t\r\n"  # some spreadsheets split a cell here, even inside quotes
 NUMBER = re.compile(r"[+-]?+[0-9]++(?:[.,][0-9]++)?+(?:[eE][+-]?+[0-9]++)?+")
 LEADING_BLANKS = ("\t", "\r", "\n")
 
@@ -51,7 +51,7 @@ def csv_row(
 ) -> str:
     """A line of CSV, safe to open in a spreadsheet; for a terminal each cell is on one line.
 
-    Numbers in the user's cells, which come last, stay numbers: -73.9 is a longitude.
+    Numbers in the user's cells, which are last, stay numbers, such as the longitude -73.9.
     """
     row = [*cells, *user_cells]
     visible = [one_line(cell) if terminal and isinstance(cell, str) else cell for cell in row]
@@ -70,7 +70,7 @@ def escape_formulas(cell: Cell) -> Cell:
     """The cell with an apostrophe before each formula in it."""
     if not isinstance(cell, str):
         return cell
-    escaped = BEFORE_A_FORMULA.sub(_with_apostrophe, cell)
+    escaped = BEFORE_FORMULA.sub(_with_apostrophe, cell)
     return f"'{escaped}" if escaped.startswith(LEADING_BLANKS) else escaped
 
 
@@ -83,9 +83,9 @@ def unescape_formulas(cell: str) -> str:
 def _with_apostrophe(match: re.Match[str]) -> str:
     """An apostrophe where a cell of a spreadsheet starts."""
     before = match[0]
-    start = max(map(before.rfind, CUTS)) + 1
+    start = max(map(before.rfind, CELL_SEPARATORS)) + 1
     if not start and match.start():
-        return before  # in the midst of a cell: 1 + 1
+        return before  # inside of a cell, such as 1 + 1
     return f"{before[:start]}'{before[start:]}"
 
 
@@ -93,8 +93,8 @@ MATCH_COLUMNS = ("match_id", "score", "threshold", "event", "seed_id", "seed_ver
 RECORD_COLUMNS = ("matched", "seed_set", "model", "processed_at")
 POST_COLUMNS = ("platform", "post_id", *POST_FIELDS)
 FILE_SOURCE, TOPIC_SOURCE = ("source", "line"), ("source",)
-DATABASE_COLUMNS = ("post_key", "post_digest")  # of a post in a database
-RESERVED = (
+DATABASE_COLUMNS = ("post_key", "post_digest")
+RESERVED_NAMES = (
     *MATCH_COLUMNS,
     *POST_COLUMNS,
     "why",
@@ -103,8 +103,8 @@ RESERVED = (
     "events",
     *DATABASE_COLUMNS,
 )
-USER_PREFIX = "input_"  # for a user's column whose name, ignoring case, is taken
-MAX_USER_COLUMNS = 1000  # SQLite takes 2000 in all
+USER_PREFIX = "input_"  # before a user's column name that is already used, ignoring case
+MAX_USER_COLUMNS = 1000  # SQLite allows 2000 columns
 
 Per = Literal["match", "post"]
 
@@ -124,7 +124,7 @@ AddRecords = Callable[[Sequence[OutputRecord]], None]
 
 @dataclass(frozen=True)
 class Layout:
-    """What a row is, and its columns."""
+    """The columns of a table of matches."""
 
     source_columns: tuple[str, ...]
     per: Per | None = None
@@ -138,7 +138,7 @@ class Layout:
                 f"the input has {len(self.user_columns):,} columns; a table keeps at most "
                 f"{MAX_USER_COLUMNS:,}: leave some out, or name a file that ends in .jsonl"
             )
-        names, unique = set(RESERVED), list[str]()
+        names, unique = set(RESERVED_NAMES), list[str]()
         for name in self.user_columns:
             visible = one_line(name).strip() or "column"
             while visible.lower() in names:
@@ -148,7 +148,7 @@ class Layout:
         return unique
 
     @property
-    def own_names(self) -> tuple[str, ...]:
+    def newsift_names(self) -> tuple[str, ...]:
         events = ("events",) if self.per == "post" else ()
         return (
             *MATCH_COLUMNS,
@@ -161,7 +161,7 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
-        return [*self.own_names, *self.user_names]
+        return [*self.newsift_names, *self.user_names]
 
     def rows(self, record: OutputRecord) -> Iterator[list[Cell]]:
         """A row for each match, or for each post with its best match."""

@@ -1,6 +1,6 @@
-"""SQLite: posts, seeds and matches as tables, with indexes and a full text index.
+"""A SQLite database of posts, seeds and matches, with indexes and full text search.
 
-The file replaces the old one at the end, so it needs no journal: after an error it is deleted.
+It is written to a new file that is deleted after an error, so it needs no journal.
 """
 
 import sqlite3
@@ -49,7 +49,7 @@ CREATE VIRTUAL TABLE posts_text USING fts5 (
     tokenize = 'unicode61 remove_diacritics 2'
 );
 """
-# Posts from a topic may repeat, so the digest is unique there. Each row of a file is a post.
+# A topic may repeat posts, so the digest is unique there. In files each row is a post.
 UNIQUE_POSTS = "CREATE UNIQUE INDEX posts_once ON posts (post_digest);"
 INDEXES = """
 CREATE INDEX posts_by_time ON posts (created_at);
@@ -85,8 +85,8 @@ def check_fts5(option: str) -> None:
 class _DatabaseWriter:
     def __init__(self, db: sqlite3.Connection, layout: Layout) -> None:
         self._db, self._layout = db, layout
-        own_names = (*POST_COLUMNS, *layout.source_columns, *RECORD_COLUMNS, "post_digest")
-        names = (*own_names, *layout.user_names)
+        newsift_names = (*POST_COLUMNS, *layout.source_columns, *RECORD_COLUMNS, "post_digest")
+        names = (*newsift_names, *layout.user_names)
         quoted_names = ('"' + name.replace('"', '""') + '"' for name in names)
         types = ("INTEGER" if name in INTEGER_COLUMNS else "TEXT" for name in names)
         columns = ", ".join(map(" ".join, zip(quoted_names, types, strict=True)))

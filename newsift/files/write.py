@@ -1,4 +1,4 @@
-"""Output files: replaced completely or not at all; devices and pipes are written through."""
+"""Output files, which are replaced completely or not at all; devices and pipes are written to."""
 
 import gzip
 import io
@@ -20,7 +20,7 @@ T = TypeVar("T")
 Guard = Callable[[], AbstractContextManager[object]]
 Packer = Callable[[IO[bytes]], AbstractContextManager[Any]]
 
-NEW = 0o666  # the mode of a new file, less the umask
+NEW_FILE_MODE = 0o666
 PACKERS: Mapping[str, Packer] = {
     ".gz": lambda file: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
     ".zst": lambda file: zstandard.ZstdCompressor().stream_writer(file, closefd=False),
@@ -28,15 +28,15 @@ PACKERS: Mapping[str, Packer] = {
 
 
 def check_targets(targets: Mapping[str, Path], sources: Sequence[Path]) -> None:
-    """Raises InputError for what cannot be written, is an input, or is named twice."""
-    real = {option: _resolve(path) for option, path in targets.items()}
-    for option, path in real.items():
+    """Raises InputError for a target that cannot be written, is an input, or is named twice."""
+    targets = {option: _resolve(path) for option, path in targets.items()}
+    for option, path in targets.items():
         if is_replaced(path):
             _check_folder(option, path)
         _check_inputs(option, path, sources)
-    paths = [path for path in real.values() if path == DASH or is_replaced(path)]
+    paths = [path for path in targets.values() if path == DASH or is_replaced(path)]
     if len(set(paths)) < len(paths):
-        raise InputError(f"{' and '.join(real)}: mean the same; name two files")
+        raise InputError(f"{' and '.join(targets)}: mean the same; name two files")
 
 
 def is_replaced(path: Path) -> bool:
@@ -49,15 +49,15 @@ def is_terminal(out: IO[bytes]) -> bool:
 
 
 def open_output(path: Path) -> AbstractContextManager[IO[bytes]]:
-    """The file is replaced if all went well, or after Ctrl-C."""
+    """The file is replaced after success and after Ctrl-C, not after an error."""
     return end_on_interrupt(open_target(path))
 
 
 @contextmanager
 def end_on_interrupt(inner: AbstractContextManager[T], guard: Guard = nullcontext) -> Iterator[T]:
-    """A block that Ctrl-C ends as if all had gone well; then the interrupt goes on.
+    """After Ctrl-C `inner` ends as after success; then KeyboardInterrupt is raised again.
 
-    `guard` is entered while `inner` ends, so that a second Ctrl-C does not interrupt that.
+    `guard` protects the end of `inner` from a second Ctrl-C.
     """
     interrupt = None
     with ExitStack() as guards, inner as resource:
@@ -72,7 +72,7 @@ def end_on_interrupt(inner: AbstractContextManager[T], guard: Guard = nullcontex
 
 @contextmanager
 def open_target(path: Path) -> Iterator[IO[bytes]]:
-    """The file is replaced if all went well; compressed by its ending."""
+    """The file is replaced after success, and compressed if its ending says so."""
     if path == DASH:
         yield sys.stdout.buffer
         return
@@ -86,11 +86,11 @@ def open_target(path: Path) -> Iterator[IO[bytes]]:
 
 
 class _NamedFile(io.RawIOBase):
-    """A file whose errors name it, and which knows its position even if it is a pipe."""
+    """A file whose errors name it, and which knows its position even in a pipe."""
 
     def __init__(self, file: io.FileIO, path: Path) -> None:
         self.name = file.name
-        self._file, self._path, self._at = file, path, 0
+        self._file, self._path, self._position = file, path, 0
 
     def writable(self) -> bool:
         return True
@@ -99,7 +99,7 @@ class _NamedFile(io.RawIOBase):
         return self._file.isatty()
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def write(self, data: Any) -> int:
         try:
@@ -108,12 +108,12 @@ class _NamedFile(io.RawIOBase):
             raise
         except OSError as error:
             raise OutputError(f"{self._path}: cannot be written ({error.strerror})") from error
-        self._at += count or 0
+        self._position += count or 0
         return count or 0
 
 
 def _resolve(path: Path) -> Path:
-    """The target of a link; a device or a pipe is not resolved."""
+    """Follow links, except to a device or a pipe."""
     try:
         return path.resolve() if is_replaced(path) else path
     except (OSError, RuntimeError) as error:
@@ -124,11 +124,11 @@ def _check_folder(option: str, path: Path) -> None:
     if path.is_dir():
         raise InputError(f"{option} {path}: is a folder; name a file in it")
     if not path.parent.is_dir():
-        raise InputError(f"{option} {path}: there is no folder {path.parent}; make it first")
+        raise InputError(f"{option} {path}: there is no folder {path.parent}; create it first")
 
 
 def _check_inputs(option: str, path: Path, sources: Sequence[Path]) -> None:
-    """An output that is an input, too, would be read while it is written."""
+    """Raises InputError for an input, which would be read while it is written."""
     if path == DASH or not (path.is_file() or path.is_fifo()):
         return
     if any(source.exists() and path.samefile(source) for source in sources):
@@ -137,11 +137,11 @@ def _check_inputs(option: str, path: Path, sources: Sequence[Path]) -> None:
 
 @contextmanager
 def _raw(path: Path) -> Iterator[io.FileIO]:
-    """Without a buffer, which would have to be flushed at the end."""
+    """The file without a buffer."""
     if is_replaced(path):
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else NEW
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else NEW_FILE_MODE
         with replacing(path, mode) as new:
-            yield new.raw  # type: ignore[misc]  # what `open` made is a FileIO
+            yield new.raw  # type: ignore[misc]  # it is a FileIO
         return
     try:
         device = path.open("wb", buffering=0)

@@ -35,15 +35,15 @@ from worker.errors import OutputError
 
 @contextmanager
 def _table(out: IO[bytes], layout: Layout, delimiter: str) -> Iterator[AddRecords]:
-    terminal, own_count = is_terminal(out), len(layout.own_names)
+    is_terminal_, newsift_count = is_terminal(out), len(layout.newsift_names)
 
     def line(cells: Sequence[Cell]) -> bytes:
-        row = csv_row(cells[:own_count], terminal, delimiter, cells[own_count:])
+        row = csv_row(cells[:newsift_count], is_terminal_, delimiter, cells[newsift_count:])
         return row.encode("utf-8", "replace")
 
     def add(records: Sequence[OutputRecord]) -> None:
         for each in records:
-            for row in layout.rows(each):  # one by one: a record may have many, all with its text
+            for row in layout.rows(each):  # not a list, as each row repeats the post's text
                 out.write(line(row))
 
     out.write(line(layout.names))
@@ -57,21 +57,21 @@ tsv_table = partial(_table, delimiter="\t")
 @contextmanager
 def _json_records(out: IO[bytes], is_array: bool) -> Iterator[Callable[[bytes], object]]:
     """Writes JSON values on lines of their own, or as an array."""
-    before = b"[\n"
+    separator = b"[\n"
 
     def add(value: bytes) -> None:
-        nonlocal before
-        out.write(before + value if is_array else value + b"\n")
-        before = b",\n"
+        nonlocal separator
+        out.write(separator + value if is_array else value + b"\n")
+        separator = b",\n"
 
     yield add
     if is_array:
-        out.write(b"[]\n" if before == b"[\n" else b"\n]\n")
+        out.write(b"[]\n" if separator == b"[\n" else b"\n]\n")
 
 
 @contextmanager
 def _json(out: IO[bytes], layout: Layout, is_array: bool) -> Iterator[AddRecords]:
-    """The worker's own records, or a flat object for each match."""
+    """The records as the worker wrote them, or with `per` "match" a flat object for each match."""
     with _json_records(out, is_array) as write:
 
         def add(records: Sequence[OutputRecord]) -> None:
@@ -101,19 +101,19 @@ def _encoded(cells: Mapping[str, Cell]) -> bytes:
     return msgspec.json.encode({clean_cell(name): clean_cell(cell) for name, cell in cells.items()})
 
 
-GROUP_CELLS = 2**18
-GROUP_CHARACTERS = 2**24
+MIN_GROUP_CELLS = 2**18
+MIN_GROUP_CHARS = 2**24
 PARQUET_NUMBERS = {"score": "float64", "threshold": "float64", "matched": "int64", "line": "int64"}
 
 
 @contextmanager
 def parquet_table(out: IO[bytes], layout: Layout) -> Iterator[AddRecords]:
-    """Numbers of newsift's columns are numbers, everything else is text."""
+    """The numbers in newsift's columns are numbers; all other cells are text."""
     import pyarrow.parquet
 
-    kinds = [PARQUET_NUMBERS.get(name, "string") for name in layout.own_names]
-    kinds += ["string"] * len(layout.user_columns)
-    schema = pyarrow.schema(list(zip(layout.names, kinds, strict=True)))
+    types = [PARQUET_NUMBERS.get(name, "string") for name in layout.newsift_names]
+    types += ["string"] * len(layout.user_columns)
+    schema = pyarrow.schema(list(zip(layout.names, types, strict=True)))
     with pyarrow.parquet.ParquetWriter(out, schema) as writer:
         group = _RowGroup(writer, schema)
 
@@ -148,7 +148,7 @@ class _RowGroup:
         self._rows.append([clean_cell(cell) for cell in row])
         self._characters += sum(len(cell) for cell in row if isinstance(cell, str))
         cells = len(self._rows) * len(row)
-        if cells >= GROUP_CELLS or self._characters >= GROUP_CHARACTERS:
+        if cells >= MIN_GROUP_CELLS or self._characters >= MIN_GROUP_CHARS:
             self.write()
 
     def write(self) -> None:
@@ -174,13 +174,13 @@ FORMATS: Mapping[str, Format] = {
     ".parquet": parquet_table,
     ".db": database,
 }
-TEXTS = (".csv", ".tsv", ".jsonl", ".json")  # what may be packed
-UNKNOWN = ("", ".txt")  # endings that say nothing: JSON lines
-UNPACKED = (parquet_table, database)  # packed by themselves, or opened in place
+TEXT_ENDINGS = (".csv", ".tsv", ".jsonl", ".json")  # files with them may be compressed
+UNKNOWN_ENDINGS = ("", ".txt")  # JSON lines are written
+UNCOMPRESSED_FORMATS = (parquet_table, database)
 
 
 def _ending(path: Path) -> tuple[str, bool]:
-    """The ending in lower case, without that of a packer; whether there was one."""
+    """The ending in lower case without .gz or .zst, and whether there was one of these."""
     name = Path(path.name.lower())
     is_packed = name.suffix in PACKERS
     return (Path(name.stem).suffix if is_packed else name.suffix), is_packed
@@ -194,10 +194,10 @@ def format_by_ending(path: Path) -> Format | None:
 def check_ending(option: str, path: Path, endings: Collection[str] = tuple(FORMATS)) -> None:
     """Raises InputError for a regular file with an unknown ending."""
     ending, is_packed = _ending(path)
-    texts = [each for each in endings if each in TEXTS]
+    texts = [e for e in endings if e in TEXT_ENDINGS]
     if path == DASH or not is_replaced(path) or ending in texts:
         return
-    if not is_packed and ending in (*endings, *UNKNOWN):
+    if not is_packed and ending in (*endings, *UNKNOWN_ENDINGS):
         return
     raise InputError(
         f"{option} {path}: is of no known format; end it with {' '.join(endings)} "
@@ -214,13 +214,13 @@ def json_file(path: Path) -> Iterator[Callable[[bytes], object]]:
 
 
 def check_format(option: str, path: Path) -> None:
-    """Raises InputError for what the format cannot do here."""
+    """Raises InputError if this format cannot be written to this file."""
     form, target = format_by_ending(path), f"{option} {path}"
-    if form in UNPACKED and path.suffix.lower() in PACKERS:
-        raise InputError(f"{target}: is packed by itself, if at all; leave {path.suffix} out")
+    if form in UNCOMPRESSED_FORMATS and path.suffix.lower() in PACKERS:
+        raise InputError(f"{target}: cannot be compressed; leave {path.suffix} out")
     check_ending(option, path)
     if form is database and not is_replaced(path):
-        raise InputError(f"{target}: a database cannot be written through; name a regular file")
+        raise InputError(f"{target}: a database must be a regular file; name one")
     if form is database:
         check_fts5(target)
     if form is parquet_table:
@@ -230,10 +230,10 @@ def check_format(option: str, path: Path) -> None:
 def record_writer(
     path: Path, form: Format, layout: Layout, guard: Guard = nullcontext
 ) -> AbstractContextManager[AddRecords]:
-    """Adds records to a file, which is replaced at the end, or after Ctrl-C.
+    """Yields a function that adds records. The file is replaced at the end, or after Ctrl-C.
 
-    The guard keeps an interrupt out of writes to a regular file, so that it stays complete. A
-    device or pipe may block, and must be interruptible.
+    `guard` defers interrupts during writes to a regular file. A device or pipe may block, so
+    writes to it stay interruptible.
     """
     if not is_replaced(path):
         guard = nullcontext
@@ -245,11 +245,11 @@ def _open_writer(path: Path, form: Format, layout: Layout, guard: Guard) -> Iter
     try:
         with open_target(path) as out, form(out, layout) as add:
 
-            def at_once(records: Sequence[OutputRecord]) -> None:
+            def add_guarded(records: Sequence[OutputRecord]) -> None:
                 with guard():
                     add(records)
                     out.flush()
 
-            yield at_once
+            yield add_guarded
     except sqlite3.Error as error:
         raise OutputError(f"{path}: cannot be written ({error})") from error

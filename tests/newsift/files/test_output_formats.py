@@ -339,9 +339,9 @@ def test_a_full_disk_leaves_a_database(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("m.db.gz", "is packed by itself, if at all; leave .gz out"),
+        ("m.db.gz", "cannot be compressed; leave .gz out"),
         ("m.xlsx", "is of no known format; end it with .csv .tsv .jsonl .json "),
-        ("null.db", "a database cannot be written through; name a regular file"),
+        ("null.db", "a database must be a regular file; name one"),
     ],
 )
 def test_refuses_a_format_before_any_work(tmp_path: Path, name: str, message: str) -> None:
@@ -353,7 +353,7 @@ def test_refuses_a_format_before_any_work(tmp_path: Path, name: str, message: st
 @pytest.mark.parametrize("ending", FORMATS)
 def test_memory_is_bounded(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows take 10 MB, each with the text."""
-    monkeypatch.setattr(writers, "GROUP_CHARACTERS", 2**19)
+    monkeypatch.setattr(writers, "MIN_GROUP_CHARS", 2**19)
     long = output_record(1, "x" * 10**5, *(f"seed {n}" for n in range(100)))
     write(tmp_path / f"m{ending}", [output_record(1, "a")])  # imports do not count
     tracemalloc.start()

@@ -62,7 +62,7 @@ def test_a_dash_is_standard_output(
     [
         ("folder", "--out .*folder: is a folder; name a file in it"),
         ("link to a folder", "--out .*folder: is a folder"),
-        ("no/such", "there is no folder .*no; make it first"),
+        ("no/such", "there is no folder .*no; create it first"),
         ("loop", "loop: cannot be written"),
         ("input", "is an input itself"),
         ("link to the input", "is an input itself"),

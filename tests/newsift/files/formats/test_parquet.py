@@ -64,7 +64,7 @@ def test_without_pyarrow_names_the_remedy(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_text_that_expands_a_thousandfold_comes_in_small_batches(
     tmp_path: Path, use_dictionary: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "BATCH_BYTES", 100_000)
+    monkeypatch.setattr(parquet, "MAX_BATCH_BYTES", 100_000)
     table = pa.table({"id": [*range(300)], "text": ["dam " * 2500] * 299 + ["small"]})
     pq.write_table(table, tmp_path / "a", use_dictionary=use_dictionary, compression="zstd")
     assert (tmp_path / "a").stat().st_size < 300 * 10_000 / 100
