@@ -10,13 +10,13 @@ from worker.posts.languages import Languages
 from worker.seeds.embedder import SeedEmbedder
 
 
-def assembled(
+def build_pipeline(
     enc: Encoder, config: Config, timer: Callable[[], float] = lambda: 0.0
 ) -> tuple[Pipeline, SeedEmbedder]:
     matching, posts = config.matching, config.posts
     pipeline = Pipeline(
         enc, posts.format, config.limits, matching.max_matches, matching.why, timer,
-        Languages.of(posts.langs),
+        Languages.parse(posts.langs),
     )  # fmt: skip
     rate, file = matching.automatic_rate, matching.background
     own = read_background(file, enc, rate, matching.rate_key) if file else None

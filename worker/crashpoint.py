@@ -29,7 +29,7 @@ def set_hook(hook: Hook | None) -> None:
 
 
 @contextmanager
-def unwatched() -> Iterator[None]:
+def without_hook() -> Iterator[None]:
     """Suspend the hook, for work that is not a batch."""
     hook = _hook
     set_hook(None)

@@ -110,7 +110,10 @@ class Jetstream:
             )
         self.is_v2 = path.endswith(V2)
         self._key = "collections" if self.is_v2 else "wantedCollections"
-        self.url, self._langs = self._request_url(url, collections), Languages.of(",".join(langs))
+        self.url, self._langs = (
+            self._request_url(url, collections),
+            Languages.parse(",".join(langs)),
+        )
         self.place = f"{url.host}:{url.port}{path}"
         # Posts of all languages arrive every second.
         self.expects_traffic = self._key not in url.query and POSTS in collections
@@ -168,9 +171,9 @@ class Jetstream:
         key = did
         if did and commit is not None and commit.collection and commit.rkey:
             key = f"at://{did}/{commit.collection}/{commit.rkey}"
-            if self._langs.wanted and commit.record:
+            if self._langs.codes and commit.record:
                 langs = LANGS.decode(commit.record).langs
-                if langs and not any(map(self._langs.keep, langs)):
+                if langs and not any(map(self._langs.accepts, langs)):
                     return SourceFrame(b"", None, cursor, at)
         encoded = key.encode() if key else None
         return SourceFrame(

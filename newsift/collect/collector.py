@@ -30,9 +30,9 @@ from newsift.collect.state import MarkStore
 from worker.config import Config, StreamConfig
 from worker.errors import AccessError
 from worker.kafka.delivery import Delivery
-from worker.kafka.producer import KafkaProducer, Letter
+from worker.kafka.producer import KafkaProducer, ProducerRecord
 from worker.kafka.settings import aiokafka_producer_settings
-from worker.metrics.registry import Exported, registered
+from worker.metrics.registry import MetricSpec, register_metric
 
 FRAME_BYTES = 200  # that a frame takes beside what it holds
 
@@ -94,8 +94,8 @@ ROWS = (
     ("in_flight_bytes", Gauge, "Bytes that came and are not yet acknowledged"),
 )  # fmt: skip
 PREFIX = "newsift_collect_"
-COLLECTED = tuple(Exported(PREFIX + name, kind, says, ("source",)) for name, kind, says in ROWS)
-RECONNECTS = Exported(
+COLLECTED = tuple(MetricSpec(PREFIX + name, kind, says, ("source",)) for name, kind, says in ROWS)
+RECONNECTS = MetricSpec(
     f"{PREFIX}reconnects_total", Counter, "Connections that ended, by why", ("source", "reason")
 )
 
@@ -107,10 +107,10 @@ class Counts:
         self._source, self._clock = source, clock
         self._registry = CollectorRegistry()
         self._metrics = {
-            row.name.removeprefix(PREFIX): registered(row, self._registry).labels(source)
+            row.name.removeprefix(PREFIX): register_metric(row, self._registry).labels(source)
             for row in COLLECTED
         }
-        self._reconnects = registered(RECONNECTS, self._registry)
+        self._reconnects = register_metric(RECONNECTS, self._registry)
         for reason in REASONS:
             self._reconnects.labels(source, reason)
         ProcessCollector(registry=self._registry)
@@ -166,13 +166,13 @@ class TopicOutlet:
     async def deliver(self, frames: Sequence[SourceFrame]) -> None:
         """Returns once the broker has acknowledged all, however long that takes."""
         letters = [
-            Letter(self._topic, frame.key, frame.value, (), number)
+            ProducerRecord(self._topic, frame.key, frame.value, (), number)
             for number, frame in enumerate(frames)
             if frame.value
         ]
         await self._delivery.deliver(letters, self._without_value)
 
-    def _without_value(self, letter: Letter) -> Letter | None:
+    def _without_value(self, letter: ProducerRecord) -> ProducerRecord | None:
         """A record for a frame that is too large for the topic.
 
         The worker makes a dead letter of it, which names the post, and the other frames go on.

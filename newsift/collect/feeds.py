@@ -13,7 +13,7 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 import msgspec
 
 from encoder.errors import InputError
-from worker.seeds.record import TITLE_CHARS, URL_CHARS
+from worker.seeds.record import MAX_TITLE_CHARS, MAX_URL_CHARS
 from worker.text import one_line
 
 # What campaigns, social networks and publishers append to see where a reader comes from.
@@ -85,7 +85,7 @@ def read_feed(body: bytes, url: str, kind: str) -> NewsFeed:
     if not (parsed.get("version") or parsed.entries):
         raise InputError(f"{url}: {_remedy(parsed.feed, url)}")
     entries = [_entry(item, url) for item in parsed.entries]
-    usable = [entry for entry in entries if 0 < len(entry.link.encode()) <= URL_CHARS]
+    usable = [entry for entry in entries if 0 < len(entry.link.encode()) <= MAX_URL_CHARS]
     newest = sorted(usable, key=lambda entry: -(entry.published or 0))[:MAX_ENTRIES]
     return NewsFeed(tuple(newest), _interval(parsed.feed), len(entries) - len(usable))
 
@@ -116,7 +116,7 @@ def _entry(item: dict[str, Any], url: str) -> Entry:
     written = "\n".join(texts).encode("utf-8", "replace")
     return Entry(
         _link(item, url),
-        one_line(texts[0][:TITLE_CHARS]),
+        one_line(texts[0][:MAX_TITLE_CHARS]),
         _published(item),
         hashlib.sha256(written).hexdigest()[:12],
     )
@@ -173,7 +173,7 @@ def _remedy(page: dict[str, Any], url: str) -> str:
     ]  # fmt: skip
     if not named:
         return "is no feed (RSS or Atom); look on the site for the address of one"
-    feeds = ", ".join(one_line(link[:URL_CHARS]) for link in dict.fromkeys(named[:MAX_NAMED]))
+    feeds = ", ".join(one_line(link[:MAX_URL_CHARS]) for link in dict.fromkeys(named[:MAX_NAMED]))
     return f"is no feed, but the page names these: {feeds}"
 
 

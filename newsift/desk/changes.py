@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from threading import Lock
 
 PARTS = ("events", "matches", "labels", "seeds", "health")
-INTERVAL_S = 0.25  # between two messages, at least
+MIN_INTERVAL_S = 0.25
 KEEPALIVE_S = 15.0
 
 
@@ -39,7 +39,7 @@ class Changes:
             while True:
                 event.clear()
                 yield b"event: change\ndata: %s\n\n" % json.dumps(self._numbers).encode()
-                await asyncio.sleep(INTERVAL_S)
+                await asyncio.sleep(MIN_INTERVAL_S)
                 try:
                     async with asyncio.timeout(KEEPALIVE_S):
                         await event.wait()

@@ -28,23 +28,23 @@ from worker.match.records import Match, MatchRecord
 from worker.posts.outcome import PostId
 from worker.posts.times import LAST_MS, milliseconds, utc
 
-READ_S = 300.0  # after which reading the topic of matches is given up
+MAX_READ_S = 300.0
 
-FEW_HOURS = 2 * HOUR
+MAX_MINUTES_SPAN_MS = 2 * HOUR
 MAX_POSTS = 2_000_000
 MAX_THRESHOLDS = 1_000
-MAX_FILE_BYTES = 2**29  # bytes of a file
-MAX_FILES = 2  # in the making or on their way to a browser
-MAX_COUNTS = 8
-FRESH_S = 30.0  # counts are kept so long, so that all figures of a page agree
-TIMES = 10  # a count is cached this many times as long as counting took
-KINDS: Mapping[str, str] = {
+MAX_FILE_BYTES = 2**29
+MAX_FILES = 2  # Files that are written or downloaded at the same time.
+MAX_CACHED_COUNTS = 8
+COUNTS_TTL_S = 30.0  # All figures of a page show the same counts.
+COST_FACTOR = 10  # A count that took a second is cached for ten.
+MEDIA_TYPES: Mapping[str, str] = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",
     "db": "application/vnd.sqlite3",
     "parquet": "application/vnd.apache.parquet",
 }
-LABEL, JUDGES = "label", "judges"
+LABEL_COLUMN, JUDGES_COLUMN = "label", "judges"
 LABELS_TABLE = """
 CREATE TABLE labels (
     event TEXT, label TEXT, "by" TEXT, at TEXT, platform TEXT, post_id TEXT, drawn TEXT,
@@ -64,9 +64,9 @@ class Selection:
     threshold: float | None = None
 
     @classmethod
-    def of(cls, event: str, since: str, until: str, threshold: float | None) -> Self:
+    def parse(cls, event: str, since: str, until: str, threshold: float | None) -> Self:
         """Times are RFC 3339; an empty one bounds nothing."""
-        start, end = _time("since", since), _time("until", until)
+        start, end = _parse_time("since", since), _parse_time("until", until)
         if start is not None and end is not None and start >= end:
             raise InputError(f"until: {until} is not after since, {since}; give a later time")
         return cls(event, start, end, threshold)
@@ -77,10 +77,14 @@ class Selection:
 
     def rows(self, cluster: TopicReader, config: Config) -> Iterator[list[OutputRecord]]:
         """The records with such matches, batch by batch; refused where reading takes too long."""
-        topic, deadline = config.topics.matches, time.monotonic() + READ_S
+        topic, deadline = config.topics.matches, time.monotonic() + MAX_READ_S
         cluster.partitions(topic)
-        start = cluster.beginnings(topic) if self.since is None else cluster.at(topic, self.since)
-        end = cluster.ends(topic) if self.until is None else cluster.at(topic, self.until)
+        start = (
+            cluster.beginnings(topic)
+            if self.since is None
+            else cluster.offsets_at(topic, self.since)
+        )
+        end = cluster.ends(topic) if self.until is None else cluster.offsets_at(topic, self.until)
         for batch in cluster.read(topic, start, end, deadline):
             records = ((message, parse_match_record(message.value)) for message in batch)
             yield [
@@ -89,11 +93,11 @@ class Selection:
             ]  # fmt: skip
         if time.monotonic() >= deadline:
             raise InputError(
-                f"since: {topic} cannot be read within {READ_S:g} s; give a later time"
+                f"since: {topic} cannot be read within {MAX_READ_S:g} s; give a later time"
             )
 
 
-def _time(name: str, text: str) -> int | None:
+def _parse_time(name: str, text: str) -> int | None:
     if not text:
         return None
     if (moment := utc(text)) is None:
@@ -132,13 +136,13 @@ class MatchCounts:
             )
         at = arrival_time(record)
         self.first, self.last = min(self.first, at), max(self.last, at)
-        self.scores.append(_cosine(best.score))
+        self.scores.append(_clip_score(best.score))
         self.hours[at // HOUR] += 1
-        if self.last - self.first < FEW_HOURS:
+        if self.last - self.first < MAX_MINUTES_SPAN_MS:
             self.minutes[at // MINUTE] += 1
         else:
             self.minutes.clear()
-        threshold = _cosine(best.threshold)
+        threshold = _clip_score(best.threshold)
         if threshold in self.thresholds or len(self.thresholds) < MAX_THRESHOLDS:
             self.thresholds[threshold] += 1
 
@@ -153,7 +157,7 @@ def arrival_time(record: MatchRecord) -> int:
         return 0
 
 
-def _cosine(score: float) -> float:
+def _clip_score(score: float) -> float:
     return min(max(score, -1.0), 1.0)  # others may write to the topic too
 
 
@@ -164,7 +168,9 @@ class Exports:
         self._config = config
         self._lock, self._counting = Lock(), Lock()
         self._users: set[str] = set()
-        self.counts = TimedCache(self._count, FRESH_S, MAX_COUNTS, TIMES, clock).get
+        self.counts = TimedCache(
+            self._count, COUNTS_TTL_S, MAX_CACHED_COUNTS, COST_FACTOR, clock
+        ).get
 
     def matches_file(
         self, user: str, selection: Selection, form: str, labels: Sequence[Label]
@@ -199,7 +205,9 @@ class Exports:
     def _write(self, path: Path, selection: Selection, labels: Sequence[Label]) -> None:
         check_format("form", path)
         writer = FORMATS[path.suffix]
-        layout = Layout(TOPIC_SOURCE, None, () if writer is database else (LABEL, JUDGES))
+        layout = Layout(
+            TOPIC_SOURCE, None, () if writer is database else (LABEL_COLUMN, JUDGES_COLUMN)
+        )
         columns = _label_columns(labels)
         with connected(self._config) as cluster, record_writer(path, writer, layout) as add:
             for batch in selection.rows(cluster, self._config):
@@ -235,8 +243,10 @@ def _label_columns(labels: Iterable[Label]) -> dict[PostId, dict[str, str]]:
         by_post[label.post_id][label.by] = label.label
     return {
         post: {
-            LABEL: "; ".join(sorted(set(by_judge.values()))),
-            JUDGES: "; ".join(f"{judge}: {label}" for judge, label in sorted(by_judge.items())),
+            LABEL_COLUMN: "; ".join(sorted(set(by_judge.values()))),
+            JUDGES_COLUMN: "; ".join(
+                f"{judge}: {label}" for judge, label in sorted(by_judge.items())
+            ),
         }
         for post, by_judge in by_post.items()
     }

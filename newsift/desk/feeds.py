@@ -22,23 +22,23 @@ from newsift.operations.feeds import (
     feed_state,
 )
 from newsift.operations.messages import capture
-from newsift.operations.times import present, seconds
+from newsift.operations.times import now_text, parse_seconds
 from newsift.web.client import Bounds, web_address
 from newsift.web.polite import PoliteWeb
 from worker.config import Config
 from worker.posts.times import rfc3339
-from worker.seeds.record import digest, event_in
+from worker.seeds.record import json_digest, parse_event
 
-MAX_LINES = 20  # messages and seeds of a feed
-ADDRESS_CHARS = 2_048
-EVERY_S = 900.0
-ARTICLES = 20  # that are read at a time
-RETRY_S = 30.0  # for a feed that another command follows
-STOP_S = 5.0  # for a thread to end
-OPEN = Bounds()
+MAX_LINES = 20  # The page shows the newest messages and seeds of each feed.
+MAX_ADDRESS_CHARS = 2_048
+FETCH_INTERVAL_S = 900.0
+ARTICLES_PER_ROUND = 20
+RETRY_S = 30.0  # Another command may follow the feed meanwhile.
+MAX_STOP_S = 5.0
+PUBLIC_BOUNDS = Bounds()
 log = logging.getLogger("newsift.desk")
 MAX_FEEDS = 50
-MAX_FILE_BYTES = 2**20  # bytes of the file
+MAX_FILE_BYTES = 2**20
 
 
 class FeedSubscription(msgspec.Struct, frozen=True):
@@ -49,11 +49,13 @@ class FeedSubscription(msgspec.Struct, frozen=True):
 
     def plan(self) -> FollowOptions:
         """Refused where a field is no address, no event's name or no span of time."""
-        if len(self.feed) > ADDRESS_CHARS:
-            raise InputError(f"feed: {len(self.feed)} characters, {ADDRESS_CHARS} are allowed")
+        if len(self.feed) > MAX_ADDRESS_CHARS:
+            raise InputError(f"feed: {len(self.feed)} characters, {MAX_ADDRESS_CHARS} are allowed")
         web_address(self.feed)
-        event_in({"event": self.event})
-        return FollowOptions(self.event or None, round(seconds(self.keep, "keep") * 1000), ARTICLES)
+        parse_event({"event": self.event})
+        return FollowOptions(
+            self.event or None, round(parse_seconds(self.keep, "keep") * 1000), ARTICLES_PER_ROUND
+        )
 
 
 class StoppedError(Exception):
@@ -80,7 +82,7 @@ class FollowedFeed:
         self._stopped.set()
 
     def wait(self) -> None:
-        self._thread.join(STOP_S)
+        self._thread.join(MAX_STOP_S)
 
     def row(self) -> dict[str, Any]:
         followed = self._followed
@@ -102,12 +104,12 @@ class FollowedFeed:
             while not self._stopped.is_set():
                 self._follow(default_feed_state(self.subscription.feed, self._config))
         except StoppedError:
-            self._set("stopped")
+            self._set_state("stopped")
         except NewsiftError as error:
-            self._set("ended", str(error))
+            self._set_state("ended", str(error))
         except Exception as error:
             log.exception("%s is not followed any more", self.subscription.feed)
-            self._set("ended", f"{type(error).__name__}: {error}")
+            self._set_state("ended", f"{type(error).__name__}: {error}")
 
     def _follow(self, file: Path) -> None:
         with ExitStack() as stack:
@@ -116,30 +118,30 @@ class FollowedFeed:
                     feed_state(self.subscription.feed, file, dry=False)
                 )
             except InputError as error:
-                self._set("elsewhere", str(error))
+                self._set_state("elsewhere", str(error))
                 self._sleep(RETRY_S)
                 return
             self._followed = followed
-            web = PoliteWeb(OPEN, sleep=self._sleep)
+            web = PoliteWeb(PUBLIC_BOUNDS, sleep=self._sleep)
             plan = self.subscription.plan()
             follower = Follower(web, followed, plan, self._config, store, self._seeds.append)
-            tour = FollowLoop(follower, EVERY_S, once=False)
+            tour = FollowLoop(follower, FETCH_INTERVAL_S, once=False)
             while True:
-                self._set("reading")
+                self._set_state("reading")
                 with capture() as messages:
                     try:
-                        tour.round()
+                        tour.run_once()
                     finally:
-                        now = present()
+                        now = now_text()
                         self._messages.extend((now, line) for line in messages)
-                self._set("waiting")
-                self._sleep(EVERY_S)
+                self._set_state("waiting")
+                self._sleep(FETCH_INTERVAL_S)
 
     def _sleep(self, seconds: float) -> None:
         if self._stopped.wait(seconds):
             raise StoppedError
 
-    def _set(self, state: str, why: str = "") -> None:
+    def _set_state(self, state: str, why: str = "") -> None:
         self._state, self._why = state, why
         self._on_change()
 
@@ -150,7 +152,7 @@ class FeedList:
         self._feeds: dict[str, FollowedFeed] = {}
         self.previewing = Lock()  # one feed at a time: its site may take minutes
         identity = [config.kafka.bootstrap_servers, config.topics.seeds]
-        self._file = state_folder() / f"desk-feeds-{digest(identity)[:12]}.json"
+        self._file = state_folder() / f"desk-feeds-{json_digest(identity)[:12]}.json"
 
     def start(self) -> None:
         try:

@@ -18,14 +18,14 @@ from newsift.operations.messages import notify
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
-from worker.kafka.topics import administering
+from worker.kafka.topics import admin_client
 from worker.posts.outcome import Rejected
 from worker.seeds.state import ControlState
 
 POLL_S = 0.2
-REPORT_S = 0.5  # between two reports of progress
-BLOCK = 20_000  # posts between two looks at the worker's lag
-MAX_WAITING = 50_000  # posts that the worker has not read yet: the broker's memory is bounded
+REPORT_S = 0.5
+BLOCK_POSTS = 20_000  # The worker's lag is read after each block.
+MAX_WAITING_POSTS = 50_000  # The embedded broker holds unread posts in memory.
 
 
 class FileProgress(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class FileStream:
         with (
             sending(config) as outbox,
             connected(config) as cluster,
-            administering(config) as admin,
+            admin_client(config) as admin,
         ):
 
             def lag() -> int:
@@ -80,7 +80,7 @@ class FileStream:
             elif message.value:
                 outbox.send(self._config.topics.posts, message.value, message.key)
                 posts += 1
-                if posts % BLOCK == 0 and not self._wait_for_worker(outbox, lag):
+                if posts % BLOCK_POSTS == 0 and not self._wait_for_worker(outbox, lag):
                     return False
             if (now := time.monotonic()) - last_report > REPORT_S:
                 if self._end.is_set() or self._control().offset != state.offset:
@@ -97,7 +97,7 @@ class FileStream:
     def _wait_for_worker(self, outbox: Outbox, lag: Callable[[], int]) -> bool:
         """Wait until the worker has read most of what was sent; False if it was stopped."""
         outbox.settle()
-        while lag() > MAX_WAITING:
+        while lag() > MAX_WAITING_POSTS:
             if self._end.wait(POLL_S):
                 return False
         return True

@@ -21,7 +21,7 @@ from newsift.desk.api import post_fields
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import DaemonExecutor, lock_or_busy
 from newsift.operations.labels import (
-    HEADERS,
+    LABEL_HEADERS,
     AnswerLog,
     FrozenQueue,
     QueueKind,
@@ -29,27 +29,27 @@ from newsift.operations.labels import (
     make_label_topic,
 )
 from newsift.operations.messages import capture
-from newsift.operations.times import now_ms, present
+from newsift.operations.times import now_ms, now_text
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.pass_rates import DAY
 from newsift.statistics.queues import Question
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
-from worker.kafka.settings import speaking
-from worker.match.records import WHY_TOKENS
+from worker.kafka.settings import broker_errors
+from worker.match.records import MAX_WHY_TOKENS
 from worker.posts.outcome import PostId
 
-BUSY = "an earlier answer is still being published"
-STOP_S = 1.0  # for a label that is being published when the desk ends
+ANSWER_BUSY = "an earlier answer is still being published"
+MAX_STOP_S = 1.0
 
 MAX_QUEUES = 32
-MAX_POSTS = 60_000  # of all queues together
-MAX_DRAWS = 2  # at once
-MAX_SHARES = 300  # points of a judge's curve
-DRAW_S = 1.0  # for which a request waits; the page then repeats it
-IDLE_S = 12 * 3600.0  # after which a queue is drawn again
-EMPTY_S = 5.0  # after which a queue without a question is drawn again
+MAX_QUEUED_POSTS = 60_000
+MAX_DRAWS = 2
+MAX_CURVE_POINTS = 300
+DRAW_WAIT_S = 1.0  # After it the page repeats its request.
+MAX_IDLE_S = 12 * 3600.0
+EMPTY_QUEUE_S = 5.0  # A queue without a question is drawn again after this time.
 Clock = Callable[[], float]
 State = dict[str, Any]
 
@@ -66,7 +66,7 @@ class LabelSession:
         self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = ()
     ) -> None:
         """`messages` are warnings printed while drawing."""
-        self.token, self.at = secrets.token_hex(8), present()
+        self.token, self.at = secrets.token_hex(8), now_text()
         self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
         self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
         self._queue, self._lock = frozen.queue, Lock()
@@ -100,19 +100,20 @@ class LabelSession:
             "messages": self._messages,
             "change": changes, "judged": judged, "progress": self._queue.summary(verdicts),
             "question": self._card(question), "following": following,
-            "left": self._queue.left(verdicts), "shares": self._answers.shares()[-MAX_SHARES:],
+            "left": self._queue.labels_left(verdicts),
+            "shares": self._answers.shares()[-MAX_CURVE_POINTS:],
             "undo": None if last is None or not steps else {"step": steps[-1], "label": last.label},
         }  # fmt: skip
 
     def answer(self, post_id: PostId, verdict: Verdict) -> AnswerOutcome:
         """Publish an answer to the question. A page repeats an answer that got no response."""
-        with lock_or_busy(self._lock, BUSY):
+        with lock_or_busy(self._lock, ANSWER_BUSY):
             question = self._queue.next(self._answers.verdicts())
             if question is not None and question.candidate.post_id == post_id:
                 self._answers.answer(question, verdict)
                 self._count_step()
                 return AnswerOutcome(True)
-        current = self._answers.label_of(post_id)
+        current = self._answers.label(post_id)
         if current is None:
             return AnswerOutcome(
                 False, "the previous answer was undone, so this post will be asked again"
@@ -122,19 +123,19 @@ class LabelSession:
 
     def correct(self, post_id: PostId, verdict: Verdict) -> bool:
         """Publish another verdict on a post that this judge has labelled; False if it is equal."""
-        with lock_or_busy(self._lock, BUSY):
-            current = self._answers.label_of(post_id)
+        with lock_or_busy(self._lock, ANSWER_BUSY):
+            current = self._answers.label(post_id)
             if current is None:
                 raise InputError("post: you have not judged it; only your own answer can change")
             if current.label == verdict:
                 return False
-            self._answers.replace(msgspec.structs.replace(current, label=verdict, at=present()))
+            self._answers.replace(msgspec.structs.replace(current, label=verdict, at=now_text()))
             self._count_step()
             return True
 
     def undo(self, step: int) -> bool:
         """Publish the label before the last answer; False if that was done before."""
-        with lock_or_busy(self._lock, BUSY):
+        with lock_or_busy(self._lock, ANSWER_BUSY):
             if step not in self._undoable:
                 return False
             if step != self._undoable[-1]:
@@ -157,7 +158,7 @@ class LabelSession:
         return post_fields(candidate.post) | {
             "score": candidate.score,
             "threshold": match.match.threshold if match else None,
-            "why": match.match.why[:WHY_TOKENS] if match else (),
+            "why": match.match.why[:MAX_WHY_TOKENS] if match else (),
         }
 
 
@@ -171,18 +172,18 @@ class LabelOutbox:
         """Publish a label and wait for the broker; the first one creates the topic."""
         with lock_or_busy(self._lock, "earlier labels are still being published"):
             try:
-                with speaking(self._config):
+                with broker_errors(self._config):
                     if self._outbox is None:
                         make_label_topic(self._config)
                         self._outbox = self._connection.enter_context(sending(self._config))
-                    self._outbox.send(self._config.topics.labels, value, key, HEADERS)
+                    self._outbox.send(self._config.topics.labels, value, key, LABEL_HEADERS)
                     self._outbox.settle()
             except BaseException:
                 self._close()
                 raise
 
     def stop(self) -> None:
-        locked = self._lock.acquire(timeout=STOP_S)
+        locked = self._lock.acquire(timeout=MAX_STOP_S)
         self._close()
         if locked:
             self._lock.release()
@@ -234,7 +235,7 @@ class LabelQueues:
                     return None
                 self._draws[key] = self._executor.submit(self._draw, key), why or ""
             draw, why = self._draws[key]
-        wait([draw], DRAW_S)
+        wait([draw], DRAW_WAIT_S)
         if not draw.done():
             return None
         try:
@@ -280,16 +281,16 @@ class LabelQueues:
         profile = state.profiles.get(key.event)
         if state.complete and (profile.version if profile else "") != active.session.version:
             return "the event's profile has changed, and scores differently"
-        if now - active.used > IDLE_S:
+        if now - active.used > MAX_IDLE_S:
             return "nobody answered for half a day, so these are newer matches"
-        return "" if active.session.empty and now - active.since > EMPTY_S else None
+        return "" if active.session.empty and now - active.since > EMPTY_QUEUE_S else None
 
     def _activate(self, key: QueueKey, active: ActiveQueue) -> ActiveQueue:
         self._active[key] = active = active._replace(used=self._clock())
         self._active.move_to_end(key)
         while len(self._active) > 1 and (
             len(self._active) > MAX_QUEUES
-            or sum(queue.session.size for queue in self._active.values()) > MAX_POSTS
+            or sum(queue.session.size for queue in self._active.values()) > MAX_QUEUED_POSTS
         ):
             self._active.popitem(last=False)
         return active
@@ -298,7 +299,7 @@ class LabelQueues:
         start = now_ms() - DAY  # as `newsift labels ask` does
         with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
-            labels = self._mirrors.labels.of(key.event)
+            labels = self._mirrors.labels.event_labels(key.event)
             profile = self._mirrors.control.profiles.get(key.event)
             frozen = freeze_queue(
                 cluster, self._config, key.event, key.kind, start, labels, profile, self._nonce

@@ -20,24 +20,24 @@ from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.match.records import Match, MatchRecord
 from worker.posts.outcome import PostId
-from worker.seeds.record import EVENT_BYTES, PREFIX
+from worker.seeds.record import MAX_EVENT_BYTES, PROFILE_PREFIX
 
 HOURS = 24
-MAX_STORIES = 5_000  # of an event; the newest are kept
-MAX_ROWS = 12  # of a story; the first are kept
-ROW_OVERHEAD = 700  # bytes of a row beside its record
+MAX_EVENT_STORIES = 5_000
+MAX_STORY_ROWS = 12
+ROW_OVERHEAD_BYTES = 700
 MAX_ID_CHARS = 512
 MAX_LANGUAGES = 64
-LANGUAGE_CHARS = 16
-TEXT_CHARS = 200  # of a text to search for
-MAX_VERSIONS = 8  # of an event's profile; those that matched last are kept
-MAX_MATCHES = 1_000  # of a record, as matching.max_matches allows
-MAX_NUMBER = 2**53 - 1  # the largest integer that every reader of JSON can hold
+MAX_LANGUAGE_CHARS = 16
+MAX_SEARCH_CHARS = 200
+MAX_VERSIONS = 8  # The versions of a profile that matched last are counted.
+MAX_RECORD_MATCHES = 1_000  # as matching.max_matches allows
+MAX_JSON_INTEGER = 2**53 - 1  # Every reader of JSON can hold it.
 ANY = ""
-MAX_READ = 200_000  # the newest records, which are read when the desk starts
+MAX_READ_RECORDS = 200_000  # The desk reads at most so many records when it starts.
 MAX_EVENTS = 1_000
-MAX_BYTES = 2**26  # bytes of all rows
-REMEMBERED_POSTS = 2**17  # at least; a later match of one of them does not count
+MAX_ROW_BYTES = 2**26
+MIN_REMEMBERED_POSTS = 2**17  # A later match of a remembered post is not counted again.
 Score = Annotated[float, Meta(ge=-2, le=2)]
 
 
@@ -63,7 +63,7 @@ class MatchRow:
 
     @property
     def size(self) -> int:
-        return ROW_OVERHEAD + len(self.value)
+        return ROW_OVERHEAD_BYTES + len(self.value)
 
 
 @dataclass(slots=True)
@@ -116,12 +116,12 @@ class EventMatches:
         story = self._stories.setdefault(row.group, Story(row.group))
         story.count += is_first or not story.rows
         story.last = max(story.last, row.at)
-        if len(story.rows) < MAX_ROWS:
+        if len(story.rows) < MAX_STORY_ROWS:
             story.rows[row.post_id] = row
             self._group_of[row.post_id] = row.group
             self.size += row.size
-        if len(self._stories) > MAX_STORIES * 5 // 4:
-            self.keep(MAX_STORIES)
+        if len(self._stories) > MAX_EVENT_STORIES * 5 // 4:
+            self.keep(MAX_EVENT_STORIES)
 
     def keep(self, most: int) -> None:
         """Drop all stories but the newest `most`."""
@@ -187,13 +187,13 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
         return
     at = max(min(message.timestamp, now), 0)
     post_id = record.post.platform, record.post.id
-    lang = (record.post.lang or "")[:LANGUAGE_CHARS]
+    lang = (record.post.lang or "")[:MAX_LANGUAGE_CHARS]
     group = record.group if isinstance(record.group, str) else record.matches[0].match_id
     by_event = defaultdict[str, list[Match]](list)
     for match in record.matches:
         by_event[match.event].append(match)
     for event, matches in by_event.items():
-        of_profile = (m.seed_version for m in matches if m.seed_id == PREFIX + event)
+        of_profile = (m.seed_version for m in matches if m.seed_id == PROFILE_PREFIX + event)
         version = next(of_profile, "")
         score, new = max(match.score for match in matches), record.new is not False
         yield (
@@ -207,10 +207,10 @@ def _is_sound(record: MatchRecord) -> bool:
     groups = [record.group] if isinstance(record.group, str) else []
     names = [record.post.id, *groups, *(match.match_id for match in record.matches)]
     return (
-        0 < len(record.matches) <= MAX_MATCHES
+        0 < len(record.matches) <= MAX_RECORD_MATCHES
         and record.post.platform in PLATFORMS
         and all(0 < len(name) <= MAX_ID_CHARS for name in names)
-        and all(0 < len(match.event.encode()) <= EVENT_BYTES for match in record.matches)
+        and all(0 < len(match.event.encode()) <= MAX_EVENT_BYTES for match in record.matches)
         and all(-1.001 <= match.score <= 1.001 for match in record.matches)
     )
 
@@ -219,15 +219,15 @@ class StoryFilter(Struct, frozen=True, kw_only=True):
     """A browser's request for a page of an event's stories."""
 
     minutes: Annotated[int, Meta(ge=0, le=24 * 60)] = 0  # of age at most; 0: any age
-    lang: Annotated[str, Meta(max_length=LANGUAGE_CHARS)] = ANY
-    platform: Annotated[str, Meta(max_length=LANGUAGE_CHARS)] = ANY
+    lang: Annotated[str, Meta(max_length=MAX_LANGUAGE_CHARS)] = ANY
+    platform: Annotated[str, Meta(max_length=MAX_LANGUAGE_CHARS)] = ANY
     least: Score = -2.0
     most: Score = 2.0
     new: bool = False  # only stories whose first post is here
-    text: Annotated[str, Meta(max_length=TEXT_CHARS)] = ""
+    text: Annotated[str, Meta(max_length=MAX_SEARCH_CHARS)] = ""
     order: Literal["time", "score"] = "time"
     # The number of the last match on the page; later ones are only counted.
-    seen: Annotated[int, Meta(ge=0, le=MAX_NUMBER)] = MAX_NUMBER
+    seen: Annotated[int, Meta(ge=0, le=MAX_JSON_INTEGER)] = MAX_JSON_INTEGER
     skip: Annotated[int, Meta(ge=0, le=10**6)] = 0
     count: Annotated[int, Meta(ge=1, le=100)] = 50
 
@@ -292,8 +292,8 @@ class MatchStore:
         with self._lock:
             self._clear()
             now, ends = self._now(), cluster.ends(self._topic)
-            day = cluster.at(self._topic, now - HOURS * HOUR)
-            most = MAX_READ // len(ends)
+            day = cluster.offsets_at(self._topic, now - HOURS * HOUR)
+            most = MAX_READ_RECORDS // len(ends)
             self._cut = {part for part, end in ends.items() if end - day[part] > most}
             self._since = now - HOURS * HOUR
         return {part: max(day[part], end - most) for part, end in ends.items()}
@@ -362,7 +362,7 @@ class MatchStore:
             self._size += matches.size - before
         if len(self._events) > MAX_EVENTS * 5 // 4:
             self._drop_events()
-        while self._size > MAX_BYTES:
+        while self._size > MAX_ROW_BYTES:
             largest = max(self._events.values(), key=lambda matches: matches.size)
             before = largest.size
             largest.keep(len(largest.stories) // 2)
@@ -373,7 +373,7 @@ class MatchStore:
         if digest in self._young or digest in self._old:
             return False
         self._young.add(digest)
-        if len(self._young) >= REMEMBERED_POSTS:
+        if len(self._young) >= MIN_REMEMBERED_POSTS:
             self._young, self._old = set(), self._young
         return True
 

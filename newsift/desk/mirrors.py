@@ -16,10 +16,10 @@ from worker.seeds.reducer import StateT, TopicReducer
 from worker.seeds.state import ControlReducer, ControlState
 
 NOT_READ = "it is not read yet"
-BEHIND = "its newest records are not read yet; try again"
-RETRY_S = 1.0  # after an outage, and while there is no such topic
+NOT_CAUGHT_UP = "its newest records are not read yet; try again"
+RETRY_S = 1.0
 POLL_S = 0.005
-PARTITIONS_S = 30.0  # between two looks whether the topic has more partitions
+PARTITIONS_CHECK_S = 30.0
 MAX_CONTROL_BYTES = 2**28
 log = logging.getLogger("newsift.desk")
 
@@ -36,7 +36,7 @@ class TopicFollower:
 
     def __init__(
         self, config: Config, topic: str, consumer: TopicConsumer, on_change: Callable[[], None],
-        *, retry_s: float = RETRY_S, partitions_s: float = PARTITIONS_S,
+        *, retry_s: float = RETRY_S, partitions_s: float = PARTITIONS_CHECK_S,
     ) -> None:  # fmt: skip
         """`on_change` is called after new records, and when `away` or `ready` changes."""
         self._config, self._topic = config, topic
@@ -62,7 +62,7 @@ class TopicFollower:
             self._offsets.get(partition, 0) < offset for partition, offset in end.items()
         ):
             if time.monotonic() > deadline or self._stopped.is_set():
-                raise BrokerError(f"{self._topic}: {self.away or BEHIND}")
+                raise BrokerError(f"{self._topic}: {self.away or NOT_CAUGHT_UP}")
             time.sleep(POLL_S)
 
     def _run(self) -> None:

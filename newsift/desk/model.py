@@ -10,7 +10,7 @@ from threading import Event, Lock, Thread
 from encoder.errors import InputError, NewsiftError
 from newsift.desk.threads import PATIENCE_S, lock_or_busy
 from newsift.operations.events import EventState, events_of
-from newsift.operations.model_context import MAX_MATCHES, ModelContext
+from newsift.operations.model_context import MAX_PREVIEW_MATCHES, ModelContext
 from newsift.operations.seed_rows import SeedRow, resolve_state, seed_row
 from newsift.operations.times import now_ms
 from worker.config import Config
@@ -18,8 +18,8 @@ from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, Resolution
 
-LOAD_S = 60.0  # for which an action waits for the model
-LOADING = "the model is still being loaded; the first start takes a minute"
+MAX_LOAD_WAIT_S = 60.0
+STILL_LOADING = "the model is still being loaded; the first start takes a minute"
 log = logging.getLogger("newsift.desk")
 
 
@@ -74,14 +74,14 @@ class DeskModel:
         self, config: Config, control: Callable[[], ControlState], on_change: Callable[[], None]
     ) -> None:
         """`on_change` is called when the model is loaded or refused."""
-        matching = replace(config.matching, why=False, max_matches=MAX_MATCHES)
+        matching = replace(config.matching, why=False, max_matches=MAX_PREVIEW_MATCHES)
         self._config, self._on_change = replace(config, matching=matching), on_change
         self._control, self._embedding = control, Lock()
         self._context: ModelContext | None = None
         self._view: ControlView | None = None
         self._view_without_model: ControlView | None = None
         self._settled = Event()
-        self.away = LOADING
+        self.away = STILL_LOADING
 
     def start(self) -> None:
         Thread(target=self._load, name="desk-model", daemon=True).start()
@@ -89,7 +89,7 @@ class DeskModel:
     def now(self) -> ModelContext | None:
         return self._context
 
-    def wait(self, seconds: float = LOAD_S) -> ModelContext:
+    def wait(self, seconds: float = MAX_LOAD_WAIT_S) -> ModelContext:
         self._settled.wait(seconds)
         if self._context is None:
             raise InputError(f"model: {self.away}")

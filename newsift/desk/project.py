@@ -20,8 +20,13 @@ from worker.posts.times import milliseconds, utc
 from worker.seeds.state import ControlState
 
 SCHEMA = "newsift.project/1"
-MAX_DESCRIPTION_BYTES = 2**20  # bytes of the description
-DESCRIPTION, LOCK, SEEDS, LABELS = "project.json", ".lock", "seeds.jsonl", "labels.jsonl"
+MAX_DESCRIPTION_BYTES = 2**20
+DESCRIPTION_FILE, LOCK_FILE, SEEDS_FILE, LABELS_FILE = (
+    "project.json",
+    ".lock",
+    "seeds.jsonl",
+    "labels.jsonl",
+)
 
 
 class Description(msgspec.Struct, kw_only=True):
@@ -46,7 +51,7 @@ class Project:
         self.description = Description(files=paths, options=options)
         if self._folder is not None:
             write_atomically(
-                self._folder / DESCRIPTION, msgspec.json.encode(self.description) + b"\n"
+                self._folder / DESCRIPTION_FILE, msgspec.json.encode(self.description) + b"\n"
             )
 
     def restore(self, config: Config) -> None:
@@ -55,8 +60,8 @@ class Project:
             return
         with connected(config) as cluster:
             for topic, name in (
-                (SeedTopic(cluster, config), SEEDS),
-                (LabelTopic(cluster, config), LABELS),
+                (SeedTopic(cluster, config), SEEDS_FILE),
+                (LabelTopic(cluster, config), LABELS_FILE),
             ):
                 file = self._folder / name
                 if file.exists() and file.stat().st_size:
@@ -81,14 +86,14 @@ class Project:
         saved_control, saved_labels = self._saved
         if control is not saved_control:
             records = (KeyedRecord(r.key, r.value, r.timestamp) for r in control.records.values())
-            write_records(self._folder / SEEDS, records)
+            write_records(self._folder / SEEDS_FILE, records)
         if labels is not saved_labels:
             of_labels = (
                 KeyedRecord(label.key, label.value, milliseconds(utc(label.at)))
                 for event in labels.by_event.values()
                 for label in event
             )
-            write_records(self._folder / LABELS, of_labels)
+            write_records(self._folder / LABELS_FILE, of_labels)
         self._saved = control, labels
 
 
@@ -101,7 +106,7 @@ def open_project(folder: Path | None) -> Iterator[Project]:
     with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(exclusive(folder / LOCK))
+            stack.enter_context(exclusive(folder / LOCK_FILE))
         except BlockingIOError as error:
             raise InputError(
                 f"--project: {folder} is open in another desk; close that one, or give another"
@@ -115,14 +120,14 @@ def open_project(folder: Path | None) -> Iterator[Project]:
 
 def read_description(folder: Path) -> Description:
     """The default where there is none yet."""
-    file = folder / DESCRIPTION
+    file = folder / DESCRIPTION_FILE
     remedy = "give another folder"
     try:
         description = msgspec.json.decode(
             read_regular(file, MAX_DESCRIPTION_BYTES), type=Description
         )
     except FileNotFoundError:
-        strangers = sorted(each.name for each in folder.iterdir() if each.name != LOCK)
+        strangers = sorted(each.name for each in folder.iterdir() if each.name != LOCK_FILE)
         if strangers:
             raise InputError(
                 f"--project: {folder} is no project, it holds {strangers[0]}; {remedy}"

@@ -14,14 +14,14 @@ from encoder.model.weights import F32
 from newsift.desk.matches import MatchStore
 from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.threads import TimedCache
-from newsift.operations.cluster_status import StreamRate, stream_rate
+from newsift.operations.cluster_status import StreamRate, read_stream_rate
 from newsift.operations.events import EventState, require_event
-from newsift.operations.labels import near_answers
+from newsift.operations.labels import request_near_answers
 from newsift.operations.messages import capture
 from newsift.operations.model_context import ModelContext
 from newsift.operations.times import now_ms
 from newsift.operations.workers import kafka_cluster_id
-from newsift.statistics.estimates import Draws, LabelledScore, draws_of, joint_verdicts
+from newsift.statistics.estimates import DrawnLabels, LabelledScore, joint_verdicts, weigh_draws
 from newsift.statistics.feedback import profile_threshold
 from newsift.statistics.labels import Label, unanimous_verdicts
 from newsift.statistics.pass_rates import ScoredMatch
@@ -29,19 +29,19 @@ from newsift.statistics.queues import Candidate, current_queue, draw_order
 from worker.config import Config
 from worker.errors import BrokerError
 from worker.kafka.reading import connected
-from worker.match.records import why_tokens
+from worker.match.records import select_why_tokens
 from worker.match.reservoir import NearAnswer
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import milliseconds, utc
-from worker.seeds.background import sides_of
-from worker.seeds.profile import Compared, Profile
+from worker.seeds.background import split_background
+from worker.seeds.profile import Profile, SeedOrProfile
 
-NEAR_S, STREAM_S = 10.0, 60.0  # for which answers are kept
-BLOCK_SCORES = 2**22
+NEAR_MISSES_TTL_S, STREAM_RATE_TTL_S = 10.0, 60.0
+MAX_BLOCK_SCORES = 2**22
 MAX_MEASURES = 64
-MAX_STORIES = 5_000  # the newest
-MAX_MARKS = 500  # labelled posts, the newest labels
-THRESHOLD_TOLERANCE = 1e-6  # thresholds that differ by less are the same
+MAX_STORIES = 5_000
+MAX_LABELLED_POSTS = 500
+THRESHOLD_TOLERANCE = 1e-6
 Why = list[tuple[str, float]]
 
 
@@ -56,8 +56,10 @@ class StreamMonitor:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._near: TimedCache[str, NearAnswers] = TimedCache(self._ask_workers, NEAR_S)
-        self._traffic: TimedCache[str, StreamRate] = TimedCache(self._read_traffic, STREAM_S)
+        self._near: TimedCache[str, NearAnswers] = TimedCache(self._ask_workers, NEAR_MISSES_TTL_S)
+        self._traffic: TimedCache[str, StreamRate] = TimedCache(
+            self._read_traffic, STREAM_RATE_TTL_S
+        )
 
     def near_misses(self, event: str) -> NearAnswers:
         try:
@@ -73,13 +75,15 @@ class StreamMonitor:
 
     def _ask_workers(self, event: str) -> NearAnswers:
         with capture() as messages:
-            answers = near_answers(self._config, event, partial(kafka_cluster_id, self._config))
+            answers = request_near_answers(
+                self._config, event, partial(kafka_cluster_id, self._config)
+            )
         return NearAnswers(tuple(answers), tuple(messages))
 
     def _read_traffic(self, topic: str) -> StreamRate:
         try:
             with connected(self._config) as cluster:
-                return stream_rate(cluster, topic, now_ms())
+                return read_stream_rate(cluster, topic, now_ms())
         except NewsiftError as error:
             return StreamRate(why=str(error))
 
@@ -90,7 +94,7 @@ class Measure:
 
     context: ModelContext
     event: EventState
-    compared: tuple[Compared, ...]
+    compared: tuple[SeedOrProfile, ...]
     rows: Embeddings  # [k]
     cuts: F32  # [k]
 
@@ -124,7 +128,7 @@ class Measure:
         """Scores of the background; of the half that no profile was trained on, if there is one."""
         background = self.context.background
         if any(isinstance(each, Profile) for each in self.compared):
-            background = sides_of(background)[1]
+            background = split_background(background)[1]
         return self._best(background)
 
     def scores(self, texts: Sequence[str]) -> F32:
@@ -135,18 +139,19 @@ class Measure:
         enc = self.context.enc
         best = enc.posts(texts).similarity(self.rows).argmax(axis=1).tolist()
         return [
-            why_tokens(each) for each in enc.contributions(texts, self.rows, [*enumerate(best)])
+            select_why_tokens(each)
+            for each in enc.contributions(texts, self.rows, [*enumerate(best)])
         ]
 
     def _best(self, posts: Embeddings) -> F32:
         """The best score of each post, in bounded memory."""
-        step = max(BLOCK_SCORES // max(len(self.rows), 1), 1)
+        step = max(MAX_BLOCK_SCORES // max(len(self.rows), 1), 1)
         parts = (posts[at : at + step] for at in range(0, len(posts), step))
         best = [part.similarity(self.rows).max(axis=1, initial=np.float32(-2)) for part in parts]
         return np.concatenate([np.zeros(0, np.float32), *best])
 
 
-def measure_of(context: ModelContext, view: ControlView, name: str) -> Measure:
+def make_measure(context: ModelContext, view: ControlView, name: str) -> Measure:
     event, seeds = require_event(view.events, name), view.seeds
     at = [n for n, each in enumerate(seeds.seeds) if each.event == name]
     compared = tuple(seeds.seeds[n] for n in at)
@@ -196,7 +201,7 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
     return ScoredMatches(tuple(result), since)
 
 
-def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> Draws:
+def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> DrawnLabels:
     """The labels drawn at random, of the matches of the newest draw."""
     certifying = [label for label in labels if label.drawn == "certify"]
     post_ids = {story.candidate.post_id for story in matches.stories}
@@ -208,7 +213,7 @@ def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> Draws:
         if milliseconds(utc(story.processed_at)) <= until
     ]
     order, verdict_of = draw_order(candidates), unanimous_verdicts(certifying)
-    return draws_of(
+    return weigh_draws(
         [each.score for each in order], [verdict_of.get(each.post_id) for each in order]
     )
 
@@ -234,7 +239,7 @@ class EventScores:
                 self._view, self._measures = view, {}
             measure = self._measures.get(event)
         if measure is None:
-            measure = measure_of(context, view, event)
+            measure = make_measure(context, view, event)
             with self._lock:
                 if self._view is view:
                     if len(self._measures) >= MAX_MEASURES:
@@ -252,7 +257,7 @@ class EventScores:
         newest = sorted(labels, key=lambda label: milliseconds(utc(label.at)), reverse=True)
         posts: dict[PostId, Post] = {}
         for label in newest:
-            if len(posts) < MAX_MARKS:
+            if len(posts) < MAX_LABELLED_POSTS:
                 posts.setdefault(label.post_id, label.post)
         verdict_of = joint_verdicts(labels)
         scores = {each.candidate.post_id: each.candidate.score for each in matches.stories}

@@ -10,14 +10,14 @@ from typing import Any
 from encoder.errors import InputError
 from newsift.desk.threads import lock_or_busy
 from newsift.operations.seed_drafts import change_seeds
-from newsift.operations.seed_topic import SeedTopic, key_of, seed_topic
+from newsift.operations.seed_topic import SeedTopic, find_key, seed_topic
 from worker.config import Config
-from worker.seeds.profile import Compared
+from worker.seeds.profile import SeedOrProfile
 from worker.seeds.state import ControlState
 
 MARK_DIGITS = 16
-MAX_REMOVALS = 20  # that can be undone
-CHANGED = "has been changed by somebody since you looked at it; look again"
+MAX_REMOVALS = 20
+CHANGED_BY_OTHERS = "has been changed by somebody since you looked at it; look again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def require_mark(state: ControlState, key: bytes, mark: str) -> bytes:
     """The key; refused where its record has another mark."""
     if mark_of(state.value(key)) != mark:
         name = key.decode(errors="backslashreplace")
-        raise InputError(f"seed {name!r}: {CHANGED}")
+        raise InputError(f"seed {name!r}: {CHANGED_BY_OTHERS}")
     return key
 
 
@@ -65,7 +65,7 @@ class SeedEditor:
     def remove(self, name: str, mark: str, by: str) -> Removal:
         with self.topic() as topic:
             state = topic.state()
-            key = require_mark(state, key_of(state, name), mark)
+            key = require_mark(state, find_key(state, name), mark)
             topic.publish({key: None}, state)
             self._number += 1
             removal = Removal(self._number, name, by, key, state.value(key) or b"")
@@ -87,11 +87,11 @@ class SeedEditor:
                 raise InputError(f"seed {removal.name!r}: exists again; it is left as it is")
             return removal
 
-    def change(self, name: str, mark: str, changes: Mapping[str, Any]) -> Compared:
+    def change(self, name: str, mark: str, changes: Mapping[str, Any]) -> SeedOrProfile:
         """Publish a seed with changes; None deletes a key."""
         with self.topic() as topic:
             state = topic.state()
-            require_mark(state, key_of(state, name), mark)
+            require_mark(state, find_key(state, name), mark)
             return change_seeds(topic, state, [name], changes, self._config)[0]
 
     def publish(self, records: Mapping[bytes, bytes], marks: Mapping[bytes, str]) -> ControlState:

@@ -18,14 +18,14 @@ from newsift.operations.promises import MIN_POSTS_FOR_RATE
 from worker.config import Config
 from worker.seeds.profile import Profile
 
-CALLS = 12  # requests, draws of queues and trainings that run at once
+MAX_CALLS = 12
 
 
 class Desk:
     def __init__(self, config: Config, read_only: bool = False) -> None:
         self.config, self.read_only = config, read_only
         self.changes = changes = Changes()
-        self.executor = DaemonExecutor(CALLS)
+        self.executor = DaemonExecutor(MAX_CALLS)
         self.mirrors = mirrors = TopicMirrors(config, changes.notify)
         self.model = DeskModel(
             config, lambda: mirrors.control, lambda: changes.notify("events", "seeds")

@@ -12,7 +12,7 @@ from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.seed_editor import SeedEditor
 from newsift.desk.threads import DaemonExecutor
 from newsift.operations.actor import acting_as
-from newsift.operations.events import NONE, EventState, require_event
+from newsift.operations.events import NO_PROFILE, EventState, require_event
 from newsift.operations.messages import capture, notify
 from newsift.operations.profile_training import (
     LearnOptions,
@@ -111,7 +111,7 @@ class Training:
             now = require_event(view.events, event)
             if (now.profile.version if now.profile else "") != version:
                 raise InputError(f"event {event!r}: its profile is another one by now; look again")
-            if now.state == NONE:
+            if now.state == NO_PROFILE:
                 raise InputError(f"event {event!r}: has no profile, its seeds serve")
             before = previous_profile(now.profile)
             value = before.value(context.config.limits) if before else None

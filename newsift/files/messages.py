@@ -12,11 +12,11 @@ import msgspec
 
 from newsift.files.read import input_name
 from worker.config.limits import Limits
-from worker.posts.checks import rejected
+from worker.posts.checks import rejection
 from worker.posts.outcome import NO_WORDS, PassedOver, Post, Reading, Reason, Rejected
 from worker.posts.read import read_post
 from worker.posts.times import is_naive, milliseconds, utc
-from worker.text import cut, one_line
+from worker.text import one_line, shorten
 
 NUMBER = re.compile(r"[0-9]{9,17}(?:\.[0-9]{1,9})?")  # seconds or more; 20241231 is a day
 ROUNDED = re.compile(r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+")  # 1.23E+18: a spreadsheet lost the rest
@@ -113,7 +113,7 @@ class Oddities:
         key = message, column
         self._counts[key] += 1
         if key not in self._examples:
-            self._examples[key] = cut(one_line(example), EXCERPT)
+            self._examples[key] = shorten(one_line(example), EXCERPT)
 
 
 def text_id(text: str) -> str:
@@ -197,7 +197,7 @@ class Maker:
         self, number: int, raw: bytes, detail: str, reason: Reason = Reason.UNKNOWN_FORM
     ) -> FileMessage:
         """A row that is no post, and why."""
-        return self.message(rejected(reason, detail), b"", number, raw)
+        return self.message(rejection(reason, detail), b"", number, raw)
 
     def none(self, why: PassedOver, number: int, raw: bytes) -> FileMessage:
         """A well-formed row without a post."""

@@ -15,17 +15,17 @@ from newsift.operations.messages import format_counts, notify
 from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader, connected
 from worker.kafka.sending import Headers, sending
-from worker.match.records import INPUT, OURS, attempt
+from worker.match.records import INPUT_PREFIX, RETRY_HEADERS, attempt_number
 from worker.posts.outcome import Reason
 from worker.posts.times import rfc3339
 
 MAX_ATTEMPTS = 3
-UNREADABLE = {Reason.BAD_BATCH, Reason.BATCH_BYTES}
-ATTEMPT, RETRY_OF = OURS
-SLACK_MS = 3_600_000  # by which the clock of another sender may be behind the worker's
-GRACE_S = 5.0  # for what is in flight when a retry ends
+UNREADABLE_REASONS = {Reason.BAD_BATCH, Reason.BATCH_BYTES}
+ATTEMPT, RETRY_OF = RETRY_HEADERS
+CLOCK_SLACK_MS = 3_600_000  # The clocks of the worker and of a sender may differ by this.
+GRACE_S = 5.0
 
-Show = Callable[["DeadLetter"], object]
+ShowLetter = Callable[["DeadLetter"], object]
 RetryKey = tuple[str, str]  # the id of a letter and the digest of its bytes
 
 
@@ -51,7 +51,7 @@ class DeadLetter:
     @property
     def obstacle(self) -> str | None:
         """Why another attempt cannot be made, if so."""
-        if self.reason in UNREADABLE:
+        if self.reason in UNREADABLE_REASONS:
             return "there is nothing to retry: it stands for a record batch that cannot be read"
         if self.message.value is None and not self.sha256:
             return "it has no bytes: they were null"
@@ -63,9 +63,10 @@ class DeadLetter:
     def retry_headers(self) -> Headers:
         """The input's own headers, with the number of the next attempt and the letter's id."""
         own = [
-            (name.removeprefix(INPUT), value or b"")  # kafka-python sends no null
+            (name.removeprefix(INPUT_PREFIX), value or b"")  # kafka-python sends no null
             for name, value in self.message.headers
-            if name.startswith(INPUT) and name.removeprefix(INPUT) not in OURS
+            if name.startswith(INPUT_PREFIX)
+            and name.removeprefix(INPUT_PREFIX) not in RETRY_HEADERS
         ]
         return [*own, (ATTEMPT, str(self.attempt + 1).encode()), (RETRY_OF, self.id.encode())]
 
@@ -87,7 +88,7 @@ def read_letters(
     """The present dead letters since a time, each once."""
     topic = config.topics.rejected
     ids: set[tuple[str, int, str]] = set()
-    for batch in cluster.read(topic, None if start is None else cluster.at(topic, start)):
+    for batch in cluster.read(topic, None if start is None else cluster.offsets_at(topic, start)):
         for letter in map(parse_letter, batch):
             # Delivered twice, a message is one dead letter; another attempt has another source, and
             # the same place in a topic that was made again another time.
@@ -98,14 +99,14 @@ def read_letters(
 
 def parse_letter(message: StoredMessage) -> DeadLetter:
     """Without the worker's headers, a letter's id is its own place."""
-    headers = _texts(message.headers)
+    headers = _decode_headers(message.headers)
     place = f"{message.topic}-{message.partition}-{message.offset}"
     size = headers.get("bytes", "")
     return DeadLetter(
         id=headers.get("source") or place,
         reason=headers.get("reason", ""),
         detail=headers.get("detail", ""),
-        attempt=attempt(message),
+        attempt=attempt_number(message),
         written=headers.get("timestamp", ""),
         message=message,
         size=int(size) if size.isdecimal() and len(size) < 12 else None,
@@ -113,7 +114,7 @@ def parse_letter(message: StoredMessage) -> DeadLetter:
     )
 
 
-def _texts(headers: Headers) -> dict[str, str]:
+def _decode_headers(headers: Headers) -> dict[str, str]:
     return {name: (value or b"").decode("utf-8", "replace") for name, value in headers}
 
 
@@ -141,7 +142,7 @@ class RetryResult:
     not_sent: Counter[str] = field(default_factory=Counter)  # by the reason
 
 
-def retry_letters(config: Config, selection: LetterSelection, show: Show) -> RetryResult:
+def retry_letters(config: Config, selection: LetterSelection, show: ShowLetter) -> RetryResult:
     """Publish letters again, one retry at a time; `show` is called once the broker has a letter."""
     with retry_lock(config), connected(config) as cluster, connected(config) as posts:
         cluster.partitions(config.topics.posts)
@@ -170,7 +171,7 @@ def retry_letters(config: Config, selection: LetterSelection, show: Show) -> Ret
 
 
 def _resend(
-    config: Config, letters: Iterable[tuple[DeadLetter, bytes | str]], show: Show
+    config: Config, letters: Iterable[tuple[DeadLetter, bytes | str]], show: ShowLetter
 ) -> RetryResult:
     result, in_flight = RetryResult(), deque[DeadLetter]()
 
@@ -190,7 +191,7 @@ def _resend(
                 report(outbox.delivered)
             outbox.settle()
         finally:
-            report(outbox.drained(GRACE_S))
+            report(outbox.drain(GRACE_S))
             others = f"; not retried: {format_counts(result.not_sent)}" if result.not_sent else ""
             notify(f"{result.count:,} sent again{others}")
     return result
@@ -206,9 +207,9 @@ def _retried_keys(
     topic = config.topics.posts
     return {
         (name, sha256(message.value or b"").hexdigest())
-        for batch in cluster.read(topic, cluster.at(topic, oldest - SLACK_MS))
+        for batch in cluster.read(topic, cluster.offsets_at(topic, oldest - CLOCK_SLACK_MS))
         for message in batch
-        if (name := _texts(message.headers).get(RETRY_OF)) is not None
+        if (name := _decode_headers(message.headers).get(RETRY_OF)) is not None
     }
 
 

@@ -7,11 +7,11 @@ from typing import Any, Self
 from encoder.errors import InputError
 from newsift.statistics.promise import confidence_of_version
 from worker.seeds.profile import Profile
-from worker.seeds.record import PREFIX, Seed
+from worker.seeds.record import PROFILE_PREFIX, Seed
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
-IN_FORCE, STALE, REFUSED, NONE = "in force", "stale", "refused", "none"
+IN_FORCE, PROFILE_STALE, PROFILE_REFUSED, NO_PROFILE = "in force", "stale", "refused", "none"
 MAX_ATTEMPTS = 10**6
 
 
@@ -20,13 +20,13 @@ class EventState:
     name: str
     seeds: tuple[Seed, ...] = ()  # that match, by id
     profile: Profile | None = None
-    state: str = NONE  # of the profile
+    state: str = NO_PROFILE  # of the profile
     why: str = ""  # it is stale or refused
     thresholds: tuple[float, ...] = ()  # rising
 
     @property
     def key(self) -> bytes:
-        return (PREFIX + self.name).encode()
+        return (PROFILE_PREFIX + self.name).encode()
 
     def require_seeds(self) -> "EventState":
         if not self.seeds:
@@ -37,8 +37,8 @@ class EventState:
 def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
     """All events by name; `seeds` is the set that a worker makes of the state."""
     events: dict[str, EventState] = {}
-    why = {each.id: (STALE, each.reason) for each in seeds.stale}
-    why |= {each.id: (REFUSED, each.reason) for each in seeds.refused}
+    why = {each.id: (PROFILE_STALE, each.reason) for each in seeds.stale}
+    why |= {each.id: (PROFILE_REFUSED, each.reason) for each in seeds.refused}
     own: dict[str, list[Seed]] = {}
     for seed in sorted(state.seeds.values(), key=lambda seed: seed.id):
         if not seed.paused and seed.id not in why:
@@ -50,10 +50,10 @@ def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
         event = events.get(name, EventState(name))
         events[name] = replace(event, profile=profile, state=status, why=reason)
     for each in state.refused.values():
-        if each.id.startswith(PREFIX):
-            name = each.id.removeprefix(PREFIX)
+        if each.id.startswith(PROFILE_PREFIX):
+            name = each.id.removeprefix(PROFILE_PREFIX)
             event = events.get(name, EventState(name))
-            events[name] = replace(event, state=REFUSED, why=each.reason)
+            events[name] = replace(event, state=PROFILE_REFUSED, why=each.reason)
     thresholds = thresholds_by_event(seeds)
     return {
         name: replace(events[name], thresholds=thresholds.get(name, ())) for name in sorted(events)
@@ -105,7 +105,9 @@ class PromiseTarget:
     version: int  # of those that were tested: the more, the more labels it takes
 
     @classmethod
-    def of(cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9) -> Self:
+    def for_profile(
+        cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9
+    ) -> Self:
         version = (profile.promise or {}).get("version") if profile else None
         if type(version) is int and 0 < version <= MAX_ATTEMPTS:
             return cls(precision, confidence, version)

@@ -28,7 +28,7 @@ from newsift.collect.state import lock_state
 from newsift.files.apart import run_in_subprocess
 from newsift.files.articles import WebPage, extract_article
 from newsift.operations.messages import format_counts, notify, notify_version
-from newsift.operations.seed_drafts import SeedDraft, parse_seed, record_object, seed_id
+from newsift.operations.seed_drafts import SeedDraft, parse_record_object, parse_seed, seed_id
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.web.client import PAGES, REQUEST, WebAnswer
@@ -37,22 +37,22 @@ from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.reading import connected
 from worker.posts.times import rfc3339
-from worker.seeds.record import PREFIX, Seed, digest
+from worker.seeds.record import PROFILE_PREFIX, Seed, json_digest
 from worker.seeds.state import ControlState, table_key
 from worker.text import one_line
 
-FEEDS = (
+FEED_MEDIA_TYPES = (
     "application/atom+xml, application/rss+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"
 )
 NEW, CORRECTED, UNCHANGED = "new", "corrected", "unchanged"
-THERE, REFUSED = "there already", "refused"
+ALREADY_THERE, REFUSED = "there already", "refused"
 DAY = 86_400_000
-LINGER = 14 * DAY  # at least, after its end: older posts may be compared so much later
-REFUSAL_CHARS = 300  # by which a refusal is recognised
+MIN_LINGER_MS = 14 * DAY  # Older posts may arrive after a seed has expired.
+MAX_REFUSAL_CHARS = 300
 MAX_STATE_BYTES = 2**27
 MAX_BACKOFF_S = 6 * 3600.0
-MAX_FAILURES = 16  # that still lengthen the pause
-GONE = 410
+MAX_BACKOFF_FAILURES = 16
+HTTP_GONE = 410
 
 cached_identity = lru_cache(2**17)(link_identity)
 
@@ -80,7 +80,7 @@ class ArticleIndex:
             return
         self._state, self.by_link, self.by_version = state, {}, {}
         refused = state.refused.items()
-        self._refused = {key for key, each in refused if not each.id.startswith(PREFIX)}
+        self._refused = {key for key, each in refused if not each.id.startswith(PROFILE_PREFIX)}
         for seed in (*state.seeds.values(), *self._drafts.values()):
             self._enter(seed)
 
@@ -129,14 +129,16 @@ class Follower:
     published_by: ControlState | None = None  # the state before the last publication
     _topic: SeedTopic | None = None
 
-    def look(self) -> None:
+    def fetch_feed(self) -> None:
         """Fetch the feed and note its articles."""
         conditions = {
             "If-None-Match": self.followed.etag,
             "If-Modified-Since": self.followed.modified,
         }
         headers = {name: value for name, value in conditions.items() if value is not None}
-        answer = self.web.get(self.followed.address, REQUEST | {"Accept": FEEDS} | headers)
+        answer = self.web.get(
+            self.followed.address, REQUEST | {"Accept": FEED_MEDIA_TYPES} | headers
+        )
         if answer.status != 304:
             self._note_entries(answer)
         if answer.permanent_url != self.followed.address:
@@ -155,11 +157,11 @@ class Follower:
         if feed.without_link and new:
             notify(f"entries without an address that can be read: {feed.without_link:,}")
 
-    def read(self) -> Counter[str]:
+    def read_due_articles(self) -> Counter[str]:
         """Read the articles that are due and publish them; counts the outcomes."""
         outcomes = Counter[str]()
         due = self.followed.due(now_ms(), self.plan.keep, self.plan.most)
-        before = now_ms() - max(self.plan.keep, LINGER)
+        before = now_ms() - max(self.plan.keep, MIN_LINGER_MS)
         ended = self.followed.ended(before, self.plan.keep)
         if not (due or ended):
             return outcomes
@@ -191,7 +193,7 @@ class Follower:
         over = [each for each in ended if each.seed and self.index.ended(each.seed, before)]
         if self.plan.dry or not over:
             return
-        self._replace(topic, {(each.seed or "").encode(): None for each in over}, state)
+        self._publish_records(topic, {(each.seed or "").encode(): None for each in over}, state)
         for article in over:
             article.leave()
         self.store()
@@ -204,7 +206,7 @@ class Follower:
         if article.read is None and link_identity(article.link) in self.index.by_link:
             article.tried(now_ms())
             article.leave()
-            return THERE
+            return ALREADY_THERE
         try:
             content = self._read_page(article)
             state = topic.state()  # again, because reading the page took time
@@ -212,7 +214,7 @@ class Follower:
             outcome = self._publish(article, content, topic, state)
         except InputError as error:
             article.tried(now_ms(), failing=is_temporary(error))
-            reason = str(error)[:REFUSAL_CHARS]
+            reason = str(error)[:MAX_REFUSAL_CHARS]
             if article.refusal != reason:
                 article.refusal = reason
                 notify(f"no seed: {error}")
@@ -250,22 +252,22 @@ class Follower:
             if not self._is_ours(article):
                 article.leave()
                 return UNCHANGED
-            latest = record_object(name, state.value(name.encode()))
+            latest = parse_record_object(name, state.value(name.encode()))
             draft, outcome = replace(draft, record=latest | content), CORRECTED
             seed = parse_seed(draft, self.config)
         elif seed.version in self.index.by_version or identity in self.index.by_link:
             article.leave()
-            return THERE
+            return ALREADY_THERE
         if self.plan.dry:
             self.index.add(seed)
         else:
-            self._replace(topic, {draft.key: draft.value}, state)
+            self._publish_records(topic, {draft.key: draft.value}, state)
         article.seed, article.version = seed.id, seed.version
         would = "would be " if self.plan.dry else ""
         self.show(f"{one_line(seed.id)}  {seed.version}  {would}{outcome}  {one_line(seed.title)}")
         return outcome
 
-    def _replace(
+    def _publish_records(
         self, topic: SeedTopic, values: dict[bytes, bytes | None], state: ControlState
     ) -> None:
         topic.publish(values, state)
@@ -284,21 +286,21 @@ class FollowLoop:
     _begun: bool = False  # the feed has answered
     _reported: set[str] = field(default_factory=set)  # failures, until something works again
 
-    def go(self) -> None:
-        self.round()
+    def run(self) -> None:
+        self.run_once()
         while not self.once:
             time.sleep(self.every)
-            self.round()
+            self.run_once()
 
-    def round(self) -> None:
+    def run_once(self) -> None:
         """Fetch the feed if it is time, and read the articles that are due."""
         followed = self.follower.followed
         if (left := followed.wait_until / 1000 - time.time()) <= 0:
-            self._look(followed)
+            self._fetch_feed(followed)
         elif self.once:
             notify(f"the feed is not asked now: it wants to be left alone for {left:,.0f} s more")
         try:
-            if outcomes := self.follower.read():
+            if outcomes := self.follower.read_due_articles():
                 notify(format_counts(outcomes))
                 self._reported.clear()
             if state := self.follower.published_by:
@@ -310,11 +312,11 @@ class FollowLoop:
                 raise
             self._report_once(str(error))
 
-    def _look(self, followed: Followed) -> None:
+    def _fetch_feed(self, followed: Followed) -> None:
         try:
-            self.follower.look()
+            self.follower.fetch_feed()
         except InputError as error:
-            self._failed(error, followed)
+            self._back_off(error, followed)
         else:
             if followed.failures:
                 notify("the feed answers again")
@@ -323,14 +325,14 @@ class FollowLoop:
             followed.wait_until = round((time.time() + followed.interval) * 1000)
         self.follower.store()
 
-    def _failed(self, error: InputError, followed: Followed) -> None:
+    def _back_off(self, error: InputError, followed: Followed) -> None:
         """Report a feed that cannot be read, and wait longer each time."""
         wait = error.wait if isinstance(error, StatusError) else 0.0
         if not self.once:
             wait = max(wait, min(self.every * 2**followed.failures, MAX_BACKOFF_S))
-        followed.failures = min(followed.failures + 1, MAX_FAILURES)
+        followed.failures = min(followed.failures + 1, MAX_BACKOFF_FAILURES)
         followed.wait_until = round((time.time() + wait) * 1000)
-        if isinstance(error, StatusError) and error.status == GONE:
+        if isinstance(error, StatusError) and error.status == HTTP_GONE:
             raise RunError(f"{error}: the feed is gone for good; follow another") from error
         if not is_temporary(error) and (self.once or not self._begun):
             raise error
@@ -349,7 +351,7 @@ class FollowLoop:
 def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Callable[[], None]]]:
     """The stored state of a feed, and a function that stores it; locked for other processes."""
     with nullcontext() if dry else lock_state(file):
-        followed = _read(feed, file)
+        followed = _read_state(feed, file)
 
         def store() -> None:
             if not dry:
@@ -358,7 +360,7 @@ def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Cal
         yield followed, store
 
 
-def _read(feed: str, file: Path) -> Followed:
+def _read_state(feed: str, file: Path) -> Followed:
     try:
         content = read_regular(file, MAX_STATE_BYTES)
     except FileNotFoundError:
@@ -374,4 +376,4 @@ def _read(feed: str, file: Path) -> Followed:
 def default_feed_state(feed: str, config: Config) -> Path:
     """A file for this feed and this control topic."""
     identity = [feed, config.kafka.bootstrap_servers, config.topics.seeds]
-    return state_folder() / f"follow-{urlsplit(feed).hostname}-{digest(identity)[:12]}.json"
+    return state_folder() / f"follow-{urlsplit(feed).hostname}-{json_digest(identity)[:12]}.json"

@@ -31,7 +31,7 @@ class KeyedTopic(Generic[StateT]):
             self._reducer, self._at = self._new_reducer(), {}
         start = self.cluster.beginnings(self._topic) | self._at
         passed_over = self.cluster.unreadable(self._topic)
-        for batch in in_order(self.cluster.read(self._topic, start, end), len(end)):
+        for batch in merge_by_time(self.cluster.read(self._topic, start, end), len(end)):
             self._reducer.apply(batch)
         if passed_over := self.cluster.unreadable(self._topic) - passed_over:
             self._reducer.skip(passed_over)
@@ -82,7 +82,7 @@ class KeyedTopic(Generic[StateT]):
                     )
 
 
-def in_order(
+def merge_by_time(
     batches: Iterable[list[StoredMessage]], partitions: int
 ) -> Iterator[list[StoredMessage]]:
     """The batches of one partition as they come; those of several merged by time.

@@ -15,8 +15,8 @@ from newsift.files.rows import parse_match_record
 from newsift.operations.events import PromiseTarget
 from newsift.operations.keyed_topic import KeyedTopic
 from newsift.operations.messages import notify
-from newsift.operations.times import present
-from newsift.operations.workers import ANSWER_ERRORS, get_answer, worker_addresses
+from newsift.operations.times import now_text
+from newsift.operations.workers import ANSWER_ERRORS, http_get, worker_addresses
 from newsift.statistics.labels import (
     MAX_LABELS_BYTES,
     MAX_PAIRS,
@@ -39,17 +39,17 @@ from worker.config import Config
 from worker.kafka.reading import TopicReader, connected
 from worker.kafka.topics import ensure_labels
 from worker.match.records import Match, MatchRecord
-from worker.match.reservoir import NearAnswer, merged
+from worker.match.reservoir import NearAnswer, merge_strata
 from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, rfc3339, utc
 from worker.seeds.profile import Profile
-from worker.seeds.record import PREFIX
+from worker.seeds.record import PROFILE_PREFIX
 
-HEADERS = (("schema", SCHEMA.encode()),)
-MAX_NAMED = 10  # refused labels that are reported by their keys
-MAX_MATCHES = 20_000  # the newest matches, held at once
-MATCHES_BYTES = 2**27  # bytes that their records may take together
-WAIT_S = 5.0  # for the near misses of a worker
+LABEL_HEADERS = (("schema", SCHEMA.encode()),)
+MAX_REFUSED_SHOWN = 10
+MAX_MATCHES = 20_000
+MAX_MATCHES_BYTES = 2**27
+NEAR_ANSWER_S = 5.0
 LOCAL_PORTS = "on the ports 6066 to 6075 of this machine"
 REMEDY = "desk.workers names the workers"
 NO_CANDIDATES = {"certify": "no matches", "learn": "no matches and no near misses"}
@@ -62,14 +62,14 @@ class LabelTopic(KeyedTopic[LabelState]):
     def __init__(self, cluster: TopicReader, config: Config) -> None:
         topic = config.topics.labels
         reducer = partial(LabelReducer, config.limits)
-        super().__init__(cluster, config, topic, "label", lambda _: HEADERS, reducer)
+        super().__init__(cluster, config, topic, "label", lambda _: LABEL_HEADERS, reducer)
 
     def state(self) -> LabelState:
         """Reports the labels that cannot be used."""
         state = super().state()
-        for refused in state.refused[:MAX_NAMED]:
+        for refused in state.refused[:MAX_REFUSED_SHOWN]:
             notify(f"refused: {refused.key}: {refused.reason}")
-        if (more := len(state.refused) - MAX_NAMED) > 0:
+        if (more := len(state.refused) - MAX_REFUSED_SHOWN) > 0:
             notify(f"{more:,} more labels are refused")
         if state.left_out:
             notify(
@@ -102,7 +102,7 @@ def read_event_labels(cluster: TopicReader, config: Config, event: str) -> tuple
     """Nothing where there is no topic of labels yet."""
     if not cluster.exists(config.topics.labels):
         return ()
-    return LabelTopic(cluster, config).state().of(event)
+    return LabelTopic(cluster, config).state().event_labels(event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class EventMatch:
     def profile(self) -> tuple[str, str]:
         """The id and version of the profile that matched; seeds count as one."""
         name = self.match.seed_id
-        return (name, self.match.seed_version) if name.startswith(PREFIX) else ("", "")
+        return (name, self.match.seed_version) if name.startswith(PROFILE_PREFIX) else ("", "")
 
 
 def read_event_matches(
@@ -128,8 +128,8 @@ def read_event_matches(
     A promise is of one profile: matches of another one, or of the seeds, are left out.
     """
     topic, matches, more = config.topics.matches, OrderedDict[PostId, EventMatch](), 0
-    sizes, room = deque[int](), MATCHES_BYTES
-    for batch in cluster.read(topic, cluster.at(topic, start)):
+    sizes, room = deque[int](), MAX_MATCHES_BYTES
+    for batch in cluster.read(topic, cluster.offsets_at(topic, start)):
         for message in batch:
             if (match := _event_match(message.value, event)) is None:
                 continue
@@ -162,7 +162,9 @@ def _event_match(value: bytes | None, event: str) -> EventMatch | None:
     return EventMatch(Candidate(record.post, best.score, group), best, record)
 
 
-def near_answers(config: Config, event: str, cluster_id: Callable[[], str]) -> list[NearAnswer]:
+def request_near_answers(
+    config: Config, event: str, cluster_id: Callable[[], str]
+) -> list[NearAnswer]:
     """The near misses of an event at each worker; reports workers that do not answer."""
     addresses = worker_addresses(config, cluster_id)
     if not addresses:
@@ -173,7 +175,7 @@ def near_answers(config: Config, event: str, cluster_id: Callable[[], str]) -> l
 
 def _request_near_misses(address: str, event: str) -> NearAnswer | None:
     try:
-        status, body = get_answer(address, f"/near?event={quote(event, safe='')}", WAIT_S)
+        status, body = http_get(address, f"/near?event={quote(event, safe='')}", NEAR_ANSWER_S)
         if status == 200:
             return msgspec.json.decode(body, type=NearAnswer)
         why = "it keeps none of this event" if status == 404 else f"HTTP {status}"
@@ -183,10 +185,12 @@ def _request_near_misses(address: str, event: str) -> NearAnswer | None:
     return None
 
 
-def candidates_in(answers: Sequence[NearAnswer]) -> list[Candidate]:
+def merge_near_candidates(answers: Sequence[NearAnswer]) -> list[Candidate]:
     """The near misses of several workers, merged stratum by stratum."""
     strata = zip(*(answer.strata for answer in answers), strict=False)
-    return [Candidate(near.post, near.score) for parts in strata for near in merged(parts).kept]
+    return [
+        Candidate(near.post, near.score) for parts in strata for near in merge_strata(parts).kept
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +215,15 @@ def freeze_queue(
     nonce = begun.nonce if begun else nonce
     candidates = [each.candidate for each in matches.values()]
     if kind == "certify":
-        target = PromiseTarget.of(profile)
+        target = PromiseTarget.for_profile(profile)
         times = (milliseconds(utc(match.record.processed_at)) for match in matches.values())
         name = QueueName(nonce, rfc3339(max(times, default=0)))
         queue = CertifyQueue(candidates, target.precision, target.test_confidence, name)
         return FrozenQueue(queue, matches, profile)
-    answers = near_answers(config, event, lambda: cluster.cluster_id)
+    answers = request_near_answers(config, event, lambda: cluster.cluster_id)
     thresholds = [each.match.threshold for each in matches.values()][-1:]
     thresholds += [each.threshold for each in answers if each.edges]
-    near = candidates_in(answers)
+    near = merge_near_candidates(answers)
     return FrozenQueue(
         LearnQueue([*candidates, *near], (thresholds or [0.0])[0], nonce), matches, profile
     )
@@ -237,7 +241,7 @@ class AnswerLog:
         self._event, self._by = event, by
         self._matches, self._publish = frozen.matches, publish
         self._certifies = isinstance(frozen.queue, CertifyQueue)
-        self._labels = self._own_labels(labels)
+        self._labels = self._labels_by_post(labels)
         self._steps: list[tuple[Label, Label | None]] = []  # each with the label before it
         self._own: set[PostId] = set()  # answered or undone here, which counts more than `merge`
 
@@ -249,7 +253,7 @@ class AnswerLog:
     def last(self) -> Label | None:
         return self._steps[-1][0] if self._steps else None
 
-    def label_of(self, post_id: PostId) -> Label | None:
+    def label(self, post_id: PostId) -> Label | None:
         return self._labels.get(post_id)
 
     def verdicts(self) -> dict[PostId, bool]:
@@ -264,10 +268,10 @@ class AnswerLog:
 
     def merge(self, labels: Iterable[Label]) -> None:
         """AddRecords what this person has answered elsewhere."""
-        theirs = self._own_labels(labels)
+        theirs = self._labels_by_post(labels)
         self._labels |= {name: theirs[name] for name in theirs.keys() - self._own}
 
-    def _own_labels(self, labels: Iterable[Label]) -> dict[PostId, Label]:
+    def _labels_by_post(self, labels: Iterable[Label]) -> dict[PostId, Label]:
         own = (label for label in labels if label.by == self._by)
         return {
             label.post_id: label
@@ -283,7 +287,7 @@ class AnswerLog:
             event=self._event,
             post=candidate.post,
             by=self._by,
-            at=present(),
+            at=now_text(),
             drawn=question.drawn,
             probability=question.probability,
             score=candidate.score,

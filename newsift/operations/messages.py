@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from worker.text import escaped
+from worker.text import escape
 
 if TYPE_CHECKING:
     from worker.seeds.state import ControlState
 
-CLEAR = "\r\x1b[K"
+CLEAR_LINE = "\r\x1b[K"
 SHOW_EVERY_S = 0.2
-MAX_LINES = 100  # of a capture
-MAX_CHARS = 1_000  # of a line
+MAX_CAPTURED_LINES = 100
+MAX_MESSAGE_CHARS = 1_000
 
 _capture: ContextVar[list[str] | None] = ContextVar("capture", default=None)
 
@@ -36,9 +36,9 @@ def notify(message: str) -> None:
     """Add to the capture, else print to stderr in the place of the progress line."""
     lines = _capture.get()
     if lines is None:
-        _write(f"{CLEAR * sys.stderr.isatty()}newsift: {escaped(message)}\n")
-    elif len(lines) < MAX_LINES:
-        lines.append(escaped(message[:MAX_CHARS]))
+        _write(f"{CLEAR_LINE * sys.stderr.isatty()}newsift: {escape(message)}\n")
+    elif len(lines) < MAX_CAPTURED_LINES:
+        lines.append(escape(message[:MAX_MESSAGE_CHARS]))
 
 
 def notify_version(state: "ControlState") -> None:
@@ -65,7 +65,7 @@ class ProgressLine:
             self._shown_at = now
             share, spent = self._share(self.done), now - self._began
             left = f", {format_span(spent / share - spent)} left" if 0 < share < 1 else ""
-            _write(f"{CLEAR}{self.done:,} {what}{more}, {self.rate()}{left}")
+            _write(f"{CLEAR_LINE}{self.done:,} {what}{more}, {self.rate()}{left}")
 
     def rate(self, unit: str = "/s") -> str:
         return f"{self.done / max(time.monotonic() - self._began, 1e-3):,.0f}{unit}"

@@ -15,20 +15,20 @@ from newsift.operations.messages import notify
 from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_drafts import SeedDraft
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, resolve_state, rows_of, seed_row
-from newsift.statistics.feedback import mean, profile_threshold, vector_of
-from worker.assembly import assembled
+from newsift.statistics.feedback import event_vector, mean_vector, profile_threshold
+from worker.assembly import build_pipeline
 from worker.config import Config
-from worker.seeds.profile import Compared, EventVector, Profile
+from worker.seeds.profile import EventVector, Profile, SeedOrProfile
 from worker.seeds.record import Seed
 from worker.seeds.set import SeedSet
-from worker.seeds.state import ControlState, ModelFacts, Resolution, control_state, table_key
+from worker.seeds.state import ControlState, ModelFacts, Resolution, parse_control_state, table_key
 
-MAX_MOVED = 10  # words each way
-HEAVIEST = 60  # words of an article
-MAX_PARTS = 200  # of texts, each as long as a post may be
-WORD_CHARS = 40
-MAX_AUTO_THRESHOLDS = 2_000  # in a list: each costs an embedding
-MAX_MATCHES = 1_000  # matches of a post, so that none hides another
+MAX_MOVED_WORDS = 10
+MAX_HEAVY_WORDS = 60
+MAX_TEXT_PARTS = 200  # Each part is as long as a post may be.
+MAX_WORD_CHARS = 40
+MAX_AUTO_THRESHOLDS = 2_000  # Each costs an embedding.
+MAX_PREVIEW_MATCHES = 1_000  # Enough that no match of a post hides another.
 
 WordWeights = list[tuple[str, float]]
 
@@ -41,10 +41,12 @@ def moved_words(
     moves[end.slots] = end.weights
     moves[start.slots] -= start.weights
     words = _words_by_slot(enc, texts)
-    moved = [(word[:WORD_CHARS], round(float(moves[place]), 4)) for place, word in words.items()]
+    moved = [
+        (word[:MAX_WORD_CHARS], round(float(moves[place]), 4)) for place, word in words.items()
+    ]
     moved.sort(key=lambda pair: (-pair[1], pair[0]))
-    gained = [pair for pair in moved[:MAX_MOVED] if pair[1] > 0]
-    return gained, [pair for pair in reversed(moved[-MAX_MOVED:]) if pair[1] < 0]
+    gained = [pair for pair in moved[:MAX_MOVED_WORDS] if pair[1] > 0]
+    return gained, [pair for pair in reversed(moved[-MAX_MOVED_WORDS:]) if pair[1] < 0]
 
 
 def heaviest_words(enc: Encoder, title: str, text: str) -> WordWeights:
@@ -52,19 +54,23 @@ def heaviest_words(enc: Encoder, title: str, text: str) -> WordWeights:
     row = enc.articles([(title, text)]).lexical
     weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
     words = _words_by_slot(enc, [title, text])
-    weighted = [(word[:WORD_CHARS], round(weights.get(at, 0.0), 4)) for at, word in words.items()]
-    return sorted((pair for pair in weighted if pair[1]), key=lambda pair: -pair[1])[:HEAVIEST]
+    weighted = [
+        (word[:MAX_WORD_CHARS], round(weights.get(at, 0.0), 4)) for at, word in words.items()
+    ]
+    return sorted((pair for pair in weighted if pair[1]), key=lambda pair: -pair[1])[
+        :MAX_HEAVY_WORDS
+    ]
 
 
 def _words_by_slot(enc: Encoder, texts: Iterable[str]) -> dict[int, str]:
     """The first word of the texts that falls into each slot; of very long texts, of the start."""
     parts: list[str] = []
     for text in texts:
-        if len(parts) >= MAX_PARTS:
+        if len(parts) >= MAX_TEXT_PARTS:
             break
         parts += [text[at : at + POST_CHARS] for at in range(0, len(text), POST_CHARS)]
     words: dict[int, str] = {}
-    for part in parts[:MAX_PARTS]:
+    for part in parts[:MAX_TEXT_PARTS]:
         for word, weight in enc.tokenize(part):
             if weight:
                 words.setdefault(slot(word), word)
@@ -85,8 +91,8 @@ class ModelContext:
 
     def __init__(self, config: Config) -> None:
         self.config, self.enc = config, load_encoder(config)
-        self.pipeline, self._embedder = assembled(self.enc, config)
-        self._partial_embedder = assembled(self.enc, config)[1]  # an embedder caches one set
+        self.pipeline, self._embedder = build_pipeline(self.enc, config)
+        self._partial_embedder = build_pipeline(self.enc, config)[1]  # an embedder caches one set
         self.background = self._embedder.background
         self.no_seeds = SeedSet.empty(self.enc)
         self.raised = 0.0  # the constant of the last whole set, where a total rate is configured
@@ -115,7 +121,7 @@ class ModelContext:
 
     def start(self, seeds: Sequence[Seed]) -> EventStart:
         rows = self.enc.articles([(seed.title, seed.text) for seed in seeds])
-        vector = vector_of(mean(rows), rows)
+        vector = event_vector(mean_vector(rows), rows)
         cut = profile_threshold(vector, self.background, self.config.matching.automatic_rate)
         return EventStart(rows, vector, cut + self.raised)
 
@@ -123,7 +129,7 @@ class ModelContext:
 def load_context(config: Config) -> ModelContext | None:
     """Without a usable model: None, and a message."""
     try:
-        matching = replace(config.matching, why=False, max_matches=MAX_MATCHES)
+        matching = replace(config.matching, why=False, max_matches=MAX_PREVIEW_MATCHES)
         return ModelContext(replace(config, matching=matching))
     except NewsiftError as error:
         notify(f"thresholds and matches are not shown: {error}")
@@ -132,7 +138,7 @@ def load_context(config: Config) -> ModelContext | None:
 
 def draft_thresholds(context: ModelContext, drafts: Sequence[SeedDraft]) -> AutoThresholds:
     """The automatic thresholds of drafts; raises where the model refuses one."""
-    state = control_state({draft.key: draft.value for draft in drafts}, context.config.limits)
+    state = parse_control_state({draft.key: draft.value for draft in drafts}, context.config.limits)
     thresholds, refused = thresholds_of(context, state)
     for draft in drafts:
         if draft.id in refused:
@@ -185,7 +191,7 @@ def _automatic_ids(state: ControlState, config: Config) -> set[str]:
     """The ids of the seeds and profiles whose thresholds are automatic."""
     if config.matching.threshold is not None:
         return set()
-    contents: list[Compared] = [*state.seeds.values(), *state.profiles.values()]
+    contents: list[SeedOrProfile] = [*state.seeds.values(), *state.profiles.values()]
     return {each.id for each in contents if each.threshold is None}
 
 

@@ -26,11 +26,11 @@ from newsift.operations.labels import read_event_labels
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import EventStart, ModelContext, moved_words
 from newsift.operations.seed_topic import SeedTopic
-from newsift.operations.times import now_ms, present
+from newsift.operations.times import now_ms, now_text
 from newsift.statistics.background import text_hash
 from newsift.statistics.feedback import (
-    AWAY,
-    MIN_ON,
+    BACKGROUND_WEIGHT,
+    MIN_ON_LABELS,
     AuthoredPosts,
     is_burst,
     learn,
@@ -40,16 +40,16 @@ from newsift.statistics.queues import is_certify_post
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.matcher import Matcher
 from worker.posts.outcome import Post, PostId
-from worker.seeds.background import sides_of
+from worker.seeds.background import split_background
 from worker.seeds.profile import EventVector, Profile
 from worker.seeds.set import SeedSet
-from worker.seeds.state import ControlState, state_of
+from worker.seeds.state import ControlState, build_state
 
-MAX_SHOWN = 5  # posts of a comparison
-POOL_SIZE = 1_000  # posts; an event learns from twenty, of which some may say the same
-MAX_COUNTED = 100_000  # distinct texts of matches
-MIN_HISTORY = 0.1  # of the posts since: fewer before show no burst
-RISKY_FACTOR = 3  # times as many posts as passed before
+MAX_COMPARED_POSTS = 5
+MAX_POOL_POSTS = 1_000  # An event learns from 20 posts, and some may be copies.
+MAX_COUNTED_TEXTS = 100_000
+MIN_HISTORY_SHARE = 0.1  # With fewer posts before than a tenth, no burst can be seen.
+MAX_SAFE_FACTOR = 3  # A profile that passes more than three times the posts is risky.
 HOUR = 3_600_000
 
 LabelledPosts = tuple[list[Post], list[Post]]  # on the event, and off it
@@ -71,33 +71,35 @@ class Comparison:
     go: list[ScoredPost] = field(default_factory=list)  # the best that pass before alone
 
     def add(self, posts: Sequence[Post], vectors: Embeddings) -> None:
-        (was, scores), (will, later) = (passing(s, vectors) for s in (self.before, self.after))
+        (was, scores), (will, later) = (match_posts(s, vectors) for s in (self.before, self.after))
         self.read += len(posts)
         self.passes = [self.passes[0] + int(was.sum()), self.passes[1] + int(will.sum())]
-        self.come = _best(self.come, posts, will & ~was, later)
-        self.go = _best(self.go, posts, was & ~will, scores)
+        self.come = _best_posts(self.come, posts, will & ~was, later)
+        self.go = _best_posts(self.go, posts, was & ~will, scores)
 
     def background_rates(self, background: Embeddings) -> tuple[float, float]:
         """How many of 1,000 background posts that do not train pass, before and after."""
-        posts = sides_of(background)[1]
-        shares = (passing(seeds, posts)[0].mean() for seeds in (self.before, self.after))
+        posts = split_background(background)[1]
+        shares = (match_posts(seeds, posts)[0].mean() for seeds in (self.before, self.after))
         before, after = (1000 * float(share) for share in shares)
         return before, after
 
 
-def passing(seeds: SeedSet, vectors: Embeddings) -> tuple[NDArray[np.bool_], F32]:
+def match_posts(seeds: SeedSet, vectors: Embeddings) -> tuple[NDArray[np.bool_], F32]:
     """Whether each post matches a seed, and its best score."""
     matches = Matcher(seeds, most=1).match(vectors, np.zeros(len(vectors), np.int64))
     return matches.counts > 0, matches.best
 
 
-def _best(
+def _best_posts(
     before: Sequence[ScoredPost], posts: Sequence[Post], which: NDArray[np.bool_], scores: F32
 ) -> list[ScoredPost]:
     """One of each text."""
     fresh = [ScoredPost(posts[n], float(scores[n])) for n in np.flatnonzero(which).tolist()]
     by_text = {each.post.text: each for each in (*fresh, *before)}
-    return nlargest(MAX_SHOWN, by_text.values(), key=lambda each: (each.score, each.post.id))
+    return nlargest(
+        MAX_COMPARED_POSTS, by_text.values(), key=lambda each: (each.score, each.post.id)
+    )
 
 
 class PostPool:
@@ -106,7 +108,7 @@ class PostPool:
     Bounded: of each author and of each group of copies only the best stays.
     """
 
-    def __init__(self, mean: EventVector, empty: Embeddings, most: int = POOL_SIZE) -> None:
+    def __init__(self, mean: EventVector, empty: Embeddings, most: int = MAX_POOL_POSTS) -> None:
         self._mean, self._most, self._floor = mean, most, 0.0
         self._none = AuthoredPosts.anonymous(empty)
         self.posts: list[Post] = []
@@ -150,7 +152,7 @@ class MatchCounter:
         self.read += read
         for text in matched:
             key = text_hash(text)
-            if key is not None and len(self._texts) < MAX_COUNTED:
+            if key is not None and len(self._texts) < MAX_COUNTED_TEXTS:
                 self._texts.add(key)
 
 
@@ -169,7 +171,7 @@ class TrainingData:
 
         All attempts together have the error rate of one test.
         """
-        if self.before.read < MIN_HISTORY * self.now.read or not self.now.read:
+        if self.before.read < MIN_HISTORY_SHARE * self.now.read or not self.now.read:
             return None
         share = self.now.read / (self.now.read + self.before.read)
         return is_burst(self.now.matched, self.before.matched, share, attempt * (attempt + 1))
@@ -181,8 +183,8 @@ class StreamWindow:
     def __init__(self, cluster: TopicReader, context: ModelContext, since: int) -> None:
         self._cluster, self._context = cluster, context
         self._topic, now = context.config.topics.posts, now_ms()
-        self._begin = cluster.at(self._topic, since)
-        self._history = cluster.at(self._topic, max(2 * since - now, 0))
+        self._begin = cluster.offsets_at(self._topic, since)
+        self._history = cluster.offsets_at(self._topic, max(2 * since - now, 0))
         self._end = cluster.ends(self._topic)
         self._first, self._last = now, since  # times of the posts
 
@@ -195,9 +197,9 @@ class StreamWindow:
         pool = PostPool(start.vector, start.seeds[:0])
         data = TrainingData(pool)
         for posts, vectors in self._read(self._history, self._begin):
-            _count(data.before, start, posts, vectors)
+            _count_matches(data.before, start, posts, vectors)
         for posts, vectors in self._read(self._begin, self._end, timed=True):
-            _count(data.now, start, posts, vectors)
+            _count_matches(data.now, start, posts, vectors)
             pool.add(posts, vectors)
         return data
 
@@ -217,7 +219,7 @@ class StreamWindow:
             progress.add(len(batch), "posts")
 
 
-def _count(
+def _count_matches(
     matches: MatchCounter, start: EventStart, posts: Sequence[Post], vectors: Embeddings
 ) -> None:
     """Matches are those of the seeds' mean."""
@@ -254,8 +256,8 @@ def propose_profile(
     profile = make_profile(context, event, data, creation_fields() | {"attempts": attempt})
     value = profile.value(context.config.limits)
     old = [event.profile] if event.profile else []
-    before = context.partial_seed_set(state_of([*event.seeds, *old]))
-    after = context.partial_seed_set(state_of([*event.seeds, profile]))
+    before = context.partial_seed_set(build_state([*event.seeds, *old]))
+    after = context.partial_seed_set(build_state([*event.seeds, profile]))
     comparison = Comparison(before, after)
     if window is not None:
         window.compare(comparison)
@@ -267,7 +269,7 @@ def propose_profile(
 
 
 def creation_fields() -> dict[str, Any]:
-    return {"at": present(), "by": current_user()}
+    return {"at": now_text(), "by": current_user()}
 
 
 def make_profile(
@@ -294,7 +296,7 @@ def make_profile(
     made = made | {
         "method": ", ".join(["seeds", "background", *(name for name in parts if parts[name])]),
         "beta": round(learned.beta, 4),
-        "gamma": AWAY,
+        "gamma": BACKGROUND_WEIGHT,
         "cohesion": round(learned.cohesion, 4),
         "posts": [[post.platform, post.id] for post in posts],
         "labels": len(labels),
@@ -382,9 +384,9 @@ def publication_risk(proposal: Proposal) -> str:
     """Why a profile should not be published unseen; empty if it is safe."""
     data, made = proposal.data, proposal.profile.made
     was, will = proposal.comparison.passes
-    if will > RISKY_FACTOR * max(was, 1):
+    if will > MAX_SAFE_FACTOR * max(was, 1):
         return f"{will:,} posts would pass, and {was:,} do"
-    if len(data.on) >= MIN_ON:
+    if len(data.on) >= MIN_ON_LABELS:
         return ""
     if not made["beta"]:
         return f"the best posts do not agree (cohesion {made['cohesion']:.2f})"

@@ -29,12 +29,12 @@ from worker.config import Config
 from worker.kafka.reading import TopicReader
 from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, utc
-from worker.seeds.background import sides_of
+from worker.seeds.background import split_background
 from worker.seeds.profile import Profile
 from worker.seeds.state import ControlState
 
 HOUR = 3_600_000
-MIN_POSTS_FOR_RATE = 1_000  # posts of the last hour; fewer show no rate
+MIN_POSTS_FOR_RATE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class PromiseEvidence:
     out_of_reach: str = ""  # why no more can
 
 
-def weigh_labels(
+def weigh_evidence(
     labels: Sequence[Label], matches: Mapping[PostId, EventMatch], profile: Profile,
     target: PromiseTarget,
 ) -> PromiseEvidence:  # fmt: skip
@@ -82,14 +82,14 @@ class PassRates:
 
     def __init__(self, cluster: TopicReader, context: ModelContext, now: int) -> None:
         topics = context.config.topics
-        since = cluster.at(topics.posts, now - HOUR)
+        since = cluster.offsets_at(topics.posts, now - HOUR)
         self._posts = sum(end - since[part] for part, end in cluster.ends(topics.posts).items())
         self._matched: Counter[tuple[str, str]] = Counter()
-        for batch in cluster.read(topics.matches, cluster.at(topics.matches, now - HOUR)):
+        for batch in cluster.read(topics.matches, cluster.offsets_at(topics.matches, now - HOUR)):
             for record in filter(None, (parse_match_record(message.value) for message in batch)):
                 self._matched.update({(each.seed_id, each.seed_version) for each in record.matches})
 
-    def of(self, profile: Profile) -> float | None:
+    def rate(self, profile: Profile) -> float | None:
         """None where too few posts came."""
         if self._posts < MIN_POSTS_FOR_RATE:
             return None
@@ -131,7 +131,7 @@ def read_evidence(
 ) -> PromiseEvidence:
     matches = read_event_matches(cluster, config, profile.event, start)
     labels = read_event_labels(cluster, config, profile.event)
-    return weigh_labels(labels, matches, profile, target)
+    return weigh_evidence(labels, matches, profile, target)
 
 
 def set_promise(
@@ -140,7 +140,7 @@ def set_promise(
 ) -> None:  # fmt: skip
     """Publish a profile of `state` with its threshold and promise; reports whether it holds."""
     assert evidence.threshold is not None
-    background = sides_of(context.background)[1]  # about what passes without the event
+    background = split_background(context.background)[1]  # about what passes without the event
     passed = profile.vector.scores(background) >= np.float32(evidence.threshold)  # [n]
     promise = {
         "precision": target.precision,
@@ -158,11 +158,11 @@ def set_promise(
     event = require_event(read_events(topic, context)[0], profile.event)
     if event.profile is None:
         return
-    why = lapse_reason(event, PassRates(topic.cluster, context, now_ms()).of(event.profile))
+    why = lapse_reason(event, PassRates(topic.cluster, context, now_ms()).rate(event.profile))
     notify(f"lapsed at once: {why}" if why else "set; the list of events says when it lapses")
 
 
-def missing_text(evidence: PromiseEvidence) -> str:
+def describe_missing(evidence: PromiseEvidence) -> str:
     """What is missing where nothing can be promised yet."""
     if not evidence.matches:
         return "no post has matched this version of the profile yet, as far as is looked back; wait"
@@ -200,7 +200,8 @@ def event_rows(
     rates = PassRates(cluster, context, now_ms()) if bound else None
     return [
         event_row(
-            event, lapse_reason(event, rates.of(event.profile) if rates and event.profile else None)
+            event,
+            lapse_reason(event, rates.rate(event.profile) if rates and event.profile else None),
         )
         for event in events
     ]

@@ -16,19 +16,19 @@ from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_drafts import SeedDraft
 from newsift.operations.seed_topic import SeedTopic
-from newsift.operations.times import present
+from newsift.operations.times import now_text
 from newsift.statistics.background import text_hash
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.match.pipeline import Outcome
-from worker.seeds.record import PREFIX, Seed
+from worker.seeds.record import PROFILE_PREFIX, Seed
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
-MIN_PROFILE_SEEDS = 2  # seeds: the mean of one is no better than itself
-FEW = 3  # with fewer an event finds about half as many posts
-HOURS = 24
-BLOCKS = 10
-BEST = 5  # posts that are shown of an event
+MIN_PROFILE_SEEDS = 2  # The mean of one seed is the seed.
+FEW_SEEDS = 3  # With fewer seeds an event finds about half as many posts.
+PREVIEW_HOURS = 24
+SAMPLE_BLOCKS = 10
+MAX_BEST_POSTS = 5
 
 
 @dataclass(slots=True)
@@ -45,18 +45,18 @@ class EventSeeds:
     @property
     def is_thin(self) -> bool:
         """Whether more articles would find many more posts."""
-        return self.seeds < FEW and not self.has_profile
+        return self.seeds < FEW_SEEDS and not self.has_profile
 
 
-def event_seeds(state: ControlState, added: Sequence[Seed]) -> Mapping[str, EventSeeds]:
+def count_event_seeds(state: ControlState, added: Sequence[Seed]) -> Mapping[str, EventSeeds]:
     events: dict[str, EventSeeds] = defaultdict(EventSeeds)
     ids = {seed.id for seed in added}
     for seed in state.seeds.values():
         if not seed.paused:
             events[seed.event].seeds += 1
             events[seed.event].others += seed.id not in ids
-    refused = (each.id for each in state.refused.values() if each.id.startswith(PREFIX))
-    for name in (*state.profiles, *(name.removeprefix(PREFIX) for name in refused)):
+    refused = (each.id for each in state.refused.values() if each.id.startswith(PROFILE_PREFIX))
+    for name in (*state.profiles, *(name.removeprefix(PROFILE_PREFIX) for name in refused)):
         events[name].has_profile = True
     return {name: events[name] for name in sorted({seed.event for seed in added})}
 
@@ -67,8 +67,8 @@ class PreviewLimits:
     seconds: float
 
 
-AT_TERMINAL = PreviewLimits(20_000, 5.0)
-IN_A_SCRIPT = PreviewLimits(5_000, 2.0)
+TERMINAL_LIMITS = PreviewLimits(20_000, 5.0)
+SCRIPT_LIMITS = PreviewLimits(5_000, 2.0)
 
 
 @dataclass
@@ -82,7 +82,7 @@ class EventPreview:
         self.gained += gained
         key = text_hash(text) or 0
         self._best[key] = max(self._best.get(key, (score, text)), (score, text))
-        if len(self._best) > BEST:
+        if len(self._best) > MAX_BEST_POSTS:
             del self._best[min(self._best, key=lambda key: self._best[key])]
 
     @property
@@ -121,21 +121,21 @@ def preview_seeds(
     preview, progress = Preview(), ProgressLine()
     if not cluster.exists(topic):
         return preview
-    since = int(time.time() - HOURS * 3600) * 1000
-    start, end = cluster.at(topic, since), cluster.ends(topic)
+    since = int(time.time() - PREVIEW_HOURS * 3600) * 1000
+    start, end = cluster.offsets_at(topic, since), cluster.ends(topic)
     preview.there = sum(end[place] - start[place] for place in end)
     parts, until = sample_spans(start, end, limits.posts), time.monotonic() + limits.seconds
     reached = {place: start[place] for place in end}
-    for batch in _batches(cluster, topic, parts, until):
+    for batch in _read_spans(cluster, topic, parts, until):
         late = [message for message in batch if message.timestamp >= since]
-        preview.add(context.pipeline.run(late, seeds, present), added)
+        preview.add(context.pipeline.run(late, seeds, now_text), added)
         progress.add(len(batch), "posts of the last 24 hours read")
         reached |= {message.partition: message.offset + 1 for message in batch}
     preview.is_whole = len(parts) <= 1 and (reached == end or time.monotonic() <= until)
     return preview
 
 
-def _batches(
+def _read_spans(
     cluster: TopicReader, topic: str, parts: Sequence[tuple[Offsets, Offsets]], until: float
 ) -> Iterator[Sequence[StoredMessage]]:
     for start, end in parts:
@@ -155,13 +155,15 @@ def sample_spans(
     there = sum(end[place] - start[place] for place in end)
     if there <= most:
         return [(dict(start), dict(end))] if there else []
-    size = most // BLOCKS
-    blocks = [_block(start, end, n * there // BLOCKS, size) for n in range(BLOCKS)]
+    size = most // SAMPLE_BLOCKS
+    blocks = [
+        _sample_span(start, end, n * there // SAMPLE_BLOCKS, size) for n in range(SAMPLE_BLOCKS)
+    ]
     random.Random(0).shuffle(blocks)
     return blocks
 
 
-def _block(
+def _sample_span(
     start: Mapping[int, int], end: Mapping[int, int], at: int, size: int
 ) -> tuple[Offsets, Offsets]:
     """A block at this place of all partitions laid end to end, within one of them."""
@@ -190,7 +192,7 @@ def preview_published(
 def preview_row(preview: Preview, event: str) -> dict[str, Any]:
     of_event = preview.events.get(event, EventPreview())
     return {
-        "hours": HOURS,
+        "hours": PREVIEW_HOURS,
         "posts": preview.posts,
         "there": preview.there,
         "whole": preview.is_whole,

@@ -17,11 +17,11 @@ from encoder.support.letters import most_marks
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.posts.checks import refusal
 from worker.posts.outcome import Post, PostId
-from worker.seeds.record import EVENT_BYTES, milliseconds_in
+from worker.seeds.record import MAX_EVENT_BYTES, parse_milliseconds
 from worker.seeds.reducer import TopicRecord, TopicReducer
 
 SCHEMA = "newsift.label/1"
-KEY_BYTES = 2**12
+MAX_KEY_BYTES = 2**12
 PLATFORMS = ("x", "bluesky", "mastodon", "plain")
 Verdict = Literal["on", "off", "unsure"]
 Draw = Literal["certify", "learn", "given"]
@@ -85,20 +85,20 @@ def read_label(
     if value is None:
         return None
     try:
-        label = label_in(value, limits)
+        label = parse_label(value, limits)
         if key != label.key:  # to the byte: else one person has two records for a post
             raise InputError(
                 f"key: is not {one_line(label.key.decode(), 200)}, as the value has it"
             )
         return label
     except InputError as error:
-        excerpt = (key or b"")[:KEY_BYTES].decode("utf-8", "backslashreplace")
+        excerpt = (key or b"")[:MAX_KEY_BYTES].decode("utf-8", "backslashreplace")
         return RefusedLabel(excerpt, one_line(str(error)))
 
 
-def label_in(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
+def parse_label(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
     """Raises InputError for an invalid label."""
-    label = _decoded(value, limits)
+    label = _decode(value, limits)
     _check(label, limits)
     return label
 
@@ -111,7 +111,7 @@ def unanimous_verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
     return dict(verdicts)
 
 
-def _decoded(value: bytes, limits: Limits) -> Label:
+def _decode(value: bytes, limits: Limits) -> Label:
     if len(value) > limits.post_bytes:
         problem = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
         raise InputError(f"limits.post_bytes: {problem}")
@@ -128,8 +128,8 @@ def _decoded(value: bytes, limits: Limits) -> Label:
 
 def check_names(**names: str) -> None:
     for key, text in names.items():
-        if not 0 < (size := len(text.encode("utf-8", "surrogatepass"))) <= EVENT_BYTES:
-            raise InputError(f"{key}: {size} bytes; give a name of 1 to {EVENT_BYTES}")
+        if not 0 < (size := len(text.encode("utf-8", "surrogatepass"))) <= MAX_EVENT_BYTES:
+            raise InputError(f"{key}: {size} bytes; give a name of 1 to {MAX_EVENT_BYTES}")
 
 
 def _check(label: Label, limits: Limits) -> None:
@@ -138,11 +138,13 @@ def _check(label: Label, limits: Limits) -> None:
     if label.post.platform not in PLATFORMS:
         excerpt = ascii(label.post.platform)[:40]
         raise InputError(f"post.platform: {excerpt} is none of {', '.join(PLATFORMS)}")
-    if not label.post.id or len(label.key) > KEY_BYTES:
-        raise InputError(f"post.id: empty, or of more than {KEY_BYTES} bytes; give the platform's")
-    milliseconds_in({"at": label.at}, "at")
+    if not label.post.id or len(label.key) > MAX_KEY_BYTES:
+        raise InputError(
+            f"post.id: empty, or of more than {MAX_KEY_BYTES} bytes; give the platform's"
+        )
+    parse_milliseconds({"at": label.at}, "at")
     if label.queue:
-        milliseconds_in({"queue.until": label.queue.until}, "queue.until")
+        parse_milliseconds({"queue.until": label.queue.until}, "queue.until")
     if label.drawn == "certify" and label.probability is None:
         raise InputError("probability: missing; a random draw says with which one it was made")
     if (marks := most_marks(label.post.text)) > limits.marks:
@@ -150,11 +152,9 @@ def _check(label: Label, limits: Limits) -> None:
         raise InputError(f"limits.marks: {problem}")
 
 
-MAX_LABELS_BYTES = (
-    2**28
-)  # bytes that all labels may take together: some 400,000 on posts as people write them
-OVERHEAD = 256  # of them for a record beside its own
-MAX_PAIRS = 10_000  # of event and person, between which the room is shared
+MAX_LABELS_BYTES = 2**28  # some 400,000 labels
+RECORD_OVERHEAD_BYTES = 256
+MAX_PAIRS = 10_000  # Pairs of event and person share the memory fairly.
 KEY_DECODER = msgspec.json.Decoder(list[str])
 Pair = tuple[str, str]  # an event, and who judges its posts
 
@@ -184,7 +184,7 @@ class LabelState:
     def version(self) -> str:
         return f"offset {self.offset}"
 
-    def of(self, event: str) -> tuple[Label, ...]:
+    def event_labels(self, event: str) -> tuple[Label, ...]:
         """By key."""
         labels = self._of.get(event)
         if labels is None:
@@ -235,21 +235,23 @@ class LabelReducer(TopicReducer[LabelState]):
     def _put(self, record: TopicRecord) -> None:
         key, value = record.key, record.value
         label = read_label(key, value, self._limits)
-        pair = pair_of(key)
-        if key is not None and len(key) > KEY_BYTES:
+        pair = pair_in_key(key)
+        if key is not None and len(key) > MAX_KEY_BYTES:
             key = hashlib.sha512(key).digest()
         self._remove(pair, key)
         if label is None:
             return
-        size = OVERHEAD + (len(value or b"") if isinstance(label, Label) else len(label.key))
-        if not self._makes_room(pair, size):
+        size = RECORD_OVERHEAD_BYTES + (
+            len(value or b"") if isinstance(label, Label) else len(label.key)
+        )
+        if not self._make_room(pair, size):
             self._left_out += 1
             return
-        own = self._own(pair)
+        own = self._own_pair(pair)
         own.latest[key] = label, size
         self._resize(pair, own, size)
 
-    def _own(self, pair: Pair) -> PairLabels:
+    def _own_pair(self, pair: Pair) -> PairLabels:
         """The labels of a pair, copied if a state shares them."""
         if self._shared:
             self._pairs, self._shared = self._pairs.copy(), False
@@ -260,7 +262,7 @@ class LabelReducer(TopicReducer[LabelState]):
             self._owned.add(pair)
         return self._pairs[pair]
 
-    def _makes_room(self, pair: Pair, size: int) -> bool:
+    def _make_room(self, pair: Pair, size: int) -> bool:
         if pair not in self._pairs and len(self._pairs) >= MAX_PAIRS:
             return False
         own = self._pairs[pair].size if pair in self._pairs else 0
@@ -283,7 +285,7 @@ class LabelReducer(TopicReducer[LabelState]):
     def _remove(self, pair: Pair, key: bytes | None) -> None:
         if pair not in self._pairs or key not in self._pairs[pair].latest:
             return
-        own = self._own(pair)
+        own = self._own_pair(pair)
         _, size = own.latest.pop(key)
         self._resize(pair, own, -size)
         if not own.latest:
@@ -299,9 +301,9 @@ class LabelReducer(TopicReducer[LabelState]):
             heapify(self._largest)
 
 
-def pair_of(key: bytes | None) -> Pair:
+def pair_in_key(key: bytes | None) -> Pair:
     """Empty where a key names no event and person."""
-    if key is not None and len(key) <= KEY_BYTES:
+    if key is not None and len(key) <= MAX_KEY_BYTES:
         try:
             names = KEY_DECODER.decode(key)
             if len(names) == 4 and ENCODER.encode(names) == key:

@@ -11,16 +11,16 @@ from math import inf
 import numpy as np
 
 from newsift.statistics.promise import F64
-from worker.match.reservoir import NearAnswer, merged
+from worker.match.reservoir import NearAnswer, merge_strata
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000  # milliseconds
-MIN_WINDOW = MINUTE  # for a rate
-MIN_POSTS_SEEN = 500  # too few posts say nothing about rates below 1 %
+MIN_WINDOW_MS = MINUTE
+MIN_POSTS_SEEN = 500  # Fewer say nothing about rates below 1 %.
 
 
 def hourly_rate(count: float, since: int, now: int) -> float | None:
     """The rate of a count in a window of milliseconds; None where the window is too short."""
-    return count / (now - since) * HOUR if now - since >= MIN_WINDOW else None
+    return count / (now - since) * HOUR if now - since >= MIN_WINDOW_MS else None
 
 
 def describe_window(since: int, now: int) -> str:
@@ -52,12 +52,12 @@ class NearMissSample:
     floor: float
 
     @classmethod
-    def of(cls, answers: Sequence[NearAnswer]) -> "NearMissSample":
+    def from_answers(cls, answers: Sequence[NearAnswer]) -> "NearMissSample":
         """The floor is the highest lower end of any seed's strata."""
         seen = sum(answer.seen for answer in answers)
         scores, shares = [np.zeros(0)], [np.zeros(0)]
         for parts in zip(*(answer.strata for answer in answers), strict=False):
-            stratum = merged(parts)
+            stratum = merge_strata(parts)
             near_scores = np.array([near.score for near in stratum.kept], np.float64)
             share = stratum.count / max(len(near_scores), 1) / max(seen, 1)
             scores.append(near_scores)

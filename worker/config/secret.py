@@ -6,8 +6,8 @@ from typing import NoReturn, Self
 from encoder.support.files import read_regular
 from worker.errors import ConfigError
 
-HIDDEN = "***"
-MAX_SECRET_BYTES = 4096  # bytes
+HIDDEN_TEXT = "***"
+MAX_SECRET_BYTES = 4096
 
 
 class Secret:
@@ -21,13 +21,13 @@ class Secret:
         return self._text
 
     def __repr__(self) -> str:
-        return f"Secret({HIDDEN})"
+        return f"Secret({HIDDEN_TEXT})"
 
     def __str__(self) -> str:
-        return HIDDEN
+        return HIDDEN_TEXT
 
     def __format__(self, spec: str) -> str:
-        return format(HIDDEN, spec)
+        return format(HIDDEN_TEXT, spec)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and self._text == other._text

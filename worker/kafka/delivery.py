@@ -15,21 +15,26 @@ from aiokafka.errors import (
 )
 
 from worker.errors import BrokerError
-from worker.kafka.errors import describe, refused
-from worker.kafka.producer import Gone, Letter, Link, Parcel
+from worker.kafka.errors import describe, is_refusal
+from worker.kafka.producer import (
+    ProducerBatch,
+    ProducerClosedError,
+    ProducerRecord,
+    ProducerSession,
+)
 
-MISSED = 3  # deadlines in a row while the broker reports no error
-REFUSED = 3  # attempts at least that a broker refuses before that is an error,
-REFUSED_S = 30.0  # refusals within this time
-BACKOFF_S = 0.5
-MAX_RETRY_S = 16.0  # between two attempts
+MAX_MISSED_DEADLINES = 3  # in a row, while the broker reports no error
+MIN_REFUSALS = 3
+MAX_REFUSED_S = 30.0  # Refusals become an error after both this number and this time.
+RETRY_S = 0.5
+MAX_RETRY_S = 16.0
 log = logging.getLogger("newsift.delivery")
 
-Shrink = Callable[[Letter], Letter | None]
+Shrink = Callable[[ProducerRecord], ProducerRecord | None]
 
 
 @dataclass(eq=False)
-class Patience:
+class FailureCounts:
     """How long a delivery has failed although the broker answers."""
 
     missed: int = 0  # deadlines
@@ -41,7 +46,7 @@ class Patience:
         self.since = self.since if self.refused else monotonic()
         self.refused += 1
         seconds = monotonic() - self.since
-        if self.refused >= REFUSED and seconds >= REFUSED_S:
+        if self.refused >= MIN_REFUSALS and seconds >= MAX_REFUSED_S:
             raise BrokerError(
                 f"topic {topic}: the broker refuses what is written there ({describe(error)}), "
                 f"{self.refused} times in {seconds:.0f} s; run `newsift topics check`, and look at "
@@ -49,7 +54,7 @@ class Patience:
             ) from error
         if self.refused == 1:
             return 0.0
-        return min(BACKOFF_S * 2.0 ** (self.refused - 2), MAX_RETRY_S)
+        return min(RETRY_S * 2.0 ** (self.refused - 2), MAX_RETRY_S)
 
     def outage(self) -> None:
         """Reset: the broker is away, or a topic lacks a leader or replicas."""
@@ -57,12 +62,12 @@ class Patience:
 
     def pause(self, topic: str, error: Exception) -> float:
         """How long to wait after an error before a new producer is made."""
-        if isinstance(error, Gone | MessageSizeTooLargeError):
+        if isinstance(error, ProducerClosedError | MessageSizeTooLargeError):
             return 0.0
         if not is_outage(error):
             return self.refusal(topic, error)
         self.outage()
-        return BACKOFF_S
+        return RETRY_S
 
 
 class Delivery:
@@ -87,7 +92,7 @@ class Delivery:
         stalled: Callable[[bool], None],
     ) -> None:
         self._topics, self._deadline_s, self._stalled = topics, deadline_s, stalled
-        self._relay = Relay(make, topics)
+        self._relay = ProducerSwitch(make, topics)
         self._late: set[object] = set()
 
     async def start(self) -> None:
@@ -98,37 +103,45 @@ class Delivery:
         """Disconnect; letters without an acknowledgement are dropped."""
         await self._relay.stop()
 
-    async def deliver(self, letters: Sequence[Letter], shrink: Shrink) -> None:
+    async def deliver(self, letters: Sequence[ProducerRecord], shrink: Shrink) -> None:
         """Send all and return when each is acknowledged; `shrink` makes large letters fit."""
-        left, patience = list(letters), Patience()
+        left, patience = list(letters), FailureCounts()
         try:
             while left:
-                left = await self._watched(left, shrink, patience)
+                left = await self._send_watched(left, shrink, patience)
         finally:
             self._late.discard(patience)
             if self._relay.is_open:
                 self._stalled(bool(self._late))
 
-    async def _watched(
-        self, letters: list[Letter], shrink: Shrink, patience: Patience
-    ) -> list[Letter]:
+    async def _send_watched(
+        self, letters: list[ProducerRecord], shrink: Shrink, patience: FailureCounts
+    ) -> list[ProducerRecord]:
         """Attempt to send all; check the broker whenever a deadline passes."""
         link = await self._relay.link()
         attempt = asyncio.ensure_future(self._attempt(link, letters, shrink, patience))
         try:
             while not (await asyncio.wait({attempt}, timeout=self._deadline_s))[0]:
-                self._be_late(patience)
-                await self._missed(link, patience)
+                self._report_late(patience)
+                await self._handle_missed_deadline(link, patience)
             return attempt.result()
         finally:
             attempt.cancel()
 
     async def _attempt(
-        self, link: Link, letters: list[Letter], shrink: Shrink, patience: Patience
-    ) -> list[Letter]:
+        self,
+        link: ProducerSession,
+        letters: list[ProducerRecord],
+        shrink: Shrink,
+        patience: FailureCounts,
+    ) -> list[ProducerRecord]:
         """Send all once; returns the letters to send again, over a new connection if needed."""
         failed = await link.send(letters)
-        left = [letter for parcel, why in failed for letter in self._again(parcel, why, shrink)]
+        left = [
+            letter
+            for parcel, why in failed
+            for letter in self._letters_to_retry(parcel, why, shrink)
+        ]
         for parcel, why in failed:
             if parcel.fits and not isinstance(why, KafkaTimeoutError):  # that was not even queued
                 pause = patience.pause(parcel.topic, why)
@@ -136,7 +149,9 @@ class Delivery:
                 break
         return left
 
-    def _again(self, parcel: Parcel, error: Exception, shrink: Shrink) -> list[Letter]:
+    def _letters_to_retry(
+        self, parcel: ProducerBatch, error: Exception, shrink: Shrink
+    ) -> list[ProducerRecord]:
         """What to send in place of failed letters: fewer at once, or smaller ones if too large."""
         if not isinstance(error, MessageSizeTooLargeError):
             return parcel.letters
@@ -148,7 +163,7 @@ class Delivery:
             raise error
         return [smaller]
 
-    async def _missed(self, link: Link, patience: Patience) -> None:
+    async def _handle_missed_deadline(self, link: ProducerSession, patience: FailureCounts) -> None:
         """Handle a missed deadline; if the broker reports no problem, it is not an outage."""
         if self._relay.is_replacing:
             return
@@ -162,30 +177,31 @@ class Delivery:
             patience.outage()
             return
         patience.missed += 1
-        if patience.missed == MISSED:
+        if patience.missed == MAX_MISSED_DEADLINES:
             link.cut()
-        if patience.missed == 2 * MISSED:
+        if patience.missed == 2 * MAX_MISSED_DEADLINES:
             raise BrokerError(
                 f"no acknowledgement from {' or '.join(self._topics)} within "
-                f"{2 * MISSED * self._deadline_s:g} s, although the broker answers; see its log"
+                f"{2 * MAX_MISSED_DEADLINES * self._deadline_s:g} s, although the broker answers; "
+                "see its log"
             )
 
-    def _be_late(self, who: object) -> None:
+    def _report_late(self, who: object) -> None:
         if not self._late:
             log.warning("the output has not acknowledged for %g s: pausing", self._deadline_s)
         self._late.add(who)
         self._stalled(True)
 
 
-class Relay:
+class ProducerSwitch:
     """The producer in use, and former ones until their last wait ends."""
 
     def __init__(self, make: Callable[[], Any], topics: Sequence[str]) -> None:
         self._make, self._topics = make, topics
         self.room: dict[str, int] = {}  # for a parcel, by what was refused
-        self._link: Link | None = None
+        self._link: ProducerSession | None = None
         self._replacing = asyncio.Lock()
-        self._leaving: dict[asyncio.Future[None], Link] = {}
+        self._leaving: dict[asyncio.Future[None], ProducerSession] = {}
 
     @property
     def is_replacing(self) -> bool:
@@ -212,13 +228,13 @@ class Relay:
         for task in self._leaving:
             task.cancel()
 
-    async def link(self) -> Link:
+    async def link(self) -> ProducerSession:
         """The producer in use; once it was stopped, nothing: the worker ends without waiting."""
         async with self._replacing:
             link = self._link
         return await asyncio.Future() if link is None else link
 
-    async def replace(self, link: Link, why: str, pause_s: float) -> None:
+    async def replace(self, link: ProducerSession, why: str, pause_s: float) -> None:
         """Put a fresh producer in the place of one that failed; wait for the broker to be back."""
         async with self._replacing:
             if self._link is not link:
@@ -230,12 +246,12 @@ class Relay:
                 try:
                     self._link = await self._open()
                 except KafkaError as error:
-                    if refused(error):
+                    if is_refusal(error):
                         raise
-                    await asyncio.sleep(BACKOFF_S)
+                    await asyncio.sleep(RETRY_S)
 
-    async def _open(self) -> Link:
-        link = Link(self._make(), self.room)
+    async def _open(self) -> ProducerSession:
+        link = ProducerSession(self._make(), self.room)
         try:
             await link.producer.start()
             await link.ask(self._topics)
@@ -244,7 +260,7 @@ class Relay:
             raise
         return link
 
-    def _retire(self, link: Link) -> None:
+    def _retire(self, link: ProducerSession) -> None:
         leaving = asyncio.ensure_future(link.leave())
         self._leaving[leaving] = link
         leaving.add_done_callback(self._leaving.pop)

@@ -23,8 +23,9 @@ from aiokafka.protocol.types import Array, Int32, Int64, Schema, String
 
 from worker.errors import FencedError
 
-FENCED_INSTANCE_ID = 82  # an error code that aiokafka does not know
-MEMBER_ID = re.compile(r"(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # of a static member
+FENCED_INSTANCE_ID = 82  # aiokafka does not know this error code.
+# a static member's: instance id and UUID
+MEMBER_ID = re.compile(r"(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NO_EPOCH = -1
 
 

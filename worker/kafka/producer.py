@@ -23,17 +23,17 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.admin import DescribeConfigsRequest
 
 import worker.kafka.metadata  # noqa: F401 - no producer makes a topic
-from worker.kafka.errors import refused
+from worker.kafka.errors import is_refusal
 
-PARCEL_BYTES = 2**18
-PARTITION = DefaultPartitioner()  # by the key, as Java's clients do it
-TOPIC = 2  # the type of resource whose settings are read
-SIZE = "max.message.bytes"
-CODECS = {None: 0, "gzip": 1, "lz4": 3, "zstd": 4}  # by Kafka's numbers
-IN_SYNC = "min.insync.replicas"
+MAX_BATCH_BYTES = 2**18
+PARTITIONER = DefaultPartitioner()  # It hashes the key as Java's clients do.
+TOPIC_RESOURCE = 2  # DescribeConfigs reads the settings of this resource type.
+MAX_BYTES_SETTING = "max.message.bytes"
+CODECS = {None: 0, "gzip": 1, "lz4": 3, "zstd": 4}  # Kafka's numbers
+IN_SYNC_SETTING = "min.insync.replicas"
 
 
-class Gone(Exception):
+class ProducerClosedError(Exception):
     """The producer was given up before it had delivered."""
 
 
@@ -49,7 +49,7 @@ kafka_errors[InvalidRecordError.errno] = InvalidRecordError  # aiokafka has no n
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class ProducerRecord:
     """A record with its topic, ready to be sent."""
 
     topic: str
@@ -61,12 +61,12 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class ProducerBatch:
     """Letters to one partition that travel together."""
 
     topic: str
     partition: int
-    letters: list[Letter]
+    letters: list[ProducerRecord]
     packed: Any
     size: int  # bytes, before they are compressed
     fits: bool  # as far as the topic's limit is known
@@ -77,7 +77,7 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
 
     def __init__(self, settings: dict[str, Any]) -> None:
         super().__init__(
-            **settings, acks="all", enable_idempotence=True, max_batch_size=PARCEL_BYTES
+            **settings, acks="all", enable_idempotence=True, max_batch_size=MAX_BATCH_BYTES
         )
         self._codec = CODECS[settings.get("compression_type")]
         self._in_sync: dict[str, int] = {}  # of a topic's replicas, as many as it must have
@@ -101,7 +101,7 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
             isr = len(cluster._partitions[topic][number].isr)
             if isr < in_sync:
                 raise NotEnoughReplicasError(
-                    f"{topic}, partition {number}: {isr} in sync, {IN_SYNC} is {in_sync}"
+                    f"{topic}, partition {number}: {isr} in sync, {IN_SYNC_SETTING} is {in_sync}"
                 )
 
     def new_batch(self, size: int) -> BatchBuilder:
@@ -114,18 +114,22 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
 
     async def limits(self, topics: Sequence[str]) -> dict[str, int]:
         """The largest batch in bytes by topic, where the broker states it."""
-        request = DescribeConfigsRequest([(TOPIC, topic, [SIZE, IN_SYNC]) for topic in topics])
+        request = DescribeConfigsRequest(
+            [(TOPIC_RESOURCE, topic, [MAX_BYTES_SETTING, IN_SYNC_SETTING]) for topic in topics]
+        )
         answer = await self.client.send(self.client.get_random_node(), request)
         values = {
             (name, topic): int(value)
             for _, _, _, topic, settings in answer.resources
             for name, value, *_ in settings
         }
-        self._in_sync |= {topic: n for (name, topic), n in values.items() if name == IN_SYNC}
-        return {topic: n for (name, topic), n in values.items() if name == SIZE}
+        self._in_sync |= {
+            topic: n for (name, topic), n in values.items() if name == IN_SYNC_SETTING
+        }
+        return {topic: n for (name, topic), n in values.items() if name == MAX_BYTES_SETTING}
 
 
-class Link:
+class ProducerSession:
     """One producer, as long as it is in use: an aiokafka one, or what stands for it in tests."""
 
     def __init__(self, producer: Any, room: Mapping[str, int]) -> None:
@@ -138,14 +142,14 @@ class Link:
     async def ask(self, topics: Sequence[str]) -> None:
         self._limits = await self.producer.limits(topics)
 
-    async def send(self, letters: list[Letter]) -> list[tuple[Parcel, Exception]]:
+    async def send(self, letters: list[ProducerRecord]) -> list[tuple[ProducerBatch, Exception]]:
         """Send all once; what is not acknowledged comes back with the reason."""
         try:
             parcels = await self._pack(letters)
         except KafkaError as error:
-            if refused(error):
+            if is_refusal(error):
                 raise
-            return [(Parcel(letters[0].topic, -1, letters, None, 0, True), error)]
+            return [(ProducerBatch(letters[0].topic, -1, letters, None, 0, True), error)]
         whys = await asyncio.gather(*map(self._send, parcels))
         return [(parcel, why) for parcel, why in zip(parcels, whys, strict=True) if why]
 
@@ -161,7 +165,7 @@ class Link:
         with suppress(KafkaError):
             await self.producer.stop()
 
-    async def _send(self, parcel: Parcel) -> Exception | None:
+    async def _send(self, parcel: ProducerBatch) -> Exception | None:
         """Send a parcel; what kept it from being acknowledged comes back, a refusal is raised."""
         if not parcel.fits:
             return MessageSizeTooLargeError()  # type: ignore[no-any-return]
@@ -170,10 +174,10 @@ class Link:
         try:
             await asyncio.wait({work, self._gone}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                return Gone()
+                return ProducerClosedError()
             work.result()
         except KafkaError as error:
-            if refused(error):
+            if is_refusal(error):
                 raise
             return error  # type: ignore[no-any-return]
         finally:
@@ -181,11 +185,11 @@ class Link:
             self._sending.discard(work)
         return None
 
-    async def _acknowledged(self, parcel: Parcel) -> None:
+    async def _acknowledged(self, parcel: ProducerBatch) -> None:
         send = self.producer.send_batch
         await (await send(parcel.packed, parcel.topic, partition=parcel.partition))
 
-    async def _pack(self, letters: Sequence[Letter]) -> list[Parcel]:
+    async def _pack(self, letters: Sequence[ProducerRecord]) -> list[ProducerBatch]:
         """The letters by partition, those of one key in their order, in parcels of some size."""
         places = {
             topic: sorted(await self.producer.partitions_for(topic))
@@ -198,30 +202,34 @@ class Link:
         return parcels
 
     def _parcels(
-        self, letters: Sequence[Letter], places: Mapping[str, Sequence[int]]
-    ) -> list[Parcel]:
-        sorted_in: dict[tuple[str, int], list[Letter]] = defaultdict(list)
+        self, letters: Sequence[ProducerRecord], places: Mapping[str, Sequence[int]]
+    ) -> list[ProducerBatch]:
+        sorted_in: dict[tuple[str, int], list[ProducerRecord]] = defaultdict(list)
         for letter in letters:
             partitions = places[letter.topic]
-            sorted_in[letter.topic, PARTITION(letter.key, partitions, partitions)].append(letter)
+            sorted_in[letter.topic, PARTITIONER(letter.key, partitions, partitions)].append(letter)
         return [p for place, some in sorted_in.items() for p in self._packed(*place, some)]
 
-    def _packed(self, topic: str, partition: int, letters: list[Letter]) -> Iterator[Parcel]:
+    def _packed(
+        self, topic: str, partition: int, letters: list[ProducerRecord]
+    ) -> Iterator[ProducerBatch]:
         """Letters to one partition as parcels; one that is very large travels alone."""
         limit = self._limits.get(topic)
-        room = min(PARCEL_BYTES, self._room.get(topic, PARCEL_BYTES) if limit is None else limit)
+        room = min(
+            MAX_BATCH_BYTES, self._room.get(topic, MAX_BATCH_BYTES) if limit is None else limit
+        )
         while letters:
             packed, count = self.producer.new_batch(room), 0
-            while count < len(letters) and _added(packed, letters[count]):
+            while count < len(letters) and _append(packed, letters[count]):
                 count += 1
             packed.close()
             size = packed.size()
             fits = limit is None or size <= limit
-            yield Parcel(topic, partition, letters[:count], packed, size, fits)
+            yield ProducerBatch(topic, partition, letters[:count], packed, size, fits)
             letters = letters[count:]
 
 
-def _added(packed: Any, letter: Letter) -> bool:
+def _append(packed: Any, letter: ProducerRecord) -> bool:
     added = packed.append(
         timestamp=letter.timestamp,
         key=letter.key,

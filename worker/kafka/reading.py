@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from worker.config import Config
 from worker.errors import AccessError, BrokerError
 from worker.kafka.sending import ANSWER_MS, Headers
-from worker.kafka.settings import isolation_level, kafka_python_settings, speaking
+from worker.kafka.settings import broker_errors, isolation_level, kafka_python_settings
 
 if TYPE_CHECKING:
     from kafka import TopicPartition
 
-SILENCE_S = 10.0  # without a record; then check that the broker still answers
-STUCK_S = 30.0  # without one although there are more
+MAX_SILENCE_S = 10.0  # After it the broker is asked for the end offsets.
+MAX_STUCK_S = 30.0
 POLL_MS = 500
 
 Offsets = dict[int, int]  # by partition
@@ -38,9 +38,9 @@ def connected(config: Config) -> Iterator["TopicReader"]:
     """A reader of the cluster; closed at the end."""
     import kafka
 
-    from worker.kafka.batches.opener import opening
+    from worker.kafka.batches.opener import bound_consumer
 
-    with speaking(config):
+    with broker_errors(config):
         consumer = kafka.KafkaConsumer(
             **kafka_python_settings(config),
             check_crcs=False,
@@ -53,7 +53,7 @@ def connected(config: Config) -> Iterator["TopicReader"]:
             metrics_enabled=False,
         )
         try:
-            yield TopicReader(opening(consumer, config.limits.batch_bytes), config)
+            yield TopicReader(bound_consumer(consumer, config.limits.batch_bytes), config)
         finally:
             consumer.close(autocommit=False, timeout_ms=1000)
 
@@ -104,7 +104,7 @@ class TopicReader:
     def ends(self, topic: str) -> Offsets:
         return _by_partition(self._consumer.end_offsets(self._places(topic)))
 
-    def at(self, topic: str, since: int) -> Offsets:
+    def offsets_at(self, topic: str, since: int) -> Offsets:
         """The first offset of each partition from a time on, in milliseconds."""
         ends = self.ends(topic)  # read first: later messages must not count as earlier ones
         offsets = self._consumer.offsets_for_times(
@@ -131,7 +131,7 @@ class TopicReader:
             batch = next(batches)
             if batch:
                 moved = time.monotonic()
-            elif time.monotonic() - moved > STUCK_S:
+            elif time.monotonic() - moved > MAX_STUCK_S:
                 raise self._stuck(topic, left)
             if within := [
                 record for record in batch if record.offset < end.get(record.partition, 0)
@@ -155,7 +155,7 @@ class TopicReader:
             yield [record for records in polled.values() for record in records]
             if polled:
                 last_answer = time.monotonic()
-            elif time.monotonic() - last_answer > SILENCE_S:
+            elif time.monotonic() - last_answer > MAX_SILENCE_S:
                 self._consumer.end_offsets(places, timeout_ms=ANSWER_MS)  # or raises
                 last_answer = time.monotonic()
 

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings
 from encoder.model.weights import F32, I64
-from worker.seeds.profile import Compared
+from worker.seeds.profile import SeedOrProfile
 from worker.seeds.set import SeedSet
 
-WATCHED = 100  # seeds, the first by their ids
-HIGH = 0.1  # the share of the background that scores so high
-POSTS = 200_000  # after which what was counted counts half, so that the past is forgotten
-SAMPLED = 2_000  # likewise
-PROMISED = 10  # passes; fewer give no rate
-LEAST_SAMPLED = 500  # posts; fewer give no share
-MANY_PASSES = 10.0  # times the promised rate: here the alerts begin
-MANY_HIGH = 0.3
+MAX_WATCHED_SEEDS = 100
+HIGH_SHARE = 0.1  # A high score is one that a tenth of the background reaches.
+POSTS_HALF_LIFE = 200_000  # All counts are halved after so many posts.
+SAMPLE_HALF_LIFE = 2_000
+MIN_PROMISED_PASSES = 10  # Fewer give no rate.
+MIN_SAMPLED_POSTS = 500  # Fewer give no share.
+ALERT_PASSES = 10.0  # times the promised rate
+ALERT_HIGH_SHARE = 0.3
 
 F64 = NDArray[np.float64]
 Cuts = Callable[[Embeddings], F32]
@@ -33,7 +33,7 @@ Key = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Drifting:
+class DriftMeasure:
     """The drift of a seed, or of an event as a whole."""
 
     event: str
@@ -48,7 +48,7 @@ class Drifting:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Watched:
+class WatchedSeeds:
     """The seeds of a set whose drift is measured, with the counts."""
 
     seeds: SeedSet
@@ -73,13 +73,13 @@ class Drift:
         """`rate` is that of each automatic threshold; None where only a total rate is promised."""
         self._cuts_of, self._rate, self._threshold = cuts, rate, threshold
         self._lock = Lock()
-        self._watched: Watched | None = None
-        self._ready: Watched | None = None
+        self._watched: WatchedSeeds | None = None
+        self._ready: WatchedSeeds | None = None
         self._counts = np.zeros((4, 0))
 
     def prepare(self, seeds: SeedSet) -> None:
         """Calibrate a new seed set; only new seeds are compared with the background."""
-        first = seeds.seeds[:WATCHED]
+        first = seeds.seeds[:MAX_WATCHED_SEEDS]
         events = sorted({seed.event for seed in first})
         of_event = dict.fromkeys(events, 0.0)
         for seed in seeds.seeds:
@@ -88,7 +88,7 @@ class Drift:
         rates = [*map(self._promised, first), *(of_event[event] for event in events)]
         keys: list[Key] = [(seed.id, seed.event, seed.content, seed.threshold) for seed in first]
         vectors = seeds.vectors[: len(first)]
-        self._ready = Watched(
+        self._ready = WatchedSeeds(
             *(seeds, vectors, self._calibrated(keys, vectors), tuple(events)),
             np.searchsorted(events, [seed.event for seed in first]),
             np.array(rates, np.float64),
@@ -120,20 +120,20 @@ class Drift:
             ]
             self._counts[2] += len(sample)
             self._counts[3] += [*high, *of_events]
-            self._counts[:2, self._counts[0] >= POSTS] /= 2
-            self._counts[2:, self._counts[2] >= SAMPLED] /= 2
+            self._counts[:2, self._counts[0] >= POSTS_HALF_LIFE] /= 2
+            self._counts[2:, self._counts[2] >= SAMPLE_HALF_LIFE] /= 2
 
-    def drifting(self) -> list[Drifting]:
+    def measures(self) -> list[DriftMeasure]:
         """The drift of each seed and event."""
         with self._lock:
             if self._watched is None:
                 return []
             posts, passes, sampled, high = self._counts
             promised = posts * self._watched.rates
-            promised = np.where(promised >= PROMISED, promised, np.nan)
-            enough = np.where(sampled >= LEAST_SAMPLED, sampled, np.nan)
+            promised = np.where(promised >= MIN_PROMISED_PASSES, promised, np.nan)
+            enough = np.where(sampled >= MIN_SAMPLED_POSTS, sampled, np.nan)
             rows = zip(self._watched.names, passes / promised, high / enough, strict=True)
-            return [Drifting(*name, float(x), float(y)) for name, x, y in rows]
+            return [DriftMeasure(*name, float(x), float(y)) for name, x, y in rows]
 
     def _calibrated(self, keys: Sequence[Key], vectors: Embeddings) -> F32:
         """The cuts of these seeds; those of earlier seeds are reused."""
@@ -145,7 +145,7 @@ class Drift:
         cuts |= {keys[row]: cut for row, cut in zip(new, fresh, strict=True)}
         return np.array([cuts[key] for key in keys], np.float32)  # [w]
 
-    def _in_force(self, seeds: SeedSet) -> Watched | None:
+    def _in_force(self, seeds: SeedSet) -> WatchedSeeds | None:
         """The watched seeds of a set; seeds that did not change keep their counts."""
         watched, ready = self._watched, self._ready
         if watched is not None and watched.seeds is seeds:
@@ -158,25 +158,25 @@ class Drift:
         self._watched = ready
         return ready
 
-    def _promised(self, seed: Compared) -> float:
+    def _promised(self, seed: SeedOrProfile) -> float:
         """The rate of an automatic threshold; NaN where none is promised."""
         is_automatic = self._threshold is None and seed.threshold is None
         return self._rate if is_automatic and self._rate is not None else nan
 
 
-def in_a_sentence(drifting: Iterable[Drifting]) -> str:
+def describe_drift(drifting: Iterable[DriftMeasure]) -> str:
     """A sentence on the drift; empty if too few posts were seen."""
     measured = [each for each in drifting if not (isnan(each.passes) and isnan(each.high))]
     if not measured:
         return ""
     high = max(measured, key=lambda each: -1 if isnan(each.high) else each.high)
     passes = max(measured, key=lambda each: -1 if isnan(each.passes) else each.passes)
-    if high.high >= MANY_HIGH:
+    if high.high >= ALERT_HIGH_SHARE:
         return (
-            f"{high.high:.0%} of the posts score as high with {high.name} as {HIGH:.0%} of the "
-            f"background: the stream is unlike it; give it a background of its own"
+            f"{high.high:.0%} of the posts score as high with {high.name} as {HIGH_SHARE:.0%} "
+            f"of the background: the stream is unlike it; give it a background of its own"
         )
-    if passes.passes >= MANY_PASSES:
+    if passes.passes >= ALERT_PASSES:
         rest = "" if isnan(high.high) else ", while most posts score as they should"
         return f"{passes.name} passes {passes.passes:,.0f} times the promised rate{rest}"
     return "none: scores and pass rates are about as promised"

@@ -21,17 +21,17 @@ from encoder.support.jit import jit
 from encoder.support.readonly import fixed
 from worker.match.records import StoryGroup, StoryKey
 
-ALIKE = np.float32(0.8)  # the score from which two posts say the same
-FIRSTS = 1024  # of groups that are remembered,
-BYTES = 2**21  # and what they may take
-BLOCK = 128  # matches at a time
-COST = 1024  # bytes of a first besides its vector
-PLACES = 2**12  # of words
+MIN_STORY_SCORE = np.float32(0.8)
+MAX_GROUPS = 1024
+MAX_GROUP_BYTES = 2**21
+BLOCK_MATCHES = 128
+FIRST_OVERHEAD_BYTES = 1024
+WORD_TABLE_SIZE = 2**12
 
 Key = tuple[bytes, frozenset[str]]  # what a vector holds, and the events that it matches
 
 
-class First(NamedTuple):
+class FirstMatch(NamedTuple):
     """The first match of a group."""
 
     key: StoryKey
@@ -46,10 +46,12 @@ class Stories:
     batches.
     """
 
-    def __init__(self, most: int = FIRSTS, size: int = BYTES) -> None:
+    def __init__(self, most: int = MAX_GROUPS, size: int = MAX_GROUP_BYTES) -> None:
         self._most, self._room = most, size
         self._count = 0  # of matches: the number of the next one
-        self._firsts: OrderedDict[int, First] = OrderedDict()  # by number, met longest ago first
+        self._firsts: OrderedDict[int, FirstMatch] = (
+            OrderedDict()
+        )  # by number, met longest ago first
         self._vectors: Embeddings | None = None  # of firsts, and of a few that are forgotten
         self._numbers: list[int] = []  # of these rows, rising
 
@@ -62,7 +64,7 @@ class Stories:
         keys = list(zip(row_bytes(vectors), (each.events for each in matches), strict=True))
         firsts: dict[Key, int] = {}
         while len(places) < len(matches):
-            span = slice(len(places), len(places) + BLOCK)
+            span = slice(len(places), len(places) + BLOCK_MATCHES)
             places += self._place(matches[span], vectors[span], keys[span], firsts)
         return places
 
@@ -80,14 +82,14 @@ class Stories:
         occurs = {key: row for row, key in reversed(list(enumerate(keys)))}
         fresh = sorted(row for key, row in occurs.items() if firsts.get(key) not in self._firsts)
         older: dict[int, list[int]] = {row: [] for row in fresh}
-        for at, other in alike(vectors[fresh], earlier):
+        for at, other in find_repeats(vectors[fresh], earlier):
             older[fresh[at]].append(self._numbers[other])
-        same = alike(vectors[fresh], vectors[fresh])
+        same = find_repeats(vectors[fresh], vectors[fresh])
         for at, other in same:
             if other < at:
                 older[fresh[at]].append(self._count + fresh[other])
         like_itself = {fresh[at] for at, other in same if at == other}  # not so without words
-        sizes = bytes_of(vectors).tolist()
+        sizes = row_sizes(vectors).tolist()
         places: list[StoryGroup] = []
         for row, (match, key) in enumerate(zip(matches, keys, strict=True)):
             first = firsts.get(key, -1)
@@ -95,7 +97,9 @@ class Stories:
                 break
             number = self._count + row
             first, story = self._join(
-                number, First(match, COST + sizes[row]), older.get(row, [first])
+                number,
+                FirstMatch(match, FIRST_OVERHEAD_BYTES + sizes[row]),
+                older.get(row, [first]),
             )
             places.append(story)
             if first != number or row in like_itself:
@@ -103,7 +107,9 @@ class Stories:
         self._keep(earlier, vectors[: len(places)])
         return places
 
-    def _join(self, number: int, match: First, alike_ones: Sequence[int]) -> tuple[int, StoryGroup]:
+    def _join(
+        self, number: int, match: FirstMatch, alike_ones: Sequence[int]
+    ) -> tuple[int, StoryGroup]:
         """The group of one match, and the number of its first match; similar ones oldest first."""
         for other in alike_ones:
             first = self._firsts.get(other)
@@ -124,19 +130,21 @@ class Stories:
         self._count += len(vectors)
         if rows:
             earlier = Embeddings.concat([earlier, vectors[rows]])
-        if len(numbers) > self._most + BLOCK:
+        if len(numbers) > self._most + BLOCK_MATCHES:
             alive = [at for at, number in enumerate(numbers) if number in self._firsts]
             earlier, numbers = earlier[alive], [numbers[at] for at in alive]
         self._vectors, self._numbers = earlier, numbers
 
 
-def alike(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]:
+def find_repeats(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]:
     """The pairs of rows that repeat one text, in order. Few share enough words; these are scored.
 
     The score is summed in a fixed order, so that it does not depend on the other rows.
     """
     mix = posts.mix
-    least = (ALIKE - (1 - mix)) / mix if mix else -1.0  # of the words, if the rest is the same
+    least = (
+        (MIN_STORY_SCORE - (1 - mix)) / mix if mix else -1.0
+    )  # of the words, if the rest is the same
     slack = rounding(posts.dense.shape[1] + int(np.diff(others.lexical.indptr).max(initial=0)))
     mine, theirs = posts.lexical, others.lexical
     may = may_share(
@@ -146,7 +154,7 @@ def alike(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]:
     )
     pairs: I64 = np.argwhere(may)
     sides = (posts.dense, mine), (others.dense, theirs)
-    close = pairs[pair_scores(*sides, mix, pairs) >= ALIKE]
+    close = pairs[pair_scores(*sides, mix, pairs) >= MIN_STORY_SCORE]
     return [(row, other) for row, other in close.tolist()]
 
 
@@ -160,17 +168,17 @@ def may_share(
     Words that collide in the small table only make the bound larger.
     """
     out = np.empty((len(indptr) - 1, len(other_indptr) - 1), np.bool_)
-    table = np.zeros(PLACES, np.float32)  # of one row's weights
+    table = np.zeros(WORD_TABLE_SIZE, np.float32)  # of one row's weights
     for row in range(out.shape[0]):
         for e in range(indptr[row], indptr[row + 1]):
-            table[slots[e] % PLACES] += weights[e]
+            table[slots[e] % WORD_TABLE_SIZE] += weights[e]
         for other in range(out.shape[1]):
             same = np.float32(0)
             for e in range(other_indptr[other], other_indptr[other + 1]):
-                same += table[other_slots[e] % PLACES] * other_weights[e]
+                same += table[other_slots[e] % WORD_TABLE_SIZE] * other_weights[e]
             out[row, other] = same >= least
         for e in range(indptr[row], indptr[row + 1]):
-            table[slots[e] % PLACES] = 0
+            table[slots[e] % WORD_TABLE_SIZE] = 0
     return out
 
 
@@ -183,7 +191,7 @@ def row_bytes(vectors: Embeddings) -> list[bytes]:
     ]
 
 
-def bytes_of(vectors: Embeddings) -> I64:
+def row_sizes(vectors: Embeddings) -> I64:
     """The size of each row's vectors: [n]."""
     words = np.diff(vectors.lexical.indptr)
     cost: I64 = vectors.dense.shape[1] * 4 + words * 8

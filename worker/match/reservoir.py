@@ -14,19 +14,19 @@ import numpy as np
 
 from encoder.model.weights import F32, I64
 from worker.posts.outcome import Post, PostId
-from worker.seeds.record import digest
+from worker.seeds.record import json_digest
 
-RATES = (0.003, 0.01)  # of the background: where the first stratum ends, and the second
-ROOM = 200  # of each stratum
-MAX_CHARS = 2_000  # of a text that is kept
-MAX_REST = 300  # of each of the other strings
-MAX_ID = 1_000  # characters; a post of a longer name is counted, and never kept
-NEVER = np.iinfo(np.uint64).max
+STRATUM_RATES = (0.003, 0.01)  # The strata end at these shares of the background.
+MAX_SAMPLE = 200  # near misses of a stratum
+MAX_TEXT_CHARS = 2_000
+MAX_FIELD_CHARS = 300
+MAX_ID_CHARS = 1_000  # A post with a longer id is counted, but not sampled.
+MAX_PRIORITY = np.iinfo(np.uint64).max
 
 
 def draw_key(post_id: PostId, nonce: str = "") -> str:
     """The position of a post in the draw with this nonce: 64 hex digits."""
-    return digest([nonce, *post_id] if nonce else list(post_id))
+    return json_digest([nonce, *post_id] if nonce else list(post_id))
 
 
 class NearMiss(msgspec.Struct, frozen=True):
@@ -59,13 +59,13 @@ class NearAnswer(msgspec.Struct, frozen=True):
         return min(edges[0] for edges in self.edges.values())
 
 
-def merged(parts: Sequence[Stratum]) -> Stratum:
+def merge_strata(parts: Sequence[Stratum]) -> Stratum:
     """One stratum of several workers with different posts."""
     every = [pair for part in parts for pair in _with_places(part)]
     misses: dict[PostId, tuple[NearMiss, int]] = {}
     for near, priority in sorted(every, key=lambda pair: pair[1]):
         misses.setdefault((near.post.platform, near.post.id), (near, priority))
-    lowest = list(misses.values())[:ROOM]
+    lowest = list(misses.values())[:MAX_SAMPLE]
     count = sum(part.count for part in parts)
     return Stratum(count, tuple(near for near, _ in lowest), tuple(place for _, place in lowest))
 
@@ -86,7 +86,7 @@ class NearMisses:
         self._cells = {event: slice(2 * n, 2 * n + 2) for n, event in enumerate(self.events)}
         self._count = np.zeros(2 * len(self.events), np.int64)
         self._post_counts = dict.fromkeys(self.events, 0)
-        self._last = np.full(2 * len(self.events), NEVER, np.uint64)  # below it one is kept
+        self._last = np.full(2 * len(self.events), MAX_PRIORITY, np.uint64)  # below it one is kept
         self._samples: list[dict[int, NearMiss]] = [{} for _ in self._count]
         if before is not None:
             for event in before._cells.keys() & self._cells.keys():
@@ -101,7 +101,7 @@ class NearMisses:
         for n in np.unique(which).tolist():
             keys[n] = self._priority(posts[n])
         taken = np.flatnonzero(keys[which] < self._last[cells])
-        bounded = {n: _bounded(posts[n]) for n in set(which[taken].tolist())}
+        bounded = {n: _shorten_post(posts[n]) for n in set(which[taken].tolist())}
         for n in taken.tolist():
             post = int(which[n])
             self._keep(int(cells[n]), int(keys[post]), NearMiss(bounded[post], float(scores[n])))
@@ -126,16 +126,16 @@ class NearMisses:
 
     def _priority(self, post: Post) -> int:
         """The priority of a post, the same each time; 53 bits, which JSON preserves."""
-        if len(post.id) > MAX_ID:
-            return int(NEVER)
+        if len(post.id) > MAX_ID_CHARS:
+            return int(MAX_PRIORITY)
         return int(draw_key((post.platform, post.id), self._nonce)[:16], 16) >> 11
 
     def _keep(self, cell: int, key: int, near: NearMiss) -> None:
         misses = self._samples[cell]
         misses[key] = near
-        if len(misses) > ROOM:
+        if len(misses) > MAX_SAMPLE:
             del misses[max(misses)]
-        if len(misses) == ROOM:
+        if len(misses) == MAX_SAMPLE:
             self._last[cell] = max(misses)
 
     def _take_over(self, cells: slice, before: "NearMisses", theirs: slice) -> None:
@@ -143,8 +143,8 @@ class NearMisses:
         self._samples[cells] = [dict(misses) for misses in before._samples[theirs]]
 
 
-def _bounded(post: Post) -> Post:
+def _shorten_post(post: Post) -> Post:
     """The post with its strings cut to the limit; its name stays whole."""
     rest = (post.author, post.created_at, post.lang, post.url)
-    cut = (value and value[:MAX_REST] for value in rest)
-    return Post(post.id, post.platform, post.text[:MAX_CHARS], *cut)
+    cut = (value and value[:MAX_FIELD_CHARS] for value in rest)
+    return Post(post.id, post.platform, post.text[:MAX_TEXT_CHARS], *cut)

@@ -14,20 +14,20 @@ from ipaddress import ip_address
 from typing import cast
 from urllib.parse import urlsplit
 
-HEAD_BYTES = 2**15  # of the request line and the header lines together
-MAX_CONNECTIONS = 64  # connections with an incomplete request, and as many with a complete one
+MAX_HEAD_BYTES = 2**15  # request line and header lines together
+MAX_CONNECTIONS = 64  # of each kind: with an incomplete request, and with a complete one
 MAX_REQUEST_S = 10.0
-DISCARDED = 2**25  # bytes that are thrown away after a refusal, so that the client can read it
-DISCARD_S = 0.005  # between two of those reads, which would otherwise use up a core
-ACCEPTED = 16  # connections accepted in one turn of the event loop
-QUEUE = 1024  # connections that the kernel keeps until they are accepted
+MAX_DISCARDED_BYTES = 2**25  # After a refusal input is discarded, so that the client reads it.
+DISCARD_PAUSE_S = 0.005  # Without a pause discarding would use up a core.
+ACCEPT_BACKLOG = 16  # connections accepted in one turn of the event loop
+KERNEL_BACKLOG = 1024  # connections that the kernel holds until they are accepted
 
 # Of these lines a request has one at most; the framing of its body rests on them.
-FRAMING = re.compile(
+FRAMING_HEADERS = re.compile(
     rb"\r\n(host|content-length|transfer-encoding|upgrade)[ \t]*:([^\r\n]*)", re.IGNORECASE
 )
-LENGTH = re.compile(rb"[0-9]{1,18}")
-STRAY = re.compile(rb"\r(?!\n)|(?<!\r)\n|\r\n[ \t]")  # a line end that parsers disagree on
+CONTENT_LENGTH = re.compile(rb"[0-9]{1,18}")
+AMBIGUOUS_LINE_END = re.compile(rb"\r(?!\n)|(?<!\r)\n|\r\n[ \t]")
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Visit(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Set the time limit; the oldest connection is closed if there are too many."""
         self._link = cast(asyncio.Transport, transport)
-        _enter(self._connections.waiting, self, self._link)
+        _register(self._connections.waiting, self, self._link)
         loop = asyncio.get_running_loop()
         self._overdue = loop.call_later(MAX_REQUEST_S, self._link.abort)
 
@@ -80,7 +80,7 @@ class Visit(asyncio.Protocol):
             self._link.abort()
         elif self._refused:
             self._link.pause_reading()
-            asyncio.get_running_loop().call_later(DISCARD_S, self._link.resume_reading)
+            asyncio.get_running_loop().call_later(DISCARD_PAUSE_S, self._link.resume_reading)
         elif self._inner is not None and (body := data[: self._declared]):
             self._declared -= len(body)
             self._inner.data_received(body)
@@ -90,26 +90,26 @@ class Visit(asyncio.Protocol):
         assert self._link is not None
         begin = max(0, len(self._head) - 3)
         before = len(self._head)
-        self._head += data[: HEAD_BYTES - before]
+        self._head += data[: MAX_HEAD_BYTES - before]
         end = self._head.find(b"\r\n\r\n", begin) + 4
         if end < 4:
             if not self._head[:1].isalpha():  # nothing of HTTP, TLS for instance
                 self._refuse(HTTPStatus.BAD_REQUEST, "request: is not HTTP")
-            elif len(self._head) == HEAD_BYTES:
+            elif len(self._head) == MAX_HEAD_BYTES:
                 self._refuse(
                     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-                    f"headers: have more than {HEAD_BYTES:,} bytes together; send fewer",
+                    f"headers: have more than {MAX_HEAD_BYTES:,} bytes together; send fewer",
                 )
             return b""
         head = bytes(self._head[:end])
         self._head.clear()
         try:
-            self._declared = declared_body(head)
+            self._declared = body_length(head)
         except HeadError as error:
             self._refuse(error.status, str(error))
             return b""
         self._connections.drop(self)
-        _enter(self._connections.answering, self, self._link)
+        _register(self._connections.answering, self, self._link)
         self._inner = self._make()
         self._inner.connection_made(self._link)
         self._inner.data_received(head)
@@ -118,9 +118,9 @@ class Visit(asyncio.Protocol):
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
         """Answer, then discard further input so that the client can read the answer."""
         assert self._link is not None
-        self._refused, self._room = True, DISCARDED
+        self._refused, self._room = True, MAX_DISCARDED_BYTES
         self._head.clear()
-        self._link.write(_refusal(status, reason))
+        self._link.write(_refusal_bytes(status, reason))
         self._link.write_eof()
 
     def eof_received(self) -> bool | None:
@@ -134,16 +134,16 @@ class Visit(asyncio.Protocol):
         if self._inner is not None:
             self._inner.resume_writing()
 
-    def stay(self) -> None:
+    def disable_timeout(self) -> None:
         """Remove the time limit: the handler bounds such connections."""
         if self._overdue is not None:
             self._overdue.cancel()
         self._connections.drop(self)
 
-    def hurry(self) -> None:
+    def restart_timeout(self) -> None:
         """Restore the time limit, as there is an answer to send."""
         if self._link is not None:
-            self.stay()
+            self.disable_timeout()
             self._overdue = asyncio.get_running_loop().call_later(MAX_REQUEST_S, self._link.abort)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -163,11 +163,11 @@ class HeadError(Exception):
         self.status = status
 
 
-def declared_body(head: bytes) -> int:
+def body_length(head: bytes) -> int:
     """The length of the body by the header lines; refused where parsers could disagree."""
-    if STRAY.search(head):
+    if AMBIGUOUS_LINE_END.search(head):
         raise HeadError(HTTPStatus.BAD_REQUEST, "headers: a line is folded or ends without CR LF")
-    rows = [(name.lower(), value.strip()) for name, value in FRAMING.findall(head)]
+    rows = [(name.lower(), value.strip()) for name, value in FRAMING_HEADERS.findall(head)]
     lines = dict(rows)
     if len(lines) < len(rows):
         raise HeadError(HTTPStatus.BAD_REQUEST, "headers: Host or Content-Length is there twice")
@@ -175,14 +175,14 @@ def declared_body(head: bytes) -> int:
         reason = "transfer-encoding: is not taken; send a Content-Length"
         raise HeadError(HTTPStatus.LENGTH_REQUIRED, reason)
     length = lines.get(b"content-length", b"0")
-    if not LENGTH.fullmatch(length):
+    if not CONTENT_LENGTH.fullmatch(length):
         raise HeadError(HTTPStatus.BAD_REQUEST, "content-length: is no number")
     if int(length) and (b"upgrade" in lines or head.startswith(b"CONNECT ")):
         raise HeadError(HTTPStatus.BAD_REQUEST, "upgrade: is not taken with a body")
     return int(length)
 
 
-def _refusal(status: HTTPStatus, reason: str) -> bytes:
+def _refusal_bytes(status: HTTPStatus, reason: str) -> bytes:
     body = json.dumps({"reason": reason}).encode()
     lines = [
         f"HTTP/1.1 {status} {status.phrase}", "Content-Type: application/json; charset=utf-8",
@@ -192,7 +192,7 @@ def _refusal(status: HTTPStatus, reason: str) -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
-def _enter(
+def _register(
     connections: dict[Visit, asyncio.Transport], visit: Visit, link: asyncio.Transport
 ) -> None:
     connections[visit] = link
@@ -208,7 +208,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def asks_for_loopback(header: str) -> bool:
+def names_loopback(header: str) -> bool:
     """Whether a Host header names this machine. A foreign page that was rebound here does not."""
     try:
         return is_loopback(urlsplit(f"//{header}").hostname or "")

@@ -18,24 +18,24 @@ from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.metrics.registry import CONTENT_TYPE, Metrics
 from worker.metrics.visits import (
-    ACCEPTED,
-    HEAD_BYTES,
-    QUEUE,
+    ACCEPT_BACKLOG,
+    KERNEL_BACKLOG,
+    MAX_HEAD_BYTES,
     Connections,
     Visit,
-    asks_for_loopback,
     is_loopback,
+    names_loopback,
 )
 from worker.posts.times import rfc3339
-from worker.seeds.profile import Compared, Profile
-from worker.seeds.set import NEVER, SeedSet
+from worker.seeds.profile import Profile, SeedOrProfile
+from worker.seeds.set import NEVER_EXPIRES, SeedSet
 
-PORT = 6066
-TRIES = 100  # ports after the default one
-GRACE_S = 1.0  # for answers under way when the process ends
-LINGER_S = 1.0  # for the rest of an unread body, so that the client reads the answer
-FRESH = {"Cache-Control": "no-store"}
-EVENTS = FRESH | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+DEFAULT_PORT = 6066
+MAX_PORT_TRIES = 100
+SHUTDOWN_GRACE_S = 1.0
+MAX_LINGER_S = 1.0  # The rest of a body is read, so that the client reads the answer.
+NO_STORE = {"Cache-Control": "no-store"}
+EVENT_STREAM = NO_STORE | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -46,7 +46,7 @@ class Site:
     """The server, on the event loop that starts it."""
 
     host_key, port_key = "web.host", "web.port"  # what refusals name
-    first_port = PORT
+    first_port = DEFAULT_PORT
     body_bytes = 2**14  # of a request: nothing here reads one
 
     def __init__(
@@ -63,15 +63,15 @@ class Site:
     async def start(self) -> None:
         """Listen on the configured port, or on the first free one from the default on."""
         app = web.Application(middlewares=[self._for_this_machine], client_max_size=self.body_bytes)
-        app.on_response_prepare.append(_close)
+        app.on_response_prepare.append(_close_connection)
         self.prepare(app)
         app.add_routes(self.routes())
         self._runner = web.AppRunner(
             app,
             access_log=None,
-            shutdown_timeout=GRACE_S,
-            lingering_time=LINGER_S,
-            max_field_size=HEAD_BYTES,
+            shutdown_timeout=SHUTDOWN_GRACE_S,
+            lingering_time=MAX_LINGER_S,
+            max_field_size=MAX_HEAD_BYTES,
         )
         await self._runner.setup()
         assert self._runner.server is not None
@@ -131,9 +131,9 @@ class Site:
     async def _listen(self, make: Callable[[], Visit]) -> asyncio.Server:
         loop, host, fixed = asyncio.get_running_loop(), self._config.host, self._config.port
         first = self.first_port
-        for port in range(first, first + TRIES) if fixed is None else [fixed]:
+        for port in range(first, first + MAX_PORT_TRIES) if fixed is None else [fixed]:
             try:
-                server = await loop.create_server(make, host, port, backlog=ACCEPTED)
+                server = await loop.create_server(make, host, port, backlog=ACCEPT_BACKLOG)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise self._refusal(port, error) from error
@@ -141,7 +141,7 @@ class Site:
                 # asyncio accepts as many at once as the kernel keeps: let that keep more.
                 for each in server.sockets:
                     with socket.socket(fileno=os.dup(each.fileno())) as listening:
-                        listening.listen(QUEUE)
+                        listening.listen(KERNEL_BACKLOG)
                 return server
         taken = f"{fixed} is taken; free it, or give another"
         none = f"null: ports {first} to {port} are all taken; set web.port to a free one"
@@ -159,16 +159,16 @@ class Site:
         return web.Response(body=self._render(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _get_health(self, _request: web.Request) -> web.Response:
-        return verdict("healthy", "")
+        return status_answer("healthy", "")
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
-        return verdict("ready", self._not_ready())
+        return status_answer("ready", self._not_ready())
 
     @web.middleware
     async def _for_this_machine(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse requests by a foreign page if only this machine may be served."""
         hosts = request.headers.getall("Host", [])
-        if is_loopback(self._config.host) and not all(map(asks_for_loopback, hosts)):
+        if is_loopback(self._config.host) and not all(map(names_loopback, hosts)):
             return json_answer({"reason": "Host: is not this machine; ask for 127.0.0.1"}, 421)
         return await handler(request)
 
@@ -179,22 +179,22 @@ def visit_of(request: web.Request) -> Visit:
     return cast(Visit, request.transport.get_protocol())
 
 
-def verdict(word: str, reason: str, **more: str) -> web.Response:
+def status_answer(word: str, reason: str, **more: str) -> web.Response:
     """Whether a process is healthy or ready, and why not."""
     return json_answer({word: not reason, "reason": reason, **more}, 503 if reason else 200)
 
 
 def json_answer(content: dict[str, Any], status: int = 200) -> web.Response:
     """A JSON response that must not be cached."""
-    return web.json_response(content, status=status, headers=FRESH)
+    return web.json_response(content, status=status, headers=NO_STORE)
 
 
-async def _close(_request: web.Request, response: web.StreamResponse) -> None:
+async def _close_connection(_request: web.Request, response: web.StreamResponse) -> None:
     response.headers["Connection"] = "close"
     response.force_close()
 
 
-JSON = "application/json; charset=utf-8"
+JSON_TYPE = "application/json; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class Web(Site):
     async def _get_ready(self, _request: web.Request) -> web.Response:
         """Also names the cluster and the group, since a caller may expect another worker."""
         now = self._state()
-        return verdict("ready", now.not_ready, cluster_id=now.cluster_id, group=now.group)
+        return status_answer("ready", now.not_ready, cluster_id=now.cluster_id, group=now.group)
 
     async def _get_seeds(self, _request: web.Request) -> web.Response:
         seeds = self._state().seeds
@@ -234,8 +234,8 @@ class Web(Site):
             return json_answer({"reason": "the control topic is not yet read to its end"}, 503)
         async with self._listing:  # once for each set, away from the loop: there may be many seeds
             if self._listed is None or self._listed[0] is not seeds:
-                self._listed = seeds, await asyncio.to_thread(listed_bytes, seeds)
-        return web.Response(body=self._listed[1], headers=FRESH | {"Content-Type": JSON})
+                self._listed = seeds, await asyncio.to_thread(seed_list_bytes, seeds)
+        return web.Response(body=self._listed[1], headers=NO_STORE | {"Content-Type": JSON_TYPE})
 
     async def _get_near(self, request: web.Request) -> web.Response:
         """The near misses of an event, for `labels ask` and the desk."""
@@ -243,12 +243,12 @@ class Web(Site):
         if answer is None:
             reason = "keeps no near misses of it: there is no such event in force, or too many"
             return json_answer({"reason": f"event: this worker {reason}"}, 404)
-        return web.Response(body=answer, headers=FRESH | {"Content-Type": JSON})
+        return web.Response(body=answer, headers=NO_STORE | {"Content-Type": JSON_TYPE})
 
 
-def listed_bytes(seeds: SeedSet) -> bytes:
+def seed_list_bytes(seeds: SeedSet) -> bytes:
     """A seed set as /seeds sends it, seed by seed, so that other tasks get their turn."""
-    listed = seeds_listed(seeds)
+    listed = seed_list(seeds)
     lists = [
         f'"{name}": [{", ".join(json.dumps(row) for row in listed[name])}]'
         for name in ("live", "paused", "refused", "stale")
@@ -256,23 +256,23 @@ def listed_bytes(seeds: SeedSet) -> bytes:
     return f'{{"seed_set": {json.dumps(listed["seed_set"])}, {", ".join(lists)}}}'.encode()
 
 
-def seeds_listed(seeds: SeedSet) -> dict[str, Any]:
+def seed_list(seeds: SeedSet) -> dict[str, Any]:
     """A seed set as /seeds shows it: what each seed compares with, and why some are refused."""
     live = [
-        _described(seed) | {
+        _seed_fields(seed) | {
             "threshold": round(float(threshold), 6),
-            "expires_at": None if expiry == NEVER else rfc3339(int(expiry)),
+            "expires_at": None if expiry == NEVER_EXPIRES else rfc3339(int(expiry)),
         }
         for seed, threshold, expiry in zip(seeds.seeds, seeds.thresholds, seeds.expiry, strict=True)
     ]  # fmt: skip
-    paused = [_described(seed) for seed in seeds.paused]
+    paused = [_seed_fields(seed) for seed in seeds.paused]
     refused = [{"id": seed.id, "reason": seed.reason} for seed in seeds.refused]
     stale = [{"id": profile.id, "reason": profile.reason} for profile in seeds.stale]
     return {"seed_set": seeds.digest, "live": live, "paused": paused, "refused": refused,
             "stale": stale}  # fmt: skip
 
 
-def _described(seed: Compared) -> dict[str, Any]:
+def _seed_fields(seed: SeedOrProfile) -> dict[str, Any]:
     """A seed, or a profile with the seeds that it replaces."""
     entry = {"id": seed.id, "title": seed.title, "event": seed.event, "url": seed.url,
             "version": seed.version}  # fmt: skip

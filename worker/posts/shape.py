@@ -5,46 +5,46 @@ import re
 import msgspec
 from msgspec import Raw
 
-ABSENT = Raw()
+NO_VALUE = Raw()
 TWEET_ID = re.compile(rb'"?[0-9]{15,19}"?')
 
 
 class Keys(msgspec.Struct, gc=False):
     """The keys that distinguish the forms, with undecoded values."""
 
-    type: Raw = msgspec.field(name="$type", default=ABSENT)
-    id: Raw = ABSENT
-    text: Raw = ABSENT
-    did: Raw = ABSENT
-    kind: Raw = ABSENT
-    time_us: Raw = ABSENT
-    event: Raw = ABSENT
-    stream: Raw = ABSENT
-    payload: Raw = ABSENT
-    data: Raw = ABSENT
-    content: Raw = ABSENT
-    account: Raw = ABSENT
-    uri: Raw = ABSENT
-    id_str: Raw = ABSENT
-    full_text: Raw = ABSENT
-    extended_tweet: Raw = ABSENT
-    retweeted_status: Raw = ABSENT
-    user: Raw = ABSENT
-    edit_history_tweet_ids: Raw = ABSENT
-    author_id: Raw = ABSENT
-    note_tweet: Raw = ABSENT
-    conversation_id: Raw = ABSENT
-    referenced_tweets: Raw = ABSENT
-    public_metrics: Raw = ABSENT
-    delete: Raw = ABSENT
-    scrub_geo: Raw = ABSENT
-    limit: Raw = ABSENT
-    status_withheld: Raw = ABSENT
-    user_withheld: Raw = ABSENT
-    disconnect: Raw = ABSENT
-    warning: Raw = ABSENT
-    error: Raw = ABSENT
-    errors: Raw = ABSENT
+    type: Raw = msgspec.field(name="$type", default=NO_VALUE)
+    id: Raw = NO_VALUE
+    text: Raw = NO_VALUE
+    did: Raw = NO_VALUE
+    kind: Raw = NO_VALUE
+    time_us: Raw = NO_VALUE
+    event: Raw = NO_VALUE
+    stream: Raw = NO_VALUE
+    payload: Raw = NO_VALUE
+    data: Raw = NO_VALUE
+    content: Raw = NO_VALUE
+    account: Raw = NO_VALUE
+    uri: Raw = NO_VALUE
+    id_str: Raw = NO_VALUE
+    full_text: Raw = NO_VALUE
+    extended_tweet: Raw = NO_VALUE
+    retweeted_status: Raw = NO_VALUE
+    user: Raw = NO_VALUE
+    edit_history_tweet_ids: Raw = NO_VALUE
+    author_id: Raw = NO_VALUE
+    note_tweet: Raw = NO_VALUE
+    conversation_id: Raw = NO_VALUE
+    referenced_tweets: Raw = NO_VALUE
+    public_metrics: Raw = NO_VALUE
+    delete: Raw = NO_VALUE
+    scrub_geo: Raw = NO_VALUE
+    limit: Raw = NO_VALUE
+    status_withheld: Raw = NO_VALUE
+    user_withheld: Raw = NO_VALUE
+    disconnect: Raw = NO_VALUE
+    warning: Raw = NO_VALUE
+    error: Raw = NO_VALUE
+    errors: Raw = NO_VALUE
 
     def x1(self) -> bool:
         """Whether a key of X's API v1.1 alone is present."""
@@ -84,7 +84,7 @@ KEYS = msgspec.json.Decoder(Keys)
 NOTICE = "notice"
 
 
-def shape(value: bytes) -> str | None:
+def recognise_form(value: bytes) -> str | None:
     """The form of a message; NOTICE for other messages of X's streams; None if unknown.
 
     Keys decide, hardly their values, so that an odd value under an unused key cannot reject a plain

@@ -4,13 +4,13 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 RFC3339_UTC = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z")
-NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-MONTHS = {name: f"{number:02}" for number, name in enumerate(NAMES, 1)}
+MONTH_NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+MONTHS = {name: f"{number:02}" for number, name in enumerate(MONTH_NAMES, 1)}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What RFC 3339 and Python can write, in milliseconds since 1970: the years 1 to 9999.
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
-LAST_SECOND = 10**11  # a larger number counts milliseconds
-MAX_TIME_CHARS = 64  # characters
+MAX_SECONDS = 10**11  # A larger number counts milliseconds.
+MAX_TIME_CHARS = 64
 
 
 def utc(written: str | float | None, zone: tzinfo = UTC) -> str | None:
@@ -66,7 +66,7 @@ def _from_x1(written: str) -> str:
 
 def _since_1970(count: float) -> str | None:
     try:
-        seconds = count if abs(count) < LAST_SECOND else count / 1000
+        seconds = count if abs(count) < MAX_SECONDS else count / 1000
         return _format(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
         return None

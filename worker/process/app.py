@@ -16,13 +16,13 @@ from worker.config import APP_ID, Config, load_config
 from worker.errors import ConfigError
 from worker.memory import return_large_blocks
 from worker.process.command import Worker
-from worker.process.prepare import Parts
+from worker.process.prepare import WorkerParts
 from worker.stream.flow import Flow
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Backlog
-from worker.stream.watchdog import Sight, Watchdog
+from worker.stream.watchdog import Observation, Watchdog
 
-CHECK_S = 1.0
+WATCH_INTERVAL_S = 1.0
 log = logging.getLogger("newsift.stream")
 
 
@@ -99,7 +99,7 @@ class StreamService(faust.Service):  # type: ignore[misc]
 
     def __init__(self, app: App, ledger: Ledger, **options: Any) -> None:
         self._app, self._ledger = app, ledger
-        self._parts: Parts | None = None
+        self._parts: WorkerParts | None = None
         self._failed = self._away = False
         super().__init__(**options)
 
@@ -113,7 +113,7 @@ class StreamService(faust.Service):  # type: ignore[misc]
     async def run(self) -> None:
         """Prepare, then read and commit; a failure ends the process."""
         try:
-            self._parts = parts = Parts(self._app.config, self._ledger, self.fail)
+            self._parts = parts = WorkerParts(self._app.config, self._ledger, self.fail)
             await parts.start()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(parts.ingest.read())
@@ -131,22 +131,22 @@ class StreamService(faust.Service):  # type: ignore[misc]
     def fail(self, error: Exception) -> None:
         """End the process with this error and commit nothing more."""
         self._failed = True
-        self._app.leave(first_of(error))
+        self._app.leave(first_error(error))
 
-    async def _watch(self, parts: Parts) -> None:
+    async def _watch(self, parts: WorkerParts) -> None:
         """Check lag and seeds periodically; end a worker that makes no progress."""
         dog = Watchdog(self._app.config.stream.stall_s)
         while True:
-            await asyncio.sleep(CHECK_S)
+            await asyncio.sleep(WATCH_INTERVAL_S)
             backlogs = await self._backlogs(parts)
             for partition, backlog in backlogs.items():
                 parts.metrics.lag(partition, backlog.lag)
             parts.metrics.in_flight(len(self._ledger))
             parts.control.describe()
-            parts.metrics.drift(parts.flow.drift.drifting())
-            dog.observe(Sight(backlogs, parts.paused, parts.flow.finished))
+            parts.metrics.drift(parts.flow.drift.measures())
+            dog.observe(Observation(backlogs, parts.paused, parts.flow.finished))
 
-    async def _backlogs(self, parts: Parts) -> dict[int, Backlog]:
+    async def _backlogs(self, parts: WorkerParts) -> dict[int, Backlog]:
         """The lag of each partition for which a broker answers."""
         try:
             async with asyncio.timeout(self._app.config.kafka.request_timeout_s):
@@ -162,7 +162,7 @@ class StreamService(faust.Service):  # type: ignore[misc]
         return backlogs
 
 
-def first_of(error: BaseException) -> BaseException:
+def first_error(error: BaseException) -> BaseException:
     """The first error of a group, or the error itself."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

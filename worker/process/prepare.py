@@ -15,15 +15,15 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.model.weights import F32
 from worker import crashpoint
-from worker.assembly import assembled
+from worker.assembly import build_pipeline
 from worker.config import Config
 from worker.kafka.batches.consumer import fast_walk
-from worker.kafka.consumers import group_consumer, in_time, lone_consumer
+from worker.kafka.consumers import group_consumer, groupless_consumer, stop_within
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import KafkaProducer
 from worker.kafka.settings import aiokafka_producer_settings
-from worker.kafka.topics import ensure_topics, refuse_unfit
-from worker.match.drift import HIGH, Drift
+from worker.kafka.topics import ensure_topics, require_fit_topics
+from worker.match.drift import HIGH_SHARE, Drift
 from worker.match.near import NearWatch
 from worker.match.pipeline import Pipeline, ProbeMessage
 from worker.match.records import encode_json
@@ -31,7 +31,7 @@ from worker.metrics.registry import Metrics
 from worker.metrics.web import Health, Web
 from worker.seeds.embedder import SeedEmbedder, rounded_product
 from worker.seeds.set import SeedSet
-from worker.seeds.state import control_state
+from worker.seeds.state import parse_control_state
 from worker.stream.control import Control
 from worker.stream.flow import Flow, RejectedBytes, group_matches, now
 from worker.stream.ingest import Ingest
@@ -39,13 +39,13 @@ from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
 from worker.stream.tenures import Tenures
 
-CALIBRATING = 2_000  # background posts
-LEAVE_S = 2.0  # of the time for a shutdown, for each part
-SWITCH_S = 0.001  # the event loop waits so long, at most, for a thread that runs Python
+MAX_CALIBRATION_POSTS = 2_000
+MAX_PART_STOP_S = 2.0
+THREAD_SWITCH_S = 0.001  # The event loop waits no longer for a thread that runs Python.
 log = logging.getLogger("newsift.stream")
 
 
-class Parts:
+class WorkerParts:
     """The parts of a worker, built from a configuration; `start` makes them ready."""
 
     flow: Flow
@@ -58,8 +58,8 @@ class Parts:
         self.metrics = metrics = Metrics()
         self.web = Web(config.web, metrics, self._state, self._near)
         self.control = Control(
-            lone_consumer(config), topics.seeds, metrics, config.limits,
-            lambda: refuse_unfit(config), self._seeds_are_lost,
+            groupless_consumer(config), topics.seeds, metrics, config.limits,
+            lambda: require_fit_topics(config), self._seeds_are_lost,
         )  # fmt: skip
         self.delivery = Delivery(
             lambda: KafkaProducer(aiokafka_producer_settings(config)),
@@ -98,7 +98,7 @@ class Parts:
         self.missing = "the seeds are being embedded"
         await self._embed(enc)
         await self.ingest.start()
-        sys.setswitchinterval(SWITCH_S)
+        sys.setswitchinterval(THREAD_SWITCH_S)
         gc.freeze()  # objects of the start live on: the collector need not scan them
         self.missing = ""
         self.metrics.ready(True)
@@ -110,28 +110,30 @@ class Parts:
         self.metrics.ready(False)
         self.ingest.close()
         if settle and not self.control.lost:
-            seconds = self._config.stream.shutdown_s - 2 * LEAVE_S  # the rest is for the others
+            seconds = (
+                self._config.stream.shutdown_s - 2 * MAX_PART_STOP_S
+            )  # the rest is for the others
             await self.positions.settle(max(0.0, seconds))
-        await in_time(self.positions.commit(), LEAVE_S)
+        await stop_within(self.positions.commit(), MAX_PART_STOP_S)
         parts = (self.ingest, self.delivery, self.control, self.web)
-        await asyncio.gather(*(in_time(part.stop(), LEAVE_S) for part in parts))
+        await asyncio.gather(*(stop_within(part.stop(), MAX_PART_STOP_S) for part in parts))
 
     async def _embed(self, enc: Encoder) -> None:
         """Embed the seeds and take one match through all stages."""
         config = self._config
         self.metrics.model(enc.digest, enc.path, enc.model.mix)
-        pipeline, self.embedder = assembled(enc, config, perf_counter)
+        pipeline, self.embedder = build_pipeline(enc, config, perf_counter)
         await self.control.embed(self.embedder)
         await asyncio.to_thread(warm_up, enc, config.matching.why)
         matching = config.matching
         background = self.embedder.background
-        cuts = partial(high_cuts, enc, background)
+        cuts = partial(high_score_thresholds, enc, background)
         rate = None if matching.total_rate else matching.background_rate
         drift = Drift(cuts, rate, matching.threshold)
         self.flow = Flow(
             *(pipeline, self._seeds, self.delivery, self._ledger, self._tenures),
             *(config.topics, self.metrics),
-            drift, NearWatch(partial(near_cuts, enc, background)), self.rejected_bytes,
+            drift, NearWatch(partial(background_thresholds, enc, background)), self.rejected_bytes,
         )  # fmt: skip
         self.control.prepare = self.flow.prepare
         await asyncio.to_thread(self.flow.prepare, self._seeds())
@@ -167,30 +169,32 @@ class Parts:
         count(what)
 
 
-def near_cuts(enc: Encoder, background: Embeddings, seeds: Embeddings, rate: float) -> F32:
+def background_thresholds(
+    enc: Encoder, background: Embeddings, seeds: Embeddings, rate: float
+) -> F32:
     """The score of each seed that this share of the background reaches."""
     if len(background) * rate < 1:
         return np.full(len(seeds), np.inf, np.float32)  # no stratum: nobody can tell
     return enc.thresholds(seeds, rate, background)
 
 
-def high_cuts(enc: Encoder, background: Embeddings, seeds: Embeddings) -> F32:
+def high_score_thresholds(enc: Encoder, background: Embeddings, seeds: Embeddings) -> F32:
     """The score of each seed that a tenth of the background reaches, from a sample."""
-    every = background[:: max(1, len(background) // CALIBRATING)]
-    if len(every) * HIGH < 1:
+    every = background[:: max(1, len(background) // MAX_CALIBRATION_POSTS)]
+    if len(every) * HIGH_SHARE < 1:
         return np.full(len(seeds), np.nan, np.float32)
-    return enc.thresholds(seeds, HIGH, every)
+    return enc.thresholds(seeds, HIGH_SHARE, every)
 
 
 def warm_up(enc: Encoder, why: bool) -> None:
     """Take an invented match through all stages, so that everything is compiled."""
     fast_walk(b"", 0, 0, 0)
     message = ProbeMessage()
-    state = control_state({b"warm": message.value})
+    state = parse_control_state({b"warm": message.value})
     rounded_product(enc.background.dense[:1])(enc.background.dense[:1])  # as for many seeds
     seeds = SeedEmbedder(enc, 0.5, 0.01).make(state)
-    with crashpoint.unwatched():
-        edges = NearWatch(partial(near_cuts, enc, enc.background)).edges(seeds)
+    with crashpoint.without_hook():
+        edges = NearWatch(partial(background_thresholds, enc, enc.background)).edges(seeds)
         outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now, edges)
         if outcome.sample is not None:
             outcome.sample.similarity(seeds.embeddings)  # as drift is measured

@@ -12,12 +12,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from worker.config.limits import DEFAULT_LIMITS, Limits
-from worker.seeds.profile import Compared, Profile, read_record
-from worker.seeds.record import KEY_BYTES, PREFIX, RefusedSeed, Seed
+from worker.seeds.profile import Profile, SeedOrProfile, parse_control_record
+from worker.seeds.record import MAX_KEY_BYTES, PROFILE_PREFIX, RefusedSeed, Seed
 from worker.seeds.reducer import TopicRecord, TopicReducer
 
-OVERHEAD = 512  # bytes of room that a record takes beside its key and value
-NO_MODEL = "the model that profiles are compared by is not known"
+RECORD_OVERHEAD_BYTES = 512
+MODEL_UNKNOWN = "the model that profiles are compared by is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +98,24 @@ class ControlState:
         paused = (seed for seed in self.seeds.values() if seed.paused)
         return tuple(sorted(paused, key=lambda seed: seed.id))
 
-    def content(self, key: bytes) -> Compared | RefusedSeed | None:
+    def content(self, key: bytes) -> SeedOrProfile | RefusedSeed | None:
         if refused := self.refused.get(table_key(key)):
             return refused
         name = key.decode("utf-8", "replace")
-        if name.startswith(PREFIX):
-            return self.profiles.get(name.removeprefix(PREFIX))
+        if name.startswith(PROFILE_PREFIX):
+            return self.profiles.get(name.removeprefix(PROFILE_PREFIX))
         return self.seeds.get(name)
 
     def of_events(self, events: Set[str]) -> "ControlState":
         seeds = (each for each in self.seeds.values() if each.event in events)
-        return state_of([*seeds, *(self.profiles[name] for name in events & self.profiles.keys())])
+        return build_state(
+            [*seeds, *(self.profiles[name] for name in events & self.profiles.keys())]
+        )
 
-    def of_one(self, content: Compared) -> "ControlState":
+    def of_one(self, content: SeedOrProfile) -> "ControlState":
         """The state of one seed, or of a profile and the seeds that it replaces."""
         names = content.seeds if isinstance(content, Profile) else ()
-        return state_of([content, *(self.seeds[name] for name in names if name in self.seeds)])
+        return build_state([content, *(self.seeds[name] for name in names if name in self.seeds)])
 
     def with_seeds(self, seeds: Iterable[Seed]) -> "ControlState":
         """The state after these seeds were added or replaced."""
@@ -132,9 +134,9 @@ class ControlState:
         record = self.records.get(table_key(key))
         return None if record is None else record.value
 
-    def resolve(self, model: ModelFacts | None, unknown: str = NO_MODEL) -> "Resolution":
+    def resolve(self, model: ModelFacts | None, unknown: str = MODEL_UNKNOWN) -> "Resolution":
         """Which profiles are in force with this model; without a model that is unknown."""
-        compared: dict[str, Compared] = {
+        compared: dict[str, SeedOrProfile] = {
             name: each for name, each in self.seeds.items() if not each.paused
         }
         ends: dict[str, int | None] = {}
@@ -152,7 +154,7 @@ class ControlState:
                     end = self.seeds[name].expires_at
                     idle[name] = Status("replaced", by=profile.id, ends_at=end)
                 compared[profile.id] = profile
-                ends[profile.id] = last_end(self.seeds[name].expires_at for name in profile.seeds)
+                ends[profile.id] = latest_end(self.seeds[name].expires_at for name in profile.seeds)
         return Resolution(self, compared, ends, idle)
 
     def status(self, name: str, at_ms: int) -> Status:
@@ -170,7 +172,7 @@ class Resolution:
     """The profiles in force with a model, and those that are not."""
 
     state: ControlState
-    compared: Mapping[str, Compared]  # by id: profiles in force, and seeds that none replaces
+    compared: Mapping[str, SeedOrProfile]  # by id: profiles in force, and seeds that none replaces
     ends: Mapping[str, int | None]  # of these profiles: milliseconds, that of the last seed
     _idle: Mapping[str, Status]  # profiles not in force, and replaced seeds
 
@@ -230,7 +232,7 @@ class ControlReducer(TopicReducer[ControlState]):
         if value is None:
             return
         if self._room is not None:
-            size = OVERHEAD + len(key) + len(value)
+            size = RECORD_OVERHEAD_BYTES + len(key) + len(value)
             if size > self._room:
                 self._left_out += 1
                 return
@@ -240,7 +242,7 @@ class ControlReducer(TopicReducer[ControlState]):
             self._records[key] = ControlRecord(
                 record.key, value, record.timestamp, record.offset, record.partition
             )
-        content = read_record(record.key, value, self._limits)
+        content = parse_control_record(record.key, value, self._limits)
         if isinstance(content, Seed):
             self._seeds[content.id] = content
             self._resumed += not content.paused
@@ -256,8 +258,8 @@ class ControlReducer(TopicReducer[ControlState]):
         if self._refused.pop(key, None):
             return
         name = key.decode("utf-8", "surrogateescape")  # which no id holds
-        if name.startswith(PREFIX):
-            self._profiles.pop(name.removeprefix(PREFIX), None)
+        if name.startswith(PROFILE_PREFIX):
+            self._profiles.pop(name.removeprefix(PROFILE_PREFIX), None)
         elif seed := self._seeds.pop(name, None):
             self._resumed -= not seed.paused
 
@@ -285,7 +287,9 @@ class ControlReducer(TopicReducer[ControlState]):
         )
 
 
-def control_state(values: Mapping[bytes, bytes], limits: Limits = DEFAULT_LIMITS) -> ControlState:
+def parse_control_state(
+    values: Mapping[bytes, bytes], limits: Limits = DEFAULT_LIMITS
+) -> ControlState:
     reducer = ControlReducer(limits)
     reducer.apply(
         ControlRecord(key, value, offset=at) for at, (key, value) in enumerate(values.items())
@@ -294,7 +298,7 @@ def control_state(values: Mapping[bytes, bytes], limits: Limits = DEFAULT_LIMITS
     return reducer.snapshot()
 
 
-def state_of(contents: Iterable[Compared]) -> ControlState:
+def build_state(contents: Iterable[SeedOrProfile]) -> ControlState:
     """The state of a control topic with these seeds and profiles; the last one of an id counts."""
     seeds, profiles = dict[str, Seed](), dict[str, Profile]()
     for each in contents:
@@ -307,7 +311,7 @@ def state_of(contents: Iterable[Compared]) -> ControlState:
 
 def table_key(key: bytes) -> bytes:
     """A key as tables store it: one that is too long for a seed is replaced by its digest."""
-    return key if len(key) <= KEY_BYTES else hashlib.sha512(key).digest()
+    return key if len(key) <= MAX_KEY_BYTES else hashlib.sha512(key).digest()
 
 
 def profile_error(profile: Profile, model: ModelFacts) -> str:
@@ -337,7 +341,7 @@ def stale_reason(profile: Profile, seeds: Mapping[str, Seed], model: str) -> str
     return ""
 
 
-def last_end(ends: Iterable[int | None]) -> int | None:
+def latest_end(ends: Iterable[int | None]) -> int | None:
     """The latest of several end times; None if one has no end."""
     last = 0
     for index, end in enumerate(ends):

@@ -30,7 +30,7 @@ class SeedVectors:
             raise InputError("seed vectors: no part, or parts and rows differ in number")
 
     @classmethod
-    def of(cls, embeddings: Embeddings) -> Self:
+    def single_part(cls, embeddings: Embeddings) -> Self:
         """All rows of one part."""
         count = len(embeddings)
         return cls((embeddings,), np.zeros(count, np.int32), np.arange(count))

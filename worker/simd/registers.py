@@ -84,7 +84,7 @@ def lower_static(context: Any, builder: Any, typ: StaticType, value: Any, attr: 
     return context.get_constant(types.intp, constant)
 
 
-LANES = 16  # float32 or int32 in a register of 512 bits
+LANES = 16  # float32 or int32 in 512 bits
 # Of the processor that is compiled for: NUMBA_CPU_NAME names another than the host.
 FEATURES = {} if config.CPU_NAME else binding.get_host_cpu_features()
 

@@ -39,7 +39,7 @@ F64 = NDArray[np.float64]
 binding.initialize_native_asmparser()  # of the instruction below
 BYTES, HALVES = Tile(2, 4), Tile(2, 2)
 TILE = BYTES if FEATURES.get("avx512vnni") else HALVES
-SHIFT = 128  # added to int8 factors of rows: the instruction takes them without a sign
+SHIFT = 128  # makes int8 factors of rows unsigned, as the instruction needs them
 COLUMNS_AT_ONCE = 4096  # whole panels
 
 WIDE = ir.VectorType(ir.IntType(32), 2 * LANES)

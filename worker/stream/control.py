@@ -23,8 +23,8 @@ from worker.stream.transactions import OpenTransactions
 
 POLL_MS = 500
 BACKOFF_S = 0.5
-CHECK_S = 2.0  # between two checks that the topic was not created again
-MAX_LOGGED = 10  # refused seeds and stale profiles that are logged by their ids
+IDENTITY_CHECK_S = 2.0
+MAX_LOGGED = 10
 REMEDY = (
     "posts wait until it has seeds (`newsift topics create`, `newsift seeds import FILE`), "
     "or until the worker is restarted"
@@ -135,7 +135,7 @@ class Control:
             await self.embed(embedder)
         elif self.lost and self._which is not None and self.seeds:
             self._hold("")
-        if time.monotonic() - self._checked_at > CHECK_S:
+        if time.monotonic() - self._checked_at > IDENTITY_CHECK_S:
             await self._check_identity(embedder)
             self._checked_at = time.monotonic()
 

@@ -19,7 +19,7 @@ from encoder.embeddings import Embeddings
 from worker import crashpoint
 from worker.config import TopicsConfig
 from worker.kafka.delivery import Delivery
-from worker.kafka.producer import Letter
+from worker.kafka.producer import ProducerRecord
 from worker.match.bursts import Bursts
 from worker.match.drift import Drift
 from worker.match.matcher import prepare_index
@@ -66,7 +66,7 @@ def group_matches(batch: Batch, outcome: Outcome, tenures: Tenures) -> None:
                 outcome.stories.update((partition, event, minute) for event in key.events)
 
 
-MAX_BATCHES = 1024  # remembered; each is larger than the limit, so no more are under way at once
+MAX_TRACKED_BATCHES = 1024  # Each is larger than the limit, so no more are in flight.
 
 
 class RecordBatch(NamedTuple):
@@ -96,7 +96,7 @@ class RejectedBytes:
             return
         with self._lock:
             self._left.setdefault(RecordBatch(topic, partition, first, last), self._limit)
-            if len(self._left) > MAX_BATCHES:
+            if len(self._left) > MAX_TRACKED_BATCHES:
                 self._left.popitem(last=False)
 
     def take(self, epoch: int, topic: str, partition: int, offset: int, size: int) -> bool:
@@ -115,7 +115,8 @@ class RejectedBytes:
         return True
 
 
-THREADS = min(2, os.cpu_count() or 1)  # batches at a time: while one is in the kernel, the next
+# Python code of one batch runs beside compiled code of another.
+MATCH_THREADS = min(2, os.cpu_count() or 1)
 log = logging.getLogger("newsift.stream")
 
 
@@ -141,7 +142,7 @@ class Flow:
         self._pipeline, self._seeds, self._delivery = pipeline, seeds, delivery
         self._ledger, self._tenures = ledger, tenures
         self._topics, self._metrics = topics, metrics
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sift")
+        self._threads = ThreadPoolExecutor(MATCH_THREADS, thread_name_prefix="sift")
         self._bursts, self._group_lock = Bursts(), Lock()
         self.drift, self.near, self.finished = drift, near, 0
         self._rejected_bytes = rejected_bytes
@@ -159,10 +160,10 @@ class Flow:
             await self._tenures.ready.wait()
             outcome, grouped = await run(self._threads, self._matched, batch, self._seeds())
             if not grouped:
-                await self._ledger.until(lambda: self._ledger.is_turn_of(batch))
+                await self._ledger.wait_until(lambda: self._ledger.is_turn_of(batch))
                 await run(self._threads, self._group, batch, outcome)
         finally:
-            self._ledger.pass_on(batch)
+            self._ledger.end_turn(batch)
         return outcome
 
     async def deliver(self, batch: Batch, outcome: Outcome) -> None:
@@ -171,10 +172,10 @@ class Flow:
             return
         began = perf_counter()
 
-        def shrink(letter: Letter) -> Letter | None:
+        def shrink(letter: ProducerRecord) -> ProducerRecord | None:
             """A dead letter in the place of a match that is too large for the broker."""
             if letter.topic == self._topics.rejected:
-                return bare(letter)
+                return smaller_letter(letter)
             outcome.rejected[Reason.RECORD_TOO_LARGE] += 1
             detail = f"its match record of {len(letter.value or b'')} bytes is too large"
             message = batch.messages[letter.source]
@@ -192,7 +193,9 @@ class Flow:
             return
         crashpoint.reached("produced")
         at = time.time()
-        self._metrics.batch(outcome, ages((message.timestamp for message in batch.messages), at))
+        self._metrics.batch(
+            outcome, seconds_since((message.timestamp for message in batch.messages), at)
+        )
         self._metrics.progress(at)
         self._report_bursts(outcome, int(at // 60))
         self.finished += 1
@@ -231,7 +234,7 @@ class Flow:
                 group_matches(batch, outcome, self._tenures)
         self._metrics.stage("group", perf_counter() - began)
 
-    def _bounded(self, batch: Batch, letter: Letter) -> Letter:
+    def _bounded(self, batch: Batch, letter: ProducerRecord) -> ProducerRecord:
         """The letter, without its value if its record batch has used up its bytes."""
         if letter.topic != self._topics.rejected or not letter.value:
             return letter
@@ -240,15 +243,17 @@ class Flow:
         fits = self._rejected_bytes.take(batch.epoch, *place, len(letter.value))
         return letter if fits else replace(letter, value=None)
 
-    def _letter(self, record: Record) -> Letter:
+    def _letter(self, record: Record) -> ProducerRecord:
         topic = self._topics.matches if record.kind == "match" else self._topics.rejected
         written = record.timestamp
         if written is not None:  # a broker refuses what comes from the future
             written = min(written, round(time.time() * 1000))
-        return Letter(topic, record.key, record.value, record.headers, record.source, written)
+        return ProducerRecord(
+            topic, record.key, record.value, record.headers, record.source, written
+        )
 
 
-def bare(letter: Letter) -> Letter | None:
+def smaller_letter(letter: ProducerRecord) -> ProducerRecord | None:
     """A dead letter without the input's value, then without its headers; then None."""
     if letter.value is not None:
         return replace(letter, value=None)
@@ -256,7 +261,7 @@ def bare(letter: Letter) -> Letter | None:
     return replace(letter, headers=own) if len(own) < len(letter.headers) else None
 
 
-def ages(timestamps: Iterable[int | None], at: float) -> npt.NDArray[np.float64]:
+def seconds_since(timestamps: Iterable[int | None], at: float) -> npt.NDArray[np.float64]:
     """Seconds since each timestamp [n]; Kafka marks a missing one by None or -1."""
     stamps = [stamp for stamp in timestamps if stamp is not None and stamp >= 0]
     return np.maximum(at - np.array(stamps, float) / 1000, 0)

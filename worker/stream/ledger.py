@@ -77,7 +77,7 @@ class Ledger:
     async def next(self) -> Batch:
         """The oldest batch not yet taken; waits for one, and while paused."""
         while (batch := self.take()) is None:
-            await self.changed()
+            await self.wait_for_change()
         return batch
 
     def take(self) -> Batch | None:
@@ -102,7 +102,7 @@ class Ledger:
         waiting = [other for other in self._batches if not other.had_turn]
         return batch not in waiting or waiting[0] is batch
 
-    def pass_on(self, batch: Batch) -> None:
+    def end_turn(self, batch: Batch) -> None:
         """End the turn of a batch; the next one begins."""
         batch.had_turn = True
         self._wake()
@@ -146,11 +146,11 @@ class Ledger:
         self._wake()
         return dropped
 
-    async def until(self, holds: Callable[[], bool]) -> None:
+    async def wait_until(self, holds: Callable[[], bool]) -> None:
         while not holds():
-            await self.changed()
+            await self.wait_for_change()
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         await self._change.wait()
 
     def _wake(self) -> None:

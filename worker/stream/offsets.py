@@ -12,7 +12,7 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from worker import crashpoint
-from worker.kafka.consumers import REVOKE_S
+from worker.kafka.consumers import MAX_REVOKE_S
 from worker.metrics.registry import Metrics
 from worker.stream.ledger import Ledger, Offsets
 from worker.stream.tenures import Tenures
@@ -21,8 +21,8 @@ from worker.stream.transactions import OpenTransactions
 if TYPE_CHECKING:
     from worker.match.records import Message
 
-GAP_S = 1.0
-COMMIT_S = 0.5  # the part of the time of a revoke that is reserved for the commit
+MAX_COMMIT_WAIT_S = 1.0
+MIN_COMMIT_S = 0.5  # The commit gets this part of the time of a revoke.
 log = logging.getLogger("newsift.ingest")
 
 
@@ -107,17 +107,16 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         while True:
             while await self.commit():
                 pass
-            with suppress(
-                TimeoutError
-            ):  # aiokafka does not signal a position past markers and gaps
-                async with asyncio.timeout(GAP_S):
-                    await self._ledger.changed()
+            # aiokafka does not signal a position past markers and gaps.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MAX_COMMIT_WAIT_S):
+                    await self._ledger.wait_for_change()
 
     async def settle(self, timeout_s: float) -> None:
         """Wait at most this long for everything in flight."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self._ledger.until(lambda: not self._ledger.unfinished)
+                await self._ledger.wait_until(lambda: not self._ledger.unfinished)
         except TimeoutError:
             log.info("%d batches were not finished in time", self._ledger.unfinished)
 
@@ -125,11 +124,11 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         """Remember which partitions belong to this worker, and what it remembers of them."""
         self._begin_epoch()  # a position read since the last one may be of the old assignment
         self._metrics.rebalanced()
-        numbers = _listed(place.partition for place in assigned) or "none"
+        numbers = _join_numbers(place.partition for place in assigned) or "none"
         log.info("partitions of %s to read: %s", self._topic, numbers)
         offsets: dict[TopicPartition, int | None] = {}
         try:
-            async with asyncio.timeout(REVOKE_S):
+            async with asyncio.timeout(MAX_REVOKE_S):
                 offsets = await self._consumer.committed_offsets(assigned)
         except (KafkaError, TimeoutError) as error:
             log.info("story groups start again: %s", type(error).__name__)
@@ -145,8 +144,8 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Finish what is in flight, commit it and forget the rest."""
         try:
-            async with asyncio.timeout(REVOKE_S):
-                await self.settle(REVOKE_S - COMMIT_S)
+            async with asyncio.timeout(MAX_REVOKE_S):
+                await self.settle(MAX_REVOKE_S - MIN_COMMIT_S)
                 await self.commit()
         except TimeoutError:
             log.warning("the broker accepted no commit before the rebalance")
@@ -212,7 +211,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
     def _log_silent(self, silent: set[int]) -> None:
         """Log once which partitions no broker answers for."""
         if silent - self._silent:
-            log.warning("no broker answers for partition %s: waiting", _listed(silent))
+            log.warning("no broker answers for partition %s: waiting", _join_numbers(silent))
         if self._silent and not silent:
             log.info("the brokers answer for every partition again")
         self._silent = silent
@@ -232,5 +231,5 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         )  # fmt: skip
 
 
-def _listed(numbers: Iterable[int]) -> str:
+def _join_numbers(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(numbers)))

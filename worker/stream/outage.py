@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 
-AGAIN_S = 60.0
+LOG_INTERVAL_S = 60.0
 
 
 class Outage:
@@ -23,7 +23,7 @@ class Outage:
         if self._began is None:
             self._began = now
             self._log.warning("%s failed and is tried again: %s", self._what, error)
-        elif now - self._last < AGAIN_S:
+        elif now - self._last < LOG_INTERVAL_S:
             return
         else:
             self._log.warning("%s has failed for %.0f s: %s", self._what, now - self._began, error)

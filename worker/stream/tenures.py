@@ -13,7 +13,7 @@ from math import inf
 from worker.match.bursts import StoryCounts
 from worker.match.groups import Stories
 
-UNKNOWN = -1  # an offset that no broker has answered
+UNKNOWN_OFFSET = -1  # No broker has answered.
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +69,7 @@ class Tenures:
         """Continue the tenure of each partition in which nobody else has committed."""
         minute = int(time.time() // 60)
         for partition in partitions:
-            offset = committed.get(partition, UNKNOWN)
+            offset = committed.get(partition, UNKNOWN_OFFSET)
             tenure = self._away.pop(partition, None)
             if tenure is None or tenure.committed != offset:
                 tenure = Tenure(offset, StoryCounts(minute))

@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 
 from worker.metrics.registry import Metrics
 
-LONG_S = 60.0  # after which it is logged: as long as a producer's transaction may take by default
+LOG_AFTER_S = 60.0  # A producer's transaction may last as long by default.
 log = logging.getLogger("newsift.ingest")
 
 
@@ -46,7 +46,7 @@ class OpenTransactions:
             self._since[place] = stable, at
             self._reported.discard(place)
         seconds = at - self._since[place][1]
-        if seconds >= LONG_S and place not in self._reported:
+        if seconds >= LOG_AFTER_S and place not in self._reported:
             self._reported.add(place)
             log.warning(
                 "a transaction is open in %s, partition %d, from offset %d on: what follows is "

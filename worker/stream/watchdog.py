@@ -10,7 +10,7 @@ from worker.stream.offsets import Backlog
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """What the watchdog observes at one moment."""
 
     backlogs: Mapping[int, Backlog]  # by partition; without those whose broker does not answer
@@ -32,7 +32,7 @@ class Watchdog:
         self._finished = 0
         self._progress: dict[int, tuple[int, float]] = {}  # how far a partition was, and since when
 
-    def observe(self, sight: Sight) -> None:
+    def observe(self, sight: Observation) -> None:
         """Observe once. Raises StalledError if nothing progressed for the whole stall time."""
         now = self._clock()
         behind = {number: each for number, each in sight.backlogs.items() if each.lag}

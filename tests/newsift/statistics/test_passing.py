@@ -17,7 +17,7 @@ from newsift.statistics.pass_rates import (
 from worker.match.reservoir import NearAnswer, NearMiss, Stratum
 from worker.posts.outcome import Post
 
-NOBODY = NearMissSample.of([])
+NOBODY = NearMissSample.from_answers([])
 NOW = 100 * HOUR
 WINDOWS = {
     0: "in the minute seen", 1: "in the minute seen", 6: "in the 6 minutes seen",
@@ -40,7 +40,7 @@ def test_near_misses_stand_for_those_that_were_only_counted() -> None:
     edges = {"a": (0.5, 0.3, 0.2), "b": (0.4, 0.35, 0.25)}
     one = answer(1_000, edges, (8, [("1", 0.45), ("2", 0.31)]), (1, [("3", 0.22)]))
     other = answer(3_000, edges, (2, [("4", 0.33), ("5", 0.3)]), (5, [("6", 0.26)]))
-    near = NearMissSample.of([one, other])
+    near = NearMissSample.from_answers([one, other])
     assert near.floor == 0.25
     # 10 of 4,000 posts are in the first stratum, of which four are kept; 6 and two in the second
     each, below = 2.5 / 4_000 * 2_000, 3 / 4_000 * 2_000
@@ -54,7 +54,9 @@ def test_near_misses_stand_for_those_that_were_only_counted() -> None:
 
 
 def test_without_workers_nothing_below_the_threshold_is_known() -> None:
-    few = NearMissSample.of([answer(499, {"a": (0.5, 0.3, 0.2)}, (1, [("1", 0.4)]), (0, []))])
+    few = NearMissSample.from_answers(
+        [answer(499, {"a": (0.5, 0.3, 0.2)}, (1, [("1", 0.4)]), (0, []))]
+    )
     for near in (NOBODY, few):
         assert near.floor == inf
         result = pass_rates([0.6, 0.5, 0.4], [], NOW - HOUR, NOW, 0.5, near, 100)

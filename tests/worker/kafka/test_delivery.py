@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import worker.kafka.delivery
 from tests.worker.stream.fakes import FakeCluster
 from worker.errors import BrokerError
-from worker.kafka.delivery import MISSED, Delivery
-from worker.kafka.producer import PARTITION, Letter
+from worker.kafka.delivery import MAX_MISSED_DEADLINES, Delivery
+from worker.kafka.producer import PARTITIONER, ProducerRecord
 
 pytestmark = pytest.mark.anyio
 TOPICS = ("matched-tweets", "rejected-tweets")
@@ -33,11 +33,11 @@ def short_waits() -> Iterator[None]:
         yield
 
 
-def letters(count: int, topic: str = TOPICS[0]) -> list[Letter]:
-    return [Letter(topic, b"%d" % n, b"value %d" % n, (), n) for n in range(count)]
+def letters(count: int, topic: str = TOPICS[0]) -> list[ProducerRecord]:
+    return [ProducerRecord(topic, b"%d" % n, b"value %d" % n, (), n) for n in range(count)]
 
 
-def unshrinkable(_: Letter) -> Letter | None:
+def unshrinkable(_: ProducerRecord) -> ProducerRecord | None:
     return None
 
 
@@ -64,7 +64,10 @@ async def started(
 async def test_every_letter_arrives_after_temporary_errors(
     addressed: list[tuple[str, bytes | None]], parcel: int, errors: list[KafkaError | None]
 ) -> None:
-    sent = [Letter(topic, key, b"value %d" % n, (), n) for n, (topic, key) in enumerate(addressed)]
+    sent = [
+        ProducerRecord(topic, key, b"value %d" % n, (), n)
+        for n, (topic, key) in enumerate(addressed)
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker.kafka.delivery, "REFUSED_S", 60.0)  # however busy the machine is
         async with started(parcel=parcel) as (cluster, delivery, _):
@@ -76,14 +79,14 @@ async def test_every_letter_arrives_after_temporary_errors(
 
 
 async def test_records_of_one_key_share_a_partition_and_keep_their_order() -> None:
-    sent = [Letter(TOPICS[0], b"key %d" % (n % 5), b"%d" % n, (), n) for n in range(50)]
+    sent = [ProducerRecord(TOPICS[0], b"key %d" % (n % 5), b"%d" % n, (), n) for n in range(50)]
     async with started() as (cluster, delivery, _):
         await delivery.deliver(sent, unshrinkable)
     for number in range(5):
         key = b"key %d" % number
         own = [(partition, value) for _, partition, k, value in cluster.written if k == key]
         assert [value for _, value in own] == [x.value for x in sent if x.key == key]
-        assert {partition for partition, _ in own} == {PARTITION(key, [0, 1, 2, 3], [])}
+        assert {partition for partition, _ in own} == {PARTITIONER(key, [0, 1, 2, 3], [])}
 
 
 async def test_delivery_waits_for_the_acknowledgement_and_sends_nothing_twice() -> None:
@@ -91,7 +94,7 @@ async def test_delivery_waits_for_the_acknowledgement_and_sends_nothing_twice() 
     async with started(deadline_s=0.01) as (cluster, delivery, stalls):
         cluster.away, cluster.answering = True, False
         delivering = asyncio.ensure_future(delivery.deliver(letters(3), unshrinkable))
-        while stalls.count(True) < 4 * MISSED:
+        while stalls.count(True) < 4 * MAX_MISSED_DEADLINES:
             await asyncio.sleep(0)
         assert not delivering.done()
         assert cluster.written == []
@@ -129,7 +132,7 @@ async def test_an_invalid_record_costs_few_producers_and_its_neighbours_arrive()
     """Such as a dead letter without a key on a compacted topic."""
     async with started() as (cluster, delivery, _):
         cluster.unfit = b"no key"
-        bad = Letter(TOPICS[1], None, b"no key", (), 0)
+        bad = ProducerRecord(TOPICS[1], None, b"no key", (), 0)
         with pytest.raises(BrokerError, match=r"topic rejected-tweets: .*InvalidRecordError"):
             await delivery.deliver([*letters(3), bad], unshrinkable)
     assert len(cluster.made) <= 10
@@ -148,7 +151,7 @@ async def test_only_the_record_above_the_limit_is_replaced(announces: bool) -> N
     """Twelve letters to one partition; the broker refuses batches of more than 30 bytes."""
     shrunk: list[int] = []
 
-    def shrink(letter: Letter) -> Letter:
+    def shrink(letter: ProducerRecord) -> ProducerRecord:
         shrunk.append(letter.source)
         return replace(letter, topic=TOPICS[1], value=None)
 

@@ -13,7 +13,7 @@ from aiokafka.protocol.fetch import FetchRequest
 
 from encoder.support.jit import jit
 from worker.kafka.batches.header import Bytes, walk
-from worker.kafka.batches.opener import Opener, Room
+from worker.kafka.batches.opener import Opener, UnpackBudget
 
 _walk = jit()(walk)
 
@@ -45,7 +45,7 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 aiokafka.consumer.fetcher.ConsumerRecord = ConsumerRecord  # it has no option for it
 
 
-NoteBatch = Callable[[str, int, int, int, int], None]
+OnBatch = Callable[[str, int, int, int, int], None]
 
 
 class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
@@ -61,9 +61,7 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     each readable batch, by the thread that unpacks it.
     """
 
-    def __init__(
-        self, batch_bytes: int, note: NoteBatch = lambda *_: None, **settings: Any
-    ) -> None:
+    def __init__(self, batch_bytes: int, note: OnBatch = lambda *_: None, **settings: Any) -> None:
         super().__init__(check_crcs=False, **settings)  # the opener does
         self._opener, self._note = Opener(batch_bytes, fast_walk), note
         self._turn, self._polled = asyncio.Lock(), asyncio.Event()
@@ -78,7 +76,7 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         self._polled.set()
         if not self._opener.has_marked:
             return dict(records)
-        seen = self._opener.seen
+        seen = self._opener.unreadable_batch
         return {place: [seen(row) or row for row in rows] for place, rows in records.items()}
 
     @property
@@ -103,12 +101,16 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 while (buffered := self.buffered) > self._opener.limit // 2:
                     self._polled.clear()
                     await self._polled.wait()
-                room = self._opener.room(buffered)
-                await asyncio.to_thread(_open, answer, request, self._opener, room, self._note)
+                room = self._opener.budget(buffered)
+                await asyncio.to_thread(
+                    _open_batches, answer, request, self._opener, room, self._note
+                )
         return answer
 
 
-def _open(answer: Any, request: FetchRequest, opener: Opener, room: Room, note: NoteBatch) -> None:
+def _open_batches(
+    answer: Any, request: FetchRequest, opener: Opener, room: UnpackBudget, note: OnBatch
+) -> None:
     """Replace the fetched batches by opened ones; they are last in each partition."""
     starts = {
         (topic, partition): offset
