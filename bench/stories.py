@@ -82,8 +82,8 @@ def measure_stories(data: Path, model: str, say: Say) -> list[ResultTable]:
                 sizes[kind] += int(getattr(pairs, kind).sum())
             grouped.append(judge_groups(event, pairs, vectors))
     counted = "{retweet:,} retweets, {same:,} same words, {near:,} near copies.".format(**sizes)
-    title = f"Matches in the order of their file, groups at a score of {MIN_STORY_SCORE:g}, "
-        f"model {model}"
+    rule = f"groups at a score of {MIN_STORY_SCORE:g}"
+    title = f"Matches in the order of their file, {rule}, model {model}"
     return [
         ResultTable(
             "pairs", f"Pairs of matches, model {model}", HEADER, judged, [*REMARKS, counted]

@@ -24,6 +24,7 @@ from worker.posts.read import Reason
 from worker.text import escape
 
 if TYPE_CHECKING:
+    from worker.match.drift import DriftMeasure
     from worker.match.pipeline import Outcome
 
 
