@@ -1,4 +1,4 @@
-"""The file of a background: embeddings of posts and their source."""
+"""The file of a background: embeddings of posts, checked against a model and a rate."""
 
 import hashlib
 from pathlib import Path
@@ -15,7 +15,6 @@ REMEDY = "build one with `newsift background build`"
 
 
 def refuse_other_model(file: str | Path, posts: Embeddings, enc: Encoder) -> None:
-    """Refuse a background that was made with another model."""
     if (posts.digest, posts.mix) != (enc.digest, enc.mix):
         raise MismatchError(
             f"{file}: made with model {posts.digest[:12]} (λ {posts.mix:g}), the configuration's "

@@ -18,12 +18,12 @@ _hook: Hook = _nothing
 
 
 def reached(name: str) -> None:
-    """Report that a batch has reached this step; only a test's hook acts on it."""
+    """Report that a batch has reached this step."""
     _hook(name)
 
 
 def set_hook(hook: Hook | None) -> None:
-    """Call this at every step; None removes the hook."""
+    """Call the hook at every step; None removes it."""
     global _hook
     _hook = hook or _nothing
 

@@ -15,7 +15,7 @@ from encoder.errors import NewsiftError
 
 
 class ConfigError(NewsiftError, ValueError):
-    """A configuration that is refused, with the file, the key, the value and the remedy."""
+    """The message names the file, the key, the value and the remedy."""
 
 
 class AccessError(NewsiftError):
@@ -23,17 +23,17 @@ class AccessError(NewsiftError):
 
 
 class RunError(NewsiftError):
-    """A failure while running; nothing past it was committed."""
+    """Nothing beyond the failure was committed."""
 
     exit_code = 1
 
 
 class BrokerError(RunError):
-    """The broker cannot be reached or fails, with its address and the remedy in the message."""
+    """The broker cannot be reached or fails; the message has its address and the remedy."""
 
 
 class ConflictError(RunError):
-    """Another person replaced the record after it was read; nothing was published."""
+    """Another person published first; nothing was published."""
 
 
 class FencedError(RunError):
@@ -41,8 +41,8 @@ class FencedError(RunError):
 
 
 class OutputError(RunError):
-    """A result cannot be written; the message has the file and the reason."""
+    """A result cannot be written."""
 
 
 class StalledError(RunError):
-    """No batch has finished although there is lag and the broker answers."""
+    """No batch has finished, although there is lag and the broker answers."""

@@ -19,7 +19,7 @@ AUDIT_LOGGER = "newsift.audit"  # No record of this logger is dropped.
 
 
 def configure_logging(config: LogConfig, level: int | str | None, file: str | None = None) -> None:
-    """Log to stderr or a file, with one level for newsift and one for libraries."""
+    """One level for newsift, one for libraries."""
     handler = make_handler(make_formatter(config), file)
     handler.addFilter(is_logged)
     if isinstance(level, str):
@@ -33,7 +33,7 @@ def configure_logging(config: LogConfig, level: int | str | None, file: str | No
 
 
 def print_exit_reason(message: str, config: LogConfig) -> None:
-    """Print the reason of the exit on standard error, wherever the log goes."""
+    """On standard error, wherever the log goes."""
     if config.format == "json":
         facts = {"name": "newsift", "levelname": "CRITICAL", "msg": message, "created": time.time()}
         print(JsonLine().format(logging.makeLogRecord(facts)), file=sys.stderr)  # noqa: T201
@@ -46,7 +46,7 @@ def make_formatter(config: LogConfig) -> logging.Formatter:
 
 
 def make_handler(form: logging.Formatter, file: str | None = None) -> logging.Handler:
-    """A handler for standard error or a file, with a rate limit."""
+    """With a rate limit."""
     try:
         handler = logging.FileHandler(file, encoding="utf-8") if file else logging.StreamHandler()
     except OSError as error:
@@ -59,7 +59,7 @@ def make_handler(form: logging.Formatter, file: str | None = None) -> logging.Ha
 
 
 def is_logged(record: logging.LogRecord) -> bool:
-    """Whether to log a record. Faust's report of a crash is left out: the exit has its line."""
+    """Drops Faust's report of a crash: the exit has its own line."""
     quiet = record.name.startswith(("mode", "faust")) and record.exc_info
     return not quiet or is_debugging()
 
@@ -69,7 +69,7 @@ def is_debugging() -> bool:
 
 
 class OneLine(logging.Formatter):
-    """A formatter that escapes control characters and hides tracebacks without NEWSIFT_DEBUG."""
+    """Escapes control characters, and hides tracebacks without NEWSIFT_DEBUG."""
 
     def format(self, record: logging.LogRecord) -> str:
         if is_debugging():
@@ -79,7 +79,7 @@ class OneLine(logging.Formatter):
 
 
 class JsonLine(logging.Formatter):
-    """A formatter that makes an ASCII JSON object of a record."""
+    """An ASCII JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -101,7 +101,7 @@ class LogLimit(logging.Filter):
         self._counts: dict[tuple[str, int], tuple[float, int]] = {}  # since when, how many
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log a record; the first one after a pause says how many were left out."""
+        """The first record after a pause says how many were dropped."""
         if record.name == AUDIT_LOGGER:
             return True
         place = record.pathname, record.lineno

@@ -1,4 +1,4 @@
-"""Text by strangers, made safe for terminals and single lines."""
+"""Text of strangers, made safe for terminals and single lines."""
 
 import base64
 import json
@@ -10,32 +10,32 @@ SPACE_CATEGORY = "Zs"  # Python calls wide spaces unprintable; they are harmless
 
 
 def one_line(text: str) -> str:
-    """A text in one line, without invisible characters."""
+    """Without invisible characters."""
     return printable(" ".join(text.split()))
 
 
 def printable(text: str) -> str:
-    """The text without control, formatting and other invisible characters."""
+    """Without control, formatting and other invisible characters."""
     return text if text.isprintable() else "".join(filter(str.isprintable, text))
 
 
 def shorten(text: str, width: int) -> str:
-    """The text, shortened to a width with an ellipsis."""
+    """With an ellipsis."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def escape(text: str) -> str:
-    """A text in one line, with invisible characters as Python escapes."""
+    """In one line, with invisible characters as Python escapes."""
     return _replace_invisible(" ".join(text.splitlines()), lambda char: repr(char)[1:-1])
 
 
 def escape_json(line: str) -> str:
-    """The same JSON with invisible characters as escapes."""
+    """Invisible characters become JSON escapes."""
     return _replace_invisible(line, lambda char: json.dumps(char)[1:-1])
 
 
 def bytes_to_json(raw: bytes | None) -> Any:
-    """Bytes as JSON: text where they are UTF-8, else base64."""
+    """Text where they are UTF-8, else base64."""
     try:
         return None if raw is None else raw.decode()
     except UnicodeDecodeError:

@@ -41,7 +41,7 @@ class Section:
             raise ConfigError(f"{section}.{complaint}")
 
     def complaints(self) -> Iterator[str]:
-        """Contradictions between keys that are valid on their own."""
+        """Contradictions between keys that are valid by themselves."""
         return iter(())
 
 
@@ -64,7 +64,6 @@ class KafkaConfig(Section):
     compression: Annotated[str, rules.one_of(*CODECS)] = "gzip"
 
     def complaints(self) -> Iterator[str]:
-        """An incomplete login or certificate, or one that the protocol does not use."""
         protocol = f"security_protocol {self.security_protocol}"
         login = {"sasl_mechanism": self.sasl_mechanism, "username": self.username,
                  "password": self.password}  # fmt: skip
@@ -161,8 +160,6 @@ class WebConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class DeskConfig(Section):
-    """The address of the desk, its access, and the workers it reads near misses from."""
-
     host: Annotated[str, rules.LINE] = "127.0.0.1"
     token: Annotated[Secret | None, rules.SECRET] = None
     token_file: Annotated[Path | None, rules.FILE_PATH] = None

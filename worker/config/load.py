@@ -1,4 +1,4 @@
-"""A strict reader of config.yaml: two levels, no repeated key, no surprises of YAML 1.1."""
+"""A strict reader of config.yaml and the environment: two levels, no repeated key, no YAML 1.1."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ STRING_TAG = "tag:yaml.org,2002:str"  # yaml.BaseLoader gives it to every scalar
 
 @dataclass(frozen=True, slots=True)
 class SourcedValue:
-    """A value in a file or the environment, and where it is."""
+    """A value with the file and line, or the variable, that it comes from."""
 
     value: Any
     origin: str
 
 
 def read_file(path: Path) -> dict[str, dict[str, SourcedValue]]:
-    """The values of a file by section and key; unknown keys are not checked here."""
+    """Values by section and key; unknown keys are not refused here."""
     root = _compose(path, _read_text(path))
     sections = _pairs(root, "", "sections such as kafka and topics") if root else {}
     return {
@@ -53,7 +53,7 @@ def _read_text(path: Path) -> str:
 
 
 def _compose(path: Path, text: str) -> yaml.Node | None:
-    """The YAML nodes of the document, before any value is constructed."""
+    """The YAML nodes, before any value is constructed."""
     try:
         loader = yaml.BaseLoader(text)
         loader.name = str(path)
@@ -69,7 +69,7 @@ def _compose(path: Path, text: str) -> yaml.Node | None:
 
 
 def _pairs(node: yaml.Node, before: str, expected: str) -> dict[str, yaml.Node]:
-    """The values of a mapping by key; empty for an empty node."""
+    """Empty for an empty node."""
     if isinstance(node, yaml.ScalarNode) and _scalar(node, expected) is None:
         return {}
     if not isinstance(node, yaml.MappingNode):
@@ -86,7 +86,7 @@ def _pairs(node: yaml.Node, before: str, expected: str) -> dict[str, yaml.Node]:
 
 
 def _node_value(node: yaml.Node, name: str) -> str | list[str | None] | None:
-    """The text of a value or of a list's items; the key's type decides what they mean."""
+    """Text, or a list of texts; the key's type decides what they mean."""
     if isinstance(node, yaml.SequenceNode):
         return [_scalar(item, name) for item in node.value]
     return _scalar(node, name)
@@ -120,7 +120,6 @@ class LoadedConfig:
 
 
 def load(path: Path | None, env: Mapping[str, str]) -> LoadedConfig:
-    """The configuration of a file and an environment; ConfigError says what is wrong."""
     file = path or find_file(env)
     values = _from_file(file) if file else {}
     values |= _from_env(env)
@@ -191,7 +190,7 @@ def _from_env(env: Mapping[str, str]) -> dict[str, SourcedValue]:
 
 
 def _convert(name: str, key: Key, entry: SourcedValue, folder: Path = Path()) -> SourcedValue:
-    """The value converted to its key's type; a path is relative to the folder."""
+    """Converts a value to the type of its key; a path is relative to the folder."""
     text = entry.value
     if isinstance(text, list):
         if not key.rule.listed:
@@ -212,7 +211,7 @@ def _refuse_unknown_section(section: str, origin: str) -> None:
 
 
 def _find_key(section: str, name: str, origin: str) -> Key:
-    """The key of this name; otherwise the error suggests the nearest."""
+    """Refuses an unknown key and suggests the nearest."""
     _refuse_unknown_section(section, origin)
     own = KEYS[section]
     if name in own:
@@ -224,7 +223,7 @@ def _find_key(section: str, name: str, origin: str) -> Key:
 
 
 def _make_section(cls: type[Section], section: str, given: Mapping[str, SourcedValue]) -> Section:
-    """The section with these values; an error names the places of values that contradict."""
+    """An error names the origin of a value that contradicts another."""
     own = {key: given[f"{section}.{key}"] for key in KEYS[section] if f"{section}.{key}" in given}
     try:
         return cls(**{key: item.value for key, item in own.items()})

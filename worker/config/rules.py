@@ -16,7 +16,7 @@ LANGUAGE = re.compile(r"[a-zA-Z]{2,8}(?:[-_][a-zA-Z0-9]{1,8}){0,3}")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The values that a key allows, as text and as a test."""
+    """The values that a key allows: in words, and as a test."""
 
     allowed: str
     test: Callable[[Any], bool]
@@ -25,8 +25,6 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of a section: its type, whether it may be null, its rule and its default."""
-
     kind: type
     optional: bool
     rule: Rule
@@ -34,7 +32,7 @@ class Key:
 
     @classmethod
     def from_hint(cls, hint: object, default: object) -> "Key":
-        """The key of a hint such as `Annotated[int | None, counts(1, 9)]`."""
+        """Reads a hint such as `Annotated[int | None, whole_number(1, 9)]`."""
         kinds, rule = get_args(hint)
         [kind] = [kind for kind in get_args(kinds) or (kinds,) if kind is not NoneType]
         return cls(kind, kind is not kinds, rule, default)
@@ -44,7 +42,7 @@ class Key:
         return self.rule.allowed + (", or null" if self.optional else "")
 
     def read(self, text: str | None) -> Any:
-        """The value of a text; ValueError if it has the wrong type."""
+        """Raises ValueError if the text has the wrong type."""
         if text is None or (self.optional and text in ("", "null")):
             if not self.optional:
                 raise ValueError("null")
@@ -74,7 +72,7 @@ READERS: dict[type, Callable[[str], Any]] = {
 
 
 def quote(value: object) -> str:
-    """A value for an error message: short, without what precedes an @."""
+    """Short, and without what precedes an @: it may be a password."""
     quote = repr(str(value) if isinstance(value, Path) else value)
     if "@" in quote:
         quote = f"'***{quote[quote.rindex('@') :]}"
@@ -94,7 +92,7 @@ def one_of(*words: str) -> Rule:
 
 
 def is_one_line(text: object) -> bool:
-    """Whether a text or path is not empty and printable on one line."""
+    """Not empty, and printable on one line."""
     line = str(text)
     return bool(line.strip()) and line.isprintable()
 

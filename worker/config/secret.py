@@ -17,7 +17,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text, for the login call only."""
+        """For the login call only."""
         return self._text
 
     def __repr__(self) -> str:
@@ -46,7 +46,7 @@ class Secret:
 
 
 def read_secret(path: Path, where: str) -> Secret:
-    """The secret in a file; `where` names the key for errors."""
+    """`where` names the key in errors."""
     try:
         text = read_regular(path, MAX_SECRET_BYTES).decode("utf-8").rstrip("\r\n")
     except (OSError, ValueError) as error:

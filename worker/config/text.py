@@ -14,13 +14,13 @@ CONFIG_FOLDERS = Path(__file__).parents[1], Path(__file__).parents[2]  # wheel, 
 
 
 def read_template() -> str:
-    """The config.yaml that newsift ships, from the wheel or the checkout."""
+    """The config.yaml that newsift ships."""
     file = next(f for place in CONFIG_FOLDERS if (f := place / "config.yaml").exists())
     return file.read_text("utf-8")
 
 
 def to_values(config: Config) -> dict[str, dict[str, Any]]:
-    """The values by section and key, for JSON; secrets are hidden."""
+    """For JSON; secrets are hidden."""
     return {
         section: {key: _plain(getattr(getattr(config, section), key)) for key in keys}
         for section, keys in KEYS.items()
@@ -28,7 +28,7 @@ def to_values(config: Config) -> dict[str, dict[str, Any]]:
 
 
 def render_config(loaded: LoadedConfig) -> str:
-    """The current configuration as a config.yaml, without secrets."""
+    """As a config.yaml, without secrets."""
     lines = []
     for section, keys in KEYS.items():
         lines.append(f"{section}:")

@@ -1,4 +1,4 @@
-"""The consumers of long-running processes: in a group, or without one."""
+"""aiokafka's consumers for long-running processes: in a group, or without one."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ MAX_FETCH_WAIT_MS = 100  # A new partition waits for the end of the fetch under 
 
 
 class Consumer(OpeningConsumer):
-    """aiokafka's consumer that asks no broker too early, with more facts by partition."""
+    """Asks no broker before its last response is used up; answers questions by partition."""
 
     async def start(self) -> None:
         """Connect.
@@ -41,7 +41,7 @@ class Consumer(OpeningConsumer):
         self._fetcher._prefetch_backoff = math.inf
 
     async def reached(self) -> Offsets:
-        """The offset after the last delivered record of each partition; it passes over markers."""
+        """The read position of each partition, past transaction markers."""
         offsets = {}
         for place in self.assignment():
             with suppress(TimeoutError, IllegalStateError):
@@ -103,7 +103,7 @@ def group_consumer(config: Config, note: OnBatch = lambda *_: None) -> Consumer:
 
 
 def groupless_consumer(config: Config, **own: Any) -> Consumer:
-    """A consumer without a group, for topics that every worker reads as a whole."""
+    """For topics that every worker reads as a whole."""
     return _consumer(config, group_id=None, **own)
 
 

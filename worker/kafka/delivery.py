@@ -1,4 +1,4 @@
-"""Delivery: every letter is sent until it is acknowledged, through outages."""
+"""Sends records until the broker has acknowledged them, through outages."""
 
 import asyncio
 import logging
@@ -35,14 +35,14 @@ Shrink = Callable[[ProducerRecord], ProducerRecord | None]
 
 @dataclass(eq=False)
 class FailureCounts:
-    """How long a delivery has failed although the broker answers."""
+    """How often a delivery has failed although the broker answers."""
 
     missed: int = 0  # deadlines
     refused: int = 0  # attempts
     since: float = 0.0  # the first of them
 
     def refusal(self, topic: str, error: Exception) -> float:
-        """Count a refused attempt; returns how long to wait before the next one."""
+        """Counts a refused attempt; returns the seconds before the next one."""
         self.since = self.since if self.refused else monotonic()
         self.refused += 1
         seconds = monotonic() - self.since
@@ -57,11 +57,11 @@ class FailureCounts:
         return min(RETRY_S * 2.0 ** (self.refused - 2), MAX_RETRY_S)
 
     def outage(self) -> None:
-        """Reset: the broker is away, or a topic lacks a leader or replicas."""
+        """Forgets the failures: the broker is away, or a topic lacks a leader or replicas."""
         self.missed = self.refused = 0
 
     def pause(self, topic: str, error: Exception) -> float:
-        """How long to wait after an error before a new producer is made."""
+        """The seconds to wait after an error before a new producer is made."""
         if isinstance(error, ProducerClosedError | MessageSizeTooLargeError):
             return 0.0
         if not is_outage(error):
@@ -96,15 +96,14 @@ class Delivery:
         self._late: set[object] = set()
 
     async def start(self) -> None:
-        """Connect, and check that every output topic answers."""
         await self._relay.start()
 
     async def stop(self) -> None:
-        """Disconnect; letters without an acknowledgement are dropped."""
+        """Records without an acknowledgement are dropped."""
         await self._relay.stop()
 
     async def deliver(self, letters: Sequence[ProducerRecord], shrink: Shrink) -> None:
-        """Send all and return when each is acknowledged; `shrink` makes large letters fit."""
+        """Returns when each record is acknowledged; `shrink` makes a large one fit."""
         left, patience = list(letters), FailureCounts()
         try:
             while left:
@@ -117,7 +116,7 @@ class Delivery:
     async def _send_watched(
         self, letters: list[ProducerRecord], shrink: Shrink, patience: FailureCounts
     ) -> list[ProducerRecord]:
-        """Attempt to send all; check the broker whenever a deadline passes."""
+        """Attempts to send all records; looks at the broker whenever a deadline passes."""
         link = await self._relay.link()
         attempt = asyncio.ensure_future(self._attempt(link, letters, shrink, patience))
         try:
@@ -135,7 +134,7 @@ class Delivery:
         shrink: Shrink,
         patience: FailureCounts,
     ) -> list[ProducerRecord]:
-        """Send all once; returns the letters to send again, over a new connection if needed."""
+        """Sends all records once; returns those to send again, through a new producer if needed."""
         failed = await link.send(letters)
         left = [
             letter
@@ -152,7 +151,7 @@ class Delivery:
     def _letters_to_retry(
         self, parcel: ProducerBatch, error: Exception, shrink: Shrink
     ) -> list[ProducerRecord]:
-        """What to send in place of failed letters: fewer at once, or smaller ones if too large."""
+        """Fewer records at once, or a smaller one, where the batch was too large."""
         if not isinstance(error, MessageSizeTooLargeError):
             return parcel.letters
         if len(parcel.letters) > 1:
@@ -164,7 +163,7 @@ class Delivery:
         return [smaller]
 
     async def _handle_missed_deadline(self, link: ProducerSession, patience: FailureCounts) -> None:
-        """Handle a missed deadline; if the broker reports no problem, it is not an outage."""
+        """It counts only if the broker answers and reports no problem."""
         if self._relay.is_replacing:
             return
         try:
@@ -194,7 +193,7 @@ class Delivery:
 
 
 class ProducerSwitch:
-    """The producer in use, and former ones until their last wait ends."""
+    """The current producer, and earlier ones until their last acknowledgement."""
 
     def __init__(self, make: Callable[[], Any], topics: Sequence[str]) -> None:
         self._make, self._topics = make, topics
@@ -212,12 +211,10 @@ class ProducerSwitch:
         return self._link is not None
 
     async def start(self) -> None:
-        """Connect, and see that every topic of the output answers."""
         self._link = await self._open()
         await self._link.producer.ready(self._topics)
 
     async def stop(self) -> None:
-        """Disconnect; what is not acknowledged by now is left."""
         link, self._link = self._link, None
         if link is not None:
             self._retire(link)
@@ -229,13 +226,13 @@ class ProducerSwitch:
             task.cancel()
 
     async def link(self) -> ProducerSession:
-        """The producer in use; once it was stopped, nothing: the worker ends without waiting."""
+        """The current session; waits for ever once stopped, as the worker ends anyway."""
         async with self._replacing:
             link = self._link
         return await asyncio.Future() if link is None else link
 
     async def replace(self, link: ProducerSession, why: str, pause_s: float) -> None:
-        """Put a fresh producer in the place of one that failed; wait for the broker to be back."""
+        """Opens a session in the place of one that failed, once the broker is back."""
         async with self._replacing:
             if self._link is not link:
                 return
@@ -267,6 +264,6 @@ class ProducerSwitch:
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether an error means that the broker is away; that may last any time."""
+    """Whether the broker is away, for whatever time."""
     missing = isinstance(error, UnknownTopicOrPartitionError)
     return isinstance(error, KafkaError) and bool(error.retriable) and not missing

@@ -1,4 +1,4 @@
-"""The meaning of aiokafka's and kafka-python's exceptions, by name, so that neither is imported."""
+"""What errors of aiokafka and kafka-python mean, by class name, so that neither is imported."""
 
 import errno
 import re
@@ -66,7 +66,7 @@ def error_chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def class_names(error: BaseException) -> set[str]:
-    """The names of an error's classes, which both clients share."""
+    """Both clients use the same names."""
     return {cls.__name__ for cls in type(error).__mro__}
 
 
@@ -76,7 +76,7 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def is_unreachable(error: BaseException) -> bool:
-    """Whether an error only means that no broker answered."""
+    """Whether no broker answered."""
     network = isinstance(error, OSError) and error.errno in NETWORK_ERRNOS
     return network or bool(class_names(error) & UNREACHABLE_ERRORS)
 
@@ -91,7 +91,7 @@ def describe(error: BaseException) -> str:
 
 
 def explain(error: BaseException, config: Config) -> Verdict | None:
-    """What an error means and the remedy; None if it only means that no broker answered."""
+    """What an error means, and the remedy; None if no broker answered."""
     for cause in error_chain(error):
         if verdict := _explain_one(cause, config):
             return verdict
@@ -117,7 +117,6 @@ def _explain_one(error: BaseException, config: Config) -> Verdict | None:
 
 
 def tls_refusal(error: ssl.SSLError) -> str:
-    """The reason why the encrypted connection failed."""
     reason = getattr(error, "verify_message", None) or getattr(error, "reason", None)
     reason = reason or error.args[-1]
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -1,4 +1,4 @@
-"""Producer: letters to topics, packed by partition, through one producer after the other."""
+"""aiokafka's idempotent producer: packs records into batches by partition and sends them once."""
 
 import asyncio
 from collections import defaultdict
@@ -34,12 +34,10 @@ IN_SYNC_SETTING = "min.insync.replicas"
 
 
 class ProducerClosedError(Exception):
-    """The producer was given up before it had delivered."""
+    """The session was closed before the batch was acknowledged."""
 
 
 class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]
-    """The broker refuses what a record holds: one without a key in a compacted topic, say."""
-
     errno = 87
     message = "INVALID_RECORD"
     description = "The broker refuses a record; a compacted topic takes none without a key."
@@ -50,7 +48,7 @@ kafka_errors[InvalidRecordError.errno] = InvalidRecordError  # aiokafka has no n
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """A record with its topic, ready to be sent."""
+    """A record with its topic."""
 
     topic: str
     key: bytes | None
@@ -62,7 +60,7 @@ class ProducerRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProducerBatch:
-    """Letters to one partition that travel together."""
+    """Records for one partition that are sent together."""
 
     topic: str
     partition: int
@@ -73,8 +71,6 @@ class ProducerBatch:
 
 
 class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
-    """aiokafka's idempotent producer."""
-
     def __init__(self, settings: dict[str, Any]) -> None:
         super().__init__(
             **settings, acks="all", enable_idempotence=True, max_batch_size=MAX_BATCH_BYTES
@@ -83,14 +79,14 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         self._in_sync: dict[str, int] = {}  # of a topic's replicas, as many as it must have
 
     async def ready(self, topics: Sequence[str]) -> None:
-        """Ask the broker what would keep a record from these topics, and raise it."""
+        """Raises what would keep a record from these topics."""
         if not await self.client.force_metadata_update():
             raise KafkaTimeoutError("no broker answers")
         for topic in topics:
             self._check(topic)
 
     def _check(self, topic: str) -> None:
-        """A topic must be there, each partition with a leader and with enough replicas."""
+        """The topic exists; each partition has a leader and enough replicas in sync."""
         cluster, in_sync = self.client.cluster, self._in_sync.get(topic, 1)
         numbers = cluster.partitions_for_topic(topic)
         if not numbers:
@@ -113,7 +109,7 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         return BatchBuilder(size, self._codec)
 
     async def limits(self, topics: Sequence[str]) -> dict[str, int]:
-        """The largest batch in bytes by topic, where the broker states it."""
+        """max.message.bytes by topic, where the broker states it."""
         request = DescribeConfigsRequest(
             [(TOPIC_RESOURCE, topic, [MAX_BYTES_SETTING, IN_SYNC_SETTING]) for topic in topics]
         )
@@ -130,7 +126,7 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
 
 
 class ProducerSession:
-    """One producer, as long as it is in use: an aiokafka one, or what stands for it in tests."""
+    """One producer from its start to its stop."""
 
     def __init__(self, producer: Any, room: Mapping[str, int]) -> None:
         self.producer = producer
@@ -143,7 +139,7 @@ class ProducerSession:
         self._limits = await self.producer.limits(topics)
 
     async def send(self, letters: list[ProducerRecord]) -> list[tuple[ProducerBatch, Exception]]:
-        """Send all once; what is not acknowledged comes back with the reason."""
+        """Sends all records once; returns the batches that failed, with the errors."""
         try:
             parcels = await self._pack(letters)
         except KafkaError as error:
@@ -154,19 +150,19 @@ class ProducerSession:
         return [(parcel, why) for parcel, why in zip(parcels, whys, strict=True) if why]
 
     def cut(self) -> None:
-        """Fail all waits for an acknowledgement."""
+        """Fails all waits for an acknowledgement."""
         if not self._gone.done():
             self._gone.set_result(None)
 
     async def leave(self) -> None:
-        """Disconnect after the last wait: earlier, aiokafka would drop its queued batches."""
+        """Disconnects after the last wait: earlier, aiokafka would drop queued batches."""
         while self._sending:
             await asyncio.wait(self._sending)
         with suppress(KafkaError):
             await self.producer.stop()
 
     async def _send(self, parcel: ProducerBatch) -> Exception | None:
-        """Send a parcel; what kept it from being acknowledged comes back, a refusal is raised."""
+        """Returns an error that can be retried, and raises a refusal."""
         if not parcel.fits:
             return MessageSizeTooLargeError()  # type: ignore[no-any-return]
         work = asyncio.ensure_future(self._acknowledged(parcel))
@@ -190,7 +186,7 @@ class ProducerSession:
         await (await send(parcel.packed, parcel.topic, partition=parcel.partition))
 
     async def _pack(self, letters: Sequence[ProducerRecord]) -> list[ProducerBatch]:
-        """The letters by partition, those of one key in their order, in parcels of some size."""
+        """Batches by partition; records of one key stay in order."""
         places = {
             topic: sorted(await self.producer.partitions_for(topic))
             for topic in {letter.topic for letter in letters}
@@ -213,7 +209,7 @@ class ProducerSession:
     def _packed(
         self, topic: str, partition: int, letters: list[ProducerRecord]
     ) -> Iterator[ProducerBatch]:
-        """Letters to one partition as parcels; one that is very large travels alone."""
+        """A very large record is a batch of its own."""
         limit = self._limits.get(topic)
         room = min(
             MAX_BATCH_BYTES, self._room.get(topic, MAX_BATCH_BYTES) if limit is None else limit

@@ -22,7 +22,7 @@ Offsets = dict[int, int]  # by partition
 
 
 class StoredMessage(Protocol):
-    """A record of a topic, as kafka-python returns it."""
+    """A record as kafka-python returns it."""
 
     topic: str
     partition: int
@@ -35,7 +35,6 @@ class StoredMessage(Protocol):
 
 @contextmanager
 def connected(config: Config) -> Iterator["TopicReader"]:
-    """A reader of the cluster; closed at the end."""
     import kafka
 
     from worker.kafka.batches.opener import bound_consumer
@@ -59,7 +58,7 @@ def connected(config: Config) -> Iterator["TopicReader"]:
 
 
 class TopicReader:
-    """Reads topics from any position, by a consumer without a group."""
+    """Reads without a consumer group."""
 
     def __init__(self, consumer: Any, config: Config) -> None:
         self._consumer = consumer
@@ -67,15 +66,15 @@ class TopicReader:
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster; empty for a broker before 0.10.1."""
+        """Empty for a broker before 0.10.1."""
         return str(self._consumer._client.cluster.cluster_id or "")
 
     def unreadable(self, topic: str) -> int:
-        """How many records of a topic were skipped so far, in unreadable batches."""
+        """Records skipped so far because their batches could not be read."""
         return int(self._consumer.unreadable[topic])
 
     def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic, which must exist."""
+        """Raises if the topic does not exist."""
         numbers = sorted(self._consumer.partitions_for_topic(topic))
         if not numbers:
             raise self.missing(topic)
@@ -86,16 +85,15 @@ class TopicReader:
         return AccessError(f"{where} has no topic {topic!r}; make it with `newsift topics create`")
 
     def exists(self, topic: str) -> bool:
-        """Whether the broker has a topic of this name that we may see."""
         return bool(self._consumer.partitions_for_topic(topic))
 
     def look_again(self, topic: str) -> list[int]:
-        """The current partitions of a topic, not the cached ones."""
+        """The partitions by fresh metadata."""
         self._consumer.topics()
         return self.partitions(topic)
 
     def positions(self, topic: str) -> Offsets:
-        """The positions of a reader that follows a topic, past markers and gaps."""
+        """The positions of `follow`, past markers and gaps."""
         return {place.partition: self._consumer.position(place) for place in self._places(topic)}
 
     def beginnings(self, topic: str) -> Offsets:
@@ -105,7 +103,7 @@ class TopicReader:
         return _by_partition(self._consumer.end_offsets(self._places(topic)))
 
     def offsets_at(self, topic: str, since: int) -> Offsets:
-        """The first offset of each partition from a time on, in milliseconds."""
+        """The first offset of each partition at or after a time in milliseconds."""
         ends = self.ends(topic)  # read first: later messages must not count as earlier ones
         offsets = self._consumer.offsets_for_times(
             dict.fromkeys(self._places(topic), max(since, 0))
@@ -141,7 +139,7 @@ class TopicReader:
             self._consumer.pause(*left.symmetric_difference(places))  # what lies past the end
 
     def follow(self, topic: str, start: Offsets) -> Iterator[list[StoredMessage]]:
-        """The records from the start offsets on, batch by batch; sometimes an empty one."""
+        """Records from the start offsets on, batch by batch; some batches are empty."""
         places = self._places(topic)
         # What kafka-python put by for a paused partition would keep it from being read again.
         self._consumer._fetcher.close()
@@ -174,7 +172,7 @@ class TopicReader:
 
 
 def records_between(start: Offsets, end: Offsets) -> int:
-    """The number of records between these offsets, at most."""
+    """An upper bound: compaction and markers leave gaps."""
     return sum(max(end[partition] - start.get(partition, 0), 0) for partition in end)
 
 

@@ -1,4 +1,4 @@
-"""The rules for topics, and the reason for each. Pure."""
+"""The rules for the settings of topics, and the reason for each."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,8 +15,6 @@ METADATA_BYTES = 2**18  # A match record may hold this much beside the post.
 
 @dataclass(frozen=True, slots=True)
 class ActualTopic:
-    """A topic as the broker has it."""
-
     partitions: int
     replication: int
     settings: Mapping[str, str]
@@ -24,7 +22,7 @@ class ActualTopic:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A setting that newsift does not accept (serious), or does not recommend."""
+    """A setting that newsift refuses (serious), or does not recommend."""
 
     topic: str
     setting: str
@@ -36,7 +34,7 @@ class Difference:
 
 
 def new_topics(config: Config) -> dict[str, dict[str, Any]]:
-    """The settings of each new topic, for kafka-python's create_topics."""
+    """For kafka-python's create_topics."""
     topics = config.topics
     copies = -1 if topics.replication is None else topics.replication
     safe = {"min.insync.replicas": str(MIN_IN_SYNC)} if copies >= MIN_SAFE_COPIES else {}
@@ -56,19 +54,19 @@ def new_topics(config: Config) -> dict[str, dict[str, Any]]:
 
 
 def compacted_topics(config: Config) -> dict[str, str]:
-    """The topics that store the latest record of each key, and the name of a record."""
+    """Their names, and the word for one of their records."""
     return {config.topics.seeds: "seed", config.topics.labels: "label"}
 
 
 def max_record_bytes(config: Config) -> int:
-    """The largest record that newsift writes: the largest post and its metadata."""
+    """The largest post with its metadata."""
     return config.limits.post_bytes + METADATA_BYTES
 
 
 def differences(
     config: Config, actual: Mapping[str, ActualTopic | None], brokers: int
 ) -> list[Difference]:
-    """The differences from the rules, missing topics first."""
+    """Missing topics first."""
     expected = new_topics(config)
     missing = [_missing_topic(config, name) for name in expected if actual.get(name) is None]
     present = [(name, topic) for name in expected if (topic := actual.get(name)) is not None]
@@ -95,7 +93,7 @@ def _missing_topic(config: Config, name: str) -> Difference:
 
 
 def create_command(config: Config, name: str) -> str:
-    """Kafka's own command that creates a topic in the same way."""
+    """Kafka's own command that creates the same topic."""
     new = new_topics(config)[name]
     extra = "".join(f" --config {key}={value}" for key, value in new.get("configs", {}).items())
     copies = new["replication_factor"]
@@ -112,7 +110,7 @@ def _wrong_setting(
     config: Config, name: str, setting: str, actual: str, required: str, why: str,
     value: str | None = None, serious: bool = True,
 ) -> Difference:  # fmt: skip
-    """A wrong setting; `value` is the value to set, if `required` says more."""
+    """`value` is the value to set, if `required` says more."""
     command = (
         f"{_kafka_command(config, 'configs')} --alter --entity-type topics --entity-name {name}"
     )

@@ -1,4 +1,4 @@
-"""Sends records for commands: in order, counting only those that the broker acknowledged."""
+"""Sends records for commands: in order, counting only those that the broker has acknowledged."""
 
 import time
 from collections import deque
@@ -19,7 +19,7 @@ Headers = Sequence[tuple[str, bytes]]
 
 @contextmanager
 def sending(config: Config) -> Iterator["Outbox"]:
-    """An outbox whose records every replica must acknowledge; closed at the end."""
+    """Every replica must acknowledge."""
     import kafka
 
     with broker_errors(config):
@@ -42,8 +42,6 @@ def sending(config: Config) -> Iterator["Outbox"]:
 
 
 class Outbox:
-    """Sends records in order, a limited number at a time, and counts the acknowledged ones."""
-
     def __init__(self, producer: Any) -> None:
         self.delivered = 0  # of the first records, without a gap
         self._producer = producer
@@ -54,7 +52,7 @@ class Outbox:
     def send(
         self, topic: str, value: bytes | None, key: bytes | None, headers: Headers = ()
     ) -> None:
-        """Send a record; waits while too many are in flight, raises the error of an earlier one."""
+        """Waits while too many records are in flight; raises the error of an earlier one."""
         sent = self._producer.send(topic, value=value, key=key, headers=list(headers))
         size = len(value or b"") + len(key or b"")
         self._waiting.append((sent, size))
@@ -69,7 +67,7 @@ class Outbox:
             self._await_first(3 * ANSWER_MS)
 
     def drain(self, seconds: float) -> int:
-        """Wait at most this long, and count the records that were delivered without a gap."""
+        """Waits at most this long; returns the number of records delivered without a gap."""
         from kafka.errors import KafkaError
 
         ends = time.monotonic() + seconds
@@ -79,7 +77,7 @@ class Outbox:
         return self.delivered
 
     def _await_first(self, timeout_ms: float) -> None:
-        """Wait for the first record; after a failure no later one counts."""
+        """After a failure no later record counts."""
         sent, size = self._waiting[0]
         try:
             sent.get(timeout=timeout_ms / 1000)

@@ -1,4 +1,4 @@
-"""Why a broker cannot be reached: tries its addresses step by step, for a few seconds."""
+"""Settings of the Kafka clients, and the reason why a broker cannot be reached."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ LOGIN_MISSING = (
 
 
 def require_listener(config: Config) -> None:
-    """Fail at once if no broker listens; a client would retry for seconds."""
+    """Fails at once if no broker listens; a client would retry for seconds."""
     import kafka.errors
 
     failed: OSError | None = None
@@ -57,7 +57,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
 def diagnose_connection(
     error: BaseException, settings: Mapping[str, Any], config: Config
 ) -> Verdict:
-    """Try the addresses of the broker; the first refusal is the reason."""
+    """Tries the addresses of the broker step by step; the first refusal is the reason."""
     context = settings.get("ssl_context")
     addresses = settings["bootstrap_servers"][:MAX_ADDRESSES]
     wrong = [verdict for address in addresses if (verdict := _diagnose_address(address, context))]
@@ -75,7 +75,7 @@ def _describe_unreachable(error: BaseException) -> str:
 
 
 def _diagnose_address(address: str, context: ssl.SSLContext | None) -> Verdict | None:
-    """What is wrong with one address, as far as sockets can tell, or None."""
+    """What is wrong as far as sockets can tell, or None."""
     place = _host_and_port(address)
     try:
         with socket.create_connection(place, MAX_DIAGNOSIS_S) as plain:
@@ -94,7 +94,7 @@ def _diagnose_address(address: str, context: ssl.SSLContext | None) -> Verdict |
 def _diagnose_tls(
     plain: socket.socket, host: str, context: ssl.SSLContext | None
 ) -> Verdict | None:
-    """What is wrong with the broker's TLS or with our lack of it; sends nothing else."""
+    """What is wrong with the broker's TLS, or with our lack of it."""
     greeting = context or ssl.create_default_context()
     if context is None:
         greeting.check_hostname, greeting.verify_mode = False, ssl.CERT_NONE
@@ -110,7 +110,7 @@ def _diagnose_tls(
 def _diagnose_login(
     addresses: Sequence[str], settings: Mapping[str, Any], config: Config
 ) -> Verdict | None:
-    """Connect and log in at one address after the other, for the reason that clients hide."""
+    """Logs in at one address after the other, because clients hide the reason."""
     # A thread of its own: the caller may be a coroutine, whose event loop must not run another.
     with ThreadPoolExecutor(1) as thread:
         failed = thread.submit(asyncio.run, _try_logins(addresses, settings)).result()
@@ -119,7 +119,6 @@ def _diagnose_login(
 
 
 async def _try_logins(addresses: Sequence[str], settings: Mapping[str, Any]) -> list[BaseException]:
-    """The refusal of a login by each address."""
     from aiokafka.conn import create_conn, log
 
     login = {key: value for key, value in settings.items() if key != "bootstrap_servers"}
@@ -141,7 +140,7 @@ async def _try_logins(addresses: Sequence[str], settings: Mapping[str, Any]) -> 
 
 
 async def _request_metadata(link: Any) -> None:
-    """Send a request that any client may send; a broker that requires a login disconnects."""
+    """A broker that requires a login disconnects a client that sends this."""
     from aiokafka.errors import KafkaConnectionError
     from aiokafka.protocol.metadata import MetadataRequest
 
@@ -156,7 +155,7 @@ MAX_BOOTSTRAP_S = 5.0  # A command soon reports that no broker answers.
 
 
 def aiokafka_settings(config: Config) -> dict[str, Any]:
-    """The settings that aiokafka's consumer, producer and admin client share."""
+    """For consumers, producers and admin clients."""
     kafka = config.kafka
     settings: dict[str, Any] = {
         "bootstrap_servers": [part.strip() for part in kafka.bootstrap_servers.split(",")],
@@ -177,7 +176,7 @@ def aiokafka_settings(config: Config) -> dict[str, Any]:
 
 
 def kafka_python_settings(config: Config) -> dict[str, Any]:
-    """The settings that kafka-python's consumer, producer and admin client share."""
+    """For consumers, producers and admin clients."""
     wait = min(MAX_BOOTSTRAP_S, config.kafka.request_timeout_s)
     return aiokafka_settings(config) | {"bootstrap_timeout_ms": round(wait * 1000)}
 
@@ -187,19 +186,17 @@ def aiokafka_producer_settings(config: Config) -> dict[str, Any]:
 
 
 def compression_type(config: Config) -> str | None:
-    """The clients' name for kafka.compression."""
     codec = config.kafka.compression
     return None if codec == "none" else codec
 
 
 def isolation_level(config: Config) -> str:
-    """The clients' name for kafka.isolation."""
     return f"read_{config.kafka.isolation}"
 
 
 @contextmanager
 def broker_errors(config: Config) -> Iterator[None]:
-    """Turn kafka-python's exceptions into one line with the broker and the remedy."""
+    """Turns kafka-python's exceptions into one line with the broker and the remedy."""
     import kafka.errors
 
     if os.environ.get("NEWSIFT_DEBUG") != "1":
@@ -226,7 +223,7 @@ def broker_error(error: BaseException, config: Config) -> AccessError | BrokerEr
 
 
 def hide_password(line: str, config: Config) -> str:
-    """One line without the password, in case a client printed it."""
+    """In one line, in case a client printed the password."""
     secret = config.kafka.password
     line = " ".join(line.split())
     return line.replace(secret.reveal(), str(secret)) if secret else line

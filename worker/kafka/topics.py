@@ -18,7 +18,6 @@ REPLICATION_ERRORS = ("InvalidReplicationFactorError", "InvalidReplicationAssign
 
 @contextmanager
 def admin_client(config: Config) -> Iterator[Any]:
-    """A KafkaAdminClient; closed at the end."""
     import kafka
 
     with broker_errors(config):
@@ -46,13 +45,13 @@ def ensure_topics(config: Config) -> list[str]:
 
 
 def ensure_posts(config: Config) -> None:
-    """Create the topic of posts if it is missing, for processes that only write posts."""
+    """For processes that only write posts."""
     with admin_client(config) as admin:
         _create_missing(admin, config, [config.topics.posts])
 
 
 def ensure_labels(config: Config) -> list[Difference]:
-    """Create the labels topic if it is missing; returns its differences from the rules."""
+    """Creates the labels topic if it is missing; returns its differences from the rules."""
     with admin_client(config) as admin:
         _create_missing(admin, config, [config.topics.labels])
         return [d for d in _differences(admin, config) if d.topic == config.topics.labels]
@@ -67,13 +66,12 @@ def require_fit_topics(config: Config) -> None:
 
 
 def create_topics(config: Config) -> list[str]:
-    """Create the missing topics, even with topics.create: false, as a person requested it."""
+    """Creates missing topics even with topics.create: false, because a person asked for it."""
     with admin_client(config) as admin:
         return _create(admin, config, _missing_names(admin, config))
 
 
 def check_topics(config: Config) -> list[Difference]:
-    """The differences of the broker's topics from the rules."""
     with admin_client(config) as admin:
         return _differences(admin, config)
 
@@ -84,7 +82,7 @@ def _differences(admin: Any, config: Config) -> list[Difference]:
 
 
 def _create_missing(admin: Any, config: Config, names: Sequence[str]) -> list[str]:
-    """Create missing topics, if allowed."""
+    """Refused where topics.create is false."""
     missing = [name for name in _missing_names(admin, config) if name in names]
     if missing and not config.topics.create:
         raise AccessError(_creation_remedy(config, missing, "topics.create is false"))
@@ -92,7 +90,7 @@ def _create_missing(admin: Any, config: Config, names: Sequence[str]) -> list[st
 
 
 def _refuse_serious(differences: Iterable[Difference]) -> None:
-    """Refuse topics that would lose seeds or stop the worker later; hidden topics may exist."""
+    """A topic that is hidden from us may exist."""
     unfit = [each for each in differences if each.serious and each.setting != "topic"]
     if not unfit:
         return
@@ -110,7 +108,7 @@ def _missing_names(admin: Any, config: Config) -> list[str]:
 
 
 def _create(admin: Any, config: Config, missing: Sequence[str]) -> list[str]:
-    """Create these topics; ignore those that another worker created first."""
+    """Another worker may create them at the same time."""
     from kafka.errors import BrokerResponseError
 
     created = []
@@ -126,7 +124,6 @@ def _create(admin: Any, config: Config, missing: Sequence[str]) -> list[str]:
 
 
 def _handle_create_error(error: Exception, config: Config, missing: Sequence[str]) -> None:
-    """Ignore a topic that exists by now; raise any other error with its remedy."""
     kinds = class_names(error)
     if "TopicAlreadyExistsError" in kinds:
         return

@@ -1,4 +1,4 @@
-"""The binomial, beta and chi-square distributions: tails and quantiles, to ten digits or more."""
+"""Bursts of new stories by an exact binomial test; the distributions that such tests need."""
 
 import math
 from collections import Counter
@@ -32,7 +32,6 @@ def beta_below(x: float, a: float, b: float) -> float:
 
 
 def log_beta(a: float, b: float) -> float:
-    """The logarithm of the beta function."""
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
@@ -42,7 +41,7 @@ def beta_quantile(share: float, a: float, b: float) -> float:
 
 
 def chi_square_below(x: float, freedom: float) -> float:
-    """The probability that a chi-square variable is at most x; the degrees need not be whole."""
+    """The probability that a chi-square variable is at most x; `freedom` need not be whole."""
     a, x = freedom / 2, x / 2
     if x <= 0:
         return 0.0
@@ -67,7 +66,7 @@ def clopper_pearson(positives: float, n: float, alpha: float) -> tuple[float, fl
 
 
 def _bisect(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
-    """The argument at which a rising function reaches a value, by bisection."""
+    """The argument at which a rising function reaches a value."""
     for _ in range(MAX_HALVINGS):
         middle = (low + high) / 2
         if middle in (low, high):
@@ -134,7 +133,7 @@ MAX_LATE_MINUTES = 5  # Later stories count as history.
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """The story groups of an event in one minute and in the minutes before it."""
+    """New story groups of an event: in one minute, and in the minutes before it."""
 
     event: str
     minute: int  # since 1970
@@ -144,29 +143,28 @@ class Burst:
 
     @property
     def chance(self) -> float:
-        """The probability of at least this many stories in this minute at a steady rate."""
+        """The probability of so many stories in this minute at a steady rate."""
         return binomial_tail(self.stories + self.before, 1 / (self.minutes + 1), self.stories)
 
 
 class StoryCounts:
-    """The new story groups of each event in one partition, minute by minute."""
+    """New story groups by event and minute, in one partition."""
 
     def __init__(self, begun: int) -> None:
-        """`begun`: the minute in which the partition was assigned; what is older is unknown."""
+        """`begun` is the minute of the assignment; earlier ones are unknown."""
         self.begun = begun
         self._counts: dict[str, Counter[int]] = {}
 
     def add(self, event: str, minute: int, count: int, now: int) -> None:
-        """Count stories of an event. Those of a later minute than now count now."""
+        """A minute in the future counts as the present one."""
         if minute > self.begun and minute >= now - HISTORY_MINUTES - MAX_LATE_MINUTES:
             self._counts.setdefault(event, Counter())[min(minute, now)] += count
 
     def stories(self, event: str) -> Counter[int]:
-        """The stories of an event by minute."""
+        """By minute."""
         return self._counts.get(event, Counter())
 
     def drop_before(self, first: int) -> None:
-        """Drop the minutes before this one."""
         for event, counts in list(self._counts.items()):
             recent = Counter({minute: count for minute, count in counts.items() if minute >= first})
             self._counts[event] = recent
@@ -190,7 +188,7 @@ class Bursts:
         stories: Mapping[tuple[int, str, int], int],
         now: int,
     ) -> list[Burst]:
-        """Count stories by partition, event and minute; returns the bursts."""
+        """Counts stories by partition, event and minute; returns the bursts."""
         if now > self._now:
             self._now, first = now, now - HISTORY_MINUTES - MAX_LATE_MINUTES
             for counts in partitions.values():

@@ -34,7 +34,7 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class DriftMeasure:
-    """The drift of a seed, or of an event as a whole."""
+    """Of a seed, or of an event as a whole."""
 
     event: str
     seed: str  # empty for the event
@@ -43,13 +43,12 @@ class DriftMeasure:
 
     @property
     def name(self) -> str:
-        """The seed or the event."""
         return f"seed {self.seed}" if self.seed else f"event {self.event}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WatchedSeeds:
-    """The seeds of a set whose drift is measured, with the counts."""
+    """The seeds whose drift is measured."""
 
     seeds: SeedSet
     vectors: Embeddings  # [w]
@@ -61,13 +60,13 @@ class WatchedSeeds:
 
     @property
     def names(self) -> list[tuple[str, str]]:
-        """The event and the seed of each row."""
+        """Event and seed of each row."""
         own = [(seed.event, seed.id) for seed in self.seeds.seeds[: len(self.vectors)]]
         return own + [(event, "") for event in self.events]
 
 
 class Drift:
-    """The counts of some seeds and their events, for as long as these do not change."""
+    """Counts posts and scores of some seeds and their events."""
 
     def __init__(self, cuts: Cuts, rate: float | None, threshold: float | None) -> None:
         """`rate` is that of each automatic threshold; None where only a total rate is promised."""
@@ -124,7 +123,6 @@ class Drift:
             self._counts[2:, self._counts[2] >= SAMPLE_HALF_LIFE] /= 2
 
     def measures(self) -> list[DriftMeasure]:
-        """The drift of each seed and event."""
         with self._lock:
             if self._watched is None:
                 return []
@@ -136,7 +134,7 @@ class Drift:
             return [DriftMeasure(*name, float(x), float(y)) for name, x, y in rows]
 
     def _calibrated(self, keys: Sequence[Key], vectors: Embeddings) -> F32:
-        """The cuts of these seeds; those of earlier seeds are reused."""
+        """Only the cuts of new seeds are computed."""
         cuts: dict[Key, np.float32] = {}
         for before in filter(None, (self._watched, self._ready)):
             cuts |= dict(zip(before.keys, before.cuts, strict=False))
@@ -146,7 +144,7 @@ class Drift:
         return np.array([cuts[key] for key in keys], np.float32)  # [w]
 
     def _in_force(self, seeds: SeedSet) -> WatchedSeeds | None:
-        """The watched seeds of a set; seeds that did not change keep their counts."""
+        """Seeds that did not change keep their counts."""
         watched, ready = self._watched, self._ready
         if watched is not None and watched.seeds is seeds:
             return watched
@@ -159,13 +157,13 @@ class Drift:
         return ready
 
     def _promised(self, seed: SeedOrProfile) -> float:
-        """The rate of an automatic threshold; NaN where none is promised."""
+        """NaN where no rate is promised."""
         is_automatic = self._threshold is None and seed.threshold is None
         return self._rate if is_automatic and self._rate is not None else nan
 
 
 def describe_drift(drifting: Iterable[DriftMeasure]) -> str:
-    """A sentence on the drift; empty if too few posts were seen."""
+    """Empty if too few posts were counted."""
     measured = [each for each in drifting if not (isnan(each.passes) and isnan(each.high))]
     if not measured:
         return ""

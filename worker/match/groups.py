@@ -32,8 +32,6 @@ Key = tuple[bytes, frozenset[str]]  # what a vector holds, and the events that i
 
 
 class FirstMatch(NamedTuple):
-    """The first match of a group."""
-
     key: StoryKey
     size: int
 
@@ -110,7 +108,7 @@ class Stories:
     def _join(
         self, number: int, match: FirstMatch, alike_ones: Sequence[int]
     ) -> tuple[int, StoryGroup]:
-        """The group of one match, and the number of its first match; similar ones oldest first."""
+        """The number of the group's first match, and the group; `alike_ones` are oldest first."""
         for other in alike_ones:
             first = self._firsts.get(other)
             if first is not None and match.key.events <= first.key.events:
@@ -124,7 +122,7 @@ class Stories:
         return number, StoryGroup(match.key.match_id, True)
 
     def _keep(self, earlier: Embeddings, vectors: Embeddings) -> None:
-        """Add the vectors of new first matches; drop forgotten ones from time to time."""
+        """Adds the vectors of new first matches, and sometimes drops forgotten ones."""
         rows = [row for row in range(len(vectors)) if self._count + row in self._firsts]
         numbers = self._numbers + [self._count + row for row in rows]
         self._count += len(vectors)
@@ -183,7 +181,7 @@ def may_share(
 
 
 def row_bytes(vectors: Embeddings) -> list[bytes]:
-    """The exact bytes of each row."""
+    """Equal bytes mean equal vectors."""
     words, ends = vectors.lexical, vectors.lexical.indptr.tolist()
     return [
         dense.tobytes() + words.slots[start:end].tobytes() + words.weights[start:end].tobytes()
@@ -192,7 +190,7 @@ def row_bytes(vectors: Embeddings) -> list[bytes]:
 
 
 def row_sizes(vectors: Embeddings) -> I64:
-    """The size of each row's vectors: [n]."""
+    """[n] bytes"""
     words = np.diff(vectors.lexical.indptr)
     cost: I64 = vectors.dense.shape[1] * 4 + words * 8
     return cost

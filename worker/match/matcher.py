@@ -1,4 +1,4 @@
-"""The index of a seed set: a matrix, and lists of seeds by word.
+"""Compares posts with a seed set: an index of each part of the seeds, and a sweep over it.
 
 Words of many seeds are columns beside the dense axes. Each other word has a list of its seeds.
 Scores differ from the exact ones by rounding alone.
@@ -46,8 +46,6 @@ _built: "WeakKeyDictionary[Embeddings, SeedIndex]" = WeakKeyDictionary()  # by p
 
 
 class SweepResult(NamedTuple):
-    """The result of comparing posts with all seeds."""
-
     pairs: I64  # [p, 2]: post and seed, which match; of a post's, those that may be its highest
     scores: F32  # [p], exact
     best: F32  # [n], each post's highest score, up to rounding
@@ -58,7 +56,7 @@ class SweepResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SeedIndex:
-    """The data from which the scores of posts with all seeds are computed."""
+    """A matrix of dense axes and common words, and lists of seeds for each other word."""
 
     rows: ScoredRows
     mix: float
@@ -87,13 +85,12 @@ class SeedIndex:
         return cls(exact, seeds.mix, len(common), rounded, lists, rounding(longest))
 
     def sweep_limits(self, thresholds: F32, expiry: I64, most: int, chosen: I64) -> SweepLimits:
-        """The limits of a sweep with these thresholds and at most `most` matches of a post."""
         cuts = np.full(self.matrix.room, np.inf, np.float32)
         cuts[: len(thresholds)] = thresholds
         return SweepLimits(fixed(cuts), fixed(expiry), most, fixed(chosen))
 
     def compared(self, posts: Embeddings, times: I64, limits: SweepLimits) -> SweepResult:
-        """Posts, with their times, compared with all seeds."""
+        """Compares posts, with their times, with all seeds of the index."""
         exact = ScoredRows.of(posts.dense, posts.lexical)
         rows = posts.dense
         if self.columns:
@@ -121,7 +118,7 @@ class SeedIndex:
 
 
 def index_of(part: Embeddings) -> SeedIndex:
-    """The index of a part of a seed set, built once."""
+    """Built once for each part."""
     index = _built.get(part)
     if index is None:
         index = _built[part] = SeedIndex.build(part)
@@ -129,13 +126,12 @@ def index_of(part: Embeddings) -> SeedIndex:
 
 
 def prepare_index(seeds: SeedSet) -> None:
-    """Build the index of each part that has none."""
     for part in seeds.vectors.parts:
         index_of(part)
 
 
 def common_slots(lengths: I32, seeds: int) -> I64:
-    """The slots whose lists are longer than the cost of a matrix column: [c]."""
+    """The words for which a matrix column costs less than a list: [c]."""
     slots = np.flatnonzero(lengths > max(MIN_COLUMN_SHARE * seeds, MIN_COLUMN_SEEDS))
     return slots[np.argsort(-lengths[slots], kind="stable")[:MAX_COLUMNS]]
 
@@ -147,7 +143,7 @@ UNLIMITED = 2**31
 
 @dataclass(frozen=True, slots=True)
 class SeedPairs:
-    """The best matches of some posts, by post, falling score and seed; counts include all."""
+    """The best matches of posts, by post, falling score and seed; counts include all matches."""
 
     posts: I64  # [m], which post
     seeds: I64  # [m], which seed
@@ -159,7 +155,7 @@ class SeedPairs:
 
 
 class BlockMatches(NamedTuple):
-    """The matches of some posts: all are counted; of each post those that may be its highest."""
+    """Matches of some posts: those that may be a post's highest, and counts of all."""
 
     pairs: I64  # [m, 2]: post and seed
     scores: F32  # [m]
@@ -170,7 +166,7 @@ class BlockMatches(NamedTuple):
 
 
 class PartSweep(NamedTuple):
-    """A part of the seeds, and the limits that this set has for its rows."""
+    """A part of the seeds with the thresholds that this set has for its rows."""
 
     scorer: SeedIndex
     seeds: I64  # [r], the seed of each row, or -1
@@ -193,7 +189,7 @@ class PartSweep(NamedTuple):
 
 
 class Matcher:
-    """Compares posts with one seed set on several threads; keeps the best matches of each post."""
+    """Compares posts with one seed set on several threads."""
 
     def __init__(
         self, seeds: SeedSet, threads: int = 1, most: int = UNLIMITED, edges: Edges | None = None
@@ -206,7 +202,7 @@ class Matcher:
         ]
 
     def match(self, posts: Embeddings, timestamps: I64) -> SeedPairs:
-        """The pairs of a post and a seed with score ≥ threshold, where the seed had not expired."""
+        """Pairs with score ≥ threshold whose seed had not expired at the post's time."""
         if (posts.digest, posts.mix) != (self.seeds.vectors.digest, self.seeds.vectors.mix):
             raise MismatchError("posts and seeds of different models; embed both with one model")
         parts = self._blocks(posts, timestamps) if len(self.seeds) else [self._nothing(len(posts))]
@@ -227,7 +223,7 @@ class Matcher:
         return BlockMatches(none, far[:0], far, counts, none[:, 0], none)
 
     def _blocks(self, posts: Embeddings, timestamps: I64) -> list[BlockMatches]:
-        """The candidates, and each post's highest score, in bounded memory."""
+        """In bounded memory."""
         most = self._threads * up(1 + MAX_BLOCK_SCORES // len(self.seeds), POSTS_AT_ONCE)
         parts = self._threads * -(-len(posts) // most)  # as many for each thread
         step = max(POSTS_AT_ONCE, -(-len(posts) // max(parts, 1)))
@@ -264,7 +260,7 @@ class Matcher:
         )
 
     def _touched(self, scores: F32) -> I64:
-        """The posts and events that may be near misses, by what their scores may be at most."""
+        """Posts and events that may be near misses, by upper bounds of their scores."""
         if self._edges is None:
             return np.zeros((0, 2), np.int64)
         least = np.ascontiguousarray(self._edges.edges[:, -1])
@@ -273,14 +269,14 @@ class Matcher:
 
 
 def rank_mask(rows: I64, most: int) -> NDArray[np.bool_]:
-    """Which of these, in the order of their rows, are among the first few of their row."""
+    """Whether each entry is among the first few of its row; rows are sorted."""
     starts = np.searchsorted(rows, rows)
     return np.arange(len(rows)) - starts < most
 
 
 @cache
 def match_threads(threads: int) -> ThreadPoolExecutor:
-    """The threads that all matchers share; compiled code runs without Python's lock."""
+    """Shared by all matchers; compiled code runs without Python's lock."""
     return ThreadPoolExecutor(threads, thread_name_prefix="match")
 
 

@@ -31,7 +31,7 @@ Cuts = Callable[[Embeddings, float], F32]  # the score that so much of the backg
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """The seeds of some events, event by event, and the lower edges of their strata."""
+    """Seeds of some events, event by event, with the lower edges of their strata."""
 
     events: tuple[str, ...]
     starts: I64  # [e + 1], where an event's seeds begin among these:
@@ -43,7 +43,7 @@ class Edges:
     def build(
         cls, seeds: SeedSet, cuts: Cuts, rates: Sequence[float], earlier: "CutsBySeed"
     ) -> tuple[Self, "CutsBySeed"]:
-        """The edges of a seed set, within the bounds; and the cuts by seed and version."""
+        """Also returns the cuts by seed and version, for the next set."""
         chosen = _choose_events(seeds)
         places = [at for own in chosen.values() for at in own]
         names = [(seeds.seeds[at].id, seeds.seeds[at].version) for at in places]
@@ -63,8 +63,6 @@ class Edges:
 
 @dataclass(frozen=True, slots=True)
 class NearMissRows:
-    """Near misses: the row of the post, the event, the stratum and the score."""
-
     posts: I64  # [h]
     events: I64  # [h]
     strata: I64  # [h]
@@ -74,7 +72,7 @@ class NearMissRows:
 def near_misses_among(
     touched: I64, edges: Edges, posts: Embeddings, times: I64, seeds: SeedSet
 ) -> NearMissRows:
-    """The near misses among candidate posts and events [h, 2], by exact scores."""
+    """By exact scores; `touched` [h, 2] has candidate posts and events."""
     rows, events = touched.T
     counts = np.diff(edges.starts)[events]  # [h]
     begins = np.cumsum(counts) - counts
@@ -95,7 +93,7 @@ def near_misses_among(
 
 
 def _choose_events(seeds: SeedSet) -> dict[str, list[int]]:
-    """The positions of the seeds of as many events as the bounds allow."""
+    """Positions of seeds by event, for as many events as the bounds allow."""
     by_event: defaultdict[str, list[int]] = defaultdict(list)
     for at, seed in enumerate(seeds.seeds):
         by_event[seed.event].append(at)
@@ -149,11 +147,10 @@ class NearWatch:
         self._misses = NearMisses((), nonce=self._nonce)
 
     def prepare(self, seeds: SeedSet) -> None:
-        """Compute the edges of a new seed set from the whole background, before it is used."""
+        """Computes the edges of a new seed set before it is used."""
         self._ready = (seeds, *Edges.build(seeds, self._cuts, STRATUM_RATES, self._earlier_cuts))
 
     def edges(self, seeds: SeedSet) -> Edges:
-        """The edges of these seeds."""
         with self._lock:
             if self._edges is None or seeds is not self._seeds:
                 ready = self._ready
@@ -170,7 +167,7 @@ class NearWatch:
     def add(
         self, edges: Edges, touched: Sequence[tuple[list[Post], NearMissRows]], posts: int
     ) -> None:
-        """Add the near misses of a batch, unless the seed set has changed since."""
+        """Ignored if the seed set has changed since."""
         with self._lock:
             if edges is not self._edges:
                 return
@@ -180,7 +177,7 @@ class NearWatch:
                 self._misses.add(of, *near)
 
     def answer(self, event: str) -> NearAnswer | None:
-        """The near misses of an event; None for an unknown event or one beyond the bounds."""
+        """None for an unknown event, or one beyond the bounds."""
         with self._lock:
             edges, seeds = self._edges, self._seeds
             if edges is None or seeds is None or event not in edges.events:
@@ -198,5 +195,5 @@ def _sample_names(edges: Edges) -> list[str]:
 
 
 def _sample_name(event: str, mark: object) -> str:
-    """The identity of an event's comparison."""
+    """Names an event with all that its scores depend on."""
     return f"{json_digest(mark)} {event}"

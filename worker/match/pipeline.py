@@ -1,4 +1,4 @@
-"""Process many rows at once; where that fails, find the row at fault by halving."""
+"""The stages of a batch: decode, encode, match; a message that fails becomes a dead letter."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
@@ -59,7 +59,7 @@ def bisect_failures(
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error means that memory is exhausted; torch's is recognised by name."""
+    """torch's error is recognised by name."""
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
@@ -71,7 +71,7 @@ STAGES = {"decode": "decoded", "encode": "encoded", "match": "matched"}  # stage
 
 @dataclass
 class Outcome:
-    """The result of a batch: the records to send, in message order, and counts."""
+    """The records to send, in message order, and counts."""
 
     read: int = 0
     records: list[Record] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ProbeMessage:
-    """A minimal valid message. What fails on it as well is not the fault of one message."""
+    """A valid message. An error that it raises too is not one message's fault."""
 
     value: bytes = b'{"id": "1", "text": "first words"}'
     topic: str = ""
@@ -105,28 +105,24 @@ class ProbeMessage:
 
 
 class BatchState:
-    """The messages of one batch, the posts among them, and the outcome so far."""
-
     def __init__(self, messages: Sequence[Message]) -> None:
         self.messages = messages
         self.posts: dict[int, Post] = {}  # by the number of the message
         self.outcome = Outcome(read=len(messages))
 
     def reject(self, index: int, reason: Reason, detail: str) -> None:
-        """Make a message a dead letter."""
         self.posts.pop(index, None)
         self.outcome.rejected[reason] += 1
         self.outcome.records.append(to_dead_letter(index, self.messages[index], reason, detail))
 
     def pass_over(self, index: int, why: str) -> None:
-        """Leave out a message without a post."""
         self.posts.pop(index, None)
         self.outcome.passed_over[why] += 1
 
     def match(
         self, records: Sequence[Record], pairs: SeedPairs, posts: Embeddings, seeds: SeedSet
     ) -> None:
-        """Add the records of matching posts, the highest scores and the matches of each event."""
+        """Adds the records of matching posts and their counts."""
         outcome = self.outcome
         outcome.records += records
         outcome.vectors.append(select_rows(posts, np.unique(pairs.posts)))
@@ -141,7 +137,6 @@ class BatchState:
             outcome.events[seeds.seeds[seed].event] += int(pairs.hits[seed])
 
     def note_near(self, rows: Sequence[int], nears: NearMissRows | None) -> None:
-        """Add the near misses among the posts of these messages."""
         if nears is not None and len(nears.posts):
             of = sorted(set(nears.posts.tolist()))
             posts = [self.posts[rows[row]] for row in of]
@@ -167,7 +162,7 @@ class Pipeline:
         self, messages: Sequence[Message], seeds: SeedSet, now: Callable[[], str],
         edges: Edges | None = None,
     ) -> Outcome:  # fmt: skip
-        """Process all messages; `now` gives the time as RFC 3339. Edges turn on near misses."""
+        """`now` gives the time as RFC 3339; `edges` turn on near misses."""
         batch, started = BatchState(messages), self._timer()
         self._decode(batch)
         started = self._lap(batch, "decode", started)
@@ -186,7 +181,7 @@ class Pipeline:
     def posts_in(
         self, messages: Sequence[Message], seeds: SeedSet
     ) -> Iterator[tuple[list[Post], Embeddings]]:
-        """The posts among some messages, with their vectors; other messages are left out."""
+        """Posts with their vectors; other messages are left out."""
         batch = BatchState(messages)
         self._decode(batch)
         for rows, vectors in self._encode(batch, seeds):
@@ -214,7 +209,7 @@ class Pipeline:
                 batch.reject(index, result.reason, result.detail)
 
     def _encode(self, batch: BatchState, seeds: SeedSet) -> Iterator[tuple[list[int], Embeddings]]:
-        """The rows of the messages and the embeddings of their posts, where these are finite."""
+        """Message numbers, and embeddings of their posts, where these are finite."""
 
         def embed(rows: Sequence[int]) -> Embeddings:
             """A text that repeats is embedded once."""
@@ -240,7 +235,7 @@ class Pipeline:
         self, batch: BatchState, rows: list[int], posts: Embeddings, seeds: SeedSet,
         now: Callable[[], str], edges: Edges | None,
     ) -> None:  # fmt: skip
-        """Add the records of matching posts; a post that fails becomes a dead letter."""
+        """A post that fails becomes a dead letter."""
         times = np.array([post_time(batch.messages[row]) for row in rows], np.int64)
 
         def match(at: Sequence[int]) -> tuple[list[Record], SeedPairs]:
@@ -259,7 +254,7 @@ class Pipeline:
         self, batch: BatchState, rows: Sequence[int], matches: SeedPairs, seeds: SeedSet,
         now: Callable[[], str],
     ) -> list[Record]:  # fmt: skip
-        """The match records of these posts, in order."""
+        """In the order of the posts."""
         posts, starts, which = np.unique(matches.posts, return_index=True, return_inverse=True)
         matching = [rows[post] for post in posts.tolist()]
         pairs = list(zip(which.tolist(), matches.seeds.tolist(), strict=True))
@@ -303,7 +298,7 @@ class Pipeline:
     def _reject_failed(
         self, batch: BatchState, row: int, error: Exception, was: str, seeds: SeedSet
     ) -> None:
-        """Make a post that fails a dead letter, unless a valid probe fails as well."""
+        """Raises the error instead if a valid post fails too."""
         if is_out_of_memory(error):
             batch.reject(row, Reason.OUT_OF_MEMORY, f"out of memory as it was {was}")
             return
@@ -314,7 +309,7 @@ class Pipeline:
         batch.reject(row, Reason.FAILED, f"{type(error).__name__} as it was {was}")
 
     def _run_probe(self, seeds: SeedSet) -> None:
-        """Take a probe through all stages, as if it matched the first seed."""
+        """Takes a valid post through all stages, as if it matched the first seed."""
         batch, post = BatchState([ProbeMessage()]), Post("1", "plain", "first words")
         batch.posts[0] = post
         posts = self._enc.posts([post.text])
@@ -328,7 +323,7 @@ class Pipeline:
 
 
 def deduplicate(items: Iterable[T]) -> tuple[list[T], list[int]]:
-    """The distinct items in order of first occurrence, and the position of each item."""
+    """Distinct items in order of first occurrence, and the position of each item."""
     places: dict[T, int] = {}
     index = [places.setdefault(item, len(places)) for item in items]
     return list(places), index
@@ -337,7 +332,7 @@ def deduplicate(items: Iterable[T]) -> tuple[list[T], list[int]]:
 def read_safely(
     value: bytes | None, form: str, limits: Limits, langs: Languages = ALL_LANGUAGES
 ) -> Reading:
-    """The content of a message; one that alone raises an unexpected error is rejected."""
+    """An unexpected error that only this message raises rejects it."""
     try:
         return read_post(value, form, limits, langs)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not come again and again
@@ -346,11 +341,11 @@ def read_safely(
 
 
 def select_rows(vectors: Embeddings, rows: I64) -> Embeddings:
-    """Some of these rows, in rising order; all rows are returned without a copy."""
+    """In rising order; all rows are returned without a copy."""
     return vectors if len(rows) == len(vectors) else vectors[rows]
 
 
 def post_time(message: Message) -> int:
-    """The time of a post by Kafka's timestamp; without one, before anything expires."""
+    """Kafka's timestamp; without one, a time before anything expires."""
     written = message.timestamp
     return BEFORE_ANY_EXPIRY if written is None or written < 0 else written

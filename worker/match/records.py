@@ -30,7 +30,7 @@ encode_json = msgspec.json.Encoder().encode
 
 
 class Message(Protocol):
-    """A message of a topic; aiokafka's ConsumerRecord is one."""
+    """aiokafka's ConsumerRecord is one."""
 
     @property
     def topic(self) -> str: ...
@@ -56,14 +56,14 @@ class Message(Protocol):
 
 
 class StoryKey(NamedTuple):
-    """What grouping needs of a match record: its best match and its events."""
+    """The best match of a record, and its events: grouping needs no more."""
 
     match_id: str
     events: frozenset[str]
 
 
 class StoryGroup(NamedTuple):
-    """The first match of a story group, and whether it is this one."""
+    """Named by its first match; `new` if this match is the first."""
 
     match_id: str
     new: bool
@@ -71,7 +71,7 @@ class StoryGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Something to send: a match, or a dead letter."""
+    """A match or a dead letter, before it has a topic."""
 
     kind: Literal["match", "rejected"]
     key: bytes | None
@@ -83,8 +83,6 @@ class Record:
 
 
 class Match(msgspec.Struct, frozen=True):
-    """One matched seed, as in a match record."""
-
     match_id: str
     seed_id: str
     seed_version: str
@@ -96,8 +94,6 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class PostPosition(msgspec.Struct, frozen=True):
-    """The position of a post in Kafka."""
-
     topic: str
     partition: int
     offset: int
@@ -105,8 +101,6 @@ class PostPosition(msgspec.Struct, frozen=True):
 
 
 class MatchRecord(msgspec.Struct, frozen=True):
-    """The value of a match record."""
-
     post: Post
     matches: list[Match]
     matched: int
@@ -119,7 +113,7 @@ class MatchRecord(msgspec.Struct, frozen=True):
 
 
 def match_id(post: Post, seed: SeedOrProfile, model: str) -> str:
-    """The 32 hex digits that name a match, the same on every worker and at every delivery."""
+    """32 hex digits, the same on every worker and at every delivery."""
     named = [post.platform, post.id, post.text, seed.id, seed.version, model]
     return sha256(encode_json(named)).hexdigest()[:32]
 
@@ -132,7 +126,6 @@ def to_match(
     threshold: np.float32,
     why: Sequence[tuple[str, float]],
 ) -> Match:
-    """The match of a post and a seed."""
     name = match_id(post, seed, model)
     pair = (shortest_float(score), shortest_float(threshold))
     return Match(name, seed.id, seed.version, seed.event, seed.title, *pair, list(why))
@@ -148,7 +141,7 @@ def to_match_record(
     model: str,
     processed_at: str,
 ) -> Record:
-    """The record of a post that matches `matched` seeds, of which these are listed."""
+    """`matched` counts all seeds; `matches` may list fewer."""
     written = -1 if message.timestamp is None else message.timestamp
     source = PostPosition(message.topic, message.partition, message.offset, written)
     value = MatchRecord(post, list(matches), matched, seed_set, model, source, processed_at)
@@ -159,7 +152,7 @@ def to_match_record(
 
 
 def with_group(record: Record, story: StoryGroup) -> Record:
-    """A match record with its group: two more keys before its last brace."""
+    """Adds two keys before the last brace."""
     hints = b'"group":"%s","new":%s}' % (
         story.match_id.encode(),
         b"true" if story.new else b"false",
@@ -172,7 +165,7 @@ def with_group(record: Record, story: StoryGroup) -> Record:
 
 
 def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) -> Record:
-    """An unprocessable message, unchanged; without its value if that is too large."""
+    """The message unchanged; without its value if that is too large."""
     first = message.first if isinstance(message, Unreadable) else message.offset
     source = f"{message.topic}-{message.partition}-{first}"
     own, left_out = input_headers(message)
@@ -197,14 +190,14 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
 
 
 def digest_headers(value: bytes | None) -> Headers:
-    """The digest of an input's bytes, whether or not its dead letter carries them."""
+    """Also where the dead letter does not carry the bytes."""
     if value is None:
         return []
     return [("bytes", str(len(value)).encode()), ("sha256", sha256(value).hexdigest().encode())]
 
 
 def input_headers(message: Message) -> tuple[Headers, int]:
-    """The input's own headers under another name, and how many are left out for size."""
+    """With a prefix; also returns how many are left out for size."""
     headers: Headers = []
     room, left_out = MAX_INPUT_HEADER_BYTES, 0
     for name, value in message.headers or ():
@@ -220,19 +213,18 @@ def input_headers(message: Message) -> tuple[Headers, int]:
 
 
 def without_input_headers(headers: Sequence[tuple[str, bytes]]) -> Headers:
-    """The headers that the worker itself gave to a dead letter."""
     return [(name, value) for name, value in headers if not name.startswith(INPUT_PREFIX)]
 
 
 def attempt_number(message: Message) -> int:
-    """The number of this attempt: 1, or what a retry wrote into the header."""
+    """1, or the number that a retry wrote into the header."""
     values = [value for name, value in message.headers or () if name == "attempt"]
     digits = values[-1] if values and values[-1] is not None else b""
     return max(1, int(digits)) if digits.isdigit() and len(digits) < 4 else 1
 
 
 def select_why_tokens(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The few words that contribute most to a score, largest first; no punctuation."""
+    """The words that contribute most to a score, largest first, without punctuation."""
     tokens: list[tuple[str, float]] = []
     least = 0.0
     for word, part in sorted(parts, key=lambda pair: -abs(pair[1])):
@@ -250,5 +242,5 @@ def _is_punctuation(word: str) -> bool:
 
 
 def shortest_float(number: np.float32) -> float:
-    """The float with the fewest digits that rounds to this float32: 0.3, not 0.30000001."""
+    """0.3, not 0.30000001."""
     return float(str(np.float32(number)))

@@ -25,19 +25,17 @@ MAX_PRIORITY = np.iinfo(np.uint64).max
 
 
 def draw_key(post_id: PostId, nonce: str = "") -> str:
-    """The position of a post in the draw with this nonce: 64 hex digits."""
+    """64 hex digits; posts are drawn in their order."""
     return json_digest([nonce, *post_id] if nonce else list(post_id))
 
 
 class NearMiss(msgspec.Struct, frozen=True):
-    """A post below the threshold, and its score."""
-
     post: Post
     score: float
 
 
 class Stratum(msgspec.Struct, frozen=True):
-    """The near misses of one stratum: their number, and those of lowest priority."""
+    """All are counted; those of lowest priority are listed."""
 
     count: int
     kept: tuple[NearMiss, ...]
@@ -55,12 +53,11 @@ class NearAnswer(msgspec.Struct, frozen=True):
 
     @property
     def threshold(self) -> float:
-        """The lowest score that matches."""
         return min(edges[0] for edges in self.edges.values())
 
 
 def merge_strata(parts: Sequence[Stratum]) -> Stratum:
-    """One stratum of several workers with different posts."""
+    """The strata of several workers, which have different posts."""
     every = [pair for part in parts for pair in _with_places(part)]
     misses: dict[PostId, tuple[NearMiss, int]] = {}
     for near, priority in sorted(every, key=lambda pair: pair[1]):
@@ -75,12 +72,12 @@ def _with_places(part: Stratum) -> Iterator[tuple[NearMiss, int]]:
 
 
 class NearMisses:
-    """The near misses of every event, in bounded memory."""
+    """In bounded memory."""
 
     def __init__(
         self, events: Iterable[str], before: "NearMisses | None" = None, nonce: str = ""
     ) -> None:
-        """`before` holds the samples of events that continue, made with the same nonce."""
+        """Events that continue keep their samples, made with the same nonce."""
         self.events = tuple(events)
         self._nonce = nonce
         self._cells = {event: slice(2 * n, 2 * n + 2) for n, event in enumerate(self.events)}
@@ -94,7 +91,7 @@ class NearMisses:
                 self._take_over(self._cells[event], before, before._cells[event])
 
     def add(self, posts: Sequence[Post], which: I64, events: I64, strata: I64, scores: F32) -> None:
-        """Add the near misses of a batch: positions of post, event and stratum, and scores."""
+        """`which` [m] indexes the posts."""
         cells = 2 * events + strata  # [m]
         np.add.at(self._count, cells, 1)
         keys = np.zeros(len(posts), np.uint64)
@@ -107,16 +104,15 @@ class NearMisses:
             self._keep(int(cells[n]), int(keys[post]), NearMiss(bounded[post], float(scores[n])))
 
     def look(self, posts: int) -> None:
-        """Count posts that were compared, near or not."""
+        """Counts posts that were compared, near or not."""
         for event in self._post_counts:
             self._post_counts[event] += posts
 
     def seen(self, event: str) -> int:
-        """The number of posts that were compared with an event."""
         return self._post_counts[event]
 
     def strata(self, event: str) -> tuple[Stratum, ...]:
-        """The strata of an event, the one next to its threshold first."""
+        """The one next to the threshold first."""
         cells = self._cells[event]
         strata_of_event = []
         for count, own in zip(self._count[cells].tolist(), self._samples[cells], strict=True):
@@ -125,7 +121,7 @@ class NearMisses:
         return tuple(strata_of_event)
 
     def _priority(self, post: Post) -> int:
-        """The priority of a post, the same each time; 53 bits, which JSON preserves."""
+        """53 bits, which JSON preserves."""
         if len(post.id) > MAX_ID_CHARS:
             return int(MAX_PRIORITY)
         return int(draw_key((post.platform, post.id), self._nonce)[:16], 16) >> 11
@@ -144,7 +140,7 @@ class NearMisses:
 
 
 def _shorten_post(post: Post) -> Post:
-    """The post with its strings cut to the limit; its name stays whole."""
+    """The id stays whole."""
     rest = (post.author, post.created_at, post.lang, post.url)
     cut = (value and value[:MAX_FIELD_CHARS] for value in rest)
     return Post(post.id, post.platform, post.text[:MAX_TEXT_CHARS], *cut)

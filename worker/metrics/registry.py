@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class BatchHistogram(Histogram):
-    """Prometheus's histogram without labels, with array input."""
+    """A histogram without labels that takes arrays."""
 
     def observe_all(self, values: ArrayLike) -> None:
-        """Count every finite value in the first bucket whose upper bound is not below it."""
+        """Values that are not finite are ignored."""
         samples = np.asarray(values, np.float64).ravel()
         samples = samples[np.isfinite(samples)]
         bucket = np.searchsorted(self._upper_bounds, samples, side="left")
@@ -110,7 +110,7 @@ def _metric(
 
 
 def register_metric(row: MetricSpec, registry: CollectorRegistry) -> Any:
-    """The metric in a registry; label values of a fixed set start at 0."""
+    """Label values of a fixed set start at 0."""
     extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
     metric = row.kind(row.name, row.help, row.labels, registry=registry, **extra)
     for value in row.label_values:
@@ -195,7 +195,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
 
     def batch(self, outcome: "Outcome", latency: ArrayLike = ()) -> None:
-        """Count a finished batch; latency has the seconds since each post's timestamp."""
+        """`latency` has the seconds since each post's timestamp."""
         self._collectors["posts_read_total"].inc(outcome.read)
         self._collectors["posts_matched_total"].inc(outcome.matched)
         self._collectors["posts_without_seeds_total"].inc(outcome.without_seeds)
@@ -216,15 +216,13 @@ class Metrics:
         self._collectors["best_score"].observe_all(outcome.best)
 
     def stage(self, name: str, seconds: float) -> None:
-        """Record the time of a batch in a stage: wait, group, produce or commit."""
+        """For wait, group, produce and commit; `batch` records the others."""
         self._collectors["stage_seconds"].labels(name).observe(seconds)
 
     def burst(self, event: str) -> None:
-        """Count a minute with far more new story groups of an event than the hour before."""
         self._collectors["bursts_total"].labels(self._event(event)).inc()
 
     def drift(self, drifting: "Iterable[DriftMeasure]") -> None:
-        """Report the drift of seeds and events for which enough posts were seen."""
         for name in ("pass_ratio", "high_share"):
             self._collectors[name].clear()
         for each in drifting:
@@ -237,18 +235,18 @@ class Metrics:
         self._collectors["lag_posts"].labels(str(partition)).set(max(posts, 0))
 
     def revoked(self, partitions: Iterable[int]) -> None:
-        """Remove the lag of partitions that belong to another worker now."""
+        """Removes the lag of partitions that belong to another worker now."""
         for partition in partitions:
             self._collectors["lag_posts"].remove_by_labels({"partition": str(partition)})
 
     def paused(self, why: str) -> None:
-        """Report that reading is paused; the reason is one of PAUSES."""
+        """`why` is one of PAUSE_REASONS."""
         self._collectors["pauses_total"].labels(why).inc()
         self._pausing.add(why)
         self._collectors["paused"].set(1)
 
     def resumed(self, why: str) -> None:
-        """End one reason of a pause; reading goes on if none is left."""
+        """Reading goes on once no reason is left."""
         self._pausing.discard(why)
         self._collectors["paused"].set(int(bool(self._pausing)))
 
@@ -256,16 +254,14 @@ class Metrics:
         self._collectors["rebalances_total"].inc()
 
     def offsets_lost(self, posts: int) -> None:
-        """Count messages that were deleted before they were read."""
         self._collectors["offsets_lost_total"].inc(max(posts, 0))
 
     def unreadable(self, topic: str, offsets: int) -> None:
-        """Count a record batch that could not be read; topic is one of TOPICS."""
+        """`topic` is one of TOPICS."""
         self._collectors["unreadable_batches_total"].labels(topic).inc()
         self._collectors["unreadable_offsets_total"].labels(topic).inc(offsets)
 
     def open_transaction(self, topic: str, partition: int, messages: int, seconds: float) -> None:
-        """Report how many posts wait behind an open transaction, and for how long."""
         labels = topic, str(partition)
         self._collectors["open_transaction_messages"].labels(*labels).set(messages)
         self._collectors["open_transaction_seconds"].labels(*labels).set(seconds)
@@ -286,7 +282,7 @@ class Metrics:
     def seeds(
         self, live: int, refused: int, expired: int, paused: int, stale: int, digest: str, at: float
     ) -> None:
-        """Describe the seed set in force since `at`."""
+        """The seed set has been in force since `at`."""
         for state, n in zip(SEED_STATES, (live, refused, expired, paused, stale), strict=True):
             self._collectors["seeds"].labels(state).set(n)
         self._collectors["seed_set_info"].clear()
@@ -298,7 +294,6 @@ class Metrics:
         self._collectors["model_info"].labels(digest, path, f"{mix:g}").set(1)
 
     def progress(self, at: float) -> None:
-        """Record when a batch was finished, in seconds since 1970."""
         self._collectors["last_progress_timestamp_seconds"].set(at)
 
     def ready(self, ready: bool) -> None:
@@ -308,11 +303,11 @@ class Metrics:
         self._collectors["in_flight_batches"].set(batches)
 
     def render(self) -> bytes:
-        """All metrics in Prometheus's text format."""
+        """In Prometheus's text format."""
         return generate_latest(self.registry)
 
     def _event(self, event: str) -> str:
-        """The label of an event; the number of labels and their length are bounded."""
+        """Events beyond the first 100 share one label."""
         label = metric_label(event)
         return label if label in self._events else OTHER_EVENTS
 

@@ -32,7 +32,7 @@ AMBIGUOUS_LINE_END = re.compile(rb"\r(?!\n)|(?<!\r)\n|\r\n[ \t]")
 
 @dataclass(slots=True)
 class Connections:
-    """The open connections of a server, oldest first, by whether their request is complete."""
+    """Oldest first, by whether their request is complete."""
 
     waiting: "dict[Visit, asyncio.Transport]" = field(default_factory=dict)
     answering: "dict[Visit, asyncio.Transport]" = field(default_factory=dict)
@@ -42,13 +42,13 @@ class Connections:
         self.answering.pop(visit, None)
 
     def end(self) -> None:
-        """Close connections with incomplete requests; the server does not know them."""
+        """The server does not know connections with incomplete requests."""
         for link in list(self.waiting.values()):
             link.abort()
 
 
 class Visit(asyncio.Protocol):
-    """One connection, wrapped around aiohttp's protocol."""
+    """One connection, around aiohttp's protocol."""
 
     def __init__(
         self, make: Callable[[], asyncio.Protocol], connections: Connections, body_bytes: int
@@ -63,14 +63,14 @@ class Visit(asyncio.Protocol):
         self._overdue: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set the time limit; the oldest connection is closed if there are too many."""
+        """Starts the timeout; the oldest connection is closed if there are too many."""
         self._link = cast(asyncio.Transport, transport)
         _register(self._connections.waiting, self, self._link)
         loop = asyncio.get_running_loop()
         self._overdue = loop.call_later(MAX_REQUEST_S, self._link.abort)
 
     def data_received(self, data: bytes) -> None:
-        """Collect the header lines, then pass on the declared bytes of the body."""
+        """Collects the header lines, then passes on as much of a body as they declare."""
         if self._link is None:
             return
         if self._inner is None and not self._refused:
@@ -86,7 +86,7 @@ class Visit(asyncio.Protocol):
             self._inner.data_received(body)
 
     def _collect(self, data: bytes) -> bytes:
-        """Take the bytes of the header lines; returns those after them."""
+        """Takes the bytes of the header lines; returns those after them."""
         assert self._link is not None
         begin = max(0, len(self._head) - 3)
         before = len(self._head)
@@ -116,7 +116,7 @@ class Visit(asyncio.Protocol):
         return data[end - before :]
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
-        """Answer, then discard further input so that the client can read the answer."""
+        """Further input is discarded, so that the client can read the answer."""
         assert self._link is not None
         self._refused, self._room = True, MAX_DISCARDED_BYTES
         self._head.clear()
@@ -135,13 +135,13 @@ class Visit(asyncio.Protocol):
             self._inner.resume_writing()
 
     def disable_timeout(self) -> None:
-        """Remove the time limit: the handler bounds such connections."""
+        """The handler bounds such connections itself."""
         if self._overdue is not None:
             self._overdue.cancel()
         self._connections.drop(self)
 
     def restart_timeout(self) -> None:
-        """Restore the time limit, as there is an answer to send."""
+        """There is an answer to send."""
         if self._link is not None:
             self.disable_timeout()
             self._overdue = asyncio.get_running_loop().call_later(MAX_REQUEST_S, self._link.abort)
@@ -156,15 +156,13 @@ class Visit(asyncio.Protocol):
 
 
 class HeadError(Exception):
-    """Refused header lines, with the status of the answer."""
-
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
         self.status = status
 
 
 def body_length(head: bytes) -> int:
-    """The length of the body by the header lines; refused where parsers could disagree."""
+    """Refuses headers that parsers read differently."""
     if AMBIGUOUS_LINE_END.search(head):
         raise HeadError(HTTPStatus.BAD_REQUEST, "headers: a line is folded or ends without CR LF")
     rows = [(name.lower(), value.strip()) for name, value in FRAMING_HEADERS.findall(head)]
@@ -201,7 +199,6 @@ def _register(
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address means this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -209,7 +206,7 @@ def is_loopback(host: str) -> bool:
 
 
 def names_loopback(header: str) -> bool:
-    """Whether a Host header names this machine. A foreign page that was rebound here does not."""
+    """The Host header of a foreign page that was rebound to this machine does not."""
     try:
         return is_loopback(urlsplit(f"//{header}").hostname or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""A small web server for long-running processes: /metrics, /healthz and /readyz."""
+"""The web servers of long-running processes: /metrics, /healthz and /readyz; /seeds and /near."""
 
 import asyncio
 import errno
@@ -43,7 +43,7 @@ log = logging.getLogger("newsift.web")
 
 
 class Site:
-    """The server, on the event loop that starts it."""
+    """Runs on the event loop that starts it."""
 
     host_key, port_key = "web.host", "web.port"  # what refusals name
     first_port = DEFAULT_PORT
@@ -52,7 +52,7 @@ class Site:
     def __init__(
         self, config: WebConfig, render: Callable[[], bytes], not_ready: Callable[[], str]
     ) -> None:
-        """`render` gives the metrics; `not_ready` why the process is not ready, or None."""
+        """`not_ready` gives the reason why the process is not ready, or ""."""
         self._config, self._render, self._not_ready = config, render, not_ready
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
@@ -61,7 +61,7 @@ class Site:
         self.port = 0
 
     async def start(self) -> None:
-        """Listen on the configured port, or on the first free one from the default on."""
+        """Listens on the configured port, or on the first free one from the default on."""
         app = web.Application(middlewares=[self._for_this_machine], client_max_size=self.body_bytes)
         app.on_response_prepare.append(_close_connection)
         self.prepare(app)
@@ -99,7 +99,7 @@ class Site:
         ]  # fmt: skip
 
     async def stop(self) -> None:
-        """Stop listening; may be called without `start`."""
+        """May be called without `start`."""
         for task in filter(None, list(self._streams)):
             task.cancel()
         if self._server is not None:
@@ -111,12 +111,11 @@ class Site:
             self._runner = None
 
     async def run(self) -> None:
-        """Serve for as long as this is awaited."""
         await asyncio.Event().wait()
 
     @property
     def streams(self) -> int:
-        """The responses that go on until their client leaves, or `stop` ends them."""
+        """Responses that go on until their client leaves, or `stop` ends them."""
         return len(self._streams)
 
     @contextmanager
@@ -166,7 +165,7 @@ class Site:
 
     @web.middleware
     async def _for_this_machine(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse requests by a foreign page if only this machine may be served."""
+        """Refuses requests of foreign pages where only this machine is served."""
         hosts = request.headers.getall("Host", [])
         if is_loopback(self._config.host) and not all(map(names_loopback, hosts)):
             return json_answer({"reason": "Host: is not this machine; ask for 127.0.0.1"}, 421)
@@ -180,12 +179,12 @@ def visit_of(request: web.Request) -> Visit:
 
 
 def status_answer(word: str, reason: str, **more: str) -> web.Response:
-    """Whether a process is healthy or ready, and why not."""
+    """503 with a reason, else 200."""
     return json_answer({word: not reason, "reason": reason, **more}, 503 if reason else 200)
 
 
 def json_answer(content: dict[str, Any], status: int = 200) -> web.Response:
-    """A JSON response that must not be cached."""
+    """Not to be cached."""
     return web.json_response(content, status=status, headers=NO_STORE)
 
 
@@ -199,8 +198,6 @@ JSON_TYPE = "application/json; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The state of the worker: why it is not ready, if so, its seeds, and its cluster and group."""
-
     not_ready: str = ""
     seeds: SeedSet | None = None
     cluster_id: str = ""  # Kafka's, as far as it is known
@@ -208,7 +205,7 @@ class Health:
 
 
 class Web(Site):
-    """The worker's web server, on the event loop that starts it."""
+    """The worker's."""
 
     def __init__(
         self, config: WebConfig, metrics: Metrics, state: Callable[[], Health],
@@ -224,7 +221,7 @@ class Web(Site):
         return [*super().routes(), *mine]
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
-        """Also names the cluster and the group, since a caller may expect another worker."""
+        """Names the cluster and the group too, because a caller may expect another worker."""
         now = self._state()
         return status_answer("ready", now.not_ready, cluster_id=now.cluster_id, group=now.group)
 
@@ -238,7 +235,7 @@ class Web(Site):
         return web.Response(body=self._listed[1], headers=NO_STORE | {"Content-Type": JSON_TYPE})
 
     async def _get_near(self, request: web.Request) -> web.Response:
-        """The near misses of an event, for `labels ask` and the desk."""
+        """For `labels ask` and the desk."""
         answer = await asyncio.to_thread(self._near, request.query.get("event", ""))
         if answer is None:
             reason = "keeps no near misses of it: there is no such event in force, or too many"
@@ -247,7 +244,7 @@ class Web(Site):
 
 
 def seed_list_bytes(seeds: SeedSet) -> bytes:
-    """A seed set as /seeds sends it, seed by seed, so that other tasks get their turn."""
+    """Seed by seed, so that other tasks get their turn."""
     listed = seed_list(seeds)
     lists = [
         f'"{name}": [{", ".join(json.dumps(row) for row in listed[name])}]'
@@ -257,7 +254,7 @@ def seed_list_bytes(seeds: SeedSet) -> bytes:
 
 
 def seed_list(seeds: SeedSet) -> dict[str, Any]:
-    """A seed set as /seeds shows it: what each seed compares with, and why some are refused."""
+    """As /seeds shows it."""
     live = [
         _seed_fields(seed) | {
             "threshold": round(float(threshold), 6),
@@ -273,7 +270,6 @@ def seed_list(seeds: SeedSet) -> dict[str, Any]:
 
 
 def _seed_fields(seed: SeedOrProfile) -> dict[str, Any]:
-    """A seed, or a profile with the seeds that it replaces."""
     entry = {"id": seed.id, "title": seed.title, "event": seed.event, "url": seed.url,
             "version": seed.version}  # fmt: skip
     return entry | ({"seeds": seed.seeds} if isinstance(seed, Profile) else {})

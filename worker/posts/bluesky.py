@@ -18,7 +18,7 @@ class PostRecord(msgspec.Struct):
 
 
 class Commit(msgspec.Struct):
-    """One change in an author's repository."""
+    """A change in an author's repository."""
 
     operation: str | None = None
     type: str | None = None  # the first Jetstream's name of `operation`
@@ -28,14 +28,14 @@ class Commit(msgspec.Struct):
 
 
 class SecondCommit(Commit):
-    """A change, as the second interface sends it."""
+    """Of the second interface."""
 
     message: str | None = msgspec.field(name="$type", default=None)
     did: str | None = None
 
 
 class Event(msgspec.Struct):
-    """An event of the Jetstream: of the first interface, or wrapped by the second."""
+    """Of the first interface, or wrapped by the second."""
 
     did: str | None = None
     kind: str | None = None
@@ -51,7 +51,7 @@ POST_RECORD: msgspec.json.Decoder[PostRecord | None] = msgspec.json.Decoder(Post
 
 
 def read(value: bytes, langs: Languages = ALL_LANGUAGES) -> Reading:
-    """The post of an event that creates or updates one, with its first accepted language."""
+    """Of several languages the first accepted one counts."""
     event = EVENT.decode(value)
     if event.kind is not None or event.time_us is not None:
         return _read_commit(event.did, event.commit, langs)
@@ -66,7 +66,6 @@ def read(value: bytes, langs: Languages = ALL_LANGUAGES) -> Reading:
 
 
 def _read_commit(did: str | None, commit: Commit | None, langs: Languages) -> Reading:
-    """The post that a change creates or updates."""
     if commit is None or commit.collection != POST_COLLECTION:
         return NO_POST
     if (commit.operation or commit.type) not in WRITE_OPERATIONS:

@@ -1,4 +1,4 @@
-"""The structure of JSON: nesting depth and list lengths, computed without decoding."""
+"""Checks of JSON before it is decoded, rejections with their details, and the making of a post."""
 
 import re
 
@@ -29,17 +29,16 @@ def json_outline(value: bytes) -> Outline:
 
 
 def nesting_levels(signs: Outline) -> NDArray[np.int32]:
-    """The number of open objects and lists after each sign."""
+    """Open objects and lists after each sign."""
     return np.cumsum(DEPTH_STEPS[signs], dtype=np.int32)
 
 
 def max_nesting(signs: Outline) -> int:
-    """The greatest nesting of objects and lists."""
     return int(nesting_levels(signs).max(initial=0))
 
 
 def longest_list_length(signs: Outline) -> int:
-    """The length of the longest list, for a nesting of at most 255."""
+    """For a nesting of at most 255."""
     around = (nesting_levels(signs) + (signs == CLOSING)).clip(0, 255).astype(np.uint8)
     # Level by level: what is between two opening brackets belongs to the first.
     signs = signs[np.argsort(around, kind="stable")]
@@ -67,13 +66,13 @@ JSON_TYPE_NAMES = {"str": "a string", "int": "an integer", "float": "a number", 
 
 
 def rejection(reason: Reason, detail: str) -> Rejected:
-    """A rejection with a short detail that contains no control characters."""
+    """The detail is short and has no control characters."""
     printable = "".join(c if c.isprintable() else "�" for c in detail[:MAX_DETAIL_CHARS])
     return Rejected(reason, printable)
 
 
 def refusal(value: bytes, limits: Limits) -> Rejected | None:
-    """Why a value must not be decoded: it is not UTF-8, too deep, or has too long a list."""
+    """Why a value must not be decoded: not UTF-8, nested too deep, or a list too long."""
     if not value.isascii():
         try:
             value.decode()
@@ -94,7 +93,6 @@ def _shape_refusal(signs: Outline, most: int) -> Rejected | None:
 
 
 def nesting_rejection() -> Rejected:
-    """The rejection of a value that is nested too deeply."""
     return rejection(Reason.TOO_DEEP, f"value: is nested deeper than {MAX_DEPTH} levels")
 
 
@@ -112,7 +110,7 @@ def diagnose(value: bytes, error: Exception) -> Rejected | PassedOver:
 
 
 def type_rejection(message: str) -> Rejected:
-    """A value of the wrong type, by the decoder's message."""
+    """By the decoder's message."""
     parts = TYPE_MISMATCH.fullmatch(message)
     if parts is None:  # such as: Integer value out of range - at `$.id`
         what, _, where = message.partition(" - at `$.")
@@ -126,7 +124,7 @@ def type_rejection(message: str) -> Rejected:
 
 
 def syntax_rejection(value: bytes, error: Exception) -> Rejected | PassedOver:
-    """Bytes that are not JSON: a keep-alive, half of a surrogate pair, or broken."""
+    """A keep-alive, half of a surrogate pair, or broken JSON."""
     if value and not value.strip(b"\r\n"):
         return NO_POST
     half = LONE_SURROGATE_ESCAPE.match(value)
@@ -148,7 +146,7 @@ def make_post(
     platform: str, id: str | int | None, text: str | None, author: str | None = None,
     created_at: str | float | None = None, lang: str | None = None, url: str | None = None,
 ) -> Reading:  # fmt: skip
-    """The post; rejected without an id or a text, passed over without words."""
+    """Rejected without an id or a text, passed over without words."""
     name = str(id) if id is not None else ""
     if not name or name.isspace():
         return rejection(Reason.NO_ID, f"id: {'missing' if id is None else 'empty'}")

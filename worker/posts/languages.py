@@ -10,24 +10,24 @@ MAX_LANGUAGE_CHARS = 40
 
 
 class Languages(NamedTuple):
-    """The accepted languages, in lower case; empty accepts all."""
+    """In lower case; an empty tuple accepts all."""
 
     codes: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """Languages of a list separated by commas, such as `posts.langs`."""
+        """A list separated by commas, such as `posts.langs`."""
         return cls(tuple(map(_normalise, (text or "").split(",")))) if text else cls()
 
     def accepts(self, named: str | None) -> bool:
-        """Whether a post in this language, or in none, is accepted."""
+        """A post that names no language is accepted."""
         if not self.codes or not named:
             return True
         tag = f"{_normalise(named[:MAX_LANGUAGE_CHARS])}-"
         return _names_no_language(tag) or any(tag.startswith(f"{each}-") for each in self.codes)
 
     def choose(self, named: Sequence[str]) -> str | None:
-        """The first accepted one of several languages, else the first."""
+        """The first accepted one, else the first."""
         if not named:
             return None
         return next((each for each in named if self.codes and self.accepts(each)), named[0])

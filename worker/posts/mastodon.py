@@ -62,7 +62,7 @@ def read(value: bytes, limits: Limits) -> Reading:
 
 
 def _read_packed(payload: bytes, limits: Limits) -> Reading:
-    """The post in JSON inside JSON, as the streams send it."""
+    """JSON inside JSON, as the streams send it."""
     status = STRING.decode(payload).encode()
     if (bad := refusal(status, limits)) is not None:
         return bad
@@ -73,7 +73,7 @@ def _read_packed(payload: bytes, limits: Limits) -> Reading:
 
 
 def read_status(status: MastodonStatus) -> Reading:
-    """The post of a status; a boost has the text of the boosted status."""
+    """A boost has the text of the boosted status."""
     original = status.reblog if status.reblog is not None else status
     author = status.account.acct if status.account is not None else None
     lang = status.language or original.language
@@ -84,7 +84,7 @@ def read_status(status: MastodonStatus) -> Reading:
 
 
 def status_text(status: MastodonStatus) -> str | None:
-    """The text of a status, after its content warning."""
+    """After its content warning."""
     if status.content is None:
         return None
     return "\n\n".join(t for t in (status.spoiler_text, html_text(status.content)) if t)

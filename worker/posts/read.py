@@ -39,7 +39,7 @@ def read_post(
     value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_LIMITS,
     langs: Languages = ALL_LANGUAGES,
 ) -> Reading:  # fmt: skip
-    """The content of a message's value. Never raises, whatever the bytes."""
+    """Never raises, whatever the bytes."""
     if not value:
         kind = "null" if value is None else "empty"
         return rejection(Reason.EMPTY_VALUE, f"value: {kind}")
@@ -65,14 +65,14 @@ def read_post(
 
 
 def _check_marks(post: Post, most: int) -> Reading:
-    """The post, unless one of its letters carries too many combining marks."""
+    """Rejects a post with too many combining marks on a letter."""
     if post.text.isascii() or (marks := most_marks(post.text)) <= most:
         return post
     return rejection(Reason.MARKS, f"text: a letter has {marks} combining marks, more than {most}")
 
 
 def _check_form(value: bytes, form: str, outcome: Reading) -> Reading:
-    """The outcome for a message in a fixed form that has no post."""
+    """The outcome for a message without a post where posts.format names the form."""
     if not isinstance(outcome, Rejected) or outcome.reason not in MISSING_REASONS:
         return outcome
     actual = recognise_form(value)

@@ -10,7 +10,7 @@ TWEET_ID = re.compile(rb'"?[0-9]{15,19}"?')
 
 
 class Keys(msgspec.Struct, gc=False):
-    """The keys that distinguish the forms, with undecoded values."""
+    """The keys that tell the forms apart; their values are not decoded."""
 
     type: Raw = msgspec.field(name="$type", default=NO_VALUE)
     id: Raw = NO_VALUE
@@ -47,7 +47,7 @@ class Keys(msgspec.Struct, gc=False):
     errors: Raw = NO_VALUE
 
     def x1(self) -> bool:
-        """Whether a key of X's API v1.1 alone is present."""
+        """Whether a key that only X's API v1.1 has is present."""
         return bool(
             self.id_str or self.full_text or self.extended_tweet or self.retweeted_status
             or (self.user and b'"screen_name"' in bytes(self.user))
@@ -65,12 +65,12 @@ class Keys(msgspec.Struct, gc=False):
         )  # fmt: skip
 
     def second_jetstream(self) -> bool:
-        """Whether it is a frame of the Jetstream's second interface: a message or an error."""
+        """Whether it is a message or error frame of the Jetstream's second interface."""
         kind = bytes(self.type)
         return bool((kind == b'"message"' and self.payload) or (kind == b'"error"' and self.error))
 
     def notice(self) -> bool:
-        """Whether a key is present by which X's streams send something other than posts."""
+        """Whether X's streams use a key for something that is no post."""
         names = (
             self.delete, self.scrub_geo, self.limit, self.status_withheld, self.user_withheld,
             self.disconnect, self.warning,

@@ -45,14 +45,14 @@ def is_naive(written: str) -> bool:
 
 
 def rfc3339(milliseconds: int) -> str:
-    """A time in UTC, to the millisecond, clipped to the years 1 to 9999."""
+    """To the millisecond, clipped to the years 1 to 9999."""
     within = min(max(milliseconds, FIRST_MS), LAST_MS)
     moment = EPOCH + timedelta(milliseconds=within)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def milliseconds(text: str | None) -> int:
-    """A result of `utc` in milliseconds since 1970, as Kafka counts; 0 for None."""
+    """Of a result of `utc`, since 1970, as Kafka counts; 0 for None."""
     if text is None:
         return 0
     return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))

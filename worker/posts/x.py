@@ -69,7 +69,7 @@ def read(value: bytes) -> Reading:
 
 
 def author_name(tweet: Tweet, users: list[User]) -> str | None:
-    """The name of the author, else the id."""
+    """Else the author's id."""
     if isinstance(tweet.author, str):
         return tweet.author
     if tweet.author is not None and tweet.author.username:
@@ -82,7 +82,7 @@ def author_name(tweet: Tweet, users: list[User]) -> str | None:
 
 
 def tweet_text(tweet: Tweet, others: list[Tweet]) -> str | None:
-    """The full text; of a retweet that of the original, if it is included."""
+    """Of a retweet the original's text, if it is included."""
     retweeted = [r for r in tweet.referenced_tweets or [] if r.type == "retweeted"]
     if not retweeted:
         return full_text(tweet)

@@ -12,7 +12,7 @@ class OldUser(msgspec.Struct):
 
 
 class Extended(msgspec.Struct):
-    """The whole of a tweet whose `text` is cut."""
+    """The whole of a tweet whose `text` is shortened."""
 
     full_text: str | None = None
 
@@ -35,7 +35,7 @@ DECODER = msgspec.json.Decoder(OldTweet)
 
 
 def read(value: bytes) -> Reading:
-    """The post of a tweet; a retweet has the text of its original."""
+    """A retweet has the text of its original."""
     tweet = DECODER.decode(value)
     id = tweet.id_str or tweet.id
     author = tweet.user.screen_name if tweet.user is not None else None

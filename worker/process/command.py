@@ -42,7 +42,7 @@ class worker(faust_cli.worker):  # type: ignore[misc]
     def _init_worker_options(
         self, *args: Any, web_port: int | None, web_bind: str | None, **options: Any
     ) -> None:
-        """Apply --web-port and --web-bind to the worker's own web server."""
+        """Applies --web-port and --web-bind to the worker's own web server."""
         web_options = {"port": web_port, "host": web_bind}
         web = {name: value for name, value in web_options.items() if value is not None}
         self.app.config = replace(self.app.config, web=replace(self.app.config.web, **web))
@@ -53,7 +53,7 @@ class worker(faust_cli.worker):  # type: ignore[misc]
 
 
 class Worker(faust.Worker):  # type: ignore[misc]
-    """Faust's worker with an exit of our own: always one line, never a traceback, never a hang."""
+    """Faust's worker, which ends with one line and never hangs."""
 
     def __init__(self, app: Any, *services: Any, **options: Any) -> None:
         options |= {"redirect_stdouts": False, "override_logging": False}
@@ -65,13 +65,12 @@ class Worker(faust.Worker):  # type: ignore[misc]
         app.leave = self.leave
 
     def leave(self, error: BaseException | None = None) -> None:
-        """Begin to stop; the first reason is the one that is reported."""
+        """Begins to stop; the first reason is reported."""
         if not self._leaving.is_set():
             self._why = error
             self._leaving.set()
 
     def execute_from_commandline(self) -> NoReturn:
-        """Run until there is a reason to stop, shut down in order and end the process."""
         try:
             self.app.check()
             log.configure_logging(self._config.log, self.loglevel, self.logfile)
@@ -81,7 +80,6 @@ class Worker(faust.Worker):  # type: ignore[misc]
         end_process(self._why, self._config)
 
     def install_signal_handlers(self) -> None:
-        """Stop on SIGTERM and Ctrl-C."""
         self.loop.add_signal_handler(signal.SIGTERM, self.leave)
         self.loop.add_signal_handler(signal.SIGINT, self.leave, KeyboardInterrupt())
 
@@ -89,7 +87,7 @@ class Worker(faust.Worker):  # type: ignore[misc]
         """Print nothing on standard output: the log has it."""
 
     async def _live(self) -> None:
-        """Run until the worker ends or is told to stop; then stop within the time limit."""
+        """Runs until there is a reason to stop; then stops within the time limit."""
         starting = asyncio.ensure_future(self.start())
         leaving = asyncio.ensure_future(self._leaving.wait())
         await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -107,7 +105,7 @@ class Worker(faust.Worker):  # type: ignore[misc]
 
 
 def end_process(error: BaseException | None, config: Config) -> NoReturn:
-    """Print the reason in one line and end the process, whatever its threads do."""
+    """Prints the reason in one line and ends the process, whatever its threads do."""
     code = EXIT_OK
     if error is not None:
         code, message = exit_status(error, config)

@@ -46,7 +46,7 @@ log = logging.getLogger("newsift.stream")
 
 
 class WorkerParts:
-    """The parts of a worker, built from a configuration; `start` makes them ready."""
+    """`start` makes them ready."""
 
     flow: Flow
     embedder: SeedEmbedder
@@ -76,11 +76,11 @@ class WorkerParts:
 
     @property
     def paused(self) -> bool:
-        """Whether the worker waits for something outside of it."""
+        """Whether the worker waits for Kafka."""
         return self._stalled or bool(self.control.lost)
 
     async def start(self) -> None:
-        """Start every part in order, then begin to read."""
+        """In order; posts are read last."""
         config = self._config
         await self.web.start()
         model = config.model
@@ -105,7 +105,7 @@ class WorkerParts:
         log.info("ready: %d seeds, group %s", len(self.control.seeds or ()), config.kafka.group)
 
     async def stop(self, *, settle: bool) -> None:
-        """Stop reading; finish what is in flight if `settle`; commit and leave the group."""
+        """`settle` waits for what is in flight."""
         self.missing = "it is leaving"
         self.metrics.ready(False)
         self.ingest.close()
@@ -119,7 +119,7 @@ class WorkerParts:
         await asyncio.gather(*(stop_within(part.stop(), MAX_PART_STOP_S) for part in parts))
 
     async def _embed(self, enc: Encoder) -> None:
-        """Embed the seeds and take one match through all stages."""
+        """Embeds the seeds and takes one match through all stages."""
         config = self._config
         self.metrics.model(enc.digest, enc.path, enc.model.mix)
         pipeline, self.embedder = build_pipeline(enc, config, perf_counter)
@@ -147,12 +147,12 @@ class WorkerParts:
         return Health(self.missing or control.lost, control.seeds, control.cluster_id, group)
 
     def _near(self, event: str) -> bytes | None:
-        """The near misses of an event as JSON, once posts are being read."""
+        """None until posts are read, and for an unknown event."""
         answer = None if self.missing else self.flow.near.answer(event)
         return None if answer is None else encode_json(answer)
 
     def _seeds_are_lost(self, why: str) -> None:
-        """Pause the posts for a reason; None resumes them."""
+        """Pauses the posts for a reason; "" resumes them."""
         self._ledger.pause(bool(why))
         self.metrics.ready(not why and not self.missing)
         self._count_paused("control", bool(why))
@@ -172,14 +172,14 @@ class WorkerParts:
 def background_thresholds(
     enc: Encoder, background: Embeddings, seeds: Embeddings, rate: float
 ) -> F32:
-    """The score of each seed that this share of the background reaches."""
+    """The score that this share of the background reaches with each seed: [k]."""
     if len(background) * rate < 1:
         return np.full(len(seeds), np.inf, np.float32)  # no stratum: nobody can tell
     return enc.thresholds(seeds, rate, background)
 
 
 def high_score_thresholds(enc: Encoder, background: Embeddings, seeds: Embeddings) -> F32:
-    """The score of each seed that a tenth of the background reaches, from a sample."""
+    """The score that a tenth of the background reaches, from a sample of it: [k]."""
     every = background[:: max(1, len(background) // MAX_CALIBRATION_POSTS)]
     if len(every) * HIGH_SHARE < 1:
         return np.full(len(seeds), np.nan, np.float32)
@@ -187,7 +187,7 @@ def high_score_thresholds(enc: Encoder, background: Embeddings, seeds: Embedding
 
 
 def warm_up(enc: Encoder, why: bool) -> None:
-    """Take an invented match through all stages, so that everything is compiled."""
+    """Takes an invented match through all stages, so that everything is compiled."""
     fast_walk(b"", 0, 0, 0)
     message = ProbeMessage()
     state = parse_control_state({b"warm": message.value})

@@ -19,7 +19,7 @@ HASH_PARTS = 8  # The first part separates events; the others calibrate.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnBackground:
-    """A user's own background, and the first 12 hex digits of the SHA-256 of its file."""
+    """With the first 12 hex digits of the SHA-256 of its file."""
 
     posts: Embeddings
     mark: str
@@ -39,12 +39,12 @@ def split_background(background: Embeddings) -> tuple[Embeddings, Embeddings]:
 
 
 def tail_size(posts: int, rate: float) -> int:
-    """How many of this many posts reach a threshold at this rate."""
+    """The posts that reach a threshold at this rate."""
     return round(rate * posts)
 
 
 def tail_error(tail: int) -> float:
-    """The relative error of the rate of a threshold with such a tail."""
+    """The relative error of the rate."""
     return 1 / sqrt(tail) if tail else float("inf")
 
 
@@ -52,7 +52,7 @@ RATE_KEY = "matching.background_rate"
 
 
 def refuse_small(name: object, posts: int, rate: float, key: str = RATE_KEY) -> None:
-    """Refuse a background with too few posts above a threshold at this rate."""
+    """Raises if too few posts reach a threshold at this rate."""
     if (tail := tail_size(posts, rate)) < MIN_TAIL_POSTS:
         raise InputError(
             f"{name}: {posts:,} posts are too few for {key} {rate:g}, with "

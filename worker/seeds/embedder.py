@@ -59,7 +59,7 @@ class SeedRow:
 
 
 class SeedEmbedder:
-    """Builds the seed set of a control state; only new articles are embedded."""
+    """Builds seed sets; only new articles are embedded."""
 
     def __init__(
         self, enc: Encoder, rate: float, threshold: float | None,
@@ -116,7 +116,6 @@ class SeedEmbedder:
 
     @property
     def facts(self) -> ModelFacts:
-        """What decides which profiles are in force."""
         return ModelFacts(self._enc.digest, self._enc.dim, self._enc.mix, self._rate_error)
 
     @property
@@ -124,7 +123,7 @@ class SeedEmbedder:
         return self._enc.background if self._background is None else self._background
 
     def _without_threshold(self, compared: Sequence[SeedOrProfile]) -> list[str]:
-        """The seeds whose automatic threshold the background cannot determine."""
+        """Ids of seeds whose automatic threshold the background cannot give."""
         if not self._too_fine:
             return []
         articles = [seed for seed in compared if isinstance(seed, Seed)]
@@ -134,7 +133,7 @@ class SeedEmbedder:
         return self._too_fine_for_profiles if self._is_automatic(profile) else ""
 
     def _learn(self, seeds: Sequence[SeedOrProfile]) -> None:
-        """Embed new seeds and forget those that are gone."""
+        """Embeds new seeds and forgets removed ones."""
         rows = self._rows
         new = [s for s in seeds if (row := rows.get(s.id)) is None or row.content != s.content]
         sources = {seed.content: self._row_with(seed.content) for seed in new}
@@ -163,7 +162,7 @@ class SeedEmbedder:
             self._ids[seed.content] = seed.id
 
     def _copy(self, twins: Sequence[SeedOrProfile], rows: Sequence[SeedRow]) -> None:
-        """Copy the rows of seeds whose content other seeds have."""
+        """Copies rows for seeds whose content other seeds have."""
         by_part: defaultdict[EmbeddedPart, list[tuple[SeedOrProfile, int]]] = defaultdict(list)
         for seed, row in zip(twins, rows, strict=True):
             by_part[row.part].append((seed, row.place))
@@ -173,7 +172,7 @@ class SeedEmbedder:
             self._add(EmbeddedPart.build(part.vectors[places], ids, part.cuts[places]), seeds)
 
     def _merge(self) -> None:
-        """Merge parts, so that they are few, and remove rows of which most are used no more."""
+        """Keeps the parts few, and removes rows once many are unused."""
         parts, total = self._parts, sum(len(part.ids) for part in self._parts)
         if total - len(self._rows) > max(BLOCK_ARTICLES, total * MAX_UNUSED_SHARE):
             parts[:] = [self._merged(parts)] if self._rows else []
@@ -183,7 +182,7 @@ class SeedEmbedder:
             part.number = number
 
     def _merged(self, parts: Sequence[EmbeddedPart]) -> EmbeddedPart:
-        """The rows of these parts that are used."""
+        """A part of the rows that are used."""
         used = [np.array(self._used(part), np.int64) for part in parts]
         vectors = [part.vectors[rows] for part, rows in zip(parts, used, strict=True)]
         cuts = [part.cuts[rows] for part, rows in zip(parts, used, strict=True)]
@@ -218,7 +217,6 @@ class SeedEmbedder:
 
     @cached_property
     def _calibrating(self) -> Embeddings:
-        """The background posts that calibrate profiles."""
         return split_background(self.background)[1]
 
     @cached_property
@@ -270,7 +268,7 @@ class SeedEmbedder:
     def _raise_for_all(
         self, seeds: Sequence[SeedOrProfile], vectors: SeedVectors, cuts: F32, automatic: np.ndarray
     ) -> float:
-        """The constant that is added to all automatic thresholds, so that the total rate holds."""
+        """The constant that is added to all automatic thresholds to hold the total rate."""
         places = {seeds[n].content: n for n in np.flatnonzero(automatic).tolist()}
         self._passing = {c: self._passing[c] for c in places if c in self._passing}
         new = [content for content in places if content not in self._passing]
@@ -281,7 +279,7 @@ class SeedEmbedder:
         return total_rate_constant(self._passing.values(), self.background, self._rate)
 
     def _rows_of_digest(self, seeds: Sequence[SeedOrProfile]) -> Iterator[str]:
-        """The row of each seed in the digest of the set; it is computed once."""
+        """Computed once for each seed."""
         rows = self._digest_rows
         if len(rows) > 2 * len(seeds):
             rows.clear()
@@ -296,12 +294,12 @@ class SeedEmbedder:
 
 
 def rounded_product(table: F32) -> Product:
-    """Products with the table's rows, rounded; the scores of candidates are exact all the same."""
+    """Approximate products; candidates are scored exactly afterwards."""
     return RoundedMatrix.of(table.T).product
 
 
 def _end_times(resolution: Resolution, seeds: Sequence[SeedOrProfile]) -> list[int | None]:
-    """When the seeds expire, and the profiles with the last of theirs."""
+    """A profile expires with the last of its seeds."""
     return [
         seed.expires_at if isinstance(seed, Seed) else resolution.ends[seed.id] for seed in seeds
     ]
@@ -323,7 +321,7 @@ def rate_error(
 
 
 def row_problems(vectors: Embeddings) -> dict[int, str]:
-    """The rows that cannot be compared with posts, and why."""
+    """Why rows cannot be compared with posts."""
     words = vectors.dense.any(axis=1) | (np.diff(vectors.lexical.indptr) > 0)  # [n]
     finite = np.isfinite(vectors.dense).all(axis=1)  # [n]
     bare = dict.fromkeys(np.flatnonzero(~words).tolist(), NO_WORD)

@@ -1,4 +1,4 @@
-"""The vector of an event profile: dense axes and words; negative weights count against a post.
+"""The profile of an event: its record, and its vector of dense axes and words.
 
 It is scaled like `Embeddings.as_vectors`, so that its product with a post is the score.
 """
@@ -45,7 +45,7 @@ REMEDY = "learn the event again"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventVector:
-    """A vector of length one over the dense axes and the word slots."""
+    """Of length one; negative weights count against a post."""
 
     dense: F32  # [d]
     slots: I32  # [words], rising
@@ -77,7 +77,7 @@ class EventVector:
         return f"EventVector(dim {len(self.dense)}, {len(self.slots)} words)"
 
     def _sort(self) -> None:
-        """Sort the slots, which a record may hold in any order."""
+        """A record may hold the slots in any order."""
         if (np.diff(self.slots) < 0).any():
             order = np.argsort(self.slots, kind="stable")
             for name in ("slots", "weights"):
@@ -85,7 +85,7 @@ class EventVector:
 
     @classmethod
     def normalised(cls, dense: F32, slots: I32, weights: F32) -> Self:
-        """The unit vector in this direction, with its heaviest words."""
+        """Of length one, with the heaviest words."""
         heavy = np.sort(np.argsort(-np.abs(weights), kind="stable")[:MAX_WORDS])
         size = vector_length(dense, weights[heavy])
         if not 0 < size < np.inf:
@@ -96,7 +96,7 @@ class EventVector:
 
     @classmethod
     def read(cls, text: object) -> Self:
-        """The vector in a text made by `encoded`; a hostile text costs no more than its bytes."""
+        """The inverse of `encoded`; a hostile text costs no more than its bytes."""
         if not isinstance(text, str):
             raise InputError("vectors: expected a string, base64 of safetensors")
         if len(text) > MAX_VECTOR_CHARS:
@@ -109,11 +109,11 @@ class EventVector:
         return cls(*(frozen(named[name].copy()) for name in VECTOR_TYPES))
 
     def encoded(self) -> str:
-        """The vector as base64 of safetensors, the same on every machine."""
+        """Base64 of safetensors, the same on every machine."""
         return base64.b64encode(save({name: getattr(self, name) for name in VECTOR_TYPES})).decode()
 
     def as_row(self, mix: float, digest: str) -> Embeddings:
-        """The vector as a row of embeddings, which posts are compared with like an article."""
+        """As an article's embedding."""
         if not mix and len(self.slots):
             raise MismatchError(f"vectors: has words, which the model does not read; {REMEDY}")
         dense = self.dense[None] / np.float32(np.sqrt(1 - mix))  # [1, d]
@@ -123,7 +123,7 @@ class EventVector:
         return Embeddings(frozen(dense), words, mix, digest)
 
     def scores(self, posts: Embeddings) -> F32:
-        """The scores of posts, equal to those of matching to the bit: [n]."""
+        """Equal to those of matching, to the bit: [n]."""
         if len(self.dense) != posts.dense.shape[1]:
             raise MismatchError(
                 f"vectors: {len(self.dense)} axes, the model has {posts.dense.shape[1]}; {REMEDY}"
@@ -135,7 +135,7 @@ class EventVector:
 
 
 def decode_arrays(text: str) -> dict[str, NDArray[Any]]:
-    """The arrays in base64 of safetensors."""
+    """From base64 of safetensors."""
     try:
         raw = base64.b64decode(text, validate=True)
     except ValueError as error:
@@ -148,7 +148,7 @@ def decode_arrays(text: str) -> dict[str, NDArray[Any]]:
 
 
 def vector_length(dense: NDArray[np.floating], weights: NDArray[np.floating]) -> float:
-    """The length of both halves together; NaN or infinite if a number is."""
+    """NaN or infinite if a number is."""
     both = np.concatenate([dense, weights]).astype(np.float64)
     return float(np.sqrt(both @ both))
 
@@ -159,7 +159,7 @@ MAX_DIGEST_CHARS = 256
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A learned vector that replaces an event's seeds while it is in force."""
+    """Replaces an event's seeds while it is in force."""
 
     title: ClassVar[str] = ""
     url: ClassVar[None] = None
@@ -197,7 +197,7 @@ class Profile:
 
     @property
     def id(self) -> str:
-        """The id in match records: the key of its record."""
+        """Also the key of its record."""
         return PROFILE_PREFIX + self.event
 
     def record(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class Profile:
         return {name: value for name, value in record.items() if value is not None}
 
     def value(self, limits: Limits = DEFAULT_LIMITS) -> bytes:
-        """The bytes of its record, with as many earlier versions as fit."""
+        """With as many earlier versions as fit."""
         value = json.dumps(self.record()).encode()
         if len(value) <= limits.article_bytes:
             return value
@@ -222,7 +222,7 @@ class Profile:
         return tuple(islice([now, *self.before], MAX_EARLIER_VERSIONS))
 
     def bare(self) -> Self:
-        """What matching needs: no history, promise or provenance."""
+        """Without history, promise and provenance, which matching does not need."""
         if not (self.before or self.made or self.promise):
             return self
         bare = object.__new__(type(self))  # its vectors are not read again
@@ -233,7 +233,7 @@ class Profile:
         return bare
 
     def previous(self) -> Self | None:
-        """The version before this one, with its own history."""
+        """With its own history."""
         if not self.before:
             return None
         earlier = self.before[0] | {"event": self.event, "before": list(self.before[1:])}
@@ -246,7 +246,7 @@ SeedOrProfile = Seed | Profile
 def parse_control_record(
     key: bytes | None, value: bytes | None, limits: Limits = DEFAULT_LIMITS
 ) -> SeedOrProfile | RefusedSeed | None:
-    """The content of a control record, or why it is refused; None for a deletion."""
+    """None for a deletion."""
     if key is not None and key.startswith(PROFILE_PREFIX.encode()):
         return parse_record(key, value, limits, _make_profile)
     return parse_seed_record(key, value, limits)
@@ -262,7 +262,7 @@ def _make_profile(name: str, values: dict[str, Any], _limits: Limits) -> Profile
 
 
 def profile_fields(values: dict[str, Any]) -> dict[str, Any]:
-    """The parts of a profile from its record; a value of the wrong type is refused."""
+    """Raises for a value of the wrong type."""
     before = _typed_value(values, "before", list, [])
     if not all(isinstance(version, dict) for version in before):
         raise InputError("before: a version is no object; leave it out")

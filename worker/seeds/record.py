@@ -1,4 +1,4 @@
-"""The values in a control record: read one by one, or refused with a remedy."""
+"""The fields of a control record, and the seed that it holds."""
 
 import hashlib
 import json
@@ -52,7 +52,7 @@ def parse_object(value: bytes) -> dict[str, Any]:
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object without repeated keys: readers differ in which value they take."""
+    """Readers differ in which of two values they take."""
     content = dict(pairs)
     if len(content) < len(pairs):
         twice = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
@@ -61,7 +61,7 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_event(values: dict[str, Any]) -> str:
-    """The name of the event; "" without one."""
+    """ "" without one."""
     event = parse_string(values, "event", MAX_EVENT_BYTES)
     if (size := len(event.encode())) > MAX_EVENT_BYTES:
         raise InputError(f"event: {size} bytes, {MAX_EVENT_BYTES} are allowed; shorten it")
@@ -69,7 +69,7 @@ def parse_event(values: dict[str, Any]) -> str:
 
 
 def parse_string(values: dict[str, Any], key: str, most: int) -> str:
-    """The string under a key, with at most this many characters; "" if missing or null."""
+    """ "" if missing or null."""
     value = values.get(key)
     if value is None:
         return ""
@@ -85,7 +85,6 @@ def parse_string(values: dict[str, Any], key: str, most: int) -> str:
 
 
 def parse_flag(values: dict[str, Any], key: str) -> bool:
-    """Whether the value of a key is true."""
     value = values.get(key)
     if value is not None and not isinstance(value, bool):
         raise InputError(f"{key}: {json_type(value)}, expected true or false")
@@ -124,7 +123,6 @@ def _refuse_time(key: str, quoted: str) -> NoReturn:
 
 
 def json_type(value: Any) -> str:
-    """The JSON type of a value."""
     if value is None:
         return "null"
     names = {bool: "true or false", int: "a number", float: "a number", str: "a string"}
@@ -140,7 +138,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """An article that posts are compared with."""
+    """An article, or one post, that posts are compared with."""
 
     id: str
     title: str
@@ -160,7 +158,7 @@ class Seed:
 
 @dataclass(frozen=True, slots=True, order=True)
 class RefusedSeed:
-    """A seed whose latest record is invalid, with the reason; it matches nothing."""
+    """Its latest record is invalid, so it matches nothing."""
 
     id: str
     reason: str
@@ -169,7 +167,7 @@ class RefusedSeed:
 def parse_seed_record(
     key: bytes | None, value: bytes | None, limits: Limits = DEFAULT_LIMITS
 ) -> Seed | RefusedSeed | None:
-    """The seed of a control record, or why it is refused; None for a deletion."""
+    """None for a deletion."""
     return parse_record(key, value, limits, _make_seed)
 
 
@@ -179,7 +177,7 @@ def parse_record(
     limits: Limits,
     make: Callable[[str, dict[str, Any], Limits], T],
 ) -> T | RefusedSeed | None:
-    """The result for a record's id and object, or why it is refused; None for a deletion."""
+    """Applies `make` to the id and the object of a record; None for a deletion."""
     if value is None:
         return None
     try:
@@ -193,7 +191,7 @@ def parse_record(
 
 
 def json_digest(value: Any) -> str:
-    """The SHA-256 of a value as JSON without spaces and escapes, in hex."""
+    """SHA-256, in hex, of JSON without spaces and escapes."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -219,7 +217,6 @@ def _make_seed(name: str, values: dict[str, Any], limits: Limits) -> Seed:
 
 
 def _check_marks(seed: Seed, most: int) -> None:
-    """Refuse an article with too many combining marks on a letter."""
     for name, text in (("title", seed.title), ("text", seed.text)):
         if (marks := most_marks(text)) > most:
             fault = f"{name}: a letter has {marks} combining marks, {most} are allowed"

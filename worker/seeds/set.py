@@ -61,12 +61,11 @@ class SeedSet:
 
     @property
     def embeddings(self) -> Embeddings:
-        """The vectors of all seeds in a table; a copy where they lie in parts."""
+        """All vectors in one table; a copy where there are several parts."""
         return self.vectors[:]
 
     @classmethod
     def empty(cls, enc: Encoder) -> Self:
-        """A set without seeds; nothing matches."""
         none = np.zeros(0, np.float32)
         return cls(
             (),

@@ -22,7 +22,7 @@ MODEL_UNKNOWN = "the model that profiles are compared by is not known"
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """The latest record of a key, as published."""
+    """The latest record of a key."""
 
     key: bytes | None
     value: bytes
@@ -32,7 +32,7 @@ class ControlRecord:
 
 
 class Status(NamedTuple):
-    """Whether posts are compared with a seed or profile at some time."""
+    """Of a seed or profile at some time."""
 
     state: str  # live | expired | paused | replaced | stale | refused | unknown
     reason: str = ""  # of the last three
@@ -42,7 +42,7 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class StaleProfile:
-    """A profile that is not in force, with the reason; its seeds are used instead."""
+    """Not in force; its seeds serve instead."""
 
     id: str
     reason: str
@@ -78,13 +78,13 @@ class ControlState:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of all keys and values, in any order, in hex."""
+        """SHA-256 of all keys and values, in hex; their order does not matter."""
         digests = sorted(_record_digest(record) for record in self.records.values())
         return hashlib.sha256(b"".join(digests)).hexdigest()
 
     @property
     def offset(self) -> int:
-        """The next offset; the sum for several partitions."""
+        """The next offset; the sum over partitions."""
         return sum(self.offsets.values())
 
     @property
@@ -94,7 +94,7 @@ class ControlState:
 
     @cached_property
     def paused(self) -> tuple[Seed, ...]:
-        """The paused seeds, sorted by id."""
+        """By id."""
         paused = (seed for seed in self.seeds.values() if seed.paused)
         return tuple(sorted(paused, key=lambda seed: seed.id))
 
@@ -113,18 +113,18 @@ class ControlState:
         )
 
     def of_one(self, content: SeedOrProfile) -> "ControlState":
-        """The state of one seed, or of a profile and the seeds that it replaces."""
+        """One seed, or a profile with the seeds that it replaces."""
         names = content.seeds if isinstance(content, Profile) else ()
         return build_state([content, *(self.seeds[name] for name in names if name in self.seeds)])
 
     def with_seeds(self, seeds: Iterable[Seed]) -> "ControlState":
-        """The state after these seeds were added or replaced."""
+        """Added or replaced."""
         new = {seed.id: seed for seed in seeds}
         refused = {key: each for key, each in self.refused.items() if each.id not in new}
         return replace(self, seeds={**self.seeds, **new}, refused=refused)
 
     def with_profiles(self, profiles: Iterable[Profile]) -> "ControlState":
-        """The state after these profiles replaced those of their events."""
+        """In the place of those of their events."""
         new = {profile.event: profile for profile in profiles}
         ids = {profile.id for profile in new.values()}
         refused = {key: each for key, each in self.refused.items() if each.id not in ids}
@@ -135,7 +135,7 @@ class ControlState:
         return None if record is None else record.value
 
     def resolve(self, model: ModelFacts | None, unknown: str = MODEL_UNKNOWN) -> "Resolution":
-        """Which profiles are in force with this model; without a model that is unknown."""
+        """Which profiles are in force with this model; unknown without one."""
         compared: dict[str, SeedOrProfile] = {
             name: each for name, each in self.seeds.items() if not each.paused
         }
@@ -158,7 +158,7 @@ class ControlState:
         return Resolution(self, compared, ends, idle)
 
     def status(self, name: str, at_ms: int) -> Status:
-        """The status of an existing seed, as far as the records alone decide it."""
+        """As far as the records alone decide it; the seed exists."""
         if (seed := self.seeds.get(name)) is None:
             return Status("refused", self.refused[table_key(name.encode())].reason)
         end = seed.expires_at
@@ -169,7 +169,7 @@ class ControlState:
 
 @dataclass(frozen=True)
 class Resolution:
-    """The profiles in force with a model, and those that are not."""
+    """Which profiles are in force with a model."""
 
     state: ControlState
     compared: Mapping[str, SeedOrProfile]  # by id: profiles in force, and seeds that none replaces
@@ -178,13 +178,13 @@ class Resolution:
 
     @cached_property
     def stale(self) -> tuple[StaleProfile, ...]:
-        """The profiles whose seeds or model have changed, sorted by id."""
+        """By id."""
         stale = (pair for pair in self._idle.items() if pair[1].state == "stale")
         return tuple(sorted(StaleProfile(name, status.reason) for name, status in stale))
 
     @cached_property
     def refused(self) -> tuple[RefusedSeed, ...]:
-        """The profiles that the model cannot use, sorted by id."""
+        """Profiles that the model cannot use, by id."""
         refused = (pair for pair in self._idle.items() if pair[1].state == "refused")
         return tuple(sorted(RefusedSeed(name, status.reason) for name, status in refused))
 
@@ -264,7 +264,7 @@ class ControlReducer(TopicReducer[ControlState]):
             self._resumed -= not seed.paused
 
     def _own_tables(self) -> None:
-        """Copy the tables before the next change, since a state shares them."""
+        """Copies the tables that a state shares."""
         if self._shared:
             self._seeds, self._profiles = self._seeds.copy(), self._profiles.copy()
             self._refused, self._records = self._refused.copy(), self._records.copy()
@@ -299,7 +299,7 @@ def parse_control_state(
 
 
 def build_state(contents: Iterable[SeedOrProfile]) -> ControlState:
-    """The state of a control topic with these seeds and profiles; the last one of an id counts."""
+    """The last content of an id counts."""
     seeds, profiles = dict[str, Seed](), dict[str, Profile]()
     for each in contents:
         if isinstance(each, Seed):
@@ -310,12 +310,12 @@ def build_state(contents: Iterable[SeedOrProfile]) -> ControlState:
 
 
 def table_key(key: bytes) -> bytes:
-    """A key as tables store it: one that is too long for a seed is replaced by its digest."""
+    """A key that is too long for a seed is replaced by its digest."""
     return key if len(key) <= MAX_KEY_BYTES else hashlib.sha512(key).digest()
 
 
 def profile_error(profile: Profile, model: ModelFacts) -> str:
-    """Why this model cannot use a profile; empty if it can."""
+    """Why this model cannot use a profile, or ""."""
     axes = len(profile.vector.dense)
     if axes != model.dim:
         return f"vectors: {axes} axes, the model has {model.dim}; learn the event again"
@@ -325,7 +325,7 @@ def profile_error(profile: Profile, model: ModelFacts) -> str:
 
 
 def stale_reason(profile: Profile, seeds: Mapping[str, Seed], model: str) -> str:
-    """Why a profile does not fit its seeds; empty if it does."""
+    """Why a profile does not fit its seeds and model, or ""."""
     if profile.model != model:
         return f"model: learned with {profile.model[:12]!r}, the worker's is {model[:12]!r}"
     for name, version in sorted(profile.seeds.items()):
@@ -342,7 +342,7 @@ def stale_reason(profile: Profile, seeds: Mapping[str, Seed], model: str) -> str
 
 
 def latest_end(ends: Iterable[int | None]) -> int | None:
-    """The latest of several end times; None if one has no end."""
+    """None if one has no end."""
     last = 0
     for index, end in enumerate(ends):
         if end is None:

@@ -16,7 +16,7 @@ FLOAT32_STEP = 2.0**-23  # no smaller than the distance of neighbouring float32 
 
 
 class PassingPosts(NamedTuple):
-    """The background posts that reach the threshold of a seed, and by how much."""
+    """Background posts that reach the threshold of a seed, and by how much."""
 
     posts: I64  # [p]
     margins: F32  # [p], at least 0
@@ -26,7 +26,6 @@ def passing_posts(
     background: Embeddings, seeds: Embeddings, thresholds: F32,
     product_with: Callable[[F32], Product] = float_product,
 ) -> list[PassingPosts]:  # fmt: skip
-    """For each seed."""
     pairs, scores = reaching_pairs(seeds, background, thresholds, product_with)
     rows, posts = pairs.T
     ends = np.searchsorted(rows, np.arange(1, len(seeds)))
@@ -54,7 +53,7 @@ def total_rate_constant(
 
 
 def _language_constant(margins: F32, most: int) -> float:
-    """The least constant that at most so many margins reach."""
+    """The least constant that at most `most` margins reach."""
     falling = np.sort(margins)[::-1]
     if len(falling) <= most or falling[most] < 0:
         return 0.0

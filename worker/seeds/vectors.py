@@ -19,7 +19,7 @@ from encoder.support.readonly import frozen
 
 @dataclass(frozen=True, eq=False)
 class SeedVectors:
-    """The vector of each seed: a row of one of the parts; a part may have more rows than these."""
+    """A row of one of the parts for each seed; a part may have more rows."""
 
     parts: tuple[Embeddings, ...]  # at least one, which says what the model is
     part: I32  # [k]
@@ -31,7 +31,6 @@ class SeedVectors:
 
     @classmethod
     def single_part(cls, embeddings: Embeddings) -> Self:
-        """All rows of one part."""
         count = len(embeddings)
         return cls((embeddings,), np.zeros(count, np.int32), np.arange(count))
 
@@ -44,11 +43,10 @@ class SeedVectors:
 
     @property
     def digest(self) -> str:
-        """The model's."""
         return self.parts[0].digest
 
     def places(self, part: int) -> I64:
-        """For each row of a part, the seed that it belongs to, or -1: [r]."""
+        """The seed of each row of a part, or -1: [r]."""
         places = np.full(len(self.parts[part]), -1)
         own = np.flatnonzero(self.part == part)
         places[self.row[own]] = own
@@ -74,7 +72,7 @@ class SeedVectors:
         return Embeddings(frozen(dense), lexical, self.mix, self.digest)
 
     def scores(self, posts: Embeddings, pairs: I64) -> F32:
-        """The exact scores of pairs [n, 2] of a post and a seed: [n]."""
+        """Exact scores of pairs [n, 2] of post and seed: [n]."""
         scores = np.empty(len(pairs), np.float32)
         part = self.part[pairs[:, 1]]
         for number in np.unique(part).tolist():

@@ -164,7 +164,7 @@ class RoundedMatrix:
         return cls(tile, flat, fixed(scale), fixed(excess), depth, room, longest, lost)
 
     def rounded(self, rows: F32) -> RoundedRows:
-        """Rows no wider than the matrix is deep, as they are multiplied."""
+        """Rows no wider than the matrix is deep."""
         count, kind = up(len(rows), self.tile.rows), np.uint8 if self.tile == BYTES else np.int16
         levels, scales = np.zeros((count, self.depth), kind), np.zeros(count, np.float32)
         lengths, lost = np.zeros((2, len(rows)))

@@ -68,7 +68,7 @@ class Control:
         self.cluster_id = ""  # Kafka's, once it has answered
 
     async def start(self) -> None:
-        """Connect, and read the records that exist now."""
+        """Reads the records that exist now."""
         self._consumer.assign([self._place])  # else it does not ask for the topic at all
         self._consumer.pause(self._place)  # a fetch that waits for records would hold up the rest
         await self._consumer.start()
@@ -83,7 +83,7 @@ class Control:
         await self._consumer.stop()
 
     async def embed(self, embedder: SeedEmbedder) -> None:
-        """Build the seed set from the current records and put it in place."""
+        """Builds a seed set from the current records and puts it in place."""
         seeds = await asyncio.get_running_loop().run_in_executor(self._thread, self._make, embedder)
         log.info("%d seeds, set %s", len(seeds), seeds.digest)
         self._log_idle(seeds)
@@ -98,7 +98,7 @@ class Control:
         return seeds
 
     async def follow(self, embedder: SeedEmbedder) -> None:
-        """Apply further records until cancelled."""
+        """Until cancelled."""
         outage = Outage(log, "reading the control topic")
         while True:
             checked_at = self._checked_at
@@ -114,7 +114,7 @@ class Control:
                     outage.ended()
 
     def describe(self) -> None:
-        """Report the seeds as of this time to the metrics."""
+        """Reports the seeds to the metrics."""
         seeds = self.seeds
         if seeds is None:
             return
@@ -124,7 +124,7 @@ class Control:
         self._metrics.seeds(*counts, len(seeds.stale), seeds.digest, self._since)
 
     async def _step(self, embedder: SeedEmbedder) -> None:
-        """Apply new records; check from time to time whether the topic is still the same."""
+        """Applies new records; sometimes checks whether the topic was created again."""
         try:
             records = await self._records()
         except OffsetOutOfRangeError:
@@ -140,7 +140,7 @@ class Control:
             self._checked_at = time.monotonic()
 
     async def _check_identity(self, embedder: SeedEmbedder) -> None:
-        """Read the topic again if it was replaced."""
+        """Reads the topic again if it was replaced."""
         topic_id = await identity(self._consumer._client, self._topic)
         if topic_id is not None:
             self.cluster_id = topic_id.cluster_id
@@ -163,7 +163,7 @@ class Control:
             self._which = topic_id
 
     async def _read(self) -> None:
-        """Read the topic from its beginning to its current end."""
+        """From the beginning to the current end."""
         begin = (await self._consumer.beginning_offsets([self._place]))[self._place]
         end = (await self._consumer.end_offsets([self._place]))[self._place]
         self._consumer.seek(self._place, begin)
@@ -174,7 +174,7 @@ class Control:
         self._reducer.finish()
 
     def _hold(self, why: str) -> None:
-        """Pause the posts for a reason; None resumes them."""
+        """Pauses the posts for a reason; "" resumes them."""
         if why == self.lost:
             return
         if why:
@@ -198,7 +198,7 @@ class Control:
         return [record for some in batches.values() for record in some]
 
     def _log_idle(self, seeds: SeedSet) -> None:
-        """Log refused and stale seeds once, the first few of many."""
+        """Logs refused and stale seeds once, the first few of many."""
         refused = [(seed.id, "refused", seed.reason) for seed in seeds.refused]
         idle = [*refused, *((profile.id, "stale", profile.reason) for profile in seeds.stale)]
         fresh = [one for one in idle if one not in self._reported]

@@ -1,4 +1,4 @@
-"""The story group of each match, partition by partition."""
+"""The steps that a batch takes: match, group into stories, deliver, finish."""
 
 import asyncio
 import logging
@@ -70,7 +70,7 @@ MAX_TRACKED_BATCHES = 1024  # Each is larger than the limit, so no more are in f
 
 
 class RecordBatch(NamedTuple):
-    """A record batch, by its place in the topic of posts."""
+    """As its producer packed it."""
 
     topic: str
     partition: int
@@ -91,7 +91,7 @@ class RejectedBytes:
         self._lock = Lock()
 
     def note(self, topic: str, partition: int, first: int, last: int, size: int) -> None:
-        """Track a batch and its unpacked bytes. One that is fetched again keeps its count."""
+        """A batch that is fetched again keeps its count."""
         if size <= self._limit:
             return
         with self._lock:
@@ -148,13 +148,13 @@ class Flow:
         self._rejected_bytes = rejected_bytes
 
     def prepare(self, seeds: SeedSet) -> None:
-        """Prepare what matching and measuring need of a seed set before it is used."""
+        """Prepares a seed set for matching and measuring, before it is used."""
         prepare_index(seeds)
         self.near.prepare(seeds)
         self.drift.prepare(seeds)
 
     async def match(self, batch: Batch) -> Outcome:
-        """Decode, encode and match a batch under one set of seeds, and group its matches."""
+        """Decodes, encodes and matches a batch under one seed set, and groups its matches."""
         run = asyncio.get_running_loop().run_in_executor
         try:
             await self._tenures.ready.wait()
@@ -167,7 +167,7 @@ class Flow:
         return outcome
 
     async def deliver(self, batch: Batch, outcome: Outcome) -> None:
-        """Write the records of a batch and wait until the broker has acknowledged all of them."""
+        """Returns once the broker has acknowledged all records of a batch."""
         if not (outcome.records and self._ledger.holds(batch)):
             return
         began = perf_counter()
@@ -188,7 +188,7 @@ class Flow:
         self._metrics.stage("produce", perf_counter() - began)
 
     def finish(self, batch: Batch, outcome: Outcome) -> None:
-        """Mark a batch as finished: all its records are acknowledged, so it may be committed."""
+        """The batch may be committed from here on."""
         if not self._ledger.holds(batch):
             return
         crashpoint.reached("produced")
@@ -202,7 +202,7 @@ class Flow:
         self._ledger.finish(batch)
 
     def _matched(self, batch: Batch, seeds: SeedSet) -> tuple[Outcome, bool]:
-        """The outcome of a batch, and whether its matches are already grouped."""
+        """Also returns whether the matches are grouped already."""
         self._metrics.stage("wait", perf_counter() - batch.arrived)
         edges = self.near.edges(seeds)
         outcome = self._pipeline.run(batch.messages, seeds, now, edges)
@@ -218,7 +218,6 @@ class Flow:
         return outcome, True
 
     def _report_bursts(self, outcome: Outcome, minute: int) -> None:
-        """Log each event that has more new story groups than its history predicts."""
         for burst in self._bursts.add(self._tenures.counts, outcome.stories, minute):
             self._metrics.burst(burst.event)
             log.warning(
@@ -235,7 +234,7 @@ class Flow:
         self._metrics.stage("group", perf_counter() - began)
 
     def _bounded(self, batch: Batch, letter: ProducerRecord) -> ProducerRecord:
-        """The letter, without its value if its record batch has used up its bytes."""
+        """Without its value if its record batch has used up its bytes."""
         if letter.topic != self._topics.rejected or not letter.value:
             return letter
         message = batch.messages[letter.source]
@@ -254,7 +253,7 @@ class Flow:
 
 
 def smaller_letter(letter: ProducerRecord) -> ProducerRecord | None:
-    """A dead letter without the input's value, then without its headers; then None."""
+    """First without its value, then without the input's headers; None if neither helps."""
     if letter.value is not None:
         return replace(letter, value=None)
     own = without_input_headers(letter.headers)
@@ -262,11 +261,11 @@ def smaller_letter(letter: ProducerRecord) -> ProducerRecord | None:
 
 
 def seconds_since(timestamps: Iterable[int | None], at: float) -> npt.NDArray[np.float64]:
-    """Seconds since each timestamp [n]; Kafka marks a missing one by None or -1."""
+    """[n]; a missing timestamp is None or -1."""
     stamps = [stamp for stamp in timestamps if stamp is not None and stamp >= 0]
     return np.maximum(at - np.array(stamps, float) / 1000, 0)
 
 
 def now() -> str:
-    """The time in the format of a match record."""
+    """As in a match record."""
     return rfc3339(int(time.time() * 1000))

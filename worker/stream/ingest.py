@@ -30,7 +30,7 @@ log = logging.getLogger("newsift.ingest")
 
 
 class Ingest:
-    """The reader of posts. A batch is what has arrived when the ledger has room."""
+    """A batch is what has arrived when the ledger has room."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Ingest:
         await self._consumer.stop()
 
     async def read(self) -> None:
-        """Read posts until `close`."""
+        """Until `close`."""
         while not self._closed:
             if self._ledger.full:
                 await self._wait_for_room()
@@ -65,7 +65,7 @@ class Ingest:
                 await self._poll(POLL_MS)
 
     def close(self) -> None:
-        """Read no more posts. Those in the ledger can still be committed."""
+        """Posts in the ledger can still be committed."""
         self._closed = True
 
     async def _wait_for_room(self) -> None:
@@ -100,7 +100,7 @@ class Ingest:
                 await self._take(records)
 
     async def _take(self, records: Sequence[Any]) -> None:
-        """Add records to the ledger and remember the positions."""
+        """Adds records to the ledger and remembers the read positions."""
         for part in split_by_size(records, self._bytes):
             self._positions.take(part)
             self._report(part)
@@ -131,7 +131,7 @@ class Ingest:
         return records
 
     async def _step(self, wait_ms: int, room: int) -> list[Any]:
-        """The next records. A partition without a position gets one instead."""
+        """A partition without a position gets one instead."""
         fetch = self._consumer.getmany
         try:
             records = await fetch(timeout_ms=wait_ms, max_records=min(STEP_RECORDS, room))
@@ -144,14 +144,14 @@ class Ingest:
         return [record for some in records.values() for record in some]
 
     def _seek_back(self, records: Sequence[Any]) -> None:
-        """Set the position back so that these records are read again."""
+        """These records are read again."""
         for record in reversed(records):
             with suppress(IllegalStateError):
                 first = record.first if isinstance(record, Unreadable) else record.offset
                 self._consumer.seek(TopicPartition(record.topic, record.partition), first)
 
     def _report(self, records: Sequence[Any]) -> None:
-        """Count and log the record batches that could not be read. Each becomes one message."""
+        """Counts and logs record batches that could not be read."""
         for record in records:
             if isinstance(record, Unreadable):
                 log.error("%s", record)
@@ -159,12 +159,12 @@ class Ingest:
 
 
 def record_sizes(records: Sequence[Any]) -> list[int]:
-    """The bytes of each record's key and value."""
+    """Bytes of key and value."""
     return [len(record.value or b"") + len(record.key or b"") for record in records]
 
 
 def split_by_size(records: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    """Runs of records of at most this many bytes, each of at least one record."""
+    """Runs of at most this many bytes, each of at least one record."""
     start = total = 0
     for at, one in enumerate(record_sizes(records)):
         if total + one > size and at > start:

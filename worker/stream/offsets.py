@@ -28,7 +28,7 @@ log = logging.getLogger("newsift.ingest")
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The lag of one partition, as the worker and `newsift status` count it."""
+    """As the worker and `newsift status` count it."""
 
     first: int
     committed: int | None
@@ -41,7 +41,7 @@ class Backlog:
 
     @property
     def lag(self) -> int:
-        """Posts not yet committed, including the markers and gaps between them."""
+        """Includes the markers and gaps between posts."""
         return max(self.end - self.done, 0)
 
 
@@ -72,16 +72,16 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         self._silent: set[int] = set()
 
     def take(self, records: "Sequence[Message]") -> None:
-        """Add records to the ledger as one batch."""
+        """As one batch."""
         for place in self._ledger.add(records).ends:
             self._read.pop(place, None)  # what was read before may be committed before this
 
     def reached(self, offsets: Offsets) -> None:
-        """Remember the read positions after all records are in the ledger."""
+        """All records before these offsets are in the ledger."""
         self._read |= offsets
 
     async def commit(self) -> bool:
-        """Commit what may be committed, in offset order; returns whether there was anything."""
+        """In offset order; False if there is nothing to commit."""
         async with self._committing:
             done, settled = self._ledger.committable(), self._settled()
             epoch, began = self._ledger.epoch, perf_counter()
@@ -103,7 +103,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             return True
 
     async def keep_committing(self) -> None:
-        """Commit whenever there is something to commit, all of it at once."""
+        """All that can be committed, at once."""
         while True:
             while await self.commit():
                 pass
@@ -113,7 +113,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
                     await self._ledger.wait_for_change()
 
     async def settle(self, timeout_s: float) -> None:
-        """Wait at most this long for everything in flight."""
+        """Waits at most this long for what is in flight."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._ledger.wait_until(lambda: not self._ledger.unfinished)
@@ -121,7 +121,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             log.info("%d batches were not finished in time", self._ledger.unfinished)
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Remember which partitions belong to this worker, and what it remembers of them."""
+        """Restores what this worker remembers of the partitions."""
         self._begin_epoch()  # a position read since the last one may be of the old assignment
         self._metrics.rebalanced()
         numbers = _join_numbers(place.partition for place in assigned) or "none"
@@ -142,7 +142,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         )
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Finish what is in flight, commit it and forget the rest."""
+        """Finishes and commits what is in flight, and forgets the rest."""
         try:
             async with asyncio.timeout(MAX_REVOKE_S):
                 await self.settle(MAX_REVOKE_S - MIN_COMMIT_S)
@@ -155,7 +155,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             self._forget(revoked)
 
     async def backlogs(self) -> dict[int, Backlog]:
-        """The lag of each of this worker's partitions whose leader answers."""
+        """Of each partition whose leader answers."""
         self._open.observe(self._consumer)
         epoch, committed = self._ledger.epoch, self._committed
         bounds = await self._consumer.bounds()
@@ -188,7 +188,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         await self.commit()
 
     def _settled(self) -> Offsets:
-        """New positions of partitions with nothing in flight."""
+        """Read positions of partitions with nothing in flight."""
         busy, committed = self._ledger.places, self._committed
         return {
             place: offset
@@ -197,19 +197,18 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         }
 
     def _forget(self, revoked: set[TopicPartition]) -> None:
-        """Clear everything when partitions are reassigned."""
         if dropped := self._begin_epoch():
             log.info("%d batches in flight are left to the next owner of the partitions", dropped)
         self._tenures.revoke()
         self._metrics.revoked(sorted(place.partition for place in revoked))
 
     def _begin_epoch(self) -> int:
-        """Drop what is in flight; returns the number of batches."""
+        """Returns the number of batches that were dropped."""
         self._read, self._committed = {}, {}
         return self._ledger.drop()
 
     def _log_silent(self, silent: set[int]) -> None:
-        """Log once which partitions no broker answers for."""
+        """Logs once which partitions no broker answers for."""
         if silent - self._silent:
             log.warning("no broker answers for partition %s: waiting", _join_numbers(silent))
         if self._silent and not silent:

@@ -24,7 +24,6 @@ class OpenTransactions:
         self._reported: set[TopicPartition] = set()
 
     def observe(self, consumer: Any) -> None:
-        """Update from the positions of each partition."""
         places = consumer.assignment()
         for place in self._since.keys() - places:
             del self._since[place]
@@ -41,7 +40,7 @@ class OpenTransactions:
             self._metrics.open_transaction(place.topic, place.partition, high - stable, seconds)
 
     def _seconds(self, place: TopicPartition, stable: int, at: float) -> float:
-        """How long the transaction at this offset has been open, as observed here."""
+        """How long the transaction at this offset has been open, as seen here."""
         if self._since.get(place, (None, at))[0] != stable:
             self._since[place] = stable, at
             self._reported.discard(place)

@@ -11,8 +11,6 @@ from worker.stream.offsets import Backlog
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What the watchdog observes at one moment."""
-
     backlogs: Mapping[int, Backlog]  # by partition; without those whose broker does not answer
     paused: bool  # something outside holds the worker up, and it waits on purpose
     finished: int  # batches, since the start
@@ -33,7 +31,7 @@ class Watchdog:
         self._progress: dict[int, tuple[int, float]] = {}  # how far a partition was, and since when
 
     def observe(self, sight: Observation) -> None:
-        """Observe once. Raises StalledError if nothing progressed for the whole stall time."""
+        """Raises StalledError if nothing progressed for the whole stall time."""
         now = self._clock()
         behind = {number: each for number, each in sight.backlogs.items() if each.lag}
         before, self._progress = self._progress, {}

@@ -130,7 +130,7 @@ def test_an_empty_queue_is_drawn_again_after_some_time(kafka: Kafka, at: FakeMir
 def test_the_least_recently_used_queue_is_discarded(
     kafka: Kafka, at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(labelling, "MAX_POSTS", 2 * len(NAMES))
+    monkeypatch.setattr(labelling, "MAX_QUEUED_POSTS", 2 * len(NAMES))
     kafka.fill(MATCHES, [match(n) for n in NAMES])
     three = [ANN._replace(by=by) for by in ("a", "b", "c")]
     with judging(at) as queues:

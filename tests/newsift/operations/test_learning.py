@@ -132,7 +132,7 @@ def test_keeps_the_newest_matches_within_bounds(
     monkeypatch: pytest.MonkeyPatch, most: int, room: int, stored: int
 ) -> None:
     monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES", most)
-    monkeypatch.setattr("newsift.operations.labels.MATCHES_BYTES", room)
+    monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES_BYTES", room)
     with capture() as output:
         result = read_event_matches(cast(TopicReader, MatchTopic()), Config(), "ferry", 0)
     assert [name for _, name in result] == [f"{n}" for n in range(40 - stored, 40)]

@@ -55,7 +55,7 @@ def test_finds_local_workers_of_the_same_cluster_and_group(monkeypatch: pytest.M
         socket.create_server(("127.0.0.1", 0)) as silent,
     ):
         every = (*addresses, f"127.0.0.1:{silent.getsockname()[1]}", "127.0.0.1:9")
-        monkeypatch.setattr("newsift.operations.workers.LOCAL", every)
+        monkeypatch.setattr("newsift.operations.workers.LOCAL_ADDRESSES", every)
         assert worker_addresses(config, lambda: "cluster") == [addresses[1]]
         assert worker_addresses(config, lambda: "") == []
 

@@ -28,7 +28,7 @@ TOPICS = ("matched-tweets", "rejected-tweets")
 @pytest.fixture(autouse=True, scope="module")
 def short_waits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("BACKOFF_S", "REFUSED_S", "MAX_RETRY_S"):
+        for name in ("BACKOFF_S", "MAX_REFUSED_S", "MAX_RETRY_S"):
             patch.setattr(worker.kafka.delivery, name, getattr(worker.kafka.delivery, name) / 1000)
         yield
 
@@ -69,7 +69,7 @@ async def test_every_letter_arrives_after_temporary_errors(
         for n, (topic, key) in enumerate(addressed)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker.kafka.delivery, "REFUSED_S", 60.0)  # however busy the machine is
+        patch.setattr(worker.kafka.delivery, "MAX_REFUSED_S", 60.0)  # however busy the machine is
         async with started(parcel=parcel) as (cluster, delivery, _):
             cluster.errors.extend(errors)
             await delivery.deliver(sent, unshrinkable)

@@ -107,7 +107,7 @@ def test_a_batch_of_a_former_seed_set_is_not_counted() -> None:
 
 
 def test_old_posts_lose_weight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.match.drift, "POSTS", 10_000)
+    monkeypatch.setattr(worker.match.drift, "POSTS_HALF_LIFE", 10_000)
     seeds, none = seed_set(), np.zeros(4, np.int64)
     drift = drift_of(seeds)
     for hits in (100, 0, 0, 0, 0, 0, 0, 0):
@@ -116,7 +116,7 @@ def test_old_posts_lose_weight(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_number_of_watched_seeds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.match.drift, "WATCHED", 2)
+    monkeypatch.setattr(worker.match.drift, "MAX_WATCHED_SEEDS", 2)
     seeds, nothing = seeds_of(), SeedSet.empty(small_encoder())
     drift = drift_of(nothing)
     sample = small_encoder().posts(["flood"])

@@ -126,11 +126,11 @@ def test_matches_are_those_of_the_slow_loop(
     times = rng.choice([-1, 99, 100, 101, 200, 500], n).astype(np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("worker.match.matcher.MAX_COLUMNS", columns)
-        patch.setattr("worker.match.matcher.COMMON_SHARE", 0.0)
-        patch.setattr("worker.match.matcher.SHORT_LIST", 2)
+        patch.setattr("worker.match.matcher.MIN_COLUMN_SHARE", 0.0)
+        patch.setattr("worker.match.matcher.MIN_COLUMN_SEEDS", 2)
         patch.setattr("worker.match.matcher.POSTS_AT_ONCE", 12)
         patch.setattr("worker.match.matcher.SEEDS_AT_ONCE", 32)
-        patch.setattr("worker.match.matcher.BLOCK_SCORES", block)
+        patch.setattr("worker.match.matcher.MAX_BLOCK_SCORES", block)
         seeds = made_set(articles, thresholds, expiry)
         result = Matcher(seeds, threads).match(posts, times)
         few = {most: Matcher(seeds, threads, most).match(posts, times) for most in (1, 3)}
@@ -190,8 +190,8 @@ def test_chosen_scores_are_the_most_that_those_of_the_embeddings_may_be(
     rng = np.random.default_rng(seed)
     posts, seeds = rows(rng, n, 30, mix, 0.1), rows(rng, k, 30, mix, 0.1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("worker.match.matcher.COMMON_SHARE", share)
-        patch.setattr("worker.match.matcher.SHORT_LIST", 0)
+        patch.setattr("worker.match.matcher.MIN_COLUMN_SHARE", share)
+        patch.setattr("worker.match.matcher.MIN_COLUMN_SEEDS", 0)
         patch.setattr("worker.match.matcher.MAX_COLUMNS", columns)
         patch.setattr("worker.match.matcher.POSTS_AT_ONCE", 12)
         patch.setattr("worker.match.matcher.SEEDS_AT_ONCE", part)

@@ -120,7 +120,7 @@ def test_articles_whose_versions_collide_keep_their_own_vectors(
 ) -> None:
     """Twelve digits are soon made to collide; a vector goes by all sixty-four."""
     monkeypatch.setattr(
-        "worker.seeds.record.digest", lambda value: f"{'0' * 12}{json_digest(value)[12:]}"
+        "worker.seeds.record.json_digest", lambda value: f"{'0' * 12}{json_digest(value)[12:]}"
     )
     maker = embedder(Counting())
     maker.make(book_of(a={"text": ARTICLES["flood"]}).snapshot())

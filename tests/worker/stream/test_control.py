@@ -33,7 +33,7 @@ async def bench() -> AsyncIterator[ControlBench]:
 
 @pytest.fixture(autouse=True)
 def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_module, "CHECK_S", 0.02)
+    monkeypatch.setattr(control_module, "IDENTITY_CHECK_S", 0.02)
     monkeypatch.setattr(control_module, "POLL_MS", 20)
 
 

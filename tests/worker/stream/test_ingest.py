@@ -87,7 +87,7 @@ async def test_a_full_ledger_pauses_all_partitions_but_polling_goes_on(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A consumer that does not poll leaves the group."""
-    monkeypatch.setattr(module, "HOLD_S", 0.0)
+    monkeypatch.setattr(module, "MAX_FULL_S", 0.0)
     for _ in range(3):
         bench.feed()
     await bench.wait_for(lambda: bench.consumer.held == {PLACE})

@@ -1,4 +1,4 @@
-"""The walk over records, compiled, for readers of many records."""
+"""aiokafka's consumer with bounds on what it unpacks, and a compiled walk over records."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _walk = jit()(walk)
 
 
 def fast_walk(body: Bytes, count: int, last_delta: int, most: int) -> int:
-    """The result of `walk`, compiled."""
+    """`walk`, compiled."""
     return int(_walk(np.frombuffer(body, np.uint8), count, last_delta, most))
 
 
@@ -71,7 +71,7 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     async def getmany(
         self, *places: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[Any]]:
-        """New messages; each unreadable batch is one message."""
+        """An unreadable batch becomes one message."""
         records = await super().getmany(*places, timeout_ms=timeout_ms, max_records=max_records)
         self._polled.set()
         if not self._opener.has_marked:
@@ -81,7 +81,7 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
 
     @property
     def buffered(self) -> int:
-        """The unpacked bytes that are read ahead."""
+        """Unpacked bytes that are read ahead."""
         results = self._fetcher._records.values()
         parts = (getattr(result, "_partition_records", None) for result in results)
         return sum(part._records.size_in_bytes() for part in parts if part is not None)
@@ -111,7 +111,7 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
 def _open_batches(
     answer: Any, request: FetchRequest, opener: Opener, room: UnpackBudget, note: OnBatch
 ) -> None:
-    """Replace the fetched batches by opened ones; they are last in each partition."""
+    """Replaces the fetched batches of each partition, which are the last field of a part."""
     starts = {
         (topic, partition): offset
         for topic, parts in request.topics

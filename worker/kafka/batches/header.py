@@ -1,4 +1,4 @@
-"""The fixed part of a record batch of format 2, and its checksum."""
+"""Record batches of format 2: the header, the checksum, and a check of the records."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -41,8 +41,6 @@ def too_large_batch(limit: int) -> UnreadableError:
 
 
 class Header(NamedTuple):
-    """The fixed part of a record batch."""
-
     base_offset: int
     length: int
     leader_epoch: int
@@ -63,7 +61,7 @@ class Header(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """The number of the compression; 0 means none."""
+        """0 for no compression."""
         return self.attributes & CODEC_BITS
 
     @property
@@ -77,7 +75,7 @@ def checksum(data: Bytes) -> int:
 
 
 def uncompressed_header(header: Header, body: Bytes) -> bytes:
-    """The header of the same batch with uncompressed records, without the checksum."""
+    """For the same batch with uncompressed records; without the checksum."""
     length = HEADER.size - OFFSET_AND_LENGTH + len(body)
     return HEADER.pack(
         *header._replace(length=length, crc=0, attributes=header.attributes & ~CODEC_BITS)

@@ -59,7 +59,7 @@ class Opener:
     has_marked: bool = False  # whether any batch was not read, so far
 
     def budget(self, buffered: int = 0) -> UnpackBudget:
-        """The budget of one response; what exceeds it is cut off and fetched again."""
+        """What exceeds the budget of a response is cut off and fetched again."""
         return UnpackBudget(self.limit - buffered)
 
     def opened(
@@ -100,7 +100,7 @@ class Opener:
         return b"".join(parts)
 
     def read(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
-        """The last offset of a batch, and the batch: unchanged, or its header and its records."""
+        """The last offset of a batch, and the batch: unchanged, or unpacked."""
         header = check_header(data)
         if header.codec == 0:
             self._check(header, data[HEADER.size :])
@@ -112,7 +112,7 @@ class Opener:
         return header.last_offset, (uncompressed_header(header, body), body)
 
     def unreadable_batch(self, record: Any) -> Unreadable | None:
-        """The unreadable batch in whose place a client has this record, if any."""
+        """The batch whose marker this record is, if it is one."""
         if not (record.headers and record.headers[0][0] == self.mark):
             return None
         first, why, detail = json.loads(record.headers[0][1])
@@ -137,7 +137,7 @@ class Opener:
     def _marker(
         self, data: memoryview, at: int, ceiling: int, error: UnreadableError
     ) -> tuple[bytes, int]:
-        """A batch of one record in the place of an unreadable batch, and its offset."""
+        """A batch with one marker record, and the offset of that record."""
         first, last, stamp, transactional, producer = at, at, round(time() * 1000), 0, -1
         if len(data) >= HEADER.size and data[MAGIC_OFFSET] == 2:
             header = Header.parse(data)
@@ -162,7 +162,7 @@ class Opener:
 
 
 def check_header(data: Bytes) -> Header:
-    """The header of the one whole batch in these bytes, after checking checksum and claims."""
+    """The header of one batch, after its checksum, length and counts were checked."""
     if len(data) > MAGIC_OFFSET and data[MAGIC_OFFSET] != 2:
         raise bad_batch(
             f"message format {data[MAGIC_OFFSET]} is not read; Kafka writes format 2 since 0.11"
@@ -182,7 +182,7 @@ def check_header(data: Bytes) -> Header:
 
 
 def _decode_names(header: Header, body: Bytes) -> None:
-    """Refuse header names that are not UTF-8, as the clients do."""
+    """Refuses header names that are not UTF-8, as the clients do."""
     try:
         for _ in DefaultRecordBatch(b"".join((uncompressed_header(header, body), body))):
             pass

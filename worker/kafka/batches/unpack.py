@@ -21,7 +21,7 @@ GZIP_WINDOW_BITS = 31  # For zlib this means a gzip header and trailer.
 
 
 def unpack(codec: int, packed: Bytes, limit: int) -> Bytes:
-    """The bytes of a batch; more than the limit, or damaged ones, are refused."""
+    """Refuses more bytes than the limit, and damaged ones."""
     parts: list[bytes] = []
     room = limit
     try:
@@ -44,7 +44,7 @@ def _copy(packed: Bytes, _limit: int) -> Iterator[bytes]:
 
 
 def _gzip(packed: Bytes, limit: int) -> Iterator[bytes]:
-    """Every member of the file; fed in pieces, because zlib copies what follows a member."""
+    """Every member of the file; in pieces, because zlib copies what follows a member."""
     view, at, room, member = memoryview(packed), 0, limit, None
     while at < len(view):
         member = member or zlib.decompressobj(GZIP_WINDOW_BITS)
@@ -58,7 +58,7 @@ def _gzip(packed: Bytes, limit: int) -> Iterator[bytes]:
 
 
 def _lz4(packed: Bytes, _limit: int) -> Iterator[bytes]:
-    """One frame; bytes after it are ignored."""
+    """Bytes after the first frame are ignored."""
     frame, step = lz4.frame.LZ4FrameDecompressor(), FIRST_READ_BYTES
     data: Bytes = packed
     while not frame.eof:
@@ -70,7 +70,7 @@ def _lz4(packed: Bytes, _limit: int) -> Iterator[bytes]:
 
 
 def _zstd(packed: Bytes, _limit: int) -> Iterator[bytes]:
-    """Every frame in turn; a declared size is ignored."""
+    """Every frame; a declared size is ignored."""
     unpacker = getattr(_thread_state, "zstd", None)
     if unpacker is None:  # Making one takes as long as a post.
         unpacker = _thread_state.zstd = zstandard.ZstdDecompressor()
@@ -82,7 +82,7 @@ def _zstd(packed: Bytes, _limit: int) -> Iterator[bytes]:
 
 
 def _snappy(packed: Bytes, limit: int) -> Iterator[bytes]:
-    """One block, or the blocks of xerial's format; the declared size is checked first."""
+    """The declared size is checked first."""
     room = limit
     for block in _snappy_blocks(packed):
         size = cramjam.snappy.decompress_raw_len(block)

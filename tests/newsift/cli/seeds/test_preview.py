@@ -18,7 +18,7 @@ TITLE, TEXT = ARTICLES["fire"]
 @pytest.fixture(autouse=True)
 def _no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "newsift.operations.seed_publication.IN_A_SCRIPT", PreviewLimits(5_000, 60.0)
+        "newsift.operations.seed_publication.SCRIPT_LIMITS", PreviewLimits(5_000, 60.0)
     )
 
 

@@ -202,8 +202,8 @@ def test_a_stream_names_what_changed() -> None:
 
 
 def test_a_page_that_reads_no_stream_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.desk.site.STREAM_S", 0.2)
-    monkeypatch.setattr("newsift.desk.site.EVENTS", {})
+    monkeypatch.setattr("newsift.desk.site.MAX_MESSAGE_S", 0.2)
+    monkeypatch.setattr("newsift.desk.site.EVENT_STREAM", {})
     monkeypatch.setattr(worker.metrics.visits, "MAX_REQUEST_S", 0.2)
 
     async def flood(_changes: object) -> object:

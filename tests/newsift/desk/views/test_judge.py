@@ -289,7 +289,7 @@ def test_a_profile_that_changes_during_a_promise_is_not_overwritten(
         return PromiseTest(profile, (), {}, PromiseTarget.for_profile(profile), data)
 
     wait_for(ferry_desk, lambda result: result["profile"])
-    monkeypatch.setattr(promising, "_test", read)
+    monkeypatch.setattr(promising, "_promise_test", read)
     with pytest.raises(ConflictError, match="was published by somebody else"):
         set_promise(ferry_desk, threshold=0.5)
     assert (published(kafka).threshold, published(kafka).promise) == (0.75, None)
