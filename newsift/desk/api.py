@@ -1,4 +1,4 @@
-"""Endpoints: functions of the desk and of a typed request; the audit log of actions."""
+"""Endpoints of the desk: typed requests, functions that answer them, and the audit log."""
 
 import logging
 import re
@@ -36,7 +36,7 @@ audit.setLevel(logging.INFO)  # whatever else is logged
 
 
 def post_fields(post: Post, text_chars: int = MAX_POST_CHARS) -> dict[str, Any]:
-    """A post for the page; whoever may write to a topic may have written long texts."""
+    """Bounded: whoever may write to a topic may have written long texts."""
     return {
         "id": post.id,
         "platform": post.platform,
@@ -52,7 +52,7 @@ class EmptyRequest(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a user does; `by` is the name that the page was given."""
+    """`by` is the name that the user gave to the page."""
 
     by: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_BY_CHARS)]
 
@@ -63,7 +63,7 @@ class EventRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file to save; its content is closed once it is sent."""
+    """A file to download; its content is closed once it is sent."""
 
     name: str
     kind: str
@@ -71,7 +71,7 @@ class Attachment:
 
     @property
     def headers(self) -> dict[str, str]:
-        """A name that is no path, in any script."""
+        """The name may be of any script; it holds no path."""
         name = NOT_IN_NAMES.sub("-", self.name)[-MAX_FILE_NAME_CHARS:].strip("-.")
         plain = name.encode("ascii", "ignore").decode()
         disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
@@ -80,7 +80,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """GET, or POST where it has a name in the audit log."""
+    """POST if it has a name in the audit log, else GET."""
 
     path: str
     request: type[msgspec.Struct]
@@ -93,7 +93,7 @@ class Endpoint:
             return msgspec.convert(values, self.request, strict=strict)
 
     def decode(self, body: bytes) -> msgspec.Struct:
-        """The request in a body; keys that it does not have are dropped."""
+        """Unknown keys are dropped."""
         with _raise_input_errors():
             return msgspec.json.decode(body, type=self.request)
 

@@ -15,7 +15,7 @@ KEEPALIVE_S = 15.0
 
 
 class Changes:
-    """A number for each part, which grows with each change; from any thread."""
+    """A version number for each part of the desk. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -30,7 +30,7 @@ class Changes:
                 loop.call_soon_threadsafe(event.set)
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Server-sent events with the numbers: at once, with every change, and as keepalive."""
+        """Server-sent events with all numbers: at once, after each change, and as keepalive."""
         event = asyncio.Event()
         entry = asyncio.get_running_loop(), event
         with self._lock:

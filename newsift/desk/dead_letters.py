@@ -1,4 +1,4 @@
-"""The dead letters: counted by reason, the newest kept without their bytes."""
+"""Dead letters for the page: counts by reason, and the newest ones without their bytes."""
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ MAX_HEADERS = 50
 
 
 class DeadLetterList:
-    """Consumes the topic of dead letters in bounded memory."""
+    """In bounded memory. Thread-safe."""
 
     def __init__(self, config: Config) -> None:
         self._config, self._lock = config, Lock()
@@ -40,7 +40,7 @@ class DeadLetterList:
         return start
 
     def take(self, batch: Sequence[StoredMessage]) -> None:
-        """Each letter counts once however often it was delivered."""
+        """A letter that was delivered twice counts once."""
         with self._lock:
             for letter in map(parse_letter, batch):
                 self._take(letter)
@@ -88,7 +88,7 @@ class DeadLetterList:
 def read_letter(
     cluster: TopicReader, config: Config, partition: int, offset: int
 ) -> dict[str, Any]:
-    """One letter with the beginning of its bytes, as text with escapes and in hex."""
+    """With the beginning of its bytes, as text with escapes and in hex."""
     topic = config.topics.rejected
     ends = cluster.ends(topic)
     if partition in ends and 0 <= offset < ends[partition]:
@@ -101,7 +101,7 @@ def read_letter(
 
 
 def escape_bytes(raw: bytes | None) -> str | None:
-    """Line by line, with escapes for what cannot be seen."""
+    """Line by line."""
     if raw is None:
         return None
     text = raw[:MAX_SHOWN_BYTES].decode("utf-8", "backslashreplace")
@@ -109,7 +109,7 @@ def escape_bytes(raw: bytes | None) -> str | None:
 
 
 def hex_dump(raw: bytes) -> str:
-    """Sixteen bytes a line, beside their ASCII characters."""
+    """Sixteen bytes a line, with their ASCII characters."""
     lines = []
     for at in range(0, min(len(raw), MAX_HEX_BYTES), 16):
         piece = raw[at : min(at + 16, MAX_HEX_BYTES)]

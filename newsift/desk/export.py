@@ -1,4 +1,4 @@
-"""Export of an event: which matches are selected, counts for the figures, and files of matches."""
+"""Export of an event: the selected matches, counts for the figures, and files."""
 
 import io
 import sqlite3
@@ -56,7 +56,7 @@ CREATE INDEX labels_by_post ON labels (post_id, platform);
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """An event, a span of Kafka's time in milliseconds, and the least score."""
+    """A span of Kafka's time in milliseconds, and the least score."""
 
     event: str
     since: int | None = None
@@ -65,7 +65,7 @@ class Selection:
 
     @classmethod
     def parse(cls, event: str, since: str, until: str, threshold: float | None) -> Self:
-        """Times are RFC 3339; an empty one bounds nothing."""
+        """Times are RFC 3339; an empty one is no bound."""
         start, end = _parse_time("since", since), _parse_time("until", until)
         if start is not None and end is not None and start >= end:
             raise InputError(f"until: {until} is not after since, {since}; give a later time")
@@ -76,7 +76,7 @@ class Selection:
         return [m for m in record.matches if m.event == self.event and m.score >= least]
 
     def rows(self, cluster: TopicReader, config: Config) -> Iterator[list[OutputRecord]]:
-        """The records with such matches, batch by batch; refused where reading takes too long."""
+        """Batch by batch; raises if reading takes too long."""
         topic, deadline = config.topics.matches, time.monotonic() + MAX_READ_S
         cluster.partitions(topic)
         start = (
@@ -107,7 +107,7 @@ def _parse_time(name: str, text: str) -> int | None:
 
 @dataclass
 class MatchCounts:
-    """Counts of posts, each post at its first match with the event."""
+    """Each post counts at its first match with the event."""
 
     records: int = 0  # repeated deliveries included
     first: int = LAST_MS  # when the first post came to its topic, in milliseconds
@@ -148,7 +148,7 @@ class MatchCounts:
 
 
 def arrival_time(record: MatchRecord) -> int:
-    """When a post came to its topic, as Kafka says; else when it was processed."""
+    """Kafka's time of the post; else the time of its processing."""
     if 0 < record.source.timestamp <= LAST_MS:
         return record.source.timestamp
     try:
@@ -162,7 +162,7 @@ def _clip_score(score: float) -> float:
 
 
 class Exports:
-    """Files for one user at a time, and the counts of the latest selections."""
+    """One file for a user at a time."""
 
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
         self._config = config
@@ -175,7 +175,7 @@ class Exports:
     def matches_file(
         self, user: str, selection: Selection, form: str, labels: Sequence[Label]
     ) -> IO[bytes]:
-        """A file without a name that holds the matches, with labels beside each."""
+        """A file without a name, with the labels of each post."""
         with self._lock:
             if user in self._users:
                 raise InputError("export: one is under way for you; wait for its end")
@@ -237,7 +237,7 @@ def labels_csv(labels: Iterable[Label]) -> bytes:
 
 
 def _label_columns(labels: Iterable[Label]) -> dict[PostId, dict[str, str]]:
-    """For each post its labels together, and each judge's own."""
+    """For each post all its labels together, and each judge's."""
     by_post: defaultdict[PostId, dict[str, str]] = defaultdict(dict)
     for label in labels:
         by_post[label.post_id][label.by] = label.label

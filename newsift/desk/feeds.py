@@ -1,4 +1,4 @@
-"""Feeds that the desk follows, each in a thread; their list is a file, for the next start."""
+"""Feeds that the desk follows, each in a thread; their list is stored for the next start."""
 
 import logging
 from collections import deque
@@ -48,7 +48,7 @@ class FeedSubscription(msgspec.Struct, frozen=True):
     by: str
 
     def plan(self) -> FollowOptions:
-        """Refused where a field is no address, no event's name or no span of time."""
+        """Raises for a field that is no address, event name or span of time."""
         if len(self.feed) > MAX_ADDRESS_CHARS:
             raise InputError(f"feed: {len(self.feed)} characters, {MAX_ADDRESS_CHARS} are allowed")
         web_address(self.feed)
@@ -78,7 +78,7 @@ class FollowedFeed:
         self._thread.start()
 
     def stop(self) -> None:
-        """What is under way ends at its next step."""
+        """Takes effect at the next pause."""
         self._stopped.set()
 
     def wait(self) -> None:
@@ -184,7 +184,7 @@ class FeedList:
         self._on_change()
 
     def end(self, feed: str) -> None:
-        """Stop following; the state file of the feed stays."""
+        """The state file of the feed stays."""
         with self._lock:
             followed = self._feeds.get(feed)
             if followed is None:
@@ -201,7 +201,7 @@ class FeedList:
         feed.start()
 
     def _save(self, change: Callable[[list[FeedSubscription]], list[FeedSubscription]]) -> None:
-        """Change the list in the file, which other desks change too."""
+        """Other desks change the file too."""
         with lock_state(self._file):
             subscriptions = change(self._saved())
             write_atomically(self._file, msgspec.json.encode(subscriptions), 0o600)

@@ -1,4 +1,4 @@
-"""Figures of an event as SVG files without external references: functions of numbers."""
+"""SVG figures of an event, without external references."""
 
 import math
 from collections import Counter
@@ -38,7 +38,7 @@ MAX_THRESHOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Maps x from low to high, and y from 0 to the top, to places in the figure."""
+    """Maps low to high, and 0 to top, to pixels."""
 
     low: float
     high: float
@@ -55,7 +55,7 @@ class Axes:
 
 
 def svg_document(title: str, description: str, subtitle: str, shapes: Iterable[str]) -> str:
-    """A whole file; a screen reader reads title and description."""
+    """A screen reader reads the title and the description."""
     dark = " ".join(f".{kind} {{ {name}: {there}; }}" for kind, (name, _, there) in STYLES.items())
     size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
     head = [
@@ -125,7 +125,7 @@ def draw_bar(frame: Axes, start: float, end: float, value: float, tooltip: str) 
 
 
 def draw_outline(frame: Axes, edges: Sequence[float], values: Sequence[float]) -> str:
-    """The outline of a histogram, up to its last value above 0."""
+    """Of a histogram, up to its last value above 0."""
     path = [f"M{frame.x(edges[0])} {frame.y(0)}"]
     last = max((at for at, value in enumerate(values) if value), default=-1)
     for at, value in enumerate(values[: last + 1]):
@@ -134,7 +134,7 @@ def draw_outline(frame: Axes, edges: Sequence[float], values: Sequence[float]) -
 
 
 def axis_ticks(top: float, most: int = 5) -> list[float]:
-    """Round numbers from 0 up to a value."""
+    """Round numbers from 0 up to `top`."""
     raw = top / most
     size = 10.0 ** math.floor(math.log10(raw))
     step = size * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * size >= raw * 0.999)
@@ -142,7 +142,7 @@ def axis_ticks(top: float, most: int = 5) -> list[float]:
 
 
 def printable_line(text: str, most: int = MAX_LINE_CHARS) -> str:
-    """A text of strangers: printable, on one line, shortened."""
+    """For text of strangers."""
     return shorten(one_line(text), most)
 
 
@@ -163,7 +163,7 @@ MINUTES = Unit("minute", "a", timedelta(minutes=1), (1, 2, 5, 10, 15, 30), 1440,
 def hours_figure(
     event: str, hours: Mapping[int, int], minutes: Mapping[int, int] | None = None
 ) -> str:
-    """Matches by hour, or by minute where there are few; both since 1970."""
+    """Keys are hours and minutes since 1970; minutes are drawn where they are few."""
     if not sum(hours.values()):
         title = f"Matches of {event}"
         return svg_document(title, f"{title}: there are none", "there are none", [])
@@ -251,7 +251,7 @@ def scores_figure(
 
 
 def score_histogram(scores: Sequence[float]) -> Histogram:
-    """Scores in bins from 0 to 1; those beyond count in the last or first."""
+    """From 0 to 1; scores beyond count in the last or first bin."""
     counts = [0] * BINS
     for score in scores:
         counts[min(max(int(score * BINS), 0), BINS - 1)] += 1

@@ -38,7 +38,7 @@ class FileProgress(msgspec.Struct, frozen=True):
 
 
 class FileStream:
-    """Publishes posts until it is told to end; from a thread of its own."""
+    """Runs in a thread of its own."""
 
     def __init__(
         self, config: Config, inputs: Sequence[FileMessages], control: Callable[[], ControlState],
@@ -71,7 +71,7 @@ class FileStream:
                     offset = state.offset
 
     def _publish(self, state: ControlState, outbox: Outbox, lag: Callable[[], int]) -> bool:
-        """False if it was stopped, or the articles have changed meanwhile."""
+        """False if it was stopped, or the articles have changed."""
         began = last_report = time.monotonic()
         posts = bad = 0
         for message in chain.from_iterable(chain.from_iterable(self._inputs)):
@@ -95,7 +95,7 @@ class FileStream:
         return True
 
     def _wait_for_worker(self, outbox: Outbox, lag: Callable[[], int]) -> bool:
-        """Wait until the worker has read most of what was sent; False if it was stopped."""
+        """False if it was stopped."""
         outbox.settle()
         while lag() > MAX_WAITING_POSTS:
             if self._end.wait(POLL_S):

@@ -1,4 +1,4 @@
-"""Who may use the desk: tokens, sessions, origins; and the headers that protect its pages."""
+"""Access to the desk: tokens, sessions and origins, and the headers that protect its pages."""
 
 import asyncio
 import hmac
@@ -31,7 +31,7 @@ SAFE_HEADERS = {
 
 
 class Sessions:
-    """The ids of a desk's sessions; they end with the process."""
+    """They end with the process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -45,7 +45,7 @@ class Sessions:
         return session_id
 
     def use(self, session_id: str) -> bool:
-        """Whether there is such a session; this prolongs it."""
+        """Whether the session exists; prolongs it."""
         if not self.holds(session_id):
             return False
         del self._used[session_id]
@@ -53,7 +53,7 @@ class Sessions:
         return True
 
     def holds(self, session_id: str) -> bool:
-        """Whether there is such a session; this does not prolong it."""
+        """Whether the session exists."""
         used = self._used.get(session_id)
         if used is not None and self._clock() - used > MAX_IDLE_S:
             del self._used[session_id]
@@ -74,7 +74,7 @@ class Guard:
         return bool(self._proof)
 
     def name_cookie(self, port: int) -> None:
-        """Name the cookie by the port: browsers send it to every port of a host."""
+        """Browsers send a cookie to every port of a host, so its name has the port."""
         self._cookie = f"newsift_desk_{port}"
 
     async def refusal(self, request: web.Request) -> tuple[int, str] | None:
@@ -93,12 +93,12 @@ class Guard:
         return 401, "token: is missing or not the desk's; give it"
 
     def still_allows(self, request: web.Request) -> bool:
-        """Whether the session of a stream has not ended; this does not prolong it."""
+        """For a stream: does not prolong its session."""
         session_id = read_cookie(request, self._cookie)
         return not self._proof or self._sessions.holds(session_id) or self._has_bearer(request)
 
     async def login(self, request: web.Request) -> web.Response:
-        """Begin a session with the token that was typed on the page."""
+        """With the token that was typed on the page."""
         if not self._proof or not _is_from_own_page(request) or not self._has_bearer(request):
             await asyncio.sleep(WRONG_TOKEN_DELAY_S)
             return web.json_response({"reason": "token: is not the desk's"}, status=401)
@@ -107,7 +107,7 @@ class Guard:
         return response
 
     async def enter(self, request: web.Request, token: str) -> web.Response | None:
-        """Begin a session with the token of the printed address; None where it is wrong."""
+        """With the token in the printed address; None if it is wrong."""
         if not self._is_token(token):
             await asyncio.sleep(WRONG_TOKEN_DELAY_S)
             return None

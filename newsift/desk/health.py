@@ -1,4 +1,4 @@
-"""The status page: what stands in the way of matches and what to do; polled while a page is open.
+"""The status page: problems with their remedies. Values are polled only while a page is open.
 
 While no page is open, the alerts of Prometheus watch (deploy/prometheus/rules.yml).
 """
@@ -73,7 +73,7 @@ log = logging.getLogger("newsift.desk")
 
 
 class ViewerPresence:
-    """Whether a page is open; from several threads."""
+    """Whether a page is open. Thread-safe."""
 
     def __init__(self) -> None:
         self._last, self._arrival, self.ended = -PRESENCE_S, Event(), Event()
@@ -83,7 +83,7 @@ class ViewerPresence:
         self._arrival.set()
 
     def wait(self) -> bool:
-        """Wait until a page is open; False once the desk ends."""
+        """Returns once a page is open; False once the desk ends."""
         while not self.ended.is_set() and time.monotonic() - self._last > PRESENCE_S:
             self._arrival.clear()
             if time.monotonic() - self._last > PRESENCE_S:  # no viewer has come since
@@ -96,7 +96,7 @@ class ViewerPresence:
 
 
 class PolledValue(Generic[T]):
-    """The latest value, and why the last poll gave none, if so."""
+    """The latest value; `away` is the reason if the last poll failed."""
 
     def __init__(
         self, name: str, ask: Callable[[], T], viewers: ViewerPresence,
@@ -154,7 +154,7 @@ class BrokerMonitor:
         return group_row(state, members, partition_rows(now, members), rates)
 
     def topics(self) -> list[Row]:
-        """Where settings of topics differ; a missing topic of labels is created by the first."""
+        """Wrong settings; a missing topic of labels is none, because the first label creates it."""
         labels = self._config.topics.labels, "topic"
         problems = check_topics(self._config)
         return [asdict(each) for each in problems if (each.topic, each.setting) != labels]
@@ -167,7 +167,7 @@ class BrokerMonitor:
 def group_row(
     state: str, members: list[Row], rows: list[Row], posts: Mapping[str, float] | None
 ) -> Row:
-    """The group for the page, bounded: partitions with the largest lag first."""
+    """Bounded: the partitions with the largest lag come first."""
     lag_of = {row["partition"]: row["lag"] for row in rows}
     return {
         "state": state,
@@ -186,7 +186,7 @@ def group_row(
 
 
 def is_growing(lags: Sequence[tuple[float, int]]) -> bool:
-    """Whether the lag has risen in the last minute, and never fallen."""
+    """The lag has risen in the last minute, and never fallen."""
     if not lags or lags[-1][0] - lags[0][0] < MIN_GROWTH_S:
         return False
     recent = [lag for at, lag in lags if lags[-1][0] - at <= MIN_GROWTH_S]
@@ -199,7 +199,7 @@ def query_workers(addresses: Iterable[str]) -> list[Row]:
 
 
 def query_worker(address: str, seconds: float = WORKER_ANSWER_S) -> Row:
-    """What a worker reports; `away` says why it does not answer, if so."""
+    """`away` is the reason if the worker does not answer."""
     row: Row = {"address": address, "away": "", "ready": False, "reason": "", "drift": None}
     try:
         status, body = http_get(address, "/readyz", seconds)
@@ -294,7 +294,7 @@ def _topic_problems(snapshot: HealthSnapshot) -> Iterator[str]:
 
 
 def summarise(snapshot: HealthSnapshot) -> Row:
-    """A state and two words, for the head of every page."""
+    """For the head of every page."""
     problems = list_problems(snapshot)
     state, text = ("bad", f"{len(problems)} problem{'s' * (len(problems) > 1)}")
     if snapshot.away == NOT_YET:
@@ -313,7 +313,7 @@ class HealthMonitor:
         self, config: Config, sources: Callable[[], Mapping[str, str]],
         labels: Callable[[], LabelState], on_change: Callable[[], None],
     ) -> None:  # fmt: skip
-        """`sources` gives what the desk reads, and why it cannot, if so."""
+        """`sources` maps what the desk reads to the reason why it cannot, or ""."""
         self._config, self._sources, self._labels = config, sources, labels
         self._viewers, self._broker = ViewerPresence(), BrokerMonitor(config)
 
@@ -336,7 +336,7 @@ class HealthMonitor:
         self.retrying = Lock()  # one retry of dead letters at a time
 
     def note_viewer(self, letters: bool = False) -> None:
-        """Poll for a while; dead letters are read once they are asked for."""
+        """Dead letters are read once a page asks for them."""
         with self._lock:
             if not self._polling:
                 self._polling = True
@@ -348,7 +348,7 @@ class HealthMonitor:
         self._viewers.note()
 
     def stop(self) -> None:
-        """Harmless if nothing was polled."""
+        """May be called without polling."""
         self._viewers.close()
         self.letters_follower.stop()
 
@@ -356,7 +356,7 @@ class HealthMonitor:
         return summarise(self._snapshot())
 
     def drift(self) -> dict[str, str]:
-        """A sentence for each event that drifts, by the workers."""
+        """A sentence for each event that drifts."""
         sentences: dict[str, str] = {}
         for row in self._workers.value or ():
             for event, sentence in (row.get("drift_by_event") or {}).items():
@@ -364,7 +364,7 @@ class HealthMonitor:
         return sentences
 
     def bursts(self) -> Counter[str]:
-        """In how many minutes each event had a burst of stories, since the workers started."""
+        """Minutes with a burst, by event, since the workers started."""
         return sum((row.get("bursts") or Counter() for row in self._workers.value or ()), Counter())
 
     def status(self) -> Row:

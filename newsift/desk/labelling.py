@@ -65,7 +65,7 @@ class LabelSession:
     def __init__(
         self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = ()
     ) -> None:
-        """`messages` are warnings printed while drawing."""
+        """`messages` are warnings of the draw."""
         self.token, self.at = secrets.token_hex(8), now_text()
         self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
         self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
@@ -76,14 +76,14 @@ class LabelSession:
 
     @property
     def version(self) -> str:
-        """The version of the profile at the draw; empty without one."""
+        """Of the profile at the draw; empty without one."""
         return self._frozen.profile.version if self._frozen.profile else ""
 
     def merge(self, labels: Iterable[Label]) -> None:
         self._answers.merge(labels)
 
     def state(self) -> State:
-        """For the page: the question, the next one for each answer, and the progress."""
+        """The question, the next one for each answer, and the progress."""
         changes, verdicts = self._changes, self._answers.verdicts()
         question, last = self._queue.next(verdicts), self._answers.last
         steps = self._undoable.copy()
@@ -106,7 +106,7 @@ class LabelSession:
         }  # fmt: skip
 
     def answer(self, post_id: PostId, verdict: Verdict) -> AnswerOutcome:
-        """Publish an answer to the question. A page repeats an answer that got no response."""
+        """A page repeats an answer that got no response."""
         with lock_or_busy(self._lock, ANSWER_BUSY):
             question = self._queue.next(self._answers.verdicts())
             if question is not None and question.candidate.post_id == post_id:
@@ -122,7 +122,7 @@ class LabelSession:
         return AnswerOutcome(False, problem)
 
     def correct(self, post_id: PostId, verdict: Verdict) -> bool:
-        """Publish another verdict on a post that this judge has labelled; False if it is equal."""
+        """False if the label has this verdict already."""
         with lock_or_busy(self._lock, ANSWER_BUSY):
             current = self._answers.label(post_id)
             if current is None:
@@ -134,7 +134,7 @@ class LabelSession:
             return True
 
     def undo(self, step: int) -> bool:
-        """Publish the label before the last answer; False if that was done before."""
+        """Publishes the label before the last answer; False if that was done already."""
         with lock_or_busy(self._lock, ANSWER_BUSY):
             if step not in self._undoable:
                 return False
@@ -150,7 +150,7 @@ class LabelSession:
         self._changes += 1
 
     def _card(self, question: Question | None) -> State | None:
-        """A post for the judge, without how it was drawn."""
+        """Does not reveal how the post was drawn."""
         if question is None:
             return None
         candidate = question.candidate
@@ -169,7 +169,7 @@ class LabelOutbox:
         self._outbox: Outbox | None = None
 
     def publish(self, key: bytes, value: bytes | None) -> None:
-        """Publish a label and wait for the broker; the first one creates the topic."""
+        """Returns once the broker has the label; the first one creates the topic."""
         with lock_or_busy(self._lock, "earlier labels are still being published"):
             try:
                 with broker_errors(self._config):
@@ -207,7 +207,7 @@ class ActiveQueue(NamedTuple):
 
 
 class LabelQueues:
-    """Draws queues and keeps those used last. Thread-safe."""
+    """Draws queues, and holds those used last. Thread-safe."""
 
     def __init__(
         self, config: Config, mirrors: TopicMirrors, executor: DaemonExecutor,
@@ -221,7 +221,7 @@ class LabelQueues:
         self._nonce = secrets.token_hex(8)  # of matches without a label: the same for all judges
 
     def queue(self, key: QueueKey) -> ActiveQueue | None:
-        """A judge's queue; None while it is drawn, or waits for other draws."""
+        """None while it is being drawn, or other draws are."""
         with self._lock:
             active = self._active.get(key)
             why = self._end_reason(key, active)
@@ -251,7 +251,7 @@ class LabelQueues:
             return self._activate(key, ActiveQueue(session, self._clock(), 0.0, why))
 
     def session(self, key: QueueKey, token: str) -> LabelSession:
-        """The queue that a page names; refused if it has ended."""
+        """Raises if the queue has ended."""
         with self._lock:
             active = self._active.get(key)
             if (
@@ -265,7 +265,7 @@ class LabelQueues:
             return self._activate(key, active).session
 
     def discard(self, key: QueueKey, token: str) -> bool:
-        """Let the next question come from a new queue; False if the queue has already ended."""
+        """The next question comes from a new queue; False if this one has ended."""
         with self._lock:
             active = self._active.get(key)
             if active is None or active.session.token != token:
@@ -274,7 +274,7 @@ class LabelQueues:
             return True
 
     def _end_reason(self, key: QueueKey, active: ActiveQueue | None) -> str | None:
-        """Why a queue has ended; "" if the page need not say why, None if it has not ended."""
+        """"" if the page need not name it, None if the queue has not ended."""
         if active is None:
             return ""
         state, now = self._mirrors.control, self._clock()

@@ -68,7 +68,7 @@ class MatchRow:
 
 @dataclass(slots=True)
 class Story:
-    """Posts with the same text, as grouped by the workers."""
+    """Posts with the same text, as the workers group them."""
 
     group: str
     count: int = 0  # of posts, also those without a row
@@ -124,7 +124,7 @@ class EventMatches:
             self.keep(MAX_EVENT_STORIES)
 
     def keep(self, most: int) -> None:
-        """Drop all stories but the newest `most`."""
+        """Drops all but the newest `most` stories."""
         by_age = sorted(self._stories.values(), key=lambda story: story.last)
         for story in by_age[: max(len(by_age) - most, 0)]:
             del self._stories[story.group]
@@ -134,7 +134,7 @@ class EventMatches:
 
     @property
     def stories(self) -> list[Story]:
-        """In the order of their arrival."""
+        """In the order of arrival."""
         return list(self._stories.values())
 
     def row(self, post_id: PostId) -> MatchRow | None:
@@ -151,7 +151,7 @@ class EventMatches:
         return EventCounts(self.number, self.last, posts, stories, *by_name)
 
     def passed(self, version: str, now: int) -> int:
-        """Posts of the last 60 minutes that matched this version of the event's profile."""
+        """Posts of the last 60 minutes that matched this version of the profile."""
         counts = self._minutes.get(version, Counter[int]())
         return sum(counts[minute] for minute in range(now // MINUTE - 59, now // MINUTE + 1))
 
@@ -181,7 +181,7 @@ class EventMatches:
 
 
 def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str, MatchRow]]:
-    """Each event of a match record with a row; none if the record is not sound."""
+    """A row for each event; none if the record is not sound."""
     record, value = parse_match_record(message.value), message.value
     if record is None or value is None or not _is_sound(record):
         return
@@ -216,7 +216,7 @@ def _is_sound(record: MatchRecord) -> bool:
 
 
 class StoryFilter(Struct, frozen=True, kw_only=True):
-    """A browser's request for a page of an event's stories."""
+    """The filters and the page that a browser asks for."""
 
     minutes: Annotated[int, Meta(ge=0, le=24 * 60)] = 0  # of age at most; 0: any age
     lang: Annotated[str, Meta(max_length=MAX_LANGUAGE_CHARS)] = ANY
@@ -281,14 +281,14 @@ class MatchStore:
         self, config: Config, pinned: Callable[[], Collection[str]] = tuple,
         now: Callable[[], int] = now_ms,
     ) -> None:  # fmt: skip
-        """`pinned` returns the events that are dropped last if there are too many."""
+        """Events that `pinned` returns are dropped last."""
         self._topic, self._pinned, self._now = config.topics.matches, pinned, now
         self._lock = Lock()
         self._cut = set[int]()  # partitions whose older records are skipped
         self._clear()
 
     def begin(self, cluster: TopicReader) -> Offsets:
-        """Offsets to start from: a day ago, or the newest records if a day has too many."""
+        """Starts a day ago, or at the newest records if a day has too many."""
         with self._lock:
             self._clear()
             now, ends = self._now(), cluster.ends(self._topic)
@@ -306,7 +306,7 @@ class MatchStore:
 
     @property
     def since(self) -> int:
-        """The time from which on all matches are counted, in milliseconds."""
+        """All matches since this time are counted; milliseconds."""
         with self._lock:
             return self._since
 
@@ -319,7 +319,7 @@ class MatchStore:
             return self._of(event).counts(self._now())
 
     def passed(self, event: str, version: str) -> int | None:
-        """Posts of the last hour that matched this version; None if not all were counted."""
+        """As EventMatches.passed; None if the last hour is not fully counted."""
         now = self._now()
         with self._lock:
             return None if self._since > now - HOUR else self._of(event).passed(version, now)
@@ -328,7 +328,7 @@ class MatchStore:
         return filter_stories(self.stories(event), story_filter, self._now())
 
     def stories(self, event: str) -> list[Story]:
-        """In the order of their arrival."""
+        """In the order of arrival."""
         with self._lock:
             return self._of(event).stories
 
@@ -337,7 +337,7 @@ class MatchStore:
             return self._of(event).row(post_id)
 
     def copies(self, event: str, group: str) -> list[MatchRow]:
-        """The posts of a story in the order of their arrival."""
+        """In the order of arrival."""
         with self._lock:
             story = self._of(event).story(group)
             return [] if story is None else list(story.rows.values())
@@ -378,7 +378,7 @@ class MatchStore:
         return True
 
     def _drop_events(self) -> None:
-        """Drop events without seeds first, then those whose last match is oldest."""
+        """Events without seeds first, then those with the oldest matches."""
         pinned = self._pinned()
         by_age = sorted(self._events, key=lambda name: (name in pinned, self._events[name].number))
         for name in by_age[:-MAX_EVENTS]:

@@ -1,4 +1,4 @@
-"""The desk's model, loaded in the background, and the control topic as the model sees it."""
+"""The desk's model, loaded in the background, and the control topic with the seed set it makes."""
 
 import logging
 import time
@@ -25,7 +25,7 @@ log = logging.getLogger("newsift.desk")
 
 @dataclass(frozen=True, eq=False)
 class ControlView:
-    """A state of the control topic with its seed set; without one where there is no model."""
+    """A state of the control topic with its seed set, if there is a model."""
 
     resolution: Resolution
     _seeds: SeedSet | None
@@ -44,7 +44,7 @@ class ControlView:
         return events_of(self.state, self.seeds)
 
     def rows(self) -> list[SeedRow]:
-        """Every seed and profile by event and id; each names the key of its record."""
+        """By event and id; `key` is the key of the record."""
         now = rfc3339(now_ms())
         return [row | {"state": "expired"} if _has_expired(row, now) else row for row in self._rows]
 
@@ -68,7 +68,7 @@ def _has_expired(row: SeedRow, now: str) -> bool:
 
 
 class DeskModel:
-    """The encoder with its background, once it is loaded; `away` says why it is not."""
+    """`away` is the reason while the model is not loaded."""
 
     def __init__(
         self, config: Config, control: Callable[[], ControlState], on_change: Callable[[], None]
@@ -96,7 +96,7 @@ class DeskModel:
         return self._context
 
     def view(self) -> ControlView:
-        """The control topic as it is now; refused while the model is not loaded."""
+        """Raises while the model is not loaded."""
         context, state = self.wait(0), self._control()
         with lock_or_busy(self._embedding, "many seeds are being embedded"):
             if self._view is None or self._view.state is not state:
@@ -108,7 +108,7 @@ class DeskModel:
             return self._view
 
     def rows(self) -> list[SeedRow]:
-        """Every seed and profile; with thresholds where the model is loaded."""
+        """With thresholds where the model is loaded."""
         if self.now():
             return self.view().rows()
         state, view = self._control(), self._view_without_model
@@ -117,7 +117,7 @@ class DeskModel:
         return view.rows()
 
     def events(self) -> dict[str, EventState]:
-        """All events as they are now; refused while the model is not loaded."""
+        """Raises while the model is not loaded."""
         return self.view().events
 
     def _load(self) -> None:

@@ -1,4 +1,4 @@
-"""A project: a folder that keeps the articles, profiles and labels of a desk without Kafka."""
+"""A project: a folder with the articles, profiles and labels of a desk without Kafka."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -30,7 +30,7 @@ DESCRIPTION_FILE, LOCK_FILE, SEEDS_FILE, LABELS_FILE = (
 
 
 class Description(msgspec.Struct, kw_only=True):
-    """The files of posts of a project, and how they are read."""
+    """The files of posts, and how to read them."""
 
     schema: str = SCHEMA
     files: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Description(msgspec.Struct, kw_only=True):
 
 
 class Project:
-    """Open in one process at a time. Without a folder nothing is kept."""
+    """One process at a time; without a folder nothing is stored."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -46,7 +46,6 @@ class Project:
         self._saved: tuple[ControlState | None, LabelState | None] = (None, None)
 
     def describe(self, files: Sequence[Path], options: FileOptions) -> None:
-        """Remember the files of posts."""
         paths = tuple(str(file.resolve()) for file in files)
         self.description = Description(files=paths, options=options)
         if self._folder is not None:
@@ -55,7 +54,7 @@ class Project:
             )
 
     def restore(self, config: Config) -> None:
-        """Publish what was saved to topics that are empty."""
+        """The topics are empty."""
         if self._folder is None:
             return
         with connected(config) as cluster:
@@ -68,14 +67,14 @@ class Project:
                     topic.publish(dict(read_records(file)))
 
     def save_topics(self, config: Config) -> None:
-        """Save the topics as they are now, also what no page has seen yet."""
+        """Also what no page has shown yet."""
         if self._folder is not None:
             with connected(config) as cluster:
                 control = SeedTopic(cluster, config).state()
                 self.save(control, LabelTopic(cluster, config).state())
 
     def save(self, control: ControlState, labels: LabelState) -> None:
-        """Write what has changed since the last time, each file whole."""
+        """Only what has changed since the last time."""
         if self._folder is None or not (control.complete and labels.complete):
             return
         if left_out := control.left_out + labels.left_out:
@@ -99,7 +98,7 @@ class Project:
 
 @contextmanager
 def open_project(folder: Path | None) -> Iterator[Project]:
-    """The folder is made if it is missing, and locked until the end."""
+    """Creates the folder if it is missing, and locks it."""
     if folder is None:
         yield Project(None)
         return
@@ -119,7 +118,7 @@ def open_project(folder: Path | None) -> Iterator[Project]:
 
 
 def read_description(folder: Path) -> Description:
-    """The default where there is none yet."""
+    """The default if there is none yet."""
     file = folder / DESCRIPTION_FILE
     remedy = "give another folder"
     try:

@@ -34,7 +34,7 @@ class PromiseTest:
 
 
 class PromiseTests:
-    """The latest test of each event and target; from several threads."""
+    """The latest test of each event and target. Thread-safe."""
 
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
         self._config, self._lock, self._reading = config, Lock(), Lock()

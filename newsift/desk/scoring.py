@@ -1,4 +1,4 @@
-"""What posts score with an event now: its matches, its labels, near misses and the background."""
+"""Present scores with an event: of its matches, labels, near misses and the background."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class NearAnswers:
 
 
 class StreamMonitor:
-    """Near misses and the rate of posts, asked at intervals however many pages are open."""
+    """Cached, however many pages are open."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -90,7 +90,7 @@ class StreamMonitor:
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """The seeds and the profile that posts are compared with, each with its threshold."""
+    """The seeds and the profile that an event's posts are compared with."""
 
     context: ModelContext
     event: EventState
@@ -100,7 +100,7 @@ class Measure:
 
     @cached_property
     def threshold_of(self) -> Mapping[tuple[str, str], float]:
-        """By id and version, as matches name them."""
+        """By id and version, as in match records."""
         names = [(each.id, each.version) for each in self.compared]
         return dict(zip(names, self.cuts.tolist(), strict=True))
 
@@ -111,7 +111,7 @@ class Measure:
 
     @cached_property
     def automatic(self) -> tuple[float, ...]:
-        """The automatic thresholds, rising; none where the background is too small."""
+        """Rising; none where the background is too small."""
         rate, background = self.context.config.matching.automatic_rate, self.context.background
         profiles = [each for each in self.compared if isinstance(each, Profile)]
         at = [n for n, each in enumerate(self.compared) if not isinstance(each, Profile)]
@@ -125,7 +125,7 @@ class Measure:
 
     @cached_property
     def background(self) -> F32:
-        """Scores of the background; of the half that no profile was trained on, if there is one."""
+        """Without posts that a profile was trained on."""
         background = self.context.background
         if any(isinstance(each, Profile) for each in self.compared):
             background = split_background(background)[1]
@@ -144,7 +144,7 @@ class Measure:
         ]
 
     def _best(self, posts: Embeddings) -> F32:
-        """The best score of each post, in bounded memory."""
+        """In bounded memory."""
         step = max(MAX_BLOCK_SCORES // max(len(self.rows), 1), 1)
         parts = (posts[at : at + step] for at in range(0, len(posts), step))
         best = [part.similarity(self.rows).max(axis=1, initial=np.float32(-2)) for part in parts]
@@ -161,7 +161,7 @@ def make_measure(context: ModelContext, view: ControlView, name: str) -> Measure
 
 @dataclass(frozen=True, slots=True)
 class ScoredStory:
-    """The first match of a story by what the event is compared with now."""
+    """The first post of a story that was compared with the present seeds or profile."""
 
     candidate: Candidate
     scored: ScoredMatch
@@ -170,7 +170,7 @@ class ScoredStory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredMatches:
-    """Matches of an event; complete since `since`, in milliseconds."""
+    """Complete since `since`, in milliseconds."""
 
     stories: tuple[ScoredStory, ...]
     since: int
@@ -202,7 +202,7 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
 
 
 def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> DrawnLabels:
-    """The labels drawn at random, of the matches of the newest draw."""
+    """Labels drawn at random among the matches of the newest draw."""
     certifying = [label for label in labels if label.drawn == "certify"]
     post_ids = {story.candidate.post_id for story in matches.stories}
     name = current_queue(label for label in certifying if label.post_id in post_ids)
@@ -232,7 +232,7 @@ class EventScores:
         self._scores = lru_cache(16)(lambda measure, texts: measure.scores(texts).tolist())
 
     def measure(self, event: str) -> Measure:
-        """Refused while the model is not loaded, and without such an event."""
+        """Raises while the model is not loaded, and for an unknown event."""
         context, view = self._model.wait(0), self._model.view()
         with self._lock:
             if self._view is not view:
@@ -253,7 +253,7 @@ class EventScores:
     def marks(
         self, measure: Measure, matches: ScoredMatches, labels: Sequence[Label]
     ) -> tuple[LabelledScore, ...]:
-        """The posts that were labelled last, with their present scores."""
+        """The posts that were labelled last."""
         newest = sorted(labels, key=lambda label: milliseconds(utc(label.at)), reverse=True)
         posts: dict[PostId, Post] = {}
         for label in newest:

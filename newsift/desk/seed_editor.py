@@ -1,4 +1,4 @@
-"""Changes of seeds at the desk: one at a time, on the record that was seen; removals are undone."""
+"""Changes of seeds at the desk: refused if somebody changed the record, and undone if asked."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -30,12 +30,12 @@ class Removal:
 
 
 def mark_of(value: bytes | None) -> str:
-    """The digest by which a page names a record; empty where there is none."""
+    """Names a record; empty where there is none."""
     return "" if value is None else hashlib.sha256(value).hexdigest()[:MARK_DIGITS]
 
 
 def require_mark(state: ControlState, key: bytes, mark: str) -> bytes:
-    """The key; refused where its record has another mark."""
+    """Raises if the record has another mark."""
     if mark_of(state.value(key)) != mark:
         name = key.decode(errors="backslashreplace")
         raise InputError(f"seed {name!r}: {CHANGED_BY_OTHERS}")
@@ -52,7 +52,7 @@ class SeedEditor:
 
     @contextmanager
     def topic(self) -> Iterator[SeedTopic]:
-        """The control topic, for one request of this desk at a time."""
+        """One request at a time."""
         turn = lock_or_busy(self._editing, "another change is being published")
         with turn, seed_topic(self._config) as topic:
             yield topic
@@ -73,7 +73,7 @@ class SeedEditor:
             return removal
 
     def undo(self, number: int) -> Removal:
-        """Publish the record of a removed seed again, unless there is another one by now."""
+        """Refused if the seed exists again."""
         with self.topic() as topic:
             removal = next((each for each in self._removals if each.number == number), None)
             if removal is None:
@@ -88,14 +88,14 @@ class SeedEditor:
             return removal
 
     def change(self, name: str, mark: str, changes: Mapping[str, Any]) -> SeedOrProfile:
-        """Publish a seed with changes; None deletes a key."""
+        """None deletes a key."""
         with self.topic() as topic:
             state = topic.state()
             require_mark(state, find_key(state, name), mark)
             return change_seeds(topic, state, [name], changes, self._config)[0]
 
     def publish(self, records: Mapping[bytes, bytes], marks: Mapping[bytes, str]) -> ControlState:
-        """Publish seeds whose records still have these marks; the state from before."""
+        """Returns the state before; each record must still have its mark."""
         with self.topic() as topic:
             before = topic.state()
             for key in records:

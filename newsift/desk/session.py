@@ -60,7 +60,7 @@ class Desk:
             self.feeds.start()
 
     def stop(self) -> None:
-        """Harmless if it was not started."""
+        """May be called without `start`."""
         self.mirrors.stop()
         self.matches_follower.stop()
         self.health.stop()
@@ -68,7 +68,7 @@ class Desk:
         self.queues.outbox.stop()
 
     def pass_rate(self, profile: Profile | None) -> float | None:
-        """The share of the last hour's posts that match a profile; None where that is unknown."""
+        """The share of the last hour's posts that match; None if it is unknown."""
         follower = self.matches_follower
         if profile is None or follower.away or not follower.ready.is_set():
             return None
@@ -77,7 +77,7 @@ class Desk:
         return None if count is None or posts < MIN_POSTS_FOR_RATE else count / posts
 
     def _sources(self) -> dict[str, str]:
-        """What the desk reads, and why it cannot, if so."""
+        """What the desk reads, and the reason why it cannot, or ""."""
         topics, labels = self.config.topics, self.mirrors.labels_follower
         return {
             topics.matches: self.matches_follower.away,

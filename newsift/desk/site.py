@@ -50,7 +50,7 @@ class StaticFile:
 
 
 def static_files() -> dict[str, StaticFile]:
-    """Every file of the pages by its path; the start page is /."""
+    """By path; the start page is /."""
     by_path = dict(_read_folder(files("newsift.desk") / "static", "/"))
     by_path["/"] = by_path.pop("/index.html")
     return by_path
@@ -78,7 +78,7 @@ class DeskSite(Site):
         self, desk: Desk, listen: WebConfig, token: Secret | None, endpoints: Sequence[Endpoint],
         *, print_token: bool = False, on_open: Callable[[str], None] = announce,
     ) -> None:  # fmt: skip
-        """`on_open` gets the address, with the token where it may be printed."""
+        """`on_open` gets the address, with the token if it may be printed."""
         super().__init__(listen, lambda: b"", lambda: "")
         self._query = f"?token={token.reveal()}" if token and print_token else ""
         self._on_open = on_open
@@ -191,7 +191,7 @@ class DeskSite(Site):
         return web.Response(body=body, headers=JSON)
 
     def _call(self, endpoint: Endpoint, values: msgspec.Struct) -> tuple[bytes | Attachment, str]:
-        """The answer with the messages on the way, and the outcome for the audit log."""
+        """The response and the outcome for the audit log."""
         with capture() as messages, acting_as(getattr(values, "by", "")):
             answer = endpoint.function(self._desk, values)
         if isinstance(answer, Attachment):
@@ -215,7 +215,7 @@ async def _read_request(endpoint: Endpoint, request: web.Request) -> msgspec.Str
 async def send_file(
     request: web.Request, file: Attachment, chunk_s: float = MAX_CHUNK_S
 ) -> web.StreamResponse:
-    """Send a file as fast as it is taken; the connection is dropped where nothing is taken."""
+    """Drops the connection if the client takes nothing for a while."""
     response = web.StreamResponse(headers=NO_STORE | file.headers)
     with file.content as content:
         response.content_length = content.seek(0, os.SEEK_END)

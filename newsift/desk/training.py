@@ -1,4 +1,4 @@
-"""Training of an event's profile at the desk: one run at a time, in a thread of its own."""
+"""Training of an event's profile at the desk: one run at a time, in a thread."""
 
 import logging
 import time
@@ -78,7 +78,7 @@ class Training:
         self._executor.submit(self._run, run)
 
     def publish(self, event: str, version: str) -> EventState:
-        """Publish the proposal of the last run; the event as it is then."""
+        """Publishes the proposal of the last run; returns the event afterwards."""
         run = self.run_of(event)
         proposal = run.proposal if run else None
         if proposal is None or proposal.profile.version != version:
@@ -104,7 +104,7 @@ class Training:
         return latest
 
     def forget(self, event: str, version: str) -> EventState:
-        """Go back from this version of an event's profile to the one before, or to its seeds."""
+        """Restores the version before this one, or the seeds."""
         context = self._model.wait()
         with self._editor.topic() as topic:
             view = self._view(topic)

@@ -10,7 +10,7 @@ _actor_name: ContextVar[str] = ContextVar("name", default="")
 
 @contextmanager
 def acting_as(name: str) -> Iterator[None]:
-    """Act as this person; with an empty name, as the user of this process."""
+    """An empty name stands for the user of this process."""
     token = _actor_name.set(name)
     try:
         yield

@@ -32,7 +32,7 @@ Line = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a post, a seed and a worker cost on one machine."""
+    """Measured on one machine."""
 
     machine: Line
     date: Line
@@ -52,28 +52,25 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     packed_match_bytes: Positive  # of a match record, likewise
 
     def with_share(self, share: float) -> "Costs":
-        """The costs where another share of the posts match."""
         check_number("share", share, share >= 0, 1, "the share of the posts that match, from 0")
         return msgspec.structs.replace(self, share=share)
 
     def serial_us(self) -> float:
-        """CPU of a post that one thread of a worker spends at a time."""
+        """CPU of a post that only one thread of a worker can spend at a time."""
         return self.python_us + self.share * self.matched_us
 
     def cpu_us(self, seeds: int) -> float:
-        """CPU of a post, all threads together."""
+        """CPU of a post on all threads."""
         return self.serial_us() + self.encode_us + seeds * self.match_ns / 1e3
 
     def start_cpu_s(self, seeds: int) -> float:
-        """CPU of a worker until it is ready."""
         return self.start_s + seeds * self.start_ms / 1e3
 
     def peak_mb(self, seeds: int) -> float:
-        """Memory of a worker under full load."""
         return self.memory_mb + seeds * self.memory_kb / 1e3
 
     def worker_rate(self, seeds: int, threads: int) -> float:
-        """The posts a second that one worker can do."""
+        """Posts a second."""
         return 1e6 / max(self.serial_us(), self.cpu_us(seeds) / threads)
 
 
@@ -81,7 +78,7 @@ COSTS_DECODER = msgspec.json.Decoder(Costs)
 
 
 def read_costs(file: Path | None = None) -> Costs:
-    """The costs in a file, else those that ship."""
+    """The shipped costs without a file."""
     file = file or DEFAULT_COSTS_FILE
     try:
         return COSTS_DECODER.decode(read_regular(file, MAX_COSTS_BYTES))
@@ -97,21 +94,19 @@ def read_costs(file: Path | None = None) -> Costs:
 
 @dataclass(frozen=True, slots=True)
 class LoadBurst:
-    """For `BURST_S` seconds, `factor` times the usual rate."""
+    """`factor` times the usual rate for `BURST_S` seconds."""
 
     factor: float
     drain: float | None = None  # seconds after its end within which no post waits any more
 
     def capacity(self, rate: float) -> float:
-        """The least posts a second that drain the burst in time."""
+        """The posts a second that drain the burst in time."""
         if self.drain is None:
             return 0.0
         return rate * (self.factor * BURST_S + self.drain) / (BURST_S + self.drain)
 
 
 class BurstLag(msgspec.Struct, frozen=True):
-    """What a burst leaves behind."""
-
     lag: float  # posts that wait at its end
     delay_s: float  # of the post that waits longest
     drain_s: float  # from its end until no post waits
@@ -134,7 +129,7 @@ def simulate_burst(rate: float, factor: float, capacity: float) -> BurstLag:
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What a stream needs; the keys of `newsift plan --json`."""
+    """The keys of `newsift plan --json`."""
 
     rate: float  # posts a second
     seeds: int
@@ -155,7 +150,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan_capacity(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None = None) -> Plan:
-    """The fewest workers that do the rate at `TARGET_LOAD` and drain the burst."""
+    """The fewest workers that do the rate at `TARGET_LOAD`, and drain the burst."""
     check_number("rate", rate, rate > 0, MAX_RATE, "posts a second, above 0")
     check_number("seeds", seeds, seeds >= 0, MAX_SEEDS, "a whole number from 0")
     if burst:
@@ -200,7 +195,7 @@ def plan_capacity(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None
 
 
 def check_number(name: str, value: float, fits: bool, most: float, rule: str) -> None:
-    """Refuse a number that is none, or outside of its bounds."""
+    """Raises unless the number is finite and within its bounds."""
     if not (isfinite(value) and fits and value <= most):
         raise InputError(
             f"{name}: {value:g} cannot be planned for; give {rule}, at most {most:,.0f}"

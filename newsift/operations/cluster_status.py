@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StreamRate:
-    """Posts of the last day, since the first of them, and of the last hour."""
+    """Posts of the last day, and of the last hour."""
 
     posts: int = 0
     since: int = 0  # milliseconds
@@ -60,7 +60,7 @@ def read_stream_rate(cluster: TopicReader, topic: str, now: int) -> StreamRate:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSnapshot:
-    """Offsets of the posts and of the output topics at one moment; None for a missing topic."""
+    """At one moment; None for a missing topic."""
 
     at: float
     posts: dict[int, Backlog]  # by partition
@@ -79,7 +79,7 @@ class OffsetSnapshot:
 
 
 def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
-    """Takes as long as the measurement of a rate."""
+    """Takes `RATE_INTERVAL_S`."""
     topics = config.topics
     cluster.partitions(topics.posts)
     before = read_offsets(cluster, admin, config)
@@ -124,7 +124,7 @@ def read_offsets(cluster: TopicReader, admin: Any, config: Config) -> OffsetSnap
 
 
 def retry_coordinator(request: Callable[[], T]) -> T:
-    """Repeat a request about a group while the broker starts its coordinator."""
+    """A broker that has just started may not know a group's coordinator."""
     ends_at = time.monotonic() + MAX_COORDINATOR_S
     while True:
         try:
@@ -136,7 +136,7 @@ def retry_coordinator(request: Callable[[], T]) -> T:
 
 
 def describe_group(admin: Any, config: Config) -> tuple[str, list[Row]]:
-    """The state of the workers' group, and its members with their partitions of the posts."""
+    """The state of the workers' group, and a row for each member."""
     name = config.kafka.group
     description = retry_coordinator(lambda: admin.describe_groups([name]))[name]
     members = [_member_row(member, config.topics.posts) for member in description["members"]]
@@ -167,7 +167,7 @@ def message_rates(before: OffsetSnapshot, after: OffsetSnapshot) -> dict[str, fl
 
 
 def hourly_rates(cluster: TopicReader, config: Config) -> Row:
-    """Posts and matches an hour, and of which time; None where too little of it has passed."""
+    """With their window; None where it is too short."""
     now, topics = now_ms(), config.topics
     stream, matches = read_stream_rate(cluster, topics.posts, now), 0
     if cluster.exists(topics.matches):
@@ -181,7 +181,7 @@ def hourly_rates(cluster: TopicReader, config: Config) -> Row:
 
 
 def count_seed_states(cluster: TopicReader, config: Config) -> Row | None:
-    """Counts of the states of seeds, and reasons by id; None without the topic."""
+    """With the reasons by id; None without the topic."""
     if not cluster.exists(config.topics.seeds):
         return None
     rows = rows_of(resolve_state(SeedTopic(cluster, config).state(), config))

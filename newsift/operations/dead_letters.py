@@ -31,7 +31,7 @@ RetryKey = tuple[str, str]  # the id of a letter and the digest of its bytes
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that could not be processed: its place, and the reason."""
+    """A message that could not be processed."""
 
     id: str
     reason: str
@@ -44,13 +44,13 @@ class DeadLetter:
 
     @property
     def retry_key(self) -> RetryKey:
-        """Identifies a retry: nobody can pretend it with other bytes."""
+        """Nobody can forge it with other bytes."""
         value = self.message.value
         return self.id, self.sha256 if value is None else sha256(value).hexdigest()
 
     @property
     def obstacle(self) -> str | None:
-        """Why another attempt cannot be made, if so."""
+        """Why it cannot be retried, or None."""
         if self.reason in UNREADABLE_REASONS:
             return "there is nothing to retry: it stands for a record batch that cannot be read"
         if self.message.value is None and not self.sha256:
@@ -61,7 +61,7 @@ class DeadLetter:
 
     @property
     def retry_headers(self) -> Headers:
-        """The input's own headers, with the number of the next attempt and the letter's id."""
+        """The input's headers, the number of the next attempt and the letter's id."""
         own = [
             (name.removeprefix(INPUT_PREFIX), value or b"")  # kafka-python sends no null
             for name, value in self.message.headers
@@ -85,7 +85,7 @@ class DeadLetter:
 def read_letters(
     cluster: TopicReader, config: Config, start: int | None = None
 ) -> Iterator[DeadLetter]:
-    """The present dead letters since a time, each once."""
+    """Since a time, each once."""
     topic = config.topics.rejected
     ids: set[tuple[str, int, str]] = set()
     for batch in cluster.read(topic, None if start is None else cluster.offsets_at(topic, start)):
@@ -98,7 +98,7 @@ def read_letters(
 
 
 def parse_letter(message: StoredMessage) -> DeadLetter:
-    """Without the worker's headers, a letter's id is its own place."""
+    """Without the worker's headers its position is its id."""
     headers = _decode_headers(message.headers)
     place = f"{message.topic}-{message.partition}-{message.offset}"
     size = headers.get("bytes", "")
@@ -124,7 +124,7 @@ def no_such_letter(name: str) -> InputError:
 
 @dataclass(frozen=True, slots=True)
 class LetterSelection:
-    """Letters by id, else all, or those of one reason."""
+    """By id; without ids by reason; without a reason all."""
 
     names: frozenset[str] = frozenset()
     reason: str | None = None
@@ -143,7 +143,7 @@ class RetryResult:
 
 
 def retry_letters(config: Config, selection: LetterSelection, show: ShowLetter) -> RetryResult:
-    """Publish letters again, one retry at a time; `show` is called once the broker has a letter."""
+    """`show` is called for each letter that the broker has."""
     with retry_lock(config), connected(config) as cluster, connected(config) as posts:
         cluster.partitions(config.topics.posts)
         done = _retried_keys(cluster, config, selection.read(cluster, config))
@@ -200,7 +200,7 @@ def _resend(
 def _retried_keys(
     cluster: TopicReader, config: Config, letters: Iterable[DeadLetter]
 ) -> set[RetryKey]:
-    """What was sent again before, by the posts since the oldest of these letters."""
+    """Of posts since the oldest of these letters."""
     oldest = min((max(letter.message.timestamp, 0) for letter in letters), default=None)
     if oldest is None:
         return set()
@@ -214,7 +214,7 @@ def _retried_keys(
 
 
 def _read_original(cluster: TopicReader, config: Config, letter: DeadLetter) -> bytes | None:
-    """The input of a dead letter without value, while the posts topic holds it."""
+    """While the posts topic holds it."""
     topic = config.topics.posts
     place = letter.id.removeprefix(f"{topic}-").split("-")
     if len(place) != 2 or not all(part.isdecimal() and len(part) < 20 for part in place):
@@ -233,7 +233,7 @@ def _read_original(cluster: TopicReader, config: Config, letter: DeadLetter) -> 
 
 @contextmanager
 def retry_lock(config: Config) -> Iterator[None]:
-    """Wait until no other retry of this user runs on this topic; without a cache folder, go on."""
+    """One retry of a user on a topic at a time; without a cache folder there is no lock."""
     path, lock = cache_root() / "retry.lock", None
     place = zlib.crc32(f"{config.kafka.bootstrap_servers} {config.topics.posts}".encode())
     with suppress(OSError):

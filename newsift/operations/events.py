@@ -1,4 +1,4 @@
-"""Events of the control topic: their seeds, profiles and thresholds, and targets of a promise."""
+"""Events of the control topic with their seeds, profiles and thresholds; targets of promises."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ class EventState:
 
 
 def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
-    """All events by name; `seeds` is the set that a worker makes of the state."""
+    """By name; `seeds` is the set that a worker makes of the state."""
     events: dict[str, EventState] = {}
     why = {each.id: (PROFILE_STALE, each.reason) for each in seeds.stale}
     why |= {each.id: (PROFILE_REFUSED, each.reason) for each in seeds.refused}
@@ -75,12 +75,12 @@ def require_event(events: Mapping[str, EventState], name: str) -> EventState:
 
 
 def attempts_of(profile: Profile | None) -> int:
-    """How often an event has looked for a burst, by its profile's record."""
+    """How often the event has looked for a burst."""
     return _count_in(profile.made if profile else {}, "attempts")
 
 
 def promises_of(profile: Profile | None) -> int:
-    """How many versions of a profile were tested for a promise, by its record."""
+    """How many versions of the profile were tested for a promise."""
     if profile is None:
         return 0
     counts = [_count_in(profile.made, "promises")]
@@ -91,14 +91,14 @@ def promises_of(profile: Profile | None) -> int:
 
 
 def _count_in(record: dict[str, Any], name: str) -> int:
-    """A count in a record that anybody may have written."""
+    """Anybody may have written the record."""
     count = record.get(name)
     return min(max(count, 0), MAX_ATTEMPTS) if type(count) is int else 0
 
 
 @dataclass(frozen=True, slots=True)
 class PromiseTarget:
-    """What a version of a profile shall promise."""
+    """Of one version of a profile."""
 
     precision: float
     confidence: float
@@ -115,5 +115,5 @@ class PromiseTarget:
 
     @property
     def test_confidence(self) -> float:
-        """The confidence of one test, so that all versions together have the stated one."""
+        """All versions together have the stated confidence."""
         return confidence_of_version(self.confidence, self.version)

@@ -58,7 +58,7 @@ cached_identity = lru_cache(2**17)(link_identity)
 
 
 class ArticleIndex:
-    """The seeds of the topic by id, link and version; refused ones count, profiles do not."""
+    """Seeds by id, link and version; refused ones count, profiles do not."""
 
     def __init__(self) -> None:
         self.by_link: dict[str, str] = {}
@@ -85,17 +85,17 @@ class ArticleIndex:
             self._enter(seed)
 
     def add(self, seed: Seed) -> None:
-        """Add a seed that a dry run would publish."""
+        """For a dry run."""
         self._drafts[seed.id] = seed
         self._enter(seed)
 
     def version(self, name: str) -> str | None:
-        """None where there is no valid seed."""
+        """None without a valid seed."""
         seed = self._drafts.get(name) or self._state.seeds.get(name)
         return seed.version if seed else None
 
     def ended(self, name: str, before: int) -> bool:
-        """Whether a seed had ended by then, and no profile rests on it."""
+        """Whether the seed had expired by then, and no profile replaces it."""
         seed = self._state.seeds.get(name)
         if seed is None or seed.expires_at is None or seed.expires_at > before:
             return False
@@ -117,7 +117,7 @@ class FollowOptions:
 
 @dataclass(slots=True)
 class Follower:
-    """Follows one feed; its state is stored after each article, so that it may end at any."""
+    """Follows one feed; its state is stored after each article."""
 
     web: PoliteWeb
     followed: Followed
@@ -130,7 +130,7 @@ class Follower:
     _topic: SeedTopic | None = None
 
     def fetch_feed(self) -> None:
-        """Fetch the feed and note its articles."""
+        """Notes the articles of the feed."""
         conditions = {
             "If-None-Match": self.followed.etag,
             "If-Modified-Since": self.followed.modified,
@@ -158,7 +158,7 @@ class Follower:
             notify(f"entries without an address that can be read: {feed.without_link:,}")
 
     def read_due_articles(self) -> Counter[str]:
-        """Read the articles that are due and publish them; counts the outcomes."""
+        """Publishes them; returns counts of the outcomes."""
         outcomes = Counter[str]()
         due = self.followed.due(now_ms(), self.plan.keep, self.plan.most)
         before = now_ms() - max(self.plan.keep, MIN_LINGER_MS)
@@ -186,7 +186,7 @@ class Follower:
     def _delete(
         self, ended: list[FollowedArticle], before: int, topic: SeedTopic, state: ControlState
     ) -> None:
-        """Delete the seeds that no post is compared with any more; not those of other people."""
+        """Only seeds of this feed that no post can match any more."""
         for article in ended:
             if not self._is_ours(article):
                 article.leave()
@@ -237,7 +237,7 @@ class Follower:
         self, article: FollowedArticle, content: dict[str, Any], topic: SeedTopic,
         state: ControlState,
     ) -> str:  # fmt: skip
-        """Publish an article that is new, or corrected; people's changes of its seed stay."""
+        """People's changes of a seed stay."""
         ends = rfc3339(article.published + self.plan.keep)
         record = content | {"event": self.plan.event, "expires_at": ends}
         identity = link_identity(content["url"])
@@ -277,7 +277,7 @@ class Follower:
 
 @dataclass(slots=True)
 class FollowLoop:
-    """Round after round, or one; a failure of feed or broker is reported once and tried again."""
+    """A failure is reported once and tried again."""
 
     follower: Follower
     every: float
@@ -293,7 +293,7 @@ class FollowLoop:
             self.run_once()
 
     def run_once(self) -> None:
-        """Fetch the feed if it is time, and read the articles that are due."""
+        """Fetches the feed if it is time, and reads the articles that are due."""
         followed = self.follower.followed
         if (left := followed.wait_until / 1000 - time.time()) <= 0:
             self._fetch_feed(followed)
@@ -326,7 +326,7 @@ class FollowLoop:
         self.follower.store()
 
     def _back_off(self, error: InputError, followed: Followed) -> None:
-        """Report a feed that cannot be read, and wait longer each time."""
+        """Each failure makes the pause longer."""
         wait = error.wait if isinstance(error, StatusError) else 0.0
         if not self.once:
             wait = max(wait, min(self.every * 2**followed.failures, MAX_BACKOFF_S))
@@ -349,7 +349,7 @@ class FollowLoop:
 
 @contextmanager
 def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Callable[[], None]]]:
-    """The stored state of a feed, and a function that stores it; locked for other processes."""
+    """The stored state and a function that stores it; locked for other processes."""
     with nullcontext() if dry else lock_state(file):
         followed = _read_state(feed, file)
 
@@ -374,6 +374,5 @@ def _read_state(feed: str, file: Path) -> Followed:
 
 
 def default_feed_state(feed: str, config: Config) -> Path:
-    """A file for this feed and this control topic."""
     identity = [feed, config.kafka.bootstrap_servers, config.topics.seeds]
     return state_folder() / f"follow-{urlsplit(feed).hostname}-{json_digest(identity)[:12]}.json"

@@ -65,7 +65,7 @@ class LabelTopic(KeyedTopic[LabelState]):
         super().__init__(cluster, config, topic, "label", lambda _: LABEL_HEADERS, reducer)
 
     def state(self) -> LabelState:
-        """Reports the labels that cannot be used."""
+        """Also reports labels that cannot be used."""
         state = super().state()
         for refused in state.refused[:MAX_REFUSED_SHOWN]:
             notify(f"refused: {refused.key}: {refused.reason}")
@@ -81,7 +81,7 @@ class LabelTopic(KeyedTopic[LabelState]):
 
 
 def make_label_topic(config: Config) -> None:
-    """Create the topic if it is missing; reports settings by which labels may be lost."""
+    """Reports settings by which labels may be lost."""
     for each in ensure_labels(config):
         if each.serious:
             state = f"{each.setting} is {each.actual}, must be {each.required}"
@@ -90,7 +90,7 @@ def make_label_topic(config: Config) -> None:
 
 @contextmanager
 def label_topic(config: Config, create: bool = False) -> Iterator[LabelTopic]:
-    """The topic has to exist, unless it may be created."""
+    """Raises if the topic is missing, unless it may be created."""
     if create:
         make_label_topic(config)
     with connected(config) as cluster:
@@ -99,7 +99,7 @@ def label_topic(config: Config, create: bool = False) -> Iterator[LabelTopic]:
 
 
 def read_event_labels(cluster: TopicReader, config: Config, event: str) -> tuple[Label, ...]:
-    """Nothing where there is no topic of labels yet."""
+    """None are there without the topic."""
     if not cluster.exists(config.topics.labels):
         return ()
     return LabelTopic(cluster, config).state().event_labels(event)
@@ -107,7 +107,7 @@ def read_event_labels(cluster: TopicReader, config: Config, event: str) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class EventMatch:
-    """The best match of a record with the seeds of one event."""
+    """The best match of a record with the event's seeds."""
 
     candidate: Candidate
     match: Match
@@ -115,7 +115,7 @@ class EventMatch:
 
     @property
     def profile(self) -> tuple[str, str]:
-        """The id and version of the profile that matched; seeds count as one."""
+        """The id and version of the profile that matched; empty for seeds."""
         name = self.match.seed_id
         return (name, self.match.seed_version) if name.startswith(PROFILE_PREFIX) else ("", "")
 
@@ -165,7 +165,7 @@ def _event_match(value: bytes | None, event: str) -> EventMatch | None:
 def request_near_answers(
     config: Config, event: str, cluster_id: Callable[[], str]
 ) -> list[NearAnswer]:
-    """The near misses of an event at each worker; reports workers that do not answer."""
+    """Reports workers that do not answer."""
     addresses = worker_addresses(config, cluster_id)
     if not addresses:
         notify(f"no worker of this Kafka and group answers {LOCAL_PORTS}: no near misses; {REMEDY}")
@@ -186,7 +186,7 @@ def _request_near_misses(address: str, event: str) -> NearAnswer | None:
 
 
 def merge_near_candidates(answers: Sequence[NearAnswer]) -> list[Candidate]:
-    """The near misses of several workers, merged stratum by stratum."""
+    """Stratum by stratum."""
     strata = zip(*(answer.strata for answer in answers), strict=False)
     return [
         Candidate(near.post, near.score) for parts in strata for near in merge_strata(parts).kept
@@ -257,17 +257,17 @@ class AnswerLog:
         return self._labels.get(post_id)
 
     def verdicts(self) -> dict[PostId, bool]:
-        """Safe while another thread answers."""
+        """Another thread may answer meanwhile."""
         return {name: label.label == "on" for name, label in self._labels.copy().items()}
 
     def shares(self) -> list[float]:
-        """The share on the event after each label, in the order of their times."""
+        """The share on the event after each label."""
         ordered = sorted(self._labels.copy().values(), key=lambda label: label.at)
         on = accumulate(label.label == "on" for label in ordered)
         return [count / number for number, count in enumerate(on, 1)]
 
     def merge(self, labels: Iterable[Label]) -> None:
-        """AddRecords what this person has answered elsewhere."""
+        """Add what this person has answered elsewhere."""
         theirs = self._labels_by_post(labels)
         self._labels |= {name: theirs[name] for name in theirs.keys() - self._own}
 
@@ -279,7 +279,7 @@ class AnswerLog:
         }  # fmt: skip
 
     def answer(self, question: Question, verdict: Verdict) -> Label:
-        """Publish a label; it counts once the broker has it."""
+        """The label counts once the broker has it."""
         candidate = question.candidate
         match = self._matches.get(candidate.post_id)
         label = Label(
@@ -299,14 +299,13 @@ class AnswerLog:
         return label
 
     def replace(self, label: Label) -> None:
-        """Publish a label in the place of the one before."""
         self._publish(label.key, label.value)
         self._own.add(label.post_id)
         self._steps.append((label, self._labels.get(label.post_id)))
         self._labels[label.post_id] = label
 
     def undo(self) -> Label:
-        """Publish the label before the last answer, or its deletion."""
+        """Publishes the label before the last answer, or its deletion."""
         label, before = self._steps[-1]
         self._publish(label.key, None if before is None else before.value)
         self._steps.pop()

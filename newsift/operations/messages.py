@@ -23,7 +23,7 @@ _capture: ContextVar[list[str] | None] = ContextVar("capture", default=None)
 
 @contextmanager
 def capture() -> Iterator[list[str]]:
-    """Collect the messages of this context, and of threads that inherit it."""
+    """Of this context, and of threads that inherit it."""
     lines: list[str] = []
     token = _capture.set(lines)
     try:
@@ -33,7 +33,7 @@ def capture() -> Iterator[list[str]]:
 
 
 def notify(message: str) -> None:
-    """Add to the capture, else print to stderr in the place of the progress line."""
+    """Goes to the capture, else to stderr in the place of the progress line."""
     lines = _capture.get()
     if lines is None:
         _write(f"{CLEAR_LINE * sys.stderr.isatty()}newsift: {escape(message)}\n")
@@ -42,22 +42,21 @@ def notify(message: str) -> None:
 
 
 def notify_version(state: "ControlState") -> None:
-    """The version that a publication was decided by."""
     notify(f"the control topic was read to {state.version}")
 
 
 class ProgressLine:
-    """Count, rate and remaining time, shown now and then on a terminal."""
+    """Shown on a terminal, at intervals."""
 
     def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
-        """`share` tells which share of all a count is; 0 if that is unknown."""
+        """`share` gives the share of all that a count is, or 0."""
         self.done = 0
         self._share = share
         self._began = time.monotonic()
         self._shown_at = 0.0
 
     def add(self, count: int, what: str, more: str = "", quiet: bool = False) -> None:
-        """`quiet` shows nothing, for a terminal that shows the data."""
+        """`quiet` is for a terminal that shows the data."""
         self.done += count
         now = time.monotonic()
         visible = not quiet and _capture.get() is None and sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""The model and background of the workers in this process: thresholds, and weights of words."""
+"""The workers' model and background in this process: thresholds, and weights of words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ WordWeights = list[tuple[str, float]]
 def moved_words(
     enc: Encoder, start: EventVector, end: EventVector, texts: Iterable[str]
 ) -> tuple[WordWeights, WordWeights]:
-    """The words of the texts whose weights rose and fell most, each with the difference."""
+    """Words whose weights rose and fell most, with the difference."""
     moves = np.zeros(SLOTS)
     moves[end.slots] = end.weights
     moves[start.slots] -= start.weights
@@ -50,7 +50,7 @@ def moved_words(
 
 
 def heaviest_words(enc: Encoder, title: str, text: str) -> WordWeights:
-    """By falling weight in the article's word vector."""
+    """By falling weight."""
     row = enc.articles([(title, text)]).lexical
     weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
     words = _words_by_slot(enc, [title, text])
@@ -63,7 +63,7 @@ def heaviest_words(enc: Encoder, title: str, text: str) -> WordWeights:
 
 
 def _words_by_slot(enc: Encoder, texts: Iterable[str]) -> dict[int, str]:
-    """The first word of the texts that falls into each slot; of very long texts, of the start."""
+    """The first word of each slot; of very long texts only the start counts."""
     parts: list[str] = []
     for text in texts:
         if len(parts) >= MAX_TEXT_PARTS:
@@ -79,7 +79,7 @@ def _words_by_slot(enc: Encoder, texts: Iterable[str]) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class EventStart:
-    """An event before it learns: its seeds' embeddings, their mean, and the mean's threshold."""
+    """The mean of an event's seeds, and its threshold."""
 
     seeds: Embeddings
     vector: EventVector
@@ -103,19 +103,19 @@ class ModelContext:
         return self._embedder.facts
 
     def seed_set(self, state: ControlState) -> SeedSet:
-        """The seed set of a worker whose control topic is in this state."""
+        """As a worker makes it."""
         with self._lock:
             seeds = self._embedder.make(state)
             self.raised = seeds.raised
             return seeds
 
     def partial_seed_set(self, state: ControlState) -> SeedSet:
-        """The same for a few events, without loss of what `seed_set` caches."""
+        """Leaves alone what `seed_set` caches."""
         with self._lock:
             return self._partial_embedder.make(state, self.raised)
 
     def calibrate(self, state: ControlState) -> None:
-        """With a total rate: let thresholds of a part be those of this whole state."""
+        """With a total rate, thresholds of a part must be those of the whole state."""
         if self.config.matching.total_rate is not None:
             self.seed_set(state)
 
@@ -127,7 +127,7 @@ class ModelContext:
 
 
 def load_context(config: Config) -> ModelContext | None:
-    """Without a usable model: None, and a message."""
+    """None and a message without a usable model."""
     try:
         matching = replace(config.matching, why=False, max_matches=MAX_PREVIEW_MATCHES)
         return ModelContext(replace(config, matching=matching))
@@ -137,7 +137,7 @@ def load_context(config: Config) -> ModelContext | None:
 
 
 def draft_thresholds(context: ModelContext, drafts: Sequence[SeedDraft]) -> AutoThresholds:
-    """The automatic thresholds of drafts; raises where the model refuses one."""
+    """Raises where the model refuses a draft."""
     state = parse_control_state({draft.key: draft.value for draft in drafts}, context.config.limits)
     thresholds, refused = thresholds_of(context, state)
     for draft in drafts:
@@ -149,7 +149,7 @@ def draft_thresholds(context: ModelContext, drafts: Sequence[SeedDraft]) -> Auto
 def thresholds_of(
     context: ModelContext, state: ControlState
 ) -> tuple[AutoThresholds, Mapping[str, str]]:
-    """Thresholds of seeds and profiles by id, and why some are refused."""
+    """By id; and reasons by id where the model refuses."""
     alone = replace(state, profiles={}) if state.profiles else state
     thresholds, refused = dict[str, float](), dict[str, str]()
     for each in (alone, state) if state.profiles else (state,):  # a profile hides its seeds
@@ -160,7 +160,7 @@ def thresholds_of(
 
 
 def list_seed_rows(state: ControlState, config: Config) -> list[SeedRow]:
-    """All seeds and profiles as the workers have them, with their automatic thresholds."""
+    """With automatic thresholds, as the workers have them."""
     automatic = _automatic_ids(state, config)
     if has_many := len(automatic) > MAX_AUTO_THRESHOLDS:
         notify(
@@ -188,7 +188,6 @@ def full_seed_row(state: ControlState, key: bytes, config: Config) -> SeedRow:
 
 
 def _automatic_ids(state: ControlState, config: Config) -> set[str]:
-    """The ids of the seeds and profiles whose thresholds are automatic."""
     if config.matching.threshold is not None:
         return set()
     contents: list[SeedOrProfile] = [*state.seeds.values(), *state.profiles.values()]

@@ -46,7 +46,7 @@ Row = dict[str, Any]
 
 
 def pack(folder: Path, out: Path) -> str:
-    """Write a checked model directory to a file; returns the file's digest."""
+    """Returns the SHA-256 of the file."""
     read_model(folder)
     _, files = read_directory(folder)
     files = {MANIFEST: read_regular(folder / MANIFEST, MANIFEST_BYTES), **files}
@@ -70,7 +70,7 @@ def pack(folder: Path, out: Path) -> str:
 
 
 def unpack(file: BinaryIO, into: Path) -> None:
-    """Write the files of a packed model to an empty folder; raises on any other content."""
+    """Raises on any other content than the files of a model."""
     names: set[str] = set()
     while (block := file.read(TAR_BLOCK_BYTES)) != EMPTY_TAR_BLOCK:
         try:
@@ -102,7 +102,7 @@ def _not_a_model(why: str) -> ModelError:
 def download(
     url: str, file: BinaryIO, largest: int = MAX_MODEL_BYTES, seconds: float = MAX_DOWNLOAD_S
 ) -> None:
-    """Write the content of an address to a file; its digest is checked elsewhere."""
+    """Its digest is checked elsewhere."""
     until, secure = time.monotonic() + seconds, False
     line = ProgressLine()
 
@@ -132,7 +132,7 @@ def download(
 
 
 def is_secure(url: str, before: bool) -> bool:
-    """Whether an address is https; raises unless it is, or all so far are of this machine."""
+    """Raises unless the address is https, or all so far are of this machine."""
     parts = web_address(url)
     address = literal_address(parts.hostname or "")
     if parts.scheme == "https":
@@ -143,7 +143,7 @@ def is_secure(url: str, before: bool) -> bool:
 
 
 def add(source: str, digest: str | None, name: str | None) -> Path:
-    """Add the model in a file or behind an address; returns its directory."""
+    """From a file or an address; returns the model's directory."""
     web = "://" in source
     if web and digest is None:
         raise InputError(
@@ -182,7 +182,7 @@ def remove(name: str) -> None:
 
 
 def _install(file: BufferedReader, source: str, digest: str | None, new: Path, place: Path) -> None:
-    """Check a packed model, and move it to its place in one step."""
+    """Moves a checked model to its place in one step."""
     actual = hashlib.file_digest(file, "sha256").hexdigest()
     if digest is not None and actual != digest:
         raise ModelError(f"{source}: wrong digest {actual}, expected {digest}; nothing was added")
@@ -213,7 +213,7 @@ def _open_packed(path: Path, source: str) -> Iterator[BufferedReader]:
 
 @contextmanager
 def _staging_folder() -> Iterator[Path]:
-    """A folder beside the models, for one command at a time; deletes what a killed one left."""
+    """One command at a time; deletes what a killed one left."""
     folder = added_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -232,7 +232,7 @@ def _staging_folder() -> Iterator[Path]:
 
 
 def model_row(name: str, path: Path) -> Row:
-    """`about` is the first sentence of the card, or what is wrong with a damaged model."""
+    """`about` is the first sentence of the card, or the damage."""
     row: Row = {"name": name, "added": path.parent != MODELS}
     try:
         manifest = read_manifest(path)

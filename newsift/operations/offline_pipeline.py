@@ -16,8 +16,6 @@ from worker.seeds.state import ControlState
 
 
 class Totals:
-    """Shown on a terminal as they grow."""
-
     def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
         self.progress = ProgressLine(share)
         self.matched = 0
@@ -41,7 +39,7 @@ def load_encoder(config: Config) -> Encoder:
 def load_pipeline(
     state: ControlState, config: Config, whole: ControlState | None = None
 ) -> tuple[Pipeline, SeedSet]:
-    """Raises if a seed is refused. A total rate holds for the whole state, if this is a part."""
+    """Raises if a seed is refused. `state` may be a part of `whole`, which has the total rate."""
     pipeline, embedder = build_pipeline(load_encoder(config), config)
     raised = None
     if whole is not None and config.matching.total_rate is not None:
@@ -54,7 +52,6 @@ def load_pipeline(
 
 
 def describe_idle_profiles(seeds: SeedSet) -> list[str]:
-    """Messages about the profiles that are refused or stale."""
     refused = [each for each in seeds.refused if each.id.startswith(PROFILE_PREFIX)]
     return [
         f"{each.id!r}: is {state}: {each.reason}"

@@ -78,7 +78,7 @@ class Comparison:
         self.go = _best_posts(self.go, posts, was & ~will, scores)
 
     def background_rates(self, background: Embeddings) -> tuple[float, float]:
-        """How many of 1,000 background posts that do not train pass, before and after."""
+        """Of 1,000 background posts that calibrate, before and after."""
         posts = split_background(background)[1]
         shares = (match_posts(seeds, posts)[0].mean() for seeds in (self.before, self.after))
         before, after = (1000 * float(share) for share in shares)
@@ -115,7 +115,7 @@ class PostPool:
         self.vectors = empty
 
     def add(self, posts: Sequence[Post], vectors: Embeddings) -> None:
-        """Posts that certify a threshold never train."""
+        """Posts that certify never train."""
         scores = self._mean.scores(vectors)  # [n]
         high = np.flatnonzero(scores > self._floor).tolist()
         rows = [n for n in high if not is_certify_post((posts[n].platform, posts[n].id))]
@@ -158,7 +158,7 @@ class MatchCounter:
 
 @dataclass
 class TrainingData:
-    """What an event learns from besides its seeds and the background."""
+    """All but the seeds and the background."""
 
     pool: PostPool | None = None
     now: MatchCounter = field(default_factory=MatchCounter)
@@ -178,7 +178,7 @@ class TrainingData:
 
 
 class StreamWindow:
-    """The posts since a time, and those of as long a time before it."""
+    """Posts since a time, and of as long a time before it."""
 
     def __init__(self, cluster: TopicReader, context: ModelContext, since: int) -> None:
         self._cluster, self._context = cluster, context
@@ -229,7 +229,7 @@ def _count_matches(
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A profile that an event could get, and what would change."""
+    """A new profile, and what it would change."""
 
     event: EventState
     profile: Profile
@@ -242,7 +242,6 @@ class Proposal:
 
     @property
     def is_news(self) -> bool:
-        """Whether it differs from the present profile."""
         old, new = self.event.profile, self.profile
         return old is None or (old.vectors, old.seeds) != (new.vectors, new.seeds)
 
@@ -275,7 +274,7 @@ def creation_fields() -> dict[str, Any]:
 def make_profile(
     context: ModelContext, event: EventState, data: TrainingData, made: dict[str, Any]
 ) -> Profile:
-    """`made` has when, by whom and at which attempt, for the record."""
+    """`made` says when, by whom and at which attempt."""
 
     def embedded(posts: Sequence[Post]) -> AuthoredPosts:
         return _with_authors(posts, context.enc.posts([post.text for post in posts]))
@@ -312,7 +311,7 @@ def make_profile(
 
 
 def training_posts(labels: Iterable[Label]) -> LabelledPosts:
-    """The posts on the event and off it, as far as people agree, that may train its profile."""
+    """Only posts on which people agree."""
     verdicts: dict[PostId, set[str]] = defaultdict(set)
     posts: dict[PostId, Post] = {}
     for label in labels:
@@ -332,7 +331,7 @@ class LearnOptions:
 
 
 class ProfileTraining:
-    """Proposes and publishes profiles of one event."""
+    """Of one event."""
 
     def __init__(self, cluster: TopicReader, context: ModelContext, options: LearnOptions) -> None:
         self._cluster, self._context, self._options = cluster, context, options
@@ -340,7 +339,7 @@ class ProfileTraining:
         self._attempts = 0
 
     def propose(self) -> tuple[Proposal, ControlState]:
-        """A profile by the present topics, and the state of the control topic."""
+        """Also returns the state of the control topic."""
         events, state = read_events(self._topic, self._context)
         event = require_event(events, self._options.name).require_seeds()
         refuse_promised(event)
@@ -357,7 +356,7 @@ class ProfileTraining:
         return propose_profile(self._context, event, window, labels, self._attempts), state
 
     def publish(self, proposal: Proposal, state: ControlState) -> None:
-        """Raises ConflictError if the event's profile has changed since `state`."""
+        """Raises ConflictError if the profile has changed since `state`."""
         self._topic.publish({proposal.event.key: proposal.value}, state)
         event = read_events(self._topic, self._context)[0].get(proposal.event.name, proposal.event)
         if event.why:
@@ -372,7 +371,7 @@ def read_events(
 
 
 def refuse_promised(event: EventState) -> None:
-    """A promise is of the vectors of its profile."""
+    """A promise holds for the vectors of its profile only."""
     if event.profile is not None and event.profile.promise is not None:
         raise InputError(
             f"event {event.name!r}: its threshold has a promise, which other vectors would break; "
@@ -381,7 +380,7 @@ def refuse_promised(event: EventState) -> None:
 
 
 def publication_risk(proposal: Proposal) -> str:
-    """Why a profile should not be published unseen; empty if it is safe."""
+    """Why the profile should be checked before it is published, or ""."""
     data, made = proposal.data, proposal.profile.made
     was, will = proposal.comparison.passes
     if will > MAX_SAFE_FACTOR * max(was, 1):
@@ -396,7 +395,7 @@ def publication_risk(proposal: Proposal) -> str:
 
 
 def report_stream(proposal: Proposal) -> None:
-    """Report why the stream contributed little, if so."""
+    """If it contributed little."""
     made = proposal.profile.made
     if proposal.data.pool is None:
         return

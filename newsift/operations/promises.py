@@ -39,8 +39,6 @@ MIN_POSTS_FOR_RATE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PromiseEvidence:
-    """What labels show of a profile's matches."""
-
     threshold: float | None
     missing: int  # labels until more is shown, if none is wrong
     more: bool  # whether more can be shown with these matches
@@ -54,7 +52,7 @@ def weigh_evidence(
     labels: Sequence[Label], matches: Mapping[PostId, EventMatch], profile: Profile,
     target: PromiseTarget,
 ) -> PromiseEvidence:  # fmt: skip
-    """Counts labels that were drawn at random, of matches before the newest queue was frozen."""
+    """Counts random labels of matches from before the newest queue was frozen."""
     drawn = [label for label in labels if label.drawn == "certify"]
     name = current_queue(label for label in drawn if label.post_id in matches)
     own = [each for each in matches.values() if each.profile == (profile.id, profile.version)]
@@ -78,7 +76,7 @@ def weigh_evidence(
 
 
 class PassRates:
-    """The share of the last hour's posts that match each profile."""
+    """Of the last hour."""
 
     def __init__(self, cluster: TopicReader, context: ModelContext, now: int) -> None:
         topics = context.config.topics
@@ -90,14 +88,14 @@ class PassRates:
                 self._matched.update({(each.seed_id, each.seed_version) for each in record.matches})
 
     def rate(self, profile: Profile) -> float | None:
-        """None where too few posts came."""
+        """None if there were too few posts."""
         if self._posts < MIN_POSTS_FOR_RATE:
             return None
         return self._matched[profile.id, profile.version] / self._posts
 
 
 def lapse_reason(event: EventState, rate: float | None) -> str:
-    """Why an event's promise holds no longer; empty while it does, or where there is none."""
+    """"" while the promise holds, or where there is none."""
     profile = event.profile
     if profile is None or profile.promise is None:
         return ""
@@ -117,7 +115,7 @@ def lapse_reason(event: EventState, rate: float | None) -> str:
 
 
 def require_profile(event: EventState) -> Profile:
-    """A promise needs a profile in force."""
+    """Raises without a profile in force."""
     if event.profile is None or event.why:
         raise InputError(
             f"event {event.name!r}: its profile is {event.state} ({event.why}); "
@@ -138,7 +136,7 @@ def set_promise(
     topic: SeedTopic, state: ControlState, context: ModelContext, profile: Profile,
     target: PromiseTarget, evidence: PromiseEvidence,
 ) -> None:  # fmt: skip
-    """Publish a profile of `state` with its threshold and promise; reports whether it holds."""
+    """Publishes the threshold and the promise; reports whether it holds."""
     assert evidence.threshold is not None
     background = split_background(context.background)[1]  # about what passes without the event
     passed = profile.vector.scores(background) >= np.float32(evidence.threshold)  # [n]
@@ -163,7 +161,6 @@ def set_promise(
 
 
 def describe_missing(evidence: PromiseEvidence) -> str:
-    """What is missing where nothing can be promised yet."""
     if not evidence.matches:
         return "no post has matched this version of the profile yet, as far as is looked back; wait"
     if evidence.more:
@@ -195,7 +192,7 @@ def promise_row(
 def event_rows(
     cluster: TopicReader, context: ModelContext, events: Collection[EventState]
 ) -> list[dict[str, Any]]:
-    """Reads the pass rates only if an event has a promise."""
+    """Pass rates are read only if an event has a promise."""
     bound = any(event.profile and event.profile.promise for event in events)
     rates = PassRates(cluster, context, now_ms()) if bound else None
     return [

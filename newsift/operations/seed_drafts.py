@@ -34,7 +34,7 @@ SUFFIXES = (".txt", ".md", ".markdown", *PAGES, *JSON_SUFFIXES)
 
 
 def seed_id(title: str, url: str = "") -> str:
-    """A readable id: words of the title, else of the address."""
+    """Readable: words of the title, else of the address."""
     parts = urlsplit(url)
     words = WORD.findall(title.lower())
     words = words or WORD.findall(f"{parts.hostname or ''} {parts.path}".lower()) or [DEFAULT_ID]
@@ -56,7 +56,7 @@ class SeedDraft:
 
     @property
     def objection(self) -> str | None:
-        """Why this may be no article: what its page looks like, or how few words it has."""
+        """Why this may be no article, or None."""
         text = self.record.get("text")
         has_text = isinstance(text, str) and bool(text.strip())
         return self.doubt or (too_few_words(str(text)) if has_text else None)
@@ -67,7 +67,7 @@ class SeedDraft:
 
     @property
     def value(self) -> bytes:
-        """The record as JSON, without the keys that are not set."""
+        """JSON without the keys that are not set."""
         record = {name: value for name, value in self.record.items() if value not in (None, "")}
         try:
             return json.dumps(record, ensure_ascii=False).encode()
@@ -76,7 +76,7 @@ class SeedDraft:
 
 
 def require_articles(drafts: Iterable[SeedDraft], remedy: str = ", or give --force") -> None:
-    """Raise if a draft looks like no article, or has too few words."""
+    """Raises for a draft that looks like no article, or has too few words."""
     for draft in drafts:
         if draft.objection:
             text = str(draft.record["text"])
@@ -84,7 +84,7 @@ def require_articles(drafts: Iterable[SeedDraft], remedy: str = ", or give --for
 
 
 def set_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
-    """Whatever their records and folders say."""
+    """Of all drafts."""
     drafts = list(drafts)
     for draft in drafts:
         if draft.id.startswith(PROFILE_PREFIX):
@@ -96,7 +96,7 @@ def set_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
 
 
 def parse_draft(draft: SeedDraft, key: bytes, config: Config) -> SeedOrProfile:
-    """The seed or profile as every worker will read it; raises where they would refuse it."""
+    """As every worker reads it; raises where they would refuse it."""
     content = parse_control_state({key: draft.value}, config.limits).content(key)
     if content is None or isinstance(content, RefusedSeed):
         raise InputError(f"{draft.source}: {content.reason if content else 'is empty'}")
@@ -139,7 +139,7 @@ def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
 
 
 def _seed_files(folder: Path, event: str) -> Iterator[tuple[Path, str]]:
-    """The files with seeds of a folder and its subfolders, each with its event."""
+    """Each with its event."""
     inside = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
     files = [each for each in inside if each.suffix.lower() in SUFFIXES and not each.is_dir()]
     folders = [each for each in inside if each.is_dir() and not _holds_page_files(each)]
@@ -153,7 +153,7 @@ def _seed_files(folder: Path, event: str) -> Iterator[tuple[Path, str]]:
 
 
 def _holds_page_files(folder: Path) -> bool:
-    """Whether a browser saved a page's pictures here: page_files beside page.html."""
+    """A browser saves a page's pictures in page_files beside page.html."""
     page = folder.name.removesuffix("_files")
     return page != folder.name and any((folder.parent / f"{page}{end}").is_file() for end in PAGES)
 
@@ -221,7 +221,7 @@ def _drafts_from_json(text: str, file: Path, name: str, by_line: bool) -> Iterat
 
 
 def _draft_from_export(item: dict[str, Any], source: str) -> SeedDraft:
-    """A record of the control topic, seed or profile, as `newsift seeds export` writes it."""
+    """A seed or profile."""
     key, value = item["key"], item["value"]
     try:
         record = json.loads(value)
@@ -257,7 +257,7 @@ def change_seeds(
 
 
 def parse_record_object(name: str, value: bytes | None) -> dict[str, Any]:
-    """The latest record of a seed, unknown keys included."""
+    """Keeps unknown keys."""
     try:
         return parse_object(value or b"")
     except InputError:

@@ -1,4 +1,4 @@
-"""Publishes seeds, with a preview of what they would have matched in the last 24 hours.
+"""Previews what seeds would have matched in the last 24 hours.
 
 Where there are more posts than are read, blocks of them from all over that time stand for all.
 """
@@ -39,12 +39,12 @@ class EventSeeds:
 
     @property
     def may_learn(self) -> bool:
-        """Whether a profile of the seeds would find more than they do."""
+        """A profile would find more than the seeds do."""
         return self.seeds >= MIN_PROFILE_SEEDS and not self.has_profile
 
     @property
     def is_thin(self) -> bool:
-        """Whether more articles would find many more posts."""
+        """More articles would find many more posts."""
         return self.seeds < FEW_SEEDS and not self.has_profile
 
 
@@ -87,7 +87,7 @@ class EventPreview:
 
     @property
     def best(self) -> list[tuple[float, str]]:
-        """Scores and distinct texts, the best first."""
+        """Distinct texts with their scores, the best first."""
         return sorted(self._best.values(), reverse=True)
 
 
@@ -116,7 +116,7 @@ def preview_seeds(
     cluster: TopicReader, context: ModelContext, seeds: SeedSet, added: Set[str],
     limits: PreviewLimits,
 ) -> Preview:  # fmt: skip
-    """What these seeds would have matched, and what the added ones alone."""
+    """`added` are the ids of the new ones."""
     topic = context.config.topics.posts
     preview, progress = Preview(), ProgressLine()
     if not cluster.exists(topic):
@@ -166,7 +166,7 @@ def sample_spans(
 def _sample_span(
     start: Mapping[int, int], end: Mapping[int, int], at: int, size: int
 ) -> tuple[Offsets, Offsets]:
-    """A block at this place of all partitions laid end to end, within one of them."""
+    """At this index of all partitions laid end to end."""
     for place in sorted(end):
         length = end[place] - start[place]
         if at < length:
@@ -180,7 +180,7 @@ def preview_published(
     topic: SeedTopic, context: ModelContext, state: ControlState, added: Sequence[Seed],
     limits: PreviewLimits,
 ) -> Preview | None:  # fmt: skip
-    """The preview of published seeds; a failure is reported and does not matter."""
+    """A failure is reported only."""
     try:
         seeds = context.partial_seed_set(state.of_events({seed.event for seed in added}))
         return preview_seeds(topic.cluster, context, seeds, {seed.id for seed in added}, limits)
@@ -203,6 +203,5 @@ def preview_row(preview: Preview, event: str) -> dict[str, Any]:
 
 
 def draft_status(draft: SeedDraft, before: ControlState) -> str:
-    """A draft compared with the records before it."""
     there = before.value(draft.key)
     return "new" if there is None else "unchanged" if there == draft.value else "replaced"

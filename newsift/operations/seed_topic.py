@@ -26,14 +26,14 @@ def _record_headers(key: bytes) -> Headers:
 
 @contextmanager
 def seed_topic(config: Config) -> Iterator[SeedTopic]:
-    """The topic has to exist."""
+    """Raises if the topic is missing."""
     with connected(config) as cluster:
         cluster.partitions(config.topics.seeds)
         yield SeedTopic(cluster, config)
 
 
 def find_key(state: ControlState, name: str) -> bytes:
-    """The key of a seed; one that is no text is named as the list shows it."""
+    """A key that is not UTF-8 is named with escapes, as the list shows it."""
     for record in state.records.values():
         if record.key and record.key.decode("utf-8", "backslashreplace") == name:
             return record.key

@@ -61,7 +61,7 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_event(values: dict[str, Any]) -> str:
-    """ "" without one."""
+    """Empty without one."""
     event = parse_string(values, "event", MAX_EVENT_BYTES)
     if (size := len(event.encode())) > MAX_EVENT_BYTES:
         raise InputError(f"event: {size} bytes, {MAX_EVENT_BYTES} are allowed; shorten it")
@@ -69,7 +69,7 @@ def parse_event(values: dict[str, Any]) -> str:
 
 
 def parse_string(values: dict[str, Any], key: str, most: int) -> str:
-    """ "" if missing or null."""
+    """Empty if missing or null."""
     value = values.get(key)
     if value is None:
         return ""

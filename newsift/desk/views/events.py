@@ -115,7 +115,7 @@ def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
 
 
 def hourly_row(desk: Desk, posts: int) -> Json | None:
-    """The rate of matches and its window; None where too little time has passed."""
+    """None where too little time has passed."""
     now = now_ms()
     since = max(desk.matches.since, desk.stream.traffic().since)
     rate = hourly_rate(posts, since, now)
@@ -123,13 +123,13 @@ def hourly_row(desk: Desk, posts: int) -> Json | None:
 
 
 def thresholds_of(live: Iterable[Json]) -> list[float]:
-    """Rising; automatic thresholds only with the model."""
+    """Rising; automatic ones only with the model."""
     thresholds = (row.get("cut") or row.get("threshold") for row in live)
     return sorted({each for each in thresholds if each is not None})
 
 
 def threshold_now(desk: Desk, event: str) -> float | None:
-    """The lowest one of an event's live seeds, or of its profile; None where that is unknown."""
+    """The lowest threshold in force; None if it is unknown."""
     live = (row for row in desk.model.rows() if row["state"] == "live")
     own = (
         row for row in live if event in (row.get("event"), row["id"].removeprefix(PROFILE_PREFIX))
@@ -145,7 +145,7 @@ def profile_row(profiles: Sequence[Json]) -> Json | None:
 
 
 def promise_row(event: EventState, rate: float | None) -> Json | None:
-    """The promise of an event's threshold, if it is sound, and why it has lapsed, if so."""
+    """None unless the promise is sound."""
     profile = event.profile
     if profile is None or profile.promise is None:
         return None
@@ -172,7 +172,7 @@ class PostRequest(Struct, frozen=True):
 
 @get_endpoint("/api/matches", MatchesRequest)
 def matches(desk: Desk, request: MatchesRequest) -> Json:
-    """A page of stories, newest or best first, and the values that filters may have."""
+    """A page of stories, and the values that filters may have."""
     counts = desk.matches.counts(request.event)
     page = desk.matches.find(request.event, request)
     marks = marks_by_post(desk, request.event)
@@ -196,7 +196,7 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
 
 @get_endpoint("/api/story", StoryRequest)
 def story(desk: Desk, request: StoryRequest) -> list[Json]:
-    """The posts of a story that are kept, in the order of their arrival."""
+    """In the order of arrival."""
     marks = marks_by_post(desk, request.event)
     rows = desk.matches.copies(request.event, request.group)
     return [post_row(row, request.event, marks) for row in rows]
@@ -204,7 +204,7 @@ def story(desk: Desk, request: StoryRequest) -> list[Json]:
 
 @get_endpoint("/api/match", PostRequest)
 def match(desk: Desk, request: PostRequest) -> Json:
-    """One post in full, with its score with each of the event's seeds."""
+    """One post in full, with its score with each seed of the event."""
     row = desk.matches.row(request.event, (request.platform, request.id))
     if row is None:
         raise InputError(
@@ -242,7 +242,7 @@ def marks_by_post(desk: Desk, event: str) -> Marks:
 
 
 def post_row(row: MatchRow, event: str, marks: Marks, most: int = MAX_LIST_TEXT_CHARS) -> Json:
-    """A match for the page; all texts are of strangers, and bounded."""
+    """Bounded: all texts are of strangers."""
     record, post = row.record, row.record.post
     best = max((m for m in record.matches if m.event == event), key=lambda m: m.score)
     return post_fields(post, most) | {

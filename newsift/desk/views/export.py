@@ -52,7 +52,7 @@ def matches(desk: Desk, request: MatchesFile) -> Attachment:
 
 @get_endpoint("/api/export/labels", ExportRequest)
 def labels(desk: Desk, request: ExportRequest) -> Attachment:
-    """All labels of the event, whatever times and score are asked for."""
+    """All labels of the event, whatever the filters."""
     content = io.BytesIO(labels_csv(_labels(desk, request.event)))
     return Attachment(_file_name(request, "labels", "csv"), MEDIA_TYPES["csv"], content)
 
@@ -88,7 +88,7 @@ def _labels(desk: Desk, event: str) -> tuple[Label, ...]:
 
 
 def _background(desk: Desk, event: str) -> Histogram | None:
-    """The scores of everyday posts with the event; None without a model or such an event."""
+    """None without a model, or without such an event."""
     try:
         measure = desk.scores.measure(event)
     except InputError:

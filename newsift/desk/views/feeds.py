@@ -42,7 +42,7 @@ def feed_list(desk: Desk, _request: EmptyRequest) -> list[dict[str, Any]]:
 
 @post_endpoint("/api/feeds/preview", FeedAction, "feeds look")
 def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
-    """What a feed lists, and what its newest articles would be; nothing is published."""
+    """Publishes nothing."""
     subscription = request.subscription()
     plan = FollowOptions(subscription.event, subscription.plan().keep, PREVIEW_ARTICLES, dry=True)
     web = PoliteWeb(feeds.PUBLIC_BOUNDS, sleep=_sleep_or_refuse)
@@ -91,11 +91,11 @@ def _sleep_or_refuse(seconds: float) -> None:
 
 @post_endpoint("/api/feeds/follow", FeedAction, "seeds follow")
 def follow(desk: Desk, request: FeedAction) -> None:
-    """Follow a feed for as long as the desk is open, and again at its next start."""
+    """While the desk is open, and again at its next start."""
     desk.feeds.follow(request.subscription())
 
 
 @post_endpoint("/api/feeds/stop", StopAction, "seeds follow no more")
 def stop(desk: Desk, request: StopAction) -> None:
-    """The seeds of its articles stay."""
+    """The seeds of the feed stay."""
     desk.feeds.end(request.feed)

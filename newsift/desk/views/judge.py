@@ -67,7 +67,7 @@ class UndoRequest(QueueAction, frozen=True, kw_only=True):
 
 @get_endpoint("/api/judge/question", QueueRequest)
 def question(desk: Desk, request: QueueRequest) -> dict[str, Any]:
-    """The queue's state, drawn where there is none; or that it is being drawn."""
+    """The state of the queue, or that it is being drawn."""
     key = _queue_key(request)
     active = desk.queues.queue(key)
     if active is None:
@@ -84,7 +84,7 @@ def _outcome(state: dict[str, Any]) -> str:
 
 @post_endpoint("/api/judge/answer", AnswerRequest, "labels.answer", _outcome)
 def answer(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
-    """`missed` says why an answer to an earlier question is not published."""
+    """`missed` is the reason if the answer was not published."""
     queue = _session(desk, request)
     outcome = queue.answer(request.post_id, request.verdict)
     return queue.state() | {"missed": outcome.problem, "published": outcome.published}
@@ -163,7 +163,7 @@ def _session(desk: Desk, request: QueueAction) -> LabelSession:
 
 @get_endpoint("/api/judge/judges", EventRequest)
 def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
-    """Counts by judge, κ of each two, and the posts on which judges differ."""
+    """Counts by judge, κ of each pair, and posts on which judges differ."""
     labels = desk.mirrors.labels.event_labels(request.event)
     counts, disputed = count_labels(labels), _disputed(labels)
     return {
@@ -185,7 +185,7 @@ def _labels(own: Iterable[Label]) -> list[dict[str, str]]:
 
 
 def _disputed(labels: Iterable[Label]) -> list[list[Label]]:
-    """The labels of each post on which judges differ, the newest post first."""
+    """Labels of each post on which judges differ, the newest first."""
     by_post: defaultdict[PostId, list[Label]] = defaultdict(list)
     for label in labels:
         by_post[label.post_id].append(label)
@@ -199,7 +199,7 @@ def _disputed(labels: Iterable[Label]) -> list[list[Label]]:
 
 @get_endpoint("/api/judge/left-out", EmptyRequest)
 def left_out(desk: Desk, _request: EmptyRequest) -> dict[str, int]:
-    """Labels of all events that no page shows: for want of room, and refused ones."""
+    """Of all events."""
     labels = desk.mirrors.labels
     return {"left_out": labels.left_out, "refused": len(labels.refused)}
 
@@ -218,7 +218,7 @@ class PromiseAction(Action, frozen=True, kw_only=True):
 
 @get_endpoint("/api/judge/promise-test", PromiseRequest)
 def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
-    """What the labels show, what is missing, and the rate of matches above the threshold."""
+    """What the labels show, what is missing, and rates of matches."""
     control = desk.mirrors.control
     profile = control.profiles.get(request.event)
     if profile is None:
@@ -239,7 +239,7 @@ def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
 
 @post_endpoint("/api/judge/promise", PromiseAction, "events.promise")
 def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
-    """Set the threshold that the labels show, if it is the one on the page."""
+    """Sets the threshold that the labels show, if the page showed the same."""
     context = desk.model.wait()
     desk.mirrors.require_current()
     view = desk.model.view()
@@ -266,7 +266,7 @@ def _promise_test(desk: Desk, profile: Profile, precision: float, confidence: fl
 
 
 def _hourly(test: PromiseTest, stream: StreamRate) -> dict[str, float | str | None] | None:
-    """How many of the profile's matches an hour pass now, and would above what is shown."""
+    """Matches an hour now, and above the threshold that the labels show."""
     profile, threshold = test.profile, test.result.threshold
     own = profile.id, profile.version
     scores = [each.candidate.score for each in test.matches.values() if each.profile == own]

@@ -53,7 +53,7 @@ def learned(desk: Desk, request: EventRequest) -> dict[str, Any]:
 
 @post_endpoint("/api/learned/learn", LearnAction, "events.lesson")
 def learn(desk: Desk, request: LearnAction) -> None:
-    """Begin a run, which ends with a proposal and publishes nothing."""
+    """Begins a run, which publishes nothing."""
     if request.hours not in STREAM_HOURS:
         raise InputError(f"hours: {request.hours} is none of {', '.join(map(str, STREAM_HOURS))}")
     span = 3600.0 * request.hours if request.hours else None
@@ -93,7 +93,7 @@ def _event_row(event: EventState) -> dict[str, Any]:
 
 
 def creation_row(made: object) -> dict[str, Any]:
-    """How a profile was made, as far as its record is sound; bounded."""
+    """What is sound of a record that anybody may have written; bounded."""
     fields: Mapping[str, Any] = made if isinstance(made, dict) else {}
     texts = {name: fields.get(name) for name in ("at", "by", "method")}
     numbers = {
@@ -114,7 +114,6 @@ def creation_row(made: object) -> dict[str, Any]:
 
 
 def _word_changes(words: object) -> list[tuple[str, float]]:
-    """Words with the changes of their weights."""
     pairs = words[:MAX_WORDS] if isinstance(words, list) else []
     sound = [each for each in pairs if isinstance(each, list | tuple) and len(each) == 2]
     return [

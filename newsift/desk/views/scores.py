@@ -58,7 +58,7 @@ class FigureData:
 
 
 def figure_fields(data: FigureData) -> dict[str, Any]:
-    """The histogram, what would pass above each of its edges, and what the labels show."""
+    """The histogram, what would pass above each edge, and what the labels show."""
     measure, stories = data.measure, data.matches.stories
     event, cuts = measure.event, sorted(measure.cuts.tolist())
     near, draws = (
@@ -103,7 +103,7 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
 def _bins(
     edges: Sequence[float], data: FigureData, near: NearMissSample, hours: float
 ) -> dict[str, list[float]]:
-    """Counts between the edges; of near misses as many as came while the matches did."""
+    """Near misses are scaled to the time of the matches."""
     scored = [story.scored for story in data.matches.stories]
     bins = {
         "background": bin_counts(edges, data.measure.background),
@@ -133,7 +133,7 @@ def _finite(score: float) -> float | None:
 def near_rows(
     measure: Measure, answers: Sequence[NearAnswer], verdict_of: Mapping[PostId, Verdict]
 ) -> list[dict[str, Any]]:
-    """The newest near misses, with the words that make their scores."""
+    """The newest first, with the words that make their scores."""
 
     def written(near: Candidate) -> tuple[int, float]:
         at = utc(near.post.created_at)
@@ -184,7 +184,7 @@ def near(desk: Desk, request: EventRequest) -> dict[str, Any]:
 
 @post_endpoint("/api/scores/threshold", ThresholdAction, "events.threshold")
 def set_threshold(desk: Desk, request: ThresholdAction) -> dict[str, Any]:
-    """Set the threshold of the event's profile and of all its seeds, or delete it."""
+    """Of the event's profile and seeds; None makes it automatic."""
     desk.model.wait()
     measure = desk.scores.measure(request.event)
     ids = [each.id for each in measure.compared]

@@ -63,7 +63,7 @@ class SeedRequest(msgspec.Struct, frozen=True):
 
 
 class ChangeAction(Action, frozen=True, kw_only=True):
-    """Changes of the record with this mark; null deletes a key."""
+    """Refused if the record has another mark; null deletes a key."""
 
     id: str
     mark: str
@@ -85,7 +85,7 @@ class UndoAction(Action, frozen=True, kw_only=True):
 
 @get_endpoint("/api/seeds", SeedSearch)
 def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
-    """The seeds by event, refused ones, and what the page offers beside them."""
+    """A page of seeds, and refused ones."""
     rows, control = desk.model.rows(), desk.mirrors.control
     words = request.search.casefold().split()
     matching = [row for row in rows if _has_words(row, words)]
@@ -122,7 +122,7 @@ def _list_row(row: SeedRow, control: ControlState) -> SeedRow:
 
 
 def _page_row(row: SeedRow, control: ControlState) -> SeedRow:
-    """With the mark of the record in the place of its key."""
+    """The mark of the record takes the place of its key."""
     fields = row.copy()
     record = control.records.get(fields.pop("key"))
     mark = mark_of(record.value if record else None)
@@ -131,7 +131,7 @@ def _page_row(row: SeedRow, control: ControlState) -> SeedRow:
 
 @get_endpoint("/api/seed", SeedRequest)
 def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
-    """One seed whole, with its heaviest words."""
+    """With its whole text and its heaviest words."""
     control = desk.mirrors.control
     key = table_key(find_key(control, request.id))
     content = control.content(control.records[key].key or b"")
@@ -162,7 +162,7 @@ def change(desk: Desk, request: ChangeAction) -> dict[str, Any]:
 
 @post_endpoint("/api/seeds/remove", RemoveAction, "seeds remove")
 def remove(desk: Desk, request: RemoveAction) -> dict[str, Any]:
-    """Delete a seed; this can be undone while the desk is open."""
+    """Can be undone while the desk is open."""
     return _removal_row(desk.editor.remove(request.id, request.mark, request.by))
 
 
@@ -176,7 +176,7 @@ def _removal_row(removal: Removal) -> dict[str, Any]:
 
 
 class ArticleSource(Action, frozen=True, kw_only=True):
-    """A pasted text, an address, or a file with its name."""
+    """One of text, address, or file name and content."""
 
     text: str = ""
     url: str = ""
@@ -185,7 +185,7 @@ class ArticleSource(Action, frozen=True, kw_only=True):
 
 
 class Edits(msgspec.Struct, frozen=True):
-    """Changes of an article, in the order of the keys that `seeds add` writes."""
+    """In the order of the keys that `seeds add` writes."""
 
     event: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
@@ -221,7 +221,7 @@ class DraftsAction(Action, frozen=True, kw_only=True):
     force: bool = False
 
     def all(self) -> list[SeedDraft]:
-        """Two drafts of one id are refused."""
+        """Raises if two drafts have one id."""
         if not 0 < len(self.drafts) <= MAX_DRAFTS:
             raise InputError(f"drafts: {len(self.drafts)}, give 1 to {MAX_DRAFTS} at a time")
         by_id: dict[str, SeedDraft] = {}
@@ -235,7 +235,7 @@ class DraftsAction(Action, frozen=True, kw_only=True):
 
 @post_endpoint("/api/seeds/read", ArticleSource, "seeds read")
 def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
-    """The articles of a source; nothing is published."""
+    """Publishes nothing."""
     drafts = _read_source(request)
     if len(drafts) > MAX_DRAFTS:
         raise InputError(
@@ -269,7 +269,7 @@ def _read_source(request: ArticleSource) -> list[SeedDraft]:
 
 @post_endpoint("/api/seeds/check", DraftsAction, "seeds check")
 def check(desk: Desk, request: DraftsAction) -> list[dict[str, Any]]:
-    """What each draft would be: refused or not, its threshold, its heaviest words."""
+    """Whether each draft is refused, its threshold, and its heaviest words."""
     drafts = request.all()
     control = desk.mirrors.control
     cuts: AutoThresholds = {}
@@ -314,7 +314,7 @@ def _notes(draft: SeedDraft, seed: Seed) -> list[str]:
 
 @post_endpoint("/api/seeds/try", DraftsAction, "seeds try")
 def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
-    """What the events of these articles would have matched in the last hours."""
+    """What the events would have matched in the last hours."""
     drafts = request.all()
     seeds = [parse_seed(draft, desk.config) for draft in drafts]
     context = desk.model.wait()
@@ -351,7 +351,6 @@ def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
 
 
 def _event_count_rows(state: ControlState, seeds: Sequence[Seed]) -> list[dict[str, Any]]:
-    """For each event how many articles it has, and whether a profile would help."""
     return [
         {
             "event": name,
