@@ -19,6 +19,6 @@ def build_pipeline(
         Languages.parse(posts.langs),
     )  # fmt: skip
     rate, file = matching.automatic_rate, matching.background
-    own = read_background(file, enc, rate, matching.rate_key) if file else None
+    own_background = read_background(file, enc, rate, matching.rate_key) if file else None
     total = matching.total_rate is not None
-    return pipeline, SeedEmbedder(enc, rate, matching.threshold, own, total)
+    return pipeline, SeedEmbedder(enc, rate, matching.threshold, own_background, total)

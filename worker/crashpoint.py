@@ -10,22 +10,19 @@ Hook = Callable[[str], None]
 BOUNDARIES = ("ingested", "decoded", "encoded", "matched", "produced", "committed")
 
 
-def _nothing(_name: str) -> None:
-    """The default: no test is listening."""
-
-
-_hook: Hook = _nothing
+_hook: Hook | None = None
 
 
 def reached(name: str) -> None:
     """Report that a batch has reached this step."""
-    _hook(name)
+    if _hook is not None:
+        _hook(name)
 
 
 def set_hook(hook: Hook | None) -> None:
     """Call the hook at every step; None removes it."""
     global _hook
-    _hook = hook or _nothing
+    _hook = hook
 
 
 @contextmanager

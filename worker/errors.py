@@ -1,15 +1,4 @@
-"""Everything the stream refuses or fails at, as branches of the encoder's tree.
-
-NewsiftError                  the one thing a caller needs to catch (encoder.errors)
-├── ConfigError               a key of the configuration is refused (exit 2)
-├── AccessError               the broker or a platform refuses: login, topic, rights (exit 2)
-└── RunError                  something failed while running (exit 1)
-    ├── BrokerError           the broker cannot be reached, or fails
-    ├── ConflictError         somebody else published first
-    ├── FencedError           another worker has the same instance id
-    ├── OutputError           what was found cannot be written
-    └── StalledError          no progress while there is lag
-"""
+"""Errors of the stream, as branches of the encoder's tree. RunErrors exit with 1, others with 2."""
 
 from encoder.errors import NewsiftError
 

@@ -111,10 +111,10 @@ def escape_bytes(raw: bytes | None) -> str | None:
 def hex_dump(raw: bytes) -> str:
     """Sixteen bytes a line, with their ASCII characters."""
     lines = []
-    for at in range(0, min(len(raw), MAX_HEX_BYTES), 16):
-        piece = raw[at : min(at + 16, MAX_HEX_BYTES)]
-        characters = "".join(chr(each) if 32 <= each < 127 else "." for each in piece)
-        lines.append(f"{at:08x}  {piece.hex(' '):<47}  {characters}")
+    for start in range(0, min(len(raw), MAX_HEX_BYTES), 16):
+        piece = raw[start : min(start + 16, MAX_HEX_BYTES)]
+        characters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)
+        lines.append(f"{start:08x}  {piece.hex(' '):<47}  {characters}")
     return "\n".join(lines)
 
 

@@ -88,8 +88,8 @@ class Selection:
         for batch in cluster.read(topic, start, end, deadline):
             records = ((message, parse_match_record(message.value)) for message in batch)
             yield [
-                OutputRecord(message.value or b"", record, own) for message, record in records
-                if record is not None and (own := self.matches(record))
+                OutputRecord(message.value or b"", record, matches) for message, record in records
+                if record is not None and (matches := self.matches(record))
             ]  # fmt: skip
         if time.monotonic() >= deadline:
             raise InputError(
@@ -134,12 +134,12 @@ class MatchCounts:
             raise InputError(
                 f"since: more than {MAX_POSTS:,} posts match; give a later time, or a higher score"
             )
-        at = arrival_time(record)
-        self.first, self.last = min(self.first, at), max(self.last, at)
+        time_ms = arrival_time(record)
+        self.first, self.last = min(self.first, time_ms), max(self.last, time_ms)
         self.scores.append(_clip_score(best.score))
-        self.hours[at // HOUR] += 1
+        self.hours[time_ms // HOUR] += 1
         if self.last - self.first < MAX_MINUTES_SPAN_MS:
-            self.minutes[at // MINUTE] += 1
+            self.minutes[time_ms // MINUTE] += 1
         else:
             self.minutes.clear()
         threshold = _clip_score(best.threshold)

@@ -94,8 +94,10 @@ class FollowedFeed:
             "last": rfc3339(followed.seen) if followed and followed.seen else None,
             "again": rfc3339(followed.wait_until) if followed and followed.wait_until else None,
             "articles": len(articles),
-            "seed_articles": sum(each.seed is not None for each in articles),
-            "messages": [{"at": at, "text": text} for at, text in list(self._messages)[::-1]],
+            "seed_articles": sum(article.seed is not None for article in articles),
+            "messages": [
+                {"at": time_text, "text": text} for time_text, text in list(self._messages)[::-1]
+            ],
             "seeds": list(self._seeds)[::-1],
         }
 
@@ -189,7 +191,7 @@ class FeedList:
             followed = self._feeds.get(feed)
             if followed is None:
                 raise InputError(f"{feed}: is not followed")
-            self._save(lambda saved: [each for each in saved if each.feed != feed])
+            self._save(lambda saved: [s for s in saved if s.feed != feed])
             del self._feeds[feed]
         followed.stop()
         followed.wait()

@@ -127,9 +127,9 @@ def draw_bar(frame: Axes, start: float, end: float, value: float, tooltip: str) 
 def draw_outline(frame: Axes, edges: Sequence[float], values: Sequence[float]) -> str:
     """Of a histogram, up to its last value above 0."""
     path = [f"M{frame.x(edges[0])} {frame.y(0)}"]
-    last = max((at for at, value in enumerate(values) if value), default=-1)
-    for at, value in enumerate(values[: last + 1]):
-        path.append(f"V{frame.y(value)}H{frame.x(edges[at + 1])}")
+    last = max((index for index, value in enumerate(values) if value), default=-1)
+    for index, value in enumerate(values[: last + 1]):
+        path.append(f"V{frame.y(value)}H{frame.x(edges[index + 1])}")
     return svg_element("path", "outline", d="".join(path) + f"V{frame.y(0)}", stroke_width=2)
 
 
@@ -179,9 +179,9 @@ def _draw_counts(event: str, counts: Mapping[int, int], unit: Unit) -> str:
     span = next((s for s in unit.spans if s >= least), least)
     start = first // span * span
     bars = Counter[int]()
-    for at, count in counts.items():
-        bars[(at - start) // span] += count
-    each = unit.name if span == 1 else f"{span} {unit.name}s"
+    for number, count in counts.items():
+        bars[(number - start) // span] += count
+    span_text = unit.name if span == 1 else f"{span} {unit.name}s"
     frame = Axes(start, start + span * (max(bars) + 1), max(bars.values()))
     subtitle = (
         f"{total:,} posts from {_format_time(first, unit)} to {_format_time(last + 1, unit)} UTC"
@@ -193,8 +193,10 @@ def _draw_counts(event: str, counts: Mapping[int, int], unit: Unit) -> str:
         for n in sorted(bars)
     ]  # fmt: skip
     title = f"Matches of {event}"
-    description = f"{title} by the {each}: {subtitle}; at most {max(bars.values()):,} in one bar"
-    rate = f"posts {unit.article} {each}" if span == 1 else f"posts in {each}"
+    description = (
+        f"{title} by the {span_text}: {subtitle}; at most {max(bars.values()):,} in one bar"
+    )
+    rate = f"posts {unit.article} {span_text}" if span == 1 else f"posts in {span_text}"
     body = [draw_axes(frame, _time_ticks(frame, unit), up, "time (UTC)", rate), *shapes]
     return svg_document(title, description, subtitle, body)
 
@@ -204,11 +206,14 @@ def _time_ticks(frame: Axes, unit: Unit) -> list[Tick]:
     step = next((s for s in unit.spans if length / s <= MAX_LABELS), int(length // MAX_LABELS) + 1)
     form = "%H:%M" if length <= unit.day else "%d %b %H:%M" if step < unit.day else "%d %b %Y"
     first = -(-int(frame.low) // step) * step
-    return [(at, _format_time(at, unit, form)) for at in range(first, int(frame.high) + 1, step)]
+    return [
+        (number, _format_time(number, unit, form))
+        for number in range(first, int(frame.high) + 1, step)
+    ]
 
 
-def _format_time(at: int, unit: Unit, form: str = "%Y-%m-%d %H:%M") -> str:
-    return (EPOCH + min(max(at, 0), unit.last) * unit.length).strftime(form)
+def _format_time(number: int, unit: Unit, form: str = "%Y-%m-%d %H:%M") -> str:
+    return (EPOCH + min(max(number, 0), unit.last) * unit.length).strftime(form)
 
 
 @dataclass(frozen=True, slots=True)

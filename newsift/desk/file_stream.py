@@ -47,7 +47,7 @@ class FileStream:
         self._config, self._inputs, self._control = config, inputs, control
         self._on_change, self._end = on_change, Event()
         self._share = share_read(inputs)
-        names = [each.name.rpartition("/")[2] for each in inputs]
+        names = [file.name.rpartition("/")[2] for file in inputs]
         self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
         self.progress = FileProgress(self._name, "waiting")
 

@@ -157,7 +157,9 @@ class BrokerMonitor:
         """Wrong settings; a missing topic of labels is none, because the first label creates it."""
         labels = self._config.topics.labels, "topic"
         problems = check_topics(self._config)
-        return [asdict(each) for each in problems if (each.topic, each.setting) != labels]
+        return [
+            asdict(problem) for problem in problems if (problem.topic, problem.setting) != labels
+        ]
 
     def lags(self) -> list[tuple[float, int]]:
         with self._lock:
@@ -189,7 +191,7 @@ def is_growing(lags: Sequence[tuple[float, int]]) -> bool:
     """The lag has risen in the last minute, and never fallen."""
     if not lags or lags[-1][0] - lags[0][0] < MIN_GROWTH_S:
         return False
-    recent = [lag for at, lag in lags if lags[-1][0] - at <= MIN_GROWTH_S]
+    recent = [lag for time_s, lag in lags if lags[-1][0] - time_s <= MIN_GROWTH_S]
     return recent[-1] > recent[0] and all(after >= before for before, after in pairwise(recent))
 
 
@@ -227,8 +229,8 @@ def read_metrics(page: str) -> Row:
                 bursts[sample.labels.get("event", "")] += int(sample.value)
     drifting = parse_drift(page)
     events = {
-        event: describe_drift(each for each in drifting or () if each.event == event)
-        for event in {each.event for each in drifting or ()}
+        event: describe_drift(measure for measure in drifting or () if measure.event == event)
+        for event in {measure.event for measure in drifting or ()}
     }
     drift = None if drifting is None else describe_drift(drifting) or TOO_FEW
     return row | {"drift": drift, "drift_by_event": events, "bursts": bursts}
@@ -247,11 +249,13 @@ class HealthSnapshot:
 def list_problems(snapshot: HealthSnapshot) -> list[str]:
     if snapshot.away == NOT_YET:
         return []
-    every = chain(
+    found_problems = chain(
         _group_problems(snapshot), _worker_problems(snapshot.workers), _topic_problems(snapshot)
     )
-    problems = [f"the broker does not answer: {snapshot.away}"] if snapshot.away else every
-    return [shorten(one_line(each), MAX_PROBLEM_CHARS) for each in islice(problems, MAX_PROBLEMS)]
+    problems = [f"the broker does not answer: {snapshot.away}"] if snapshot.away else found_problems
+    return [
+        shorten(one_line(problem), MAX_PROBLEM_CHARS) for problem in islice(problems, MAX_PROBLEMS)
+    ]
 
 
 def _group_problems(snapshot: HealthSnapshot) -> Iterator[str]:
@@ -374,7 +378,7 @@ class HealthMonitor:
             "group": self._config.kafka.group,
             "problems": list_problems(snapshot),
             "broker": self._group.row() | (snapshot.group or {}),
-            "lags": [[round(1000 * at), lag] for at, lag in self._broker.lags()],
+            "lags": [[round(1000 * time_s), lag] for time_s, lag in self._broker.lags()],
             "workers": self._workers.row() | {"rows": snapshot.workers},
             "topics": self._topics.row() | {"rows": snapshot.topics},
             "collectors": self._collectors.row() | {"rows": self._collectors.value or []},

@@ -274,7 +274,7 @@ class LabelQueues:
             return True
 
     def _end_reason(self, key: QueueKey, active: ActiveQueue | None) -> str | None:
-        """"" if the page need not name it, None if the queue has not ended."""
+        """Empty if the page need not name it, None if the queue has not ended."""
         if active is None:
             return ""
         state, now = self._mirrors.control, self._clock()

@@ -185,7 +185,7 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
     record, value = parse_match_record(message.value), message.value
     if record is None or value is None or not _is_sound(record):
         return
-    at = max(min(message.timestamp, now), 0)
+    arrival = max(min(message.timestamp, now), 0)
     post_id = record.post.platform, record.post.id
     lang = (record.post.lang or "")[:MAX_LANGUAGE_CHARS]
     group = record.group if isinstance(record.group, str) else record.matches[0].match_id
@@ -198,7 +198,9 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
         score, new = max(match.score for match in matches), record.new is not False
         yield (
             event,
-            MatchRow(number, at, post_id, lang, score, new, group, value, version[:MAX_ID_CHARS]),
+            MatchRow(
+                number, arrival, post_id, lang, score, new, group, value, version[:MAX_ID_CHARS]
+            ),
         )
 
 

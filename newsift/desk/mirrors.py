@@ -167,12 +167,12 @@ class TopicMirrors:
 
         def follower(topic: str, mirror: TopicMirror[Any], *parts: str) -> TopicFollower:
             def change() -> None:
-                if own.ready.is_set():
+                if topic_follower.ready.is_set():
                     mirror.finish()
                 on_change(*parts)
 
-            own = TopicFollower(config, topic, mirror, change)
-            return own
+            topic_follower = TopicFollower(config, topic, mirror, change)
+            return topic_follower
 
         self.seeds_follower = follower(seeds, self._control, "seeds", "events")
         self.labels_follower = follower(labels, self._labels, "labels")

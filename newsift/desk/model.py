@@ -3,14 +3,14 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from threading import Event, Lock, Thread
 
 from encoder.errors import InputError, NewsiftError
 from newsift.desk.threads import PATIENCE_S, lock_or_busy
 from newsift.operations.events import EventState, events_of
-from newsift.operations.model_context import MAX_PREVIEW_MATCHES, ModelContext
+from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_rows import SeedRow, resolve_state, seed_row
 from newsift.operations.times import now_ms
 from worker.config import Config
@@ -53,7 +53,7 @@ class ControlView:
         records = self.state.records.items()
         rows = [seed_row(self.resolution, record) | {"key": key} for key, record in records]
         if self._seeds is not None:
-            refused = {each.id: each.reason for each in self.seeds.refused}
+            refused = {seed.id: seed.reason for seed in self.seeds.refused}
             rows = [
                 row | {"state": "refused", "reason": refused[row["id"]]}
                 if row["id"] in refused
@@ -74,8 +74,7 @@ class DeskModel:
         self, config: Config, control: Callable[[], ControlState], on_change: Callable[[], None]
     ) -> None:
         """`on_change` is called when the model is loaded or refused."""
-        matching = replace(config.matching, why=False, max_matches=MAX_PREVIEW_MATCHES)
-        self._config, self._on_change = replace(config, matching=matching), on_change
+        self._config, self._on_change = config, on_change
         self._control, self._embedding = control, Lock()
         self._context: ModelContext | None = None
         self._view: ControlView | None = None

@@ -126,10 +126,10 @@ def read_description(folder: Path) -> Description:
             read_regular(file, MAX_DESCRIPTION_BYTES), type=Description
         )
     except FileNotFoundError:
-        strangers = sorted(each.name for each in folder.iterdir() if each.name != LOCK_FILE)
-        if strangers:
+        other_files = sorted(entry.name for entry in folder.iterdir() if entry.name != LOCK_FILE)
+        if other_files:
             raise InputError(
-                f"--project: {folder} is no project, it holds {strangers[0]}; {remedy}"
+                f"--project: {folder} is no project, it holds {other_files[0]}; {remedy}"
             ) from None
         return Description()
     except (OSError, msgspec.MsgspecError, InputError) as error:

@@ -21,9 +21,9 @@ from newsift.operations.messages import capture
 from newsift.operations.model_context import ModelContext
 from newsift.operations.times import now_ms
 from newsift.operations.workers import kafka_cluster_id
-from newsift.statistics.estimates import DrawnLabels, LabelledScore, joint_verdicts, weigh_draws
+from newsift.statistics.estimates import DrawnLabels, LabelledScore, weigh_draws
 from newsift.statistics.feedback import profile_threshold
-from newsift.statistics.labels import Label, unanimous_verdicts
+from newsift.statistics.labels import Label, joint_verdicts, unanimous_verdicts
 from newsift.statistics.pass_rates import ScoredMatch
 from newsift.statistics.queues import Candidate, current_queue, draw_order
 from worker.config import Config
@@ -101,24 +101,26 @@ class Measure:
     @cached_property
     def threshold_of(self) -> Mapping[tuple[str, str], float]:
         """By id and version, as in match records."""
-        names = [(each.id, each.version) for each in self.compared]
+        names = [(seed.id, seed.version) for seed in self.compared]
         return dict(zip(names, self.cuts.tolist(), strict=True))
 
     @cached_property
     def is_automatic(self) -> bool:
-        own = [each.threshold for each in self.compared]
-        return self.context.config.matching.threshold is None and set(own) <= {None}
+        thresholds = [seed.threshold for seed in self.compared]
+        return self.context.config.matching.threshold is None and set(thresholds) <= {None}
 
     @cached_property
     def automatic(self) -> tuple[float, ...]:
         """Rising; none where the background is too small."""
         rate, background = self.context.config.matching.automatic_rate, self.context.background
-        profiles = [each for each in self.compared if isinstance(each, Profile)]
-        at = [n for n, each in enumerate(self.compared) if not isinstance(each, Profile)]
-        rows = self.rows[np.array(at, np.int64)]
+        profiles = [seed for seed in self.compared if isinstance(seed, Profile)]
+        articles = [n for n, seed in enumerate(self.compared) if not isinstance(seed, Profile)]
+        rows = self.rows[np.array(articles, np.int64)]
         try:
-            thresholds = self.context.enc.thresholds(rows, rate, background).tolist() if at else []
-            thresholds += [profile_threshold(each.vector, background, rate) for each in profiles]
+            thresholds = (
+                self.context.enc.thresholds(rows, rate, background).tolist() if articles else []
+            )
+            thresholds += [profile_threshold(seed.vector, background, rate) for seed in profiles]
         except InputError:
             return ()
         return tuple(sorted(cut + self.context.raised for cut in thresholds))
@@ -127,7 +129,7 @@ class Measure:
     def background(self) -> F32:
         """Without posts that a profile was trained on."""
         background = self.context.background
-        if any(isinstance(each, Profile) for each in self.compared):
+        if any(isinstance(seed, Profile) for seed in self.compared):
             background = split_background(background)[1]
         return self._best(background)
 
@@ -139,24 +141,24 @@ class Measure:
         enc = self.context.enc
         best = enc.posts(texts).similarity(self.rows).argmax(axis=1).tolist()
         return [
-            select_why_tokens(each)
-            for each in enc.contributions(texts, self.rows, [*enumerate(best)])
+            select_why_tokens(parts)
+            for parts in enc.contributions(texts, self.rows, [*enumerate(best)])
         ]
 
     def _best(self, posts: Embeddings) -> F32:
         """In bounded memory."""
         step = max(MAX_BLOCK_SCORES // max(len(self.rows), 1), 1)
-        parts = (posts[at : at + step] for at in range(0, len(posts), step))
+        parts = (posts[start : start + step] for start in range(0, len(posts), step))
         best = [part.similarity(self.rows).max(axis=1, initial=np.float32(-2)) for part in parts]
         return np.concatenate([np.zeros(0, np.float32), *best])
 
 
 def make_measure(context: ModelContext, view: ControlView, name: str) -> Measure:
     event, seeds = require_event(view.events, name), view.seeds
-    at = [n for n, each in enumerate(seeds.seeds) if each.event == name]
-    compared = tuple(seeds.seeds[n] for n in at)
-    places = np.array(at, np.int64)
-    return Measure(context, event, compared, seeds.vectors[places], seeds.thresholds[places])
+    positions = [n for n, seed in enumerate(seeds.seeds) if seed.event == name]
+    compared = tuple(seeds.seeds[n] for n in positions)
+    rows = np.array(positions, np.int64)
+    return Measure(context, event, compared, seeds.vectors[rows], seeds.thresholds[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,8 @@ def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> DrawnLabels
     ]
     order, verdict_of = draw_order(candidates), unanimous_verdicts(certifying)
     return weigh_draws(
-        [each.score for each in order], [verdict_of.get(each.post_id) for each in order]
+        [candidate.score for candidate in order],
+        [verdict_of.get(candidate.post_id) for candidate in order],
     )
 
 
@@ -260,7 +263,7 @@ class EventScores:
             if len(posts) < MAX_LABELLED_POSTS:
                 posts.setdefault(label.post_id, label.post)
         verdict_of = joint_verdicts(labels)
-        scores = {each.candidate.post_id: each.candidate.score for each in matches.stories}
+        scores = {story.candidate.post_id: story.candidate.score for story in matches.stories}
         rest = {name: post.text for name, post in posts.items() if name not in scores}
         scores |= dict(zip(rest, self._scores(measure, tuple(rest.values())), strict=True))
         return tuple(LabelledScore(scores[name], verdict_of[name]) for name in posts)

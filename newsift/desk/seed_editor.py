@@ -75,14 +75,14 @@ class SeedEditor:
     def undo(self, number: int) -> Removal:
         """Refused if the seed exists again."""
         with self.topic() as topic:
-            removal = next((each for each in self._removals if each.number == number), None)
+            removal = next((entry for entry in self._removals if entry.number == number), None)
             if removal is None:
                 raise InputError("this removal cannot be undone any more; add the seed again")
             state = topic.state()
             exists = state.value(removal.key) is not None
             if not exists:
                 topic.publish({removal.key: removal.value}, state)
-            self._removals = [each for each in self._removals if each is not removal]
+            self._removals = [entry for entry in self._removals if entry is not removal]
             if exists:
                 raise InputError(f"seed {removal.name!r}: exists again; it is left as it is")
             return removal

@@ -57,13 +57,13 @@ def static_files() -> dict[str, StaticFile]:
 
 
 def _read_folder(folder: Traversable, path: str) -> Iterator[tuple[str, StaticFile]]:
-    for each in folder.iterdir():
-        if each.is_dir():
-            yield from _read_folder(each, f"{path}{each.name}/")
-        elif media_type := MEDIA_TYPES.get(each.name.rpartition(".")[2]):
-            content = each.read_bytes()
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _read_folder(entry, f"{path}{entry.name}/")
+        elif media_type := MEDIA_TYPES.get(entry.name.rpartition(".")[2]):
+            content = entry.read_bytes()
             etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-            yield f"{path}{each.name}", StaticFile(content, media_type, etag)
+            yield f"{path}{entry.name}", StaticFile(content, media_type, etag)
 
 
 def announce(address: str) -> None:
@@ -107,8 +107,10 @@ class DeskSite(Site):
         yield from (web.get(path, self._get_file) for path in self._files)
         yield web.post("/api/login", self._guard.login)
         yield web.get("/api/changes", self._get_changes, allow_head=False)
-        for each in self._endpoints:
-            yield web.route("POST" if each.audit_name else "GET", each.path, self._handler(each))
+        for endpoint in self._endpoints:
+            yield web.route(
+                "POST" if endpoint.audit_name else "GET", endpoint.path, self._handler(endpoint)
+            )
 
     async def _get_file(self, request: web.Request) -> web.Response:
         file, token = self._files[request.path], request.query.get("token")

@@ -167,9 +167,9 @@ def plan_capacity(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None
     cpu = costs.cpu_us(seeds)
     required = max(rate / TARGET_LOAD, burst.capacity(rate) if burst else 0.0)
     threads = min(MAX_THREADS, ceil(required * cpu / 1e6), max(1, int(cpu / costs.serial_us())))
-    each = costs.worker_rate(seeds, threads)
-    workers = ceil(required / each)
-    at_burst = ceil(burst.factor * rate / each) if burst else 0
+    worker_rate = costs.worker_rate(seeds, threads)
+    workers = ceil(required / worker_rate)
+    at_burst = ceil(burst.factor * rate / worker_rate) if burst else 0
     shares = ceil(max(PARTITIONS_PER_WORKER * workers, at_burst, MIN_PARTITIONS) / workers)
     memory = MEMORY_FACTOR * costs.peak_mb(seeds)
     memory_mb = MEMORY_STEP_MB * ceil(memory / MEMORY_STEP_MB)
@@ -181,7 +181,7 @@ def plan_capacity(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None
         workers=workers,
         threads=threads,
         cores=workers * threads,
-        worker_rate=each,
+        worker_rate=worker_rate,
         cpu_us=cpu,
         memory_mb=memory_mb,
         memory_total_mb=memory_mb * workers,
@@ -190,7 +190,7 @@ def plan_capacity(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None
         network_out_mb_s=matches * costs.packed_match_bytes / 1e6,
         matches_s=matches,
         start_cpu_s=costs.start_cpu_s(seeds),
-        burst=simulate_burst(rate, burst.factor, workers * each) if burst else None,
+        burst=simulate_burst(rate, burst.factor, workers * worker_rate) if burst else None,
     )
 
 

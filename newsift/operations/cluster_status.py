@@ -54,7 +54,7 @@ def read_stream_rate(cluster: TopicReader, topic: str, now: int) -> StreamRate:
     last_hour = records_between(cluster.offsets_at(topic, now - HOUR), end)
     one_each = {part: min(day[part] + 1, end[part]) for part in end}
     times = [m.timestamp for batch in cluster.read(topic, day, one_each) for m in batch]
-    first = min([now, *(at for at in times if at > 0)])
+    first = min([now, *(time_ms for time_ms in times if time_ms > 0)])
     return StreamRate(records_between(day, end), max(first, now - DAY), now, last_hour)
 
 
@@ -87,8 +87,8 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
     now = read_offsets(cluster, admin, config)
     state, workers = describe_group(admin, config)
     if config.web.port:
-        own = WorkerIdentity(cluster.cluster_id, config.kafka.group)
-        addresses = own_workers([local_web_address(config.web)], own)
+        identity = WorkerIdentity(cluster.cluster_id, config.kafka.group)
+        addresses = own_workers([local_web_address(config.web)], identity)
     else:
         addresses = worker_addresses(config, lambda: cluster.cluster_id)
     return {
@@ -146,9 +146,11 @@ def describe_group(admin: Any, config: Config) -> tuple[str, list[Row]]:
 def _member_row(member: Row, topic: str) -> Row:
     assignment = member.get("member_assignment")
     parts = assignment.get("assigned_partitions", []) if isinstance(assignment, dict) else []
-    own = [number for part in parts if part["topic"] == topic for number in part["partitions"]]
+    partitions = [
+        number for part in parts if part["topic"] == topic for number in part["partitions"]
+    ]
     host = str(member["client_host"]).lstrip("/")
-    return {"id": member["member_id"], "host": host, "partitions": sorted(own)}
+    return {"id": member["member_id"], "host": host, "partitions": sorted(partitions)}
 
 
 def partition_rows(now: OffsetSnapshot, workers: list[Row]) -> list[Row]:
@@ -194,4 +196,4 @@ def count_seed_states(cluster: TopicReader, config: Config) -> Row | None:
 
 
 def _json_offsets(offsets: Offsets | None) -> dict[str, int] | None:
-    return None if offsets is None else {str(number): at for number, at in offsets.items()}
+    return None if offsets is None else {str(number): offset for number, offset in offsets.items()}

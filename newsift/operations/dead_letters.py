@@ -62,13 +62,13 @@ class DeadLetter:
     @property
     def retry_headers(self) -> Headers:
         """The input's headers, the number of the next attempt and the letter's id."""
-        own = [
+        headers = [
             (name.removeprefix(INPUT_PREFIX), value or b"")  # kafka-python sends no null
             for name, value in self.message.headers
             if name.startswith(INPUT_PREFIX)
             and name.removeprefix(INPUT_PREFIX) not in RETRY_HEADERS
         ]
-        return [*own, (ATTEMPT, str(self.attempt + 1).encode()), (RETRY_OF, self.id.encode())]
+        return [*headers, (ATTEMPT, str(self.attempt + 1).encode()), (RETRY_OF, self.id.encode())]
 
     def row(self) -> dict[str, Any]:
         value = self.message.value
@@ -159,14 +159,14 @@ def retry_letters(config: Config, selection: LetterSelection, show: ShowLetter) 
             return "the original is gone" if value is None else value
 
         if selection.names:
-            payloads = {each.id: payload(each) for each in selection.read(cluster, config)}
+            payloads = {letter.id: payload(letter) for letter in selection.read(cluster, config)}
             for name in sorted(selection.names):
                 if name not in payloads:
                     raise no_such_letter(name)
                 if isinstance(obstacle := payloads[name], str):
                     raise InputError(f"dead letter {name!r}: cannot be retried: {obstacle}")
         return _resend(
-            config, ((each, payload(each)) for each in selection.read(cluster, config)), show
+            config, ((letter, payload(letter)) for letter in selection.read(cluster, config)), show
         )
 
 

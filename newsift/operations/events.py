@@ -37,23 +37,23 @@ class EventState:
 def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
     """By name; `seeds` is the set that a worker makes of the state."""
     events: dict[str, EventState] = {}
-    why = {each.id: (PROFILE_STALE, each.reason) for each in seeds.stale}
-    why |= {each.id: (PROFILE_REFUSED, each.reason) for each in seeds.refused}
-    own: dict[str, list[Seed]] = {}
+    why = {refused.id: (PROFILE_STALE, refused.reason) for refused in seeds.stale}
+    why |= {refused.id: (PROFILE_REFUSED, refused.reason) for refused in seeds.refused}
+    by_event: dict[str, list[Seed]] = {}
     for seed in sorted(state.seeds.values(), key=lambda seed: seed.id):
         if not seed.paused and seed.id not in why:
-            own.setdefault(seed.event, []).append(seed)
-    for name, of_event in own.items():
-        events[name] = EventState(name, tuple(of_event))
+            by_event.setdefault(seed.event, []).append(seed)
+    for name, seeds_of_event in by_event.items():
+        events[name] = EventState(name, tuple(seeds_of_event))
     for name, profile in state.profiles.items():
         status, reason = why.get(profile.id, (IN_FORCE, ""))
         event = events.get(name, EventState(name))
         events[name] = replace(event, profile=profile, state=status, why=reason)
-    for each in state.refused.values():
-        if each.id.startswith(PROFILE_PREFIX):
-            name = each.id.removeprefix(PROFILE_PREFIX)
+    for refused in state.refused.values():
+        if refused.id.startswith(PROFILE_PREFIX):
+            name = refused.id.removeprefix(PROFILE_PREFIX)
             event = events.get(name, EventState(name))
-            events[name] = replace(event, state=PROFILE_REFUSED, why=each.reason)
+            events[name] = replace(event, state=PROFILE_REFUSED, why=refused.reason)
     thresholds = thresholds_by_event(seeds)
     return {
         name: replace(events[name], thresholds=thresholds.get(name, ())) for name in sorted(events)
@@ -65,7 +65,7 @@ def thresholds_by_event(seeds: SeedSet) -> dict[str, tuple[float, ...]]:
     thresholds: dict[str, list[float]] = {}
     for seed, threshold in zip(seeds.seeds, seeds.thresholds.tolist(), strict=True):
         thresholds.setdefault(seed.event, []).append(threshold)
-    return {name: tuple(sorted(own)) for name, own in thresholds.items()}
+    return {name: tuple(sorted(values)) for name, values in thresholds.items()}
 
 
 def require_event(events: Mapping[str, EventState], name: str) -> EventState:

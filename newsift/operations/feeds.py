@@ -80,7 +80,7 @@ class ArticleIndex:
             return
         self._state, self.by_link, self.by_version = state, {}, {}
         refused = state.refused.items()
-        self._refused = {key for key, each in refused if not each.id.startswith(PROFILE_PREFIX)}
+        self._refused = {key for key, seed in refused if not seed.id.startswith(PROFILE_PREFIX)}
         for seed in (*state.seeds.values(), *self._drafts.values()):
             self._enter(seed)
 
@@ -190,14 +190,15 @@ class Follower:
         for article in ended:
             if not self._is_ours(article):
                 article.leave()
-        over = [each for each in ended if each.seed and self.index.ended(each.seed, before)]
-        if self.plan.dry or not over:
+        to_delete = [a for a in ended if a.seed and self.index.ended(a.seed, before)]
+        if self.plan.dry or not to_delete:
             return
-        self._publish_records(topic, {(each.seed or "").encode(): None for each in over}, state)
-        for article in over:
+        keys = [(article.seed or "").encode() for article in to_delete]
+        self._publish_records(topic, dict.fromkeys(keys), state)
+        for article in to_delete:
             article.leave()
         self.store()
-        notify(f"seeds that ended long ago, deleted: {len(over):,}")
+        notify(f"seeds that ended long ago, deleted: {len(to_delete):,}")
 
     def _is_ours(self, article: FollowedArticle) -> bool:
         return self.index.version(article.seed or "") == article.version

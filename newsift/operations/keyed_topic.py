@@ -27,7 +27,7 @@ class KeyedTopic(Generic[StateT]):
         A topic of several partitions has to be replaced: a key may be in two, and the time decides.
         """
         end = self.cluster.ends(self._topic)
-        if any(end.get(part, 0) < at for part, at in self._at.items()):  # made again
+        if any(end.get(part, 0) < offset for part, offset in self._at.items()):  # made again
             self._reducer, self._at = self._new_reducer(), {}
         start = self.cluster.beginnings(self._topic) | self._at
         passed_over = self.cluster.unreadable(self._topic)
@@ -68,7 +68,7 @@ class KeyedTopic(Generic[StateT]):
 
     def _refuse_conflict(self, records: Mapping[bytes, bytes | None], state: StateT) -> None:
         end = self.cluster.ends(self._topic)
-        if any(end.get(part, 0) < at for part, at in state.offsets.items()):
+        if any(end.get(part, 0) < offset for part, offset in state.offsets.items()):
             raise ConflictError(f"{self._topic}: was made again since it was read; try again")
         start = self.cluster.beginnings(self._topic) | dict(state.offsets)
         for batch in self.cluster.read(self._topic, start, end):
@@ -96,8 +96,8 @@ def merge_by_time(
     latest: dict[int, int] = {}  # timestamps by partition
     timed: list[tuple[int, StoredMessage]] = []
     for record in (record for batch in batches for record in batch):
-        at = max(record.timestamp, latest.get(record.partition, record.timestamp))
-        latest[record.partition] = at
-        timed.append((at, record))
+        time_ms = max(record.timestamp, latest.get(record.partition, record.timestamp))
+        latest[record.partition] = time_ms
+        timed.append((time_ms, record))
     timed.sort(key=lambda pair: pair[0])
     yield [record for _, record in timed]

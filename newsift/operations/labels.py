@@ -82,10 +82,10 @@ class LabelTopic(KeyedTopic[LabelState]):
 
 def make_label_topic(config: Config) -> None:
     """Reports settings by which labels may be lost."""
-    for each in ensure_labels(config):
-        if each.serious:
-            state = f"{each.setting} is {each.actual}, must be {each.required}"
-            notify(f"{each.topic}: {state}: {each.why}; see `newsift topics check`")
+    for difference in ensure_labels(config):
+        if difference.serious:
+            state = f"{difference.setting} is {difference.actual}, must be {difference.required}"
+            notify(f"{difference.topic}: {state}: {difference.why}; see `newsift topics check`")
 
 
 @contextmanager
@@ -146,18 +146,20 @@ def read_event_matches(
     if not matches:
         return matches
     newest = max(matches.values(), key=lambda match: match.record.processed_at)
-    own = OrderedDict((n, match) for n, match in matches.items() if match.profile == newest.profile)
-    if left := len(matches) - len(own):
+    newest_profile = OrderedDict(
+        (post_id, match) for post_id, match in matches.items() if match.profile == newest.profile
+    )
+    if left := len(matches) - len(newest_profile):
         notify(f"{left:,} matches are left out: the event was compared by another profile then")
-    return own
+    return newest_profile
 
 
 def _event_match(value: bytes | None, event: str) -> EventMatch | None:
     record = parse_match_record(value)
-    own = [match for match in record.matches if match.event == event] if record else []
-    if record is None or not own:
+    matches = [match for match in record.matches if match.event == event] if record else []
+    if record is None or not matches:
         return None
-    best = max(own, key=lambda match: match.score)
+    best = max(matches, key=lambda match: match.score)
     group = record.group if isinstance(record.group, str) else ""
     return EventMatch(Candidate(record.post, best.score, group), best, record)
 
@@ -272,10 +274,10 @@ class AnswerLog:
         self._labels |= {name: theirs[name] for name in theirs.keys() - self._own}
 
     def _labels_by_post(self, labels: Iterable[Label]) -> dict[PostId, Label]:
-        own = (label for label in labels if label.by == self._by)
+        own_labels = (label for label in labels if label.by == self._by)
         return {
             label.post_id: label
-            for label in own if not (self._certifies and label.drawn == "given")
+            for label in own_labels if not (self._certifies and label.drawn == "given")
         }  # fmt: skip
 
     def answer(self, question: Question, verdict: Verdict) -> Label:

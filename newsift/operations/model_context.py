@@ -55,7 +55,8 @@ def heaviest_words(enc: Encoder, title: str, text: str) -> WordWeights:
     weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
     words = _words_by_slot(enc, [title, text])
     weighted = [
-        (word[:MAX_WORD_CHARS], round(weights.get(at, 0.0), 4)) for at, word in words.items()
+        (word[:MAX_WORD_CHARS], round(weights.get(word_slot, 0.0), 4))
+        for word_slot, word in words.items()
     ]
     return sorted((pair for pair in weighted if pair[1]), key=lambda pair: -pair[1])[
         :MAX_HEAVY_WORDS
@@ -68,7 +69,7 @@ def _words_by_slot(enc: Encoder, texts: Iterable[str]) -> dict[int, str]:
     for text in texts:
         if len(parts) >= MAX_TEXT_PARTS:
             break
-        parts += [text[at : at + POST_CHARS] for at in range(0, len(text), POST_CHARS)]
+        parts += [text[start : start + POST_CHARS] for start in range(0, len(text), POST_CHARS)]
     words: dict[int, str] = {}
     for part in parts[:MAX_TEXT_PARTS]:
         for word, weight in enc.tokenize(part):
@@ -90,7 +91,9 @@ class ModelContext:
     """Thread-safe."""
 
     def __init__(self, config: Config) -> None:
-        self.config, self.enc = config, load_encoder(config)
+        matching = replace(config.matching, why=False, max_matches=MAX_PREVIEW_MATCHES)
+        self.config = config = replace(config, matching=matching)
+        self.enc = load_encoder(config)
         self.pipeline, self._embedder = build_pipeline(self.enc, config)
         self._partial_embedder = build_pipeline(self.enc, config)[1]  # an embedder caches one set
         self.background = self._embedder.background
@@ -129,8 +132,7 @@ class ModelContext:
 def load_context(config: Config) -> ModelContext | None:
     """None and a message without a usable model."""
     try:
-        matching = replace(config.matching, why=False, max_matches=MAX_PREVIEW_MATCHES)
-        return ModelContext(replace(config, matching=matching))
+        return ModelContext(config)
     except NewsiftError as error:
         notify(f"thresholds and matches are not shown: {error}")
         return None
@@ -150,10 +152,12 @@ def thresholds_of(
     context: ModelContext, state: ControlState
 ) -> tuple[AutoThresholds, Mapping[str, str]]:
     """By id; and reasons by id where the model refuses."""
-    alone = replace(state, profiles={}) if state.profiles else state
+    without_profiles = replace(state, profiles={}) if state.profiles else state
     thresholds, refused = dict[str, float](), dict[str, str]()
-    for each in (alone, state) if state.profiles else (state,):  # a profile hides its seeds
-        seeds = context.partial_seed_set(each)
+    for part in (
+        (without_profiles, state) if state.profiles else (state,)
+    ):  # a profile hides its seeds
+        seeds = context.partial_seed_set(part)
         thresholds |= seeds.threshold_of
         refused |= {seed.id: seed.reason for seed in seeds.refused}
     return thresholds, refused
@@ -191,7 +195,7 @@ def _automatic_ids(state: ControlState, config: Config) -> set[str]:
     if config.matching.threshold is not None:
         return set()
     contents: list[SeedOrProfile] = [*state.seeds.values(), *state.profiles.values()]
-    return {each.id for each in contents if each.threshold is None}
+    return {content.id for content in contents if content.threshold is None}
 
 
 def _has_profile(state: ControlState, automatic: set[str]) -> bool:

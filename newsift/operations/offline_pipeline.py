@@ -52,9 +52,9 @@ def load_pipeline(
 
 
 def describe_idle_profiles(seeds: SeedSet) -> list[str]:
-    refused = [each for each in seeds.refused if each.id.startswith(PROFILE_PREFIX)]
+    refused = [profile for profile in seeds.refused if profile.id.startswith(PROFILE_PREFIX)]
     return [
-        f"{each.id!r}: is {state}: {each.reason}"
+        f"{profile.id!r}: is {state}: {profile.reason}"
         for state, profiles in (("refused", refused), ("stale", seeds.stale))
-        for each in profiles
+        for profile in profiles
     ]

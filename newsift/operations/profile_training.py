@@ -1,7 +1,6 @@
 """Training of event profiles from seeds, the stream and labels, and their publication."""
 
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
@@ -35,11 +34,11 @@ from newsift.statistics.feedback import (
     is_burst,
     learn,
 )
-from newsift.statistics.labels import Label
+from newsift.statistics.labels import Label, Verdict, joint_verdicts
 from newsift.statistics.queues import is_certify_post
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.matcher import Matcher
-from worker.posts.outcome import Post, PostId
+from worker.posts.outcome import Post
 from worker.seeds.background import split_background
 from worker.seeds.profile import EventVector, Profile
 from worker.seeds.set import SeedSet
@@ -92,13 +91,13 @@ def match_posts(seeds: SeedSet, vectors: Embeddings) -> tuple[NDArray[np.bool_],
 
 
 def _best_posts(
-    before: Sequence[ScoredPost], posts: Sequence[Post], which: NDArray[np.bool_], scores: F32
+    before: Sequence[ScoredPost], posts: Sequence[Post], mask: NDArray[np.bool_], scores: F32
 ) -> list[ScoredPost]:
     """One of each text."""
-    fresh = [ScoredPost(posts[n], float(scores[n])) for n in np.flatnonzero(which).tolist()]
-    by_text = {each.post.text: each for each in (*fresh, *before)}
+    fresh = [ScoredPost(posts[n], float(scores[n])) for n in np.flatnonzero(mask).tolist()]
+    by_text = {post.post.text: post for post in (*fresh, *before)}
     return nlargest(
-        MAX_COMPARED_POSTS, by_text.values(), key=lambda each: (each.score, each.post.id)
+        MAX_COMPARED_POSTS, by_text.values(), key=lambda post: (post.score, post.post.id)
     )
 
 
@@ -312,15 +311,17 @@ def make_profile(
 
 def training_posts(labels: Iterable[Label]) -> LabelledPosts:
     """Only posts on which people agree."""
-    verdicts: dict[PostId, set[str]] = defaultdict(set)
-    posts: dict[PostId, Post] = {}
-    for label in labels:
-        if label.drawn != "certify" and not is_certify_post(label.post_id):
-            verdicts[label.post_id].add(label.label)
-            posts[label.post_id] = label.post
-    on = [posts[name] for name, words in verdicts.items() if words == {"on"}]
-    off = [posts[name] for name, words in verdicts.items() if {"off"} <= words <= {"off", "unsure"}]
-    return on, off
+    training = [
+        label for label in labels
+        if label.drawn != "certify" and not is_certify_post(label.post_id)
+    ]  # fmt: skip
+    posts = {label.post_id: label.post for label in training}
+    verdicts = joint_verdicts(training)
+
+    def with_verdict(verdict: Verdict) -> list[Post]:
+        return [post for post_id, post in posts.items() if verdicts[post_id] == verdict]
+
+    return with_verdict("on"), with_verdict("off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,12 +436,12 @@ def proposal_row(proposal: Proposal, published: bool) -> dict[str, Any]:
         "hours": round(proposal.hours, 4),
         "passes": pair(compared.passes),
         "per_1000_of_the_background": pair(proposal.of_background),
-        "come": [_post_row(each) for each in compared.come],
-        "go": [_post_row(each) for each in compared.go],
+        "come": [_post_row(post) for post in compared.come],
+        "go": [_post_row(post) for post in compared.go],
         "made": proposal.profile.made,
     }
 
 
-def _post_row(each: ScoredPost) -> dict[str, Any]:
-    post = each.post
-    return {"platform": post.platform, "id": post.id, "score": each.score, "text": post.text}
+def _post_row(scored_post: ScoredPost) -> dict[str, Any]:
+    post = scored_post.post
+    return {"platform": post.platform, "id": post.id, "score": scored_post.score, "text": post.text}

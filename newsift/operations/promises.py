@@ -53,24 +53,30 @@ def weigh_evidence(
     target: PromiseTarget,
 ) -> PromiseEvidence:  # fmt: skip
     """Counts random labels of matches from before the newest queue was frozen."""
-    drawn = [label for label in labels if label.drawn == "certify"]
-    name = current_queue(label for label in drawn if label.post_id in matches)
-    own = [each for each in matches.values() if each.profile == (profile.id, profile.version)]
+    random_labels = [label for label in labels if label.drawn == "certify"]
+    name = current_queue(label for label in random_labels if label.post_id in matches)
+    profile_matches = [
+        match for match in matches.values() if match.profile == (profile.id, profile.version)
+    ]
     if name:
         until = milliseconds(utc(name.until))
-        own = [each for each in own if milliseconds(utc(each.record.processed_at)) <= until]
-    candidates = [each.candidate for each in own]
-    verdicts = unanimous_verdicts(drawn)
-    on = [verdicts[each.post_id] for each in candidates if each.post_id in verdicts]
+        profile_matches = [
+            match
+            for match in profile_matches
+            if milliseconds(utc(match.record.processed_at)) <= until
+        ]
+    candidates = [match.candidate for match in profile_matches]
+    verdicts = unanimous_verdicts(random_labels)
+    verdicts_on = [verdicts[match.post_id] for match in candidates if match.post_id in verdicts]
     queue = CertifyQueue(candidates, target.precision, target.test_confidence, name or UNSET)
     progress = queue.progress(verdicts)
     return PromiseEvidence(
         threshold=progress.threshold,
         missing=progress.missing,
         more=progress.next_match is not None,
-        labels=len(on),
-        on=sum(on),
-        matches=len(own),
+        labels=len(verdicts_on),
+        on=sum(verdicts_on),
+        matches=len(profile_matches),
         out_of_reach=queue.out_of_reach(progress),
     )
 
@@ -85,7 +91,9 @@ class PassRates:
         self._matched: Counter[tuple[str, str]] = Counter()
         for batch in cluster.read(topics.matches, cluster.offsets_at(topics.matches, now - HOUR)):
             for record in filter(None, (parse_match_record(message.value) for message in batch)):
-                self._matched.update({(each.seed_id, each.seed_version) for each in record.matches})
+                self._matched.update(
+                    {(match.seed_id, match.seed_version) for match in record.matches}
+                )
 
     def rate(self, profile: Profile) -> float | None:
         """None if there were too few posts."""
@@ -95,7 +103,7 @@ class PassRates:
 
 
 def lapse_reason(event: EventState, rate: float | None) -> str:
-    """"" while the promise holds, or where there is none."""
+    """Empty while the promise holds, or where there is none."""
     profile = event.profile
     if profile is None or profile.promise is None:
         return ""

@@ -140,16 +140,16 @@ def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
 
 def _seed_files(folder: Path, event: str) -> Iterator[tuple[Path, str]]:
     """Each with its event."""
-    inside = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
-    files = [each for each in inside if each.suffix.lower() in SUFFIXES and not each.is_dir()]
-    folders = [each for each in inside if each.is_dir() and not _holds_page_files(each)]
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    files = [entry for entry in entries if entry.suffix.lower() in SUFFIXES and not entry.is_dir()]
+    folders = [entry for entry in entries if entry.is_dir() and not _holds_page_files(entry)]
     if event and folders:
         raise InputError(f"{folders[0]}: is deeper than the folder of an event; move its files up")
     if not (files or folders):
         raise InputError(f"{folder}: holds no seed ({', '.join(SUFFIXES)})")
     yield from ((file, event) for file in files)
-    for each in folders:
-        yield from _seed_files(each, each.name)
+    for entry in folders:
+        yield from _seed_files(entry, entry.name)
 
 
 def _holds_page_files(folder: Path) -> bool:
@@ -213,11 +213,13 @@ def _drafts_from_json(text: str, file: Path, name: str, by_line: bool) -> Iterat
         if item.keys() >= EXPORT_KEYS and "text" not in item:
             yield _draft_from_export(item, source)
             continue
-        own = item.get("id", name if len(items) == 1 else None)
-        if not isinstance(own, str):
+        draft_id = item.get("id", name if len(items) == 1 else None)
+        if not isinstance(draft_id, str):
             raise InputError(f"{source}: has no 'id' that is a string; give it one")
         ignored = tuple(key for key in item if key not in (*SEED_KEYS, "id"))
-        yield SeedDraft(own, {key: item[key] for key in SEED_KEYS if key in item}, source, ignored)
+        yield SeedDraft(
+            draft_id, {key: item[key] for key in SEED_KEYS if key in item}, source, ignored
+        )
 
 
 def _draft_from_export(item: dict[str, Any], source: str) -> SeedDraft:
@@ -243,12 +245,12 @@ def change_seeds(
     values: dict[bytes, bytes | None] = {}
     contents: list[SeedOrProfile] = []
     for name in names:
-        key, own = find_key(state, name), dict(changes)
+        key, seed_changes = find_key(state, name), dict(changes)
         if name.startswith(PROFILE_PREFIX):
             if changes.keys() != {"threshold"}:
                 raise InputError("of a profile only the threshold can be set")
-            own["promise"] = None
-        record = parse_record_object(name, state.value(key)) | own
+            seed_changes["promise"] = None
+        record = parse_record_object(name, state.value(key)) | seed_changes
         draft = SeedDraft(name, record, f"seed {name!r}")
         contents.append(parse_draft(draft, key, config))
         values[key] = draft.value

@@ -55,7 +55,11 @@ def count_event_seeds(state: ControlState, added: Sequence[Seed]) -> Mapping[str
         if not seed.paused:
             events[seed.event].seeds += 1
             events[seed.event].others += seed.id not in ids
-    refused = (each.id for each in state.refused.values() if each.id.startswith(PROFILE_PREFIX))
+    refused = (
+        refused_seed.id
+        for refused_seed in state.refused.values()
+        if refused_seed.id.startswith(PROFILE_PREFIX)
+    )
     for name in (*state.profiles, *(name.removeprefix(PROFILE_PREFIX) for name in refused)):
         events[name].has_profile = True
     return {name: events[name] for name in sorted({seed.event for seed in added})}
@@ -100,8 +104,8 @@ class Preview:
 
     def add(self, outcome: Outcome, added: Set[str]) -> None:
         self.posts += outcome.read - outcome.passed_over.total() - outcome.rejected.total()
-        for each in outcome.records:
-            if each.kind != "match" or (record := parse_match_record(each.value)) is None:
+        for output in outcome.records:
+            if output.kind != "match" or (record := parse_match_record(output.value)) is None:
                 continue
             by_event: dict[str, list[tuple[float, str]]] = defaultdict(list)
             for match in record.matches:
@@ -123,15 +127,15 @@ def preview_seeds(
         return preview
     since = int(time.time() - PREVIEW_HOURS * 3600) * 1000
     start, end = cluster.offsets_at(topic, since), cluster.ends(topic)
-    preview.there = sum(end[place] - start[place] for place in end)
-    parts, until = sample_spans(start, end, limits.posts), time.monotonic() + limits.seconds
-    reached = {place: start[place] for place in end}
-    for batch in _read_spans(cluster, topic, parts, until):
+    preview.there = sum(end[partition] - start[partition] for partition in end)
+    spans, deadline = sample_spans(start, end, limits.posts), time.monotonic() + limits.seconds
+    reached = {partition: start[partition] for partition in end}
+    for batch in _read_spans(cluster, topic, spans, deadline):
         late = [message for message in batch if message.timestamp >= since]
         preview.add(context.pipeline.run(late, seeds, now_text), added)
         progress.add(len(batch), "posts of the last 24 hours read")
         reached |= {message.partition: message.offset + 1 for message in batch}
-    preview.is_whole = len(parts) <= 1 and (reached == end or time.monotonic() <= until)
+    preview.is_whole = len(spans) <= 1 and (reached == end or time.monotonic() <= deadline)
     return preview
 
 
@@ -164,15 +168,15 @@ def sample_spans(
 
 
 def _sample_span(
-    start: Mapping[int, int], end: Mapping[int, int], at: int, size: int
+    start: Mapping[int, int], end: Mapping[int, int], index: int, size: int
 ) -> tuple[Offsets, Offsets]:
     """At this index of all partitions laid end to end."""
-    for place in sorted(end):
-        length = end[place] - start[place]
-        if at < length:
-            first = start[place] + min(at, max(length - size, 0))
-            return {**end, place: first}, {**end, place: min(first + size, end[place])}
-        at -= length
+    for partition in sorted(end):
+        length = end[partition] - start[partition]
+        if index < length:
+            first = start[partition] + min(index, max(length - size, 0))
+            return {**end, partition: first}, {**end, partition: min(first + size, end[partition])}
+        index -= length
     return dict(end), dict(end)
 
 
@@ -190,15 +194,15 @@ def preview_published(
 
 
 def preview_row(preview: Preview, event: str) -> dict[str, Any]:
-    of_event = preview.events.get(event, EventPreview())
+    event_preview = preview.events.get(event, EventPreview())
     return {
         "hours": PREVIEW_HOURS,
         "posts": preview.posts,
         "there": preview.there,
         "whole": preview.is_whole,
-        "matched": of_event.matched,
-        "gained": of_event.gained,
-        "best": [{"score": score, "text": text} for score, text in of_event.best],
+        "matched": event_preview.matched,
+        "gained": event_preview.gained,
+        "best": [{"score": score, "text": text} for score, text in event_preview.best],
     }
 
 

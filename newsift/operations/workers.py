@@ -38,23 +38,25 @@ class WorkerIdentity(msgspec.Struct, frozen=True):
 def worker_addresses(config: Config, cluster_id: Callable[[], str]) -> list[str]:
     """Those of desk.workers; else of this machine's workers of this cluster and group."""
     if config.desk.workers is not None:
-        return [each.strip() for each in config.desk.workers.split(",")][:MAX_WORKERS]
+        return [address.strip() for address in config.desk.workers.split(",")][:MAX_WORKERS]
     return own_workers(LOCAL_ADDRESSES, WorkerIdentity(cluster_id(), config.kafka.group))
 
 
-def own_workers(addresses: Sequence[str], own: WorkerIdentity) -> list[str]:
+def own_workers(addresses: Sequence[str], identity: WorkerIdentity) -> list[str]:
     def is_own(address: str) -> bool:
         try:
             body = http_get(address, "/readyz", ANSWER_S)[1]
-            return msgspec.json.decode(body, type=WorkerIdentity) == own
+            return msgspec.json.decode(body, type=WorkerIdentity) == identity
         except ANSWER_ERRORS:
             return False
 
-    if not own.cluster_id:
+    if not identity.cluster_id:
         return []
     with ThreadPoolExecutor(len(addresses), "identity") as pool:
         answers = list(pool.map(is_own, addresses))
-    return [address for address, is_one in zip(addresses, answers, strict=True) if is_one]
+    return [
+        address for address, is_own_worker in zip(addresses, answers, strict=True) if is_own_worker
+    ]
 
 
 def kafka_cluster_id(config: Config) -> str:

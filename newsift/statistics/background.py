@@ -39,24 +39,24 @@ class PostSampler:
     def add(self, post: Post) -> None:
         """Copies, and posts without words, are passed over."""
         self.read += 1
-        place = text_hash(post.text)
-        if place is None:
+        key = text_hash(post.text)
+        if key is None:
             return
-        if place in self._posts:
+        if key in self._posts:
             self.copies += 1
             return
         if len(self._posts) < SPARE_FACTOR * self._count:
-            heappush(self._highest, -place)
-        elif place < -self._highest[0]:
-            del self._posts[-heappushpop(self._highest, -place)]
+            heappush(self._highest, -key)
+        elif key < -self._highest[0]:
+            del self._posts[-heappushpop(self._highest, -key)]
         else:
             return
         text = post.text[:POST_CHARS]
-        self._posts[place] = replace(post, id="", text=text, created_at=None, url=None)
+        self._posts[key] = replace(post, id="", text=text, created_at=None, url=None)
 
     def posts(self) -> list[Post]:
         """Up to SPARE times the number, in the order of their hashes, without ids and links."""
-        return [self._posts[place] for place in sorted(self._posts)]
+        return [self._posts[key] for key in sorted(self._posts)]
 
 
 def text_hash(text: str) -> int | None:
@@ -72,11 +72,11 @@ def take_author_turns(posts: Sequence[Post], most: int) -> list[int]:
     """
     turns: Counter[tuple[str, str]] = Counter()
     ranking: list[tuple[int, int]] = []
-    for at, post in enumerate(posts):
+    for index, post in enumerate(posts):
         name = post.platform, post.author or ""
-        ranking.append((turns[name], at))
+        ranking.append((turns[name], index))
         turns[name] += bool(post.author)
-    return [at for _, at in sorted(ranking)[:most]]
+    return [index for _, index in sorted(ranking)[:most]]
 
 
 def match_seeds(

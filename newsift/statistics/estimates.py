@@ -173,23 +173,6 @@ def share_above(edges: Sequence[float], scores: ArrayLike) -> list[float]:
     return ((len(rising) - below) / max(len(rising), 1)).tolist()  # type: ignore[no-any-return]
 
 
-def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
-    """By post: "on" if all judges say on; "off" if one says off and none on; else "unsure".
-
-    An unsure judge keeps a post from counting as right, never from counting as wrong.
-    """
-    verdicts_of: defaultdict[PostId, set[Verdict]] = defaultdict(set)
-    for label in labels:
-        verdicts_of[label.post_id].add(label.label)
-
-    def joint(verdicts: set[Verdict]) -> Verdict:
-        if verdicts == {"on"}:
-            return "on"
-        return "off" if "off" in verdicts and "on" not in verdicts else "unsure"
-
-    return {post_id: joint(verdicts) for post_id, verdicts in verdicts_of.items()}
-
-
 def weigh_draws(scores: Sequence[float], labels: Sequence[bool | None]) -> DrawnLabels:
     """The labels among the matches that may certify, which are labelled in random order.
 

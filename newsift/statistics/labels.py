@@ -103,12 +103,26 @@ def parse_label(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
     return label
 
 
-def unanimous_verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
-    """Whether each post is on the event: only where all judges say yes."""
-    verdicts: dict[PostId, bool] = defaultdict(lambda: True)
+def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
+    """By post: "on" if all judges say on; "off" if one says off and none on; else "unsure".
+
+    An unsure judge keeps a post from counting as right, never from counting as wrong.
+    """
+    verdicts: defaultdict[PostId, set[Verdict]] = defaultdict(set)
     for label in labels:
-        verdicts[label.post_id] &= label.label == "on"
-    return dict(verdicts)
+        verdicts[label.post_id].add(label.label)
+
+    def joint(words: set[Verdict]) -> Verdict:
+        if words == {"on"}:
+            return "on"
+        return "off" if "off" in words and "on" not in words else "unsure"
+
+    return {post_id: joint(words) for post_id, words in verdicts.items()}
+
+
+def unanimous_verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
+    """Whether each post is on the event: only where all judges say so."""
+    return {post_id: verdict == "on" for post_id, verdict in joint_verdicts(labels).items()}
 
 
 def _decode(value: bytes, limits: Limits) -> Label:
@@ -188,23 +202,27 @@ class LabelState:
         """By key."""
         labels = self._of.get(event)
         if labels is None:
-            own = (pair for name, pair in self._pairs.items() if name[0] == event)
-            labels = self._of[event] = _sorted_labels(own)
+            pairs = (pair for name, pair in self._pairs.items() if name[0] == event)
+            labels = self._of[event] = _sorted_labels(pairs)
         return labels
 
     @cached_property
     def by_event(self) -> Mapping[str, tuple[Label, ...]]:
         """Events by name, their labels by key."""
         pairs: defaultdict[str, list[PairLabels]] = defaultdict(list)
-        for (event, _), own in self._pairs.items():
-            pairs[event].append(own)
+        for (event, _), pair_labels in self._pairs.items():
+            pairs[event].append(pair_labels)
         by_event = ((name, _sorted_labels(pairs[name])) for name in sorted(pairs))
         return MappingProxyType({name: labels for name, labels in by_event if labels})
 
     @cached_property
     def refused(self) -> tuple[RefusedLabel, ...]:
-        records = (each for own in self._pairs.values() for each, _ in own.latest.values())
-        return tuple(sorted(each for each in records if isinstance(each, RefusedLabel)))
+        records = (
+            label
+            for pair_labels in self._pairs.values()
+            for label, _ in pair_labels.latest.values()
+        )
+        return tuple(sorted(label for label in records if isinstance(label, RefusedLabel)))
 
     @cached_property
     def _of(self) -> dict[str, tuple[Label, ...]]:
@@ -247,9 +265,9 @@ class LabelReducer(TopicReducer[LabelState]):
         if not self._make_room(pair, size):
             self._left_out += 1
             return
-        own = self._own_pair(pair)
-        own.latest[key] = label, size
-        self._resize(pair, own, size)
+        pair_labels = self._own_pair(pair)
+        pair_labels.latest[key] = label, size
+        self._resize(pair, pair_labels, size)
 
     def _own_pair(self, pair: Pair) -> PairLabels:
         """The labels of a pair, copied if a state shares them."""
@@ -257,18 +275,18 @@ class LabelReducer(TopicReducer[LabelState]):
             self._pairs, self._shared = self._pairs.copy(), False
         if pair not in self._owned:
             before = self._pairs.get(pair)
-            own = PairLabels(before.latest.copy(), before.size) if before else PairLabels()
-            self._pairs[pair] = own
+            pair_labels = PairLabels(before.latest.copy(), before.size) if before else PairLabels()
+            self._pairs[pair] = pair_labels
             self._owned.add(pair)
         return self._pairs[pair]
 
     def _make_room(self, pair: Pair, size: int) -> bool:
         if pair not in self._pairs and len(self._pairs) >= MAX_PAIRS:
             return False
-        own = self._pairs[pair].size if pair in self._pairs else 0
+        pair_size = self._pairs[pair].size if pair in self._pairs else 0
         while size > self._room:
             largest = self._largest_pair()
-            if largest is None or own + size > self._pairs[largest].size:
+            if largest is None or pair_size + size > self._pairs[largest].size:
                 return False
             self._remove(largest, next(reversed(self._pairs[largest].latest)))
             self._left_out += 1
@@ -285,19 +303,19 @@ class LabelReducer(TopicReducer[LabelState]):
     def _remove(self, pair: Pair, key: bytes | None) -> None:
         if pair not in self._pairs or key not in self._pairs[pair].latest:
             return
-        own = self._own_pair(pair)
-        _, size = own.latest.pop(key)
-        self._resize(pair, own, -size)
-        if not own.latest:
+        pair_labels = self._own_pair(pair)
+        _, size = pair_labels.latest.pop(key)
+        self._resize(pair, pair_labels, -size)
+        if not pair_labels.latest:
             del self._pairs[pair]
             self._owned.discard(pair)
 
-    def _resize(self, pair: Pair, own: PairLabels, size: int) -> None:
-        own.size += size
+    def _resize(self, pair: Pair, pair_labels: PairLabels, size: int) -> None:
+        pair_labels.size += size
         self._room -= size
-        heappush(self._largest, (-own.size, pair))
+        heappush(self._largest, (-pair_labels.size, pair))
         if len(self._largest) > 2 * len(self._pairs) + 1_000:
-            self._largest = [(-each.size, name) for name, each in self._pairs.items()]
+            self._largest = [(-labels.size, name) for name, labels in self._pairs.items()]
             heapify(self._largest)
 
 
@@ -315,7 +333,9 @@ def pair_in_key(key: bytes | None) -> Pair:
 
 def _sorted_labels(pairs: Iterable[PairLabels]) -> tuple[Label, ...]:
     def labels() -> Iterator[Label]:
-        for own in pairs:
-            yield from (each for each, _ in own.latest.values() if isinstance(each, Label))
+        for pair_labels in pairs:
+            yield from (
+                label for label, _ in pair_labels.latest.values() if isinstance(label, Label)
+            )
 
     return tuple(sorted(labels(), key=lambda label: label.key))

@@ -95,10 +95,10 @@ def _match_rates(
 ) -> list[float | None]:
     """Matches an hour that reach each edge, of the time in which all such posts matched."""
     rows = [(m.score, m.at, m.posts, m.hidden_below) for m in matches]
-    scores, at, posts, hidden_below = np.array(rows, np.float64).reshape(-1, 4).T
+    scores, times, posts, hidden_below = np.array(rows, np.float64).reshape(-1, 4).T
     rates: list[float | None] = []
     for edge in edges:
-        begun = max(since, at[hidden_below > edge].max(initial=-1) + 1)
-        passed = float(posts[(scores >= edge) & (at >= begun)].sum())
-        rates.append(hourly_rate(passed, int(begun), now))
+        begin = max(since, times[hidden_below > edge].max(initial=-1) + 1)
+        passed = float(posts[(scores >= edge) & (times >= begin)].sum())
+        rates.append(hourly_rate(passed, int(begin), now))
     return rates

@@ -119,7 +119,7 @@ class CertifyQueue:
     def progress(self, verdicts: Verdicts) -> CertifyProgress:
         order = self._order
         return self._cuts.progress(
-            self._scores, self._keys, lambda at: verdicts.get(order[at].post_id)
+            self._scores, self._keys, lambda index: verdicts.get(order[index].post_id)
         )
 
     def next(self, verdicts: Verdicts) -> Question | None:

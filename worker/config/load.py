@@ -134,8 +134,8 @@ def load(path: Path | None, env: Mapping[str, str]) -> LoadedConfig:
 
 def find_file(env: Mapping[str, str]) -> Path | None:
     """NEWSIFT_CONFIG, which must exist, else ./config.yaml, which may be missing."""
-    if named := env.get("NEWSIFT_CONFIG"):
-        return Path(named)
+    if path := env.get("NEWSIFT_CONFIG"):
+        return Path(path)
     return Path("config.yaml") if Path("config.yaml").exists() else None
 
 
@@ -213,34 +213,40 @@ def _refuse_unknown_section(section: str, origin: str) -> None:
 def _find_key(section: str, name: str, origin: str) -> Key:
     """Refuses an unknown key and suggests the nearest."""
     _refuse_unknown_section(section, origin)
-    own = KEYS[section]
-    if name in own:
-        return own[name]
-    near = [f"{section}.{close}" for close in get_close_matches(name, own, n=1)]
-    near += [f"{other}.{name}" for other, keys in KEYS.items() if name in keys]
-    remedy = f"did you mean {near[0]}?" if near else f"the keys of {section} are {', '.join(own)}"
+    section_keys = KEYS[section]
+    if name in section_keys:
+        return section_keys[name]
+    suggestions = [f"{section}.{close}" for close in get_close_matches(name, section_keys, n=1)]
+    suggestions += [f"{other}.{name}" for other, keys in KEYS.items() if name in keys]
+    remedy = (
+        f"did you mean {suggestions[0]}?"
+        if suggestions
+        else f"the keys of {section} are {', '.join(section_keys)}"
+    )
     raise ConfigError(f"{origin}: {section}.{name}: unknown key; {remedy}")
 
 
-def _make_section(cls: type[Section], section: str, given: Mapping[str, SourcedValue]) -> Section:
+def _make_section(cls: type[Section], section: str, values: Mapping[str, SourcedValue]) -> Section:
     """An error names the origin of a value that contradicts another."""
-    own = {key: given[f"{section}.{key}"] for key in KEYS[section] if f"{section}.{key}" in given}
+    section_values = {
+        key: values[f"{section}.{key}"] for key in KEYS[section] if f"{section}.{key}" in values
+    }
     try:
-        return cls(**{key: item.value for key, item in own.items()})
+        return cls(**{key: item.value for key, item in section_values.items()})
     except ConfigError as error:
         key = str(error).partition(":")[0]
-        source = given.get(key) or next(iter(own.values()))
+        source = values.get(key) or next(iter(section_values.values()))
         raise ConfigError(f"{source.origin}: {error}") from error
 
 
 def _from_secret_files(values: Mapping[str, SourcedValue]) -> dict[str, SourcedValue]:
     secrets = {}
     for secret in SECRET_KEYS:
-        named = values.get(f"{secret}_file")
-        if named is None or named.value is None:
+        path_value = values.get(f"{secret}_file")
+        if path_value is None or path_value.value is None:
             continue
-        where = f"{named.origin}: {secret}_file"
+        where = f"{path_value.origin}: {secret}_file"
         if secret in values and values[secret].value is not None:
             raise ConfigError(f"{where}: {variable_name(secret)} is set too; unset one of the two")
-        secrets[secret] = SourcedValue(read_secret(named.value, where), str(named.value))
+        secrets[secret] = SourcedValue(read_secret(path_value.value, where), str(path_value.value))
     return secrets

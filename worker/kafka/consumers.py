@@ -102,9 +102,9 @@ def group_consumer(config: Config, note: OnBatch = lambda *_: None) -> Consumer:
     )
 
 
-def groupless_consumer(config: Config, **own: Any) -> Consumer:
+def groupless_consumer(config: Config, **settings: Any) -> Consumer:
     """For topics that every worker reads as a whole."""
-    return _consumer(config, group_id=None, **own)
+    return _consumer(config, group_id=None, **settings)
 
 
 async def stop_within(work: Awaitable[object], seconds: float) -> None:
@@ -122,10 +122,10 @@ async def stop_within(work: Awaitable[object], seconds: float) -> None:
         )
 
 
-def _consumer(config: Config, **own: Any) -> Consumer:
+def _consumer(config: Config, **settings: Any) -> Consumer:
     common = aiokafka_settings(config) | {
         "isolation_level": isolation_level(config),
         "enable_auto_commit": False,
         "auto_offset_reset": "none",  # the error lets us count resets
     }
-    return Consumer(config.limits.batch_bytes, **common, **own)
+    return Consumer(config.limits.batch_bytes, **common, **settings)

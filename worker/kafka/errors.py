@@ -83,10 +83,10 @@ def is_unreachable(error: BaseException) -> bool:
 
 def describe(error: BaseException) -> str:
     name, text = type(error).__name__, str(error)
-    if own := BROKER_MESSAGE.search(text):  # kafka-python puts the whole request around it
-        return f"{name}: {own[1]}"
-    if not error.args and (meant := getattr(error, "description", "")):
-        return f"{name}: {meant}"
+    if match := BROKER_MESSAGE.search(text):  # kafka-python puts the whole request around it
+        return f"{name}: {match[1]}"
+    if not error.args and (description := getattr(error, "description", "")):
+        return f"{name}: {description}"
     return text if text.split(":")[0].endswith(name) else f"{name}: {text}" if text else name
 
 

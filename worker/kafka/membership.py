@@ -84,8 +84,8 @@ class Coordinator(GroupCoordinator):  # type: ignore[misc]
         The broker names its former member as the leader, so that it follows and nothing moves.
         """
         former = MEMBER_ID.fullmatch(self._leader)
-        own = self._group_instance_id
-        return self._leader != member_id and former is not None and former[1] == own
+        instance_id = self._group_instance_id
+        return self._leader != member_id and former is not None and former[1] == instance_id
 
     async def _watch_partitions(self) -> None:
         """Watch the number of partitions, as the leader does for all.

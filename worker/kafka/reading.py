@@ -124,12 +124,12 @@ class TopicReader:
         places = self._places(topic)
         left = {p for p in places if start.get(p.partition, 0) < end.get(p.partition, 0)}
         batches = self.follow(topic, start)
-        moved = time.monotonic()
+        last_record = time.monotonic()
         while left and time.monotonic() < until:
             batch = next(batches)
             if batch:
-                moved = time.monotonic()
-            elif time.monotonic() - moved > MAX_STUCK_S:
+                last_record = time.monotonic()
+            elif time.monotonic() - last_record > MAX_STUCK_S:
                 raise self._stuck(topic, left)
             if within := [
                 record for record in batch if record.offset < end.get(record.partition, 0)

@@ -53,9 +53,9 @@ class Outbox:
         self, topic: str, value: bytes | None, key: bytes | None, headers: Headers = ()
     ) -> None:
         """Waits while too many records are in flight; raises the error of an earlier one."""
-        sent = self._producer.send(topic, value=value, key=key, headers=list(headers))
+        future = self._producer.send(topic, value=value, key=key, headers=list(headers))
         size = len(value or b"") + len(key or b"")
-        self._waiting.append((sent, size))
+        self._waiting.append((future, size))
         self._bytes += size
         while self._waiting and self._waiting[0][0].is_done:
             self._await_first(0)
@@ -78,11 +78,11 @@ class Outbox:
 
     def _await_first(self, timeout_ms: float) -> None:
         """After a failure no later record counts."""
-        sent, size = self._waiting[0]
+        future, size = self._waiting[0]
         try:
-            sent.get(timeout=timeout_ms / 1000)
+            future.get(timeout=timeout_ms / 1000)
         except Exception:
-            self._failed = sent.is_done
+            self._failed = future.is_done
             raise
         self._waiting.popleft()
         self._bytes -= size

@@ -100,8 +100,8 @@ def _diagnose_tls(
         greeting.check_hostname, greeting.verify_mode = False, ssl.CERT_NONE
     try:
         with greeting.wrap_socket(plain, server_hostname=host):
-            spoken = AccessError, "speaks TLS; set kafka.security_protocol to SSL or SASL_SSL"
-            return None if context else spoken
+            verdict = AccessError, "speaks TLS; set kafka.security_protocol to SSL or SASL_SSL"
+            return None if context else verdict
     except OSError as error:
         fault = tls_refusal(error) if isinstance(error, ssl.SSLError) else NO_TLS_MESSAGE
         return (AccessError, fault) if context else None

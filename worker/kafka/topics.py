@@ -34,13 +34,9 @@ def ensure_topics(config: Config) -> list[str]:
     Existing topics that break a rule are refused.
     """
     with admin_client(config) as admin:
-        labels = config.topics.labels
-        created = _create_missing(
-            admin, config, [name for name in new_topics(config) if name != labels]
-        )
-        _refuse_serious(
-            difference for difference in _differences(admin, config) if difference.topic != labels
-        )
+        names = [name for name in new_topics(config) if name != config.topics.labels]
+        created = _create_missing(admin, config, names)
+        _refuse_serious(_differences(admin, config), config)
         return created
 
 
@@ -58,11 +54,7 @@ def ensure_labels(config: Config) -> list[Difference]:
 
 
 def require_fit_topics(config: Config) -> None:
-    _refuse_serious(
-        difference
-        for difference in check_topics(config)
-        if difference.topic != config.topics.labels
-    )
+    _refuse_serious(check_topics(config), config)
 
 
 def create_topics(config: Config) -> list[str]:
@@ -89,13 +81,14 @@ def _create_missing(admin: Any, config: Config, names: Sequence[str]) -> list[st
     return _create(admin, config, missing)
 
 
-def _refuse_serious(differences: Iterable[Difference]) -> None:
-    """A topic that is hidden from us may exist."""
-    unfit = [each for each in differences if each.serious and each.setting != "topic"]
-    if not unfit:
+def _refuse_serious(differences: Iterable[Difference], config: Config) -> None:
+    """Of the worker's topics. One that is hidden from us may exist."""
+    own = [each for each in differences if each.topic != config.topics.labels]
+    serious = [each for each in own if each.serious and each.setting != "topic"]
+    if not serious:
         return
-    first = unfit[0]
-    more = f"; {len(unfit) - 1} more: see `newsift topics check`" if unfit[1:] else ""
+    first = serious[0]
+    more = f"; {len(serious) - 1} more: see `newsift topics check`" if serious[1:] else ""
     raise AccessError(
         f"topic {first.topic}: {first.setting} is {first.actual}, must be {first.required}: "
         f"{first.why}; {first.fix}{more}"
@@ -103,8 +96,8 @@ def _refuse_serious(differences: Iterable[Difference]) -> None:
 
 
 def _missing_names(admin: Any, config: Config) -> list[str]:
-    there = set(admin.list_topics())
-    return [name for name in new_topics(config) if name not in there]
+    existing = set(admin.list_topics())
+    return [name for name in new_topics(config) if name not in existing]
 
 
 def _create(admin: Any, config: Config, missing: Sequence[str]) -> list[str]:
@@ -149,10 +142,12 @@ def _creation_remedy(config: Config, missing: Sequence[str], why: str) -> str:
 def _read_topics(admin: Any, names: Iterable[str]) -> dict[str, ActualTopic | None]:
     from kafka.admin import ConfigResource
 
-    there = sorted({*admin.list_topics()} & {*names})
-    if not there:
+    existing = sorted({*admin.list_topics()} & {*names})
+    if not existing:
         return {}
-    resources = [ConfigResource("topic", name, dict.fromkeys(CHECKED_SETTINGS)) for name in there]
+    resources = [
+        ConfigResource("topic", name, dict.fromkeys(CHECKED_SETTINGS)) for name in existing
+    ]
     settings = admin.describe_configs(resources, config_filter="all")["topic"]
     return {
         topic["name"]: ActualTopic(
@@ -160,5 +155,5 @@ def _read_topics(admin: Any, names: Iterable[str]) -> dict[str, ActualTopic | No
             min(len(part["replica_nodes"]) for part in topic["partitions"]),
             {key: item["value"] for key, item in settings[topic["name"]].items()},
         )
-        for topic in admin.describe_topics(there)
+        for topic in admin.describe_topics(existing)
     }

@@ -193,7 +193,7 @@ class Bursts:
             self._now, first = now, now - HISTORY_MINUTES - MAX_LATE_MINUTES
             for counts in partitions.values():
                 counts.drop_before(first)
-            self._reported = {event: at for event, at in self._reported.items() if at >= first}
+            self._reported = {e: minute for e, minute in self._reported.items() if minute >= first}
         minutes = set()
         for (partition, event, minute), count in stories.items():
             if partition in partitions:

@@ -61,8 +61,8 @@ class WatchedSeeds:
     @property
     def names(self) -> list[tuple[str, str]]:
         """Event and seed of each row."""
-        own = [(seed.event, seed.id) for seed in self.seeds.seeds[: len(self.vectors)]]
-        return own + [(event, "") for event in self.events]
+        seeds = [(seed.event, seed.id) for seed in self.seeds.seeds[: len(self.vectors)]]
+        return seeds + [(event, "") for event in self.events]
 
 
 class Drift:
@@ -164,11 +164,13 @@ class Drift:
 
 def describe_drift(drifting: Iterable[DriftMeasure]) -> str:
     """Empty if too few posts were counted."""
-    measured = [each for each in drifting if not (isnan(each.passes) and isnan(each.high))]
+    measured = [
+        measure for measure in drifting if not (isnan(measure.passes) and isnan(measure.high))
+    ]
     if not measured:
         return ""
-    high = max(measured, key=lambda each: -1 if isnan(each.high) else each.high)
-    passes = max(measured, key=lambda each: -1 if isnan(each.passes) else each.passes)
+    high = max(measured, key=lambda measure: -1 if isnan(measure.high) else measure.high)
+    passes = max(measured, key=lambda measure: -1 if isnan(measure.passes) else measure.passes)
     if high.high >= ALERT_HIGH_SHARE:
         return (
             f"{high.high:.0%} of the posts score as high with {high.name} as {HIGH_SHARE:.0%} "

@@ -59,7 +59,7 @@ class Stories:
     def place(self, matches: Sequence[StoryKey], vectors: Embeddings) -> list[StoryGroup]:
         """The group of each match, in order; `vectors` has one row for each."""
         places: list[StoryGroup] = []
-        keys = list(zip(row_bytes(vectors), (each.events for each in matches), strict=True))
+        keys = list(zip(row_bytes(vectors), (match.events for match in matches), strict=True))
         firsts: dict[Key, int] = {}
         while len(places) < len(matches):
             span = slice(len(places), len(places) + BLOCK_MATCHES)
@@ -80,13 +80,15 @@ class Stories:
         occurs = {key: row for row, key in reversed(list(enumerate(keys)))}
         fresh = sorted(row for key, row in occurs.items() if firsts.get(key) not in self._firsts)
         older: dict[int, list[int]] = {row: [] for row in fresh}
-        for at, other in find_repeats(vectors[fresh], earlier):
-            older[fresh[at]].append(self._numbers[other])
+        for row_index, other in find_repeats(vectors[fresh], earlier):
+            older[fresh[row_index]].append(self._numbers[other])
         same = find_repeats(vectors[fresh], vectors[fresh])
-        for at, other in same:
-            if other < at:
-                older[fresh[at]].append(self._count + fresh[other])
-        like_itself = {fresh[at] for at, other in same if at == other}  # not so without words
+        for row_index, other in same:
+            if other < row_index:
+                older[fresh[row_index]].append(self._count + fresh[other])
+        like_itself = {
+            fresh[row_index] for row_index, other in same if row_index == other
+        }  # not so without words
         sizes = row_sizes(vectors).tolist()
         places: list[StoryGroup] = []
         for row, (match, key) in enumerate(zip(matches, keys, strict=True)):
@@ -129,8 +131,8 @@ class Stories:
         if rows:
             earlier = Embeddings.concat([earlier, vectors[rows]])
         if len(numbers) > self._most + BLOCK_MATCHES:
-            alive = [at for at, number in enumerate(numbers) if number in self._firsts]
-            earlier, numbers = earlier[alive], [numbers[at] for at in alive]
+            alive = [index for index, number in enumerate(numbers) if number in self._firsts]
+            earlier, numbers = earlier[alive], [numbers[index] for index in alive]
         self._vectors, self._numbers = earlier, numbers
 
 

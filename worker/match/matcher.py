@@ -74,10 +74,10 @@ class SeedIndex:
         matrix = np.zeros((dim + len(common), len(seeds)), np.float32)
         np.multiply(seeds.dense.T, np.float32(1 - seeds.mix), out=matrix[:dim])
         column = np.full(SLOTS, -1, np.int32)
-        for at, slot in enumerate(common.tolist(), dim):
+        for row, slot in enumerate(common.tolist(), dim):
             span = slice(starts[slot], starts[slot + 1])
-            matrix[at, rows[span]] = weights[span]
-            column[slot] = at
+            matrix[row, rows[span]] = weights[span]
+            column[slot] = row
         longest = int(np.diff(seeds.lexical.indptr).max(initial=0))
         lists = Lists(fixed(column), fixed(starts), fixed(rows), fixed(weights))
         exact = ScoredRows.of(seeds.dense, seeds.lexical)
@@ -179,11 +179,11 @@ class PartSweep(NamedTuple):
         vectors = seeds.vectors
         index, places = index_of(vectors.parts[number]), vectors.places(number)
         used, chosen = np.flatnonzero(places >= 0), np.flatnonzero(vectors.part[near] == number)
-        own = places[used]
+        used_places = places[used]
         thresholds = np.full(len(places), np.inf, np.float32)
-        thresholds[used] = seeds.thresholds[own]
+        thresholds[used] = seeds.thresholds[used_places]
         expiry = np.full(len(places), NO_SEED_EXPIRY)
-        expiry[used] = seeds.expiry[own]
+        expiry[used] = seeds.expiry[used_places]
         limits = index.sweep_limits(thresholds, expiry, most, vectors.row[near[chosen]])
         return cls(index, places, used, limits, chosen)
 

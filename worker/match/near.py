@@ -45,8 +45,8 @@ class Edges:
     ) -> tuple[Self, "CutsBySeed"]:
         """Also returns the cuts by seed and version, for the next set."""
         chosen = _choose_events(seeds)
-        places = [at for own in chosen.values() for at in own]
-        names = [(seeds.seeds[at].id, seeds.seeds[at].version) for at in places]
+        places = [place for event_places in chosen.values() for place in event_places]
+        names = [(seeds.seeds[place].id, seeds.seeds[place].version) for place in places]
         new = [n for n, name in enumerate(names) if name not in earlier]
         rows = seeds.vectors[np.array([places[n] for n in new], np.int64)]
         fresh = np.array([cuts(rows, rate) for rate in rates] if new else [], np.float32).T
@@ -76,13 +76,13 @@ def near_misses_among(
     rows, events = touched.T
     counts = np.diff(edges.starts)[events]  # [h]
     begins = np.cumsum(counts) - counts
-    inside = np.arange(counts.sum()) - np.repeat(begins, counts)
-    own = np.repeat(edges.starts[events], counts) + inside  # [pairs]
-    pairs = np.stack([np.repeat(rows, counts), edges.seeds[own]], axis=1)
+    within = np.arange(counts.sum()) - np.repeat(begins, counts)
+    entries = np.repeat(edges.starts[events], counts) + within  # [pairs]
+    pairs = np.stack([np.repeat(rows, counts), edges.seeds[entries]], axis=1)
     scores = seeds.vectors.scores(posts, pairs)
-    gone = seeds.expiry[pairs[:, 1]] <= times[pairs[:, 0]]
-    scores[gone] = -np.inf
-    levels = (scores[:, None] < edges.edges[own]).sum(axis=1)  # 0: it matches
+    expired = seeds.expiry[pairs[:, 1]] <= times[pairs[:, 0]]
+    scores[expired] = -np.inf
+    levels = (scores[:, None] < edges.edges[entries]).sum(axis=1)  # 0: it matches
     if not len(touched):
         none = np.zeros(0, np.int64)
         return NearMissRows(none, none, none, np.zeros(0, np.float32))
@@ -95,8 +95,8 @@ def near_misses_among(
 def _choose_events(seeds: SeedSet) -> dict[str, list[int]]:
     """Positions of seeds by event, for as many events as the bounds allow."""
     by_event: defaultdict[str, list[int]] = defaultdict(list)
-    for at, seed in enumerate(seeds.seeds):
-        by_event[seed.event].append(at)
+    for place, seed in enumerate(seeds.seeds):
+        by_event[seed.event].append(place)
     learned = {seed.event for seed in seeds.seeds if isinstance(seed, Profile)}
     chosen: dict[str, list[int]] = {}
     room = MAX_SEEDS
@@ -182,10 +182,12 @@ class NearWatch:
             edges, seeds = self._edges, self._seeds
             if edges is None or seeds is None or event not in edges.events:
                 return None
-            at = edges.events.index(event)
-            own = range(edges.starts[at], edges.starts[at + 1])
-            of_seeds = {seeds.seeds[edges.seeds[n]].id: tuple(edges.edges[n].tolist()) for n in own}
-            name = _sample_name(event, edges.marks[at])
+            number = edges.events.index(event)
+            rows = range(edges.starts[number], edges.starts[number + 1])
+            of_seeds = {
+                seeds.seeds[edges.seeds[n]].id: tuple(edges.edges[n].tolist()) for n in rows
+            }
+            name = _sample_name(event, edges.marks[number])
             misses = self._misses
             return NearAnswer(event, seeds.digest, of_seeds, misses.strata(name), misses.seen(name))
 

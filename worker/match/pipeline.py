@@ -138,9 +138,9 @@ class BatchState:
 
     def note_near(self, rows: Sequence[int], nears: NearMissRows | None) -> None:
         if nears is not None and len(nears.posts):
-            of = sorted(set(nears.posts.tolist()))
-            posts = [self.posts[rows[row]] for row in of]
-            which = np.searchsorted(of, nears.posts)
+            near_rows = sorted(set(nears.posts.tolist()))
+            posts = [self.posts[rows[row]] for row in near_rows]
+            which = np.searchsorted(near_rows, nears.posts)
             self.outcome.nears.append((posts, replace(nears, posts=which)))
 
 
@@ -259,17 +259,17 @@ class Pipeline:
         matching = [rows[post] for post in posts.tolist()]
         pairs = list(zip(which.tolist(), matches.seeds.tolist(), strict=True))
         why = self._words(batch, matching, pairs, seeds)
-        named = [
+        listed = [
             to_match(
                 *(batch.posts[matching[at]], seeds.seeds[seed], self._enc.digest),
                 *(score, seeds.thresholds[seed], words),
             )
             for (at, seed), score, words in zip(pairs, matches.scores, why, strict=True)
         ]
-        spans = [*starts.tolist(), len(named)]
+        spans = [*starts.tolist(), len(listed)]
         return [
             to_match_record(
-                *(row, batch.messages[row], batch.posts[row], named[start:end], count),
+                *(row, batch.messages[row], batch.posts[row], listed[start:end], count),
                 *(seeds.digest, self._enc.digest, now()),
             )
             for row, (start, end), count in zip(
@@ -289,10 +289,10 @@ class Pipeline:
             return [[] for _ in pairs]
         texts, index = deduplicate(batch.posts[row].text for row in rows)
         unique, places = deduplicate((index[at], seed) for at, seed in pairs)
-        named, at_seed = np.unique([seed for _, seed in unique], return_inverse=True)
-        pairs = [(text, at) for (text, _), at in zip(unique, at_seed.tolist(), strict=True)]
-        parts = self._enc.contributions(texts, seeds.vectors[named], pairs)
-        words = [select_why_tokens(each) for each in parts]
+        seed_numbers, seed_index = np.unique([seed for _, seed in unique], return_inverse=True)
+        pairs = [(text, at) for (text, _), at in zip(unique, seed_index.tolist(), strict=True)]
+        parts = self._enc.contributions(texts, seeds.vectors[seed_numbers], pairs)
+        words = [select_why_tokens(contributions) for contributions in parts]
         return [words[place] for place in places]
 
     def _reject_failed(

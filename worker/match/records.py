@@ -114,8 +114,8 @@ class MatchRecord(msgspec.Struct, frozen=True):
 
 def match_id(post: Post, seed: SeedOrProfile, model: str) -> str:
     """32 hex digits, the same on every worker and at every delivery."""
-    named = [post.platform, post.id, post.text, seed.id, seed.version, model]
-    return sha256(encode_json(named)).hexdigest()[:32]
+    identity = [post.platform, post.id, post.text, seed.id, seed.version, model]
+    return sha256(encode_json(identity)).hexdigest()[:32]
 
 
 def to_match(
@@ -168,7 +168,7 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
     """The message unchanged; without its value if that is too large."""
     first = message.first if isinstance(message, Unreadable) else message.offset
     source = f"{message.topic}-{message.partition}-{first}"
-    own, left_out = input_headers(message)
+    copied_headers, left_out = input_headers(message)
     if left_out:
         more = f" ({left_out} of the input's headers are left out)"
         detail = detail[: MAX_DETAIL_CHARS - len(more)] + more
@@ -186,7 +186,7 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
     if written is not None:
         headers.append(("timestamp", str(written).encode()))
     value = None if reason in REASONS_WITHOUT_VALUE else message.value
-    return Record("rejected", message.key, value, [*headers, *own], index, written)
+    return Record("rejected", message.key, value, [*headers, *copied_headers], index, written)
 
 
 def digest_headers(value: bytes | None) -> Headers:

@@ -97,9 +97,9 @@ class NearMisses:
         keys = np.zeros(len(posts), np.uint64)
         for n in np.unique(which).tolist():
             keys[n] = self._priority(posts[n])
-        taken = np.flatnonzero(keys[which] < self._last[cells])
-        bounded = {n: _shorten_post(posts[n]) for n in set(which[taken].tolist())}
-        for n in taken.tolist():
+        new_entries = np.flatnonzero(keys[which] < self._last[cells])
+        bounded = {n: _shorten_post(posts[n]) for n in set(which[new_entries].tolist())}
+        for n in new_entries.tolist():
             post = int(which[n])
             self._keep(int(cells[n]), int(keys[post]), NearMiss(bounded[post], float(scores[n])))
 
@@ -115,9 +115,11 @@ class NearMisses:
         """The one next to the threshold first."""
         cells = self._cells[event]
         strata_of_event = []
-        for count, own in zip(self._count[cells].tolist(), self._samples[cells], strict=True):
-            places = tuple(sorted(own))
-            strata_of_event.append(Stratum(count, tuple(own[place] for place in places), places))
+        for count, sample in zip(self._count[cells].tolist(), self._samples[cells], strict=True):
+            places = tuple(sorted(sample))
+            strata_of_event.append(
+                Stratum(count, tuple(sample[priority] for priority in places), places)
+            )
         return tuple(strata_of_event)
 
     def _priority(self, post: Post) -> int:

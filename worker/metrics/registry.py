@@ -225,9 +225,9 @@ class Metrics:
     def drift(self, drifting: "Iterable[DriftMeasure]") -> None:
         for name in ("pass_ratio", "high_share"):
             self._collectors[name].clear()
-        for each in drifting:
-            labels = metric_label(each.event), metric_label(each.seed)
-            for name, value in (("pass_ratio", each.passes), ("high_share", each.high)):
+        for measure in drifting:
+            labels = metric_label(measure.event), metric_label(measure.seed)
+            for name, value in (("pass_ratio", measure.passes), ("high_share", measure.high)):
                 if not math.isnan(value):
                     self._collectors[name].labels(*labels).set(value)
 
@@ -271,13 +271,13 @@ class Metrics:
 
         Which events are named depends on the seed set alone, so all workers export the same series.
         """
-        named = {metric_label(event) for event in nsmallest(MAX_NAMED_EVENTS, {*events})}
+        labels = {metric_label(event) for event in nsmallest(MAX_NAMED_EVENTS, {*events})}
         for name in EVENT_METRICS:
-            for label in self._events - named - {OTHER_EVENTS}:
+            for label in self._events - labels - {OTHER_EVENTS}:
                 self._collectors[name].remove(label)
-            for label in named:
+            for label in labels:
                 self._collectors[name].labels(label)
-        self._events = named
+        self._events = labels
 
     def seeds(
         self, live: int, refused: int, expired: int, paused: int, stale: int, digest: str, at: float

@@ -138,13 +138,13 @@ class Site:
                     raise self._refusal(port, error) from error
             else:
                 # asyncio accepts as many at once as the kernel keeps: let that keep more.
-                for each in server.sockets:
-                    with socket.socket(fileno=os.dup(each.fileno())) as listening:
+                for server_socket in server.sockets:
+                    with socket.socket(fileno=os.dup(server_socket.fileno())) as listening:
                         listening.listen(KERNEL_BACKLOG)
                 return server
-        taken = f"{fixed} is taken; free it, or give another"
-        none = f"null: ports {first} to {port} are all taken; set web.port to a free one"
-        raise ConfigError(f"{self.port_key}: {none if fixed is None else taken}")
+        port_taken = f"{fixed} is taken; free it, or give another"
+        all_taken = f"null: ports {first} to {port} are all taken; set web.port to a free one"
+        raise ConfigError(f"{self.port_key}: {all_taken if fixed is None else port_taken}")
 
     def _refusal(self, port: int, error: OSError) -> ConfigError:
         if error.errno == errno.EACCES:
@@ -217,8 +217,8 @@ class Web(Site):
         self._listed: tuple[SeedSet, bytes] | None = None
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
-        mine = [web.get("/seeds", self._get_seeds), web.get("/near", self._get_near)]
-        return [*super().routes(), *mine]
+        routes = [web.get("/seeds", self._get_seeds), web.get("/near", self._get_near)]
+        return [*super().routes(), *routes]
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
         """Names the cluster and the group too, because a caller may expect another worker."""
@@ -245,12 +245,12 @@ class Web(Site):
 
 def seed_list_bytes(seeds: SeedSet) -> bytes:
     """Seed by seed, so that other tasks get their turn."""
-    listed = seed_list(seeds)
+    content = seed_list(seeds)
     lists = [
-        f'"{name}": [{", ".join(json.dumps(row) for row in listed[name])}]'
+        f'"{name}": [{", ".join(json.dumps(row) for row in content[name])}]'
         for name in ("live", "paused", "refused", "stale")
     ]
-    return f'{{"seed_set": {json.dumps(listed["seed_set"])}, {", ".join(lists)}}}'.encode()
+    return f'{{"seed_set": {json.dumps(content["seed_set"])}, {", ".join(lists)}}}'.encode()
 
 
 def seed_list(seeds: SeedSet) -> dict[str, Any]:

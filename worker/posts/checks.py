@@ -21,11 +21,11 @@ QUOTE = ord('"')
 
 def json_outline(value: bytes) -> Outline:
     """The brackets, braces and commas outside of strings, in order."""
-    bare = value.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in value else value
-    letters = np.frombuffer(bare, np.uint8)
+    unescaped = value.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in value else value
+    letters = np.frombuffer(unescaped, np.uint8)
     signs = SIGN_OF_BYTE[letters]
-    inside = np.bitwise_xor.accumulate(letters == QUOTE)
-    return signs[(signs > 0) & ~inside]
+    in_string = np.bitwise_xor.accumulate(letters == QUOTE)
+    return signs[(signs > 0) & ~in_string]
 
 
 def nesting_levels(signs: Outline) -> NDArray[np.int32]:
@@ -39,13 +39,13 @@ def max_nesting(signs: Outline) -> int:
 
 def longest_list_length(signs: Outline) -> int:
     """For a nesting of at most 255."""
-    around = (nesting_levels(signs) + (signs == CLOSING)).clip(0, 255).astype(np.uint8)
+    level = (nesting_levels(signs) + (signs == CLOSING)).clip(0, 255).astype(np.uint8)
     # Level by level: what is between two opening brackets belongs to the first.
-    signs = signs[np.argsort(around, kind="stable")]
+    signs = signs[np.argsort(level, kind="stable")]
     opens = np.flatnonzero((signs == LIST_START) | (signs == OBJECT_START))
     commas = np.append(0, np.cumsum(signs == COMMA, dtype=np.int32))
-    between = np.diff(np.append(commas[opens], commas[-1]))
-    return int(between[signs[opens] == LIST_START].max(initial=-1)) + 1
+    lengths = np.diff(np.append(commas[opens], commas[-1]))
+    return int(lengths[signs[opens] == LIST_START].max(initial=-1)) + 1
 
 
 MAX_DEPTH = 200

@@ -19,18 +19,21 @@ class Languages(NamedTuple):
         """A list separated by commas, such as `posts.langs`."""
         return cls(tuple(map(_normalise, (text or "").split(",")))) if text else cls()
 
-    def accepts(self, named: str | None) -> bool:
+    def accepts(self, language: str | None) -> bool:
         """A post that names no language is accepted."""
-        if not self.codes or not named:
+        if not self.codes or not language:
             return True
-        tag = f"{_normalise(named[:MAX_LANGUAGE_CHARS])}-"
-        return _names_no_language(tag) or any(tag.startswith(f"{each}-") for each in self.codes)
+        tag = f"{_normalise(language[:MAX_LANGUAGE_CHARS])}-"
+        return _names_no_language(tag) or any(tag.startswith(f"{code}-") for code in self.codes)
 
-    def choose(self, named: Sequence[str]) -> str | None:
+    def choose(self, languages: Sequence[str]) -> str | None:
         """The first accepted one, else the first."""
-        if not named:
+        if not languages:
             return None
-        return next((each for each in named if self.codes and self.accepts(each)), named[0])
+        return next(
+            (language for language in languages if self.codes and self.accepts(language)),
+            languages[0],
+        )
 
 
 ALL_LANGUAGES = Languages()

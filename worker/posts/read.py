@@ -20,9 +20,8 @@ from worker.posts.outcome import (
 )
 from worker.posts.shape import NOTICE, recognise_form
 
-__all__ = ["FORMS", "PassedOver", "Post", "Reading", "Reason", "Rejected", "read_post"]
+__all__ = ["PassedOver", "Post", "Reading", "Reason", "Rejected", "read_post"]
 
-FORMS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
 READERS: dict[str | None, Callable[[bytes], Reading]] = {
     "x": x.read,
     "x1": x1.read,

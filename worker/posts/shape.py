@@ -71,11 +71,11 @@ class Keys(msgspec.Struct, gc=False):
 
     def notice(self) -> bool:
         """Whether X's streams use a key for something that is no post."""
-        names = (
+        values = (
             self.delete, self.scrub_geo, self.limit, self.status_withheld, self.user_withheld,
             self.disconnect, self.warning,
         )  # fmt: skip
-        return any(bytes(each).startswith(b"{") for each in names) or (
+        return any(bytes(value).startswith(b"{") for value in values) or (
             bytes(self.errors).startswith(b"[")
         )
 

@@ -86,8 +86,8 @@ def tweet_text(tweet: Tweet, others: list[Tweet]) -> str | None:
     retweeted = [r for r in tweet.referenced_tweets or [] if r.type == "retweeted"]
     if not retweeted:
         return full_text(tweet)
-    brought = ((str(other.id), full_text(other)) for other in reversed(others))
-    by_id = {id: text for id, text in brought if text is not None}
+    other_texts = ((str(other.id), full_text(other)) for other in reversed(others))
+    by_id = {id: text for id, text in other_texts if text is not None}
     texts = (by_id.get(str(reference.id), full_text(reference)) for reference in retweeted)
     return next((text for text in texts if text is not None), full_text(tweet))
 

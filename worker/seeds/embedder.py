@@ -63,12 +63,13 @@ class SeedEmbedder:
 
     def __init__(
         self, enc: Encoder, rate: float, threshold: float | None,
-        own: OwnBackground | None = None, total: bool = False,
+        own_background: OwnBackground | None = None, total: bool = False,
     ) -> None:  # fmt: skip
         """`rate` is that of each seed, or of all together if it is `total`."""
         self._enc, self._rate, self._threshold, self._total = enc, rate, threshold, total
-        self._mark = f"{'total' if total else 'auto'} {rate:.6f} {own.mark if own else ''}".rstrip()
-        self._background = own.posts if own else None  # else the model's
+        file_mark = own_background.mark if own_background else ""
+        self._mark = f"{'total' if total else 'auto'} {rate:.6f} {file_mark}".rstrip()
+        self._background = own_background.posts if own_background else None  # else the model's
         self._nothing = EmbeddedPart.build(enc.articles([]), [])
         self._parts: list[EmbeddedPart] = []
         self._rows: dict[str, SeedRow] = {}  # by the seed's id
@@ -86,7 +87,8 @@ class SeedEmbedder:
         """
         resolution = state.resolve(self.facts)
         compared = [
-            _without_history(resolution.compared[name]) for name in sorted(resolution.compared)
+            seed.without_history() if isinstance(seed, Profile) else seed
+            for _, seed in sorted(resolution.compared.items())
         ]
         why = dict.fromkeys(self._without_threshold(compared), self._too_fine)
         chosen = [seed for seed in compared if seed.id not in why] if why else compared
@@ -235,17 +237,17 @@ class SeedEmbedder:
         if self._threshold is not None:
             fixed[np.isnan(fixed)] = self._threshold
         starts = np.cumsum([0, *(len(part.ids) for part in self._parts)])
-        at = starts[vectors.part] + vectors.row  # [k], among the rows of all parts
+        rows = starts[vectors.part] + vectors.row  # [k], among the rows of all parts
         cuts = np.concatenate([np.zeros(0, np.float32), *(part.cuts for part in self._parts)])
         automatic = np.isnan(fixed)
-        missing = np.flatnonzero(automatic & np.isnan(cuts[at]))
+        missing = np.flatnonzero(automatic & np.isnan(cuts[rows]))
         if len(missing):
-            cuts[at[missing]] = self._cuts([seeds[n] for n in missing.tolist()], vectors[missing])
+            cuts[rows[missing]] = self._cuts([seeds[n] for n in missing.tolist()], vectors[missing])
             for part, start in zip(self._parts, starts.tolist(), strict=False):
                 part.cuts = cuts[start : start + len(part.ids)]
         if raised is None and self._total:
-            raised = self._raise_for_all(seeds, vectors, cuts[at], automatic)
-        thresholds = np.where(automatic, (cuts[at] + (raised or 0.0)).astype(np.float32), fixed)
+            raised = self._raise_for_all(seeds, vectors, cuts[rows], automatic)
+        thresholds = np.where(automatic, (cuts[rows] + (raised or 0.0)).astype(np.float32), fixed)
         return np.maximum(thresholds, MIN_THRESHOLD), raised or 0.0
 
     def _cuts(self, seeds: Sequence[SeedOrProfile], vectors: Embeddings) -> F32:
@@ -272,9 +274,9 @@ class SeedEmbedder:
         places = {seeds[n].content: n for n in np.flatnonzero(automatic).tolist()}
         self._passing = {c: self._passing[c] for c in places if c in self._passing}
         new = [content for content in places if content not in self._passing]
-        at = np.array([places[content] for content in new], np.int64)
-        product_with = rounded_product if len(at) >= MIN_ROUNDED_ARTICLES else float_product
-        passing = passing_posts(self.background, vectors[at], cuts[at], product_with)
+        rows = np.array([places[content] for content in new], np.int64)
+        product_with = rounded_product if len(rows) >= MIN_ROUNDED_ARTICLES else float_product
+        passing = passing_posts(self.background, vectors[rows], cuts[rows], product_with)
         self._passing |= zip(new, passing, strict=True)
         return total_rate_constant(self._passing.values(), self.background, self._rate)
 
@@ -303,10 +305,6 @@ def _end_times(resolution: Resolution, seeds: Sequence[SeedOrProfile]) -> list[i
     return [
         seed.expires_at if isinstance(seed, Seed) else resolution.ends[seed.id] for seed in seeds
     ]
-
-
-def _without_history(each: SeedOrProfile) -> SeedOrProfile:
-    return each.bare() if isinstance(each, Profile) else each
 
 
 def rate_error(

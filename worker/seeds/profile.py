@@ -64,8 +64,8 @@ class EventVector:
                 f"weights as slots, {MAX_AXES} axes and {MAX_WORDS} slots are allowed; {REMEDY}"
             )
         self._sort()
-        around = np.concatenate([[-1], self.slots, [SLOTS]])
-        if not (around[1:] > around[:-1]).all():
+        bounds = np.concatenate([[-1], self.slots, [SLOTS]])
+        if not (bounds[1:] > bounds[:-1]).all():
             raise InputError(
                 f"vectors: a slot stands twice, or is not from 0 to {SLOTS - 1}; {REMEDY}"
             )
@@ -103,10 +103,10 @@ class EventVector:
             raise InputError(
                 f"vectors: {len(text)} characters, {MAX_VECTOR_CHARS} are allowed; {REMEDY}"
             )
-        named = decode_arrays(text)
-        if missing := [name for name in VECTOR_TYPES if name not in named]:
+        arrays = decode_arrays(text)
+        if missing := [name for name in VECTOR_TYPES if name not in arrays]:
             raise InputError(f"vectors: {missing[0]} is missing; {REMEDY}")
-        return cls(*(frozen(named[name].copy()) for name in VECTOR_TYPES))
+        return cls(*(frozen(arrays[name].copy()) for name in VECTOR_TYPES))
 
     def encoded(self) -> str:
         """Base64 of safetensors, the same on every machine."""
@@ -221,16 +221,16 @@ class Profile:
         now = {name: value for name, value in self.record().items() if name != "before"}
         return tuple(islice([now, *self.before], MAX_EARLIER_VERSIONS))
 
-    def bare(self) -> Self:
+    def without_history(self) -> Self:
         """Without history, promise and provenance, which matching does not need."""
         if not (self.before or self.made or self.promise):
             return self
-        bare = object.__new__(type(self))  # its vectors are not read again
-        for each in fields(self):
-            object.__setattr__(bare, each.name, getattr(self, each.name))
+        stripped = object.__new__(type(self))  # its vectors are not read again
+        for attribute in fields(self):
+            object.__setattr__(stripped, attribute.name, getattr(self, attribute.name))
         for name, empty in (("before", ()), ("made", {}), ("promise", None)):
-            object.__setattr__(bare, name, empty)
-        return bare
+            object.__setattr__(stripped, name, empty)
+        return stripped
 
     def previous(self) -> Self | None:
         """With its own history."""

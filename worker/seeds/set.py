@@ -82,8 +82,12 @@ def digest_row(seed: SeedOrProfile, threshold: float | None, automatic: str) -> 
 
     `automatic` stands for an automatic threshold: it names the rate, and a background of one's own.
     """
-    own = threshold if seed.threshold is None else seed.threshold
-    row = [seed.id, seed.version, automatic if own is None else f"{own:.6f}"]
+    fixed_threshold = threshold if seed.threshold is None else seed.threshold
+    row = [
+        seed.id,
+        seed.version,
+        automatic if fixed_threshold is None else f"{fixed_threshold:.6f}",
+    ]
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
 

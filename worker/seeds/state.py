@@ -107,7 +107,7 @@ class ControlState:
         return self.seeds.get(name)
 
     def of_events(self, events: Set[str]) -> "ControlState":
-        seeds = (each for each in self.seeds.values() if each.event in events)
+        seeds = (seed for seed in self.seeds.values() if seed.event in events)
         return build_state(
             [*seeds, *(self.profiles[name] for name in events & self.profiles.keys())]
         )
@@ -120,14 +120,22 @@ class ControlState:
     def with_seeds(self, seeds: Iterable[Seed]) -> "ControlState":
         """Added or replaced."""
         new = {seed.id: seed for seed in seeds}
-        refused = {key: each for key, each in self.refused.items() if each.id not in new}
+        refused = {
+            key: refused_seed
+            for key, refused_seed in self.refused.items()
+            if refused_seed.id not in new
+        }
         return replace(self, seeds={**self.seeds, **new}, refused=refused)
 
     def with_profiles(self, profiles: Iterable[Profile]) -> "ControlState":
         """In the place of those of their events."""
         new = {profile.event: profile for profile in profiles}
         ids = {profile.id for profile in new.values()}
-        refused = {key: each for key, each in self.refused.items() if each.id not in ids}
+        refused = {
+            key: refused_seed
+            for key, refused_seed in self.refused.items()
+            if refused_seed.id not in ids
+        }
         return replace(self, profiles={**self.profiles, **new}, refused=refused)
 
     def value(self, key: bytes) -> bytes | None:
@@ -137,7 +145,7 @@ class ControlState:
     def resolve(self, model: ModelFacts | None, unknown: str = MODEL_UNKNOWN) -> "Resolution":
         """Which profiles are in force with this model; unknown without one."""
         compared: dict[str, SeedOrProfile] = {
-            name: each for name, each in self.seeds.items() if not each.paused
+            name: seed for name, seed in self.seeds.items() if not seed.paused
         }
         ends: dict[str, int | None] = {}
         idle: dict[str, Status] = {}
@@ -247,7 +255,7 @@ class ControlReducer(TopicReducer[ControlState]):
             self._seeds[content.id] = content
             self._resumed += not content.paused
         elif isinstance(content, Profile):
-            self._profiles[content.event] = content if self._values else content.bare()
+            self._profiles[content.event] = content if self._values else content.without_history()
         elif content is not None:
             self._refused[key] = content
 
@@ -282,8 +290,8 @@ class ControlReducer(TopicReducer[ControlState]):
         beyond = {name: RefusedSeed(name, why) for name in over}
         return (
             {name: seed for name, seed in seeds.items() if name not in beyond},
-            {name: each for name, each in profiles.items() if each.id not in beyond},
-            self._refused | {name.encode(): each for name, each in beyond.items()},
+            {name: content for name, content in profiles.items() if content.id not in beyond},
+            self._refused | {name.encode(): content for name, content in beyond.items()},
         )
 
 
@@ -292,7 +300,8 @@ def parse_control_state(
 ) -> ControlState:
     reducer = ControlReducer(limits)
     reducer.apply(
-        ControlRecord(key, value, offset=at) for at, (key, value) in enumerate(values.items())
+        ControlRecord(key, value, offset=offset)
+        for offset, (key, value) in enumerate(values.items())
     )
     reducer.finish()
     return reducer.snapshot()
@@ -301,11 +310,11 @@ def parse_control_state(
 def build_state(contents: Iterable[SeedOrProfile]) -> ControlState:
     """The last content of an id counts."""
     seeds, profiles = dict[str, Seed](), dict[str, Profile]()
-    for each in contents:
-        if isinstance(each, Seed):
-            seeds[each.id] = each
+    for content in contents:
+        if isinstance(content, Seed):
+            seeds[content.id] = content
         else:
-            profiles[each.event] = each
+            profiles[content.event] = content
     return ControlState(seeds, profiles, {}, {}, complete=True)
 
 

@@ -191,7 +191,7 @@ class Control:
                 log.error("%s; whatever seeds they held are not known", record)
                 self._metrics.unreadable("seeds", record.count)
                 self._reducer.skip(record.count)
-        self._reducer.apply(each for each in records if not isinstance(each, Unreadable))
+        self._reducer.apply(r for r in records if not isinstance(r, Unreadable))
 
     async def _records(self) -> list[Any]:
         batches = await self._consumer.getmany(timeout_ms=POLL_MS)

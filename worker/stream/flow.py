@@ -47,20 +47,20 @@ def group_matches(batch: Batch, outcome: Outcome, tenures: Tenures) -> None:
     Batches come one at a time, in the order of their offsets.
     """
     matches = [
-        (at, record.story_key) for at, record in enumerate(outcome.records)
+        (index, record.story_key) for index, record in enumerate(outcome.records)
         if record.story_key is not None
     ]  # fmt: skip
     partitions: defaultdict[int, list[int]] = defaultdict(list)
-    for number, (at, _) in enumerate(matches):
-        partitions[batch.messages[outcome.records[at].source].partition].append(number)
+    for number, (index, _) in enumerate(matches):
+        partitions[batch.messages[outcome.records[index].source].partition].append(number)
     vectors = Embeddings.concat(outcome.vectors)  # a row for each match
     for partition, numbers in partitions.items():
         groups = tenures[partition].groups
         stories = groups.place([matches[number][1] for number in numbers], vectors[numbers])
         for number, story in zip(numbers, stories, strict=True):
-            at, key = matches[number]
-            record = outcome.records[at]
-            outcome.records[at] = with_group(record, story)
+            index, key = matches[number]
+            record = outcome.records[index]
+            outcome.records[index] = with_group(record, story)
             if story.new:
                 minute = (batch.messages[record.source].timestamp or 0) // MINUTE_MS
                 outcome.stories.update((partition, event, minute) for event in key.events)
@@ -183,7 +183,7 @@ class Flow:
                 to_dead_letter(letter.source, message, Reason.RECORD_TOO_LARGE, detail)
             )
 
-        letters = [self._bounded(batch, self._letter(each)) for each in outcome.records]
+        letters = [self._bounded(batch, self._letter(record)) for record in outcome.records]
         await self._delivery.deliver(letters, shrink)
         self._metrics.stage("produce", perf_counter() - began)
 
@@ -192,12 +192,12 @@ class Flow:
         if not self._ledger.holds(batch):
             return
         crashpoint.reached("produced")
-        at = time.time()
+        time_s = time.time()
         self._metrics.batch(
-            outcome, seconds_since((message.timestamp for message in batch.messages), at)
+            outcome, seconds_since((message.timestamp for message in batch.messages), time_s)
         )
-        self._metrics.progress(at)
-        self._report_bursts(outcome, int(at // 60))
+        self._metrics.progress(time_s)
+        self._report_bursts(outcome, int(time_s // 60))
         self.finished += 1
         self._ledger.finish(batch)
 
@@ -209,8 +209,8 @@ class Flow:
         if self._ledger.holds(batch):
             self.near.add(edges, outcome.nears, len(outcome.best))
         if outcome.sample is not None:
-            counted = outcome.hits, outcome.posts_by_event, outcome.sample
-            self.drift.add(seeds, len(outcome.best), *counted)
+            measurements = outcome.hits, outcome.posts_by_event, outcome.sample
+            self.drift.add(seeds, len(outcome.best), *measurements)
         if outcome.matched and not self._ledger.is_turn_of(batch):
             return outcome, False
         if outcome.matched:
@@ -256,14 +256,18 @@ def smaller_letter(letter: ProducerRecord) -> ProducerRecord | None:
     """First without its value, then without the input's headers; None if neither helps."""
     if letter.value is not None:
         return replace(letter, value=None)
-    own = without_input_headers(letter.headers)
-    return replace(letter, headers=own) if len(own) < len(letter.headers) else None
+    worker_headers = without_input_headers(letter.headers)
+    return (
+        replace(letter, headers=worker_headers)
+        if len(worker_headers) < len(letter.headers)
+        else None
+    )
 
 
-def seconds_since(timestamps: Iterable[int | None], at: float) -> npt.NDArray[np.float64]:
+def seconds_since(timestamps: Iterable[int | None], time_s: float) -> npt.NDArray[np.float64]:
     """[n]; a missing timestamp is None or -1."""
     stamps = [stamp for stamp in timestamps if stamp is not None and stamp >= 0]
-    return np.maximum(at - np.array(stamps, float) / 1000, 0)
+    return np.maximum(time_s - np.array(stamps, float) / 1000, 0)
 
 
 def now() -> str:

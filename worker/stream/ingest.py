@@ -166,10 +166,10 @@ def record_sizes(records: Sequence[Any]) -> list[int]:
 def split_by_size(records: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     """Runs of at most this many bytes, each of at least one record."""
     start = total = 0
-    for at, one in enumerate(record_sizes(records)):
-        if total + one > size and at > start:
-            yield records[start:at]
-            start, total = at, 0
-        total += one
+    for index, record_size in enumerate(record_sizes(records)):
+        if total + record_size > size and index > start:
+            yield records[start:index]
+            start, total = index, 0
+        total += record_size
     if start < len(records):
         yield records[start:]

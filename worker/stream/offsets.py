@@ -92,7 +92,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             except (CommitFailedError, IllegalStateError) as error:
                 log.info("not committed, as the group rebalances: %s", error)
                 return False
-            offsets = {place.partition: at for place, at in (settled | done).items()}
+            offsets = {place.partition: offset for place, offset in (settled | done).items()}
             self._tenures.commit(offsets)
             if done:
                 crashpoint.reached("committed")

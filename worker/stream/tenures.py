@@ -76,4 +76,6 @@ class Tenures:
         self.ready.set()
 
     def _expire(self, left: float) -> None:
-        self._away = {at: tenure for at, tenure in self._away.items() if tenure.left > left}
+        self._away = {
+            partition: tenure for partition, tenure in self._away.items() if tenure.left > left
+        }

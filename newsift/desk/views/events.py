@@ -102,7 +102,9 @@ def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
     counts = desk.matches.counts(name)
     return {
         "event": name,
-        "state": next((each for each in STATES if any(r["state"] == each for r in rows)), "none"),
+        "state": next(
+            (state for state in STATES if any(r["state"] == state for r in rows)), "none"
+        ),
         "seeds": Counter(row["state"] for row in seeds),
         "thresholds": thresholds_of(row for row in rows if row["state"] == "live"),
         "profile": row,
@@ -125,16 +127,16 @@ def hourly_row(desk: Desk, posts: int) -> Json | None:
 def thresholds_of(live: Iterable[Json]) -> list[float]:
     """Rising; automatic ones only with the model."""
     thresholds = (row.get("cut") or row.get("threshold") for row in live)
-    return sorted({each for each in thresholds if each is not None})
+    return sorted({threshold for threshold in thresholds if threshold is not None})
 
 
 def threshold_now(desk: Desk, event: str) -> float | None:
     """The lowest threshold in force; None if it is unknown."""
     live = (row for row in desk.model.rows() if row["state"] == "live")
-    own = (
+    event_rows = (
         row for row in live if event in (row.get("event"), row["id"].removeprefix(PROFILE_PREFIX))
     )
-    return min(thresholds_of(own), default=None)
+    return min(thresholds_of(event_rows), default=None)
 
 
 def profile_row(profiles: Sequence[Json]) -> Json | None:
@@ -150,7 +152,7 @@ def promise_row(event: EventState, rate: float | None) -> Json | None:
     if profile is None or profile.promise is None:
         return None
     numbers = {name: profile.promise.get(name) for name in ("precision", "confidence")}
-    if not all(isinstance(each, float) for each in numbers.values()):
+    if not all(isinstance(number, float) for number in numbers.values()):
         return None
     return {**numbers, "threshold": profile.threshold, "lapsed": lapse_reason(event, rate)}
 
@@ -211,22 +213,24 @@ def match(desk: Desk, request: PostRequest) -> Json:
             "the post is not among the newest matches any more; all of them can be exported"
         )
     record = row.record
-    own = [each for each in record.matches if each.event == request.event]
+    event_matches = [
+        match_fields for match_fields in record.matches if match_fields.event == request.event
+    ]
     source = record.source
     return post_row(row, request.event, marks_by_post(desk, request.event), MAX_POST_CHARS) | {
         "seeds": [
             {
-                "id": shorten(each.seed_id, MAX_NAME_CHARS),
-                "title": shorten(each.title, MAX_NAME_CHARS),
-                "score": each.score,
-                "threshold": each.threshold,
-                "why": shorten_words(each.why),
+                "id": shorten(match_fields.seed_id, MAX_NAME_CHARS),
+                "title": shorten(match_fields.title, MAX_NAME_CHARS),
+                "score": match_fields.score,
+                "threshold": match_fields.threshold,
+                "why": shorten_words(match_fields.why),
             }
-            for each in own[:MAX_NAME_CHARS]
+            for match_fields in event_matches[:MAX_NAME_CHARS]
         ],
-        "events": sorted({shorten(each.event, MAX_NAME_CHARS) for each in record.matches})[
-            :MAX_NAME_CHARS
-        ],
+        "events": sorted(
+            {shorten(match_fields.event, MAX_NAME_CHARS) for match_fields in record.matches}
+        )[:MAX_NAME_CHARS],
         "model": shorten(record.model, MAX_WORD_CHARS),
         "seed_set": shorten(record.seed_set, MAX_WORD_CHARS),
         "source": shorten(f"{source.topic}-{source.partition}-{source.offset}", MAX_NAME_CHARS),

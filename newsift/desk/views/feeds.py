@@ -59,7 +59,7 @@ def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
     seeds = follower.index.by_link
     return {
         "total": len(articles),
-        "articles": [_row(each, seeds) for each in articles[:MAX_ARTICLES]],
+        "articles": [_row(article, seeds) for article in articles[:MAX_ARTICLES]],
         "messages": [line for line in messages if not line.startswith("no seed: ")],
     }
 

@@ -128,10 +128,10 @@ def mark(desk: Desk, request: MarkRequest) -> bool:
     with connected(desk.config) as cluster:
         desk.mirrors.catch_up(cluster)  # an answer of a moment ago keeps its draw
     post_id = request.platform, request.id
-    own = (
-        each for each in desk.mirrors.labels.event_labels(request.event) if each.by == request.by
+    judge_labels = (
+        label for label in desk.mirrors.labels.event_labels(request.event) if label.by == request.by
     )
-    current = next((label for label in own if label.post_id == post_id), None)
+    current = next((label for label in judge_labels if label.post_id == post_id), None)
     row = desk.matches.row(request.event, post_id)
     if current is not None and current.label == request.verdict:
         return False
@@ -171,16 +171,17 @@ def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
         "people": len(counts),
         "pairs": [asdict(pair) for pair in agreements(labels)],
         "disputed": [
-            post_fields(own[0].post) | {"score": own[0].score, "labels": _labels(own)}
-            for own in disputed[:MAX_DISPUTED]
+            post_fields(post_labels[0].post)
+            | {"score": post_labels[0].score, "labels": _labels(post_labels)}
+            for post_labels in disputed[:MAX_DISPUTED]
         ],
         "all_disputed": len(disputed),
         "away": desk.mirrors.labels_follower.away if counts else "",
     }
 
 
-def _labels(own: Iterable[Label]) -> list[dict[str, str]]:
-    by_name = sorted(own, key=lambda label: label.by)
+def _labels(labels: Iterable[Label]) -> list[dict[str, str]]:
+    by_name = sorted(labels, key=lambda label: label.by)
     return [{"by": label.by, "label": label.label} for label in by_name[:MAX_JUDGES]]
 
 
@@ -190,10 +191,14 @@ def _disputed(labels: Iterable[Label]) -> list[list[Label]]:
     for label in labels:
         by_post[label.post_id].append(label)
 
-    def newest(own: list[Label]) -> tuple[int, PostId]:
-        return max(milliseconds(utc(label.at)) for label in own), own[0].post_id
+    def newest(post_labels: list[Label]) -> tuple[int, PostId]:
+        return max(milliseconds(utc(label.at)) for label in post_labels), post_labels[0].post_id
 
-    groups = [own for own in by_post.values() if len({label.label for label in own}) > 1]
+    groups = [
+        post_labels
+        for post_labels in by_post.values()
+        if len({label.label for label in post_labels}) > 1
+    ]
     return sorted(groups, key=newest, reverse=True)
 
 
@@ -268,8 +273,10 @@ def _promise_test(desk: Desk, profile: Profile, precision: float, confidence: fl
 def _hourly(test: PromiseTest, stream: StreamRate) -> dict[str, float | str | None] | None:
     """Matches an hour now, and above the threshold that the labels show."""
     profile, threshold = test.profile, test.result.threshold
-    own = profile.id, profile.version
-    scores = [each.candidate.score for each in test.matches.values() if each.profile == own]
+    profile_id = profile.id, profile.version
+    scores = [
+        match.candidate.score for match in test.matches.values() if match.profile == profile_id
+    ]
     if not scores:
         return None
     present = -1.0 if profile.threshold is None else profile.threshold

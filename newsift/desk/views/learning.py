@@ -87,7 +87,7 @@ def _event_row(event: EventState) -> dict[str, Any]:
         "thresholds": row["thresholds"][:1] + row["thresholds"][-1:],
         "promised": profile is not None and profile.promise is not None,
         "creation": creation_row(row["made"]),
-        "before": [creation_row(each.get("made")) for each in before],
+        "before": [creation_row(version.get("made")) for version in before],
         "back_to": back.version if back else None,
     }
 
@@ -106,8 +106,10 @@ def creation_row(made: object) -> dict[str, Any]:
             for name, text in texts.items()
             if isinstance(text, str)
         },
-        **{name: each for name, each in numbers.items() if _is_number(each, 10**6)},
-        "posts": [_post_id(each) for each in posts[:MAX_POSTS]] if isinstance(posts, list) else [],
+        **{name: value for name, value in numbers.items() if _is_number(value, 10**6)},
+        "posts": [_post_id(value) for value in posts[:MAX_POSTS]]
+        if isinstance(posts, list)
+        else [],
         "gained": _word_changes(fields.get("gained")),
         "lost": _word_changes(fields.get("lost")),
     }
@@ -115,7 +117,7 @@ def creation_row(made: object) -> dict[str, Any]:
 
 def _word_changes(words: object) -> list[tuple[str, float]]:
     pairs = words[:MAX_WORDS] if isinstance(words, list) else []
-    sound = [each for each in pairs if isinstance(each, list | tuple) and len(each) == 2]
+    sound = [pair for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
     return [
         (shorten(word, MAX_WORD_CHARS), float(change))
         for word, change in sound
@@ -148,7 +150,7 @@ def _run_row(run: TrainingRun) -> dict[str, Any]:
 def _proposal_row(proposal: Proposal) -> dict[str, Any]:
     row = proposal_row(proposal, False)
     return {
-        **{name: each for name, each in row.items() if name != "made"},
+        **{name: value for name, value in row.items() if name != "made"},
         **{
             name: [post | {"text": shorten(post["text"], MAX_TEXT_CHARS)} for post in row[name]]
             for name in ("come", "go")

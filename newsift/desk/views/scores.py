@@ -29,12 +29,11 @@ from newsift.operations.times import now_ms
 from newsift.statistics.estimates import (
     LabelledScore,
     bin_counts,
-    joint_verdicts,
     score_grid,
     score_summaries,
     share_above,
 )
-from newsift.statistics.labels import Label, Verdict
+from newsift.statistics.labels import Label, Verdict, joint_verdicts
 from newsift.statistics.pass_rates import HOUR, NearMissSample, describe_window, pass_rates
 from newsift.statistics.queues import Candidate
 from worker.match.reservoir import NearAnswer
@@ -94,7 +93,7 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         "hourly": _hourly_rates(edges, data, near, since),
         "floor": _finite(near.floor),
         "marks": [[mark.score, mark.verdict] for mark in data.marks],
-        "summaries": [asdict(each) for each in score_summaries(data.marks, draws)],
+        "summaries": [asdict(summary) for summary in score_summaries(data.marks, draws)],
         "lowest_covered": _finite(draws.lowest_covered),
         "messages": [*data.near.messages, *filter(None, [data.stream.why])],
     }
@@ -112,7 +111,7 @@ def _bins(
         ),
         "near": bin_counts(edges, near.scores, near.shares * (data.stream.hourly * hours)),
     }
-    return {name: np.round(each, 2).tolist() for name, each in bins.items()}
+    return {name: np.round(counts, 2).tolist() for name, counts in bins.items()}
 
 
 def _hourly_rates(
@@ -136,8 +135,8 @@ def near_rows(
     """The newest first, with the words that make their scores."""
 
     def written(near: Candidate) -> tuple[int, float]:
-        at = utc(near.post.created_at)
-        return (milliseconds(at) if at else -1), near.score
+        created_at = utc(near.post.created_at)
+        return (milliseconds(created_at) if created_at else -1), near.score
 
     newest = sorted(merge_near_candidates(answers), key=written, reverse=True)[:MAX_ROWS]
     texts = [near.post.text for near in newest]
@@ -177,7 +176,7 @@ def near(desk: Desk, request: EventRequest) -> dict[str, Any]:
     return {
         "away": "",
         "near": near_rows(measure, near.answers, verdict_of),
-        "count": sum(stratum.count for each in near.answers for stratum in each.strata),
+        "count": sum(stratum.count for answer in near.answers for stratum in answer.strata),
         "messages": near.messages,
     }
 
@@ -187,7 +186,7 @@ def set_threshold(desk: Desk, request: ThresholdAction) -> dict[str, Any]:
     """Of the event's profile and seeds; None makes it automatic."""
     desk.model.wait()
     measure = desk.scores.measure(request.event)
-    ids = [each.id for each in measure.compared]
+    ids = [seed.id for seed in measure.compared]
     if not ids:
         raise InputError(f"event {request.event!r}: no seed of it matches; add one or resume it")
     promise = measure.event.state == IN_FORCE and promise_row(measure.event, None)

@@ -137,7 +137,9 @@ def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
     content = control.content(control.records[key].key or b"")
     assert content is not None
     row = content_row(content, control.records[key], whole=True)
-    row |= next((each for each in desk.model.rows() if each["key"] == key), {"key": key})
+    row |= next(
+        (seed_row for seed_row in desk.model.rows() if seed_row["key"] == key), {"key": key}
+    )
     context = desk.model.now()
     if context is not None and "text" in row:
         row["words"] = heaviest_words(context.enc, row["title"], row["text"])
@@ -225,7 +227,7 @@ class DraftsAction(Action, frozen=True, kw_only=True):
         if not 0 < len(self.drafts) <= MAX_DRAFTS:
             raise InputError(f"drafts: {len(self.drafts)}, give 1 to {MAX_DRAFTS} at a time")
         by_id: dict[str, SeedDraft] = {}
-        for draft in (each.draft() for each in self.drafts):
+        for draft in (request.draft() for request in self.drafts):
             if other := by_id.get(draft.id):
                 clash = f"{draft.source} and {other.source} are both seed {draft.id!r}"
                 raise InputError(f"{clash}; give one of them another id")
@@ -341,7 +343,10 @@ def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
         draft_thresholds(context, drafts)
     if not request.force:
         require_articles(drafts, FORCE_REMEDY)
-    marks = {draft.key: each.mark for draft, each in zip(drafts, request.drafts, strict=True)}
+    marks = {
+        draft.key: draft_request.mark
+        for draft, draft_request in zip(drafts, request.drafts, strict=True)
+    }
     before = desk.editor.publish({draft.key: draft.value for draft in drafts}, marks)
     rows = [
         {"id": seed.id, "version": seed.version, "published": draft_status(draft, before)}

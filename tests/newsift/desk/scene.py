@@ -68,7 +68,7 @@ class FixedModel(DeskModel):
 
 
 class Topic:
-    def at(self, _topic: str, _since: int) -> Offsets:
+    def offsets_at(self, _topic: str, _since: int) -> Offsets:
         return {0: 0}
 
     def ends(self, _topic: str) -> Offsets:

@@ -122,7 +122,7 @@ def test_a_post_that_matches_again_counts_once_with_its_latest_score() -> None:
 
 
 class Long:
-    def at(self, _topic: str, _since: int) -> Offsets:
+    def offsets_at(self, _topic: str, _since: int) -> Offsets:
         return {0: 0}
 
     def ends(self, _topic: str) -> Offsets:

@@ -116,7 +116,7 @@ LARGE = 10_000
 
 
 class MatchTopic:
-    def at(self, _topic: str, _since: int) -> dict[int, int]:
+    def offsets_at(self, _topic: str, _since: int) -> dict[int, int]:
         return {0: 0}
 
     def read(self, _topic: str, _start: dict[int, int]) -> list[list[Mail]]:

@@ -28,7 +28,7 @@ TOPICS = ("matched-tweets", "rejected-tweets")
 @pytest.fixture(autouse=True, scope="module")
 def short_waits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("BACKOFF_S", "MAX_REFUSED_S", "MAX_RETRY_S"):
+        for name in ("RETRY_S", "MAX_REFUSED_S", "MAX_RETRY_S"):
             patch.setattr(worker.kafka.delivery, name, getattr(worker.kafka.delivery, name) / 1000)
         yield
 

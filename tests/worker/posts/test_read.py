@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from tests.worker.messages import EXAMPLES, Example
 from tests.worker.posts.test_fuzz import visible
+from worker.config import FORMATS
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.posts.checks import MAX_DEPTH, json_outline, longest_list_length, max_nesting
 from worker.posts.languages import Languages
 from worker.posts.mastodon import MAX_HTML_CHARS, html_text
-from worker.posts.read import FORMS, PassedOver, Post, Reason, Rejected, read_post
+from worker.posts.read import PassedOver, Post, Reason, Rejected, read_post
 from worker.posts.times import FIRST_MS, LAST_MS, milliseconds, rfc3339, utc
 
 
@@ -34,7 +35,7 @@ def test_each_example_is_read_as_its_file_says(example: Example) -> None:
             assert msgspec.structs.asdict(result) == example.expected
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("value", [b"\r\n", b"\n", b"\r\n\r\n"])
 def test_a_keep_alive_is_passed_over(form: str, value: bytes) -> None:
     assert read_post(value, form) == PassedOver("no_post")
@@ -297,7 +298,7 @@ def test_depth_and_longest_list_are_those_of_a_slow_walk(value: object, ascii_on
 def test_the_page_explains_every_form_and_reason() -> None:
     page = (Path(__file__).parents[3] / "docs" / "posts.md").read_text("utf-8")
     first_cells = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
-    assert [*FORMS[1:], *Reason] == first_cells
+    assert [*FORMATS[1:], *Reason] == first_cells
 
 
 EN = Languages.parse("en")

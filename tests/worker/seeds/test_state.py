@@ -108,7 +108,7 @@ def test_without_values_the_state_is_the_same(log: list[Record]) -> None:
     assert (state.seeds, state.refused) == (whole.seeds, whole.refused)
     assert state.records == {}
     for event, without in state.profiles.items():
-        assert without == whole.profiles[event].bare()
+        assert without == whole.profiles[event].without_history()
         assert (without.made, without.before, without.promise) == ({}, (), None)
         assert without.vector.encoded() == whole.profiles[event].vector.encoded()
 

@@ -84,14 +84,14 @@ def uncompressed_header(header: Header, body: Bytes) -> bytes:
 
 def split_frames(data: memoryview) -> Iterator[memoryview]:
     """Consecutive batches, as far as their lengths are plausible."""
-    at = 0
-    while len(data) - at > MAGIC_OFFSET:
-        (length,) = BATCH_LENGTH.unpack_from(data, at + 8)
-        end = at + OFFSET_AND_LENGTH + length
+    start = 0
+    while len(data) - start > MAGIC_OFFSET:
+        (length,) = BATCH_LENGTH.unpack_from(data, start + 8)
+        end = start + OFFSET_AND_LENGTH + length
         if length + OFFSET_AND_LENGTH <= MAGIC_OFFSET or end > len(data):
             return
-        yield data[at:end]
-        at = end
+        yield data[start:end]
+        start = end
 
 
 WALK_OK, TOO_MANY_RECORDS, FOREIGN_NAMES = -1, -2, -3

@@ -74,16 +74,18 @@ class Opener:
 
         `note` is called with first offset, last offset and bytes of each readable batch.
         """
-        view, parts, at = memoryview(data), list[Bytes](), start
+        view, parts, next_offset = memoryview(data), list[Bytes](), start
         frames: Sequence[memoryview] = list(split_frames(view))
         if data and not frames:
             frames = [view]  # no length to go by: then it is one batch that cannot be read
         for number, frame in enumerate(frames):
-            if room.left <= 0 or at >= end:  # written since the end was stated: comes again
+            if (
+                room.left <= 0 or next_offset >= end
+            ):  # written since the end was stated: comes again
                 break
             try:
                 last, part = self.read(frame)
-                if last < at:
+                if last < next_offset:
                     raise bad_batch("the record batch has offsets that are over")
                 if last >= end:  # a disk has changed the first offset, which no checksum covers
                     raise bad_batch("the record batch has offsets beyond the partition's end")
@@ -92,11 +94,11 @@ class Opener:
             except UnreadableError as error:
                 following = frames[number + 1 :]
                 ceiling = _base_offset(following[0]) - 1 if following else end - 1
-                marker, last = self._marker(frame, at, max(at, ceiling), error)
+                marker, last = self._marker(frame, next_offset, max(next_offset, ceiling), error)
                 part = (marker,)
                 room.left -= self.limit // REFUSED_BATCHES_PER_KEPT
             parts += part
-            at = last + 1
+            next_offset = last + 1
         return b"".join(parts)
 
     def read(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
@@ -135,13 +137,13 @@ class Opener:
             raise bad_batch(f"the record batch is malformed at byte {walked} of its records")
 
     def _marker(
-        self, data: memoryview, at: int, ceiling: int, error: UnreadableError
+        self, data: memoryview, start: int, ceiling: int, error: UnreadableError
     ) -> tuple[bytes, int]:
         """A batch with one marker record, and the offset of that record."""
-        first, last, stamp, transactional, producer = at, at, round(time() * 1000), 0, -1
+        first, last, stamp, transactional, producer = start, start, round(time() * 1000), 0, -1
         if len(data) >= HEADER.size and data[MAGIC_OFFSET] == 2:
             header = Header.parse(data)
-            first, last = max(at, header.base_offset), max(at, header.last_offset)
+            first, last = max(start, header.base_offset), max(start, header.last_offset)
             if header.crc == checksum(data):
                 stamp = header.max_timestamp if header.max_timestamp > 0 else stamp
                 transactional = int(bool(header.attributes & TRANSACTIONAL_BIT))
@@ -149,8 +151,8 @@ class Opener:
         elif (
             len(data) > MAGIC_OFFSET
         ):  # an older format: the offset of the last message packed in it
-            last = max(at, _base_offset(data))
-        last = min(last, ceiling, at + MAX_OFFSET_SPAN)
+            last = max(start, _base_offset(data))
+        last = min(last, ceiling, start + MAX_OFFSET_SPAN)
         first = min(first, last)
         self.has_marked = True
         value = json.dumps([first, error.why, error.detail]).encode()

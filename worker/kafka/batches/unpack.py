@@ -45,12 +45,12 @@ def _copy(packed: Bytes, _limit: int) -> Iterator[bytes]:
 
 def _gzip(packed: Bytes, limit: int) -> Iterator[bytes]:
     """Every member of the file; in pieces, because zlib copies what follows a member."""
-    view, at, room, member = memoryview(packed), 0, limit, None
-    while at < len(view):
+    view, start, room, member = memoryview(packed), 0, limit, None
+    while start < len(view):
         member = member or zlib.decompressobj(GZIP_WINDOW_BITS)
-        piece = view[at : at + GZIP_PIECE_BYTES]
+        piece = view[start : start + GZIP_PIECE_BYTES]
         part = member.decompress(piece, room + 1)
-        at += len(piece) - len(member.unused_data) - len(member.unconsumed_tail)
+        start += len(piece) - len(member.unused_data) - len(member.unconsumed_tail)
         room, member = room - len(part), None if member.eof else member
         yield part
     if member is not None:
@@ -97,14 +97,14 @@ def _snappy_blocks(packed: Bytes) -> Iterator[memoryview]:
     if len(view) <= XERIAL_HEADER_BYTES or view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         yield view
         return
-    at = XERIAL_HEADER_BYTES
-    while at < len(view):
-        (size,) = struct.unpack_from(">i", view, at)
-        at += 4
-        if not 0 < size <= len(view) - at:
+    start = XERIAL_HEADER_BYTES
+    while start < len(view):
+        (size,) = struct.unpack_from(">i", view, start)
+        start += 4
+        if not 0 < size <= len(view) - start:
             raise bad_batch(f"the record batch has a snappy block of {size} bytes, and not as many")
-        yield view[at : at + size]
-        at += size
+        yield view[start : start + size]
+        start += size
 
 
 CODECS: dict[int, Callable[[Bytes, int], Iterator[bytes]]] = {
