@@ -99,11 +99,16 @@ class PolledValue(Generic[T]):
     """The latest value; `away` is the reason if the last poll failed."""
 
     def __init__(
-        self, name: str, ask: Callable[[], T], viewers: ViewerPresence,
+        self, name: str, poll_once: Callable[[], T], viewers: ViewerPresence,
         on_change: Callable[[], None], every_s: float = POLL_S,
     ) -> None:  # fmt: skip
         """`on_change` is called after each poll."""
-        self.name, self._ask, self._viewers, self._on_change = name, ask, viewers, on_change
+        self.name, self._poll_once, self._viewers, self._on_change = (
+            name,
+            poll_once,
+            viewers,
+            on_change,
+        )
         self._every_s = every_s
         self.value: T | None = None
         self.away = NOT_YET
@@ -120,7 +125,7 @@ class PolledValue(Generic[T]):
 
     def poll(self) -> None:
         try:
-            self.value, away = self._ask(), ""
+            self.value, away = self._poll_once(), ""
         except NewsiftError as error:
             away = str(error)
         except Exception as error:
@@ -139,14 +144,14 @@ class BrokerMonitor:
     def __init__(self, config: Config) -> None:
         self._config, self._lock = config, Lock()
         self._lags: deque[tuple[float, int]] = deque(maxlen=MAX_LAG_POINTS)
-        self._before: OffsetSnapshot | None = None
+        self._last_offsets: OffsetSnapshot | None = None
 
     def group(self) -> Row:
         with connected(self._config) as cluster, admin_client(self._config) as admin:
             cluster.partitions(self._config.topics.posts)
             now = read_offsets(cluster, admin, self._config)
             state, members = describe_group(admin, self._config)
-        before, self._before = self._before, now
+        before, self._last_offsets = self._last_offsets, now
         with self._lock:
             self._lags.append((time.time(), sum(now.lag.values())))
         is_recent = before is not None and now.at - before.at < MAX_RATE_INTERVAL_S
@@ -321,8 +326,10 @@ class HealthMonitor:
         self._config, self._sources, self._labels = config, sources, labels
         self._viewers, self._broker = ViewerPresence(), BrokerMonitor(config)
 
-        def polled(name: str, ask: Callable[[], T], every_s: float = POLL_S) -> PolledValue[T]:
-            return PolledValue(name, ask, self._viewers, on_change, every_s)
+        def polled(
+            name: str, poll_once: Callable[[], T], every_s: float = POLL_S
+        ) -> PolledValue[T]:
+            return PolledValue(name, poll_once, self._viewers, on_change, every_s)
 
         self._group = polled("broker", self._broker.group)
         self._topics = polled("topics", self._broker.topics, TOPICS_POLL_S)

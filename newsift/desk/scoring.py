@@ -56,31 +56,33 @@ class StreamMonitor:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._near: TimedCache[str, NearAnswers] = TimedCache(self._ask_workers, NEAR_MISSES_TTL_S)
-        self._traffic: TimedCache[str, StreamRate] = TimedCache(
-            self._read_traffic, STREAM_RATE_TTL_S
+        self._near_misses: TimedCache[str, NearAnswers] = TimedCache(
+            self._request_near_misses, NEAR_MISSES_TTL_S
+        )
+        self._stream_rates: TimedCache[str, StreamRate] = TimedCache(
+            self._read_stream_rate, STREAM_RATE_TTL_S
         )
 
     def near_misses(self, event: str) -> NearAnswers:
         try:
-            return self._near.get(event)
+            return self._near_misses.get(event)
         except BrokerError as error:  # another page waits for the same answer
             return NearAnswers((), (str(error),))
 
-    def traffic(self) -> StreamRate:
+    def stream_rate(self) -> StreamRate:
         try:
-            return self._traffic.get(self._config.topics.posts)
+            return self._stream_rates.get(self._config.topics.posts)
         except BrokerError as error:
             return StreamRate(why=str(error))
 
-    def _ask_workers(self, event: str) -> NearAnswers:
+    def _request_near_misses(self, event: str) -> NearAnswers:
         with capture() as messages:
             answers = request_near_answers(
                 self._config, event, partial(kafka_cluster_id, self._config)
             )
         return NearAnswers(tuple(answers), tuple(messages))
 
-    def _read_traffic(self, topic: str) -> StreamRate:
+    def _read_stream_rate(self, topic: str) -> StreamRate:
         try:
             with connected(self._config) as cluster:
                 return read_stream_rate(cluster, topic, now_ms())

@@ -73,7 +73,7 @@ class Desk:
         if profile is None or follower.away or not follower.ready.is_set():
             return None
         count = self.matches.passed(profile.event, profile.version)
-        posts = self.stream.traffic().last_hour
+        posts = self.stream.stream_rate().last_hour
         return None if count is None or posts < MIN_POSTS_FOR_RATE else count / posts
 
     def _sources(self) -> dict[str, str]:

@@ -146,13 +146,13 @@ def retry_letters(config: Config, selection: LetterSelection, show: ShowLetter) 
     """`show` is called for each letter that the broker has."""
     with retry_lock(config), connected(config) as cluster, connected(config) as posts:
         cluster.partitions(config.topics.posts)
-        done = _retried_keys(cluster, config, selection.read(cluster, config))
+        retried = _retried_keys(cluster, config, selection.read(cluster, config))
 
         def payload(letter: DeadLetter) -> bytes | str:
             """The bytes to send, or why there are none."""
             if letter.obstacle:
                 return letter.obstacle
-            if letter.retry_key in done:
+            if letter.retry_key in retried:
                 return "it was sent again before"
             value = letter.message.value
             value = _read_original(posts, config, letter) if value is None else value

@@ -41,7 +41,7 @@ class FailureCounts:
     refused: int = 0  # attempts
     since: float = 0.0  # the first of them
 
-    def refusal(self, topic: str, error: Exception) -> float:
+    def count_refusal(self, topic: str, error: Exception) -> float:
         """Counts a refused attempt; returns the seconds before the next one."""
         self.since = self.since if self.refused else monotonic()
         self.refused += 1
@@ -56,17 +56,17 @@ class FailureCounts:
             return 0.0
         return min(RETRY_S * 2.0 ** (self.refused - 2), MAX_RETRY_S)
 
-    def outage(self) -> None:
+    def reset(self) -> None:
         """Forgets the failures: the broker is away, or a topic lacks a leader or replicas."""
         self.missed = self.refused = 0
 
-    def pause(self, topic: str, error: Exception) -> float:
+    def retry_pause(self, topic: str, error: Exception) -> float:
         """The seconds to wait after an error before a new producer is made."""
         if isinstance(error, ProducerClosedError | MessageSizeTooLargeError):
             return 0.0
         if not is_outage(error):
-            return self.refusal(topic, error)
-        self.outage()
+            return self.count_refusal(topic, error)
+        self.reset()
         return RETRY_S
 
 
@@ -91,93 +91,95 @@ class Delivery:
         deadline_s: float,
         stalled: Callable[[bool], None],
     ) -> None:
-        self._topics, self._deadline_s, self._stalled = topics, deadline_s, stalled
-        self._relay = ProducerSwitch(make, topics)
-        self._late: set[object] = set()
+        self._topics, self._deadline_s, self._on_stalled = topics, deadline_s, stalled
+        self._producers = ProducerSwitch(make, topics)
+        self._overdue: set[object] = set()
 
     async def start(self) -> None:
-        await self._relay.start()
+        await self._producers.start()
 
     async def stop(self) -> None:
         """Records without an acknowledgement are dropped."""
-        await self._relay.stop()
+        await self._producers.stop()
 
-    async def deliver(self, letters: Sequence[ProducerRecord], shrink: Shrink) -> None:
+    async def deliver(self, records: Sequence[ProducerRecord], shrink: Shrink) -> None:
         """Returns when each record is acknowledged; `shrink` makes a large one fit."""
-        left, patience = list(letters), FailureCounts()
+        pending, patience = list(records), FailureCounts()
         try:
-            while left:
-                left = await self._send_watched(left, shrink, patience)
+            while pending:
+                pending = await self._send_watched(pending, shrink, patience)
         finally:
-            self._late.discard(patience)
-            if self._relay.is_open:
-                self._stalled(bool(self._late))
+            self._overdue.discard(patience)
+            if self._producers.is_open:
+                self._on_stalled(bool(self._overdue))
 
     async def _send_watched(
-        self, letters: list[ProducerRecord], shrink: Shrink, patience: FailureCounts
+        self, records: list[ProducerRecord], shrink: Shrink, patience: FailureCounts
     ) -> list[ProducerRecord]:
         """Attempts to send all records; looks at the broker whenever a deadline passes."""
-        link = await self._relay.link()
-        attempt = asyncio.ensure_future(self._attempt(link, letters, shrink, patience))
+        session = await self._producers.session()
+        attempt = asyncio.ensure_future(self._attempt(session, records, shrink, patience))
         try:
             while not (await asyncio.wait({attempt}, timeout=self._deadline_s))[0]:
                 self._report_late(patience)
-                await self._handle_missed_deadline(link, patience)
+                await self._handle_missed_deadline(session, patience)
             return attempt.result()
         finally:
             attempt.cancel()
 
     async def _attempt(
         self,
-        link: ProducerSession,
-        letters: list[ProducerRecord],
+        session: ProducerSession,
+        records: list[ProducerRecord],
         shrink: Shrink,
         patience: FailureCounts,
     ) -> list[ProducerRecord]:
         """Sends all records once; returns those to send again, through a new producer if needed."""
-        failed = await link.send(letters)
-        left = [
-            letter
-            for parcel, why in failed
-            for letter in self._letters_to_retry(parcel, why, shrink)
+        failed = await session.send(records)
+        pending = [
+            record
+            for batch, reason in failed
+            for record in self._records_to_retry(batch, reason, shrink)
         ]
-        for parcel, why in failed:
-            if parcel.fits and not isinstance(why, KafkaTimeoutError):  # that was not even queued
-                pause = patience.pause(parcel.topic, why)
-                await self._relay.replace(link, f"{parcel.topic}: {describe(why)}", pause)
+        for batch, reason in failed:
+            if batch.fits and not isinstance(reason, KafkaTimeoutError):  # that was not even queued
+                pause = patience.retry_pause(batch.topic, reason)
+                await self._producers.replace(session, f"{batch.topic}: {describe(reason)}", pause)
                 break
-        return left
+        return pending
 
-    def _letters_to_retry(
-        self, parcel: ProducerBatch, error: Exception, shrink: Shrink
+    def _records_to_retry(
+        self, batch: ProducerBatch, error: Exception, shrink: Shrink
     ) -> list[ProducerRecord]:
         """Fewer records at once, or a smaller one, where the batch was too large."""
         if not isinstance(error, MessageSizeTooLargeError):
-            return parcel.letters
-        if len(parcel.letters) > 1:
-            self._relay.room[parcel.topic] = parcel.size // 2
-            return parcel.letters
-        smaller = shrink(parcel.letters[0])
-        if smaller is None:
+            return batch.records
+        if len(batch.records) > 1:
+            self._producers.max_bytes[batch.topic] = batch.size // 2
+            return batch.records
+        smaller_record = shrink(batch.records[0])
+        if smaller_record is None:
             raise error
-        return [smaller]
+        return [smaller_record]
 
-    async def _handle_missed_deadline(self, link: ProducerSession, patience: FailureCounts) -> None:
+    async def _handle_missed_deadline(
+        self, session: ProducerSession, patience: FailureCounts
+    ) -> None:
         """It counts only if the broker answers and reports no problem."""
-        if self._relay.is_replacing:
+        if self._producers.is_replacing:
             return
         try:
             async with asyncio.timeout(self._deadline_s):
-                await link.producer.ready(self._topics)
+                await session.producer.ready(self._topics)
         except UnknownTopicOrPartitionError as error:
-            patience.refusal(str(error.args[0]), error)
+            patience.count_refusal(str(error.args[0]), error)
             return
         except (KafkaError, TimeoutError):
-            patience.outage()
+            patience.reset()
             return
         patience.missed += 1
         if patience.missed == MAX_MISSED_DEADLINES:
-            link.cut()
+            session.fail_waits()
         if patience.missed == 2 * MAX_MISSED_DEADLINES:
             raise BrokerError(
                 f"no acknowledgement from {' or '.join(self._topics)} within "
@@ -186,21 +188,21 @@ class Delivery:
             )
 
     def _report_late(self, who: object) -> None:
-        if not self._late:
+        if not self._overdue:
             log.warning("the output has not acknowledged for %g s: pausing", self._deadline_s)
-        self._late.add(who)
-        self._stalled(True)
+        self._overdue.add(who)
+        self._on_stalled(True)
 
 
 class ProducerSwitch:
     """The current producer, and earlier ones until their last acknowledgement."""
 
     def __init__(self, make: Callable[[], Any], topics: Sequence[str]) -> None:
-        self._make, self._topics = make, topics
-        self.room: dict[str, int] = {}  # for a parcel, by what was refused
-        self._link: ProducerSession | None = None
+        self._make_producer, self._topics = make, topics
+        self.max_bytes: dict[str, int] = {}  # for a parcel, by what was refused
+        self._session: ProducerSession | None = None
         self._replacing = asyncio.Lock()
-        self._leaving: dict[asyncio.Future[None], ProducerSession] = {}
+        self._closing: dict[asyncio.Future[None], ProducerSession] = {}
 
     @property
     def is_replacing(self) -> bool:
@@ -208,59 +210,59 @@ class ProducerSwitch:
 
     @property
     def is_open(self) -> bool:
-        return self._link is not None
+        return self._session is not None
 
     async def start(self) -> None:
-        self._link = await self._open()
-        await self._link.producer.ready(self._topics)
+        self._session = await self._open()
+        await self._session.producer.ready(self._topics)
 
     async def stop(self) -> None:
-        link, self._link = self._link, None
-        if link is not None:
-            self._retire(link)
-        for leaving in self._leaving.values():
-            leaving.cut()
-        if self._leaving:
-            await asyncio.wait(self._leaving, timeout=1)
-        for task in self._leaving:
+        session, self._session = self._session, None
+        if session is not None:
+            self._close_later(session)
+        for closing in self._closing.values():
+            closing.fail_waits()
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=1)
+        for task in self._closing:
             task.cancel()
 
-    async def link(self) -> ProducerSession:
+    async def session(self) -> ProducerSession:
         """The current session; waits for ever once stopped, as the worker ends anyway."""
         async with self._replacing:
-            link = self._link
-        return await asyncio.Future() if link is None else link
+            session = self._session
+        return await asyncio.Future() if session is None else session
 
-    async def replace(self, link: ProducerSession, why: str, pause_s: float) -> None:
+    async def replace(self, session: ProducerSession, reason: str, pause_s: float) -> None:
         """Opens a session in the place of one that failed, once the broker is back."""
         async with self._replacing:
-            if self._link is not link:
+            if self._session is not session:
                 return
-            log.warning("the producer is replaced, as it cannot deliver (%s)", why)
-            self._retire(link)
+            log.warning("the producer is replaced, as it cannot deliver (%s)", reason)
+            self._close_later(session)
             await asyncio.sleep(pause_s)
-            while self._link is link:
+            while self._session is session:
                 try:
-                    self._link = await self._open()
+                    self._session = await self._open()
                 except KafkaError as error:
                     if is_refusal(error):
                         raise
                     await asyncio.sleep(RETRY_S)
 
     async def _open(self) -> ProducerSession:
-        link = ProducerSession(self._make(), self.room)
+        session = ProducerSession(self._make_producer(), self.max_bytes)
         try:
-            await link.producer.start()
-            await link.ask(self._topics)
+            await session.producer.start()
+            await session.read_limits(self._topics)
         except BaseException:
-            self._retire(link)
+            self._close_later(session)
             raise
-        return link
+        return session
 
-    def _retire(self, link: ProducerSession) -> None:
-        leaving = asyncio.ensure_future(link.leave())
-        self._leaving[leaving] = link
-        leaving.add_done_callback(self._leaving.pop)
+    def _close_later(self, session: ProducerSession) -> None:
+        closing = asyncio.ensure_future(session.close())
+        self._closing[closing] = session
+        closing.add_done_callback(self._closing.pop)
 
 
 def is_outage(error: Exception) -> bool:

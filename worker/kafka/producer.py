@@ -64,8 +64,8 @@ class ProducerBatch:
 
     topic: str
     partition: int
-    letters: list[ProducerRecord]
-    packed: Any
+    records: list[ProducerRecord]
+    builder: Any
     size: int  # bytes, before they are compressed
     fits: bool  # as far as the topic's limit is known
 
@@ -128,108 +128,114 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
 class ProducerSession:
     """One producer from its start to its stop."""
 
-    def __init__(self, producer: Any, room: Mapping[str, int]) -> None:
+    def __init__(self, producer: Any, max_bytes: Mapping[str, int]) -> None:
         self.producer = producer
-        self._room = room  # for parcels to a topic whose limit is unknown
+        self._max_bytes = max_bytes  # for parcels to a topic whose limit is unknown
         self._limits: dict[str, int] = {}
-        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._sending: set[asyncio.Future[None]] = set()
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waits: set[asyncio.Future[None]] = set()
 
-    async def ask(self, topics: Sequence[str]) -> None:
+    async def read_limits(self, topics: Sequence[str]) -> None:
         self._limits = await self.producer.limits(topics)
 
-    async def send(self, letters: list[ProducerRecord]) -> list[tuple[ProducerBatch, Exception]]:
+    async def send(self, records: list[ProducerRecord]) -> list[tuple[ProducerBatch, Exception]]:
         """Sends all records once; returns the batches that failed, with the errors."""
         try:
-            parcels = await self._pack(letters)
+            batches = await self._pack(records)
         except KafkaError as error:
             if is_refusal(error):
                 raise
-            return [(ProducerBatch(letters[0].topic, -1, letters, None, 0, True), error)]
-        whys = await asyncio.gather(*map(self._send, parcels))
-        return [(parcel, why) for parcel, why in zip(parcels, whys, strict=True) if why]
+            return [(ProducerBatch(records[0].topic, -1, records, None, 0, True), error)]
+        errors = await asyncio.gather(*map(self._send, batches))
+        return [(batch, reason) for batch, reason in zip(batches, errors, strict=True) if reason]
 
-    def cut(self) -> None:
+    def fail_waits(self) -> None:
         """Fails all waits for an acknowledgement."""
-        if not self._gone.done():
-            self._gone.set_result(None)
+        if not self._closed.done():
+            self._closed.set_result(None)
 
-    async def leave(self) -> None:
+    async def close(self) -> None:
         """Disconnects after the last wait: earlier, aiokafka would drop queued batches."""
-        while self._sending:
-            await asyncio.wait(self._sending)
+        while self._waits:
+            await asyncio.wait(self._waits)
         with suppress(KafkaError):
             await self.producer.stop()
 
-    async def _send(self, parcel: ProducerBatch) -> Exception | None:
+    async def _send(self, batch: ProducerBatch) -> Exception | None:
         """Returns an error that can be retried, and raises a refusal."""
-        if not parcel.fits:
+        if not batch.fits:
             return MessageSizeTooLargeError()  # type: ignore[no-any-return]
-        work = asyncio.ensure_future(self._acknowledged(parcel))
-        self._sending.add(work)
+        wait = asyncio.ensure_future(self._acknowledged(batch))
+        self._waits.add(wait)
         try:
-            await asyncio.wait({work, self._gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
+            await asyncio.wait({wait, self._closed}, return_when=asyncio.FIRST_COMPLETED)
+            if not wait.done():
                 return ProducerClosedError()
-            work.result()
+            wait.result()
         except KafkaError as error:
             if is_refusal(error):
                 raise
             return error  # type: ignore[no-any-return]
         finally:
-            work.cancel()
-            self._sending.discard(work)
+            wait.cancel()
+            self._waits.discard(wait)
         return None
 
-    async def _acknowledged(self, parcel: ProducerBatch) -> None:
+    async def _acknowledged(self, batch: ProducerBatch) -> None:
         send = self.producer.send_batch
-        await (await send(parcel.packed, parcel.topic, partition=parcel.partition))
+        await (await send(batch.builder, batch.topic, partition=batch.partition))
 
-    async def _pack(self, letters: Sequence[ProducerRecord]) -> list[ProducerBatch]:
+    async def _pack(self, records: Sequence[ProducerRecord]) -> list[ProducerBatch]:
         """Batches by partition; records of one key stay in order."""
         places = {
             topic: sorted(await self.producer.partitions_for(topic))
-            for topic in {letter.topic for letter in letters}
+            for topic in {record.topic for record in records}
         }
-        parcels = self._parcels(letters, places)
-        if not all(parcel.fits for parcel in parcels):
-            await self.ask(list(places))  # the limit may have been raised
-            parcels = self._parcels(letters, places)
-        return parcels
+        batches = self._batches(records, places)
+        if not all(batch.fits for batch in batches):
+            await self.read_limits(list(places))  # the limit may have been raised
+            batches = self._batches(records, places)
+        return batches
 
-    def _parcels(
-        self, letters: Sequence[ProducerRecord], places: Mapping[str, Sequence[int]]
+    def _batches(
+        self, records: Sequence[ProducerRecord], places: Mapping[str, Sequence[int]]
     ) -> list[ProducerBatch]:
-        sorted_in: dict[tuple[str, int], list[ProducerRecord]] = defaultdict(list)
-        for letter in letters:
-            partitions = places[letter.topic]
-            sorted_in[letter.topic, PARTITIONER(letter.key, partitions, partitions)].append(letter)
-        return [p for place, some in sorted_in.items() for p in self._packed(*place, some)]
+        by_partition: dict[tuple[str, int], list[ProducerRecord]] = defaultdict(list)
+        for record in records:
+            partitions = places[record.topic]
+            by_partition[record.topic, PARTITIONER(record.key, partitions, partitions)].append(
+                record
+            )
+        return [
+            p
+            for place, partition_records in by_partition.items()
+            for p in self._pack_partition(*place, partition_records)
+        ]
 
-    def _packed(
-        self, topic: str, partition: int, letters: list[ProducerRecord]
+    def _pack_partition(
+        self, topic: str, partition: int, records: list[ProducerRecord]
     ) -> Iterator[ProducerBatch]:
         """A very large record is a batch of its own."""
         limit = self._limits.get(topic)
-        room = min(
-            MAX_BATCH_BYTES, self._room.get(topic, MAX_BATCH_BYTES) if limit is None else limit
+        max_bytes = min(
+            MAX_BATCH_BYTES, self._max_bytes.get(topic, MAX_BATCH_BYTES) if limit is None else limit
         )
-        while letters:
-            packed, count = self.producer.new_batch(room), 0
-            while count < len(letters) and _append(packed, letters[count]):
+        while records:
+            builder, count = self.producer.new_batch(max_bytes), 0
+            while count < len(records) and _append(builder, records[count]):
                 count += 1
-            packed.close()
-            size = packed.size()
+            builder.close()
+            size = builder.size()
             fits = limit is None or size <= limit
-            yield ProducerBatch(topic, partition, letters[:count], packed, size, fits)
-            letters = letters[count:]
+            yield ProducerBatch(topic, partition, records[:count], builder, size, fits)
+            records = records[count:]
 
 
-def _append(packed: Any, letter: ProducerRecord) -> bool:
-    added = packed.append(
-        timestamp=letter.timestamp,
-        key=letter.key,
-        value=letter.value,
-        headers=list(letter.headers),
+def _append(builder: Any, record: ProducerRecord) -> bool:
+    added = builder.append(
+        timestamp=record.timestamp,
+        key=record.key,
+        value=record.value,
+        headers=list(record.headers),
     )
     return added is not None

@@ -45,7 +45,7 @@ class Stories:
     """
 
     def __init__(self, most: int = MAX_GROUPS, size: int = MAX_GROUP_BYTES) -> None:
-        self._most, self._room = most, size
+        self._max_groups, self._room = most, size
         self._count = 0  # of matches: the number of the next one
         self._firsts: OrderedDict[int, FirstMatch] = (
             OrderedDict()
@@ -119,7 +119,7 @@ class Stories:
                 return other, StoryGroup(name, name == match.key.match_id)  # it may have come twice
         self._firsts[number] = match
         self._room -= match.size
-        while self._room < 0 or len(self._firsts) > self._most:
+        while self._room < 0 or len(self._firsts) > self._max_groups:
             self._room += self._firsts.popitem(last=False)[1].size
         return number, StoryGroup(match.key.match_id, True)
 
@@ -130,7 +130,7 @@ class Stories:
         self._count += len(vectors)
         if rows:
             earlier = Embeddings.concat([earlier, vectors[rows]])
-        if len(numbers) > self._most + BLOCK_MATCHES:
+        if len(numbers) > self._max_groups + BLOCK_MATCHES:
             alive = [index for index, number in enumerate(numbers) if number in self._firsts]
             earlier, numbers = earlier[alive], [numbers[index] for index in alive]
         self._vectors, self._numbers = earlier, numbers

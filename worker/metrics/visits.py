@@ -43,51 +43,54 @@ class Connections:
 
     def end(self) -> None:
         """The server does not know connections with incomplete requests."""
-        for link in list(self.waiting.values()):
-            link.abort()
+        for transport in list(self.waiting.values()):
+            transport.abort()
 
 
 class Visit(asyncio.Protocol):
     """One connection, around aiohttp's protocol."""
 
     def __init__(
-        self, make: Callable[[], asyncio.Protocol], connections: Connections, body_bytes: int
+        self,
+        make_protocol: Callable[[], asyncio.Protocol],
+        connections: Connections,
+        body_bytes: int,
     ) -> None:
-        self._make, self._connections = make, connections
-        self._inner: asyncio.Protocol | None = None
+        self._make_protocol, self._connections = make_protocol, connections
+        self._protocol: asyncio.Protocol | None = None
         self._head = bytearray()
-        self._declared = 0  # bytes of the body that have not come yet
-        self._room = body_bytes
+        self._body_left = 0  # bytes of the body that have not come yet
+        self._bytes_left = body_bytes
         self._refused = False
-        self._link: asyncio.Transport | None = None
-        self._overdue: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+        self._timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Starts the timeout; the oldest connection is closed if there are too many."""
-        self._link = cast(asyncio.Transport, transport)
-        _register(self._connections.waiting, self, self._link)
+        self._transport = cast(asyncio.Transport, transport)
+        _register(self._connections.waiting, self, self._transport)
         loop = asyncio.get_running_loop()
-        self._overdue = loop.call_later(MAX_REQUEST_S, self._link.abort)
+        self._timeout = loop.call_later(MAX_REQUEST_S, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Collects the header lines, then passes on as much of a body as they declare."""
-        if self._link is None:
+        if self._transport is None:
             return
-        if self._inner is None and not self._refused:
+        if self._protocol is None and not self._refused:
             data = self._collect(data)
-        self._room -= len(data)
-        if self._room < 0:
-            self._link.abort()
+        self._bytes_left -= len(data)
+        if self._bytes_left < 0:
+            self._transport.abort()
         elif self._refused:
-            self._link.pause_reading()
-            asyncio.get_running_loop().call_later(DISCARD_PAUSE_S, self._link.resume_reading)
-        elif self._inner is not None and (body := data[: self._declared]):
-            self._declared -= len(body)
-            self._inner.data_received(body)
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_later(DISCARD_PAUSE_S, self._transport.resume_reading)
+        elif self._protocol is not None and (body := data[: self._body_left]):
+            self._body_left -= len(body)
+            self._protocol.data_received(body)
 
     def _collect(self, data: bytes) -> bytes:
         """Takes the bytes of the header lines; returns those after them."""
-        assert self._link is not None
+        assert self._transport is not None
         begin = max(0, len(self._head) - 3)
         before = len(self._head)
         self._head += data[: MAX_HEAD_BYTES - before]
@@ -104,55 +107,57 @@ class Visit(asyncio.Protocol):
         head = bytes(self._head[:end])
         self._head.clear()
         try:
-            self._declared = body_length(head)
+            self._body_left = body_length(head)
         except HeadError as error:
             self._refuse(error.status, str(error))
             return b""
         self._connections.drop(self)
-        _register(self._connections.answering, self, self._link)
-        self._inner = self._make()
-        self._inner.connection_made(self._link)
-        self._inner.data_received(head)
+        _register(self._connections.answering, self, self._transport)
+        self._protocol = self._make_protocol()
+        self._protocol.connection_made(self._transport)
+        self._protocol.data_received(head)
         return data[end - before :]
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
         """Further input is discarded, so that the client can read the answer."""
-        assert self._link is not None
-        self._refused, self._room = True, MAX_DISCARDED_BYTES
+        assert self._transport is not None
+        self._refused, self._bytes_left = True, MAX_DISCARDED_BYTES
         self._head.clear()
-        self._link.write(_refusal_bytes(status, reason))
-        self._link.write_eof()
+        self._transport.write(_refusal_bytes(status, reason))
+        self._transport.write_eof()
 
     def eof_received(self) -> bool | None:
-        return None if self._inner is None else self._inner.eof_received()
+        return None if self._protocol is None else self._protocol.eof_received()
 
     def pause_writing(self) -> None:
-        if self._inner is not None:
-            self._inner.pause_writing()
+        if self._protocol is not None:
+            self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        if self._inner is not None:
-            self._inner.resume_writing()
+        if self._protocol is not None:
+            self._protocol.resume_writing()
 
     def disable_timeout(self) -> None:
         """The handler bounds such connections itself."""
-        if self._overdue is not None:
-            self._overdue.cancel()
+        if self._timeout is not None:
+            self._timeout.cancel()
         self._connections.drop(self)
 
     def restart_timeout(self) -> None:
         """There is an answer to send."""
-        if self._link is not None:
+        if self._transport is not None:
             self.disable_timeout()
-            self._overdue = asyncio.get_running_loop().call_later(MAX_REQUEST_S, self._link.abort)
+            self._timeout = asyncio.get_running_loop().call_later(
+                MAX_REQUEST_S, self._transport.abort
+            )
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._overdue is not None:
-            self._overdue.cancel()
+        if self._timeout is not None:
+            self._timeout.cancel()
         self._connections.drop(self)
-        self._link = None
-        if self._inner is not None:
-            self._inner.connection_lost(error)
+        self._transport = None
+        if self._protocol is not None:
+            self._protocol.connection_lost(error)
 
 
 class HeadError(Exception):
@@ -191,9 +196,9 @@ def _refusal_bytes(status: HTTPStatus, reason: str) -> bytes:
 
 
 def _register(
-    connections: dict[Visit, asyncio.Transport], visit: Visit, link: asyncio.Transport
+    connections: dict[Visit, asyncio.Transport], visit: Visit, transport: asyncio.Transport
 ) -> None:
-    connections[visit] = link
+    connections[visit] = transport
     if len(connections) > MAX_CONNECTIONS:
         connections.pop(next(iter(connections))).abort()
 

@@ -213,8 +213,8 @@ class Web(Site):
     ) -> None:  # fmt: skip
         super().__init__(config, metrics.render, lambda: state().not_ready)
         self._state, self._near = state, near
-        self._listing = asyncio.Lock()
-        self._listed: tuple[SeedSet, bytes] | None = None
+        self._list_lock = asyncio.Lock()
+        self._seed_list: tuple[SeedSet, bytes] | None = None
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         routes = [web.get("/seeds", self._get_seeds), web.get("/near", self._get_near)]
@@ -229,10 +229,12 @@ class Web(Site):
         seeds = self._state().seeds
         if seeds is None:
             return json_answer({"reason": "the control topic is not yet read to its end"}, 503)
-        async with self._listing:  # once for each set, away from the loop: there may be many seeds
-            if self._listed is None or self._listed[0] is not seeds:
-                self._listed = seeds, await asyncio.to_thread(seed_list_bytes, seeds)
-        return web.Response(body=self._listed[1], headers=NO_STORE | {"Content-Type": JSON_TYPE})
+        async with (
+            self._list_lock
+        ):  # once for each set, away from the loop: there may be many seeds
+            if self._seed_list is None or self._seed_list[0] is not seeds:
+                self._seed_list = seeds, await asyncio.to_thread(seed_list_bytes, seeds)
+        return web.Response(body=self._seed_list[1], headers=NO_STORE | {"Content-Type": JSON_TYPE})
 
     async def _get_near(self, request: web.Request) -> web.Response:
         """For `labels ask` and the desk."""

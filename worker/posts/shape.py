@@ -46,14 +46,14 @@ class Keys(msgspec.Struct, gc=False):
     error: Raw = NO_VALUE
     errors: Raw = NO_VALUE
 
-    def x1(self) -> bool:
+    def has_x1_key(self) -> bool:
         """Whether a key that only X's API v1.1 has is present."""
         return bool(
             self.id_str or self.full_text or self.extended_tweet or self.retweeted_status
             or (self.user and b'"screen_name"' in bytes(self.user))
         )  # fmt: skip
 
-    def x(self) -> bool:
+    def has_x_key(self) -> bool:
         """Whether a key of X's API v2 alone is present; older tweets had only `author_id`.
 
         Other forms may have an `author_id` too, but hardly one as long as a tweet's id.
@@ -64,12 +64,12 @@ class Keys(msgspec.Struct, gc=False):
             or (self.author_id and TWEET_ID.fullmatch(bytes(self.id)))
         )  # fmt: skip
 
-    def second_jetstream(self) -> bool:
+    def is_second_jetstream(self) -> bool:
         """Whether it is a message or error frame of the Jetstream's second interface."""
         kind = bytes(self.type)
         return bool((kind == b'"message"' and self.payload) or (kind == b'"error"' and self.error))
 
-    def notice(self) -> bool:
+    def is_notice(self) -> bool:
         """Whether X's streams use a key for something that is no post."""
         values = (
             self.delete, self.scrub_geo, self.limit, self.status_withheld, self.user_withheld,
@@ -95,7 +95,7 @@ def recognise_form(value: bytes) -> str | None:
         return _with_text(keys)
     if keys.did and (keys.kind or keys.time_us):
         return "bluesky"
-    if keys.type and keys.second_jetstream():
+    if keys.type and keys.is_second_jetstream():
         return "bluesky"
     if keys.event and (keys.payload or keys.stream):
         return "mastodon"
@@ -105,9 +105,9 @@ def recognise_form(value: bytes) -> str | None:
 
 
 def _with_text(keys: Keys) -> str:
-    if keys.x1():
+    if keys.has_x1_key():
         return "x1"
-    if keys.x():
+    if keys.has_x_key():
         return "x"
     if keys.content and keys.account and keys.uri:
         return "mastodon"  # a status shows its author the source too, as `text`
@@ -115,10 +115,10 @@ def _with_text(keys: Keys) -> str:
 
 
 def _without_text(keys: Keys) -> str | None:
-    if keys.x1():
+    if keys.has_x1_key():
         return "x1"
     if keys.id:
-        return "x" if keys.x() else "plain"
+        return "x" if keys.has_x_key() else "plain"
     if keys.data:
         return "x"
-    return NOTICE if keys.notice() else None
+    return NOTICE if keys.is_notice() else None

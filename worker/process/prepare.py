@@ -53,17 +53,17 @@ class WorkerParts:
 
     def __init__(self, config: Config, ledger: Ledger, fail: Callable[[Exception], None]) -> None:
         self._config, self._ledger, self._stalled = config, ledger, False
-        self.missing = "it is starting"  # why the worker is not ready
+        self.not_ready_reason = "it is starting"  # why the worker is not ready
         topics, size = config.topics, config.stream
         self.metrics = metrics = Metrics()
         self.web = Web(config.web, metrics, self._state, self._near)
         self.control = Control(
             groupless_consumer(config), topics.seeds, metrics, config.limits,
-            lambda: require_fit_topics(config), self._seeds_are_lost,
+            lambda: require_fit_topics(config), self._hold_posts,
         )  # fmt: skip
         self.delivery = Delivery(
             lambda: KafkaProducer(aiokafka_producer_settings(config)),
-            (topics.matches, topics.rejected), size.produce_deadline_s, self._output_stalls,
+            (topics.matches, topics.rejected), size.produce_deadline_s, self._note_output,
         )  # fmt: skip
         self.rejected_bytes = RejectedBytes(config.limits.rejected_bytes)
         consumer = group_consumer(config, self.rejected_bytes.note)
@@ -77,7 +77,7 @@ class WorkerParts:
     @property
     def paused(self) -> bool:
         """Whether the worker waits for Kafka."""
-        return self._stalled or bool(self.control.lost)
+        return self._stalled or bool(self.control.hold_reason)
 
     async def start(self) -> None:
         """In order; posts are read last."""
@@ -87,29 +87,29 @@ class WorkerParts:
         loading = asyncio.ensure_future(
             asyncio.to_thread(encoder.load, model.name, model.device, model.threads)
         )
-        self.missing = "the broker has not answered"
+        self.not_ready_reason = "the broker has not answered"
         await asyncio.to_thread(ensure_topics, config)
-        self.missing = "the control topic is not yet read to its end"
+        self.not_ready_reason = "the control topic is not yet read to its end"
         await self.control.start()
-        self.missing = "the output has not answered"
+        self.not_ready_reason = "the output has not answered"
         await self.delivery.start()
-        self.missing = "the model is being loaded"
+        self.not_ready_reason = "the model is being loaded"
         enc = await loading
-        self.missing = "the seeds are being embedded"
+        self.not_ready_reason = "the seeds are being embedded"
         await self._embed(enc)
         await self.ingest.start()
         sys.setswitchinterval(THREAD_SWITCH_S)
         gc.freeze()  # objects of the start live on: the collector need not scan them
-        self.missing = ""
+        self.not_ready_reason = ""
         self.metrics.ready(True)
         log.info("ready: %d seeds, group %s", len(self.control.seeds or ()), config.kafka.group)
 
     async def stop(self, *, settle: bool) -> None:
         """`settle` waits for what is in flight."""
-        self.missing = "it is leaving"
+        self.not_ready_reason = "it is leaving"
         self.metrics.ready(False)
         self.ingest.close()
-        if settle and not self.control.lost:
+        if settle and not self.control.hold_reason:
             seconds = (
                 self._config.stream.shutdown_s - 2 * MAX_PART_STOP_S
             )  # the rest is for the others
@@ -144,25 +144,27 @@ class WorkerParts:
 
     def _state(self) -> Health:
         control, group = self.control, self._config.kafka.group
-        return Health(self.missing or control.lost, control.seeds, control.cluster_id, group)
+        return Health(
+            self.not_ready_reason or control.hold_reason, control.seeds, control.cluster_id, group
+        )
 
     def _near(self, event: str) -> bytes | None:
         """None until posts are read, and for an unknown event."""
-        answer = None if self.missing else self.flow.near.answer(event)
+        answer = None if self.not_ready_reason else self.flow.near.answer(event)
         return None if answer is None else encode_json(answer)
 
-    def _seeds_are_lost(self, why: str) -> None:
+    def _hold_posts(self, why: str) -> None:
         """Pauses the posts for a reason; "" resumes them."""
         self._ledger.pause(bool(why))
-        self.metrics.ready(not why and not self.missing)
+        self.metrics.ready(not why and not self.not_ready_reason)
         self._count_paused("control", bool(why))
 
-    def _output_stalls(self, stalls: bool) -> None:
-        if self._stalled and not stalls:
+    def _note_output(self, is_stalled: bool) -> None:
+        if self._stalled and not is_stalled:
             log.info("the output answers again")
-        if self._stalled != stalls:
-            self._count_paused("output", stalls)
-        self._stalled = stalls
+        if self._stalled != is_stalled:
+            self._count_paused("output", is_stalled)
+        self._stalled = is_stalled
 
     def _count_paused(self, what: str, paused: bool) -> None:
         count = self.metrics.paused if paused else self.metrics.resumed
@@ -180,10 +182,10 @@ def background_thresholds(
 
 def high_score_thresholds(enc: Encoder, background: Embeddings, seeds: Embeddings) -> F32:
     """The score that a tenth of the background reaches, from a sample of it: [k]."""
-    every = background[:: max(1, len(background) // MAX_CALIBRATION_POSTS)]
-    if len(every) * HIGH_SHARE < 1:
+    sample = background[:: max(1, len(background) // MAX_CALIBRATION_POSTS)]
+    if len(sample) * HIGH_SHARE < 1:
         return np.full(len(seeds), np.nan, np.float32)
-    return enc.thresholds(seeds, HIGH_SHARE, every)
+    return enc.thresholds(seeds, HIGH_SHARE, sample)
 
 
 def warm_up(enc: Encoder, why: bool) -> None:

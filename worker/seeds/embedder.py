@@ -90,17 +90,19 @@ class SeedEmbedder:
             seed.without_history() if isinstance(seed, Profile) else seed
             for _, seed in sorted(resolution.compared.items())
         ]
-        why = dict.fromkeys(self._without_threshold(compared), self._too_fine)
-        chosen = [seed for seed in compared if seed.id not in why] if why else compared
-        self._learn(chosen)
+        refusals = dict.fromkeys(self._without_threshold(compared), self._too_fine)
+        usable = [seed for seed in compared if seed.id not in refusals] if refusals else compared
+        self._learn(usable)
         if any(part.problems for part in self._parts):
-            rows = [(seed.id, self._rows[seed.id]) for seed in chosen]
+            rows = [(seed.id, self._rows[seed.id]) for seed in usable]
             reasons = ((name, row.part.problems.get(row.place)) for name, row in rows)
-            why |= {name: reason for name, reason in reasons if reason}
-        seeds = tuple(seed for seed in chosen if seed.id not in why) if why else tuple(chosen)
+            refusals |= {name: reason for name, reason in reasons if reason}
+        seeds = (
+            tuple(seed for seed in usable if seed.id not in refusals) if refusals else tuple(usable)
+        )
         vectors = self._vectors(seeds)
         thresholds, raised = self._thresholds(seeds, vectors, raised)
-        by_model = (RefusedSeed(*pair) for pair in why.items())
+        by_model = (RefusedSeed(*pair) for pair in refusals.items())
         return SeedSet(
             seeds,
             vectors,
@@ -139,13 +141,13 @@ class SeedEmbedder:
         rows = self._rows
         new = [s for s in seeds if (row := rows.get(s.id)) is None or row.content != s.content]
         sources = {seed.content: self._row_with(seed.content) for seed in new}
-        fresh = {seed.content: seed for seed in new if sources[seed.content] is None}
-        first = sorted(fresh.values(), key=lambda seed: isinstance(seed, Profile))
+        new_content = {seed.content: seed for seed in new if sources[seed.content] is None}
+        first = sorted(new_content.values(), key=lambda seed: isinstance(seed, Profile))
         if first:
             vectors = Embeddings.concat(self._embedded(first))
             self._add(EmbeddedPart.build(vectors, [seed.id for seed in first]), first)
-        twins = [seed for seed in new if fresh.get(seed.content) is not seed]
-        self._copy(twins, [sources[s.content] or rows[fresh[s.content].id] for s in twins])
+        copies = [seed for seed in new if new_content.get(seed.content) is not seed]
+        self._copy(copies, [sources[s.content] or rows[new_content[s.content].id] for s in copies])
         if len(rows) > len(seeds):
             for name in rows.keys() - {seed.id for seed in seeds}:
                 del rows[name]
@@ -163,10 +165,10 @@ class SeedEmbedder:
             self._rows[seed.id] = SeedRow(seed.content, part, place)
             self._ids[seed.content] = seed.id
 
-    def _copy(self, twins: Sequence[SeedOrProfile], rows: Sequence[SeedRow]) -> None:
+    def _copy(self, copies: Sequence[SeedOrProfile], rows: Sequence[SeedRow]) -> None:
         """Copies rows for seeds whose content other seeds have."""
         by_part: defaultdict[EmbeddedPart, list[tuple[SeedOrProfile, int]]] = defaultdict(list)
-        for seed, row in zip(twins, rows, strict=True):
+        for seed, row in zip(copies, rows, strict=True):
             by_part[row.part].append((seed, row.place))
         for part, pairs in by_part.items():
             seeds, places = [seed for seed, _ in pairs], np.array([place for _, place in pairs])
@@ -223,8 +225,8 @@ class SeedEmbedder:
 
     @cached_property
     def _too_fine_for_profiles(self) -> str:
-        nothing = self._nothing.vectors
-        return rate_error(self._enc, nothing, self._rate, self._calibrating, self._total)
+        no_rows = self._nothing.vectors
+        return rate_error(self._enc, no_rows, self._rate, self._calibrating, self._total)
 
     def _thresholds(
         self, seeds: Sequence[SeedOrProfile], vectors: SeedVectors, raised: float | None
@@ -308,11 +310,11 @@ def _end_times(resolution: Resolution, seeds: Sequence[SeedOrProfile]) -> list[i
 
 
 def rate_error(
-    enc: Encoder, nothing: Embeddings, rate: float, background: Embeddings | None, total: bool
+    enc: Encoder, no_rows: Embeddings, rate: float, background: Embeddings | None, total: bool
 ) -> str:
     """Why the background is too small for this rate; empty if it is not."""
     try:
-        enc.thresholds(nothing, rate, background)
+        enc.thresholds(no_rows, rate, background)
     except InputError as error:
         return f"matching.{'total' if total else 'background'}_{error}"
     return ""

@@ -152,10 +152,10 @@ class ControlState:
         for profile in self.profiles.values():
             if model is None:
                 idle[profile.id] = Status("unknown", unknown)
-            elif why := stale_reason(profile, self.seeds, model.digest):
-                idle[profile.id] = Status("stale", why)
-            elif why := profile_error(profile, model):
-                idle[profile.id] = Status("refused", why)
+            elif reason := stale_reason(profile, self.seeds, model.digest):
+                idle[profile.id] = Status("stale", reason)
+            elif reason := profile_error(profile, model):
+                idle[profile.id] = Status("refused", reason)
             else:
                 for name in profile.seeds:
                     del compared[name]
@@ -284,14 +284,14 @@ class ControlReducer(TopicReducer[ControlState]):
         seeds, profiles, most = self._seeds, self._profiles, self._limits.seeds
         if self._resumed <= most and len(profiles) <= most:
             return seeds, profiles, self._refused
-        over = sorted(name for name, seed in seeds.items() if not seed.paused)[most:]
-        over += sorted(profile.id for profile in profiles.values())[most:]
-        why = f"limits.seeds: {most} are allowed, and as many come before it by their ids"
-        beyond = {name: RefusedSeed(name, why) for name in over}
+        excess = sorted(name for name, seed in seeds.items() if not seed.paused)[most:]
+        excess += sorted(profile.id for profile in profiles.values())[most:]
+        reason = f"limits.seeds: {most} are allowed, and as many come before it by their ids"
+        refused_ids = {name: RefusedSeed(name, reason) for name in excess}
         return (
-            {name: seed for name, seed in seeds.items() if name not in beyond},
-            {name: content for name, content in profiles.items() if content.id not in beyond},
-            self._refused | {name.encode(): content for name, content in beyond.items()},
+            {name: seed for name, seed in seeds.items() if name not in refused_ids},
+            {name: content for name, content in profiles.items() if content.id not in refused_ids},
+            self._refused | {name.encode(): content for name, content in refused_ids.items()},
         )
 
 

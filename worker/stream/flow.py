@@ -158,8 +158,8 @@ class Flow:
         run = asyncio.get_running_loop().run_in_executor
         try:
             await self._tenures.ready.wait()
-            outcome, grouped = await run(self._threads, self._matched, batch, self._seeds())
-            if not grouped:
+            outcome, is_grouped = await run(self._threads, self._run_pipeline, batch, self._seeds())
+            if not is_grouped:
                 await self._ledger.wait_until(lambda: self._ledger.is_turn_of(batch))
                 await run(self._threads, self._group, batch, outcome)
         finally:
@@ -172,19 +172,22 @@ class Flow:
             return
         began = perf_counter()
 
-        def shrink(letter: ProducerRecord) -> ProducerRecord | None:
+        def shrink(outgoing_record: ProducerRecord) -> ProducerRecord | None:
             """A dead letter in the place of a match that is too large for the broker."""
-            if letter.topic == self._topics.rejected:
-                return smaller_letter(letter)
+            if outgoing_record.topic == self._topics.rejected:
+                return smaller_record(outgoing_record)
             outcome.rejected[Reason.RECORD_TOO_LARGE] += 1
-            detail = f"its match record of {len(letter.value or b'')} bytes is too large"
-            message = batch.messages[letter.source]
-            return self._letter(
-                to_dead_letter(letter.source, message, Reason.RECORD_TOO_LARGE, detail)
+            detail = f"its match record of {len(outgoing_record.value or b'')} bytes is too large"
+            message = batch.messages[outgoing_record.source]
+            return self._producer_record(
+                to_dead_letter(outgoing_record.source, message, Reason.RECORD_TOO_LARGE, detail)
             )
 
-        letters = [self._bounded(batch, self._letter(record)) for record in outcome.records]
-        await self._delivery.deliver(letters, shrink)
+        outgoing = [
+            self._without_excess_value(batch, self._producer_record(record))
+            for record in outcome.records
+        ]
+        await self._delivery.deliver(outgoing, shrink)
         self._metrics.stage("produce", perf_counter() - began)
 
     def finish(self, batch: Batch, outcome: Outcome) -> None:
@@ -201,7 +204,7 @@ class Flow:
         self.finished += 1
         self._ledger.finish(batch)
 
-    def _matched(self, batch: Batch, seeds: SeedSet) -> tuple[Outcome, bool]:
+    def _run_pipeline(self, batch: Batch, seeds: SeedSet) -> tuple[Outcome, bool]:
         """Also returns whether the matches are grouped already."""
         self._metrics.stage("wait", perf_counter() - batch.arrived)
         edges = self.near.edges(seeds)
@@ -233,16 +236,18 @@ class Flow:
                 group_matches(batch, outcome, self._tenures)
         self._metrics.stage("group", perf_counter() - began)
 
-    def _bounded(self, batch: Batch, letter: ProducerRecord) -> ProducerRecord:
+    def _without_excess_value(
+        self, batch: Batch, outgoing_record: ProducerRecord
+    ) -> ProducerRecord:
         """Without its value if its record batch has used up its bytes."""
-        if letter.topic != self._topics.rejected or not letter.value:
-            return letter
-        message = batch.messages[letter.source]
+        if outgoing_record.topic != self._topics.rejected or not outgoing_record.value:
+            return outgoing_record
+        message = batch.messages[outgoing_record.source]
         place = message.topic, message.partition, message.offset
-        fits = self._rejected_bytes.take(batch.epoch, *place, len(letter.value))
-        return letter if fits else replace(letter, value=None)
+        fits = self._rejected_bytes.take(batch.epoch, *place, len(outgoing_record.value))
+        return outgoing_record if fits else replace(outgoing_record, value=None)
 
-    def _letter(self, record: Record) -> ProducerRecord:
+    def _producer_record(self, record: Record) -> ProducerRecord:
         topic = self._topics.matches if record.kind == "match" else self._topics.rejected
         written = record.timestamp
         if written is not None:  # a broker refuses what comes from the future
@@ -252,14 +257,14 @@ class Flow:
         )
 
 
-def smaller_letter(letter: ProducerRecord) -> ProducerRecord | None:
+def smaller_record(outgoing_record: ProducerRecord) -> ProducerRecord | None:
     """First without its value, then without the input's headers; None if neither helps."""
-    if letter.value is not None:
-        return replace(letter, value=None)
-    worker_headers = without_input_headers(letter.headers)
+    if outgoing_record.value is not None:
+        return replace(outgoing_record, value=None)
+    worker_headers = without_input_headers(outgoing_record.headers)
     return (
-        replace(letter, headers=worker_headers)
-        if len(worker_headers) < len(letter.headers)
+        replace(outgoing_record, headers=worker_headers)
+        if len(worker_headers) < len(outgoing_record.headers)
         else None
     )
 

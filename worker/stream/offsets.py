@@ -65,40 +65,40 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         self._consumer, self._topic = consumer, topic
         self._ledger, self._tenures = ledger, tenures
         self._metrics, self._fail = metrics, fail
-        self._read: Offsets = {}  # all before is in the ledger, or done
+        self._read_offsets: Offsets = {}  # all before is in the ledger, or done
         self._committed: dict[TopicPartition, int | None] = {}  # as far as this worker knows
         self._committing = asyncio.Lock()
-        self._open = OpenTransactions(metrics)
-        self._silent: set[int] = set()
+        self._transactions = OpenTransactions(metrics)
+        self._silent_partitions: set[int] = set()
 
     def take(self, records: "Sequence[Message]") -> None:
         """As one batch."""
         for place in self._ledger.add(records).ends:
-            self._read.pop(place, None)  # what was read before may be committed before this
+            self._read_offsets.pop(place, None)  # what was read before may be committed before this
 
     def reached(self, offsets: Offsets) -> None:
         """All records before these offsets are in the ledger."""
-        self._read |= offsets
+        self._read_offsets |= offsets
 
     async def commit(self) -> bool:
         """In offset order; False if there is nothing to commit."""
         async with self._committing:
-            done, settled = self._ledger.committable(), self._settled()
+            done, idle = self._ledger.committable(), self._idle_positions()
             epoch, began = self._ledger.epoch, perf_counter()
-            if not done and not settled:
+            if not done and not idle:
                 return False
             try:
-                await self._consumer.commit(settled | done)
+                await self._consumer.commit(idle | done)
             except (CommitFailedError, IllegalStateError) as error:
                 log.info("not committed, as the group rebalances: %s", error)
                 return False
-            offsets = {place.partition: offset for place, offset in (settled | done).items()}
+            offsets = {place.partition: offset for place, offset in (idle | done).items()}
             self._tenures.commit(offsets)
             if done:
                 crashpoint.reached("committed")
             self._metrics.stage("commit", perf_counter() - began)
             if self._ledger.epoch == epoch:  # else what is in the ledger now is other batches
-                self._committed |= settled | done
+                self._committed |= idle | done
                 self._ledger.committed(done)
             return True
 
@@ -156,7 +156,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def backlogs(self) -> dict[int, Backlog]:
         """Of each partition whose leader answers."""
-        self._open.observe(self._consumer)
+        self._transactions.observe(self._consumer)
         epoch, committed = self._ledger.epoch, self._committed
         bounds = await self._consumer.bounds()
         self._log_silent({p.partition for p in self._consumer.assignment() - bounds.keys()})
@@ -184,15 +184,15 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             self._report(place, offset, first)
             self._consumer.seek(place, first)
             self._committed.setdefault(place, offset)
-            self._read[place] = first
+            self._read_offsets[place] = first
         await self.commit()
 
-    def _settled(self) -> Offsets:
+    def _idle_positions(self) -> Offsets:
         """Read positions of partitions with nothing in flight."""
         busy, committed = self._ledger.places, self._committed
         return {
             place: offset
-            for place, offset in self._read.items()
+            for place, offset in self._read_offsets.items()
             if place not in busy and place in committed and committed[place] != offset
         }
 
@@ -204,16 +204,16 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def _begin_epoch(self) -> int:
         """Returns the number of batches that were dropped."""
-        self._read, self._committed = {}, {}
+        self._read_offsets, self._committed = {}, {}
         return self._ledger.drop()
 
     def _log_silent(self, silent: set[int]) -> None:
         """Logs once which partitions no broker answers for."""
-        if silent - self._silent:
+        if silent - self._silent_partitions:
             log.warning("no broker answers for partition %s: waiting", _join_numbers(silent))
-        if self._silent and not silent:
+        if self._silent_partitions and not silent:
             log.info("the brokers answer for every partition again")
-        self._silent = silent
+        self._silent_partitions = silent
 
     def _report(self, place: TopicPartition, offset: int, first: int) -> None:
         where = f"{place.topic}, partition {place.partition}"

@@ -119,7 +119,7 @@ def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
 def hourly_row(desk: Desk, posts: int) -> Json | None:
     """None where too little time has passed."""
     now = now_ms()
-    since = max(desk.matches.since, desk.stream.traffic().since)
+    since = max(desk.matches.since, desk.stream.stream_rate().since)
     rate = hourly_rate(posts, since, now)
     return None if rate is None else {"rate": rate, "window": describe_window(since, now)}
 

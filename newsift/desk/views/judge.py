@@ -238,7 +238,7 @@ def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
         "stale": event.why if event else "",
         "result": test.result,
         "missing": describe_missing(test.result) if test.result.threshold is None else "",
-        "hourly": _hourly(test, desk.stream.traffic()),
+        "hourly": _hourly(test, desk.stream.stream_rate()),
     }
 
 

@@ -161,7 +161,7 @@ def scores(desk: Desk, request: EventRequest) -> dict[str, Any]:
     labels, matches = desk.mirrors.labels.event_labels(request.event), desk.scores.matches(measure)
     data = FigureData(
         measure, matches, labels, desk.scores.marks(measure, matches, labels),
-        desk.stream.near_misses(request.event), desk.stream.traffic(), now_ms(),
+        desk.stream.near_misses(request.event), desk.stream.stream_rate(), now_ms(),
         desk.pass_rate(measure.event.profile),
     )  # fmt: skip
     return {"away": "", **figure_fields(data)}

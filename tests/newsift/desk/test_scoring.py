@@ -78,6 +78,6 @@ def test_an_unreachable_broker_and_worker_are_reported() -> None:
         kafka=KafkaConfig(bootstrap_servers="127.0.0.1:9"), desk=DeskConfig(workers="127.0.0.1:9")
     )
     monitor = StreamMonitor(config)
-    traffic, near = monitor.traffic(), monitor.near_misses("fire")
+    traffic, near = monitor.stream_rate(), monitor.near_misses("fire")
     assert (traffic.hourly, near.answers) == (0, ())
     assert all("127.0.0.1:9" in text for text in (traffic.why, *near.messages))

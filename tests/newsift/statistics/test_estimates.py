@@ -16,7 +16,6 @@ from newsift.statistics.estimates import (
     agreements,
     bin_counts,
     cohens_kappa,
-    joint_verdicts,
     recall_interval,
     score_grid,
     score_summaries,
@@ -24,7 +23,7 @@ from newsift.statistics.estimates import (
     share_interval,
     weigh_draws,
 )
-from newsift.statistics.labels import Label, Verdict
+from newsift.statistics.labels import Label, Verdict, joint_verdicts
 from newsift.statistics.promise import FrozenCuts
 from worker.posts.outcome import Post
 
