@@ -86,13 +86,13 @@ class Delivery:
 
     def __init__(
         self,
-        make: Callable[[], Any],
+        make_producer: Callable[[], Any],
         topics: Sequence[str],
         deadline_s: float,
-        stalled: Callable[[bool], None],
+        on_stalled: Callable[[bool], None],
     ) -> None:
-        self._topics, self._deadline_s, self._on_stalled = topics, deadline_s, stalled
-        self._producers = ProducerSwitch(make, topics)
+        self._topics, self._deadline_s, self._on_stalled = topics, deadline_s, on_stalled
+        self._producers = ProducerSwitch(make_producer, topics)
         self._overdue: set[object] = set()
 
     async def start(self) -> None:
@@ -104,25 +104,25 @@ class Delivery:
 
     async def deliver(self, records: Sequence[ProducerRecord], shrink: Shrink) -> None:
         """Returns when each record is acknowledged; `shrink` makes a large one fit."""
-        pending, patience = list(records), FailureCounts()
+        pending, failures = list(records), FailureCounts()
         try:
             while pending:
-                pending = await self._send_watched(pending, shrink, patience)
+                pending = await self._send_watched(pending, shrink, failures)
         finally:
-            self._overdue.discard(patience)
+            self._overdue.discard(failures)
             if self._producers.is_open:
                 self._on_stalled(bool(self._overdue))
 
     async def _send_watched(
-        self, records: list[ProducerRecord], shrink: Shrink, patience: FailureCounts
+        self, records: list[ProducerRecord], shrink: Shrink, failures: FailureCounts
     ) -> list[ProducerRecord]:
         """Attempts to send all records; looks at the broker whenever a deadline passes."""
         session = await self._producers.session()
-        attempt = asyncio.ensure_future(self._attempt(session, records, shrink, patience))
+        attempt = asyncio.ensure_future(self._attempt(session, records, shrink, failures))
         try:
             while not (await asyncio.wait({attempt}, timeout=self._deadline_s))[0]:
-                self._report_late(patience)
-                await self._handle_missed_deadline(session, patience)
+                self._report_late(failures)
+                await self._handle_missed_deadline(session, failures)
             return attempt.result()
         finally:
             attempt.cancel()
@@ -132,18 +132,18 @@ class Delivery:
         session: ProducerSession,
         records: list[ProducerRecord],
         shrink: Shrink,
-        patience: FailureCounts,
+        failures: FailureCounts,
     ) -> list[ProducerRecord]:
         """Sends all records once; returns those to send again, through a new producer if needed."""
-        failed = await session.send(records)
+        failed_batches = await session.send(records)
         pending = [
             record
-            for batch, reason in failed
+            for batch, reason in failed_batches
             for record in self._records_to_retry(batch, reason, shrink)
         ]
-        for batch, reason in failed:
+        for batch, reason in failed_batches:
             if batch.fits and not isinstance(reason, KafkaTimeoutError):  # that was not even queued
-                pause = patience.retry_pause(batch.topic, reason)
+                pause = failures.retry_pause(batch.topic, reason)
                 await self._producers.replace(session, f"{batch.topic}: {describe(reason)}", pause)
                 break
         return pending
@@ -163,7 +163,7 @@ class Delivery:
         return [smaller_record]
 
     async def _handle_missed_deadline(
-        self, session: ProducerSession, patience: FailureCounts
+        self, session: ProducerSession, failures: FailureCounts
     ) -> None:
         """It counts only if the broker answers and reports no problem."""
         if self._producers.is_replacing:
@@ -172,33 +172,33 @@ class Delivery:
             async with asyncio.timeout(self._deadline_s):
                 await session.producer.ready(self._topics)
         except UnknownTopicOrPartitionError as error:
-            patience.count_refusal(str(error.args[0]), error)
+            failures.count_refusal(str(error.args[0]), error)
             return
         except (KafkaError, TimeoutError):
-            patience.reset()
+            failures.reset()
             return
-        patience.missed += 1
-        if patience.missed == MAX_MISSED_DEADLINES:
+        failures.missed += 1
+        if failures.missed == MAX_MISSED_DEADLINES:
             session.fail_waits()
-        if patience.missed == 2 * MAX_MISSED_DEADLINES:
+        if failures.missed == 2 * MAX_MISSED_DEADLINES:
             raise BrokerError(
                 f"no acknowledgement from {' or '.join(self._topics)} within "
                 f"{2 * MAX_MISSED_DEADLINES * self._deadline_s:g} s, although the broker answers; "
                 "see its log"
             )
 
-    def _report_late(self, who: object) -> None:
+    def _report_late(self, delivery: object) -> None:
         if not self._overdue:
             log.warning("the output has not acknowledged for %g s: pausing", self._deadline_s)
-        self._overdue.add(who)
+        self._overdue.add(delivery)
         self._on_stalled(True)
 
 
 class ProducerSwitch:
     """The current producer, and earlier ones until their last acknowledgement."""
 
-    def __init__(self, make: Callable[[], Any], topics: Sequence[str]) -> None:
-        self._make_producer, self._topics = make, topics
+    def __init__(self, make_producer: Callable[[], Any], topics: Sequence[str]) -> None:
+        self._make_producer, self._topics = make_producer, topics
         self.max_bytes: dict[str, int] = {}  # for a parcel, by what was refused
         self._session: ProducerSession | None = None
         self._replacing = asyncio.Lock()
