@@ -79,7 +79,7 @@ def checks_in_loop(data: bytes) -> bool:
 def unpacked_batch(data: bytes) -> bytes:
     """The batch without compression; RequestError if it is too large or damaged."""
     try:
-        return b"".join(_opener.read(memoryview(data))[1])
+        return b"".join(_opener.open_batch(memoryview(data))[1])
     except UnreadableError as error:
         large = error.why is Reason.BATCH_BYTES
         code = Code.MESSAGE_TOO_LARGE if large else Code.INVALID_RECORD

@@ -63,8 +63,8 @@ class DeadLetterList:
             }
 
     def _take(self, letter: DeadLetter) -> None:
-        name = f"{letter.id}\0{letter.attempt}\0{letter.written}"
-        digest = blake2b(name.encode(), digest_size=12).digest()
+        identity = f"{letter.id}\0{letter.attempt}\0{letter.written}"
+        digest = blake2b(identity.encode(), digest_size=12).digest()
         if digest in self._counted:
             return
         self._counted[digest] = None

@@ -326,18 +326,14 @@ class HealthMonitor:
         self._config, self._sources, self._labels = config, sources, labels
         self._viewers, self._broker = ViewerPresence(), BrokerMonitor(config)
 
-        def polled(
-            name: str, poll_once: Callable[[], T], every_s: float = POLL_S
-        ) -> PolledValue[T]:
+        def poll(name: str, poll_once: Callable[[], T], every_s: float = POLL_S) -> PolledValue[T]:
             return PolledValue(name, poll_once, self._viewers, on_change, every_s)
 
-        self._group = polled("broker", self._broker.group)
-        self._topics = polled("topics", self._broker.topics, TOPICS_POLL_S)
+        self._group = poll("broker", self._broker.group)
+        self._topics = poll("topics", self._broker.topics, TOPICS_POLL_S)
         cluster_id = partial(kafka_cluster_id, config)
-        self._workers = polled(
-            "workers", lambda: query_workers(worker_addresses(config, cluster_id))
-        )
-        self._collectors = polled(
+        self._workers = poll("workers", lambda: query_workers(worker_addresses(config, cluster_id)))
+        self._collectors = poll(
             "collectors", lambda: list(islice(list_collectors(), MAX_COLLECTORS))
         )
         self.letters = DeadLetterList(config)

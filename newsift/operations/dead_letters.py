@@ -92,8 +92,8 @@ def read_letters(
         for letter in map(parse_letter, batch):
             # Delivered twice, a message is one dead letter; another attempt has another source, and
             # the same place in a topic that was made again another time.
-            if (name := (letter.id, letter.attempt, letter.written)) not in ids:
-                ids.add(name)
+            if (identity := (letter.id, letter.attempt, letter.written)) not in ids:
+                ids.add(identity)
                 yield letter
 
 
@@ -206,10 +206,10 @@ def _retried_keys(
         return set()
     topic = config.topics.posts
     return {
-        (name, sha256(message.value or b"").hexdigest())
+        (letter_id, sha256(message.value or b"").hexdigest())
         for batch in cluster.read(topic, cluster.offsets_at(topic, oldest - CLOCK_SLACK_MS))
         for message in batch
-        if (name := _decode_headers(message.headers).get(RETRY_OF)) is not None
+        if (letter_id := _decode_headers(message.headers).get(RETRY_OF)) is not None
     }
 
 

@@ -174,9 +174,9 @@ def remove(name: str) -> None:
     if (MODELS / name).is_dir() and NAME.fullmatch(name):
         raise InputError(f"model {name!r}: ships with newsift, and stays")
     with _staging_folder() as staging:
-        added = sorted(p.name for p in added_folder().iterdir() if NAME.fullmatch(p.name))
-        if name not in added:
-            names = ", ".join(added) or "none"
+        names_added = sorted(p.name for p in added_folder().iterdir() if NAME.fullmatch(p.name))
+        if name not in names_added:
+            names = ", ".join(names_added) or "none"
             raise InputError(f"model {name!r}: was not added to this machine (added: {names})")
         (added_folder() / name).rename(staging / "gone")
 

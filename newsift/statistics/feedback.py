@@ -98,28 +98,33 @@ def learn(
     Labelled posts must be those that train, never those that certify a threshold.
     """
     refuse_odd(seeds=seeds)
-    none = AuthoredPosts.anonymous(seeds[:0])
-    stream, on, off = stream or none, on or none, off or none
-    start = mean_vector(seeds)
-    by_seeds = event_vector(start, seeds)
-    start /= np.linalg.norm(start)
-    liked, disliked = (x.best(by_seeds, MAX_LABELLED_POSTS, none) for x in (on, off))
-    against = AuthoredPosts.anonymous(split_background(background)[0])
-    nearest = against.best(by_seeds, NEAREST_BACKGROUND_POSTS, none)
-    labelled_shift = ON_WEIGHT * mean_vector(on.posts[liked]) - OFF_WEIGHT * mean_vector(
-        off.posts[disliked]
+    no_posts = AuthoredPosts.anonymous(seeds[:0])
+    stream, on, off = stream or no_posts, on or no_posts, off or no_posts
+    seed_mean = mean_vector(seeds)
+    seed_vector = event_vector(seed_mean, seeds)
+    seed_mean /= np.linalg.norm(seed_mean)
+    on_rows, off_rows = (x.best(seed_vector, MAX_LABELLED_POSTS, no_posts) for x in (on, off))
+    negatives = AuthoredPosts.anonymous(split_background(background)[0])
+    nearest = negatives.best(seed_vector, NEAREST_BACKGROUND_POSTS, no_posts)
+    labelled_shift = ON_WEIGHT * mean_vector(on.posts[on_rows]) - OFF_WEIGHT * mean_vector(
+        off.posts[off_rows]
     )
-    base = start + labelled_shift - BACKGROUND_WEIGHT * mean_vector(against.posts[nearest])
-    judgements = on[liked] + off[disliked]
-    first = stream.best(by_seeds, STREAM_POST_COUNTS[0], judgements)
+    base = seed_mean + labelled_shift - BACKGROUND_WEIGHT * mean_vector(negatives.posts[nearest])
+    labelled = on[on_rows] + off[off_rows]
+    first = stream.best(seed_vector, STREAM_POST_COUNTS[0], labelled)
     cohesion = float(mean_cosines(stream.posts[first]).mean()) if len(first) > 1 else 0.0
-    confirmed = True if len(liked) >= MIN_ON_LABELS else burst
+    confirmed = True if len(on_rows) >= MIN_ON_LABELS else burst
     beta, rows, profile = stream_weight(cohesion, confirmed), first[:0], base
     for count in STREAM_POST_COUNTS if beta else ():
-        rows = stream.best(event_vector(profile, seeds), count, judgements) if len(rows) else first
+        rows = stream.best(event_vector(profile, seeds), count, labelled) if len(rows) else first
         profile = base + beta * cohesive_mean(stream.posts[rows])
     return LearnedProfile(
-        event_vector(limit_angle(profile, start), seeds), beta, cohesion, rows, liked, disliked
+        event_vector(limit_angle(profile, seed_mean), seeds),
+        beta,
+        cohesion,
+        rows,
+        on_rows,
+        off_rows,
     )
 
 
@@ -149,9 +154,8 @@ def drop_copies(posts: Embeddings, order: Sequence[int], count: int, taken: Embe
     for start in range(0, len(order), PAGE_POSTS):
         page = np.array(order[start : start + PAGE_POSTS])
         earlier = Embeddings.concat([taken, posts[rows]])
-        fresh = page[
-            (posts[page].similarity(earlier) < MIN_COPY_COSINE).all(axis=1)
-        ]  # [page, known]
+        is_fresh = (posts[page].similarity(earlier) < MIN_COPY_COSINE).all(axis=1)  # [page]
+        fresh = page[is_fresh]
         alike = posts[fresh].similarity(posts[fresh]) >= MIN_COPY_COSINE  # [fresh, fresh]
         distinct: list[int] = []
         for i in range(len(fresh)):
@@ -178,8 +182,8 @@ def mean_cosines(posts: Embeddings) -> F64:
     """The mean cosine of each post with the others: [n]."""
     cosines = posts.similarity(posts).astype(np.float64)  # [n, n]
     np.fill_diagonal(cosines, 0)
-    mine: F64 = cosines.sum(axis=1) / max(len(posts) - 1, 1)
-    return mine
+    means: F64 = cosines.sum(axis=1) / max(len(posts) - 1, 1)
+    return means
 
 
 def cohesive_mean(posts: Embeddings) -> F64:
@@ -188,14 +192,14 @@ def cohesive_mean(posts: Embeddings) -> F64:
     return mean_vector(posts, shares / max(shares.sum(), np.finfo(np.float64).tiny))
 
 
-def limit_angle(profile: F64, start: F64) -> F64:
+def limit_angle(profile: F64, seed_mean: F64) -> F64:
     """The profile, moved towards the seeds' mean until their cosine is the least allowed."""
-    along = float(profile @ start)
+    along = float(profile @ seed_mean)
     if along <= 0:
-        return start
-    across = profile - along * start
+        return seed_mean
+    across = profile - along * seed_mean
     room = along * np.sqrt(1 / MIN_SEED_COSINE**2 - 1)
-    result: F64 = along * start + across * min(1.0, room / max(np.linalg.norm(across), room))
+    result: F64 = along * seed_mean + across * min(1.0, room / max(np.linalg.norm(across), room))
     return result
 
 

@@ -73,10 +73,10 @@ READERS: dict[type, Callable[[str], Any]] = {
 
 def quote(value: object) -> str:
     """Short, and without what precedes an @: it may be a password."""
-    quote = repr(str(value) if isinstance(value, Path) else value)
-    if "@" in quote:
-        quote = f"'***{quote[quote.rindex('@') :]}"
-    return quote if len(quote) <= 80 else quote[:77] + "…"
+    text = repr(str(value) if isinstance(value, Path) else value)
+    if "@" in text:
+        text = f"'***{text[text.rindex('@') :]}"
+    return text if len(text) <= 80 else text[:77] + "…"
 
 
 def number_between(low: float, high: float) -> Rule:

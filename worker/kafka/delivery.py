@@ -71,7 +71,7 @@ class FailureCounts:
 
 
 class Delivery:
-    """Sends letters and waits for their acknowledgement, however long an outage takes.
+    """Sends records and waits for their acknowledgement, however long an outage takes.
 
     aiokafka resends an idempotent batch for ever, which is right while the broker is away, so a
     missed deadline alone only means that the output stalls. If the broker answers, has leaders for
@@ -199,7 +199,7 @@ class ProducerSwitch:
 
     def __init__(self, make_producer: Callable[[], Any], topics: Sequence[str]) -> None:
         self._make_producer, self._topics = make_producer, topics
-        self.max_bytes: dict[str, int] = {}  # for a parcel, by what was refused
+        self.max_bytes: dict[str, int] = {}  # of a batch, by what was refused
         self._session: ProducerSession | None = None
         self._replacing = asyncio.Lock()
         self._closing: dict[asyncio.Future[None], ProducerSession] = {}

@@ -130,7 +130,7 @@ class ProducerSession:
 
     def __init__(self, producer: Any, max_bytes: Mapping[str, int]) -> None:
         self.producer = producer
-        self._max_bytes = max_bytes  # for parcels to a topic whose limit is unknown
+        self._max_bytes = max_bytes  # where the topic's limit is unknown
         self._limits: dict[str, int] = {}
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waits: set[asyncio.Future[None]] = set()

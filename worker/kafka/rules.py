@@ -39,17 +39,17 @@ def new_topics(config: Config) -> dict[str, dict[str, Any]]:
     copies = -1 if topics.replication is None else topics.replication
     safe = {"min.insync.replicas": str(MIN_IN_SYNC)} if copies >= MIN_SAFE_COPIES else {}
 
-    def made(partitions: int, settings: Mapping[str, str]) -> dict[str, Any]:
+    def new_topic(partitions: int, settings: Mapping[str, str]) -> dict[str, Any]:
         topic = {"num_partitions": partitions, "replication_factor": copies}
         return topic | ({"configs": configs} if (configs := {**settings, **safe}) else {})
 
-    ours = {"max.message.bytes": str(max_record_bytes(config))}
+    output_settings = {"max.message.bytes": str(max_record_bytes(config))}
     return {
-        topics.posts: made(topics.partitions, {}),
-        topics.seeds: made(1, {"cleanup.policy": "compact"}),
-        topics.matches: made(topics.partitions, ours),
-        topics.rejected: made(topics.partitions, ours),
-        topics.labels: made(1, {"cleanup.policy": "compact"}),
+        topics.posts: new_topic(topics.partitions, {}),
+        topics.seeds: new_topic(1, {"cleanup.policy": "compact"}),
+        topics.matches: new_topic(topics.partitions, output_settings),
+        topics.rejected: new_topic(topics.partitions, output_settings),
+        topics.labels: new_topic(1, {"cleanup.policy": "compact"}),
     }
 
 

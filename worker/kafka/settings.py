@@ -60,14 +60,16 @@ def diagnose_connection(
     """Tries the addresses of the broker step by step; the first refusal is the reason."""
     context = settings.get("ssl_context")
     addresses = settings["bootstrap_servers"][:MAX_ADDRESSES]
-    wrong = [verdict for address in addresses if (verdict := _diagnose_address(address, context))]
-    refused = [verdict for verdict in wrong if verdict[0] is AccessError]
-    if refused or len(wrong) == len(addresses):
-        return (refused or wrong)[0]
+    verdicts = [
+        verdict for address in addresses if (verdict := _diagnose_address(address, context))
+    ]
+    refusals = [verdict for verdict in verdicts if verdict[0] is AccessError]
+    if refusals or len(verdicts) == len(addresses):
+        return (refusals or verdicts)[0]
     protocol = config.kafka.security_protocol
     remedy = f"see its log, and whether its listener is kafka.security_protocol {protocol}"
-    silent = BrokerError, f"does not answer ({_describe_unreachable(error)}); {remedy}"
-    return _diagnose_login(addresses, settings, config) or silent
+    no_answer = BrokerError, f"does not answer ({_describe_unreachable(error)}); {remedy}"
+    return _diagnose_login(addresses, settings, config) or no_answer
 
 
 def _describe_unreachable(error: BaseException) -> str:
@@ -112,9 +114,9 @@ def _diagnose_login(
 ) -> Verdict | None:
     """Logs in at one address after the other, because clients hide the reason."""
     # A thread of its own: the caller may be a coroutine, whose event loop must not run another.
-    with ThreadPoolExecutor(1) as thread:
-        failed = thread.submit(asyncio.run, _try_logins(addresses, settings)).result()
-    verdicts = [explain(error, config) for error in failed]
+    with ThreadPoolExecutor(1) as executor:
+        errors = executor.submit(asyncio.run, _try_logins(addresses, settings)).result()
+    verdicts = [explain(error, config) for error in errors]
     return next((verdict for verdict in verdicts if verdict), None)
 
 
@@ -123,29 +125,29 @@ async def _try_logins(addresses: Sequence[str], settings: Mapping[str, Any]) -> 
 
     login = {key: value for key, value in settings.items() if key != "bootstrap_servers"}
     login["request_timeout_ms"] = round(MAX_DIAGNOSIS_S * 1000)
-    failed: list[BaseException] = []
-    was, log.disabled = log.disabled, True
+    errors: list[BaseException] = []
+    was_disabled, log.disabled = log.disabled, True
     for address in addresses:
         try:
-            link = await create_conn(*_host_and_port(address), **login)
+            connection = await create_conn(*_host_and_port(address), **login)
             try:
                 if "sasl_mechanism" not in login:
-                    await _request_metadata(link)
+                    await _request_metadata(connection)
             finally:
-                link.close()
+                connection.close()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is explained or passed over
-            failed.append(error)
-    log.disabled = was
-    return failed
+            errors.append(error)
+    log.disabled = was_disabled
+    return errors
 
 
-async def _request_metadata(link: Any) -> None:
+async def _request_metadata(connection: Any) -> None:
     """A broker that requires a login disconnects a client that sends this."""
     from aiokafka.errors import KafkaConnectionError
     from aiokafka.protocol.metadata import MetadataRequest
 
     try:
-        await link.send(MetadataRequest([], allow_auto_topic_creation=False))
+        await connection.send(MetadataRequest([], allow_auto_topic_creation=False))
     except KafkaConnectionError:
         raise AccessError(LOGIN_MISSING) from None
 

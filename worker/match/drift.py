@@ -83,12 +83,12 @@ class Drift:
         of_event = dict.fromkeys(events, 0.0)
         for seed in seeds.seeds:
             if seed.event in of_event:
-                of_event[seed.event] += self._promised(seed)
-        rates = [*map(self._promised, first), *(of_event[event] for event in events)]
+                of_event[seed.event] += self._promised_rate(seed)
+        rates = [*map(self._promised_rate, first), *(of_event[event] for event in events)]
         keys: list[Key] = [(seed.id, seed.event, seed.content, seed.threshold) for seed in first]
         vectors = seeds.vectors[: len(first)]
         self._ready = WatchedSeeds(
-            *(seeds, vectors, self._calibrated(keys, vectors), tuple(events)),
+            *(seeds, vectors, self._calibrate(keys, vectors), tuple(events)),
             np.searchsorted(events, [seed.event for seed in first]),
             np.array(rates, np.float64),
             (*keys, *((event, str(of_event[event])) for event in events)),
@@ -107,7 +107,7 @@ class Drift:
         Posts that were matched with an older seed set are not counted.
         """
         with self._lock:
-            if (watched := self._in_force(seeds)) is None or not len(watched.vectors):
+            if (watched := self._activate(seeds)) is None or not len(watched.vectors):
                 return
             high = (sample.similarity(watched.vectors) >= watched.cuts).sum(axis=0)  # [w]
             of_events = np.bincount(watched.event, high) / np.bincount(watched.event)  # [e]
@@ -133,7 +133,7 @@ class Drift:
             rows = zip(self._watched.names, passes / promised, high / enough, strict=True)
             return [DriftMeasure(*name, float(x), float(y)) for name, x, y in rows]
 
-    def _calibrated(self, keys: Sequence[Key], vectors: Embeddings) -> F32:
+    def _calibrate(self, keys: Sequence[Key], vectors: Embeddings) -> F32:
         """Only the cuts of new seeds are computed."""
         cuts: dict[Key, np.float32] = {}
         for before in filter(None, (self._watched, self._ready)):
@@ -143,7 +143,7 @@ class Drift:
         cuts |= {keys[row]: cut for row, cut in zip(new, fresh, strict=True)}
         return np.array([cuts[key] for key in keys], np.float32)  # [w]
 
-    def _in_force(self, seeds: SeedSet) -> WatchedSeeds | None:
+    def _activate(self, seeds: SeedSet) -> WatchedSeeds | None:
         """Seeds that did not change keep their counts."""
         watched, ready = self._watched, self._ready
         if watched is not None and watched.seeds is seeds:
@@ -156,7 +156,7 @@ class Drift:
         self._watched = ready
         return ready
 
-    def _promised(self, seed: SeedOrProfile) -> float:
+    def _promised_rate(self, seed: SeedOrProfile) -> float:
         """NaN where no rate is promised."""
         is_automatic = self._threshold is None and seed.threshold is None
         return self._rate if is_automatic and self._rate is not None else nan

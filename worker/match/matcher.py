@@ -89,7 +89,7 @@ class SeedIndex:
         cuts[: len(thresholds)] = thresholds
         return SweepLimits(fixed(cuts), fixed(expiry), most, fixed(chosen))
 
-    def compared(self, posts: Embeddings, times: I64, limits: SweepLimits) -> SweepResult:
+    def sweep(self, posts: Embeddings, times: I64, limits: SweepLimits) -> SweepResult:
         """Compares posts, with their times, with all seeds of the index."""
         exact = ScoredRows.of(posts.dense, posts.lexical)
         rows = posts.dense
@@ -162,7 +162,7 @@ class BlockMatches(NamedTuple):
     best: F32  # [n]
     counts: I64  # [n]
     hits: I64  # [k]
-    touched: I64  # [h, 2]: post and event that may be near
+    near_candidates: I64  # [h, 2]: post and event that may be near
 
 
 class PartSweep(NamedTuple):
@@ -213,8 +213,8 @@ class Matcher:
         order = order[rank_mask(rows[order], self._most)]
         nears = None
         if self._edges is not None:
-            touched = np.concatenate([part.touched for part in parts])
-            nears = near_misses_among(touched, self._edges, posts, timestamps, self.seeds)
+            near_candidates = np.concatenate([part.near_candidates for part in parts])
+            nears = near_misses_among(near_candidates, self._edges, posts, timestamps, self.seeds)
         return SeedPairs(rows[order], seeds[order], scores[order], best, counts, hits, nears)
 
     def _nothing(self, posts: int) -> BlockMatches:
@@ -232,7 +232,7 @@ class Matcher:
             rows = slice(start, start + step)
             matched = self._block(posts[rows], timestamps[rows])
             matched.pairs[:, 0] += start
-            matched.touched[:, 0] += start
+            matched.near_candidates[:, 0] += start
             return matched
 
         starts = range(0, max(len(posts), 1), step)
@@ -246,7 +246,7 @@ class Matcher:
         scores = [np.zeros(0, np.float32)]
         chosen = np.full((len(posts), len(self._near)), OUT_OF_REACH)
         for part in self._parts:
-            swept = part.scorer.compared(posts, times, part.limits)
+            swept = part.scorer.sweep(posts, times, part.limits)
             np.maximum(best, swept.best, out=best)
             counts += swept.counts
             hits[part.seeds[part.used]] += swept.hits[part.used]
@@ -254,12 +254,12 @@ class Matcher:
             pairs.append(swept.pairs)
             scores.append(swept.scores)
             chosen[:, part.chosen] = swept.chosen
-        touched = self._touched(chosen)
+        near_candidates = self._near_candidates(chosen)
         return BlockMatches(
-            np.concatenate(pairs), np.concatenate(scores), best, counts, hits, touched
+            np.concatenate(pairs), np.concatenate(scores), best, counts, hits, near_candidates
         )
 
-    def _touched(self, scores: F32) -> I64:
+    def _near_candidates(self, scores: F32) -> I64:
         """Posts and events that may be near misses, by upper bounds of their scores."""
         if self._edges is None:
             return np.zeros((0, 2), np.int64)

@@ -171,7 +171,7 @@ class NearWatch:
         with self._lock:
             if edges is not self._edges:
                 return
-            self._misses.look(posts)
+            self._misses.count_posts(posts)
             for of, nears in touched:
                 near = (nears.posts, nears.events, nears.strata, nears.scores)
                 self._misses.add(of, *near)
@@ -189,7 +189,9 @@ class NearWatch:
             }
             name = _sample_name(event, edges.marks[number])
             misses = self._misses
-            return NearAnswer(event, seeds.digest, of_seeds, misses.strata(name), misses.seen(name))
+            return NearAnswer(
+                event, seeds.digest, of_seeds, misses.strata(name), misses.post_count(name)
+            )
 
 
 def _sample_names(edges: Edges) -> list[str]:

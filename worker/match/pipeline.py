@@ -347,5 +347,5 @@ def select_rows(vectors: Embeddings, rows: I64) -> Embeddings:
 
 def post_time(message: Message) -> int:
     """Kafka's timestamp; without one, a time before anything expires."""
-    written = message.timestamp
-    return BEFORE_ANY_EXPIRY if written is None or written < 0 else written
+    timestamp_ms = message.timestamp
+    return BEFORE_ANY_EXPIRY if timestamp_ms is None or timestamp_ms < 0 else timestamp_ms

@@ -142,8 +142,8 @@ def to_match_record(
     processed_at: str,
 ) -> Record:
     """`matched` counts all seeds; `matches` may list fewer."""
-    written = -1 if message.timestamp is None else message.timestamp
-    source = PostPosition(message.topic, message.partition, message.offset, written)
+    timestamp_ms = -1 if message.timestamp is None else message.timestamp
+    source = PostPosition(message.topic, message.partition, message.offset, timestamp_ms)
     value = MatchRecord(post, list(matches), matched, seed_set, model, source, processed_at)
     headers = [("schema", MATCH_SCHEMA.encode())]
     story_key = StoryKey(matches[0].match_id, frozenset(match.event for match in matches))
@@ -170,8 +170,8 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
     source = f"{message.topic}-{message.partition}-{first}"
     copied_headers, left_out = input_headers(message)
     if left_out:
-        more = f" ({left_out} of the input's headers are left out)"
-        detail = detail[: MAX_DETAIL_CHARS - len(more)] + more
+        note = f" ({left_out} of the input's headers are left out)"
+        detail = detail[: MAX_DETAIL_CHARS - len(note)] + note
     headers = [
         ("reason", reason.value.encode()),
         ("detail", detail[:MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace")),
@@ -182,11 +182,13 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
     ]
     if isinstance(message, Unreadable):
         headers.append(("offsets", message.offsets.encode()))
-    written = message.timestamp if (message.timestamp or 0) > 0 else None  # None or -1: no time
-    if written is not None:
-        headers.append(("timestamp", str(written).encode()))
+    timestamp_ms = (
+        message.timestamp if (message.timestamp or 0) > 0 else None
+    )  # None or -1: no time
+    if timestamp_ms is not None:
+        headers.append(("timestamp", str(timestamp_ms).encode()))
     value = None if reason in REASONS_WITHOUT_VALUE else message.value
-    return Record("rejected", message.key, value, [*headers, *copied_headers], index, written)
+    return Record("rejected", message.key, value, [*headers, *copied_headers], index, timestamp_ms)
 
 
 def digest_headers(value: bytes | None) -> Headers:

@@ -103,12 +103,12 @@ class NearMisses:
             post = int(which[n])
             self._keep(int(cells[n]), int(keys[post]), NearMiss(bounded[post], float(scores[n])))
 
-    def look(self, posts: int) -> None:
+    def count_posts(self, posts: int) -> None:
         """Counts posts that were compared, near or not."""
         for event in self._post_counts:
             self._post_counts[event] += posts
 
-    def seen(self, event: str) -> int:
+    def post_count(self, event: str) -> int:
         return self._post_counts[event]
 
     def strata(self, event: str) -> tuple[Stratum, ...]:

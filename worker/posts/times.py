@@ -13,33 +13,33 @@ MAX_SECONDS = 10**11  # A larger number counts milliseconds.
 MAX_TIME_CHARS = 64
 
 
-def utc(written: str | float | None, zone: tzinfo = UTC) -> str | None:
+def utc(text: str | float | None, zone: tzinfo = UTC) -> str | None:
     """A time as RFC 3339 in UTC; None if it cannot be read.
 
     `zone` applies to times without an offset. Of an hour that occurs twice, the earlier one is
     taken; a time that does not exist is read with the offset before it: 02:30 is 03:30 of summer
     time.
     """
-    if written is None:
+    if text is None:
         return None
-    if not isinstance(written, str):
-        return _since_1970(written)
-    if len(written) > MAX_TIME_CHARS:
+    if not isinstance(text, str):
+        return _since_1970(text)
+    if len(text) > MAX_TIME_CHARS:
         return None
     try:
-        if not written[:1].isdigit():  # Wed Oct 10 20:19:24 +0000 2018
-            written = _from_x1(written)
-        moment = datetime.fromisoformat(written)
+        if not text[:1].isdigit():  # Wed Oct 10 20:19:24 +0000 2018
+            text = _from_x1(text)
+        moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=zone)
-        return written if RFC3339_UTC.fullmatch(written) else _format(moment)
+        return text if RFC3339_UTC.fullmatch(text) else _format(moment)
     except (ValueError, OverflowError):
         return None
 
 
-def is_naive(written: str) -> bool:
+def is_naive(text: str) -> bool:
     try:
-        return datetime.fromisoformat(written).tzinfo is None
+        return datetime.fromisoformat(text).tzinfo is None
     except ValueError:
         return False
 
@@ -58,8 +58,8 @@ def milliseconds(text: str | None) -> int:
     return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))
 
 
-def _from_x1(written: str) -> str:
-    _, month, day, clock, offset, year = written.split(" ")
+def _from_x1(text: str) -> str:
+    _, month, day, clock, offset, year = text.split(" ")
     zone = "Z" if offset == "+0000" else f"{offset[:3]}:{offset[3:]}"
     return f"{year}-{MONTHS.get(month)}-{day}T{clock}{zone}"
 

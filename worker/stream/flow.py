@@ -249,11 +249,11 @@ class Flow:
 
     def _producer_record(self, record: Record) -> ProducerRecord:
         topic = self._topics.matches if record.kind == "match" else self._topics.rejected
-        written = record.timestamp
-        if written is not None:  # a broker refuses what comes from the future
-            written = min(written, round(time.time() * 1000))
+        timestamp_ms = record.timestamp
+        if timestamp_ms is not None:  # a broker refuses what comes from the future
+            timestamp_ms = min(timestamp_ms, round(time.time() * 1000))
         return ProducerRecord(
-            topic, record.key, record.value, record.headers, record.source, written
+            topic, record.key, record.value, record.headers, record.source, timestamp_ms
         )
 
 

@@ -99,7 +99,7 @@ class Town:
             seeds, _cuts(self.context), (0.1, 0.15), {}
         )  # fewer than are kept at most
         near_misses = NearMisses([EVENT])
-        near_misses.look(len(self.posts))
+        near_misses.count_posts(len(self.posts))
         scores = measure.scores([post.text for post, _ in self.posts])
         vectors = self.context.enc.posts([post.text for post, _ in self.posts])
         levels = (vectors.similarity(seeds.embeddings)[:, :, None] < edges.edges[None]).sum(axis=2)
@@ -112,7 +112,7 @@ class Town:
         )
         of_seeds = {s.id: tuple(edges.edges[n].tolist()) for n, s in enumerate(seeds.seeds)}
         return NearAnswer(
-            EVENT, seeds.digest, of_seeds, near_misses.strata(EVENT), near_misses.seen(EVENT)
+            EVENT, seeds.digest, of_seeds, near_misses.strata(EVENT), near_misses.post_count(EVENT)
         )
 
 

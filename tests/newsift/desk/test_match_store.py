@@ -241,7 +241,7 @@ def test_each_dead_letter_is_counted_once(created: DeadLetterList) -> None:
 def test_memory_is_bounded_and_of_a_long_topic_the_end_is_read(
     created: DeadLetterList, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(letters, "MAX_READ_RECORDS", 40)
+    monkeypatch.setattr(letters, "MAX_READ_LETTERS", 40)
     cluster: Any = SimpleNamespace(
         beginnings=lambda _: {0: 10, 1: 0}, ends=lambda _: {0: 100, 1: 5}
     )

@@ -198,7 +198,7 @@ def test_chosen_scores_are_the_most_that_those_of_the_embeddings_may_be(
         index = SeedIndex.build(seeds, tile)
         chosen = rng.permutation(k)
         limits = index.sweep_limits(np.ones(k, np.float32), np.full(k, 9), 3, chosen)
-        result = index.compared(posts, np.zeros(n, np.int64), limits).chosen
+        result = index.sweep(posts, np.zeros(n, np.int64), limits).chosen
     assert result.shape == (n, k)
     above = result - posts.similarity(seeds)[:, chosen]
     assert -1e-6 <= above.min(initial=0) <= above.max(initial=0) < 2 * ROUNDING

@@ -118,11 +118,11 @@ def _open_batches(
         for partition, offset, _ in parts
     }
 
-    def opened(topic: str, part: tuple[Any, ...]) -> tuple[Any, ...]:
+    def open_part(topic: str, part: tuple[Any, ...]) -> tuple[Any, ...]:
         start, end = starts[topic, part[0]], part[2]
-        noted = partial(note, topic, part[0])
-        return (*part[:-1], opener.opened(part[-1] or b"", start, end, room, noted))
+        on_opened = partial(note, topic, part[0])
+        return (*part[:-1], opener.open_batches(part[-1] or b"", start, end, room, on_opened))
 
     answer.topics = [
-        (topic, [opened(topic, part) for part in parts]) for topic, parts in answer.topics
+        (topic, [open_part(topic, part) for part in parts]) for topic, parts in answer.topics
     ]

@@ -62,7 +62,7 @@ class Opener:
         """What exceeds the budget of a response is cut off and fetched again."""
         return UnpackBudget(self.limit - buffered)
 
-    def opened(
+    def open_batches(
         self,
         data: bytes,
         start: int,
@@ -84,7 +84,7 @@ class Opener:
             ):  # written since the end was stated: comes again
                 break
             try:
-                last, part = self.read(frame)
+                last, part = self.open_batch(frame)
                 if last < next_offset:
                     raise bad_batch("the record batch has offsets that are over")
                 if last >= end:  # a disk has changed the first offset, which no checksum covers
@@ -101,7 +101,7 @@ class Opener:
             next_offset = last + 1
         return b"".join(parts)
 
-    def read(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
+    def open_batch(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
         """The last offset of a batch, and the batch: unchanged, or unpacked."""
         header = check_header(data)
         if header.codec == 0:
@@ -213,7 +213,7 @@ def bound_consumer(consumer: Any, batch_bytes: int) -> Any:
                 if part.records:
                     start = starts[topic.topic, part.partition_index]
                     end = part.high_watermark
-                    part.records = opener.opened(bytes(part.records), start, end, room)
+                    part.records = opener.open_batches(bytes(part.records), start, end, room)
         handle(node, starts, sent_at, answer)
 
     def read(*places: Any, **settings: Any) -> dict[Any, list[Any]]:

@@ -38,8 +38,8 @@ def opened() -> Target:
 
     def feed(data: bytes) -> bool:
         given = made(data)
-        result = read(quick.opened(given, START, END, quick.budget()))
-        slow = read(plain.opened(given, START, END, plain.budget()))
+        result = read(quick.open_batches(given, START, END, quick.budget()))
+        slow = read(plain.open_batches(given, START, END, plain.budget()))
         offsets = [row.offset for row in result]
         assert all(offset < END for offset in offsets)
         assert offsets == [row.offset for row in slow]

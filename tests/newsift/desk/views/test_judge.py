@@ -151,7 +151,9 @@ def given_label(post: int, by: str, verdict: Verdict, **changes: Any) -> Label:
 
 def answer(labels: list[Label], away: str = "") -> Any:
     mirrors = SimpleNamespace(
-        labels=SimpleNamespace(of=lambda event: tuple(labels) if event == "storm" else ()),
+        labels=SimpleNamespace(
+            event_labels=lambda event: tuple(labels) if event == "storm" else ()
+        ),
         labels_follower=SimpleNamespace(away=away),
     )
     desk: Any = SimpleNamespace(mirrors=mirrors)

@@ -100,4 +100,4 @@ def squeezed(codec: int, size: int, head: bytes = b"", tail: bytes = b"") -> byt
 
 def opened(data: bytes, start: int = 0, end: int = 2**41, opener: Opener | None = None) -> bytes:
     opener = opener or Opener(LIMIT)
-    return opener.opened(data, start, end, opener.budget())
+    return opener.open_batches(data, start, end, opener.budget())

@@ -68,7 +68,7 @@ def rows_of(data: bytes, opener: Opener) -> list[tuple[Any, ...]]:
 def between(middle: bytes, opener: Opener) -> list[tuple[Any, ...]]:
     """The rows of a batch at offset 2 between good ones at 0 and 12."""
     whole = batch(values(2)) + middle + batch(values(1), 4, base=12)
-    return rows_of(opener.opened(whole, 0, 13, Opener(2**30).budget()), opener)
+    return rows_of(opener.open_batches(whole, 0, 13, Opener(2**30).budget()), opener)
 
 
 def neighbours(message: tuple[Any, ...]) -> list[tuple[Any, ...]]:
