@@ -143,7 +143,7 @@ def words_text(words: Any) -> str:
 
 def thresholds_text(cuts: Sequence[float]) -> str:
     """One, or the lowest and the highest."""
-    ends = dict.fromkeys(f"{shorten:.4f}" for cut in (*cuts[:1], *cuts[-1:]))
+    ends = dict.fromkeys(f"{cut:.4f}" for cut in (*cuts[:1], *cuts[-1:]))
     return "–".join(ends) or "-"
 
 
