@@ -20,17 +20,16 @@ from newsift.files.rows import TOPIC_SOURCE, Layout, OutputRecord, csv_row, pars
 from newsift.files.sqlite import database
 from newsift.files.writers import FORMATS, check_format, record_writer
 from newsift.statistics.labels import Label
-from newsift.statistics.pass_rates import HOUR, MINUTE
 from worker.config import Config
 from worker.errors import OutputError
 from worker.kafka.reading import TopicReader, connected
 from worker.match.records import Match, MatchRecord
 from worker.posts.outcome import PostId
-from worker.posts.times import LAST_MS, milliseconds, utc
+from worker.posts.times import HOUR_MS, LAST_MS, MINUTE_MS, milliseconds, utc
 
 MAX_READ_S = 300.0
 
-MAX_MINUTES_SPAN_MS = 2 * HOUR
+MAX_MINUTES_SPAN_MS = 2 * HOUR_MS
 MAX_POSTS = 2_000_000
 MAX_THRESHOLDS = 1_000
 MAX_FILE_BYTES = 2**29
@@ -137,9 +136,9 @@ class MatchCounts:
         time_ms = arrival_time(record)
         self.first, self.last = min(self.first, time_ms), max(self.last, time_ms)
         self.scores.append(_clip_score(best.score))
-        self.hours[time_ms // HOUR] += 1
+        self.hours[time_ms // HOUR_MS] += 1
         if self.last - self.first < MAX_MINUTES_SPAN_MS:
-            self.minutes[time_ms // MINUTE] += 1
+            self.minutes[time_ms // MINUTE_MS] += 1
         else:
             self.minutes.clear()
         threshold = _clip_score(best.threshold)

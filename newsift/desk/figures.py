@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from xml.sax.saxutils import escape, quoteattr
 
-from newsift.statistics.pass_rates import HOUR, MINUTE
 from worker.posts.times import EPOCH, LAST_MS
 from worker.text import one_line, shorten
 
@@ -27,7 +26,6 @@ STYLES = {  # SVG attribute, colour on paper, colour on a dark screen
 }
 Tick = tuple[float, str]
 BAR_SPANS = (1, 2, 3, 6, 12, 24, 48, 168, 720, 8760)  # hours
-LAST_HOUR_NUMBER = LAST_MS // HOUR
 MAX_BARS = 240
 MAX_MINUTES = 120
 MAX_LABELS = 6
@@ -153,11 +151,10 @@ class Unit:
     length: timedelta
     spans: tuple[int, ...]  # of one bar, or between two labels, in units
     day: int  # units of a day
-    last: int
 
 
-HOURS = Unit("hour", "an", timedelta(hours=1), BAR_SPANS, 24, LAST_HOUR_NUMBER)
-MINUTES = Unit("minute", "a", timedelta(minutes=1), (1, 2, 5, 10, 15, 30), 1440, LAST_MS // MINUTE)
+HOURS = Unit("hour", "an", timedelta(hours=1), BAR_SPANS, 24)
+MINUTES = Unit("minute", "a", timedelta(minutes=1), (1, 2, 5, 10, 15, 30), 1440)
 
 
 def hours_figure(
@@ -213,7 +210,8 @@ def _time_ticks(frame: Axes, unit: Unit) -> list[Tick]:
 
 
 def _format_time(number: int, unit: Unit, form: str = "%Y-%m-%d %H:%M") -> str:
-    return (EPOCH + min(max(number, 0), unit.last) * unit.length).strftime(form)
+    last = timedelta(milliseconds=LAST_MS) // unit.length
+    return (EPOCH + min(max(number, 0), last) * unit.length).strftime(form)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ from newsift.operations.labels import (
 from newsift.operations.messages import capture
 from newsift.operations.times import now_ms, now_text
 from newsift.statistics.labels import Label, Verdict
-from newsift.statistics.pass_rates import DAY
 from newsift.statistics.queues import Question
 from worker.config import Config
 from worker.kafka.reading import connected
@@ -39,6 +38,7 @@ from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import broker_errors
 from worker.match.records import MAX_WHY_TOKENS
 from worker.posts.outcome import PostId
+from worker.posts.times import DAY_MS
 
 ANSWER_BUSY = "an earlier answer is still being published"
 MAX_STOP_S = 1.0
@@ -296,7 +296,7 @@ class LabelQueues:
         return active
 
     def _draw(self, key: QueueKey) -> LabelSession:
-        start = now_ms() - DAY  # as `newsift labels ask` does
+        start = now_ms() - DAY_MS  # as `newsift labels ask` does
         with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
             labels = self._mirrors.labels.event_labels(key.event)

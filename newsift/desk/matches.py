@@ -15,11 +15,11 @@ from msgspec import Meta, Struct
 from newsift.files.rows import parse_match_record
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import PLATFORMS
-from newsift.statistics.pass_rates import HOUR, MINUTE
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.match.records import Match, MatchRecord
 from worker.posts.outcome import PostId
+from worker.posts.times import HOUR_MS, MINUTE_MS
 from worker.seeds.record import MAX_EVENT_BYTES, PROFILE_PREFIX
 
 HOURS = 24
@@ -145,7 +145,7 @@ class EventMatches:
         return self._stories.get(group)
 
     def counts(self, now: int) -> EventCounts:
-        hours = range(now // HOUR - HOURS + 1, now // HOUR + 1)
+        hours = range(now // HOUR_MS - HOURS + 1, now // HOUR_MS + 1)
         posts, stories = ([self._hours.get(hour, (0, 0))[n] for hour in hours] for n in (0, 1))
         by_name = dict(self._languages), dict(self._platforms)
         return EventCounts(self.number, self.last, posts, stories, *by_name)
@@ -153,10 +153,10 @@ class EventMatches:
     def passed(self, version: str, now: int) -> int:
         """Posts of the last 60 minutes that matched this version of the profile."""
         counts = self._minutes.get(version, Counter[int]())
-        return sum(counts[minute] for minute in range(now // MINUTE - 59, now // MINUTE + 1))
+        return sum(counts[minute] for minute in range(now // MINUTE_MS - 59, now // MINUTE_MS + 1))
 
     def _count(self, row: MatchRow) -> None:
-        hour = row.at // HOUR
+        hour = row.at // HOUR_MS
         counts = self._hours.setdefault(hour, [0, 0])
         counts[0] += 1
         counts[1] += row.new
@@ -174,7 +174,7 @@ class EventMatches:
         self._minutes.move_to_end(row.profile_version)
         if len(self._minutes) > MAX_VERSIONS:
             self._minutes.popitem(last=False)
-        minutes[row.at // MINUTE] += 1
+        minutes[row.at // MINUTE_MS] += 1
         if len(minutes) > 2 * 60:
             for old in sorted(minutes)[:-60]:
                 del minutes[old]
@@ -235,7 +235,7 @@ class StoryFilter(Struct, frozen=True, kw_only=True):
 
     def accepts(self, row: MatchRow, now: int) -> bool:
         return (
-            (not self.minutes or row.at >= now - self.minutes * MINUTE)
+            (not self.minutes or row.at >= now - self.minutes * MINUTE_MS)
             and self.least <= row.score <= self.most
             and self.lang in (ANY, row.lang)
             and self.platform in (ANY, row.post_id[0])
@@ -294,10 +294,10 @@ class MatchStore:
         with self._lock:
             self._clear()
             now, ends = self._now(), cluster.ends(self._topic)
-            day = cluster.offsets_at(self._topic, now - HOURS * HOUR)
+            day = cluster.offsets_at(self._topic, now - HOURS * HOUR_MS)
             most = MAX_READ_RECORDS // len(ends)
             self._cut = {part for part, end in ends.items() if end - day[part] > most}
-            self._since = now - HOURS * HOUR
+            self._since = now - HOURS * HOUR_MS
         return {part: max(day[part], end - most) for part, end in ends.items()}
 
     def take(self, batch: Sequence[StoredMessage]) -> None:
@@ -324,7 +324,7 @@ class MatchStore:
         """As EventMatches.passed; None if the last hour is not fully counted."""
         now = self._now()
         with self._lock:
-            return None if self._since > now - HOUR else self._of(event).passed(version, now)
+            return None if self._since > now - HOUR_MS else self._of(event).passed(version, now)
 
     def find(self, event: str, story_filter: StoryFilter) -> StoryPage:
         return filter_stories(self.stories(event), story_filter, self._now())

@@ -13,10 +13,10 @@ from newsift.operations.messages import capture
 from newsift.operations.promises import PromiseEvidence, weigh_evidence
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import Label
-from newsift.statistics.pass_rates import DAY
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.posts.outcome import PostId
+from worker.posts.times import DAY_MS
 from worker.seeds.profile import Profile
 
 MAX_CACHED_EVENTS = 4
@@ -70,4 +70,4 @@ class PromiseTests:
             capture(), connected(self._config) as cluster,
         ):  # fmt: skip
             # of the last day, as `newsift events promise` takes them
-            return read_event_matches(cluster, self._config, event, now_ms() - DAY)
+            return read_event_matches(cluster, self._config, event, now_ms() - DAY_MS)

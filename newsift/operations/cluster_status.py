@@ -19,12 +19,12 @@ from newsift.operations.workers import (
     read_drift,
     worker_addresses,
 )
-from newsift.statistics.pass_rates import HOUR, describe_window, hourly_rate
+from newsift.statistics.pass_rates import describe_window, hourly_rate
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader, records_between
+from worker.posts.times import DAY_MS, HOUR_MS
 from worker.stream.offsets import Backlog
 
-DAY = 24 * HOUR
 RATE_INTERVAL_S = 1.0
 MAX_COORDINATOR_S = 5.0  # A new Kafka needs this time to name a group's coordinator.
 RETRY_PAUSE_S = 0.2
@@ -50,12 +50,12 @@ class StreamRate:
 
 
 def read_stream_rate(cluster: TopicReader, topic: str, now: int) -> StreamRate:
-    day, end = cluster.offsets_at(topic, now - DAY), cluster.ends(topic)
-    last_hour = records_between(cluster.offsets_at(topic, now - HOUR), end)
+    day, end = cluster.offsets_at(topic, now - DAY_MS), cluster.ends(topic)
+    last_hour = records_between(cluster.offsets_at(topic, now - HOUR_MS), end)
     one_each = {part: min(day[part] + 1, end[part]) for part in end}
     times = [m.timestamp for batch in cluster.read(topic, day, one_each) for m in batch]
     first = min([now, *(time_ms for time_ms in times if time_ms > 0)])
-    return StreamRate(records_between(day, end), max(first, now - DAY), now, last_hour)
+    return StreamRate(records_between(day, end), max(first, now - DAY_MS), now, last_hour)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from worker.kafka.reading import StoredMessage, TopicReader, connected
 from worker.kafka.sending import Headers, sending
 from worker.match.records import INPUT_PREFIX, RETRY_HEADERS, attempt_number
 from worker.posts.outcome import Reason
-from worker.posts.times import rfc3339
+from worker.posts.times import HOUR_MS, rfc3339
 
 MAX_ATTEMPTS = 3
 UNREADABLE_REASONS = {Reason.BAD_BATCH, Reason.BATCH_BYTES}
 ATTEMPT, RETRY_OF = RETRY_HEADERS
-CLOCK_SLACK_MS = 3_600_000  # The clocks of the worker and of a sender may differ by this.
+CLOCK_SLACK_MS = HOUR_MS  # The clocks of the worker and of a sender may differ by this.
 GRACE_S = 5.0
 
 ShowLetter = Callable[["DeadLetter"], object]

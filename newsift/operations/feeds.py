@@ -36,7 +36,7 @@ from newsift.web.polite import PoliteWeb, StatusError, is_temporary
 from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.reading import connected
-from worker.posts.times import rfc3339
+from worker.posts.times import DAY_MS, rfc3339
 from worker.seeds.record import PROFILE_PREFIX, Seed, json_digest
 from worker.seeds.state import ControlState, table_key
 from worker.text import one_line
@@ -46,8 +46,7 @@ FEED_MEDIA_TYPES = (
 )
 NEW, CORRECTED, UNCHANGED = "new", "corrected", "unchanged"
 ALREADY_THERE, REFUSED = "there already", "refused"
-DAY = 86_400_000
-MIN_LINGER_MS = 14 * DAY  # Older posts may arrive after a seed has expired.
+MIN_LINGER_MS = 14 * DAY_MS  # Older posts may arrive after a seed has expired.
 MAX_REFUSAL_CHARS = 300
 MAX_STATE_BYTES = 2**27
 MAX_BACKOFF_S = 6 * 3600.0

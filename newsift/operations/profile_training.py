@@ -39,6 +39,7 @@ from newsift.statistics.queues import is_certify_post
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.matcher import Matcher
 from worker.posts.outcome import Post
+from worker.posts.times import HOUR_MS
 from worker.seeds.background import split_background
 from worker.seeds.profile import EventVector, Profile
 from worker.seeds.set import SeedSet
@@ -49,7 +50,6 @@ MAX_POOL_POSTS = 1_000  # An event learns from 20 posts, and some may be copies.
 MAX_COUNTED_TEXTS = 100_000
 MIN_HISTORY_SHARE = 0.1  # With fewer posts before than a tenth, no burst can be seen.
 MAX_SAFE_FACTOR = 3  # A profile that passes more than three times the posts is risky.
-HOUR = 3_600_000
 
 LabelledPosts = tuple[list[Post], list[Post]]  # on the event, and off it
 
@@ -190,7 +190,7 @@ class StreamWindow:
     @property
     def hours(self) -> float:
         """From the first post to the last."""
-        return max(self._last - self._first, 0) / HOUR
+        return max(self._last - self._first, 0) / HOUR_MS
 
     def data(self, start: EventStart) -> TrainingData:
         pool = PostPool(start.vector, start.seeds[:0])

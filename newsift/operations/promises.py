@@ -28,12 +28,11 @@ from newsift.statistics.queues import CertifyQueue, current_queue
 from worker.config import Config
 from worker.kafka.reading import TopicReader
 from worker.posts.outcome import PostId
-from worker.posts.times import milliseconds, utc
+from worker.posts.times import HOUR_MS, milliseconds, utc
 from worker.seeds.background import split_background
 from worker.seeds.profile import Profile
 from worker.seeds.state import ControlState
 
-HOUR = 3_600_000
 MIN_POSTS_FOR_RATE = 1_000
 
 
@@ -86,10 +85,11 @@ class PassRates:
 
     def __init__(self, cluster: TopicReader, context: ModelContext, now: int) -> None:
         topics = context.config.topics
-        since = cluster.offsets_at(topics.posts, now - HOUR)
+        since = cluster.offsets_at(topics.posts, now - HOUR_MS)
         self._posts = sum(end - since[part] for part, end in cluster.ends(topics.posts).items())
         self._matched: Counter[tuple[str, str]] = Counter()
-        for batch in cluster.read(topics.matches, cluster.offsets_at(topics.matches, now - HOUR)):
+        start = cluster.offsets_at(topics.matches, now - HOUR_MS)
+        for batch in cluster.read(topics.matches, start):
             for record in filter(None, (parse_match_record(message.value) for message in batch)):
                 self._matched.update(
                     {(match.seed_id, match.seed_version) for match in record.matches}

@@ -12,20 +12,20 @@ import numpy as np
 
 from newsift.statistics.promise import F64
 from worker.match.reservoir import NearAnswer, merge_strata
+from worker.posts.times import HOUR_MS, MINUTE_MS
 
-MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000  # milliseconds
-MIN_WINDOW_MS = MINUTE
+MIN_WINDOW_MS = MINUTE_MS
 MIN_POSTS_SEEN = 500  # Fewer say nothing about rates below 1 %.
 
 
 def hourly_rate(count: float, since: int, now: int) -> float | None:
     """The rate of a count in a window of milliseconds; None where the window is too short."""
-    return count / (now - since) * HOUR if now - since >= MIN_WINDOW_MS else None
+    return count / (now - since) * HOUR_MS if now - since >= MIN_WINDOW_MS else None
 
 
 def describe_window(since: int, now: int) -> str:
     """The window in words, such as "in the 6 minutes seen"."""
-    minutes = max(now - since, 0) / MINUTE
+    minutes = max(now - since, 0) / MINUTE_MS
     if minutes >= 24 * 60 - 1:
         return "in the last 24 hours"
     count, unit = (minutes / 60, "hour") if minutes >= 90 else (max(minutes, 1), "minute")

@@ -11,6 +11,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 MAX_SECONDS = 10**11  # A larger number counts milliseconds.
 MAX_TIME_CHARS = 64
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
 
 def utc(text: str | float | None, zone: tzinfo = UTC) -> str | None:

@@ -33,12 +33,10 @@ from worker.match.records import (
 )
 from worker.metrics.registry import Metrics
 from worker.posts.read import Reason
-from worker.posts.times import rfc3339
+from worker.posts.times import MINUTE_MS, rfc3339
 from worker.seeds.set import SeedSet
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.tenures import Tenures
-
-MINUTE_MS = 60_000
 
 
 def group_matches(batch: Batch, outcome: Outcome, tenures: Tenures) -> None:

@@ -28,10 +28,10 @@ from newsift.operations.promises import describe_missing, require_profile, set_p
 from newsift.operations.times import now_ms, now_text
 from newsift.statistics.estimates import MAX_JUDGES, agreements, count_labels
 from newsift.statistics.labels import Label, Verdict, check_names
-from newsift.statistics.pass_rates import DAY, describe_window, hourly_rate
+from newsift.statistics.pass_rates import describe_window, hourly_rate
 from worker.kafka.reading import connected
 from worker.posts.outcome import PostId
-from worker.posts.times import milliseconds, utc
+from worker.posts.times import DAY_MS, milliseconds, utc
 from worker.seeds.profile import Profile
 
 MAX_PEOPLE = 100
@@ -281,7 +281,7 @@ def _hourly(test: PromiseTest, stream: StreamRate) -> dict[str, float | str | No
         return None
     present = -1.0 if profile.threshold is None else profile.threshold
     now, trained_at = now_ms(), milliseconds(utc(profile.made.get("at")))
-    since = max(now - DAY, stream.since, trained_at)
+    since = max(now - DAY_MS, stream.since, trained_at)
 
     def hourly(cut: float) -> float | None:
         return hourly_rate(sum(score >= cut for score in scores), since, now)

@@ -34,11 +34,11 @@ from newsift.statistics.estimates import (
     share_above,
 )
 from newsift.statistics.labels import Label, Verdict, joint_verdicts
-from newsift.statistics.pass_rates import HOUR, NearMissSample, describe_window, pass_rates
+from newsift.statistics.pass_rates import NearMissSample, describe_window, pass_rates
 from newsift.statistics.queues import Candidate
 from worker.match.reservoir import NearAnswer
 from worker.posts.outcome import PostId
-from worker.posts.times import milliseconds, utc
+from worker.posts.times import HOUR_MS, milliseconds, utc
 
 MAX_ROWS = 50
 Score = Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -72,7 +72,7 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         measure.cuts,
     )
     since = max(data.matches.since, data.stream.since)
-    hours = max(data.now - since, 0) / HOUR
+    hours = max(data.now - since, 0) / HOUR_MS
     return {
         "event": event.name,
         "state": event.state,

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from newsift.desk.figures import (
     BINS,
     HEIGHT,
-    LAST_HOUR_NUMBER,
     MARGIN_LEFT,
     MARGIN_RIGHT,
     MAX_BARS,
@@ -19,6 +18,7 @@ from newsift.desk.figures import (
     score_histogram,
     scores_figure,
 )
+from worker.posts.times import HOUR_MS, LAST_MS
 
 SVG = "{http://www.w3.org/2000/svg}"
 START = 498_600  # hours since 1970: 2026-11-18 00:00
@@ -42,7 +42,7 @@ def test_the_height_of_a_bar_is_its_count() -> None:
     assert len(bottom) == 1
 
 
-@given(st.dictionaries(st.integers(0, LAST_HOUR_NUMBER), st.integers(1, 10**6), max_size=30))
+@given(st.dictionaries(st.integers(0, LAST_MS // HOUR_MS), st.integers(1, 10**6), max_size=30))
 def test_every_post_is_in_one_of_few_bars(hours: dict[int, int]) -> None:
     result = bars(hours_figure("ferry", hours))
     assert sum(count for _, count in result) == sum(hours.values())

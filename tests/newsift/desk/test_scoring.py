@@ -5,15 +5,15 @@ from newsift.desk.matches import MatchStore
 from newsift.desk.scoring import EventScores, StreamMonitor, make_measure
 from newsift.desk.views.events import MAX_LIST_TEXT_CHARS
 from newsift.desk.views.scores import MAX_ROWS, near_rows
-from newsift.operations.cluster_status import DAY, StreamRate, read_stream_rate
+from newsift.operations.cluster_status import StreamRate, read_stream_rate
 from newsift.operations.model_context import ModelContext
-from newsift.statistics.pass_rates import HOUR
 from tests.newsift.desk.scene import EVENT, FixedModel, seeds_of, view_of
 from tests.worker.kafka_side import POSTS, Kafka
 from worker.config import Config, DeskConfig, KafkaConfig, load_config
 from worker.kafka.reading import connected
 from worker.match.reservoir import NearAnswer, NearMiss, Stratum
 from worker.posts.outcome import Post
+from worker.posts.times import DAY_MS, HOUR_MS
 
 
 def answer(*posts: Post) -> NearAnswer:
@@ -62,15 +62,15 @@ NOW = 1_795_000_000_000
 
 
 def test_posts_are_counted_since_the_first_of_a_day(kafka: Kafka) -> None:
-    ages = [30 * HOUR, 20 * HOUR, 5 * HOUR, HOUR - 1, 5]
+    ages = [30 * HOUR_MS, 20 * HOUR_MS, 5 * HOUR_MS, HOUR_MS - 1, 5]
     for n, age in enumerate(ages):
         kafka.send(POSTS, b"{}", at=NOW - age, partition=n % 3)
     with connected(load_config()) as cluster:
         result = read_stream_rate(cluster, POSTS, NOW)
-        assert result == StreamRate(4, NOW - 20 * HOUR, NOW, 2)
+        assert result == StreamRate(4, NOW - 20 * HOUR_MS, NOW, 2)
         assert result.hourly == pytest.approx(4 / 20)
-        later = read_stream_rate(cluster, POSTS, NOW + 2 * DAY)
-    assert (later.posts, later.hourly, later.since) == (0, 0.0, NOW + 2 * DAY)
+        later = read_stream_rate(cluster, POSTS, NOW + 2 * DAY_MS)
+    assert (later.posts, later.hourly, later.since) == (0, 0.0, NOW + 2 * DAY_MS)
 
 
 def test_an_unreachable_broker_and_worker_are_reported() -> None:
