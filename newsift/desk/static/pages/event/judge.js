@@ -173,7 +173,7 @@ function Judges({ event, by, judgeAgain }) {
   const [data, error] = useAnswer("/api/judge/judges", { event }, ["labels"]);
   const noLabels = "No label yet. The first answer makes the topic of labels, if there is none.";
   return html`<section><h2>Who judged</h2><${ErrorText} error=${error} />
-    ${paragraph("quiet", data?.counts.length === 0 && none)}
+    ${paragraph("quiet", data?.counts.length === 0 && noLabels)}
     ${data?.counts.length > 0 && html`<${Labels} data=${data} by=${by} judgeAgain=${judgeAgain} />`}
     <p><a href=${eventAddress(event, "export")}>Take labels along, or bring some</a></p>
   </section>`;
