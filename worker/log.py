@@ -20,7 +20,7 @@ AUDIT_LOGGER = "newsift.audit"  # No record of this logger is dropped.
 
 def configure_logging(config: LogConfig, level: int | str | None, file: str | None = None) -> None:
     """One level for newsift, one for libraries."""
-    handler = make_handler(make_formatter(config), file)
+    handler = make_handler(JsonLine() if config.format == "json" else OneLine(FORMAT), file)
     handler.addFilter(is_logged)
     if isinstance(level, str):
         level = FAUST_LEVELS.get(level.upper(), level.upper())
@@ -39,10 +39,6 @@ def print_exit_reason(message: str, config: LogConfig) -> None:
         print(JsonLine().format(logging.makeLogRecord(facts)), file=sys.stderr)  # noqa: T201
     else:
         print(f"newsift: {escape(message)}", file=sys.stderr)  # noqa: T201
-
-
-def make_formatter(config: LogConfig) -> logging.Formatter:
-    return JsonLine() if config.format == "json" else OneLine(FORMAT)
 
 
 def make_handler(form: logging.Formatter, file: str | None = None) -> logging.Handler:

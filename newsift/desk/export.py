@@ -78,12 +78,9 @@ class Selection:
         """Batch by batch; raises if reading takes too long."""
         topic, deadline = config.topics.matches, time.monotonic() + MAX_READ_S
         cluster.partitions(topic)
-        start = (
-            cluster.beginnings(topic)
-            if self.since is None
-            else cluster.offsets_at(topic, self.since)
-        )
-        end = cluster.ends(topic) if self.until is None else cluster.offsets_at(topic, self.until)
+        since, until = self.since, self.until
+        start = cluster.beginnings(topic) if since is None else cluster.offsets_at(topic, since)
+        end = cluster.ends(topic) if until is None else cluster.offsets_at(topic, until)
         for batch in cluster.read(topic, start, end, deadline):
             records = ((message, parse_match_record(message.value)) for message in batch)
             yield [

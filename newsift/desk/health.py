@@ -103,13 +103,8 @@ class PolledValue(Generic[T]):
         on_change: Callable[[], None], every_s: float = POLL_S,
     ) -> None:  # fmt: skip
         """`on_change` is called after each poll."""
-        self.name, self._poll_once, self._viewers, self._on_change = (
-            name,
-            poll_once,
-            viewers,
-            on_change,
-        )
-        self._every_s = every_s
+        self.name, self._poll_once, self._on_change = name, poll_once, on_change
+        self._viewers, self._every_s = viewers, every_s
         self.value: T | None = None
         self.away = NOT_YET
         self.since = time.time()  # when `away` became empty, or not

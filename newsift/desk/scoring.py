@@ -56,12 +56,8 @@ class StreamMonitor:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._near_misses: TimedCache[str, NearAnswers] = TimedCache(
-            self._request_near_misses, NEAR_MISSES_TTL_S
-        )
-        self._stream_rates: TimedCache[str, StreamRate] = TimedCache(
-            self._read_stream_rate, STREAM_RATE_TTL_S
-        )
+        self._near_misses = TimedCache(self._request_near_misses, NEAR_MISSES_TTL_S)
+        self._stream_rates = TimedCache(self._read_stream_rate, STREAM_RATE_TTL_S)
 
     def near_misses(self, event: str) -> NearAnswers:
         try:
@@ -114,14 +110,13 @@ class Measure:
     @cached_property
     def automatic(self) -> tuple[float, ...]:
         """Rising; none where the background is too small."""
-        rate, background = self.context.config.matching.automatic_rate, self.context.background
+        enc, background = self.context.enc, self.context.background
+        rate = self.context.config.matching.automatic_rate
         profiles = [seed for seed in self.compared if isinstance(seed, Profile)]
         articles = [n for n, seed in enumerate(self.compared) if not isinstance(seed, Profile)]
         rows = self.rows[np.array(articles, np.int64)]
         try:
-            thresholds = (
-                self.context.enc.thresholds(rows, rate, background).tolist() if articles else []
-            )
+            thresholds = enc.thresholds(rows, rate, background).tolist() if articles else []
             thresholds += [profile_threshold(seed.vector, background, rate) for seed in profiles]
         except InputError:
             return ()

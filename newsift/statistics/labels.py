@@ -217,11 +217,7 @@ class LabelState:
 
     @cached_property
     def refused(self) -> tuple[RefusedLabel, ...]:
-        records = (
-            label
-            for pair_labels in self._pairs.values()
-            for label, _ in pair_labels.latest.values()
-        )
+        records = (label for pair in self._pairs.values() for label, _ in pair.latest.values())
         return tuple(sorted(label for label in records if isinstance(label, RefusedLabel)))
 
     @cached_property
@@ -259,9 +255,8 @@ class LabelReducer(TopicReducer[LabelState]):
         self._remove(pair, key)
         if label is None:
             return
-        size = RECORD_OVERHEAD_BYTES + (
-            len(value or b"") if isinstance(label, Label) else len(label.key)
-        )
+        size = len(value or b"") if isinstance(label, Label) else len(label.key)
+        size += RECORD_OVERHEAD_BYTES
         if not self._make_room(pair, size):
             self._left_out += 1
             return

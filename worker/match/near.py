@@ -155,12 +155,12 @@ class NearWatch:
             if self._edges is None or seeds is not self._seeds:
                 ready = self._ready
                 if ready is None or ready[0] is not seeds:
-                    ready = (
-                        seeds,
-                        *Edges.build(seeds, self._cuts, STRATUM_RATES, self._earlier_cuts),
-                    )
+                    built = Edges.build(seeds, self._cuts, STRATUM_RATES, self._earlier_cuts)
+                    ready = seeds, *built
                 _, self._edges, self._earlier_cuts = ready
-                self._misses = NearMisses(_sample_names(self._edges), self._misses, self._nonce)
+                pairs = zip(self._edges.events, self._edges.marks, strict=True)
+                names = [_sample_name(event, mark) for event, mark in pairs]
+                self._misses = NearMisses(names, self._misses, self._nonce)
                 self._seeds = seeds
             return self._edges
 
@@ -192,10 +192,6 @@ class NearWatch:
             return NearAnswer(
                 event, seeds.digest, of_seeds, misses.strata(name), misses.post_count(name)
             )
-
-
-def _sample_names(edges: Edges) -> list[str]:
-    return [_sample_name(*pair) for pair in zip(edges.events, edges.marks, strict=True)]
 
 
 def _sample_name(event: str, mark: object) -> str:

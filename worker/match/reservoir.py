@@ -6,7 +6,7 @@ worker, so that nobody who chooses ids can choose the sample. The lowest priorit
 workers' samples are a sample of all.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 
 import msgspec
@@ -58,17 +58,15 @@ class NearAnswer(msgspec.Struct, frozen=True):
 
 def merge_strata(parts: Sequence[Stratum]) -> Stratum:
     """The strata of several workers, which have different posts."""
-    every = [pair for part in parts for pair in _with_places(part)]
+    every: list[tuple[NearMiss, int]] = []
+    for part in parts:
+        every += zip(part.kept, chain(part.priorities, repeat(0)), strict=False)
     misses: dict[PostId, tuple[NearMiss, int]] = {}
     for near, priority in sorted(every, key=lambda pair: pair[1]):
         misses.setdefault((near.post.platform, near.post.id), (near, priority))
     lowest = list(misses.values())[:MAX_SAMPLE]
     count = sum(part.count for part in parts)
     return Stratum(count, tuple(near for near, _ in lowest), tuple(place for _, place in lowest))
-
-
-def _with_places(part: Stratum) -> Iterator[tuple[NearMiss, int]]:
-    return zip(part.kept, chain(part.priorities, repeat(0)), strict=False)
 
 
 class NearMisses:

@@ -50,42 +50,11 @@ REASONS = tuple(reason.value for reason in Reason)
 OTHER_EVENTS = "other"
 
 SECOND_BUCKETS = (
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    5,
-    10,
-    30,
-    60,
-)
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+)  # fmt: skip
 LATENCY_BUCKETS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.02,
-    0.05,
-    0.1,
-    0.2,
-    0.5,
-    1,
-    2,
-    5,
-    10,
-    30,
-    60,
-    600,
-    3600,
-)
+    0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 600, 3600,
+)  # fmt: skip
 SIZE_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 4096, 10_000)
 SCORE_BUCKETS = tuple(n / 20 for n in range(21))
 
@@ -125,7 +94,7 @@ METRICS = (
          "why", PASSED_OVER),
     _metric("posts_without_seeds_total", Counter, "Posts that came while there were no seeds"),
     _metric("posts_rejected_total", Counter, "Messages sent to the dead letters", "reason",
-            REASONS),
+         REASONS),
     _metric("matches_total", Counter, "Matches; of the first 100 events in sorted order by name",
          "event", (OTHER_EVENTS,)),
     _metric("event_posts_total", Counter, "Posts that match, by the events that their records name",

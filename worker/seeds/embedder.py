@@ -20,7 +20,7 @@ from worker.seeds.background import OwnBackground, split_background
 from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER_EXPIRES, SeedSet, digest_row, seed_set_digest
-from worker.seeds.state import ControlState, ModelFacts, Resolution
+from worker.seeds.state import ControlState, ModelFacts
 from worker.seeds.total import PassingPosts, passing_posts, total_rate_constant
 from worker.seeds.vectors import SeedVectors
 from worker.simd.rounded import RoundedMatrix
@@ -97,22 +97,19 @@ class SeedEmbedder:
             rows = [(seed.id, self._rows[seed.id]) for seed in usable]
             reasons = ((name, row.part.problems.get(row.place)) for name, row in rows)
             refusals |= {name: reason for name, reason in reasons if reason}
-        seeds = (
-            tuple(seed for seed in usable if seed.id not in refusals) if refusals else tuple(usable)
-        )
+        seeds = tuple(seed for seed in usable if seed.id not in refusals)
         vectors = self._vectors(seeds)
         thresholds, raised = self._thresholds(seeds, vectors, raised)
         by_model = (RefusedSeed(*pair) for pair in refusals.items())
+        # A profile expires with the last of its seeds.
+        ends = (s.expires_at if isinstance(s, Seed) else resolution.ends[s.id] for s in seeds)
         return SeedSet(
             seeds,
             vectors,
             thresholds,
             seed_set_digest(self._rows_of_digest(seeds)),
             tuple(sorted((*state.refused.values(), *resolution.refused, *by_model))),
-            np.array(
-                [NEVER_EXPIRES if end is None else end for end in _end_times(resolution, seeds)],
-                np.int64,
-            ),
+            np.array([NEVER_EXPIRES if end is None else end for end in ends], np.int64),
             state.paused,
             resolution.stale,
             raised,
@@ -300,13 +297,6 @@ class SeedEmbedder:
 def rounded_product(table: F32) -> Product:
     """Approximate products; candidates are scored exactly afterwards."""
     return RoundedMatrix.of(table.T).product
-
-
-def _end_times(resolution: Resolution, seeds: Sequence[SeedOrProfile]) -> list[int | None]:
-    """A profile expires with the last of its seeds."""
-    return [
-        seed.expires_at if isinstance(seed, Seed) else resolution.ends[seed.id] for seed in seeds
-    ]
 
 
 def rate_error(

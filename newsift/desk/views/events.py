@@ -46,8 +46,7 @@ Marks = Mapping[PostId, list[Json]]
 def session(desk: Desk, _request: EmptyRequest) -> Json:
     return {
         "read_only": desk.read_only,
-        "you": shorten(one_line(current_user()), MAX_BY_CHARS)
-        or "somebody",  # until a name is given
+        "you": shorten(one_line(current_user()), MAX_BY_CHARS) or "somebody",
     }
 
 
@@ -213,24 +212,21 @@ def match(desk: Desk, request: PostRequest) -> Json:
             "the post is not among the newest matches any more; all of them can be exported"
         )
     record = row.record
-    event_matches = [
-        match_fields for match_fields in record.matches if match_fields.event == request.event
-    ]
+    event_matches = [scored for scored in record.matches if scored.event == request.event]
+    names = {shorten(scored.event, MAX_NAME_CHARS) for scored in record.matches}
     source = record.source
     return post_row(row, request.event, marks_by_post(desk, request.event), MAX_POST_CHARS) | {
         "seeds": [
             {
-                "id": shorten(match_fields.seed_id, MAX_NAME_CHARS),
-                "title": shorten(match_fields.title, MAX_NAME_CHARS),
-                "score": match_fields.score,
-                "threshold": match_fields.threshold,
-                "why": shorten_words(match_fields.why),
+                "id": shorten(scored.seed_id, MAX_NAME_CHARS),
+                "title": shorten(scored.title, MAX_NAME_CHARS),
+                "score": scored.score,
+                "threshold": scored.threshold,
+                "why": shorten_words(scored.why),
             }
-            for match_fields in event_matches[:MAX_NAME_CHARS]
+            for scored in event_matches[:MAX_NAME_CHARS]
         ],
-        "events": sorted(
-            {shorten(match_fields.event, MAX_NAME_CHARS) for match_fields in record.matches}
-        )[:MAX_NAME_CHARS],
+        "events": sorted(names)[:MAX_NAME_CHARS],
         "model": shorten(record.model, MAX_WORD_CHARS),
         "seed_set": shorten(record.seed_set, MAX_WORD_CHARS),
         "source": shorten(f"{source.topic}-{source.partition}-{source.offset}", MAX_NAME_CHARS),

@@ -171,9 +171,8 @@ def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
         "people": len(counts),
         "pairs": [asdict(pair) for pair in agreements(labels)],
         "disputed": [
-            post_fields(post_labels[0].post)
-            | {"score": post_labels[0].score, "labels": _labels(post_labels)}
-            for post_labels in disputed[:MAX_DISPUTED]
+            post_fields(first.post) | {"score": first.score, "labels": _labels([first, *others])}
+            for first, *others in disputed[:MAX_DISPUTED]
         ],
         "all_disputed": len(disputed),
         "away": desk.mirrors.labels_follower.away if counts else "",
@@ -194,12 +193,8 @@ def _disputed(labels: Iterable[Label]) -> list[list[Label]]:
     def newest(post_labels: list[Label]) -> tuple[int, PostId]:
         return max(milliseconds(utc(label.at)) for label in post_labels), post_labels[0].post_id
 
-    groups = [
-        post_labels
-        for post_labels in by_post.values()
-        if len({label.label for label in post_labels}) > 1
-    ]
-    return sorted(groups, key=newest, reverse=True)
+    disputed = (group for group in by_post.values() if len({label.label for label in group}) > 1)
+    return sorted(disputed, key=newest, reverse=True)
 
 
 @get_endpoint("/api/judge/left-out", EmptyRequest)
