@@ -171,6 +171,7 @@ def group_row(
 ) -> Row:
     """Bounded: the partitions with the largest lag come first."""
     lag_of = {row["partition"]: row["lag"] for row in rows}
+    by_lag = sorted(rows, key=lambda row: (-row["lag"], row["partition"]))
     return {
         "state": state,
         "lag": sum(lag_of.values()),
@@ -180,9 +181,7 @@ def group_row(
             for member in members[:MAX_GROUP_ROWS]
         ],
         "all_members": len(members),
-        "partitions": sorted(rows, key=lambda row: (-row["lag"], row["partition"]))[
-            :MAX_GROUP_ROWS
-        ],
+        "partitions": by_lag[:MAX_GROUP_ROWS],
         "all_partitions": len(rows),
     }
 
@@ -249,13 +248,13 @@ class HealthSnapshot:
 def list_problems(snapshot: HealthSnapshot) -> list[str]:
     if snapshot.away == NOT_YET:
         return []
-    found_problems = chain(
-        _group_problems(snapshot), _worker_problems(snapshot.workers), _topic_problems(snapshot)
-    )
-    problems = [f"the broker does not answer: {snapshot.away}"] if snapshot.away else found_problems
-    return [
-        shorten(one_line(problem), MAX_PROBLEM_CHARS) for problem in islice(problems, MAX_PROBLEMS)
-    ]
+    if snapshot.away:
+        problems = iter([f"the broker does not answer: {snapshot.away}"])
+    else:
+        workers = _worker_problems(snapshot.workers)
+        problems = chain(_group_problems(snapshot), workers, _topic_problems(snapshot))
+    lines = map(one_line, islice(problems, MAX_PROBLEMS))
+    return [shorten(line, MAX_PROBLEM_CHARS) for line in lines]
 
 
 def _group_problems(snapshot: HealthSnapshot) -> Iterator[str]:

@@ -58,9 +58,8 @@ def heaviest_words(enc: Encoder, title: str, text: str) -> WordWeights:
         (word[:MAX_WORD_CHARS], round(weights.get(word_slot, 0.0), 4))
         for word_slot, word in words.items()
     ]
-    return sorted((pair for pair in weighted if pair[1]), key=lambda pair: -pair[1])[
-        :MAX_HEAVY_WORDS
-    ]
+    heaviest = sorted((pair for pair in weighted if pair[1]), key=lambda pair: -pair[1])
+    return heaviest[:MAX_HEAVY_WORDS]
 
 
 def _words_by_slot(enc: Encoder, texts: Iterable[str]) -> dict[int, str]:
@@ -152,11 +151,10 @@ def thresholds_of(
     context: ModelContext, state: ControlState
 ) -> tuple[AutoThresholds, Mapping[str, str]]:
     """By id; and reasons by id where the model refuses."""
-    without_profiles = replace(state, profiles={}) if state.profiles else state
     thresholds, refused = dict[str, float](), dict[str, str]()
-    for part in (
-        (without_profiles, state) if state.profiles else (state,)
-    ):  # a profile hides its seeds
+    # A profile hides its seeds.
+    parts = (replace(state, profiles={}), state) if state.profiles else (state,)
+    for part in parts:
         seeds = context.partial_seed_set(part)
         thresholds |= seeds.threshold_of
         refused |= {seed.id: seed.reason for seed in seeds.refused}

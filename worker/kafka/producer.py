@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -203,14 +204,10 @@ class ProducerSession:
         by_partition: dict[tuple[str, int], list[ProducerRecord]] = defaultdict(list)
         for record in records:
             partitions = places[record.topic]
-            by_partition[record.topic, PARTITIONER(record.key, partitions, partitions)].append(
-                record
-            )
-        return [
-            p
-            for place, partition_records in by_partition.items()
-            for p in self._pack_partition(*place, partition_records)
-        ]
+            partition = PARTITIONER(record.key, partitions, partitions)
+            by_partition[record.topic, partition].append(record)
+        packed = (self._pack_partition(*place, part) for place, part in by_partition.items())
+        return list(chain.from_iterable(packed))
 
     def _pack_partition(
         self, topic: str, partition: int, records: list[ProducerRecord]

@@ -63,6 +63,9 @@ def max_record_bytes(config: Config) -> int:
     return config.limits.post_bytes + METADATA_BYTES
 
 
+Differences = Iterator[Difference]
+
+
 def differences(
     config: Config, actual: Mapping[str, ActualTopic | None], brokers: int
 ) -> list[Difference]:
@@ -76,7 +79,7 @@ def differences(
         for rule in (
             _check_partitions,
             _check_policy,
-            _check_sizes_and_times,
+            _check_limits,
             _check_copies,
             _check_visibility,
         )
@@ -118,9 +121,7 @@ def _wrong_setting(
     return Difference(name, setting, actual, required, why, fix, serious)
 
 
-def _check_partitions(
-    config: Config, name: str, topic: ActualTopic, _brokers: int
-) -> Iterator[Difference]:
+def _check_partitions(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:
     topics, alter = config.topics, _kafka_command(config, "topics")
     if name == topics.posts and topic.partitions == 1 < topics.partitions:
         yield Difference(
@@ -138,9 +139,7 @@ def _check_partitions(
         )  # fmt: skip
 
 
-def _check_policy(
-    config: Config, name: str, topic: ActualTopic, _brokers: int
-) -> Iterator[Difference]:
+def _check_policy(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:
     what = compacted_topics(config).get(name)
     expected = "compact" if what else "delete"
     policy = topic.settings.get("cleanup.policy", expected)
@@ -152,9 +151,7 @@ def _check_policy(
         yield _wrong_setting(config, name, "cleanup.policy", policy, expected, why)
 
 
-def _check_sizes_and_times(
-    config: Config, name: str, topic: ActualTopic, _brokers: int
-) -> Iterator[Difference]:
+def _check_limits(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:
     topics, setting = config.topics, "max.message.bytes"
     limit, needed = int(topic.settings.get(setting, 2**62)), max_record_bytes(config)
     if name in (topics.matches, topics.rejected) and limit < needed:
@@ -174,9 +171,7 @@ def _check_sizes_and_times(
         )
 
 
-def _check_copies(
-    config: Config, name: str, topic: ActualTopic, brokers: int
-) -> Iterator[Difference]:
+def _check_copies(config: Config, name: str, topic: ActualTopic, brokers: int) -> Differences:
     copies, setting = topic.replication, "min.insync.replicas"
     expected = config.topics.replication or (min(brokers, 3) if brokers > 1 else 1)
     if copies < expected:
@@ -199,9 +194,7 @@ def _check_copies(
         )
 
 
-def _check_visibility(
-    config: Config, name: str, topic: ActualTopic, _brokers: int
-) -> Iterator[Difference]:
+def _check_visibility(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:
     if not topic.settings:
         user = config.kafka.username or "ANONYMOUS"
         yield Difference(

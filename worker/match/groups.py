@@ -47,9 +47,7 @@ class Stories:
     def __init__(self, most: int = MAX_GROUPS, size: int = MAX_GROUP_BYTES) -> None:
         self._max_groups, self._room = most, size
         self._count = 0  # of matches: the number of the next one
-        self._firsts: OrderedDict[int, FirstMatch] = (
-            OrderedDict()
-        )  # by number, met longest ago first
+        self._firsts = OrderedDict[int, FirstMatch]()  # by number, met longest ago first
         self._vectors: Embeddings | None = None  # of firsts, and of a few that are forgotten
         self._numbers: list[int] = []  # of these rows, rising
 
@@ -86,9 +84,8 @@ class Stories:
         for row_index, other in same:
             if other < row_index:
                 older[fresh[row_index]].append(self._count + fresh[other])
-        like_itself = {
-            fresh[row_index] for row_index, other in same if row_index == other
-        }  # not so without words
+        # A text without words does not repeat itself.
+        has_words = {fresh[row_index] for row_index, other in same if row_index == other}
         sizes = row_sizes(vectors).tolist()
         places: list[StoryGroup] = []
         for row, (match, key) in enumerate(zip(matches, keys, strict=True)):
@@ -96,13 +93,10 @@ class Stories:
             if row not in older and first not in self._firsts:
                 break
             number = self._count + row
-            first, story = self._join(
-                number,
-                FirstMatch(match, FIRST_OVERHEAD_BYTES + sizes[row]),
-                older.get(row, [first]),
-            )
+            stored = FirstMatch(match, FIRST_OVERHEAD_BYTES + sizes[row])
+            first, story = self._join(number, stored, older.get(row, [first]))
             places.append(story)
-            if first != number or row in like_itself:
+            if first != number or row in has_words:
                 firsts[key] = first
         self._keep(earlier, vectors[: len(places)])
         return places
@@ -142,9 +136,8 @@ def find_repeats(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]
     The score is summed in a fixed order, so that it does not depend on the other rows.
     """
     mix = posts.mix
-    least = (
-        (MIN_STORY_SCORE - (1 - mix)) / mix if mix else -1.0
-    )  # of the words, if the rest is the same
+    # The least cosine of the words, if the other part is the same.
+    least = (MIN_STORY_SCORE - (1 - mix)) / mix if mix else -1.0
     slack = rounding(posts.dense.shape[1] + int(np.diff(others.lexical.indptr).max(initial=0)))
     mine, theirs = posts.lexical, others.lexical
     may = may_share(

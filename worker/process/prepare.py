@@ -110,9 +110,8 @@ class WorkerParts:
         self.metrics.ready(False)
         self.ingest.close()
         if settle and not self.control.hold_reason:
-            seconds = (
-                self._config.stream.shutdown_s - 2 * MAX_PART_STOP_S
-            )  # the rest is for the others
+            # The other parts need time to stop, too.
+            seconds = self._config.stream.shutdown_s - 2 * MAX_PART_STOP_S
             await self.positions.settle(max(0.0, seconds))
         await stop_within(self.positions.commit(), MAX_PART_STOP_S)
         parts = (self.ingest, self.delivery, self.control, self.web)

@@ -75,9 +75,8 @@ class SeedEmbedder:
         self._rows: dict[str, SeedRow] = {}  # by the seed's id
         self._ids: dict[str, str] = {}  # by content, a seed that has it, or had
         self._digest_rows: dict[str, tuple[SeedOrProfile, str]] = {}  # by id
-        self._passing: dict[
-            str, PassingPosts
-        ] = {}  # by content, where one constant is added to all
+        # By content; used where one constant is added to all thresholds.
+        self._passing: dict[str, PassingPosts] = {}
         self._too_fine = rate_error(enc, self._nothing.vectors, rate, self._background, total)
 
     def make(self, state: ControlState, raised: float | None = None) -> SeedSet:

@@ -120,22 +120,14 @@ class ControlState:
     def with_seeds(self, seeds: Iterable[Seed]) -> "ControlState":
         """Added or replaced."""
         new = {seed.id: seed for seed in seeds}
-        refused = {
-            key: refused_seed
-            for key, refused_seed in self.refused.items()
-            if refused_seed.id not in new
-        }
+        refused = {key: seed for key, seed in self.refused.items() if seed.id not in new}
         return replace(self, seeds={**self.seeds, **new}, refused=refused)
 
     def with_profiles(self, profiles: Iterable[Profile]) -> "ControlState":
         """In the place of those of their events."""
         new = {profile.event: profile for profile in profiles}
         ids = {profile.id for profile in new.values()}
-        refused = {
-            key: refused_seed
-            for key, refused_seed in self.refused.items()
-            if refused_seed.id not in ids
-        }
+        refused = {key: seed for key, seed in self.refused.items() if seed.id not in ids}
         return replace(self, profiles={**self.profiles, **new}, refused=refused)
 
     def value(self, key: bytes) -> bytes | None:

@@ -234,16 +234,14 @@ class Flow:
                 group_matches(batch, outcome, self._tenures)
         self._metrics.stage("group", perf_counter() - began)
 
-    def _without_excess_value(
-        self, batch: Batch, outgoing_record: ProducerRecord
-    ) -> ProducerRecord:
+    def _without_excess_value(self, batch: Batch, record: ProducerRecord) -> ProducerRecord:
         """Without its value if its record batch has used up its bytes."""
-        if outgoing_record.topic != self._topics.rejected or not outgoing_record.value:
-            return outgoing_record
-        message = batch.messages[outgoing_record.source]
+        if record.topic != self._topics.rejected or not record.value:
+            return record
+        message = batch.messages[record.source]
         place = message.topic, message.partition, message.offset
-        fits = self._rejected_bytes.take(batch.epoch, *place, len(outgoing_record.value))
-        return outgoing_record if fits else replace(outgoing_record, value=None)
+        fits = self._rejected_bytes.take(batch.epoch, *place, len(record.value))
+        return record if fits else replace(record, value=None)
 
     def _producer_record(self, record: Record) -> ProducerRecord:
         topic = self._topics.matches if record.kind == "match" else self._topics.rejected
@@ -255,16 +253,14 @@ class Flow:
         )
 
 
-def smaller_record(outgoing_record: ProducerRecord) -> ProducerRecord | None:
+def smaller_record(record: ProducerRecord) -> ProducerRecord | None:
     """First without its value, then without the input's headers; None if neither helps."""
-    if outgoing_record.value is not None:
-        return replace(outgoing_record, value=None)
-    worker_headers = without_input_headers(outgoing_record.headers)
-    return (
-        replace(outgoing_record, headers=worker_headers)
-        if len(worker_headers) < len(outgoing_record.headers)
-        else None
-    )
+    if record.value is not None:
+        return replace(record, value=None)
+    worker_headers = without_input_headers(record.headers)
+    if len(worker_headers) == len(record.headers):
+        return None
+    return replace(record, headers=worker_headers)
 
 
 def seconds_since(timestamps: Iterable[int | None], time_s: float) -> npt.NDArray[np.float64]:

@@ -63,12 +63,7 @@ def events(desk: Desk, request: EventsRequest) -> Json:
     refused = []
     for row in desk.model.rows():
         if row["state"] == "refused":
-            refused.append(
-                {
-                    "id": shorten(row["id"], MAX_REASON_CHARS),
-                    "reason": shorten(row["reason"], MAX_REASON_CHARS),
-                }
-            )
+            refused.append({key: shorten(row[key], MAX_REASON_CHARS) for key in ("id", "reason")})
             if not row.get("event") and not row["id"].startswith(PROFILE_PREFIX):
                 continue  # its event is unknown
         by_event[row.get("event") or row["id"].removeprefix(PROFILE_PREFIX)].append(row)
