@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from newsift.cli import COMMANDS, cli
-from newsift.collect.collector import COLLECTED, RECONNECTS
+from newsift.collect.collector import COLLECTOR_METRICS
 from newsift.operations.capacity import BurstLag, Costs, Plan
 from train.recipe import RECIPES, Recipe
 from worker.config import KEYS, load_config
@@ -155,7 +155,7 @@ REQUIRED = {
     ]),
     "collect.md": ("metric | type | labels | meaning", [
         [f"`{row.name}`", row.kind.__name__.lower(), ", ".join(row.labels), row.help]
-        for row in (*COLLECTED, RECONNECTS)
+        for row in COLLECTOR_METRICS
     ]),
 }  # fmt: skip
 

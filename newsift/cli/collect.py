@@ -1,4 +1,4 @@
-"""`newsift collect`: reads a source and publishes its posts until it is ended."""
+"""`newsift collect`: read a source and publish its posts until a signal arrives."""
 
 import asyncio
 import logging
@@ -16,18 +16,18 @@ from aiokafka.errors import KafkaError
 from encoder.errors import InputError
 from newsift.cli.options import file_options, kafka_options
 from newsift.cli.signals import on_interrupt
-from newsift.collect.bluesky import HOSTS, POSTS, Bluesky
-from newsift.collect.collector import Collector, Counts, PrintOutlet, TopicOutlet
+from newsift.collect.bluesky import HOSTS, POST_COLLECTION, Bluesky
+from newsift.collect.collector import Collector, CollectorMetrics, PrintOutlet, TopicOutlet
 from newsift.collect.folder import FileLedger, Folder, scan_folder
 from newsift.collect.http import connection_errors, read_token
-from newsift.collect.mastodon import PATHS, Mastodon, stream_address
+from newsift.collect.mastodon import STREAM_PATHS, Mastodon, stream_address
 from newsift.collect.source import LiveSource, SourceMark
 from newsift.collect.state import FileStore, NullStore, default_state, open_state, read_state
-from newsift.collect.x import STALL_S, STREAM, XStream
+from newsift.collect.x import MAX_STALL_S, STREAM_URL, XStream
 from newsift.files.posts import FileMessages, refuse_many_bad
 from newsift.files.tables import FileOptions
 from newsift.operations.messages import format_counts, notify
-from newsift.web.client import client_session, limits
+from newsift.web.client import client_session, stream_timeout
 from worker import log as logs
 from worker.config import Config
 from worker.errors import RunError
@@ -42,9 +42,9 @@ from worker.text import escape
 def collect() -> None:
     """Read posts from a source and publish them to the posts topic, until the command is ended.
 
-    The position up to which the broker has acknowledged is kept in a file, and the next start
-    resumes there, so nothing is lost that the platform still has. SIGTERM ends the command in
-    order. Metrics and health are served like the worker's, on the first free port from 6066.
+    The position that the broker has acknowledged is stored in a file, and the next start resumes
+    there, so nothing is lost that the platform still has. SIGTERM ends the command in order.
+    Metrics and health are served like the worker's, on the first free port from 6066.
     """
 
 
@@ -55,10 +55,10 @@ MASTODON_TOKEN, X_TOKEN = "NEWSIFT_MASTODON_TOKEN", "NEWSIFT_X_TOKEN"
 FILE = click.Path(path_type=Path, dir_okay=False)
 STATE = click.option(
     "--state", metavar="FILE", type=FILE,
-    help="Where it is kept how far it came; else a file in the state folder.",
+    help="Where the position is stored; by default a file in the state folder.",
 )  # fmt: skip
 DRY_RUN = click.option(
-    "--dry-run", is_flag=True, help="Print what it would send, a line each; send and keep nothing."
+    "--dry-run", is_flag=True, help="Print each frame on a line; publish and store nothing."
 )
 
 
@@ -66,7 +66,7 @@ def token_option(variable: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """--token-file FILE; the environment variable `variable` may hold the token instead."""
     return click.option(
         "--token-file", metavar="FILE", type=FILE,
-        help=f"A file with the token alone; else {variable} holds it.",
+        help=f"A file with the token alone; by default {variable} holds it.",
     )  # fmt: skip
 
 
@@ -85,47 +85,51 @@ def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Co
 
 
 async def print_frames(source: LiveSource, mark: SourceMark | None, config: Config) -> None:
-    """Keeps no state, so a signal may end it at any point."""
+    """It stores nothing, so a signal may end it at any point."""
     with FileIO(STDOUT, "w", closefd=False) as out:
         state = NullStore(mark)
-        collector = Collector(source, PrintOutlet(out), Counts(source.name), config.stream, state)
-        async with client_session(limits(config.stream.stall_s)) as client:
+        collector = Collector(
+            source, PrintOutlet(out), CollectorMetrics(source.name), config.stream, state
+        )
+        async with client_session(stream_timeout(config.stream.stall_s)) as client:
             await collector.run(client)
 
 
 async def publish_frames(source: LiveSource, state: FileStore, config: Config) -> list[int]:
     """Publish frames until a signal arrives. Returns the signals received."""
-    counts = Counts(source.name)
-    stall = StallStatus(counts)
-    outlet = TopicOutlet(config, counts, stall.note)
-    collector = Collector(source, outlet, counts, config.stream, state)
+    metrics = CollectorMetrics(source.name)
+    stall = StallStatus(metrics)
+    outlet = TopicOutlet(config, metrics, stall.update)
+    collector = Collector(source, outlet, metrics, config.stream, state)
     signals = list[int]()
 
-    def leave(kind: int) -> None:
-        signals.append(kind)
-        collector.leave()
+    def stop(number: int) -> None:
+        signals.append(number)
+        collector.stop()
 
     async def start_outlet() -> None:
         await asyncio.to_thread(ensure_posts, config)
         await outlet.start()
 
     def report() -> None:
-        gaps = f"; {counts.gaps:,} gaps that nothing can fill" if counts.gaps else ""
+        gaps = f"; {metrics.gaps:,} gaps that nothing can fill" if metrics.gaps else ""
         where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
-        notify(f"{counts.sent:,} frames of {source.name} sent to {where}{gaps}")
+        notify(f"{metrics.sent:,} frames of {source.name} sent to {where}{gaps}")
 
-    on_interrupt(asyncio.get_running_loop(), leave)
+    on_interrupt(asyncio.get_running_loop(), stop)
     site = Site(
-        config.web, counts.render, lambda: stall.not_ready_reason or collector.not_ready_reason
+        config.web, metrics.render, lambda: stall.not_ready_reason or collector.not_ready_reason
     )
     try:
         async with AsyncExitStack() as stack:
             await site.start()
             stack.push_async_callback(site.stop)
             stack.push_async_callback(outlet.stop)
-            if not await collector.before_leaving(start_outlet()):
+            if not await collector.run_unless_stopped(start_outlet()):
                 return signals
-            client = await stack.enter_async_context(client_session(limits(config.stream.stall_s)))
+            client = await stack.enter_async_context(
+                client_session(stream_timeout(config.stream.stall_s))
+            )
             stack.callback(report)
             await collector.run(client)
     except KafkaError as error:
@@ -136,29 +140,30 @@ async def publish_frames(source: LiveSource, state: FileStore, config: Config) -
 class StallStatus:
     """Whether the broker has stopped acknowledging, for metrics and readiness."""
 
-    def __init__(self, counts: Counts) -> None:
-        self._counts, self.not_ready_reason = counts, ""
+    def __init__(self, metrics: CollectorMetrics) -> None:
+        self._metrics, self.not_ready_reason = metrics, ""
 
-    def note(self, stalls: bool) -> None:
-        if self.not_ready_reason and not stalls:
+    def update(self, is_stalled: bool) -> None:
+        if self.not_ready_reason and not is_stalled:
             logging.getLogger("newsift.collect").info("the broker acknowledges again")
-        self.not_ready_reason = "the broker does not acknowledge" if stalls else ""
-        self._counts["stalled"].set(int(stalls))
+        self.not_ready_reason = "the broker does not acknowledge" if is_stalled else ""
+        self._metrics["stalled"].set(int(is_stalled))
 
 
 @collect.command()
 @click.option(
     "--url", "urls", multiple=True, metavar="URL",
-    help="A Jetstream, with its path, which says whether it is v1 or v2; given again, one to go "
-    f"on with when another fails.  [default: {HOSTS[0]}, and three more]",
+    help="A Jetstream, with the path of v1 or v2. May be repeated: when one fails, the next is "
+    f"used.  [default: {HOSTS[0]}, and three more]",
 )  # fmt: skip
 @click.option(
     "--collection", "collections", multiple=True, metavar="NSID",
-    help=f"Of the records; .* at its end stands for all below.  [default: {POSTS}]",
+    help=f"The collection of the records; a final .* matches all below.  [default: "
+    f"{POST_COLLECTION}]",
 )  # fmt: skip
 @click.option(
     "--lang", "langs", multiple=True, metavar="LANG",
-    help="Only posts whose author names this language, or none; may be given again.",
+    help="Only posts whose author names this language, or none. May be repeated.",
 )  # fmt: skip
 @STATE
 @DRY_RUN
@@ -183,9 +188,10 @@ def bluesky(
     help="An instance, or one of its streams with its path.",
 )  # fmt: skip
 @click.option(
-    "--stream", type=click.Choice(list(PATHS)), help="Which of its streams.  [default: public]"
-)
-@click.option("--tag", metavar="NAME", help="Of which hashtag, with --stream hashtag.")
+    "--stream", type=click.Choice(list(STREAM_PATHS)),
+    help="Which stream of the instance.  [default: public]",
+)  # fmt: skip
+@click.option("--tag", metavar="NAME", help="The hashtag, for --stream hashtag.")
 @token_option(MASTODON_TOKEN)
 @STATE
 @DRY_RUN
@@ -207,13 +213,13 @@ def mastodon(
 
 @collect.command()
 @click.option(
-    "--url", default=STREAM, show_default=True, metavar="URL",
-    help="The filtered stream; its rules stand below it, at /rules.",
+    "--url", default=STREAM_URL, show_default=True, metavar="URL",
+    help="The filtered stream; its rules are at the same address plus /rules.",
 )  # fmt: skip
 @click.option(
     "--rules", metavar="FILE", type=FILE,
-    help="Keep the rules of X in step with this file: a rule a line, its tag behind a tab. With "
-    "--dry-run it shows what it would change, and ends.",
+    help="Synchronise the rules of X with this file: one rule on each line, its tag after a tab. "
+    "With --dry-run: show the changes, and end.",
 )  # fmt: skip
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N",
@@ -246,13 +252,13 @@ def x(
 
 
 async def show_rules(source: XStream, list_all: bool) -> None:
-    async with client_session(limits(STALL_S)) as client:
+    async with client_session(stream_timeout(MAX_STALL_S)) as client:
         with connection_errors(source.place):
             if list_all:
-                for rule in await source.rules.listed(client):
+                for rule in await source.rules.fetch(client):
                     click.echo(escaped_rule(rule.line()))
                 return
-            current, add, remove = await source.rules.planned(client)
+            current, add, remove = await source.rules.plan_changes(client)
     for sign, rules in (("+", add), ("-", remove)):
         for rule in rules:
             click.echo(f"{sign} {escaped_rule(rule.line())}")
@@ -262,13 +268,13 @@ async def show_rules(source: XStream, list_all: bool) -> None:
 
 
 def escaped_rule(line: str) -> str:
-    """Without the tab before the tag."""
+    """The tab before the tag is not escaped."""
     return "\t".join(map(escape, line.split("\t", 1)))
 
 
 @collect.command()
 @click.argument("place", metavar="FOLDER")
-@click.option("--once", is_flag=True, help="End when all that is there is sent.")
+@click.option("--once", is_flag=True, help="End when all present files are sent.")
 @file_options
 @STATE
 @DRY_RUN
@@ -289,16 +295,16 @@ def files(
     if (files_now := scan_folder(place)) is None:
         raise InputError(f"{place}: there is no such folder; make it, or give a pattern in quotes")
     if not (files_now or once):
-        notify(f"{place}: holds no file of posts yet; they are waited for")
+        notify(f"{place}: holds no file of posts yet; waiting for some")
     file = state or default_state(f"files-{json_digest(place)[:12]}")
     ledger = FileLedger(file.with_name(f"{file.name}.sent"), not dry_run)
-    kinds: set[str] = set()
+    shown: set[str] = set()
 
     def notify_once(message: str) -> None:
-        """How tables are read: once for each kind, not for each file."""
-        kind = message.partition(": ")[2]
-        if kind not in kinds:
-            kinds.add(kind)
+        """Show each message for the first file alone; what follows the file's name decides."""
+        text = message.partition(": ")[2]
+        if text not in shown:
+            shown.add(text)
             notify(message)
 
     def read(path: Path) -> FileMessages:

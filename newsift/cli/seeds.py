@@ -35,8 +35,8 @@ from newsift.operations.seed_drafts import (
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, seed_fields
 from newsift.operations.seed_topic import SeedTopic, find_key, seed_topic
 from newsift.operations.times import parse_seconds, parse_until
-from newsift.web.addresses import OwnNetwork
-from newsift.web.client import SAVE_THE_TEXT, Bounds, web_address
+from newsift.web.addresses import PrivateFirst
+from newsift.web.client import SAVE_THE_TEXT, RequestLimits, parse_web_address
 from newsift.web.polite import PoliteWeb
 from worker.config import Config
 from worker.posts.times import rfc3339
@@ -46,8 +46,12 @@ from worker.seeds.state import parse_control_state
 from worker.text import one_line, shorten
 
 HEADER = ("id", "state", "event", "seed_version", "threshold", "expires_at", "title")
-PUBLIC_FEEDS = Bounds(remedy=f"{SAVE_THE_TEXT}, or give --intranet if FEED is in your own network")
-PUBLIC_PAGES = Bounds(remedy=f"{SAVE_THE_TEXT}, or give --intranet if it is your own network")
+PUBLIC_FEEDS = RequestLimits(
+    remedy=f"{SAVE_THE_TEXT}, or give --intranet if FEED is in your own network"
+)
+PUBLIC_PAGES = RequestLimits(
+    remedy=f"{SAVE_THE_TEXT}, or give --intranet if it is your own network"
+)
 LEAD = 300  # characters of a page's article that are shown
 MAX_NAMED = 10  # refused seeds
 AUTO, NEVER = "auto", "never"
@@ -162,8 +166,8 @@ def add(
         drafts = read_seed_files(files)
     else:
         require_yes(yes, "--url")
-        bounds = Bounds(allow=OwnNetwork()) if intranet else PUBLIC_PAGES
-        drafts = [fetch_draft(url, bounds)]
+        limits = RequestLimits(allow=PrivateFirst()) if intranet else PUBLIC_PAGES
+        drafts = [fetch_draft(url, limits)]
     if len(drafts) > 1 and (name or title):
         raise click.UsageError("--id and --title are for one article")
     ends = None if expires_at is None else rfc3339(parse_until(expires_at))
@@ -289,7 +293,7 @@ def follow(
     parse_event({"event": event})
     options = FollowOptions(event, round(parse_seconds(keep, "--keep") * 1000), most, dry)
     pause = parse_seconds(every, "--every")
-    address = web_address(feed)
+    address = parse_web_address(feed)
     web = PoliteWeb(PUBLIC_FEEDS, address if intranet else None)
     file = state or default_feed_state(feed, config)
     with end_on_sigterm(), feed_state(feed, file, dry) as (followed, store):

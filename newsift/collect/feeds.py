@@ -13,17 +13,17 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 import msgspec
 
 from encoder.errors import InputError
+from newsift.web.addresses import DEFAULT_PORTS
 from worker.seeds.record import MAX_TITLE_CHARS, MAX_URL_CHARS
 from worker.text import one_line
 
-# What campaigns, social networks and publishers append to see where a reader comes from.
-TRACKING = re.compile(
+# Parameters that campaigns, social networks and publishers append to track readers.
+TRACKING_PARAMETER = re.compile(
     r"(utm|mtm|at|hsa)_\w+|ns_(campaign|mchannel|source|linkname|fee)|mc_[ce]id|[gw]braid"
     r"|pk_(campaign|keyword|kwd|source|medium|content)|(fb|g|d|ms|y|tw|tt)clid|igsh(id)?"
     r"|cmp(id)?|xtor|ref_(src|url)|ftag|smid|ito|s_cid|wprov|__twitter_impression",
     re.IGNORECASE,
 )
-PORTS = {"http": 80, "https": 443}
 
 
 def clean_link(link: str) -> str:
@@ -34,31 +34,33 @@ def clean_link(link: str) -> str:
     except ValueError:
         return link
     parameters = [
-        each for each in parts.query.split("&") if not TRACKING.fullmatch(each.split("=")[0])
-    ]
+        parameter for parameter in parts.query.split("&")
+        if not TRACKING_PARAMETER.fullmatch(parameter.split("=")[0])
+    ]  # fmt: skip
     return urlunsplit(parts._replace(query="&".join(parameters), fragment=""))
 
 
 def link_identity(link: str) -> str:
-    """The same for all spellings of one address."""
+    """The same text for all spellings of one address."""
     link = clean_link(link)
     try:
         parts = urlsplit(link)
-        port = "" if parts.port in (None, PORTS.get(parts.scheme)) else f":{parts.port}"
+        default = DEFAULT_PORTS.get(parts.scheme)
+        port = "" if parts.port in (None, default) else f":{parts.port}"
     except ValueError:
         return link
-    if parts.scheme not in PORTS:
+    if parts.scheme not in DEFAULT_PORTS:
         return link
     query = f"?{parts.query}" if parts.query else ""
     return f"{parts.hostname}{port}{parts.path or '/'}{query}"
 
 
-DAY = 86_400.0
-PERIODS = {"hourly": 3600.0, "daily": DAY, "weekly": 7 * DAY, "monthly": 30 * DAY}
-MAX_ENTRIES = 1000  # the newest; who follows a feed has seen the others
-MAX_NAMED = 5
+DAY_S = 86_400.0
+PERIODS_S = {"hourly": 3600.0, "daily": DAY_S, "weekly": 7 * DAY_S, "monthly": 30 * DAY_S}
+MAX_ENTRIES = 1000  # the newest ones
+MAX_NAMED_FEEDS = 5
 FEED_TYPES = ("application/rss+xml", "application/atom+xml")
-REFERENCE = re.compile(rb"&#(x[0-9a-f]{1,64}|[0-9]{1,64});?", re.IGNORECASE)
+CHARACTER_REFERENCE = re.compile(rb"&#(x[0-9a-f]{1,64}|[0-9]{1,64});?", re.IGNORECASE)
 COUNT = re.compile(r"\d{1,6}", re.ASCII)
 
 
@@ -67,21 +69,19 @@ class Entry:
     link: str
     title: str
     published: int | None  # milliseconds
-    mark: str  # another one once the feed says something else of it
+    mark: str  # a digest, which changes when the feed corrects the entry
 
 
 @dataclass(frozen=True, slots=True)
 class NewsFeed:
-    """The entries of a feed, newest first, and the interval that it asks for."""
-
-    entries: tuple[Entry, ...]
-    interval: float = 0.0  # seconds
+    entries: tuple[Entry, ...]  # newest first
+    interval: float = 0.0  # seconds between two requests that the feed asks for
     without_link: int = 0
 
 
-def read_feed(body: bytes, url: str, kind: str) -> NewsFeed:
-    """`kind` is the content type of the answer."""
-    parsed = _parsed(REFERENCE.sub(_character, body), url, kind)
+def read_feed(body: bytes, url: str, content_type: str) -> NewsFeed:
+    """Raises InputError for a page that is no feed."""
+    parsed = _parse(CHARACTER_REFERENCE.sub(_valid_reference, body), url, content_type)
     if not (parsed.get("version") or parsed.entries):
         raise InputError(f"{url}: {_remedy(parsed.feed, url)}")
     entries = [_entry(item, url) for item in parsed.entries]
@@ -90,20 +90,21 @@ def read_feed(body: bytes, url: str, kind: str) -> NewsFeed:
     return NewsFeed(tuple(newest), _interval(parsed.feed), len(entries) - len(usable))
 
 
-def _parsed(body: bytes, url: str, kind: str) -> Any:
+def _parse(body: bytes, url: str, content_type: str) -> Any:
     import feedparser
 
+    headers = {"content-type": content_type, "content-location": url}
     try:
-        # Bytes that are given as they are would be tried as the name of a file.
+        # feedparser would take plain bytes for the name of a file.
         return feedparser.parse(
-            io.BytesIO(body), response_headers={"content-type": kind, "content-location": url},
-            resolve_relative_uris=False, sanitize_html=False,
+            io.BytesIO(body), response_headers=headers, resolve_relative_uris=False,
+            sanitize_html=False,
         )  # fmt: skip
-    except Exception as error:  # it knows of many faults, and not of all
+    except Exception as error:  # feedparser catches only some of its parsers' errors
         raise InputError(f"{url}: cannot be read as a feed ({type(error).__name__})") from error
 
 
-def _character(reference: re.Match[bytes]) -> bytes:
+def _valid_reference(reference: re.Match[bytes]) -> bytes:
     """An invalid character reference becomes the replacement character."""
     digits = reference[1].lower()
     number = int(digits[1:], 16) if digits.startswith(b"x") else int(digits)
@@ -113,20 +114,15 @@ def _character(reference: re.Match[bytes]) -> bytes:
 
 def _entry(item: dict[str, Any], url: str) -> Entry:
     texts = [_text(item, key) for key in ("title", "summary", "updated", "published")]
-    written = "\n".join(texts).encode("utf-8", "replace")
-    return Entry(
-        _link(item, url),
-        one_line(texts[0][:MAX_TITLE_CHARS]),
-        _published(item),
-        hashlib.sha256(written).hexdigest()[:12],
-    )
+    digest = hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).hexdigest()[:12]
+    return Entry(_link(item, url), one_line(texts[0][:MAX_TITLE_CHARS]), _published(item), digest)
 
 
 def _link(item: dict[str, Any], url: str) -> str:
-    """The article's own address, not one that counts clicks; "" if there is none."""
-    named = _text(item, "feedburner_origlink") or _text(item, "link")
+    """The article's original address, not one that counts clicks; "" if there is none."""
+    text = (_text(item, "feedburner_origlink") or _text(item, "link")).strip()
     try:
-        link = urljoin(url, named.strip()) if named.strip() else ""
+        link = urljoin(url, text) if text else ""
     except ValueError:
         return ""
     return link if link.isprintable() else ""
@@ -134,24 +130,24 @@ def _link(item: dict[str, Any], url: str) -> str:
 
 def _published(item: dict[str, Any]) -> int | None:
     for key in ("published_parsed", "created_parsed", "updated_parsed"):
-        if (moment := _value(item, key)) is not None:
+        if (time := _value(item, key)) is not None:
             try:
-                return calendar.timegm(moment) * 1000
+                return calendar.timegm(time) * 1000
             except (ValueError, OverflowError):
                 continue
     return None
 
 
-def _interval(about: dict[str, Any]) -> float:
+def _interval(feed: dict[str, Any]) -> float:
     """Seconds between two requests, by `ttl` or the syndication module."""
-    ttl = 60.0 * (_number(about, "ttl") or 0)
-    period = PERIODS.get(_text(about, "sy_updateperiod").strip().lower(), 0.0)
-    times = _number(about, "sy_updatefrequency") or 1
-    return min(max(ttl, period / times), DAY)
+    ttl = 60.0 * (_number(feed, "ttl") or 0)
+    period = PERIODS_S.get(_text(feed, "sy_updateperiod").strip().lower(), 0.0)
+    frequency = _number(feed, "sy_updatefrequency") or 1
+    return min(max(ttl, period / frequency), DAY_S)
 
 
-def _number(about: dict[str, Any], key: str) -> int | None:
-    match = COUNT.fullmatch(_text(about, key).strip())
+def _number(feed: dict[str, Any], key: str) -> int | None:
+    match = COUNT.fullmatch(_text(feed, key).strip())
     return int(match[0]) if match else None
 
 
@@ -161,98 +157,100 @@ def _text(item: dict[str, Any], key: str) -> str:
 
 
 def _value(item: dict[str, Any], key: str) -> Any:
-    # Its own get would answer with another key's value where this one is missing, and warn of it.
-    return dict.get(item, key)
+    return dict.get(item, key)  # feedparser's `get` returns the value of a similar key
 
 
 def _remedy(page: dict[str, Any], url: str) -> str:
     """A page that is no feed often links to its feeds."""
-    named = [
+    feeds = [
         urljoin(url, link["href"]) for link in _value(page, "links") or []
         if link.get("type") in FEED_TYPES and link.get("href")
     ]  # fmt: skip
-    if not named:
+    if not feeds:
         return "is no feed (RSS or Atom); look on the site for the address of one"
-    feeds = ", ".join(one_line(link[:MAX_URL_CHARS]) for link in dict.fromkeys(named[:MAX_NAMED]))
-    return f"is no feed, but the page names these: {feeds}"
+    unique = dict.fromkeys(feeds[:MAX_NAMED_FEEDS])
+    names = ", ".join(one_line(feed[:MAX_URL_CHARS]) for feed in unique)
+    return f"is no feed, but the page names these: {names}"
 
 
-HOUR = 3_600_000  # milliseconds
-RETRY = HOUR // 4
-MAX_ATTEMPTS = 6  # of what fails for now: over some 16 hours
-LOOK_AGAIN = 6 * HOUR
+HOUR_MS = 3_600_000
+FIRST_RETRY_MS = HOUR_MS // 4
+MAX_RETRIES = 6  # over 16 hours, as the pauses double
+REREAD_MS = 6 * HOUR_MS
 MAX_ARTICLES = 10_000
 
 
 class FollowedArticle(msgspec.Struct):
+    """An article of a followed feed. Its times are milliseconds; its fields are on disk."""
+
     link: str
     title: str
-    published: int  # milliseconds, as all times here
-    mark: str  # the entry's, as it was when the article was read, or is to be
-    seen: int  # when the feed was found to name it
+    published: int
+    mark: str  # of the latest entry about it
+    seen: int  # when the feed last listed it
     read: int | None = None
-    news: bool = False  # the entry says something else since
-    again: int = 0  # how often it was read after that
-    failing: bool = False  # for now, as far as one can see
-    refusal: str | None = None  # as it was told
-    seed: str | None = None  # that was made of it
-    version: str | None = None
-    left: bool = False  # alone: its seed is somebody else's, or was removed or rewritten
+    news: bool = False  # the entry has changed since the article was read
+    again: int = 0  # how often the article was read after the first time
+    failing: bool = False  # the last attempt failed, but a retry may help
+    refusal: str | None = None  # the last reported reason
+    seed: str | None = None  # the id of the seed that was made of it
+    version: str | None = None  # of that seed
+    left: bool = False  # it is not read again, as its seed belongs to somebody else or was changed
 
     def due(self, now: int) -> bool:
-        """Whether it is to be read; intervals grow, even if it changes each time."""
+        """Whether it should be read now; the intervals grow, even if it changes each time."""
         if self.left:
             return False
         if self.read is None:
             return True
-        if self.failing and self.again < MAX_ATTEMPTS:
-            return now >= self.read + (RETRY << self.again)
+        if self.failing and self.again < MAX_RETRIES:
+            return now >= self.read + (FIRST_RETRY_MS << self.again)
         if self.news:
-            return now >= self.read + HOUR * self.again
-        return self.seed is not None and now >= self.read + LOOK_AGAIN * (self.again + 1)
+            return now >= self.read + HOUR_MS * self.again
+        return self.seed is not None and now >= self.read + REREAD_MS * (self.again + 1)
 
     def tried(self, now: int, *, failing: bool = False) -> None:
-        """Note an attempt to read it."""
+        """Count an attempt to read it."""
         self.again += self.read is not None
         self.read, self.news, self.failing = now, False, failing
 
     def leave(self) -> None:
-        """Do not read it again; its seed is left alone."""
+        """Do not read it again, and do not change its seed."""
         self.seed, self.left = None, True
 
 
 class Followed(msgspec.Struct):
-    """A followed feed: its address, its last state, and its articles."""
+    """The state of a followed feed. Its times are milliseconds; its fields are on disk."""
 
-    feed: str  # the address that was given
-    address: str  # where it stands
+    feed: str  # the user's address of it
+    address: str  # the same, or the target of its permanent redirects
     etag: str | None = None
     modified: str | None = None
-    interval: float = 0.0  # seconds that the feed asks for between two looks
-    failures: int = 0  # in a row
+    interval: float = 0.0  # seconds between two requests that the feed asks for
+    failures: int = 0  # consecutive ones
     wait_until: int = 0
     seen: int = 0  # when its entries were last read
     articles: dict[str, FollowedArticle] = msgspec.field(default_factory=dict)
 
     def note(self, entries: Iterable[Entry], now: int, keep: int) -> int:
         """Add the entries of a feed. Returns how many articles are new and recent enough."""
-        self.seen, fresh = now, 0
-        named = set[str]()
+        self.seen, new_count = now, 0
+        names = set[str]()
         for entry in entries:
             name = link_identity(entry.link)
-            if name in named:
+            if name in names:
                 continue
-            named.add(name)
+            names.add(name)
             if (article := self.articles.get(name)) is not None:
                 article.seen = now
                 if article.mark != entry.mark:
                     article.mark, article.news = entry.mark, True
             elif (published := min(entry.published or now, now)) + keep > now:
-                fresh += 1
+                new_count += 1
                 link = clean_link(entry.link)
                 self.articles[name] = FollowedArticle(link, entry.title, published, entry.mark, now)
         self._forget(now - keep)
-        return fresh
+        return new_count
 
     def due(self, now: int, keep: int, most: int) -> list[FollowedArticle]:
         """The articles to read now, new ones first."""
@@ -283,7 +281,7 @@ class Followed(msgspec.Struct):
 
 
 def read_followed(content: bytes, where: str) -> Followed:
-    """Raises InputError for a damaged state file."""
+    """Raises InputError for a damaged file, whose name is `where`."""
     try:
         return msgspec.json.decode(content, type=Followed)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""A folder as a source of posts: each file once, when it is complete, oldest first."""
+"""A folder as a source of posts: sends each file once, when it is complete, oldest first."""
 
 import asyncio
 import glob
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 from aiohttp import ClientSession
@@ -21,8 +21,8 @@ from encoder.support.files import write_atomically
 from newsift.collect.source import (
     Arrivals,
     Backoff,
-    EnoughError,
     LostError,
+    SourceEndedError,
     SourceFrame,
     SourceMark,
 )
@@ -31,7 +31,7 @@ from newsift.files.read import files_inside, glob_files
 from worker.errors import RunError
 from worker.posts.outcome import Rejected
 
-SETTLED_S = 5.0  # without a change, after which a file is complete
+SETTLE_S = 5.0  # a file that did not change for so long is complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,15 @@ class FileVersion:
 
     @property
     def name(self) -> str:
-        """The path as text, whatever its encoding."""
+        """The path with the bytes escaped that are not UTF-8."""
         return self.path.encode("utf-8", "backslashreplace").decode()
 
 
 def scan_folder(place: str) -> list[FileVersion] | None:
-    """The files of a folder or pattern, each once, oldest first; None if it does not exist."""
+    """The files of a folder or pattern, oldest first; None if it does not exist.
+
+    Of several links to one file, one is returned.
+    """
     if Path(place).is_dir():
         paths = files_inside(place)
     elif glob.has_magic(place):
@@ -68,42 +71,42 @@ def _file(path: str) -> FileVersion | None:
     try:
         status = os.stat(path)  # noqa: PTH116 - a hundred thousand of them
     except OSError:
-        return None  # it is gone since, or cannot be seen
+        return None  # deleted in between, or not accessible
     if not stat.S_ISREG(status.st_mode):
         return None
     return FileVersion(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-class Settling:
-    """Which files are complete: nobody has written to them for a while."""
+class SettleTimer:
+    """Tells complete files from those that may still be written to."""
 
-    def __init__(self, seconds: float = SETTLED_S) -> None:
+    def __init__(self, seconds: float = SETTLE_S) -> None:
         self._seconds = seconds
-        self._growing: dict[str, tuple[FileVersion, float]] = {}
+        self._unsettled: dict[str, tuple[FileVersion, float]] = {}
 
-    def whole(
+    def complete_files(
         self, files: list[FileVersion], now: float, clock: float
     ) -> tuple[list[FileVersion], bool]:
         """The complete files, and whether there are others.
 
-        `now` is the time of day, `clock` one that is never set.
+        `now` is the time of day; `clock` is monotonic.
         """
-        before, self._growing = self._growing, {}
-        done = []
+        before, self._unsettled = self._unsettled, {}
+        complete = []
         for file in files:
-            was, since = before.get(file.path, (file, clock))
-            since = since if was == file else clock
-            old = now - file.changed / 1e9 >= self._seconds
-            if old or clock - since >= self._seconds:
-                done.append(file)
+            former, since = before.get(file.path, (file, clock))
+            since = since if former == file else clock
+            is_old = now - file.changed / 1e9 >= self._seconds
+            if is_old or clock - since >= self._seconds:
+                complete.append(file)
             else:
-                self._growing[file.path] = file, since
-        return done, bool(self._growing)
+                self._unsettled[file.path] = file, since
+        return complete, bool(self._unsettled)
 
 
-HEAD = 2**16  # bytes that identify a file whose folder was remounted
-MAX_STATE_LINES = 300_000  # files that are remembered
-ENTIRE = -1
+DIGESTED_BYTES = 2**16  # at the start of a file, to recognise it in a remounted folder
+MAX_LEDGER_ENTRIES = 300_000
+ALL_ROWS = -1
 
 
 class LedgerEntry(msgspec.Struct, array_like=True):
@@ -113,7 +116,7 @@ class LedgerEntry(msgspec.Struct, array_like=True):
     inode: int
     size: int
     changed: int
-    head: str  # digest of its first bytes
+    digest: str  # of its first bytes
     is_rejected: bool = False  # it was not understood
 
     def is_same(self, file: FileVersion) -> bool:
@@ -122,142 +125,141 @@ class LedgerEntry(msgspec.Struct, array_like=True):
             return False
         if (file.device, file.inode) == (self.device, self.inode):
             return True
-        return file.name == self.path and digest_of_head(file.path) == self.head
+        return file.name == self.path and digest_start(file.path) == self.digest
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The position in all files: a number of rows of the file with this number."""
+class FilePosition(NamedTuple):
+    """The cursor of a folder: all files before this one are sent, and so many rows of it."""
 
     number: int
     rows: int
 
     @classmethod
-    def read(cls, cursor: object) -> Self:
+    def parse(cls, cursor: object) -> Self:
         try:
             number, rows = str(cursor).split(":")
             return cls(int(number), int(rows))
         except ValueError:
-            raise InputError(f"--state: the cursor {cursor!r} is of no folder") from None
+            raise InputError(f"--state: the cursor {cursor!r} belongs to no folder") from None
 
     def __str__(self) -> str:
         return f"{self.number}:{self.rows}"
 
 
-LINES = msgspec.json.Decoder(LedgerEntry)
+ENTRY_DECODER = msgspec.json.Decoder(LedgerEntry)
 ENCODER = msgspec.json.Encoder()
 
 
 class FileLedger:
-    """Which files were started, in order. With the cursor it tells the position.
+    """The files that were sent or started, in order.
 
-    A line for each file is on disk before its first post is sent. The cursor names a line and how
-    many rows of its file are acknowledged; all lines before it are done.
+    The entry of a file is on disk before its first post is sent.
     """
 
     def __init__(self, file: Path, persistent: bool = True) -> None:
         self._file, self._persistent = file, persistent
-        self._lines: dict[int, LedgerEntry] = {}  # by number
+        self._entries: dict[int, LedgerEntry] = {}  # by number
         self._by_path: dict[str, LedgerEntry] = {}
         self._by_inode: dict[tuple[int, int], LedgerEntry] = {}
-        self._next = 1
-        self._under_way: tuple[LedgerEntry, int] | None = None  # and how many of its rows are sent
+        self._next_number = 1
+        self._unfinished: tuple[LedgerEntry, int] | None = None  # and how many rows were sent
 
-    def open(self, place: Place | None) -> None:
-        """Load the files that were sent; those after the place are started again."""
-        if place is not None:
-            self._next = place.number + 1
-            for line in _read(self._file):
-                if line.number == place.number and place.rows != ENTIRE:
-                    self._under_way = line, place.rows
-                elif line.number <= place.number:
-                    self._index(line)
+    def load(self, position: FilePosition | None) -> None:
+        """Load the entries up to the position; later files are sent again."""
+        if position is not None:
+            self._next_number = position.number + 1
+            for entry in _read_entries(self._file):
+                if entry.number == position.number and position.rows != ALL_ROWS:
+                    self._unfinished = entry, position.rows
+                elif entry.number <= position.number:
+                    self._index(entry)
         self._rewrite()
 
-    def begin(self, files: Iterable[FileVersion]) -> list[tuple[LedgerEntry, FileVersion]]:
-        """Note that these files are sent next."""
-        entries = []
+    def add(self, files: Iterable[FileVersion]) -> list[tuple[LedgerEntry, FileVersion]]:
+        """Add entries for the files that are sent next."""
+        pairs = []
         for file in files:
-            line = LedgerEntry(
-                self._next, file.name, file.device, file.inode, file.size, file.changed,
-                digest_of_head(file.path),
+            entry = LedgerEntry(
+                self._next_number, file.name, file.device, file.inode, file.size, file.changed,
+                digest_start(file.path),
             )  # fmt: skip
-            self._next += 1
-            entries.append((line, file))
-        self._append([line for line, _ in entries])
-        for line, _ in entries:
-            self._index(line)
-        return entries
+            self._next_number += 1
+            pairs.append((entry, file))
+        self._append([entry for entry, _ in pairs])
+        for entry, _ in pairs:
+            self._index(entry)
+        return pairs
 
     def resume(
         self, files: Iterable[FileVersion]
     ) -> tuple[LedgerEntry, FileVersion | None, int] | None:
         """The unfinished file of the previous run, its version now, and its rows sent."""
-        if self._under_way is None:
+        if self._unfinished is None:
             return None
-        line, rows = self._under_way
-        self._under_way = None
-        there = next((file for file in files if line.is_same(file)), None)
-        if there is not None:
-            self._index(line)
-        return line, there, rows
+        entry, rows = self._unfinished
+        self._unfinished = None
+        version = next((file for file in files if entry.is_same(file)), None)
+        if version is not None:
+            self._index(entry)
+        return entry, version, rows
 
-    def refuse(self, line: LedgerEntry) -> None:
+    def reject(self, entry: LedgerEntry) -> None:
         """A file that was not understood is tried again when it has changed."""
-        line.is_rejected = True
-        self._append([line])
+        entry.is_rejected = True
+        self._append([entry])
 
-    def entry_of(self, file: FileVersion) -> LedgerEntry | None:
+    def find(self, file: FileVersion) -> LedgerEntry | None:
         for entry in (self._by_inode.get((file.device, file.inode)), self._by_path.get(file.name)):
             if entry is not None and entry.is_same(file):
                 self._move(entry, file)
                 return entry
         return None
 
-    def changed(self, file: FileVersion) -> LedgerEntry | None:
-        """The entry of a file that was written to after it was sent."""
+    def was_changed(self, file: FileVersion) -> bool:
+        """Whether a file was written to after it was sent."""
         entry = self._by_path.get(file.name)
         if entry is None or entry.is_rejected:
-            return None
-        return entry if (entry.device, entry.inode) == (file.device, file.inode) else None
+            return False
+        return (entry.device, entry.inode) == (file.device, file.inode)
 
-    def _index(self, line: LedgerEntry) -> None:
-        self._lines[line.number] = line
-        self._by_path[line.path] = line
-        self._by_inode[line.device, line.inode] = line
+    def _index(self, entry: LedgerEntry) -> None:
+        self._entries[entry.number] = entry
+        self._by_path[entry.path] = entry
+        self._by_inode[entry.device, entry.inode] = entry
 
-    def _move(self, line: LedgerEntry, file: FileVersion) -> None:
-        if (line.path, line.device, line.inode) == (file.name, file.device, file.inode):
+    def _move(self, entry: LedgerEntry, file: FileVersion) -> None:
+        if (entry.path, entry.device, entry.inode) == (file.name, file.device, file.inode):
             return
-        self._forget(line)
-        line.path, line.device, line.inode = file.name, file.device, file.inode
-        self._index(line)
+        self._forget(entry)
+        entry.path, entry.device, entry.inode = file.name, file.device, file.inode
+        self._index(entry)
 
-    def _forget(self, line: LedgerEntry) -> None:
-        del self._lines[line.number]
-        if self._by_path.get(line.path) is line:
-            del self._by_path[line.path]
-        if self._by_inode.get((line.device, line.inode)) is line:
-            del self._by_inode[line.device, line.inode]
+    def _forget(self, entry: LedgerEntry) -> None:
+        del self._entries[entry.number]
+        if self._by_path.get(entry.path) is entry:
+            del self._by_path[entry.path]
+        if self._by_inode.get((entry.device, entry.inode)) is entry:
+            del self._by_inode[entry.device, entry.inode]
 
     def prune(self, files: Iterable[FileVersion]) -> None:
-        """Forget deleted files, the oldest first, when there are too many."""
-        if len(self._lines) <= MAX_STATE_LINES:
+        """Forget deleted files, the oldest first, when there are too many entries."""
+        if len(self._entries) <= MAX_LEDGER_ENTRIES:
             return
-        there = {(file.device, file.inode) for file in files}
-        present = {line.number for at, line in self._by_inode.items() if at in there}
-        gone = [line for number, line in sorted(self._lines.items()) if number not in present]
-        for line in gone[: len(self._lines) - MAX_STATE_LINES // 2]:
-            self._forget(line)
-        if gone:
+        inodes = {(file.device, file.inode) for file in files}
+        present = {entry.number for inode, entry in self._by_inode.items() if inode in inodes}
+        deleted = [entry for number, entry in sorted(self._entries.items())
+                   if number not in present]  # fmt: skip
+        for entry in deleted[: len(self._entries) - MAX_LEDGER_ENTRIES // 2]:
+            self._forget(entry)
+        if deleted:
             self._rewrite()
 
-    def _append(self, lines: list[LedgerEntry]) -> None:
-        if not (self._persistent and lines):
+    def _append(self, entries: list[LedgerEntry]) -> None:
+        if not (self._persistent and entries):
             return
         try:
             with self._file.open("ab") as out:
-                out.write(ENCODER.encode_lines(lines))
+                out.write(ENCODER.encode_lines(entries))
                 out.flush()
                 os.fsync(out.fileno())
         except OSError as error:
@@ -267,44 +269,44 @@ class FileLedger:
     def _rewrite(self) -> None:
         if not self._persistent:
             return
-        entries = sorted(self._lines.values(), key=lambda line: line.number)
-        unfinished = [self._under_way[0]] if self._under_way else []
+        entries = [self._entries[number] for number in sorted(self._entries)]
+        unfinished = [self._unfinished[0]] if self._unfinished else []
         write_atomically(self._file, ENCODER.encode_lines([*entries, *unfinished]), 0o600)
 
 
-def digest_of_head(path: str) -> str:
-    """Identifies a file by its beginning; "" if it cannot be read."""
+def digest_start(path: str) -> str:
+    """The digest of a file's first bytes; "" if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
-            return hashlib.sha256(file.read(HEAD)).hexdigest()[:16]
+            return hashlib.sha256(file.read(DIGESTED_BYTES)).hexdigest()[:16]
     except OSError:
         return ""
 
 
-def _read(file: Path) -> list[LedgerEntry]:
+def _read_entries(file: Path) -> list[LedgerEntry]:
     """A last line that a crash has cut off is ignored."""
     try:
-        rows = file.read_bytes().split(b"\n")
+        lines = file.read_bytes().split(b"\n")
     except OSError as error:
         raise InputError(
             f"--state: {file} cannot be read ({error.strerror}), and says which files were sent; "
             "delete the state too, to send all of them"
         ) from error
     entries: dict[int, LedgerEntry] = {}
-    for row in rows[:-1]:
+    for line in lines[:-1]:
         try:
-            line = LINES.decode(row)
+            entry = ENTRY_DECODER.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             continue
-        entries[line.number] = line
+        entries[entry.number] = entry
     return [entries[number] for number in sorted(entries)]
 
 
-LOOK_EVERY_S = 2.0
-SHARE_LOOKING = 0.1  # of the time at most
-FRAMES = 500  # of small files, in one list
-FILES = 1000  # in one write to the ledger
-MAX_WARNED = 10_000  # then a warning may be repeated
+SCAN_INTERVAL_S = 2.0
+MAX_SCAN_SHARE = 0.1  # of the time
+MIN_GROUP_FRAMES = 500  # frames of small files are grouped to lists of this length
+FILES_PER_WRITE = 1000  # files whose entries are added to the ledger at a time
+MAX_WARNED = 10_000  # with more, the warnings may be repeated
 Reader = Callable[[Path], Iterable[Sequence[FileMessage]]]
 log = logging.getLogger("newsift.collect")
 
@@ -317,26 +319,25 @@ class Folder:
     read: Reader
     ledger: FileLedger
     once: bool = False
-    settling: Settling = field(default_factory=Settling)
-    look_every: float = LOOK_EVERY_S
+    settle_timer: SettleTimer = field(default_factory=SettleTimer)
+    scan_interval_s: float = SCAN_INTERVAL_S
     name: str = "files"
     counts: Counter[str] = field(default_factory=Counter)
     _warned: set[str] = field(default_factory=set)
     _pause: float = 0.0
-    _closed: bool = False
+    _is_closed: bool = False
 
     def backoff(self, lost: LostError) -> Backoff:
-        """A folder refuses nobody."""
-        return Backoff(self.look_every, self.look_every)
+        """Never used, as reading a folder raises no LostError."""
+        return Backoff(self.scan_interval_s, self.scan_interval_s)
 
     async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
-        """The rows of the files since the mark."""
         if mark is not None and mark.place != self.place:
             raise InputError(
-                f"--state: is of the folder {mark.place!r}; give each folder a file of its own"
+                f"--state: belongs to the folder {mark.place!r}; give each folder its own file"
             )
-        place = None if mark is None else Place.read(mark.cursor)
-        await asyncio.to_thread(self.ledger.open, place)
+        position = None if mark is None else FilePosition.parse(mark.cursor)
+        await asyncio.to_thread(self.ledger.load, position)
         yield ()
         steps = self._steps()
         try:
@@ -346,8 +347,8 @@ class Folder:
                 else:
                     await asyncio.sleep(self._pause)
         finally:
-            self._closed = True  # stops the thread
-        raise EnoughError
+            self._is_closed = True  # stops the thread
+        raise SourceEndedError
 
     def _steps(self) -> Iterator[list[SourceFrame]]:
         """Lists of frames; an empty list means that no complete file is left."""
@@ -355,68 +356,73 @@ class Folder:
             began = time.monotonic()
             files = scan_folder(self.place)
             new = [file for file in files or [] if self._is_new(file)]
-            whole, awaited = self.settling.whole(new, time.time(), time.monotonic())
+            complete, has_others = self.settle_timer.complete_files(
+                new, time.time(), time.monotonic()
+            )
             if files is not None:
                 self.ledger.prune(files)
-            self._pause = max(self.look_every, (time.monotonic() - began) / SHARE_LOOKING)
+            self._pause = max(self.scan_interval_s, (time.monotonic() - began) / MAX_SCAN_SHARE)
             if files is None:
-                self._warn_once(self.place, f"{self.place}: is not there; it is waited for")
+                self._warn_once(self.place, f"{self.place}: does not exist; waiting for it")
             else:
                 self._warned.discard(self.place)
-                yield from _group_frames(self._pieces(files, whole))
-            if self.once and not awaited:
+                yield from _group_frames(self._frames_of_files(files, complete))
+            if self.once and not has_others:
                 return
-            if not whole:
+            if not complete:
                 yield []
 
     def _is_new(self, file: FileVersion) -> bool:
-        if self.ledger.entry_of(file) is not None:
+        if self.ledger.find(file) is not None:
             return False
-        if self.ledger.changed(file) is None:
+        if not self.ledger.was_changed(file):
             return True
         message = f"{file.name}: was written to after it was sent"
-        self._warn_once(file.name, f"{message}; what is new in it goes under another name")
+        self._warn_once(file.name, f"{message}; put new posts into a file of another name")
         return False
 
-    def _pieces(
-        self, there: list[FileVersion], whole: list[FileVersion]
+    def _frames_of_files(
+        self, files: list[FileVersion], complete: list[FileVersion]
     ) -> Iterator[list[SourceFrame]]:
         """The frames of the unfinished file, then of the new ones."""
-        if (unfinished := self.ledger.resume(there)) is not None:
-            line, file, rows = unfinished
+        if (unfinished := self.ledger.resume(files)) is not None:
+            entry, file, rows = unfinished
             if file is None:
                 self._warn_once(
-                    line.path, f"{line.path}: is gone or changed; {rows:,} rows were sent"
+                    entry.path, f"{entry.path}: is gone or changed; {rows:,} rows were sent"
                 )
             else:
-                yield from self._of(line, file, rows)
-        new = [file for file in whole if self.ledger.entry_of(file) is None]
-        for at in range(0, len(new), FILES):
-            for line, file in self.ledger.begin(new[at : at + FILES]):
-                yield from self._of(line, file, 0)
+                yield from self._frames_of_file(entry, file, rows)
+        new = [file for file in complete if self.ledger.find(file) is None]
+        for start in range(0, len(new), FILES_PER_WRITE):
+            for entry, file in self.ledger.add(new[start : start + FILES_PER_WRITE]):
+                yield from self._frames_of_file(entry, file, 0)
 
-    def _of(self, line: LedgerEntry, file: FileVersion, sent: int) -> Iterator[list[SourceFrame]]:
-        """The frames of one file from a row on; the last one marks the file as done."""
+    def _frames_of_file(
+        self, entry: LedgerEntry, file: FileVersion, rows_sent: int
+    ) -> Iterator[list[SourceFrame]]:
+        """The frames after the rows that were sent; the last one marks the file as done."""
         rows = 0
         try:
             for batch in self.read(Path(file.path)):
-                if self._closed:
+                if self._is_closed:
                     return
                 numbered = list(enumerate(batch, rows + 1))
                 rows += len(batch)
-                yield [frame for row, message in numbered if row > sent
-                       for frame in self._frame(message, Place(line.number, row))]  # fmt: skip
+                yield [frame for row, message in numbered if row > rows_sent
+                       for frame in self._frame(message, FilePosition(entry.number, row))
+                ]  # fmt: skip
         except InputError as error:
             self.counts["not understood"] += 1
-            self.ledger.refuse(line)
+            self.ledger.reject(entry)
             where = "" if file.name in str(error) else f"{file.name}: "
-            log.error("%s%s; it is left where it is", where, error)
+            log.error("%s%s; the file is left where it is", where, error)
         else:
             self.counts["files"] += 1
-        self.counts["rows"] += rows - sent
-        yield [SourceFrame(b"", None, str(Place(line.number, ENTIRE)))]
+        self.counts["rows"] += rows - rows_sent
+        yield [SourceFrame(b"", None, str(FilePosition(entry.number, ALL_ROWS)))]
 
-    def _frame(self, message: FileMessage, place: Place) -> Iterator[SourceFrame]:
+    def _frame(self, message: FileMessage, position: FilePosition) -> Iterator[SourceFrame]:
         """No frame for a row that the worker could not read: it is logged and counted."""
         if isinstance(message.reading, Rejected):
             self.counts["bad rows"] += 1
@@ -424,22 +430,21 @@ class Folder:
             self._warn_once(f"{message.topic} {message.reading.reason}",
                        f"{message.topic} {message.place}: not sent: {why}")  # fmt: skip
         elif message.value:
-            yield SourceFrame(message.value, message.key, str(place))
+            yield SourceFrame(message.value, message.key, str(position))
 
-    def _warn_once(self, what: str, message: str) -> None:
-        if what not in self._warned:
+    def _warn_once(self, subject: str, message: str) -> None:
+        if subject not in self._warned:
             if len(self._warned) >= MAX_WARNED:
                 self._warned.clear()
-            self._warned.add(what)
+            self._warned.add(subject)
             log.warning("%s", message)
 
 
-def _group_frames(pieces: Iterator[list[SourceFrame]]) -> Iterator[list[SourceFrame]]:
-    """Groups the frames of small files."""
+def _group_frames(lists: Iterator[list[SourceFrame]]) -> Iterator[list[SourceFrame]]:
     frames: list[SourceFrame] = []
-    for piece in pieces:
-        frames += piece
-        if len(frames) >= FRAMES:
+    for part in lists:
+        frames += part
+        if len(frames) >= MIN_GROUP_FRAMES:
             yield frames
             frames = []
     if frames:

@@ -1,4 +1,4 @@
-"""How sources speak HTTP: answers, tokens, lines, server-sent events and web sockets."""
+"""HTTP for the sources: answers, tokens, lines, server-sent events and web sockets."""
 
 import os
 from asyncio import timeout
@@ -14,44 +14,44 @@ from yarl import URL
 
 from encoder.errors import InputError, NewsiftError
 from newsift.collect.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, UNREACHABLE, LostError
-from newsift.web.addresses import MAX_CHARS, excerpt, parse_address, retry_after
+from newsift.web.addresses import MAX_EXCERPT_CHARS, excerpt, parse_address, retry_after
 from newsift.web.client import read_limited
 from worker.config.secret import Secret, read_secret
 from worker.errors import AccessError, ConfigError
 
 D = TypeVar("D")
-RESPONSE_TIMEOUT_S = 120.0  # for an answer that ends
-ERROR_BYTES = 2**12  # of an answer that is an error
+MAX_RESPONSE_S = 120.0  # from the first to the last byte of an answer
+MAX_ERROR_BYTES = 2**12  # read of an answer that is an error
 
 
 class TooLargeError(LostError):
     pass
 
 
-def endpoint(url: str, *schemes: str) -> URL:
-    """Parse --url. Raises InputError for other schemes; it hides login and query."""
+def parse_endpoint(url: str, *schemes: str) -> URL:
+    """Raises InputError for other schemes. The message hides login and query."""
     if (parsed := parse_address(url, *schemes)) is None:
-        bare = url.partition("?")[0].rpartition("@")[2][:MAX_CHARS]
+        bare = url.partition("?")[0].rpartition("@")[2][:MAX_EXCERPT_CHARS]
         raise InputError(f"--url: {bare!r}; give an address with {' or '.join(schemes)}")
     return parsed
 
 
-def without_login(url: URL) -> URL:
-    """The token identifies the client, so the address may hold no login."""
+def require_no_login(url: URL) -> URL:
+    """Raises InputError for an address with a login, as the token identifies the client."""
     if url.user or url.password:
-        raise InputError("--url: holds a login, but the token says who asks; leave the login out")
+        raise InputError("--url: holds a login, but the token identifies you; leave the login out")
     return url
 
 
 def read_token(variable: str, file: Path | None, env: Mapping[str, str] = os.environ) -> Secret:
-    """From a file, else from an environment variable."""
+    """From the file, or else from the environment variable."""
     if file is not None:
         return read_secret(file, "--token-file")
     value = env.get(variable, "").strip()
     if not value:
         raise ConfigError(f"{variable}: is not set; set it to the token, or give --token-file FILE")
     if not (value.isascii() and value.isprintable()):
-        raise ConfigError(f"{variable}: holds what is no token; set the token alone")
+        raise ConfigError(f"{variable}: is no token; set it to the token alone")
     return Secret(value)
 
 
@@ -61,40 +61,39 @@ def is_refusal(status: int) -> bool:
 
 
 def answer_error(
-    host: str | None, status: int, headers: Mapping[str, str], words: str, remedy: str
+    host: str | None, status: int, headers: Mapping[str, str], detail: str, remedy: str
 ) -> LostError | AccessError:
-    """LostError for a status that allows a retry, else AccessError. `words` are the server's."""
-    message = f"{host} answers {status}{f' ({words})' if words else ''}"
+    """LostError if a retry may help, else AccessError. `detail` is the server's text."""
+    message = f"{host} answers {status}{f' ({detail})' if detail else ''}"
     if is_refusal(status):
         return AccessError(f"{message}; {remedy}")
     return LostError(LIMITED if status == 429 else BUSY, message, retry_after(headers))
 
 
 async def check_answer(answer: aiohttp.ClientResponse, remedy: str) -> None:
-    """Raise the error for a status other than 2xx; `remedy` is for a 4xx."""
+    """Raise an error for a status other than 2xx; `remedy` is for a 4xx."""
     if not 200 <= answer.status < 300:
-        words = excerpt(await answer.content.read(ERROR_BYTES))
-        raise answer_error(answer.url.host, answer.status, answer.headers, words, remedy)
+        detail = excerpt(await answer.content.read(MAX_ERROR_BYTES))
+        raise answer_error(answer.url.host, answer.status, answer.headers, detail, remedy)
 
 
-async def read_body(answer: aiohttp.ClientResponse, largest: int) -> bytes:
-    """In bounded memory and time."""
+async def read_body(answer: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """Raises TooLargeError for a larger body, TimeoutError for one that takes too long."""
     parts: list[bytes] = []
-    async with timeout(RESPONSE_TIMEOUT_S):  # some drip
-        if not await read_limited(answer, largest, parts.append):
-            message = f"{answer.url.host} answers more than {largest:,} bytes"
+    async with timeout(MAX_RESPONSE_S):
+        if not await read_limited(answer, max_bytes, parts.append):
+            message = f"{answer.url.host} answers more than {max_bytes:,} bytes"
             raise TooLargeError(MALFORMED, message)
     return b"".join(parts)
 
 
-def decode_answer(decoder: msgspec.json.Decoder[D], body: bytes, what: str) -> D:
+def decode_answer(decoder: msgspec.json.Decoder[D], body: bytes, subject: str) -> D:
     """Raises LostError for an answer that is not as documented."""
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise LostError(
-            MALFORMED, f"{what} is not as documented ({excerpt(str(error))})"
-        ) from error
+        message = f"{subject} is not as documented ({excerpt(str(error))})"
+        raise LostError(MALFORMED, message) from error
 
 
 @contextmanager
@@ -105,14 +104,14 @@ def connection_errors(place: str) -> Iterator[None]:
     except NewsiftError:
         raise
     except TimeoutError as error:
-        raise LostError(STALLED, f"{place}: nothing came for too long") from error
+        raise LostError(STALLED, f"{place}: no data arrived for too long") from error
     except aiohttp.ClientPayloadError as error:
         raise LostError(CLOSED, f"{place}: closed in the middle of an answer") from error
-    # What these say by themselves holds the address, and in its query perhaps a token.
+    # The texts of these errors hold the address, whose query may hold a token.
     except aiohttp.TooManyRedirects as error:
         raise LostError(MALFORMED, f"{place}: redirects again and again") from error
     except aiohttp.InvalidURL as error:
-        raise LostError(MALFORMED, f"{place}: redirects to what is no address") from error
+        raise LostError(MALFORMED, f"{place}: redirects to an invalid address") from error
     except aiohttp.ClientResponseError as error:
         message = f"{excerpt(error.message)} ({error.status})"
         raise LostError(UNREACHABLE, f"{place}: {message}") from error
@@ -120,15 +119,15 @@ def connection_errors(place: str) -> Iterator[None]:
         raise LostError(UNREACHABLE, f"{place}: {excerpt(str(error)) or 'broke off'}") from error
 
 
-MAX_LINE_BYTES = 2**22  # bytes of a line
+MAX_LINE_BYTES = 2**22
 
 
 class LineParser:
-    """Lines of at most `largest` bytes, whatever the chunks."""
+    """Splits chunks of bytes into lines. Raises LostError for a line that is too long."""
 
-    def __init__(self, largest: int = MAX_LINE_BYTES) -> None:
-        self._largest = largest
-        self._rest = bytearray()  # of a line whose end has not come
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._rest = bytearray()  # the start of an incomplete line
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         *complete, rest = chunk.split(b"\n")
@@ -141,16 +140,16 @@ class LineParser:
 
     def _extend(self, part: bytes) -> None:
         self._rest += part
-        if len(self._rest) > self._largest:
-            raise LostError(MALFORMED, f"a line has more than {self._largest:,} bytes")
+        if len(self._rest) > self._max_bytes:
+            raise LostError(MALFORMED, f"a line has more than {self._max_bytes:,} bytes")
 
 
 class EventParser:
-    """Server-sent events: name and data. A comment, such as a heartbeat, has neither."""
+    """Parses server-sent events into names and data, both empty for a comment (a heartbeat)."""
 
-    def __init__(self, largest: int = MAX_LINE_BYTES) -> None:
-        self._largest, self._lines = largest, LineParser(largest)
-        self._skip_lf = False  # the last line ended with CR: an LF would be of the same end
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_bytes, self._lines = max_bytes, LineParser(max_bytes)
+        self._skip_lf = False  # the last chunk ended with CR, so an LF belongs to the same line end
         self._name, self._data, self._size = b"", list[bytes](), 0
 
     def feed(self, chunk: bytes) -> Iterator[tuple[str, bytes]]:
@@ -172,8 +171,8 @@ class EventParser:
 
     def _add(self, line: bytes) -> None:
         self._size += len(line) + 1
-        if self._size > self._largest:
-            raise LostError(MALFORMED, f"an event has more than {self._largest:,} bytes")
+        if self._size > self._max_bytes:
+            raise LostError(MALFORMED, f"an event has more than {self._max_bytes:,} bytes")
         field, _, value = line.partition(b":")
         if field == b"event":
             self._name = value.removeprefix(b" ")
@@ -182,19 +181,19 @@ class EventParser:
 
 
 class UnreadableFrameError(LostError):
-    """A frame is no text or too large; requested again, it comes again."""
+    """A frame is no text or too large. A retry would get the same frame again."""
 
 
 async def socket_texts(
-    socket: ClientWebSocketResponse, place: str, silent_s: float | None = None
+    socket: ClientWebSocketResponse, place: str, stall_s: float | None = None
 ) -> AsyncIterator[bytes]:
-    """Raises LostError when the connection ends.
+    """The text messages of a web socket. Raises LostError when the connection ends.
 
-    A ping counts as a sign of life unless `silent_s` limits the time without a text.
+    `stall_s` limits the time without a text, even while pings arrive.
     """
     while True:
         with connection_errors(place):
-            async with timeout(silent_s):
+            async with timeout(stall_s):
                 message = await socket.receive()
         if message.type is not WSMsgType.TEXT:
             raise _socket_error(socket, message, place)
@@ -203,10 +202,10 @@ async def socket_texts(
 
 def _socket_error(socket: ClientWebSocketResponse, message: WSMessage, place: str) -> LostError:
     if message.type is WSMsgType.BINARY:
-        return LostError(MALFORMED, f"{place}: sends binary frames, which nobody asked for")
+        return LostError(MALFORMED, f"{place}: sends binary frames instead of text")
     if isinstance(message.data, WebSocketError):
         detail = excerpt(str(message.data))
-        return UnreadableFrameError(MALFORMED, f"{place}: sends what cannot be read ({detail})")
+        return UnreadableFrameError(MALFORMED, f"{place}: sends an unreadable frame ({detail})")
     why = message.extra or message.data
     detail = f" ({excerpt(str(why))})" if why and why != socket.close_code else ""
     return LostError(CLOSED, f"{place}: closed the connection with {socket.close_code}{detail}")

@@ -1,4 +1,4 @@
-"""Mastodon: one stream of an instance, and its timeline for what the stream missed.
+"""Mastodon: one stream of an instance, and its timeline for the posts that the stream missed.
 
 See https://docs.joinmastodon.org/methods/streaming/ and /methods/timelines/.
 """
@@ -27,10 +27,10 @@ from newsift.collect.http import (
     check_answer,
     connection_errors,
     decode_answer,
-    endpoint,
+    parse_endpoint,
     read_body,
+    require_no_login,
     socket_texts,
-    without_login,
 )
 from newsift.collect.source import (
     CLOSED,
@@ -45,31 +45,27 @@ from newsift.collect.source import (
     seconds_since,
 )
 from newsift.web.addresses import excerpt, http_url, is_websocket, retry_after, seconds_until
-from newsift.web.client import limits
+from newsift.web.client import stream_timeout
 from worker.config.secret import Secret
 from worker.errors import AccessError
 
-STREAMING = "/api/v1/streaming"
-PATHS = {
+STREAMING_PATH = "/api/v1/streaming"
+STREAM_PATHS = {
     "public": "/public",
     "public:local": "/public/local",
     "public:remote": "/public/remote",
     "hashtag": "/hashtag",
     "hashtag:local": "/hashtag/local",
 }
-MAX_TAG_CHARS = 500  # characters
+MAX_TAG_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class PublicStream:
-    """A stream by its documented name, and its tag."""
-
-    name: str = "public"
+    name: str = "public"  # as in Mastodon's documentation
     tag: str = ""
 
     def __post_init__(self) -> None:
-        if self.name not in PATHS:
-            raise InputError(f"--stream: {self.name!r}; give one of {', '.join(PATHS)}")
         if self.has_tag and not 0 < len(self.tag) <= MAX_TAG_CHARS:
             raise InputError(f"--stream {self.name}: needs a tag; give --tag NAME")
         if self.tag and not self.has_tag:
@@ -86,7 +82,7 @@ class PublicStream:
         return (origin,) if origin else ("local", "remote")
 
     def url(self, host: URL) -> URL:
-        url = host.with_path(STREAMING + PATHS[self.name])
+        url = host.with_path(STREAMING_PATH + STREAM_PATHS[self.name])
         return url.with_query(tag=self.tag) if self.has_tag else url
 
     def timeline(self, host: URL) -> URL:
@@ -98,39 +94,37 @@ class PublicStream:
 
 @dataclass(frozen=True, slots=True)
 class StreamAddress:
-    """What --url names: an instance, or one of its streams."""
-
     host: URL  # without a path
     stream: PublicStream
-    stream_url: URL | None = None  # if --url names a stream
+    stream_url: URL | None = None  # if --url is the address of a stream
 
 
 def stream_address(url: str, stream: str | None, tag: str | None) -> StreamAddress:
-    """From --url with --stream and --tag, or all of it in the URL."""
-    parsed = without_login(endpoint(url, "https", "http", "wss", "ws"))
+    """`url` is the address of an instance, or of one of its streams."""
+    parsed = require_no_login(parse_endpoint(url, "https", "http", "wss", "ws"))
     web = http_url(parsed)
     tag = tag.removeprefix("#") if tag else ""
     if web.path in ("", "/"):
         return StreamAddress(web.origin(), PublicStream(stream or "public", tag))
-    public_stream = _stream_of(web) or PublicStream(stream or "public", tag)
+    public_stream = _parse_stream(web) or PublicStream(stream or "public", tag)
     if (stream and stream != public_stream.name) or (tag and tag != public_stream.tag):
         raise InputError(
             f"--url already names the stream {public_stream.name}; omit --stream and --tag"
         )
-    if is_websocket(parsed):  # its address names the stream in the query
+    if is_websocket(parsed):  # the query of a web socket's address names the stream
         query = {"stream": public_stream.name}
         query |= {"tag": public_stream.tag} if public_stream.has_tag else {}
         parsed = parsed.update_query({**query, **parsed.query})
-    elif parsed.path == STREAMING:
+    elif parsed.path == STREAMING_PATH:
         parsed = public_stream.url(parsed)
     return StreamAddress(web.origin(), public_stream, parsed)
 
 
-def _stream_of(url: URL) -> PublicStream | None:
+def _parse_stream(url: URL) -> PublicStream | None:
     """The stream that an address names by its path, or in a web socket's query."""
-    names = {STREAMING + path: name for name, path in PATHS.items()}
-    name = names.get(url.path) or (url.query.get("stream") if url.path == STREAMING else None)
-    if name not in PATHS:
+    names = {STREAMING_PATH + path: name for name, path in STREAM_PATHS.items()}
+    name = names.get(url.path) or (url.query.get("stream") if url.path == STREAMING_PATH else None)
+    if name not in STREAM_PATHS:
         return None
     return PublicStream(name, url.query.get("tag", "").removeprefix("#"))
 
@@ -138,40 +132,40 @@ def _stream_of(url: URL) -> PublicStream | None:
 STATUS_EVENTS = ("update", "status.update")
 DELETE_EVENT = "delete"
 STATUS_ID = re.compile(r"[0-9A-Za-z]{1,64}")
-FIRST_SNOWFLAKE = 1_400_000_000_000 << 16  # ids before 2014 are none of Mastodon's
+MIN_TIMED_ID = 1_400_000_000_000 << 16  # of 2014; smaller ids hold no time
 MAX_RECENT_IDS = 50_000
-LATE_S = 60.0  # how late a status of another server may come and still be looked for
-PAGE_SIZE = 40  # a timeline allows no more statuses on a page
+OVERLAP_S = 60.0  # read again at a start, as a status of another server may arrive late
+PAGE_SIZE = 40  # the largest page of a timeline that Mastodon allows
 
 
-class Identified(msgspec.Struct):
+class StatusId(msgspec.Struct):
     id: str | int
 
 
-STATUS = msgspec.json.Decoder(Identified)
+STATUS_ID_DECODER = msgspec.json.Decoder(StatusId)
 
 
 def id_sort_key(id: str) -> tuple[int, str]:
-    """Sort key of ids: a longer id is later, as Mastodon's guidelines say."""
+    """A longer id is later, as Mastodon's guidelines say."""
     return len(id), id
 
 
 def time_of_id(id: str) -> float | None:
-    """Seconds since 1970; None if ids hold no time."""
+    """Seconds since 1970; None if the id holds no time."""
     number = int(id) if id.isascii() and id.isdigit() else 0
-    return (number >> 16) / 1000 if number >= FIRST_SNOWFLAKE else None
+    return (number >> 16) / 1000 if number >= MIN_TIMED_ID else None
 
 
 def id_before(id: str, seconds: float) -> str:
-    """The id of this many seconds earlier; the same id if ids hold no time."""
+    """The id of this many seconds earlier; the same id if it holds no time."""
     time = time_of_id(id)
     return id if time is None else str(max(0, round((time - seconds) * 1000)) << 16)
 
 
-def read_status_id(status: bytes) -> str | None:
+def parse_status_id(status: bytes) -> str | None:
     """None if there is no valid id."""
     try:
-        id = str(STATUS.decode(status).id)
+        id = str(STATUS_ID_DECODER.decode(status).id)
     except (msgspec.MsgspecError, RecursionError):
         return None
     return id if STATUS_ID.fullmatch(id) else None
@@ -179,47 +173,47 @@ def read_status_id(status: bytes) -> str | None:
 
 def event_value(name: str, data: bytes) -> bytes:
     """A server-sent event as one JSON object; a payload that is no status stays a string."""
-    if name not in STATUS_EVENTS or read_status_id(data) is None:
+    if name not in STATUS_EVENTS or parse_status_id(data) is None:
         data = msgspec.json.encode(data.decode("utf-8", "replace"))
     return b'{"event":%b,"payload":%b}' % (msgspec.json.encode(name), data)
 
 
 class MastodonEvent(NamedTuple):
-    """The name of an event, its data, and the bytes for the topic."""
-
     name: str
     data: bytes
-    value: bytes
+    value: bytes  # the value of the record for the topic
 
 
-class SeenStatuses:
-    """The latest id, and recent ids, so that no status is sent twice."""
+class RecentStatuses:
+    """The latest id and the recent ids, so that no status is sent twice."""
 
     def __init__(self) -> None:
-        self.id: str | None = None
+        self.latest_id: str | None = None
         self._recent_ids: OrderedDict[str, None] = OrderedDict()
         self._recent_arrivals: deque[tuple[float, str]] = deque(maxlen=PAGE_SIZE)
 
     @property
     def cursor(self) -> str | None:
-        """The latest id; if ids hold no time, the lowest id of the last LATE_S seconds.
+        """The latest id; if ids hold no time, the lowest id of the last OVERLAP_S seconds.
 
-        A later status may have a lower id, and may be under way when the process dies.
+        A later status may have a lower id, and may be lost if the process dies now.
         """
-        if self.id is None or time_of_id(self.id) is not None:
-            return self.id
-        start = monotonic() - LATE_S
+        if self.latest_id is None or time_of_id(self.latest_id) is not None:
+            return self.latest_id
+        start = monotonic() - OVERLAP_S
         recent = (id for at, id in self._recent_arrivals if at > start)
-        return min(recent, key=id_sort_key, default=self.id)
+        return min(recent, key=id_sort_key, default=self.latest_id)
 
-    def raise_to(self, id: str) -> None:
-        """Ignored if a later id is known."""
-        if self.id is None or id_sort_key(id) > id_sort_key(self.id):
-            self.id = id
+    def raise_latest_id(self, id: str) -> None:
+        """An earlier id is ignored."""
+        if self.latest_id is None or id_sort_key(id) > id_sort_key(self.latest_id):
+            self.latest_id = id
 
     def cursor_frame(self) -> list[SourceFrame]:
         """A frame without a post that moves the cursor."""
-        return [SourceFrame(b"", None, self.cursor, time_of_id(self.id))] if self.id else []
+        if not self.latest_id:
+            return []
+        return [SourceFrame(b"", None, self.cursor, time_of_id(self.latest_id))]
 
     def status_frame(self, value: bytes, id: str) -> SourceFrame | None:
         """None if the status was sent before."""
@@ -229,7 +223,7 @@ class SeenStatuses:
         if len(self._recent_ids) > MAX_RECENT_IDS:
             self._recent_ids.popitem(last=False)
         self._recent_arrivals.append((monotonic(), id))
-        self.raise_to(id)
+        self.raise_latest_id(id)
         return SourceFrame(value, id.encode(), self.cursor, time_of_id(id))
 
     def event_frame(self, event: MastodonEvent) -> SourceFrame | None:
@@ -240,15 +234,15 @@ class SeenStatuses:
             return SourceFrame(event.value, key, self.cursor)
         if event.name not in STATUS_EVENTS:
             return None
-        id = read_status_id(event.data)
+        id = parse_status_id(event.data)
         if id is not None and event.name == "update":
             return self.status_frame(event.value, id)
         return SourceFrame(event.value, None if id is None else id.encode(), self.cursor)
 
 
-BEFORE_ALL = "0"  # an id
-PAGE_SIZES = (PAGE_SIZE, 5, 1)  # a smaller one follows where a page is too large
-RESERVE = 5  # requests within the limit that are left to other clients of the account
+LOWEST_ID = "0"
+PAGE_SIZES = (PAGE_SIZE, 5, 1)  # a smaller page is requested if one has too many bytes
+RESERVED_REQUESTS = 5  # of the rate limit, left to other clients of the account
 MAX_PAGE_BYTES = 2**24
 RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 TOKEN_REMEDY = "give a user token with the scope read:statuses"
@@ -256,40 +250,38 @@ TOKEN_REMEDY = "give a user token with the scope read:statuses"
 
 @dataclass(frozen=True, slots=True)
 class StatusPage:
-    """The statuses right after an id, oldest first, and the pause before the next page."""
-
-    statuses: list[tuple[str, bytes]]  # by id
-    is_full: bool  # holds as many statuses as were requested
-    pause: float
+    statuses: list[tuple[str, bytes]]  # ids and statuses, oldest first
+    is_full: bool  # has as many statuses as were requested
+    pause: float  # seconds before the next request
 
 
 class Timeline:
-    """Reads a timeline from an id on, up to a limit of pages, as fast as the server allows."""
+    """Reads a timeline after an id, up to a number of pages, as fast as the server allows."""
 
     def __init__(
         self, session: ClientSession, url: URL, headers: Mapping[str, str], after_id: str = "",
         max_pages: int = 0,
     ) -> None:  # fmt: skip
         self._session, self._url, self._headers = session, url, headers
-        self.after_id = after_id  # the last id that was read; empty: none is known
+        self.after_id = after_id  # of the last status that was read; "" if there is none
         self.pages_left = max_pages if after_id else 0
-        self.exists = True  # whether there is a timeline that can be read
+        self.is_readable = True
 
-    async def newest(self) -> str | None:
-        """The id of the last status; None if there is no timeline."""
+    async def newest_id(self) -> str | None:
+        """None if the instance has no timeline."""
         page = await self._page(1)
         if page is None:
             return None
-        return page.statuses[-1][0] if page.statuses else BEFORE_ALL
+        return page.statuses[-1][0] if page.statuses else LOWEST_ID
 
     async def pages(self) -> AsyncIterator[list[tuple[str, bytes]]]:
         """Ends after two consecutive pages that are not full."""
-        short = 0
-        while self.pages_left > 0 and short < 2:
-            page = await self._after(self.after_id)
+        short_pages = 0
+        while self.pages_left > 0 and short_pages < 2:
+            page = await self._next_page()
             self.pages_left -= 1
             if page is None:
-                self.exists = False
+                self.is_readable = False
                 return
             after = id_sort_key(self.after_id)
             new = [status for status in page.statuses if id_sort_key(status[0]) > after]
@@ -298,16 +290,16 @@ class Timeline:
             self.after_id = new[-1][0]
             yield new
             if not page.is_full:
-                short += 1  # near the end: continue at once, RESERVE covers it
+                short_pages += 1  # near the end: no pause, RESERVED_REQUESTS allow for it
                 continue
-            short = 0
+            short_pages = 0
             await asyncio.sleep(page.pause)
 
-    async def _after(self, id: str) -> StatusPage | None:
-        """The page right after an id, a short one if necessary; None if there is none."""
+    async def _next_page(self) -> StatusPage | None:
+        """Smaller if the full one has too many bytes; None if no page can be read."""
         for size in PAGE_SIZES:
             with suppress(TooLargeError):
-                return await self._page(size, min_id=id)
+                return await self._page(size, min_id=self.after_id)
         return None
 
     async def _page(self, size: int, **query: str) -> StatusPage | None:
@@ -315,26 +307,26 @@ class Timeline:
         async with self._session.get(url, headers=self._headers) as answer:
             if answer.status == 404:
                 return None
-            reset = until_reset(answer.headers)
+            reset_s = seconds_until_reset(answer.headers)
             if answer.status == 429:
                 message = f"{url.host} answers 429 for its timeline"
-                raise LostError(LIMITED, message, max(reset, retry_after(answer.headers)))
+                raise LostError(LIMITED, message, max(reset_s, retry_after(answer.headers)))
             await check_answer(answer, TOKEN_REMEDY)
-            page = read_statuses(await read_body(answer, MAX_PAGE_BYTES), str(url.host))
-            left = answer.headers.get("X-RateLimit-Remaining", "")
-            is_limited = left.isdigit() and int(left) <= RESERVE
-            return StatusPage(page, len(page) >= size, reset if is_limited else 0.0)
+            statuses = parse_statuses(await read_body(answer, MAX_PAGE_BYTES), str(url.host))
+            remaining = answer.headers.get("X-RateLimit-Remaining", "")
+            is_limited = remaining.isdigit() and int(remaining) <= RESERVED_REQUESTS
+            return StatusPage(statuses, len(statuses) >= size, reset_s if is_limited else 0.0)
 
 
-def read_statuses(body: bytes, host: str) -> list[tuple[str, bytes]]:
-    """Sorted, oldest first, with their ids."""
+def parse_statuses(body: bytes, host: str) -> list[tuple[str, bytes]]:
+    """Ids and statuses, oldest first."""
     items = [bytes(raw) for raw in decode_answer(RAW_LIST, body, f"{host}: its timeline")]
-    by_id = [(id, status) for status in items if (id := read_status_id(status)) is not None]
+    by_id = [(id, status) for status in items if (id := parse_status_id(status)) is not None]
     return sorted(by_id, key=lambda pair: id_sort_key(pair[0]))
 
 
-def until_reset(headers: Mapping[str, str]) -> float:
-    """Seconds until the rate limit is reset, by the server's clock."""
+def seconds_until_reset(headers: Mapping[str, str]) -> float:
+    """By the server's clock; 0 if the header is missing."""
     try:
         reset = datetime.fromisoformat(headers.get("X-RateLimit-Reset", "")).timestamp()
     except (ValueError, OverflowError):
@@ -344,16 +336,14 @@ def until_reset(headers: Mapping[str, str]) -> float:
 
 INSTANCE_PATH = "/api/v2/instance"
 MAX_INSTANCE_BYTES = 2**22
-NO_INSTANCE = "give the address of a Mastodon instance to --url"
+INSTANCE_REMEDY = "give the address of a Mastodon instance to --url"
 
 
 class StreamingUrls(msgspec.Struct):
     streaming: str | None = None
 
 
-class Configuration(msgspec.Struct):
-    """The part of an instance's document about streams."""
-
+class InstanceConfiguration(msgspec.Struct):
     urls: StreamingUrls | None = None
     timelines_access: dict[str, Any] | None = None
 
@@ -361,9 +351,10 @@ class Configuration(msgspec.Struct):
 class Instance(msgspec.Struct):
     """See https://docs.joinmastodon.org/entities/Instance/."""
 
-    configuration: Configuration | None = None
+    configuration: InstanceConfiguration | None = None
 
     def streaming_host(self, host: URL) -> URL:
+        """`host` is that of the instance itself."""
         urls = self.configuration.urls if self.configuration else None
         if urls is None or not urls.streaming:
             return host
@@ -374,19 +365,19 @@ class Instance(msgspec.Struct):
             message = f"{host.authority}: configuration.urls.streaming is no address"
             raise LostError(MALFORMED, message) from error
 
-    def require_open(self, stream: PublicStream, place: str) -> None:
-        """Raises AccessError for a stream that is shown to nobody: it would stay silent."""
+    def require_enabled(self, stream: PublicStream, place: str) -> None:
+        """Raises AccessError for a stream that the instance has disabled: it would stay silent."""
         access = (self.configuration.timelines_access if self.configuration else None) or {}
         key = "hashtag_feeds" if stream.has_tag else "live_feeds"
         setting = access.get(key)
         by_origin = setting if isinstance(setting, dict) else dict.fromkeys(stream.origins, setting)
-        closed = [origin for origin in stream.origins if by_origin.get(origin) == "disabled"]
-        if not closed:
+        disabled = [origin for origin in stream.origins if by_origin.get(origin) == "disabled"]
+        if not disabled:
             return
         base = stream.name.partition(":")[0]
-        still_open = [origin for origin in stream.origins if origin not in closed]
-        other = f"--stream {base}:{still_open[0]}, or " if still_open and base == "public" else ""
-        keys = ", ".join(f"configuration.timelines_access.{key}.{origin}" for origin in closed)
+        enabled = [origin for origin in stream.origins if origin not in disabled]
+        other = f"--stream {base}:{enabled[0]}, or " if enabled and base == "public" else ""
+        keys = ", ".join(f"configuration.timelines_access.{key}.{origin}" for origin in disabled)
         raise AccessError(
             f"{place}: does not show the stream {stream.name} ({keys}: disabled); "
             f"give {other}another instance to --url"
@@ -397,17 +388,18 @@ INSTANCE = msgspec.json.Decoder(Instance)
 
 
 async def fetch_instance(session: ClientSession, host: URL, headers: dict[str, str]) -> Instance:
-    """The document of an instance; an empty one if a server has none."""
+    """An empty document if the server has none."""
     async with session.get(host.with_path(INSTANCE_PATH), headers=headers) as answer:
         if answer.status == 404:
             return Instance()
-        await check_answer(answer, TOKEN_REMEDY if answer.status in (401, 403) else NO_INSTANCE)
+        remedy = TOKEN_REMEDY if answer.status in (401, 403) else INSTANCE_REMEDY
+        await check_answer(answer, remedy)
         body = await read_body(answer, MAX_INSTANCE_BYTES)
         return decode_answer(INSTANCE, body, f"{host.authority}: {INSTANCE_PATH}")
 
 
 class SocketMessage(msgspec.Struct):
-    """An event, whose payload is a string, or an error."""
+    """An event, or an error."""
 
     event: str = ""
     payload: str = ""
@@ -418,19 +410,19 @@ class SocketMessage(msgspec.Struct):
 SOCKET_MESSAGE = msgspec.json.Decoder(SocketMessage)
 
 
-def _socket_event(text: bytes, host: str) -> MastodonEvent:
-    """Raises the error that ends the connection."""
+def _parse_socket_event(text: bytes, host: str) -> MastodonEvent:
+    """Raises LostError or AccessError for an error, which ends the connection."""
     try:
         message = SOCKET_MESSAGE.decode(text)
     except (msgspec.MsgspecError, RecursionError):
-        return MastodonEvent("update", text, text)  # the worker reports it as a dead letter
+        return MastodonEvent("update", text, text)  # the worker makes a dead letter of it
     if message.error is not None:
         raise answer_error(host, message.status, {}, excerpt(message.error), TOKEN_REMEDY)
     return MastodonEvent(message.event, message.payload.encode(), text)
 
 
-STALL_S = 45.0  # three of the heartbeats that a stream sends every 15 s
-MAX_PAGES = 3_000  # of 40 statuses: some 50 minutes at 300 requests in 5 minutes
+MAX_STALL_S = 45.0  # a stream sends a heartbeat every 15 s
+MAX_PAGES = 3_000  # take about 50 minutes, at 300 requests in 5 minutes
 Events = AsyncGenerator[list[MastodonEvent], None]
 
 
@@ -443,20 +435,20 @@ class Mastodon:
         self,
         address: StreamAddress,
         token: Secret,
-        stall_s: float = STALL_S,
+        stall_s: float = MAX_STALL_S,
         max_pages: int = MAX_PAGES,
     ) -> None:
         self.place = address.host.host_port_subcomponent or ""
-        self._stall_s = min(stall_s, STALL_S)
+        self._stall_s = min(stall_s, MAX_STALL_S)
         self._address, self._max_pages = address, max_pages
         self._headers = {"Authorization": f"Bearer {token.reveal()}"}
-        self._seen = SeenStatuses()
+        self._statuses = RecentStatuses()
         self._reported_foreign_mark: SourceMark | None = None
-        self._pauses = Backoff(0.5, 60.0)
-        self._limited = Backoff(30.0, 300.0)
+        self._backoff = Backoff(0.5, 60.0)
+        self._limited_backoff = Backoff(30.0, 300.0)  # after too many requests
 
     async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
-        """The statuses since the mark, then those of the stream."""
+        """The statuses of the timeline since the mark, then those of the stream."""
         with connection_errors(self.place):
             url = await self._stream_url(session)
             backlog = await self._backlog(session, mark)
@@ -464,31 +456,32 @@ class Mastodon:
                 yield frames
             connect = self._websocket_events if is_websocket(url) else self._sse_events
             async with aclosing(connect(session, url)) as stream:
-                await anext(stream)  # the empty first list: connected
+                await anext(stream)  # an empty list: the stream is connected
                 async for frames in self._backlog_frames(backlog):
                     yield frames
                 if gap := self._gap(backlog, mark):
                     yield gap
-                yield self._seen.cursor_frame()  # the stream misses nothing from here on
+                yield self._statuses.cursor_frame()  # the stream misses nothing from here on
                 async for events in stream:
-                    arrived = [self._seen.event_frame(event) for event in events]
+                    arrived = [self._statuses.event_frame(event) for event in events]
                     yield [frame for frame in arrived if frame is not None]
         raise LostError(CLOSED, f"{self.place}: the stream ended")
 
     def backoff(self, lost: LostError) -> Backoff:
-        """Half a second to a minute; longer after too many requests."""
-        return self._limited if lost.reason == LIMITED else self._pauses
+        return self._limited_backoff if lost.reason == LIMITED else self._backoff
 
     async def _stream_url(self, session: ClientSession) -> URL:
         instance = await fetch_instance(session, self._address.host, self._headers)
-        instance.require_open(self._address.stream, self.place)
+        instance.require_enabled(self._address.stream, self.place)
         if self._address.stream_url is not None:
             return self._address.stream_url
         return self._address.stream.url(instance.streaming_host(self._address.host))
 
     async def _sse_events(self, session: ClientSession, url: URL) -> Events:
         """The events of a stream, after an empty list once it is connected."""
-        async with session.get(url, headers=self._headers, timeout=limits(self._stall_s)) as answer:
+        async with session.get(
+            url, headers=self._headers, timeout=stream_timeout(self._stall_s)
+        ) as answer:
             await check_answer(answer, TOKEN_REMEDY)
             yield []
             parser = EventParser()
@@ -509,40 +502,44 @@ class Mastodon:
         async with socket:
             yield []
             async for text in socket_texts(socket, str(url.host)):
-                yield [_socket_event(text, str(url.host))]
+                yield [_parse_socket_event(text, str(url.host))]
 
     async def _backlog(self, session: ClientSession, mark: SourceMark | None) -> Timeline:
         """The timeline since the mark, or since now."""
         url = self._address.stream.timeline(self._address.host)
         after_id = ""
         if mark is not None and mark.place == self.place:
-            self._seen.raise_to(str(mark.cursor))
-            after_id = id_before(str(mark.cursor), LATE_S)
-        elif self._seen.id is None:
+            self._statuses.raise_latest_id(str(mark.cursor))
+            after_id = id_before(str(mark.cursor), OVERLAP_S)
+        elif self._statuses.latest_id is None:
             # If this fails, the stream starts nevertheless.
             with suppress(LostError), connection_errors(self.place):
-                if (last := await Timeline(session, url, self._headers).newest()) is not None:
-                    self._seen.raise_to(last)
-        after_id = after_id or self._seen.id or ""
+                newest_id = await Timeline(session, url, self._headers).newest_id()
+                if newest_id is not None:
+                    self._statuses.raise_latest_id(newest_id)
+        after_id = after_id or self._statuses.latest_id or ""
         return Timeline(session, url, self._headers, after_id, self._max_pages)
 
     async def _backlog_frames(self, backlog: Timeline) -> AsyncIterator[list[SourceFrame]]:
         async for page in backlog.pages():
-            arrived = [self._seen.status_frame(status, id) for id, status in page]
+            arrived = [self._statuses.status_frame(status, id) for id, status in page]
             yield [frame for frame in arrived if frame is not None]
 
     def _gap(self, backlog: Timeline, mark: SourceMark | None) -> Gap | None:
-        """Missed posts that the timeline does not have; another instance's state, once."""
+        """The missed posts that the timeline does not have.
+
+        A mark of another instance is reported only once.
+        """
         if mark is None or mark == self._reported_foreign_mark:
             return None
         if mark.place != self.place:
             self._reported_foreign_mark = mark
-            why = f"the state belongs to {mark.place}, whose ids {self.place} does not know"
+            why = f"the state belongs to {mark.place}, whose ids mean nothing to {self.place}"
             return Gap(why, seconds_since(mark.at))
         seconds = seconds_since(time_of_id(backlog.after_id) or mark.at)
         if backlog.pages_left <= 0:
             pages = f"{self._max_pages:,} pages of the timeline"
             return Gap(f"more posts were missed than {pages} hold", seconds)
-        if backlog.exists:
+        if backlog.is_readable:
             return None
         return Gap("the instance has no readable timeline to fill the gap", seconds)

@@ -1,7 +1,7 @@
-"""What a source of posts is to the collector: frames, marks, gaps, lost connections."""
+"""The interface between the collector and its sources: frames, marks, gaps, errors."""
 
 import random
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from time import time
 from typing import Protocol
@@ -17,32 +17,32 @@ Cursor = int | str
 class SourceFrame(msgspec.Struct, frozen=True, gc=False):
     """One message of a platform."""
 
-    value: bytes  # as the platform sent it; empty where there is but a cursor to note
+    value: bytes  # unchanged, as the platform sent it; empty for a frame that only moves the cursor
     key: bytes | None = None  # the platform's id of the post
-    cursor: Cursor | None = None  # where to go on once this and all before are acknowledged
-    at: float | None = None  # when it happened by the platform's clock, in seconds since 1970
+    cursor: Cursor | None = None  # where to resume after this frame
+    at: float | None = None  # the platform's time of the post, in seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Posts that the platform no longer has: the reason, and the seconds if known."""
+    """Posts that the platform no longer has."""
 
     why: str
-    seconds: float | None = None
+    seconds: float | None = None  # None if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class SourceMark:
-    """The acknowledged position, and whose cursor it is."""
+    """The acknowledged position in a source."""
 
     cursor: Cursor
-    place: str  # the host, or whatever else gave the cursor
+    place: str  # the host or folder that the cursor belongs to
     at: float | None = None  # the platform's time at the cursor, in seconds since 1970
 
 
 @dataclass(slots=True, eq=False)
 class Backoff:
-    """Pauses that grow from `first` to `longest` seconds, by a factor or a step.
+    """Pauses in seconds that grow from `first` to `longest` by a factor, or else by a step.
 
     Each is longer by a random share of at most `jitter`, so that clients do not reconnect at once.
     """
@@ -52,21 +52,13 @@ class Backoff:
     factor: float = 2.0
     step: float = 0.0
     jitter: float = 0.2
-    chance: Callable[[], float] = field(default=random.random, repr=False)
     _next: float | None = field(default=None, init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        grows = self.factor > 1 or (self.factor == 1 and self.step >= 0)
-        if not (0 <= self.first <= self.longest and grows and self.step >= 0):
-            raise ValueError(f"pauses from {self.first} to {self.longest} s do not grow")
-        if not 0 <= self.jitter <= 1:
-            raise ValueError(f"jitter: {self.jitter}; give a share from 0 to 1")
-
     def pause(self) -> float:
-        """The seconds to wait now; the next pause is longer."""
+        """The seconds to wait now; the next call returns more."""
         now = self.first if self._next is None else self._next
         self._next = min(self.longest, now * self.factor + self.step)
-        return min(self.longest, now * (1 + self.jitter * self.chance()))
+        return min(self.longest, now * (1 + self.jitter * random.random()))
 
     def reset(self) -> None:
         self._next = None
@@ -74,22 +66,22 @@ class Backoff:
 
 Arrivals = AsyncGenerator[Sequence[SourceFrame] | Gap, None]
 
-# Why a connection ended: the label of a metric, so the list is closed.
-CLOSED = "closed"  # by the platform, in order or not
-UNREACHABLE = "unreachable"  # no connection came about, or it broke
-STALLED = "stalled"  # nothing came for too long
-BUSY = "busy"  # HTTP 5xx: the platform cannot serve us now
+# Why a connection ended. The values are labels of a metric.
+CLOSED = "closed"  # the platform closed it
+UNREACHABLE = "unreachable"  # it could not be opened, or it broke
+STALLED = "stalled"  # no data arrived for too long
+BUSY = "busy"  # HTTP 5xx, or a temporary refusal
 LIMITED = "limited"  # HTTP 429: too many requests
-ANNOUNCED = "told"  # the platform said in words that it ends
-TOO_OLD = "too_old"  # it no longer has what stands at the cursor
-MALFORMED = "malformed"  # what came is not what the platform is documented to send
+ANNOUNCED = "told"  # the platform sent a message that says why
+TOO_OLD = "too_old"  # the platform no longer has the posts at the cursor
+MALFORMED = "malformed"  # the platform's answer is not as documented
 REASONS = (CLOSED, UNREACHABLE, STALLED, BUSY, LIMITED, ANNOUNCED, TOO_OLD, MALFORMED)
 
 
 class LostError(RunError):
-    """A connection has ended; another is to be made after `wait` seconds or more.
+    """A connection has ended; the next may be opened after `wait` seconds.
 
-    What waiting does not cure, such as a refused token, is an AccessError and ends the command.
+    What a retry cannot cure, such as a refused token, is an AccessError and ends the command.
     """
 
     def __init__(self, reason: str, message: str, wait: float = 0.0) -> None:
@@ -99,12 +91,12 @@ class LostError(RunError):
 
 
 def seconds_since(at: float | None) -> float | None:
-    """From a time of the platform until now; None if there is none."""
+    """None for None, 0 for a time in the future."""
     return None if at is None else max(0.0, time() - at)
 
 
-class EnoughError(Exception):
-    """All requested posts have arrived: the command ends once they are acknowledged."""
+class SourceEndedError(Exception):
+    """All requested posts were yielded; the command ends once they are acknowledged."""
 
 
 class LiveSource(Protocol):
@@ -115,22 +107,17 @@ class LiveSource(Protocol):
 
     @property
     def place(self) -> str:
-        """The host that is connected, or will be next; cursors belong to it."""
+        """The host or folder that the cursors belong to."""
         ...
 
     def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
-        """The frames of one connection from the mark on, inclusive; LostError at its end.
+        """The frames of one connection, from the mark's post on; LostError at its end.
 
         Without a mark it starts with new posts. A Gap is yielded where posts since the mark are
-        lost. Frames that arrived together share a list; an empty list says that the connection is
-        open.
+        lost. An empty list says that the connection is open.
         """
         ...
 
     def backoff(self, lost: LostError) -> Backoff:
-        """The pauses before the next connection; all are reset after progress.
-
-        Progress is an acknowledged frame with a new cursor or with none, or a connection that
-        lasted.
-        """
+        """The pauses before the next connection; the collector resets them after progress."""
         ...

@@ -16,10 +16,10 @@ from newsift.collect.source import Cursor, Gap, SourceMark
 from worker.errors import RunError
 from worker.posts.times import rfc3339
 
-MAX_STATE_BYTES = 2**16  # bytes
+MAX_STATE_BYTES = 2**16
 LOCK_ATTEMPTS, LOCK_RETRY_S = 6, 0.02
-LOCK = ".lock"
-MAX_SECONDS = 1e12  # keeps 1000 * at finite; rfc3339 clips the year
+LOCK_SUFFIX = ".lock"
+MAX_TIME_S = 1e12  # a file may hold any number; its milliseconds must stay finite
 SCHEMA = "newsift.collect/1"
 
 
@@ -31,14 +31,11 @@ class StateFile(msgspec.Struct):
     at: float | None = None
     saved: str = ""
     gaps: int = 0  # since the file was created
-    gap_seconds: float = 0.0  # of those whose length is known
+    gap_seconds: float = 0.0  # of the gaps whose length is known
 
     @property
     def mark(self) -> SourceMark:
         return SourceMark(self.cursor, self.place, self.at)
-
-
-STATE_FILE = msgspec.json.Decoder(StateFile)
 
 
 STATE_ERRORS = (OSError, RecursionError, msgspec.MsgspecError)
@@ -46,7 +43,7 @@ STATE_ERRORS = (OSError, RecursionError, msgspec.MsgspecError)
 
 def _decode(path: Path) -> StateFile:
     """Raises one of STATE_ERRORS."""
-    return STATE_FILE.decode(read_regular(path, MAX_STATE_BYTES))
+    return msgspec.json.decode(read_regular(path, MAX_STATE_BYTES), type=StateFile)
 
 
 def default_state(name: str) -> Path:
@@ -54,14 +51,14 @@ def default_state(name: str) -> Path:
 
 
 class MarkStore(Protocol):
-    """A collector's state: the mark stored last, and a count of lost posts."""
+    """A collector's last stored mark, and its count of lost posts."""
 
     mark: SourceMark | None
 
     def store(self, mark: SourceMark) -> None: ...
 
     def count_gap(self, gap: Gap) -> None:
-        """Count lost posts; stored with the next mark."""
+        """The count is stored with the next mark."""
 
 
 class NullStore:
@@ -70,11 +67,9 @@ class NullStore:
     def __init__(self, mark: SourceMark | None) -> None:
         self.mark = mark
 
-    def store(self, mark: SourceMark) -> None:
-        """Ignored."""
+    def store(self, mark: SourceMark) -> None: ...
 
-    def count_gap(self, gap: Gap) -> None:
-        """Ignored."""
+    def count_gap(self, gap: Gap) -> None: ...
 
 
 class FileStore:
@@ -82,27 +77,27 @@ class FileStore:
 
     def __init__(self, path: Path, source: str) -> None:
         self._path, self._source = path, source
-        stored = read_state(path, source)
-        self.mark = stored.mark if stored else None
-        self._gaps, self._gap_seconds = (stored.gaps, stored.gap_seconds) if stored else (0, 0.0)
-        if stored:
-            self._write(stored)  # a file that cannot be written is refused before anything is sent
+        state = read_state(path, source)
+        self.mark = state.mark if state else None
+        self._gaps, self._gap_seconds = (state.gaps, state.gap_seconds) if state else (0, 0.0)
+        if state:
+            self._write(state)  # a file that cannot be written is refused before anything is sent
 
     def store(self, mark: SourceMark) -> None:
         now = rfc3339(round(time.time() * 1000))
-        stored = StateFile(
+        state = StateFile(
             SCHEMA, self._source, mark.cursor, mark.place, mark.at, now,
             self._gaps, self._gap_seconds,
         )  # fmt: skip
         try:
-            self._write(stored)
-        except InputError as error:  # it could be written before: a full disk, say
+            self._write(state)
+        except InputError as error:  # it could be written at the start, so the command has failed
             raise RunError(f"{error}, then restart the collector") from error
         self.mark = mark
 
-    def _write(self, stored: StateFile) -> None:
+    def _write(self, state: StateFile) -> None:
         try:
-            write_atomically(self._path, msgspec.json.encode(stored) + b"\n", 0o600)
+            write_atomically(self._path, msgspec.json.encode(state) + b"\n", 0o600)
         except InputError as error:
             raise InputError(f"--state: {error}; make room, or give another file") from error
 
@@ -113,33 +108,33 @@ class FileStore:
 
 @contextmanager
 def open_state(path: Path, source: str) -> Iterator[FileStore]:
-    """Locked while the block lasts. `source` is the only source that may use the file."""
+    """The file is locked during the block. Raises InputError for another source's file."""
     with lock_state(path):
         yield FileStore(path, source)
 
 
-def read_state(path: Path, source: str | None = None) -> StateFile | None:
+def read_state(path: Path, source: str) -> StateFile | None:
     """None if there is no file yet. Raises InputError for another source's file."""
     remedy = "give another file, or delete this one to start from new posts"
     try:
-        stored = _decode(path)
+        state = _decode(path)
     except FileNotFoundError:
         return None
     except STATE_ERRORS as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"--state: {path} is no state file ({reason}); {remedy}") from error
-    if stored.schema != SCHEMA:
-        raise InputError(f"--state: {path} has the schema {stored.schema!r}; {remedy}")
-    if source is not None and stored.source != source:
-        raise InputError(f"--state: {path} belongs to `newsift collect {stored.source}`; {remedy}")
-    return stored
+    if state.schema != SCHEMA:
+        raise InputError(f"--state: {path} has the schema {state.schema!r}; {remedy}")
+    if state.source != source:
+        raise InputError(f"--state: {path} belongs to `newsift collect {state.source}`; {remedy}")
+    return state
 
 
 def _enter_lock(stack: ExitStack, path: Path) -> bool:
-    """False if another command holds the lock; a process that tests it holds it for a moment."""
+    """False if another command holds the lock. `newsift status` holds it for a moment."""
     for _ in range(LOCK_ATTEMPTS):
         try:
-            stack.enter_context(exclusive(path.with_name(path.name + LOCK)))
+            stack.enter_context(exclusive(path.with_name(path.name + LOCK_SUFFIX)))
         except BlockingIOError:
             time.sleep(LOCK_RETRY_S)
         else:
@@ -149,7 +144,7 @@ def _enter_lock(stack: ExitStack, path: Path) -> bool:
 
 @contextmanager
 def lock_state(path: Path) -> Iterator[None]:
-    """Hold a lock file beside the state file, which is replaced at each write."""
+    """Lock a file beside the state file, which itself is replaced at each write."""
     with ExitStack() as stack:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -166,26 +161,26 @@ def lock_state(path: Path) -> Iterator[None]:
 
 
 def list_collectors() -> Iterator[dict[str, Any]]:
-    """The collectors with a state in the usual folder, whether they run, and their positions."""
+    """The collectors whose state or lock file is in the state folder, as rows of a report."""
     pattern = default_state("*")
-    files = (file for end in ("", LOCK) for file in pattern.parent.glob(pattern.name + end))
-    for name in sorted({file.name.removesuffix(LOCK) for file in files}):
+    files = (file for end in ("", LOCK_SUFFIX) for file in pattern.parent.glob(pattern.name + end))
+    for name in sorted({file.name.removesuffix(LOCK_SUFFIX) for file in files}):
         file = pattern.parent / name
         try:
-            stored = _decode(file)
+            state = _decode(file)
         except STATE_ERRORS:
-            stored = None
-        at = stored.at if stored else None
+            state = None
+        at = state.at if state else None
         last_post_at = None
         if at is not None:
-            last_post_at = rfc3339(round(1000 * max(min(at, MAX_SECONDS), -MAX_SECONDS)))
+            last_post_at = rfc3339(round(1000 * max(min(at, MAX_TIME_S), -MAX_TIME_S)))
         yield {
-            "source": stored.source if stored else file.stem.removeprefix("collect-"),
-            "running": _is_locked(file.with_name(name + LOCK)),
+            "source": state.source if state else file.stem.removeprefix("collect-"),
+            "running": _is_locked(file.with_name(name + LOCK_SUFFIX)),
             "last_post_at": last_post_at,
-            "saved_at": stored.saved if stored else None,
-            "gaps": stored.gaps if stored else 0,
-            "gap_seconds": stored.gap_seconds if stored else 0.0,
+            "saved_at": state.saved if state else None,
+            "gaps": state.gaps if state else 0,
+            "gap_seconds": state.gap_seconds if state else 0.0,
             "state": str(file),
         }
 

@@ -1,4 +1,4 @@
-"""X: the filtered stream of its API v2, and the rules that select its posts.
+"""X: the filtered stream of the API v2, and the rules that select its posts.
 
 See https://docs.x.com/x-api/posts/filtered-stream/introduction and the pages on streams of
 https://docs.x.com/x-api/fundamentals/.
@@ -23,9 +23,9 @@ from newsift.collect.http import (
     answer_error,
     connection_errors,
     decode_answer,
-    endpoint,
+    parse_endpoint,
     read_body,
-    without_login,
+    require_no_login,
 )
 from newsift.collect.source import (
     ANNOUNCED,
@@ -34,22 +34,22 @@ from newsift.collect.source import (
     LIMITED,
     Arrivals,
     Backoff,
-    EnoughError,
     Gap,
     LostError,
+    SourceEndedError,
     SourceFrame,
     SourceMark,
     seconds_since,
 )
 from newsift.web.addresses import excerpt, retry_after, seconds_until
-from newsift.web.client import limits
+from newsift.web.client import stream_timeout
 from worker.config.secret import Secret
 from worker.errors import AccessError
 
-IDENTITY = re.compile(r"[0-9]{1,19}")
-EPOCH_MS = 1_288_834_974_657  # of the ids of X, in milliseconds since 1970
-FIRST_SNOWFLAKE = 2**48  # ids below, of before 2011, hold no time
-ENHANCE_YOUR_CALM = 420  # what X said before 429
+POST_ID = re.compile(r"[0-9]{1,19}")
+ID_EPOCH_MS = 1_288_834_974_657  # ids hold the milliseconds since this time
+MIN_TIMED_ID = 2**48  # smaller ids, from before 2011, hold no time
+TOO_MANY_REQUESTS = (429, 420)  # X used 420 before 429
 REMEDIES = {
     401: "give the bearer token of an app",
     402: "buy credits for the app, then start again",
@@ -60,39 +60,38 @@ REMEDIES = {
 
 
 class Problem(msgspec.Struct):
-    """An error of X, alone or with inner errors."""
+    """An error of X, which may have inner errors."""
 
     title: str | None = None
     detail: str | None = None
-    type: str | None = None
+    type: str | None = None  # an address, whose last part is the name
     disconnect_type: str | None = None
     connection_issue: str | None = None
     errors: list["Problem"] | None = None
 
-    def words(self) -> str:
-        inner = self.errors[0].words() if self.errors else ""
-        kind = self.disconnect_type or self.connection_issue or self.title
-        parts = dict.fromkeys((kind, self.detail or inner))
-        return excerpt(": ".join(word for word in parts if word))
+    def message(self) -> str:
+        inner = self.errors[0].message() if self.errors else ""
+        title = self.disconnect_type or self.connection_issue or self.title
+        parts = dict.fromkeys((title, self.detail or inner))
+        return excerpt(": ".join(part for part in parts if part))
 
     @property
-    def kind(self) -> str:
-        """The last part of the type, which is an address."""
+    def name(self) -> str:
         return (self.type or "").rpartition("/")[2]
 
-    def ends(self) -> bool:
+    def is_disconnect(self) -> bool:
         return (
             bool(self.disconnect_type or self.connection_issue)
-            or self.kind in ("operational-disconnect", "streaming-connection", "usage-capped")
-            or any(each.ends() for each in self.errors or ())
+            or self.name in ("operational-disconnect", "streaming-connection", "usage-capped")
+            or any(error.is_disconnect() for error in self.errors or ())
         )
 
-    def limits(self) -> bool:
+    def is_limit(self) -> bool:
         """Whether there were too many connections, requests or posts."""
         return (
             self.connection_issue == "TooManyConnections"
-            or self.kind in ("usage-capped", "rate-limit-exceeded")
-            or any(each.limits() for each in self.errors or ())
+            or self.name in ("usage-capped", "rate-limit-exceeded")
+            or any(error.is_limit() for error in self.errors or ())
         )
 
 
@@ -100,23 +99,22 @@ class DeliveredPost(msgspec.Struct):
     id: str | int
 
 
-class Line(Problem):
-    """A line of the stream: a post under `data`, or a problem."""
+class StreamLine(Problem):
+    """A post under `data`, or a problem."""
 
     data: DeliveredPost | None = None
 
 
-LINE = msgspec.json.Decoder(Line)
-PROBLEM = msgspec.json.Decoder(Problem)
+LINE = msgspec.json.Decoder(StreamLine)
 
 
 def time_of_id(id: str) -> float | None:
-    """Seconds since 1970, from the id; None if the id holds no time."""
+    """Seconds since 1970; None if the id holds no time."""
     number = int(id) if id.isascii() and id.isdigit() else 0
-    return ((number >> 22) + EPOCH_MS) / 1000 if number >= FIRST_SNOWFLAKE else None
+    return ((number >> 22) + ID_EPOCH_MS) / 1000 if number >= MIN_TIMED_ID else None
 
 
-def post_id(line: bytes, place: str) -> str | None:
+def parse_post_id(line: bytes, place: str) -> str | None:
     """None if the line holds no valid post.
 
     Raises LostError for a line that ends the connection.
@@ -127,9 +125,10 @@ def post_id(line: bytes, place: str) -> str | None:
         return None
     if event.data is not None:
         id = str(event.data.id)
-        return id if IDENTITY.fullmatch(id) else None
-    if event.ends():
-        raise LostError(LIMITED if event.limits() else ANNOUNCED, f"{place} says: {event.words()}")
+        return id if POST_ID.fullmatch(id) else None
+    if event.is_disconnect():
+        reason = LIMITED if event.is_limit() else ANNOUNCED
+        raise LostError(reason, f"{place} says: {event.message()}")
     return None
 
 
@@ -138,19 +137,19 @@ def refusal_error(
 ) -> LostError | AccessError:
     """The error for an answer that is no stream: LostError if a retry may help."""
     try:
-        problem = PROBLEM.decode(body)
-        words = problem.words()
+        problem = msgspec.json.decode(body, type=Problem)
+        detail = problem.message()
     except (msgspec.MsgspecError, RecursionError):
-        problem, words = Problem(), excerpt(body)
-    if status in (429, ENHANCE_YOUR_CALM) or problem.limits():
-        message = f"{place} answers {status}{f' ({words})' if words else ''}"
-        return LostError(LIMITED, message, max(until_window(headers), retry_after(headers)))
+        problem, detail = Problem(), excerpt(body)
+    if status in TOO_MANY_REQUESTS or problem.is_limit():
+        message = f"{place} answers {status}{f' ({detail})' if detail else ''}"
+        return LostError(LIMITED, message, max(seconds_until_reset(headers), retry_after(headers)))
     remedy = REMEDIES.get(status, "correct the request")
-    return answer_error(place, status, headers, words, remedy)
+    return answer_error(place, status, headers, detail, remedy)
 
 
-def until_window(headers: Mapping[str, str]) -> float:
-    """Seconds until the next window of requests; 0 if requests are left."""
+def seconds_until_reset(headers: Mapping[str, str]) -> float:
+    """Until the next window of the rate limit; 0 if requests are left in this one."""
     if headers.get("x-rate-limit-remaining", "0").strip() != "0":
         return 0.0
     try:
@@ -160,33 +159,27 @@ def until_window(headers: Mapping[str, str]) -> float:
 
 
 MAX_RULES = 1_000
-MAX_RULE_CHARS = 1_024  # characters
-MAX_RULES_FILE_BYTES = 2**23  # bytes of a file
+MAX_RULE_CHARS = 1_024
+MAX_RULES_FILE_BYTES = 2**23
 
 
 class StreamRule(msgspec.Struct, frozen=True):
-    """A rule with its tag, and its id once X has assigned one."""
-
     value: str
     tag: str | None = None
-    id: str | None = None
+    id: str | None = None  # assigned by X
 
     @property
-    def meaning(self) -> tuple[str, str]:
+    def content(self) -> tuple[str, str]:
         return self.value, self.tag or ""
 
     def line(self) -> str:
         return f"{self.value}\t{self.tag}" if self.tag else self.value
 
 
-RULE = msgspec.json.Decoder(StreamRule)
-RULES = msgspec.json.Decoder(list[StreamRule])
-
-
 def read_rules(path: Path) -> list[StreamRule]:
-    """The rules of a file: one a line with its tag after a tab, or JSON as X writes it.
+    """The file has a rule on each line, its tag after a tab, or JSON as X writes it.
 
-    Empty lines are skipped, and those that start with "# ": a hashtag has no space.
+    Empty lines are skipped, and comments, which start with "# " (a hashtag has no space).
     """
     try:
         text = read_regular(path, MAX_RULES_FILE_BYTES).decode("utf-8-sig")
@@ -195,77 +188,78 @@ def read_rules(path: Path) -> list[StreamRule]:
         raise InputError(
             f"--rules: {path} cannot be read ({reason}); give a file of rules"
         ) from error
-    rules = list(_array(path, text) if text.lstrip().startswith("[") else _lines(path, text))
+    is_array = text.lstrip().startswith("[")
+    rules = list(_parse_array(path, text) if is_array else _parse_lines(path, text))
     if not rules:
-        raise InputError(f"--rules: {path} holds no rule; write one a line")
+        raise InputError(f"--rules: {path} holds no rule; write one on each line")
     if len(rules) > MAX_RULES:
         raise InputError(
             f"--rules: {path} holds {len(rules):,} rules; X takes {MAX_RULES:,} at most"
         )
-    values = dict[str, str]()
-    for where, rule in rules:
-        _check(where, rule)
-        if (other := values.setdefault(rule.value, where)) != where:
-            raise InputError(f"--rules: {where}: the same rule as {other}; leave one of them out")
+    places = dict[str, str]()  # by the value of the rule
+    for place, rule in rules:
+        _check_rule(place, rule)
+        if (other := places.setdefault(rule.value, place)) != place:
+            raise InputError(f"--rules: {place}: the same rule as {other}; leave one of them out")
     return [rule for _, rule in rules]
 
 
-def _array(path: Path, text: str) -> Iterator[tuple[str, StreamRule]]:
+def _parse_array(path: Path, text: str) -> Iterator[tuple[str, StreamRule]]:
     try:
-        rules = RULES.decode(text)
+        rules = msgspec.json.decode(text, type=list[StreamRule])
     except msgspec.MsgspecError as error:
         raise InputError(f"--rules: {path} is no list of rules ({error})") from error
     for number, rule in enumerate(rules, 1):
         yield f"{path} rule {number}", rule
 
 
-def _lines(path: Path, text: str) -> Iterator[tuple[str, StreamRule]]:
-    for number, whole in enumerate(text.split("\n"), 1):
-        where, line = f"{path} line {number}", whole.strip(" \r")
+def _parse_lines(path: Path, text: str) -> Iterator[tuple[str, StreamRule]]:
+    for number, row in enumerate(text.split("\n"), 1):
+        place, line = f"{path} line {number}", row.strip(" \r")
         if not line or line == "#" or line.startswith("# "):
             continue
         if not line.startswith("{"):
             value, _, tag = line.partition("\t")
-            yield where, StreamRule(value.strip(), tag.strip() or None)
+            yield place, StreamRule(value.strip(), tag.strip() or None)
             continue
         try:
-            yield where, RULE.decode(line)
+            yield place, msgspec.json.decode(line, type=StreamRule)
         except msgspec.MsgspecError as error:
-            message = f"--rules: {where} is no rule ({error}); give value and tag"
+            message = f"--rules: {place} is no rule ({error}); give value and tag"
             raise InputError(message) from error
 
 
-def _check(where: str, rule: StreamRule) -> None:
+def _check_rule(place: str, rule: StreamRule) -> None:
     if not rule.value.strip():
-        raise InputError(f"--rules: {where}: an empty rule; leave it out")
+        raise InputError(f"--rules: {place}: an empty rule; leave it out")
     if len(rule.value) > MAX_RULE_CHARS:
         raise InputError(
-            f"--rules: {where}: {len(rule.value):,} characters; X takes {MAX_RULE_CHARS:,}: "
-            "make it two"
+            f"--rules: {place}: {len(rule.value):,} characters; X takes {MAX_RULE_CHARS:,}: "
+            "split it"
         )
-    if not all(text.isprintable() for text in rule.meaning):
-        raise InputError(f"--rules: {where}: holds characters that cannot be seen; remove them")
+    if not all(text.isprintable() for text in rule.content):
+        raise InputError(f"--rules: {place}: holds unprintable characters; remove them")
 
 
 def compare_rules(
     current: Sequence[StreamRule], file_rules: Sequence[StreamRule]
 ) -> tuple[list[StreamRule], list[StreamRule]]:
-    """The rules to add and to remove; a changed tag is both."""
-    current_meanings = {rule.meaning for rule in current}
-    file_meanings = {rule.meaning for rule in file_rules}
+    """The rules to add and to remove. A rule whose tag has changed is among both."""
+    current_contents = {rule.content for rule in current}
+    file_contents = {rule.content for rule in file_rules}
     return (
-        [rule for rule in file_rules if rule.meaning not in current_meanings],
-        [rule for rule in current if rule.meaning not in file_meanings],
+        [rule for rule in file_rules if rule.content not in current_contents],
+        [rule for rule in current if rule.content not in file_contents],
     )
 
 
-MAX_PAGES = 100  # of rules
-AT_ONCE = 100  # rules of one request
-MAX_RESPONSE_BYTES = 2**24  # bytes of an answer
-POLL_S = 30.0  # between looks at the file
+MAX_RULE_PAGES = 100
+MAX_RULES_PER_REQUEST = 100
+MAX_RESPONSE_BYTES = 2**24
+POLL_S = 30.0  # between checks whether the file of rules has changed
 MAX_REPORTED = 3  # refused rules that a message names
-DUPLICATE = "duplicate-rules"  # it is there already
-IGNORED_IN_TRIAL = (DUPLICATE, "rule-cap")  # nor is there room while none is removed
+DUPLICATE = "duplicate-rules"
+IGNORED_IN_DRY_RUN = (DUPLICATE, "rule-cap")  # there may be room once other rules are removed
 log = logging.getLogger("newsift.collect")
 
 
@@ -276,9 +270,9 @@ class RuleProblem(msgspec.Struct):
     details: list[str] | None = None
     type: str | None = None
 
-    def words(self) -> str:
-        words = "; ".join(self.details or ()) or self.detail or self.title or "no reason given"
-        return f"{excerpt(self.value)!r}: {excerpt(words)}" if self.value else excerpt(words)
+    def message(self) -> str:
+        reason = "; ".join(self.details or ()) or self.detail or self.title or "no reason given"
+        return f"{excerpt(self.value)!r}: {excerpt(reason)}" if self.value else excerpt(reason)
 
 
 class Meta(msgspec.Struct):
@@ -295,41 +289,41 @@ ANSWER = msgspec.json.Decoder(RulesAnswer)
 
 
 class RuleBook:
-    """The rules of the app that a token belongs to, kept equal to a file."""
+    """The rules that X has for the app of a token, synchronised with a file."""
 
     def __init__(self, stream: URL, headers: Mapping[str, str], file: Path | None) -> None:
         """`stream` is the address of the filtered stream; `/rules` is below it."""
         self._url = stream.with_query(None) / "rules"
         self._place = stream.host_port_subcomponent or ""
         self._headers, self.file = headers, file
-        self._synchronised: tuple[int, int] | None = None  # the version of the file that X has
+        self._file_version: tuple[int, int] | None = None  # of the file that X has
         self._was_synchronised, self._last_error = False, ""
 
-    async def listed(self, client: ClientSession) -> list[StreamRule]:
+    async def fetch(self, client: ClientSession) -> list[StreamRule]:
         rules, token = list[StreamRule](), ""
-        for _ in range(MAX_PAGES):
+        for _ in range(MAX_RULE_PAGES):
             query = {"max_results": str(MAX_RULES)} | ({"pagination_token": token} if token else {})
             answer = await self._request(client, "GET", query)
             rules += answer.data or []
-            after = (answer.meta.next_token if answer.meta else None) or ""
-            if after in ("", token) or not answer.data:
+            next_token = (answer.meta.next_token if answer.meta else None) or ""
+            if next_token in ("", token) or not answer.data:
                 break
-            token = after
+            token = next_token
         return rules
 
-    async def planned(
+    async def plan_changes(
         self, client: ClientSession
     ) -> tuple[list[StreamRule], list[StreamRule], list[StreamRule]]:
         """The current rules, those to add, and those to remove."""
         assert self.file is not None
         file_rules = await asyncio.to_thread(read_rules, self.file)
-        current = await self.listed(client)
+        current = await self.fetch(client)
         return current, *compare_rules(current, file_rules)
 
     async def synchronise(self, client: ClientSession) -> None:
-        """At the start of a connection. After the first time errors are only logged."""
+        """Raises errors the first time; later ones are only logged."""
         if self._was_synchronised:
-            await self._try(client)
+            await self._synchronise_or_log(client)
         else:
             await self._synchronise(client)
             self._was_synchronised = True
@@ -337,11 +331,11 @@ class RuleBook:
     async def _synchronise(self, client: ClientSession) -> None:
         """Add and remove rules until X has those of the file.
 
-        All new rules are tried first, so that nothing is removed for a file that X refuses.
+        A dry run of all new rules comes first, so that nothing is removed if X refuses the file.
         """
-        if self.file is None or (version := _version(self.file)) == self._synchronised:
+        if self.file is None or (version := _version(self.file)) == self._file_version:
             return
-        _, add, remove = await self.planned(client)
+        _, add, remove = await self.plan_changes(client)
         for part in _parts(add):
             await self._add(client, part, {"dry_run": "true"})
         for part in _parts(remove):
@@ -349,21 +343,21 @@ class RuleBook:
             await self._request(client, "POST", {}, {"delete": {"ids": ids}})
         for part in _parts(add):
             await self._add(client, part, {})
-        self._synchronised = version
+        self._file_version = version
         log.info("rules of %s: %d added, %d removed", self._place, len(add), len(remove))
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Compare with X again even if the file is unchanged."""
-        self._synchronised = None
+        self._file_version = None
 
     @asynccontextmanager
-    async def keep_synchronised(self, client: ClientSession) -> AsyncIterator[None]:
-        """Look at the file repeatedly while a stream is open; errors are only logged."""
+    async def watching_file(self, client: ClientSession) -> AsyncIterator[None]:
+        """Synchronise whenever the file changes during the block; errors are only logged."""
 
         async def watch() -> None:
             while self.file is not None:
                 await asyncio.sleep(POLL_S)
-                await self._try(client)
+                await self._synchronise_or_log(client)
 
         task = asyncio.create_task(watch())
         try:
@@ -373,8 +367,8 @@ class RuleBook:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def _try(self, client: ClientSession) -> None:
-        """Synchronise, or log once why not. A refused file is tried again when it changes."""
+    async def _synchronise_or_log(self, client: ClientSession) -> None:
+        """The same error is logged once. A refused file is tried again when it changes."""
         version = None if self.file is None else _version(self.file)
         try:
             with connection_errors(self._place):
@@ -382,7 +376,7 @@ class RuleBook:
             self._last_error = ""
         except NewsiftError as error:
             if isinstance(error, InputError):
-                self._synchronised = version
+                self._file_version = version
             if str(error) != self._last_error:
                 log.error("the rules stay as they were: %s", error)
             self._last_error = str(error)
@@ -392,11 +386,11 @@ class RuleBook:
     ) -> None:
         new = [{"value": r.value} | ({"tag": r.tag} if r.tag else {}) for r in rules]
         answer = await self._request(client, "POST", query, {"add": new})
-        ignored = IGNORED_IN_TRIAL if query else (DUPLICATE,)
-        bad = [e for e in answer.errors or () if not (e.type or "").endswith(ignored)]
-        if bad:
-            more = f", and {len(bad) - MAX_REPORTED} more" if len(bad) > MAX_REPORTED else ""
-            problems = ", ".join(error.words() for error in bad[:MAX_REPORTED])
+        ignored = IGNORED_IN_DRY_RUN if query else (DUPLICATE,)
+        errors = [e for e in answer.errors or () if not (e.type or "").endswith(ignored)]
+        if errors:
+            more = f", and {len(errors) - MAX_REPORTED} more" if len(errors) > MAX_REPORTED else ""
+            problems = ", ".join(error.message() for error in errors[:MAX_REPORTED])
             raise InputError(f"--rules: {self.file}: X refuses {problems}{more}; correct the file")
 
     async def _request(
@@ -406,14 +400,15 @@ class RuleBook:
         async with client.request(method, url, json=body, headers=self._headers) as answer:
             content = await read_body(answer, MAX_RESPONSE_BYTES)
             if answer.status in (200, 201, 400):
-                rules = decode_answer(ANSWER, content, f"{self._place}: what it says of rules")
+                rules = decode_answer(ANSWER, content, f"{self._place}: its list of rules")
                 if answer.status != 400 or any(error.value for error in rules.errors or ()):
                     return rules
             raise refusal_error(answer.status, answer.headers, content, self._place)
 
 
 def _parts(rules: Sequence[StreamRule]) -> list[Sequence[StreamRule]]:
-    return [rules[start : start + AT_ONCE] for start in range(0, len(rules), AT_ONCE)]
+    size = MAX_RULES_PER_REQUEST
+    return [rules[start : start + size] for start in range(0, len(rules), size)]
 
 
 def _version(file: Path) -> tuple[int, int] | None:
@@ -425,12 +420,12 @@ def _version(file: Path) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
-STREAM = "https://api.x.com/2/tweets/search/stream"
-STALL_S = 25.0  # a keep-alive comes every 20 s
-MAX_ERROR_BYTES = 2**20  # bytes of an answer that is an error
-NO_RULES = 409
-NO_POST = "0"  # an id
-# What worker/posts/x.py reads: the whole text of long posts and of what was reposted, and whose.
+STREAM_URL = "https://api.x.com/2/tweets/search/stream"
+MAX_STALL_S = 25.0  # X sends a keep-alive every 20 s
+MAX_ERROR_BYTES = 2**20
+NO_RULES_STATUS = 409
+LOWEST_ID = "0"
+# The fields that worker/posts/x.py reads: long texts, reposted posts and their authors.
 FIELDS = {
     "tweet.fields": "author_id,created_at,lang,note_tweet,referenced_tweets",
     "expansions": "author_id,referenced_tweets.id,referenced_tweets.id.author_id",
@@ -449,103 +444,101 @@ class XStream:
         token: Secret,
         rules: Path | None = None,
         limit: int | None = None,
-        stall_s: float = STALL_S,
+        stall_s: float = MAX_STALL_S,
     ) -> None:
-        endpoint_url = without_login(endpoint(url, "https", "http"))
-        self._url = endpoint_url.with_query({**FIELDS, **endpoint_url.query})
-        self.place = endpoint_url.host_port_subcomponent or ""
+        endpoint = require_no_login(parse_endpoint(url, "https", "http"))
+        self._url = endpoint.with_query({**FIELDS, **endpoint.query})
+        self.place = endpoint.host_port_subcomponent or ""
         self._headers = {"Authorization": f"Bearer {token.reveal()}"}
-        self.rules = RuleBook(endpoint_url, self._headers, rules)
-        self._left, self._stall = limit, limits(min(stall_s, STALL_S))
-        self._newest: str | None = None
-        self._alive: float | None = None  # when something came last
+        self.rules = RuleBook(endpoint, self._headers, rules)
+        self._posts_left = limit
+        self._timeout = stream_timeout(min(stall_s, MAX_STALL_S))
+        self._newest_id: str | None = None
+        self._active_at: float | None = None  # when data arrived last
         # As https://docs.x.com/x-api/fundamentals/handling-disconnections asks.
-        self._pauses = {
+        self._backoffs = {
             BUSY: Backoff(5.0, 320.0, jitter=0.0),
             LIMITED: Backoff(60.0, 960.0, jitter=0.0),
             CLOSED: Backoff(0.0, 16.0, factor=1.0, step=0.25, jitter=0.0),
         }
 
     def backoff(self, lost: LostError) -> Backoff:
-        """At once, then a quarter of a second more each; longer for HTTP errors."""
-        return self._pauses.get(lost.reason, self._pauses[CLOSED])
+        return self._backoffs.get(lost.reason, self._backoffs[CLOSED])
 
     async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
-        """The posts of one connection, after a Gap if there was a connection before."""
-        window = 0.0
+        """X sends no post twice, so each connection after the first starts with a Gap."""
+        reset_at = 0.0
         try:
             with connection_errors(self.place):
                 await self.rules.synchronise(session)
-                request = session.get(self._url, headers=self._headers, timeout=self._stall)
+                request = session.get(self._url, headers=self._headers, timeout=self._timeout)
                 async with request as answer:
                     await self._check(answer)
-                    window = time() + until_window(answer.headers)
+                    reset_at = time() + seconds_until_reset(answer.headers)
                     if gap := self._gap(mark):
                         yield gap
                     async with (
-                        self.rules.keep_synchronised(session),
-                        aclosing(self._frames_of_answer(answer)) as stream,
+                        self.rules.watching_file(session),
+                        aclosing(self._read_stream(answer)) as stream,
                     ):
                         async for frames in stream:
                             yield frames
                 raise LostError(CLOSED, f"{self.place}: the stream ended")
         except LostError as lost:
-            lost.wait = max(lost.wait, window - time())  # it was the last of 50 in 15 minutes
+            # X allows 50 connections in 15 minutes.
+            lost.wait = max(lost.wait, reset_at - time())
             raise
 
-    async def _frames_of_answer(
-        self, answer: ClientResponse
-    ) -> AsyncGenerator[list[SourceFrame], None]:
+    async def _read_stream(self, answer: ClientResponse) -> AsyncGenerator[list[SourceFrame], None]:
         """The posts of a connection, and a frame without a post at each keep-alive."""
-        yield [self._sign_of_life()]
+        yield [self._keep_alive_frame()]
         lines = LineParser()
         async for chunk in answer.content.iter_any():
-            frames, end = self._frames(lines.feed(chunk))
-            yield frames or [self._sign_of_life()]
-            if end is not None:
-                raise end
+            frames, error = self._frames(lines.feed(chunk))
+            yield frames or [self._keep_alive_frame()]
+            if error is not None:
+                raise error
 
     async def _check(self, answer: ClientResponse) -> None:
         if answer.status == 200:
             return
-        if answer.status == NO_RULES and self.rules.file:
-            self.rules.forget()
+        if answer.status == NO_RULES_STATUS and self.rules.file:
+            self.rules.invalidate()
             raise LostError(BUSY, f"{self.place}: has no rules any more")
         body = await read_body(answer, MAX_ERROR_BYTES)
         raise refusal_error(answer.status, answer.headers, body, self.place)
 
     def _gap(self, mark: SourceMark | None) -> Gap | None:
-        """X sends nothing twice, so what was published meanwhile is lost."""
         if mark is None:
             return None
-        self._newest = self._newest or str(mark.cursor)
-        last = max(self._alive or 0.0, mark.at or 0.0)
-        return Gap("X gives nothing twice", seconds_since(last or None))
+        self._newest_id = self._newest_id or str(mark.cursor)
+        last = max(self._active_at or 0.0, mark.at or 0.0)
+        return Gap("X sends no post twice", seconds_since(last or None))
 
     def _frames(self, lines: Iterator[bytes]) -> tuple[list[SourceFrame], Exception | None]:
-        """The frames of lines up to the limit, and the error that ends the connection, if any."""
-        self._alive = time()
+        """The frames of the lines, and the error that ends the connection after them."""
+        self._active_at = time()
         frames = list[SourceFrame]()
         try:
             for line in filter(None, map(bytes.strip, lines)):
                 frames.append(self._frame(line))
-                if self._left is not None:
-                    self._left -= 1
-                    if self._left <= 0:
-                        return frames, EnoughError()
+                if self._posts_left is not None:
+                    self._posts_left -= 1
+                    if self._posts_left <= 0:
+                        return frames, SourceEndedError()
         except LostError as lost:
             return frames, lost
         return frames, None
 
-    def _sign_of_life(self) -> SourceFrame:
+    def _keep_alive_frame(self) -> SourceFrame:
         """A frame without a post that moves the time of the mark."""
-        self._alive = time()
-        return SourceFrame(b"", None, self._newest or NO_POST, self._alive)
+        self._active_at = time()
+        return SourceFrame(b"", None, self._newest_id or LOWEST_ID, self._active_at)
 
     def _frame(self, line: bytes) -> SourceFrame:
-        id = post_id(line, self.place)
+        id = parse_post_id(line, self.place)
         if id is None:
-            return SourceFrame(line, None, self._newest)
-        if self._newest is None or (len(id), id) > (len(self._newest), self._newest):
-            self._newest = id
-        return SourceFrame(line, id.encode(), self._newest, time_of_id(id))
+            return SourceFrame(line, None, self._newest_id)
+        if self._newest_id is None or (len(id), id) > (len(self._newest_id), self._newest_id):
+            self._newest_id = id
+        return SourceFrame(line, id.encode(), self._newest_id, time_of_id(id))

@@ -23,7 +23,7 @@ from newsift.operations.feeds import (
 )
 from newsift.operations.messages import capture
 from newsift.operations.times import now_text, parse_seconds
-from newsift.web.client import Bounds, web_address
+from newsift.web.client import RequestLimits, parse_web_address
 from newsift.web.polite import PoliteWeb
 from worker.config import Config
 from worker.posts.times import rfc3339
@@ -35,7 +35,7 @@ FETCH_INTERVAL_S = 900.0
 ARTICLES_PER_ROUND = 20
 RETRY_S = 30.0  # Another command may follow the feed meanwhile.
 MAX_STOP_S = 5.0
-PUBLIC_BOUNDS = Bounds()
+PUBLIC_BOUNDS = RequestLimits()
 log = logging.getLogger("newsift.desk")
 MAX_FEEDS = 50
 MAX_FILE_BYTES = 2**20
@@ -51,7 +51,7 @@ class FeedSubscription(msgspec.Struct, frozen=True):
         """Raises for a field that is no address, event name or span of time."""
         if len(self.feed) > MAX_ADDRESS_CHARS:
             raise InputError(f"feed: {len(self.feed)} characters, {MAX_ADDRESS_CHARS} are allowed")
-        web_address(self.feed)
+        parse_web_address(self.feed)
         parse_event({"event": self.event})
         return FollowOptions(
             self.event or None, round(parse_seconds(self.keep, "keep") * 1000), ARTICLES_PER_ROUND

@@ -31,7 +31,7 @@ from newsift.operations.messages import format_counts, notify, notify_version
 from newsift.operations.seed_drafts import SeedDraft, parse_record_object, parse_seed, seed_id
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
-from newsift.web.client import PAGES, REQUEST, WebAnswer
+from newsift.web.client import PAGE_HEADERS, PAGE_TYPES, WebAnswer
 from newsift.web.polite import PoliteWeb, StatusError, is_temporary
 from worker.config import Config
 from worker.errors import RunError
@@ -136,7 +136,7 @@ class Follower:
         }
         headers = {name: value for name, value in conditions.items() if value is not None}
         answer = self.web.get(
-            self.followed.address, REQUEST | {"Accept": FEED_MEDIA_TYPES} | headers
+            self.followed.address, PAGE_HEADERS | {"Accept": FEED_MEDIA_TYPES} | headers
         )
         if answer.status != 304:
             self._note_entries(answer)
@@ -177,7 +177,7 @@ class Follower:
                     f"limits.seeds: {most:,} are allowed, and as many are there; remove some"
                 )
             for article in due:
-                if not self.web.closed(article.link):
+                if not self.web.is_closed(article.link):
                     outcomes[self._read_article(article, topic)] += 1
                     self.store()
         return outcomes
@@ -224,11 +224,11 @@ class Follower:
 
     def _read_page(self, article: FollowedArticle) -> dict[str, Any]:
         answer = self.web.get(article.link)
-        kind = answer.content.get_content_type()
-        if kind not in PAGES:
-            raise InputError(f"{answer.url}: is no page of text but {one_line(kind)}")
+        kind = answer.content_type.get_content_type()
+        if kind not in PAGE_TYPES:
+            raise InputError(f"{answer.url}: is {one_line(kind)}, not text")
         page = extract_article(
-            WebPage(answer.url, answer.body, answer.content.get_content_charset())
+            WebPage(answer.url, answer.body, answer.content_type.get_content_charset())
         )
         text = page.require_seed(answer.url).text
         return {"text": text, "title": page.title or article.title, "url": clean_link(answer.url)}

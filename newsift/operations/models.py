@@ -31,7 +31,7 @@ from encoder.support.files import exclusive, read_regular, replacing, without_wa
 from encoder.support.named import CARD, MODELS, NAME, added_folder, card_of
 from newsift.operations.messages import ProgressLine
 from newsift.web.addresses import literal_address
-from newsift.web.client import REDIRECTS, Bounds, send, web_address
+from newsift.web.client import MAX_REDIRECTS, RequestLimits, parse_web_address, send
 
 MODEL_FILES = {MANIFEST, *NEEDED, IDF, ARTICLE_CHECK, CARD}
 TAR_BLOCK_BYTES, EMPTY_TAR_BLOCK = 512, bytes(512)
@@ -116,16 +116,16 @@ def download(
             raise InputError(message) from error
         line.add(len(piece), "bytes")
 
-    for _ in range(REDIRECTS + 1):
+    for _ in range(MAX_REDIRECTS + 1):
         secure = is_secure(url, secure)
         left = max(until - time.monotonic(), 0)
-        bounds = Bounds(left, largest, allow=lambda _: True, remedy=REMEDY)
-        answer = send(url, bounds, REQUEST, write)
+        limits = RequestLimits(left, largest, allow=lambda _: True, remedy=REMEDY)
+        answer = send(url, limits, REQUEST, write)
         if answer.location is None:
             break
         url = answer.location
     else:
-        raise InputError(f"{url}: redirects more than {REDIRECTS} times; give the last address")
+        raise InputError(f"{url}: redirects more than {MAX_REDIRECTS} times; give the last address")
     if answer.status != 200:
         raise InputError(f"{url}: answers {answer.status} {answer.reason}; check the address")
     file.flush()
@@ -133,7 +133,7 @@ def download(
 
 def is_secure(url: str, before: bool) -> bool:
     """Raises unless the address is https, or all so far are of this machine."""
-    parts = web_address(url)
+    parts = parse_web_address(url)
     address = literal_address(parts.hostname or "")
     if parts.scheme == "https":
         return True

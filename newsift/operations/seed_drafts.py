@@ -16,7 +16,7 @@ from newsift.files.article_checks import too_few_words
 from newsift.files.articles import PAGES, Article, WebPage, article_from, extract_article, read_page
 from newsift.files.read import DASH, text_in
 from newsift.operations.seed_topic import SeedTopic, find_key
-from newsift.web.client import Bounds, fetch
+from newsift.web.client import RequestLimits, fetch
 from worker.config import Config
 from worker.seeds.profile import SeedOrProfile
 from worker.seeds.record import PREFIX_TAKEN, PROFILE_PREFIX, RefusedSeed, Seed, parse_object
@@ -185,7 +185,7 @@ def read_drafts(page: WebPage, file: Path, event: str = "") -> Iterator[SeedDraf
         yield draft if has_event or not event else set_event([draft], event)[0]
 
 
-def fetch_draft(url: str, bounds: Bounds) -> SeedDraft:
+def fetch_draft(url: str, bounds: RequestLimits) -> SeedDraft:
     page = fetch(url, bounds)
     article = extract_article(page)
     return _draft_from(article, seed_id(article.title, page.url), url)

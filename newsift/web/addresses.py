@@ -1,4 +1,4 @@
-"""Which addresses may be requested, the environment's proxies, and what answers ask for."""
+"""Checks of addresses, the environment's proxies, and the waiting times that answers ask for."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from yarl import URL
 
 from worker.errors import ConfigError
 
-NAT64 = IPv6Network("64:ff9b::/96")
-SHARED = IPv4Network("100.64.0.0/10")
-# Inside clouds these answer with the machine's own secrets, be their ranges public or private.
-METADATA = (
+NAT64_NETWORK = IPv6Network("64:ff9b::/96")
+CARRIER_NETWORK = IPv4Network("100.64.0.0/10")
+# The metadata services of clouds, which answer with secrets of the machine.
+METADATA_NETWORKS = (
     IPv4Network("192.0.0.0/24"),
     IPv4Network("168.63.129.16/32"),
     IPv4Network("100.100.100.200/32"),
@@ -27,7 +27,7 @@ Address = IPv4Address | IPv6Address
 
 
 def is_public(address: str) -> bool:
-    """Not private, local, reserved or multicast."""
+    """False for private, local, reserved and multicast addresses."""
     ip = _embedded_address(address)
     if isinstance(ip, IPv6Address) and ip.is_site_local:
         return False
@@ -36,42 +36,42 @@ def is_public(address: str) -> bool:
     return ip.is_global and not (ip.is_multicast or ip.is_reserved)
 
 
-def is_inside(address: str) -> bool:
-    """An address of a private network or of this machine."""
+def is_private(address: str) -> bool:
+    """Whether it is an address of a private network or of this machine."""
     ip = _embedded_address(address)
     if ip.is_link_local or ip.is_multicast or ip.is_unspecified or _is_metadata(ip):
         return False
     if isinstance(ip, IPv6Address):
         return ip.is_private or ip.is_site_local
-    return (ip.is_private and not ip.is_reserved) or ip in SHARED
+    return (ip.is_private and not ip.is_reserved) or ip in CARRIER_NETWORK
 
 
-class OwnNetwork:
-    """Allows private addresses until a public host was requested, which may not lead back in."""
+class PrivateFirst:
+    """Allows private addresses only until a public host, which may redirect, was requested."""
 
     def __init__(self) -> None:
-        self._left = False
+        self._was_public = False
 
     def __call__(self, address: str) -> bool:
         if is_public(address):
-            self._left = True
+            self._was_public = True
             return True
-        return not self._left and is_inside(address)
+        return not self._was_public and is_private(address)
 
 
 def _embedded_address(address: str) -> Address:
-    """The IPv4 address in an IPv6 address, if there is one."""
+    """The IPv4 address inside an IPv6 address, or else the address itself."""
     ip = ip_address(address.partition("%")[0])
     if isinstance(ip, IPv4Address):
         return ip
     inner = ip.ipv4_mapped or ip.sixtofour
-    if ip in NAT64:
+    if ip in NAT64_NETWORK:
         inner = IPv4Address(int(ip) & 0xFFFFFFFF)
     return ip if inner is None else inner
 
 
 def _is_metadata(parsed: Address) -> bool:
-    return any(parsed in network for network in METADATA)
+    return any(parsed in network for network in METADATA_NETWORKS)
 
 
 def parse_address(url: str, *schemes: str) -> URL | None:
@@ -83,23 +83,23 @@ def parse_address(url: str, *schemes: str) -> URL | None:
     return None
 
 
-HTTP_SCHEME_OF = {"ws": "http", "wss": "https"}
-PORTS = {"http": 80, "https": 443}
+HTTP_SCHEMES = {"ws": "http", "wss": "https"}  # of the handshake of a web socket
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def is_websocket(url: URL) -> bool:
-    return url.scheme in HTTP_SCHEME_OF
+    return url.scheme in HTTP_SCHEMES
 
 
 def http_url(url: URL) -> URL:
-    """The same URL with the scheme of HTTP."""
-    return url.with_scheme(HTTP_SCHEME_OF.get(url.scheme, url.scheme))
+    """The URL with http for ws, and https for wss."""
+    return url.with_scheme(HTTP_SCHEMES.get(url.scheme, url.scheme))
 
 
 def environment_proxy(url: URL) -> URL | None:
-    """From HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, unless NO_PROXY has the host.
+    """The proxy for a URL, also of a web socket.
 
-    Applies to web sockets, too.
+    It is read from HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, unless NO_PROXY has the host.
     """
     scheme = http_url(url).scheme
     settings = getproxies_environment()
@@ -113,7 +113,7 @@ def environment_proxy(url: URL) -> URL | None:
 
 
 def proxy_login(proxy: URL) -> dict[str, str]:
-    """Empty if the address of the proxy has no login."""
+    """The header with the login of the proxy; empty if its address has none."""
     if proxy.user is None:
         return {}
     credentials = b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode()
@@ -121,25 +121,25 @@ def proxy_login(proxy: URL) -> dict[str, str]:
 
 
 def literal_address(host: str) -> str | None:
-    """The IP address that a host name already is, in any form that a resolver accepts."""
-    bare = host if host.isascii() else host.encode("idna").decode()  # ① is 1 there
-    bare = bare.rstrip(".").lower()
-    if bare == "localhost" or bare.endswith(".localhost"):
+    """The IP address that a host name stands for without a resolver, in any form it accepts."""
+    name = host if host.isascii() else host.encode("idna").decode()  # which makes ① a 1
+    name = name.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
         return "127.0.0.1"
-    if ":" in bare:
-        return bare
+    if ":" in name:
+        return name
     try:
-        return str(IPv4Address(inet_aton(bare)))
+        return str(IPv4Address(inet_aton(name)))
     except OSError:
         return None
 
 
-MAX_WAIT_S = 3600.0  # of what Retry-After may ask for
-MAX_CHARS = 200  # characters of what somebody else wrote
+MAX_WAIT_S = 3600.0
+MAX_EXCERPT_CHARS = 200
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds by number or date; 0 without the header."""
+    """Seconds to wait, at most MAX_WAIT_S; 0 without the header."""
     value = headers.get("Retry-After", "").strip()
     try:
         if value.isdigit():
@@ -150,7 +150,7 @@ def retry_after(headers: Mapping[str, str]) -> float:
 
 
 def seconds_until(moment: float, headers: Mapping[str, str]) -> float:
-    """By the server's clock, an hour at most."""
+    """By the server's clock, at most MAX_WAIT_S."""
     try:
         now = parsedate_to_datetime(headers.get("Date", "")).timestamp()
     except (ValueError, OverflowError):
@@ -159,5 +159,8 @@ def seconds_until(moment: float, headers: Mapping[str, str]) -> float:
 
 
 def excerpt(content: bytes | str) -> str:
+    """The beginning of a foreign text on one line, without control characters."""
     text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content
-    return " ".join("".join(c if c.isprintable() else " " for c in text[:MAX_CHARS]).split())
+    return " ".join(
+        "".join(c if c.isprintable() else " " for c in text[:MAX_EXCERPT_CHARS]).split()
+    )

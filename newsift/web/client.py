@@ -31,8 +31,8 @@ from newsift.web.addresses import (
     proxy_login,
 )
 
-CONNECT_S = 20.0
-HEADER_BYTES = 2**16  # of a line, as in Python's own client
+MAX_CONNECT_S = 20.0
+MAX_HEADER_LINE_BYTES = 2**16  # as in Python's own client
 T = TypeVar("T")
 
 
@@ -42,29 +42,28 @@ def client_session(
     resolver: AbstractResolver | None = None,
     auto_decompress: bool = True,
 ) -> aiohttp.ClientSession:
-    """`connections` at a time; 0 for any number."""
+    """At most `connections` are open at a time; 0 for any number."""
     return aiohttp.ClientSession(
         timeout=timeout,
         headers={"User-Agent": f"newsift/{version('newsift')}"},
         connector=aiohttp.TCPConnector(limit=connections, resolver=resolver),
         cookie_jar=aiohttp.DummyCookieJar(),
-        middlewares=(_by_proxy,),
+        middlewares=(_use_proxy,),
         auto_decompress=auto_decompress,
-        max_line_size=HEADER_BYTES,
-        max_field_size=HEADER_BYTES,
+        max_line_size=MAX_HEADER_LINE_BYTES,
+        max_field_size=MAX_HEADER_LINE_BYTES,
     )
 
 
-def limits(stall_s: float) -> aiohttp.ClientTimeout:
-    """Limits on connecting and on silence, not on the total time."""
-    return aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=stall_s)
+def stream_timeout(stall_s: float) -> aiohttp.ClientTimeout:
+    """Limits connecting and silence, not the total time."""
+    return aiohttp.ClientTimeout(total=None, connect=MAX_CONNECT_S, sock_read=stall_s)
 
 
-async def _by_proxy(
+async def _use_proxy(
     request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    # Not by aiohttp's trust_env: that reads ~/.netrc too, whose login is refused beside a token,
-    # and knows no proxy for a web socket.
+    # aiohttp's trust_env would also send logins of ~/.netrc, and has no proxy for web sockets.
     proxy = environment_proxy(request.url)
     if proxy is not None:
         login = proxy_login(proxy)
@@ -74,18 +73,18 @@ async def _by_proxy(
     return await send(request)
 
 
-SECONDS = 20.0
-STEP_SECONDS = 8.0  # for one answer of the network
-GRACE_S = 1.0  # after the caller has given up
-MAX_TRIED = 4  # addresses of a host
+MAX_REQUEST_S = 20.0
+MAX_SILENCE_S = 8.0  # while connecting, and between two parts of an answer
+GRACE_S = 1.0  # by which the request itself may take longer than its caller waits
+MAX_ADDRESSES = 4  # of a host, to which a connection is tried
 MAX_PAGE_BYTES = 5 * 2**20
-REDIRECTS = 5
-REDIRECTED = (301, 302, 303, 307, 308)
-BEYOND_A_PROXY = "1.1.1.1"  # a public address, for names that only the proxy resolves
-PAGES = ("text/html", "application/xhtml+xml", "text/plain")
-REQUEST = {
+MAX_REDIRECTS = 5
+REDIRECT_STATUSES = (301, 302, 303, 307, 308)
+PUBLIC_ADDRESS = "1.1.1.1"  # in the place of the address of a name that only the proxy resolves
+PAGE_TYPES = ("text/html", "application/xhtml+xml", "text/plain")
+PAGE_HEADERS = {
     "User-Agent": "newsift (seed articles)",
-    "Accept": ", ".join(PAGES),
+    "Accept": ", ".join(PAGE_TYPES),
     "Accept-Encoding": "gzip",
     "Connection": "close",
 }
@@ -98,22 +97,18 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """The limits of a request, and where it may go."""
-
-    seconds: float = SECONDS
-    size: int = MAX_PAGE_BYTES
-    redirects: int = REDIRECTS
+class RequestLimits:
+    max_seconds: float = MAX_REQUEST_S
+    max_bytes: int = MAX_PAGE_BYTES
+    max_redirects: int = MAX_REDIRECTS
     resolve: Callable[[str, int], list[str]] = resolve
-    allow: Callable[[str], bool] = is_public
+    allow: Callable[[str], bool] = is_public  # whether an IP address may be requested
     remedy: str = SAVE_THE_TEXT
 
     def check(self, host: str, address: str) -> None:
         """Raises InputError for an address that is not allowed."""
         if not self.allow(address):
-            raise InputError(
-                f"{host} is at {address}, which is no address of the open Internet; {self.remedy}"
-            )
+            raise InputError(f"{host} is at {address}, which is no public address; {self.remedy}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,68 +120,70 @@ class WebAnswer:
     reason: str
     headers: Mapping[str, str]
     body: bytes = b""
-    permanent_url: str = ""  # where permanent redirects lead
+    permanent_url: str = ""  # the target of permanent redirects
 
     @property
     def location(self) -> str | None:
-        """The next address of a redirect. Raises InputError if it is invalid."""
-        location = self.headers.get("Location") if self.status in REDIRECTED else None
+        """The target of a redirect. Raises InputError if it is invalid."""
+        location = self.headers.get("Location") if self.status in REDIRECT_STATUSES else None
         try:
             return urljoin(self.url, location) if location else None
         except ValueError as error:
-            message = f"{self.url}: redirects to what is no address of the web"
-            raise InputError(message) from error
+            raise InputError(f"{self.url}: redirects to an invalid address") from error
 
     @property
-    def content(self) -> Message:
+    def content_type(self) -> Message:
+        """The parsed header, in the one class of Python that can parse it."""
         message = Message()
         message["Content-Type"] = self.headers.get("Content-Type", "text/plain")
         return message
 
 
-def fetch(url: str, bounds: Bounds = Bounds()) -> WebPage:
-    """Raises InputError with the reason."""
-    return within(bounds, lambda: _fetch(url, bounds), url)
+def fetch(url: str, limits: RequestLimits = RequestLimits()) -> WebPage:
+    """Raises InputError if the page cannot be fetched."""
+    return run_with_timeout(lambda: _fetch(url, limits), url, limits)
 
 
-def within(bounds: Bounds, work: Callable[[], T], url: str) -> T:
-    """Gives up after the seconds of the bounds, whatever `work` waits for."""
+def run_with_timeout(work: Callable[[], T], url: str, limits: RequestLimits) -> T:
+    """Raises InputError after `limits.max_seconds`, whatever `work` waits for."""
     result: Future[T] = Future()
 
-    def attempt() -> None:
+    def run() -> None:
         try:
             result.set_result(work())
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             result.set_exception(error)
 
-    threading.Thread(target=attempt, daemon=True).start()
+    threading.Thread(target=run, daemon=True).start()
     try:
-        return result.result(bounds.seconds)
+        return result.result(limits.max_seconds)
     except TimeoutError:
-        message = f"{url}: took longer than {bounds.seconds:g} s; {bounds.remedy}"
+        message = f"{url}: took longer than {limits.max_seconds:g} s; {limits.remedy}"
         raise InputError(message) from None
 
 
-def _fetch(url: str, bounds: Bounds) -> WebPage:
-    for _ in range(bounds.redirects + 1):
-        answer = send(url, bounds)
+def _fetch(url: str, limits: RequestLimits) -> WebPage:
+    for _ in range(limits.max_redirects + 1):
+        answer = send(url, limits)
         if answer.location is None:
-            return _page(answer, bounds)
+            return _page(answer, limits)
         url = answer.location
-    raise InputError(f"{url}: redirects more than {bounds.redirects} times; give the last address")
+    raise InputError(
+        f"{url}: redirects more than {limits.max_redirects} times; give the last address"
+    )
 
 
-def _page(answer: WebAnswer, bounds: Bounds) -> WebPage:
+def _page(answer: WebAnswer, limits: RequestLimits) -> WebPage:
     if answer.status != 200:
-        raise InputError(f"{answer.url}: answers {answer.status} {answer.reason}; {bounds.remedy}")
-    kind = answer.content.get_content_type()
-    if kind not in PAGES:
-        raise InputError(f"{answer.url}: is no page of text but {kind}; {bounds.remedy}")
-    return WebPage(answer.url, answer.body, answer.content.get_content_charset())
+        raise InputError(f"{answer.url}: answers {answer.status} {answer.reason}; {limits.remedy}")
+    content_type = answer.content_type.get_content_type()
+    if content_type not in PAGE_TYPES:
+        raise InputError(f"{answer.url}: is {content_type}, not text; {limits.remedy}")
+    return WebPage(answer.url, answer.body, answer.content_type.get_content_charset())
 
 
-def web_address(url: str) -> SplitResult:
-    """Raises InputError for what is no http or https address."""
+def parse_web_address(url: str) -> SplitResult:
+    """Raises InputError unless it is an http or https address without a login."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -199,8 +196,8 @@ def web_address(url: str) -> SplitResult:
     return parts
 
 
-class CheckedAddresses(AbstractResolver):
-    """Connects a name to addresses that were checked: a second look-up could give others."""
+class CheckedResolver(AbstractResolver):
+    """Resolves a name to addresses that were checked: a second look-up could give others."""
 
     def __init__(self, addresses: list[str]) -> None:
         self._addresses = addresses
@@ -225,26 +222,26 @@ class CheckedAddresses(AbstractResolver):
 
 def send(
     url: str,
-    bounds: Bounds,
-    headers: Mapping[str, str] = REQUEST,
+    limits: RequestLimits,
+    headers: Mapping[str, str] = PAGE_HEADERS,
     write: Callable[[bytes], object] | None = None,
 ) -> WebAnswer:
-    """The answer to one request, without redirects. Raises InputError.
+    """Send one request, without following redirects. Raises InputError if it fails.
 
-    With `write` the body goes there as it arrives, else it is in the answer, decompressed.
+    `write` gets the body as it arrives. Without it the answer holds the body, decompressed.
     """
-    web_address(url)
+    parse_web_address(url)
     proxy = None
     try:
         target = URL(url)
         proxy = environment_proxy(target)
         resolver = None
         if proxy is None:
-            resolver = CheckedAddresses(_checked_addresses(target, bounds))
+            resolver = CheckedResolver(_resolve_and_check(target, limits))
         else:  # the proxy resolves and checks names
             host = target.raw_host or ""
-            bounds.check(host, literal_address(host) or BEYOND_A_PROXY)
-        return asyncio.run(_send(target, url, bounds, headers, resolver, write))
+            limits.check(host, literal_address(host) or PUBLIC_ADDRESS)
+        return asyncio.run(_send(target, url, limits, headers, resolver, write))
     except NewsiftError:
         raise
     except aiohttp.ClientPayloadError as error:
@@ -254,48 +251,48 @@ def send(
         raise InputError(f"{url}: cannot be fetched ({_reason(error)}{by})") from error
 
 
-def _checked_addresses(target: URL, bounds: Bounds) -> list[str]:
+def _resolve_and_check(target: URL, limits: RequestLimits) -> list[str]:
     host = target.raw_host or ""
     if host.replace(".", "").isdigit() and literal_address(host) is None:
         raise InputError(f"{target}: is no address of the web; give one as https://…")
-    addresses = bounds.resolve(host, target.port or 0)
+    addresses = limits.resolve(host, target.port or 0)
     if not addresses:
         raise OSError("the name has no address")
     for address in addresses:
-        bounds.check(host, address)
-    return addresses[:MAX_TRIED]
+        limits.check(host, address)
+    return addresses[:MAX_ADDRESSES]
 
 
 async def _send(
     target: URL,
     url: str,
-    bounds: Bounds,
+    limits: RequestLimits,
     headers: Mapping[str, str],
     resolver: AbstractResolver | None,
     write: Callable[[bytes], object] | None,
 ) -> WebAnswer:
     timeout = aiohttp.ClientTimeout(
-        total=bounds.seconds + GRACE_S, sock_connect=STEP_SECONDS, sock_read=STEP_SECONDS
+        total=limits.max_seconds + GRACE_S, sock_connect=MAX_SILENCE_S, sock_read=MAX_SILENCE_S
     )
     session = client_session(timeout, resolver=resolver, auto_decompress=False)
     async with session, session.get(target, headers=headers, allow_redirects=False) as answer:
         parts: list[bytes] = []
         if answer.status == 200 and not await read_limited(
-            answer, bounds.size, write or parts.append
+            answer, limits.max_bytes, write or parts.append
         ):
-            raise _too_large(url, bounds)
-        coding = answer.headers.get("Content-Encoding", "identity").strip().lower()
-        body = _unpack(url, b"".join(parts), coding, bounds) if parts else b""
+            raise _too_large(url, limits)
+        encoding = answer.headers.get("Content-Encoding", "identity").strip().lower()
+        body = _unpack(url, b"".join(parts), encoding, limits) if parts else b""
         return WebAnswer(url, answer.status, excerpt(answer.reason or ""), answer.headers, body)
 
 
 async def read_limited(
-    answer: aiohttp.ClientResponse, size: int, write: Callable[[bytes], object]
+    answer: aiohttp.ClientResponse, max_bytes: int, write: Callable[[bytes], object]
 ) -> bool:
-    """Whether the whole body, of at most this many bytes, was written."""
-    if (answer.content_length or 0) > size:
+    """Write the body of an answer. Returns False for one that is larger than `max_bytes`."""
+    if (answer.content_length or 0) > max_bytes:
         return False
-    left = size
+    left = max_bytes
     async for piece in answer.content.iter_any():
         left -= len(piece)
         if left < 0:
@@ -304,26 +301,26 @@ async def read_limited(
     return True
 
 
-def _unpack(url: str, body: bytes, coding: str, bounds: Bounds) -> bytes:
-    """Raises InputError if it is too large."""
-    if coding == "identity":
+def _unpack(url: str, body: bytes, encoding: str, limits: RequestLimits) -> bytes:
+    """Raises InputError for an unknown encoding, and for a result that is too large."""
+    if encoding == "identity":
         return body
-    if coding not in ("gzip", "x-gzip"):
-        raise InputError(f"{url}: is packed as {coding!r}; {bounds.remedy}")
-    parts, left = list[bytes](), bounds.size
+    if encoding not in ("gzip", "x-gzip"):
+        raise InputError(f"{url}: is packed as {encoding!r}; {limits.remedy}")
+    parts, left = list[bytes](), limits.max_bytes
     try:
         for part in gunzipped(iter([body])):
             left -= len(part)
             if left < 0:
-                raise _too_large(url, bounds)
+                raise _too_large(url, limits)
             parts.append(part)
     except DamagedError as error:
         raise InputError(f"{url}: {error.what}; try again") from EOFError()
     return b"".join(parts)
 
 
-def _too_large(url: str, bounds: Bounds) -> InputError:
-    return InputError(f"{url}: is larger than {bounds.size / 2**20:g} MiB; {bounds.remedy}")
+def _too_large(url: str, limits: RequestLimits) -> InputError:
+    return InputError(f"{url}: is larger than {limits.max_bytes / 2**20:g} MiB; {limits.remedy}")
 
 
 def _reason(error: Exception) -> str:
@@ -331,11 +328,11 @@ def _reason(error: Exception) -> str:
         verify_message = getattr(error.certificate_error, "verify_message", "")
         return f"its certificate is not trusted: {verify_message}"
     if isinstance(error, aiohttp.ServerTimeoutError):
-        return f"no answer within {STEP_SECONDS:g} s"
+        return f"no answer within {MAX_SILENCE_S:g} s"
     if isinstance(error, TimeoutError):
         return "took too long"
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{error.status} {excerpt(error.message)}"
     number = getattr(error, "errno", None) or 0
-    words = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or str(error)
-    return excerpt(words) or type(error).__name__
+    text = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or str(error)
+    return excerpt(text) or type(error).__name__

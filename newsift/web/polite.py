@@ -1,4 +1,4 @@
-"""Requests that respect robots.txt (RFC 9309, and Crawl-delay): one at a time, with pauses."""
+"""Requests that respect robots.txt (RFC 9309 and Crawl-delay): one at a time, with pauses."""
 
 import re
 import time
@@ -10,30 +10,39 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 import aiohttp
 
 from encoder.errors import InputError
-from newsift.web.addresses import PORTS, OwnNetwork, retry_after
-from newsift.web.client import REQUEST, Bounds, WebAnswer, send, web_address, within
+from newsift.web.addresses import DEFAULT_PORTS, PrivateFirst, retry_after
+from newsift.web.client import (
+    PAGE_HEADERS,
+    RequestLimits,
+    WebAnswer,
+    parse_web_address,
+    run_with_timeout,
+    send,
+)
 
-MAX_ROBOTS_BYTES = 512 * 2**10  # bytes; what comes after them does not count
+MAX_ROBOTS_BYTES = 512 * 2**10  # the rest of a longer file is ignored
 MAX_DELAY_S = 600.0
-MAX_RULES = 10_000  # of one program; the others do not count
+MAX_RULES = 10_000  # of one program; the others are ignored
 SECONDS = re.compile(r"\d{1,9}(\.\d{1,6})?", re.ASCII)
-EVERYONE = "*"
+ALL_PROGRAMS = "*"
 SAFE_CHARACTERS = "/%:@!$&'()*+,;=~?"
 
 
 @dataclass(frozen=True, slots=True)
 class Robots:
+    """The rules of a robots.txt for one program."""
+
     rules: tuple[tuple[str, bool], ...] = ()  # path pattern, whether it allows
     delay: float = 0.0  # seconds between two requests
 
     @classmethod
-    def read(cls, body: bytes, program: str) -> Self:
+    def parse(cls, body: bytes, program: str) -> Self:
         """The rules for this program, or else those for all."""
-        rules: dict[str, list[tuple[str, bool]]] = {EVERYONE: []}  # by program
+        rules: dict[str, list[tuple[str, bool]]] = {ALL_PROGRAMS: []}  # by program
         delays: dict[str, float] = {}
-        names: list[str] = []  # the programs that the lines are for
-        has_rule = False  # whether they have a rule, so that the next name opens a new group
-        for key, value in _lines(body[:MAX_ROBOTS_BYTES]):
+        names: list[str] = []  # the programs of the current group
+        has_rule = False  # whether the current group has one; the next name then opens a new group
+        for key, value in _parse_lines(body[:MAX_ROBOTS_BYTES]):
             if key == "user-agent":
                 names = [] if has_rule else names
                 has_rule = False
@@ -41,176 +50,174 @@ class Robots:
                 rules.setdefault(value.lower(), [])
             elif key in ("allow", "disallow"):
                 has_rule = True
-                for own in (rules[name] for name in names if value):
-                    if len(own) < MAX_RULES:
-                        own.append((_normalise_path(value), key == "allow"))
+                for name in names if value else ():
+                    if len(rules[name]) < MAX_RULES:
+                        rules[name].append((_normalise_path(value), key == "allow"))
             elif key == "crawl-delay":
                 has_rule = True
                 seconds = min(float(value), MAX_DELAY_S) if SECONDS.fullmatch(value) else 0.0
                 delays |= {name: max(seconds, delays.get(name, 0.0)) for name in names}
-        name = program.lower() if program.lower() in rules else EVERYONE
+        name = program.lower() if program.lower() in rules else ALL_PROGRAMS
         return cls(tuple(rules[name]), delays.get(name, 0.0))
 
     def allow(self, url: str) -> bool:
-        """The longest matching pattern decides; of equals, the one that allows."""
+        """The longest matching pattern decides. Of two of equal length, the one that allows."""
         parts = urlsplit(url)
         path = _normalise_path(parts.path or "/") + (
             f"?{_normalise_path(parts.query)}" if parts.query else ""
         )
-        fits = [(len(rule), allows) for rule, allows in self.rules if _matches(rule, path)]
-        return max(fits, default=(0, True))[1]
+        matching = [(len(rule), allows) for rule, allows in self.rules if _matches(rule, path)]
+        return max(matching, default=(0, True))[1]
 
 
-def _lines(body: bytes) -> list[tuple[str, str]]:
+def _parse_lines(body: bytes) -> list[tuple[str, str]]:
+    """Keys and values."""
     text = body.decode("utf-8-sig", "replace")
     pairs = (line.partition("#")[0].partition(":") for line in text.splitlines())
     return [(key.strip().lower(), value.strip()) for key, colon, value in pairs if colon]
 
 
 def _normalise_path(path: str) -> str:
-    """A path in one spelling, whichever of its characters are written as %XX."""
+    """All spellings of a path, with or without %XX, become one."""
     return quote(unquote(path), safe=SAFE_CHARACTERS)
 
 
 def _matches(rule: str, path: str) -> bool:
     """* matches anything, $ at the end matches the end."""
-    ends = rule.endswith("$")
+    has_end = rule.endswith("$")
     first, *others = rule.removesuffix("$").split("*")
     if not path.startswith(first):
         return False
-    at = len(first)
-    last = others.pop() if ends and others else None
+    position = len(first)
+    last = others.pop() if has_end and others else None
     for part in others:
-        at = path.find(part, at)
-        if at < 0:
+        position = path.find(part, position)
+        if position < 0:
             return False
-        at += len(part)
+        position += len(part)
     if last is not None:
-        return len(path) - len(last) >= at and path.endswith(last)
-    return not ends or at == len(path)
+        return len(path) - len(last) >= position and path.endswith(last)
+    return not has_end or position == len(path)
 
 
-PROGRAM = "newsift"  # as robots.txt names us
-PAUSE = 2.0  # seconds between two requests to one site
-NO_ANSWER_S = 60.0  # that a site is left alone which does not answer
-ROBOTS_S = 86_400.0  # that a robots.txt is believed
+PROGRAM = "newsift"  # our name in a robots.txt
+PAUSE_S = 2.0  # between two requests to one site
+NO_ANSWER_PAUSE_S = 60.0
+ROBOTS_LIFETIME_S = 86_400.0  # a robots.txt is read again after this time
 MAX_SITES = 100
-PERMANENT = (301, 308)
-TEMPORARY = (408, 425, 429)
+PERMANENT_STATUSES = (301, 308)
+TEMPORARY_STATUSES = (408, 425, 429)
 
 
 class StatusError(InputError):
-    """A status other than 200, and the seconds to stay away."""
-
     def __init__(self, message: str, status: int, wait: float = 0.0) -> None:
+        """`wait`: seconds before the site may be requested again."""
         super().__init__(message)
         self.status, self.wait = status, wait
 
 
 def is_temporary(error: InputError) -> bool:
-    """Whether a retry may help: network errors, and sites that are out of order."""
+    """Whether a retry may help: after network errors and statuses such as 503."""
     if isinstance(error, StatusError):
-        return error.status >= 500 or error.status in TEMPORARY
-    why = error.__cause__ or error.__context__
-    return isinstance(why, OSError | aiohttp.ClientError | EOFError)
+        return error.status >= 500 or error.status in TEMPORARY_STATUSES
+    cause = error.__cause__ or error.__context__
+    return isinstance(cause, OSError | aiohttp.ClientError | EOFError)
 
 
 @dataclass(slots=True)
 class SiteState:
+    """The times are of the clock of PoliteWeb."""
+
     robots: Robots | None = None
-    read: float = 0.0  # when its robots.txt was
-    free: float = 0.0  # when it may be asked again
-    closed: float = 0.0  # until when it is left alone
+    robots_read_at: float = 0.0
+    next_request_at: float = 0.0
+    closed_until: float = 0.0  # no request before, as the site does not answer or asks for a pause
 
 
 @dataclass(slots=True)
 class PoliteWeb:
-    bounds: Bounds
-    inside: SplitResult | None = None  # whose host may stand in the own network
-    pause: float = PAUSE
+    limits: RequestLimits
+    private_host: SplitResult | None = None  # the host that may have a private address
+    pause_s: float = PAUSE_S
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     _sites: dict[str, SiteState] = field(default_factory=dict, init=False)
 
-    def get(self, url: str, headers: Mapping[str, str] = REQUEST) -> WebAnswer:
-        """Raises InputError for what may not or cannot be read."""
-        permanent_url, is_permanent, bounds = url, True, self.bounds
-        if self._is_inside(url):
-            bounds = replace(bounds, allow=OwnNetwork())
-        for _ in range(bounds.redirects + 1):
-            self._allowed(url, bounds)
-            answer = self._one(url, headers, bounds)
+    def get(self, url: str, headers: Mapping[str, str] = PAGE_HEADERS) -> WebAnswer:
+        """Raises InputError if robots.txt forbids it or it fails."""
+        permanent_url, is_permanent, limits = url, True, self.limits
+        if self._may_be_private(url):
+            limits = replace(limits, allow=PrivateFirst())
+        for _ in range(limits.max_redirects + 1):
+            self._check_robots(url, limits)
+            answer = self._send(url, headers, limits)
             if not answer.location:
                 return replace(answer, permanent_url=permanent_url)
             url = answer.location
-            bounds = self._after(bounds, url)
-            is_permanent = is_permanent and answer.status in PERMANENT
+            limits = limits if self._may_be_private(url) else self.limits
+            is_permanent = is_permanent and answer.status in PERMANENT_STATUSES
             permanent_url = url if is_permanent else permanent_url
-        raise InputError(f"{url}: redirects more than {self.bounds.redirects} times")
+        raise InputError(f"{url}: redirects more than {self.limits.max_redirects} times")
 
-    def closed(self, url: str) -> bool:
-        """Whether a site asked to be left alone for a while, or does not answer."""
+    def is_closed(self, url: str) -> bool:
+        """Whether a site asked for a pause, or does not answer."""
         try:
-            return self._site(url).closed > self.clock()
+            return self._site(url).closed_until > self.clock()
         except InputError:
-            return False  # whoever asks is told why
+            return False  # `get` raises it
 
-    def _allowed(self, url: str, bounds: Bounds) -> None:
+    def _check_robots(self, url: str, limits: RequestLimits) -> None:
         """Raises InputError if robots.txt disallows the address."""
         site = self._site(url)
-        if site.robots is None or self.clock() - site.read > ROBOTS_S:
-            site.robots, site.read = self._robots(url, bounds), self.clock()
+        if site.robots is None or self.clock() - site.robots_read_at > ROBOTS_LIFETIME_S:
+            site.robots, site.robots_read_at = self._fetch_robots(url, limits), self.clock()
         if not site.robots.allow(url):
             raise InputError(f"{url}: the site's robots.txt asks programs not to read it")
 
-    def _robots(self, url: str, bounds: Bounds) -> Robots:
-        """A site without the file has no rules; if it cannot be read, the site waits."""
+    def _fetch_robots(self, url: str, limits: RequestLimits) -> Robots:
+        """A site without the file has no rules. Raises StatusError if a retry may help."""
         parts = urlsplit(url)
         url = urlunsplit((parts.scheme, parts.netloc, "/robots.txt", "", ""))
         try:
-            for _ in range(bounds.redirects + 1):
-                answer = self._one(url, REQUEST, bounds)
+            for _ in range(limits.max_redirects + 1):
+                answer = self._send(url, PAGE_HEADERS, limits)
                 if not answer.location:
-                    return Robots.read(answer.body, PROGRAM)
+                    return Robots.parse(answer.body, PROGRAM)
                 url = answer.location
-                bounds = self._after(bounds, url)
+                limits = limits if self._may_be_private(url) else self.limits
         except StatusError as error:
             if is_temporary(error):
                 raise
         return Robots()
 
-    def _one(self, url: str, headers: Mapping[str, str], bounds: Bounds) -> WebAnswer:
-        """Waits for the site's turn."""
+    def _send(self, url: str, headers: Mapping[str, str], limits: RequestLimits) -> WebAnswer:
+        """Send one request after the pause that the site asks for."""
         site = self._site(url)
-        if (pause := site.closed - self.clock()) > 0:
-            raise StatusError(f"{url}: the site is left alone for {pause:.0f} s", 429, pause)
-        if (wait := site.free - self.clock()) > 0:
+        if (pause := site.closed_until - self.clock()) > 0:
+            raise StatusError(f"{url}: no request to this site for {pause:.0f} s", 429, pause)
+        if (wait := site.next_request_at - self.clock()) > 0:
             self.sleep(wait)
         try:
-            return within(bounds, lambda: _answer(url, headers, bounds), url)
+            return run_with_timeout(lambda: _send_once(url, headers, limits), url, limits)
         except InputError as error:
-            if is_temporary(error):  # the others of this site need not wait as long as this one
-                wait = error.wait if isinstance(error, StatusError) else NO_ANSWER_S
-                site.closed = self.clock() + wait
+            if is_temporary(error):
+                wait = error.wait if isinstance(error, StatusError) else NO_ANSWER_PAUSE_S
+                site.closed_until = self.clock() + wait
             raise
         finally:
             delay = site.robots.delay if site.robots else 0.0
-            site.free = self.clock() + max(self.pause, delay)
+            site.next_request_at = self.clock() + max(self.pause_s, delay)
 
-    def _after(self, bounds: Bounds, url: str) -> Bounds:
-        """Where a redirect may lead."""
-        return bounds if self._is_inside(url) else self.bounds
-
-    def _is_inside(self, url: str) -> bool:
-        """Whether this host may be in the private network, at its port or the usual ones."""
-        parts, home = web_address(url), self.inside
-        if home is None or parts.hostname != home.hostname:
+    def _may_be_private(self, url: str) -> bool:
+        """Whether this is the private host, at its port or a default one."""
+        parts, host = parse_web_address(url), self.private_host
+        if host is None or parts.hostname != host.hostname:
             return False
-        return _port(parts) in (_port(home), *PORTS.values())
+        return _port(parts) in (_port(host), *DEFAULT_PORTS.values())
 
     def _site(self, url: str) -> SiteState:
-        """The least recently requested of too many sites is dropped."""
-        parts = web_address(url)
+        """If there are too many, the site of the oldest request is dropped."""
+        parts = parse_web_address(url)
         name = f"{parts.scheme}://{parts.netloc}"
         site = self._sites[name] = self._sites.pop(name, SiteState())
         if len(self._sites) > MAX_SITES:
@@ -218,8 +225,8 @@ class PoliteWeb:
         return site
 
 
-def _answer(url: str, headers: Mapping[str, str], bounds: Bounds) -> WebAnswer:
-    answer = send(url, bounds, headers)
+def _send_once(url: str, headers: Mapping[str, str], limits: RequestLimits) -> WebAnswer:
+    answer = send(url, limits, headers)
     if answer.location or answer.status in (200, 304):
         return answer
     wait = retry_after(answer.headers) if answer.status in (429, 503) else 0.0
@@ -228,4 +235,4 @@ def _answer(url: str, headers: Mapping[str, str], bounds: Bounds) -> WebAnswer:
 
 
 def _port(parts: SplitResult) -> int:
-    return parts.port or PORTS[parts.scheme]
+    return parts.port or DEFAULT_PORTS[parts.scheme]

@@ -8,7 +8,7 @@ import yaml
 from prometheus_client import Histogram
 
 from newsift.cli.watch.records import WATCHED, WatchCounts
-from newsift.collect.collector import COLLECTED, RECONNECTS, Counts
+from newsift.collect.collector import COLLECTOR_METRICS, CollectorMetrics
 from worker.match.drift import DriftMeasure
 from worker.metrics.registry import METRICS, Metrics
 
@@ -25,7 +25,7 @@ GROUPED = re.compile(r"\b(?:by|on|ignoring|without) \(([^)]*)\)")
 def exported() -> dict[str, set[str]]:
     """The labels of every series that a worker, a collector or a watch exports."""
     result: dict[str, set[str]] = {}
-    for row in (*METRICS, *COLLECTED, RECONNECTS, *WATCHED):
+    for row in (*METRICS, *COLLECTOR_METRICS, *WATCHED):
         own = set(row.labels)
         if issubclass(row.kind, Histogram):
             result |= {f"{row.name}_bucket": own | {"le"}}
@@ -61,7 +61,9 @@ def test_the_list_of_exported_metrics_is_that_of_a_registry() -> None:
     metrics.open_transaction("tweets", 0, 3, 5.0)
     metrics.drift([DriftMeasure("fire", "", 1.0, 0.1)])
     metrics.seeds(1, 2, 3, 4, 5, "0123456789ab", 0.0)
-    page = (metrics.render() + Counts("bluesky").render() + WatchCounts().render()).decode()
+    page = (
+        metrics.render() + CollectorMetrics("bluesky").render() + WatchCounts().render()
+    ).decode()
     model = {"newsift_model_info"}  # has no series before a model is loaded
     result = set(re.findall(r"^(newsift_\w+)", page, re.MULTILINE))
     assert result == set(exported()) - model

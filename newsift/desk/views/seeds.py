@@ -34,7 +34,7 @@ from newsift.operations.seed_publication import (
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, content_row
 from newsift.operations.seed_topic import find_key, seed_topic
 from newsift.operations.times import parse_until
-from newsift.web.client import Bounds
+from newsift.web.client import RequestLimits
 from worker.posts.times import rfc3339
 from worker.seeds.record import PROFILE_PREFIX, Seed, parse_object
 from worker.seeds.state import ControlState, parse_control_state, table_key
@@ -46,7 +46,7 @@ MAX_TITLE_CHARS, MAX_URL_CHARS, MAX_NAME_CHARS = 200, 2_048, 200
 SEARCH_KEYS = ("id", "title", "event", "url")
 MAX_DRAFTS = 100
 PASTED_TEXT = "the text"
-PUBLIC_BOUNDS = Bounds()
+PUBLIC_BOUNDS = RequestLimits()
 FORCE_REMEDY = ", or tick “Publish all the same”"
 NOT_ENGLISH = (
     "does not look English; newsift is made for English, and finds few posts by other articles"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from newsift.collect.collector import Collector, Counts
+from newsift.collect.collector import Collector, CollectorMetrics
 from newsift.collect.source import Gap, LiveSource, SourceFrame, SourceMark
-from newsift.web.client import client_session, limits
+from newsift.web.client import client_session, stream_timeout
 from worker.config import StreamConfig
 
 PATIENCE_S = 60.0
@@ -56,7 +56,7 @@ class FakeOutlet:
 class Collecting:
     collector: Collector
     outlet: FakeOutlet
-    counts: Counts
+    metrics: CollectorMetrics
     task: asyncio.Task[None]
 
     async def until(self, seen: Callable[[], bool]) -> None:
@@ -67,7 +67,7 @@ class Collecting:
                 await asyncio.sleep(0.005)
 
     def counted(self, name: str, **labels: str) -> float:
-        families = text_string_to_metric_families(self.counts.render().decode())
+        families = text_string_to_metric_families(self.metrics.render().decode())
         return sum(
             sample.value
             for family in families
@@ -81,13 +81,13 @@ async def collecting(
     source: LiveSource, mark: SourceMark | None = None, size: StreamConfig | None = None
 ) -> AsyncIterator[Collecting]:
     """Run a collector while the block lasts; it leaves in order at the end."""
-    outlet, counts = FakeOutlet(mark), Counts(source.name)
-    collector = Collector(source, outlet, counts, size or StreamConfig(), outlet)
-    async with client_session(limits(60)) as client:
+    outlet, metrics = FakeOutlet(mark), CollectorMetrics(source.name)
+    collector = Collector(source, outlet, metrics, size or StreamConfig(), outlet)
+    async with client_session(stream_timeout(60)) as client:
         task = asyncio.create_task(collector.run(client))
         try:
-            yield Collecting(collector, outlet, counts, task)
-            collector.leave()
+            yield Collecting(collector, outlet, metrics, task)
+            collector.stop()
             async with asyncio.timeout(PATIENCE_S):
                 await task
         finally:

@@ -10,8 +10,8 @@ from typing import cast
 
 from aiohttp import ClientSession
 
-from newsift.collect.folder import FileLedger, Folder, Settling
-from newsift.collect.source import EnoughError, SourceFrame, SourceMark
+from newsift.collect.folder import FileLedger, Folder, SettleTimer
+from newsift.collect.source import SourceEndedError, SourceFrame, SourceMark
 from newsift.files.posts import FileMessages
 from newsift.files.tables import FileOptions
 from worker.config.limits import Limits
@@ -39,7 +39,7 @@ def watched(place: Path, state: Path, once: bool = True, settle: float = 5.0) ->
 
     ledger = FileLedger(state / "ledger")
     state.mkdir(exist_ok=True)
-    return Folder(str(place), read, ledger, once, Settling(settle), look_every=0.01)
+    return Folder(str(place), read, ledger, once, SettleTimer(settle), scan_interval_s=0.01)
 
 
 async def frames_of(source: Folder, mark: SourceMark | None) -> AsyncIterator[SourceFrame]:
@@ -48,7 +48,7 @@ async def frames_of(source: Folder, mark: SourceMark | None) -> AsyncIterator[So
         async for frames in arrivals:
             for frame in cast("list[SourceFrame]", frames):
                 yield frame
-    except EnoughError:
+    except SourceEndedError:
         return
     finally:
         await arrivals.aclose()

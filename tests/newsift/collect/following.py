@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from newsift.collect.source import Gap, LiveSource, LostError, SourceFrame, SourceMark
-from newsift.web.client import client_session, limits
+from newsift.web.client import client_session, stream_timeout
 
 PATIENCE_S = 60.0
 
@@ -38,7 +38,7 @@ async def until(true: Callable[[], object]) -> None:
 
 
 async def first_of(source: LiveSource) -> Sequence[SourceFrame] | Gap:
-    async with client_session(limits(PATIENCE_S)) as client:
+    async with client_session(stream_timeout(PATIENCE_S)) as client:
         return await anext(source.arrivals(client, None))
 
 
@@ -56,7 +56,7 @@ async def follow(source: LiveSource, mark: SourceMark | None = None) -> AsyncIte
 
 
 async def _follow(source: LiveSource, mark: SourceMark | None, follower: Follower) -> None:
-    async with client_session(limits(PATIENCE_S)) as client:
+    async with client_session(stream_timeout(PATIENCE_S)) as client:
         while True:
             try:
                 async for result in source.arrivals(client, follower.mark(source.place) or mark):

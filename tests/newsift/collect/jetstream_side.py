@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from aiohttp import web
 from multidict import MultiDict
 
-from newsift.collect.bluesky import V1, V2
+from newsift.collect.bluesky import V1_PATH, V2_PATH
 
 BASE = 1_779_719_009_000_000  # the time of the first event, in microseconds
 STEP = 20_000_000  # microseconds from one event to the next
@@ -45,7 +45,7 @@ class JetstreamSide:
     """A server with events, which it sends from the cursor on; faults come first, one a visit."""
 
     def __init__(self, version: int, count: int) -> None:
-        self.version, self.path = version, V1 if version == 1 else V2
+        self.version, self.path = version, V1_PATH if version == 1 else V2_PATH
         self.events = [event(number, version) for number in range(count)]
         self.floor = 0  # the oldest event that it still has
         self.faults: deque[Fault] = deque()
@@ -101,7 +101,7 @@ class JetstreamSide:
 
 async def opened(request: web.Request) -> web.WebSocketResponse:
     """A web socket; whoever sends data on it is cut off, as v2 does it."""
-    deflated = request.path == V1 and "compress" in request.query  # v1 alone negotiates it
+    deflated = request.path == V1_PATH and "compress" in request.query  # v1 alone negotiates it
     socket = web.WebSocketResponse(protocols=("xrpc.v1.json",), compress=deflated)
     await socket.prepare(request)
 

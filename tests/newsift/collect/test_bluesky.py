@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from encoder.errors import InputError
-from newsift.collect.bluesky import KEY_BYTES, MAX_CURSOR, Bluesky, Jetstream, JetstreamNotice
+from newsift.collect.bluesky import (
+    MAX_CURSOR,
+    MAX_KEY_BYTES,
+    Bluesky,
+    JetstreamHost,
+    JetstreamNotice,
+)
 from newsift.collect.source import (
     BUSY,
     CLOSED,
@@ -32,13 +38,13 @@ HOSTS = {1: "wss://one.test/subscribe",
          2: "wss://two.test/xrpc/network.bsky.jetstream.subscribeEvents"}  # fmt: skip
 
 
-def jetstream(version: int, *langs: str) -> Jetstream:
-    return Jetstream(URL(HOSTS[version]), ("app.bsky.feed.post",), langs)
+def jetstream(version: int, *langs: str) -> JetstreamHost:
+    return JetstreamHost(URL(HOSTS[version]), ("app.bsky.feed.post",), langs)
 
 
 def read(version: int, message: Any, *langs: str) -> SourceFrame | JetstreamNotice:
     value = message if isinstance(message, bytes) else json.dumps(message).encode()
-    return jetstream(version, *langs).read(value)
+    return jetstream(version, *langs).parse(value)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -56,7 +62,7 @@ def test_an_event_is_a_frame_with_its_address_its_cursor_and_its_time(version: i
         (1, {"did": "d", "time_us": 5, "kind": "commit", "commit": {
             "operation": "delete", "collection": "c", "rkey": "k"}}, b"at://d/c/k", 5),
         (1, {"kind": "commit"}, None, None),
-        (1, {"did": "d" * (KEY_BYTES + 1), "time_us": 5}, None, 5),
+        (1, {"did": "d" * (MAX_KEY_BYTES + 1), "time_us": 5}, None, 5),
         (2, {"$type": "message", "payload": {"$type": f"{jet.LEXICON}sync", "seq": 5, "did": "d",
              "time": "2024-09-09T19:46:02.329308Z"}}, b"d", 5),
         (2, {"$type": "message", "payload": {"$type": f"{jet.LEXICON}commit", "seq": 5, "did": "d",
@@ -75,7 +81,7 @@ def test_other_events_are_frames_too(
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_frame_that_is_nested_too_deep_is_passed_on(version: int) -> None:
     value = b'{"record": ' + b"[" * 99_999
-    assert jetstream(version).read(value) == SourceFrame(value)
+    assert jetstream(version).parse(value) == SourceFrame(value)
 
 
 @pytest.mark.parametrize("langs", [[], ["EN-us", "de"], ["en"], None])
@@ -266,7 +272,7 @@ async def test_resumes_another_host_by_time_and_a_little_earlier(version: int) -
 def test_posts_are_requested_unless_the_address_says_otherwise(version: int, query: str) -> None:
     assert jetstream(version).url.query_string == query
     own = f"{query.partition('=')[0]}=app.bsky.feed.like"
-    assert Jetstream(URL(f"{HOSTS[version]}?{own}"), ("a",), ()).url.query_string == own
+    assert JetstreamHost(URL(f"{HOSTS[version]}?{own}"), ("a",), ()).url.query_string == own
 
 
 MANY, ROUNDS, FAULTS_EACH = 300, 5, 3
@@ -295,7 +301,7 @@ async def until_crash(result: Collecting, chance: random.Random) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
 async def test_nothing_is_missing(version: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.collect.collector.STORE_EVERY_S", 0.0005)
+    monkeypatch.setattr("newsift.collect.collector.STORE_INTERVAL_S", 0.0005)
     chance = random.Random(seed)
     seen: set[str] = set()
     async with serve_jetstream(JetstreamSide(version, MANY)) as side:
@@ -315,7 +321,7 @@ async def test_nothing_is_missing(version: int, seed: int, monkeypatch: pytest.M
                     result.outlet.free.set()
                 else:
                     await result.until(lambda: address(MANY - 1) in result.outlet.keys)
-            assert result.counts.gaps == 0
+            assert result.metrics.gaps == 0
             seen.update(result.outlet.keys)
             mark = result.outlet.marks[-1] if result.outlet.marks else mark
             if mark is not None:  # all that it passes over was delivered

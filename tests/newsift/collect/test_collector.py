@@ -4,15 +4,15 @@ from collections.abc import Sequence
 import pytest
 from aiohttp import ClientSession
 
-from newsift.collect.collector import Counts, TopicOutlet, size_of
+from newsift.collect.collector import CollectorMetrics, TopicOutlet, size_of
 from newsift.collect.source import (
     BUSY,
     CLOSED,
     Arrivals,
     Backoff,
-    EnoughError,
     Gap,
     LostError,
+    SourceEndedError,
     SourceFrame,
     SourceMark,
 )
@@ -35,12 +35,12 @@ def test_pauses_double_to_the_longest_and_begin_again_after_progress() -> None:
 
 
 async def test_a_frame_too_large_leaves_a_record_and_holds_up_no_other(kafka: Kafka) -> None:
-    counts = Counts("bluesky")
+    metrics = CollectorMetrics("bluesky")
     frames = [SourceFrame(b'{"a": 1}', b"1"), SourceFrame(b"x" * 2**21, b"2"),
               SourceFrame(b'{"b": 2}', b"3"), SourceFrame(b"", None, 9)]  # fmt: skip
 
     config = Config(kafka=KafkaConfig(bootstrap_servers=str(kafka.address)))
-    outlet = TopicOutlet(config, counts, lambda _: None)
+    outlet = TopicOutlet(config, metrics, lambda _: None)
     await outlet.start()
     await outlet.deliver(frames)
     await outlet.stop()
@@ -54,7 +54,7 @@ async def test_a_frame_too_large_leaves_a_record_and_holds_up_no_other(kafka: Ka
     refused = read_post(records[b"2"].value)
     assert isinstance(refused, Rejected)
     assert refused.reason is Reason.EMPTY_VALUE
-    assert b'unsendable_total{source="bluesky"} 1.0' in counts.render()
+    assert b'unsendable_total{source="bluesky"} 1.0' in metrics.render()
 
 
 Step = Sequence[SourceFrame] | Gap | Exception
@@ -97,7 +97,7 @@ async def test_the_next_connection_begins_where_the_last_was_acknowledged() -> N
         await result.until(lambda: len(source.marks) == 3)
     assert cursors(source.marks) == [None, 3, 4]
     assert result.outlet.keys == ["1", "2", "3", "3", "4"]
-    assert result.counts.sent == 5
+    assert result.metrics.sent == 5
     assert result.outlet.marks[-1] == SourceMark(4, "played.test", 4.0)
 
 
@@ -118,14 +118,14 @@ async def test_leaving_waits_for_frames_in_flight() -> None:
     async with collecting(source) as result:
         result.outlet.free.clear()
         await result.until(lambda: bool(result.outlet.tried))
-        result.collector.leave()
+        result.collector.stop()
         asyncio.get_running_loop().call_later(0.05, result.outlet.free.set)
     assert result.outlet.keys == ["1", "2"]
     assert cursors(result.outlet.marks) == [2]
 
 
 async def test_waits_for_the_broker_after_the_last_frame() -> None:
-    source = Played([frames(1, 2), EnoughError()])
+    source = Played([frames(1, 2), SourceEndedError()])
     async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as result:
         result.outlet.free.clear()
         await result.until(lambda: bool(result.outlet.tried))
@@ -157,7 +157,7 @@ async def test_a_frame_without_a_value_only_moves_the_mark() -> None:
     async with collecting(Played([[*frames(1), SourceFrame(b"", cursor=9, at=9.0)]])) as result:
         await result.until(lambda: bool(result.outlet.frames))
     assert result.outlet.keys == ["1"]
-    assert result.counts.sent == 1
+    assert result.metrics.sent == 1
     assert cursors(result.outlet.marks) == [9]
 
 
@@ -182,7 +182,7 @@ async def test_pauses_grow_until_a_new_cursor_is_acknowledged() -> None:
 
 @pytest.mark.parametrize("error", [AccessError("refused"), RuntimeError("odd")])
 async def test_a_refusal_keeps_the_mark(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.collect.collector.BELIEVE_REFUSAL_S", -1.0)  # it was long enough
+    monkeypatch.setattr("newsift.collect.collector.MAX_REFUSED_S", -1.0)  # it was long enough
     with pytest.raises(type(error)):
         async with collecting(Played([frames(1), error])) as result:
             await result.until(lambda: False)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from encoder.errors import InputError
 from newsift.collect.feeds import (
-    HOUR,
+    HOUR_MS,
     MAX_ARTICLES,
-    MAX_ATTEMPTS,
     MAX_ENTRIES,
+    MAX_RETRIES,
     Entry,
     Followed,
     FollowedArticle,
@@ -227,7 +227,7 @@ def test_any_bytes_are_read_or_refused(junk: bytes) -> None:
     assert len(feed.entries) <= 103
 
 
-KEEP = 14 * 24 * HOUR
+KEEP = 14 * 24 * HOUR_MS
 NOW = 1_800_000_000_000
 FEED = "https://news.test/feed"
 
@@ -253,7 +253,7 @@ def test_the_newest_articles_are_due_first_up_to_a_number() -> None:
 
 def test_a_time_in_the_future_is_now_and_one_that_is_missing_is_when_it_was_first_seen() -> None:
     result = followed(entry("a", NOW + KEEP), entry("b", None))
-    result.note([entry("a", NOW + KEEP), entry("b", None)], NOW + HOUR, KEEP)
+    result.note([entry("a", NOW + KEEP), entry("b", None)], NOW + HOUR_MS, KEEP)
     assert [article.published for article in result.articles.values()] == [NOW, NOW]
 
 
@@ -269,12 +269,12 @@ def test_a_failing_article_is_tried_a_limited_number_of_times() -> None:
     (article,) = followed(entry("a")).articles.values()
     minutes = []
     for minute in range(5000):
-        now = NOW + minute * HOUR // 60
+        now = NOW + minute * HOUR_MS // 60
         if article.due(now):
             minutes.append(minute)
             article.tried(now, failing=True)
     assert minutes == [0, 15, 45, 105, 225, 465, 945]
-    assert len(minutes) == MAX_ATTEMPTS + 1
+    assert len(minutes) == MAX_RETRIES + 1
 
 
 def test_an_article_is_remembered_until_its_seed_is_deleted() -> None:
@@ -324,7 +324,7 @@ def test_an_article_is_read_less_and_less(seed: str | None, left: bool, hours: l
         article.leave()
     read = []
     for hour in range(100):
-        if article.due(NOW + hour * HOUR):
+        if article.due(NOW + hour * HOUR_MS):
             read.append(hour)
-            article.tried(NOW + hour * HOUR)
+            article.tried(NOW + hour * HOUR_MS)
     assert read == hours

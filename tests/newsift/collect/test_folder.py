@@ -11,7 +11,14 @@ import pytest
 
 import newsift.collect.folder as folder_module
 from encoder.errors import InputError
-from newsift.collect.folder import ENTIRE, FileLedger, FileVersion, Place, Settling, scan_folder
+from newsift.collect.folder import (
+    ALL_ROWS,
+    FileLedger,
+    FilePosition,
+    FileVersion,
+    SettleTimer,
+    scan_folder,
+)
 from newsift.collect.source import SourceMark
 from newsift.files.messages import FileMessage
 from tests.newsift.collect.folder_side import all_of, frames_of, mark_of, posts, put, watched
@@ -162,7 +169,11 @@ def test_recognises_a_folder_that_was_copied_back(place: Path, state: Path, tmp_
 
 @pytest.mark.parametrize(
     ("cursor", "of", "message"),
-    [("x", "", "is of no folder"), (7, "", "is of no folder"), ("1:2", "/a", "of the folder '/a'")],
+    [
+        ("x", "", "belongs to no folder"),
+        (7, "", "belongs to no folder"),
+        ("1:2", "/a", "to the folder '/a'"),
+    ],
 )
 def test_refuses_another_state(
     place: Path, state: Path, cursor: str | int, of: str, message: str
@@ -179,85 +190,83 @@ def start_files(folder: Path, file: Path, count: int = 3) -> FileLedger:
     for number in range(count):
         put(folder, f"{number}.jsonl", posts(str(number), 1), age=100 - number)
     ledger = FileLedger(file)
-    ledger.open(None)
-    ledger.begin(scan(folder))
+    ledger.load(None)
+    ledger.add(scan(folder))
     return ledger
 
 
-def again(file: Path, place: Place | None) -> FileLedger:
+def again(file: Path, place: FilePosition | None) -> FileLedger:
     ledger = FileLedger(file)
-    ledger.open(place)
+    ledger.load(place)
     return ledger
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_files_before_the_cursor_are_done(place: Path, state: Path, number: int) -> None:
     start_files(place, state)
-    ledger = again(state, Place(number, ENTIRE))
-    assert [ledger.entry_of(each) is not None for each in scan(place)] == [
+    ledger = again(state, FilePosition(number, ALL_ROWS))
+    assert [ledger.find(each) is not None for each in scan(place)] == [
         n <= number for n in (1, 2, 3)
     ]
     assert ledger.resume(scan(place)) is None
-    assert [line.number for line, _ in ledger.begin(scan(place)[number:])] == [
-        *range(number + 1, 4)
-    ]
+    assert [line.number for line, _ in ledger.add(scan(place)[number:])] == [*range(number + 1, 4)]
 
 
 def test_resumes_the_file_in_progress(place: Path, state: Path) -> None:
     start_files(place, state)
-    again(state, Place(2, 5))
-    ledger = again(state, Place(2, 5))  # as it was, had it crashed at once
+    again(state, FilePosition(2, 5))
+    ledger = again(state, FilePosition(2, 5))  # as it was, had it crashed at once
     files = scan(place)
-    assert ledger.entry_of(files[1]) is None
+    assert ledger.find(files[1]) is None
     line, there, rows = ledger.resume(files) or pytest.fail("nothing is under way")
     assert (line.number, there, rows) == (2, files[1], 5)
-    assert ledger.entry_of(files[1]) is line
-    assert ledger.entry_of(files[2]) is None
+    assert ledger.find(files[1]) is line
+    assert ledger.find(files[2]) is None
 
 
 def test_a_line_that_a_crash_cut_off_was_not_begun(place: Path, state: Path) -> None:
     start_files(place, state)
     state.write_bytes(state.read_bytes() + b'[4,"/x/y.jsonl",1,')
-    assert again(state, Place(3, ENTIRE)).entry_of(scan(place)[2]) is not None
+    assert again(state, FilePosition(3, ALL_ROWS)).find(scan(place)[2]) is not None
 
 
 def test_a_ledger_that_was_lost_is_not_taken_for_an_empty_one(place: Path, state: Path) -> None:
     start_files(place, state)
     state.unlink()
     with pytest.raises(InputError, match="says which files were sent; delete the state too"):
-        again(state, Place(3, ENTIRE))
+        again(state, FilePosition(3, ALL_ROWS))
 
 
 def test_forgets_the_oldest_gone(place: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_module, "MAX_STATE_LINES", 10)
+    monkeypatch.setattr(folder_module, "MAX_LEDGER_ENTRIES", 10)
     ledger = start_files(place, state, 14)
     before = scan(place)
     for number in range(12):
         (place / f"{number}.jsonl").unlink()
     ledger.prune(scan(place))
-    for each in (ledger, again(state, Place(14, ENTIRE))):
-        assert [each.entry_of(old) is not None for old in before] == [False] * 9 + [True] * 5
+    for each in (ledger, again(state, FilePosition(14, ALL_ROWS))):
+        assert [each.find(old) is not None for old in before] == [False] * 9 + [True] * 5
 
 
 def test_recognises_rotated_logs_after_restarts(place: Path, state: Path) -> None:
     ledger, log = FileLedger(state), place / "log.jsonl"
-    ledger.open(None)
+    ledger.load(None)
     for number in range(4):
         for old in sorted(place.glob("log.*.jsonl"), reverse=True):
             old.rename(place / f"log.{int(old.name.split('.')[1]) + 1}.jsonl")
         if log.exists():
             log.rename(place / "log.1.jsonl")
         put(place, "log.jsonl", posts(str(number), 1), age=100 - number)
-        new = [each for each in scan(place) if ledger.entry_of(each) is None]
+        new = [each for each in scan(place) if ledger.find(each) is None]
         assert [each.path for each in new] == [str(log)]
-        ledger.begin(new)
+        ledger.add(new)
         for _ in range(2):
-            ledger = again(state, Place(number + 1, ENTIRE))
-    assert all(ledger.entry_of(each) for each in scan(place))
+            ledger = again(state, FilePosition(number + 1, ALL_ROWS))
+    assert all(ledger.find(each) for each in scan(place))
     with (place / "log.2.jsonl").open("ab") as late:
         late.write(posts("late", 1))
-    (changed,) = (each for each in scan(place) if ledger.entry_of(each) is None)
-    assert ledger.changed(changed) is not None
+    (changed,) = (each for each in scan(place) if ledger.find(each) is None)
+    assert ledger.was_changed(changed)
 
 
 def a_file(size: int, changed: float) -> FileVersion:
@@ -265,18 +274,18 @@ def a_file(size: int, changed: float) -> FileVersion:
 
 
 def test_a_file_is_whole_once_it_is_old_or_has_not_changed_for_long() -> None:
-    settling = Settling(5.0)
-    assert settling.whole([a_file(1, 94.9)], 100.0, 0.0) == ([a_file(1, 94.9)], False)
+    timer = SettleTimer(5.0)
+    assert timer.complete_files([a_file(1, 94.9)], 100.0, 0.0) == ([a_file(1, 94.9)], False)
     young = a_file(1, 99.0)
-    assert settling.whole([young], 100.0, 0.0) == ([], True)
-    assert settling.whole([young], 102.0, 2.0) == ([], True)
+    assert timer.complete_files([young], 100.0, 0.0) == ([], True)
+    assert timer.complete_files([young], 102.0, 2.0) == ([], True)
     grown = a_file(2, 102.5)
-    assert settling.whole([grown], 103.0, 3.0) == ([], True)
-    assert settling.whole([grown], 107.0, 7.0) == ([], True)
-    assert settling.whole([grown], 108.0, 8.0) == ([grown], False)
+    assert timer.complete_files([grown], 103.0, 3.0) == ([], True)
+    assert timer.complete_files([grown], 107.0, 7.0) == ([], True)
+    assert timer.complete_files([grown], 108.0, 8.0) == ([grown], False)
 
 
 def test_a_time_in_the_future_keeps_no_file_for_ever() -> None:
-    settling, ahead = Settling(5.0), a_file(1, 10_000.0)
-    assert settling.whole([ahead], 100.0, 0.0)[1]
-    assert settling.whole([ahead], 105.0, 5.0) == ([ahead], False)
+    timer, ahead = SettleTimer(5.0), a_file(1, 10_000.0)
+    assert timer.complete_files([ahead], 100.0, 0.0)[1]
+    assert timer.complete_files([ahead], 105.0, 5.0) == ([ahead], False)

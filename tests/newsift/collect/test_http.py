@@ -17,13 +17,13 @@ from newsift.collect.http import (
     LineParser,
     answer_error,
     connection_errors,
-    endpoint,
+    parse_endpoint,
     read_body,
     read_token,
-    without_login,
+    require_no_login,
 )
 from newsift.collect.source import BUSY, LIMITED, MALFORMED, STALLED, LostError
-from newsift.web.client import client_session, limits
+from newsift.web.client import client_session, stream_timeout
 from worker.errors import AccessError, ConfigError
 
 
@@ -79,7 +79,7 @@ def test_events_survive_any_chunking(lines: list[tuple[str, str]], data: st.Data
 @pytest.mark.parametrize("kind", [LineParser, EventParser])
 @pytest.mark.parametrize("part", [b"x" * 60, b"data: " + b"x" * 50])
 def test_gives_up_what_has_no_end(kind: type[LineParser | EventParser], part: bytes) -> None:
-    parser = kind(largest=100)
+    parser = kind(max_bytes=100)
     list(parser.feed(part))
     with pytest.raises(LostError, match="more than 100 bytes"):
         list(parser.feed(3 * part))
@@ -101,7 +101,7 @@ def test_an_answer_is_a_lost_connection_or_a_refusal(status: int, reason: str) -
 )
 def test_refuses_another_address_and_shows_no_secret(url: str) -> None:
     with pytest.raises(InputError, match=r"^--url: .* ws or wss") as caught:
-        endpoint(url, "ws", "wss")
+        parse_endpoint(url, "ws", "wss")
     assert "hidden" not in str(caught.value)
 
 
@@ -124,7 +124,7 @@ def test_a_token_comes_from_a_file_else_from_the_environment(tmp_path: Path) -> 
 async def serving(handler: Any) -> AsyncIterator[tuple[ClientSession, str]]:
     app = web.Application()
     app.add_routes([web.get("/{tail:.*}", handler)])
-    async with TestServer(app) as server, client_session(limits(30)) as client:
+    async with TestServer(app) as server, client_session(stream_timeout(30)) as client:
         yield client, f"http://127.0.0.1:{server.port}/"
 
 
@@ -143,7 +143,7 @@ async def test_netrc_replaces_no_token(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 async def test_an_answer_that_drips_is_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.collect.http.RESPONSE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("newsift.collect.http.MAX_RESPONSE_S", 0.2)
 
     async def drip(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse()
@@ -170,5 +170,5 @@ async def test_a_redirect_in_a_circle_shows_nothing_of_its_address() -> None:
 
 def test_refuses_a_login_beside_a_token() -> None:
     with pytest.raises(InputError, match=r"^--url: holds a login") as caught:
-        without_login(URL("https://me:secret@h/a"))
+        require_no_login(URL("https://me:secret@h/a"))
     assert "secret" not in str(caught.value)

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from newsift.collect.mastodon import (
-    STREAMING,
+    STREAMING_PATH,
     Instance,
     Mastodon,
     MastodonEvent,
     PublicStream,
-    SeenStatuses,
+    RecentStatuses,
     event_value,
     id_before,
-    read_statuses,
+    parse_statuses,
     stream_address,
     time_of_id,
 )
 from newsift.collect.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, SourceMark
-from newsift.web.client import client_session, limits
+from newsift.web.client import client_session, stream_timeout
 from tests.newsift.collect.following import Follower, first_of, follow, until
 from tests.newsift.collect.mastodon_side import (
     TOKEN,
@@ -38,13 +38,13 @@ from worker.config.secret import Secret
 from worker.errors import AccessError
 from worker.posts.read import PassedOver, Post, read_post
 
-PUBLIC = f"{STREAMING}/public"
+PUBLIC = f"{STREAMING_PATH}/public"
 
 
 def source_of(
     side: FakeInstance, socket: bool = False, stall_s: float = 20.0, max_pages: int = 100
 ) -> Mastodon:
-    whole = side.url.with_scheme("ws").with_path(STREAMING) if socket else side.url
+    whole = side.url.with_scheme("ws").with_path(STREAMING_PATH) if socket else side.url
     address = stream_address(str(whole), None, None)
     return Mastodon(address, Secret(TOKEN), stall_s, max_pages)
 
@@ -66,7 +66,7 @@ DATA = st.one_of(
 
 @given(st.lists(st.tuples(NAMES, DATA), max_size=8))
 def test_any_event_is_a_frame_or_nothing(events: list[tuple[str, bytes]]) -> None:
-    seen = SeenStatuses()
+    seen = RecentStatuses()
     for name, data in events:
         frame = seen.event_frame(MastodonEvent(name, data, event_value(name, data)))
         if frame is not None:
@@ -85,7 +85,7 @@ def test_an_id_holds_its_time(second: int, seconds: int) -> None:
 @given(st.lists(st.integers(1, 10**18), max_size=50))
 def test_a_page_is_read_oldest_first(numbers: list[int]) -> None:
     body = json.dumps([{"id": str(number)} for number in numbers] + [{}, {"id": "a b"}]).encode()
-    result = read_statuses(body, "m.example")
+    result = parse_statuses(body, "m.example")
     assert [int(id) for id, _ in result] == sorted(numbers)
     assert [json.loads(value)["id"] for _, value in result] == [id for id, _ in result]
 
@@ -145,8 +145,8 @@ async def test_events_come_as_the_platform_sent_them() -> None:
     [("stale", "public", "401 .*Invalid access token"), (TOKEN, "public:local", "Unknown stream")],
 )
 async def test_a_web_socket_that_is_refused_ends_it(token: str, stream: str, message: str) -> None:
-    async with serve_instance() as side, client_session(limits(30)) as client:
-        url = side.url.with_scheme("ws").with_path(STREAMING)
+    async with serve_instance() as side, client_session(stream_timeout(30)) as client:
+        url = side.url.with_scheme("ws").with_path(STREAMING_PATH)
         source = Mastodon(stream_address(str(url), stream, None), Secret(token))
         with pytest.raises(AccessError, match=message):
             async for _ in source.arrivals(client, None):
@@ -234,7 +234,7 @@ def public_stream(name: str) -> PublicStream:
 )
 def test_refuses_a_stream_that_is_disabled(stream: str, access: Any, words: str) -> None:
     with pytest.raises(AccessError, match=words):
-        instance(access).require_open(public_stream(stream), "m.example")
+        instance(access).require_enabled(public_stream(stream), "m.example")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_refuses_a_stream_that_is_disabled(stream: str, access: Any, words: str)
 )  # fmt: skip
 def test_the_addresses_of_a_stream(stream: str, access: Any, path: str, timeline: str) -> None:
     named, host = public_stream(stream), URL("https://m.example")
-    instance(access).require_open(named, "m.example")
+    instance(access).require_enabled(named, "m.example")
     assert str(named.url(host).raw_path_qs) == f"/api/v1/streaming{path}"
     assert str(named.timeline(host).raw_path_qs) == f"/api/v1/timelines{timeline}"
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import newsift.collect.x as x_source
 from encoder.errors import InputError
 from newsift.collect.source import ANNOUNCED, BUSY, CLOSED, LIMITED, UNREACHABLE, LostError
-from newsift.collect.x import XStream, post_id, read_rules, refusal_error, time_of_id
+from newsift.collect.x import XStream, parse_post_id, read_rules, refusal_error, time_of_id
 from tests.newsift.collect.following import first_of, follow, until
 from tests.newsift.collect.x_side import DISCONNECT, TOKEN, FakeX, make_tweet, serve_x, tweet_id
 from worker.config.secret import Secret
@@ -36,7 +36,7 @@ LINES = st.one_of(
 @given(LINES)
 def test_any_line_has_an_id_or_none(line: bytes) -> None:
     with suppress(LostError):
-        id = post_id(line, "x.example")
+        id = parse_post_id(line, "x.example")
         assert id is None or (len(id) < 20 and id.isdigit())
 
 
@@ -74,7 +74,7 @@ def source(side: FakeX, file: Path) -> XStream:
     ],
 )
 def test_a_file_holds_a_rule_a_line_or_json(tmp_path: Path, text: str) -> None:
-    result = [rule.meaning for rule in read_rules(written(tmp_path, text))]
+    result = [rule.content for rule in read_rules(written(tmp_path, text))]
     assert result == [("ferry", "ferries"), ("#fire lang:en", "")]
 
 
@@ -85,7 +85,7 @@ def test_a_file_holds_a_rule_a_line_or_json(tmp_path: Path, text: str) -> None:
         ("a" * 1025, "line 1: 1,025 characters"),
         ("\n".join(f"rule{n}" for n in range(1001)), "1,001 rules"),
         ("ferry\nfire\nferry\ttag", r"line 3: the same rule as .*line 1"),
-        ("ferry \u202e", "cannot be seen"),
+        ("ferry \u202e", "unprintable"),
     ],
 )
 def test_refuses_bad_rules(tmp_path: Path, text: str, body: str) -> None:

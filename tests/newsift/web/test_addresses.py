@@ -13,15 +13,15 @@ from yarl import URL
 from encoder.errors import InputError
 from newsift.web.addresses import (
     MAX_WAIT_S,
-    OwnNetwork,
+    PrivateFirst,
     environment_proxy,
     excerpt,
-    is_inside,
+    is_private,
     is_public,
     retry_after,
     seconds_until,
 )
-from newsift.web.client import Bounds, fetch
+from newsift.web.client import RequestLimits, fetch
 from tests.worker.proxy_side import ProxySide, proxy_server
 from tests.worker.web_side import web_server
 from worker.errors import ConfigError
@@ -42,7 +42,7 @@ INSIDE = [
 )  # fmt: skip
 def test_no_address_of_a_cloud_s_metadata_is_public(address: str) -> None:
     assert not is_public(address)
-    assert not is_inside(address)
+    assert not is_private(address)
 
 
 def address_in(network: str, data: st.DataObject) -> str:
@@ -61,7 +61,7 @@ def test_no_address_of_these_networks_is_public(network: str, data: st.DataObjec
 )
 def test_addresses_of_the_open_internet_are_public(address: str) -> None:
     assert is_public(address)
-    assert not is_inside(address)
+    assert not is_private(address)
 
 
 OWN = [
@@ -76,12 +76,12 @@ NOBODYS = ["0.0.0.0/32", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4", "fe80::
 def test_only_addresses_of_own_networks_are_inside(
     own: str, nobodys: str, data: st.DataObject
 ) -> None:
-    assert is_inside(address_in(own, data))
-    assert not is_inside(address_in(nobodys, data))
+    assert is_private(address_in(own, data))
+    assert not is_private(address_in(nobodys, data))
 
 
 def test_a_page_outside_does_not_lead_inside() -> None:
-    allow = OwnNetwork()
+    allow = PrivateFirst()
     addresses = ["10.0.0.1", "192.168.0.1", "169.254.169.254", "8.8.8.8", "10.0.0.1", "1.1.1.1"]
     assert [allow(each) for each in addresses] == [True, True, False, True, False, True]
 
@@ -131,7 +131,7 @@ def no_host_is_looked_up(host: str, port: int) -> list[str]:
     raise AssertionError(host)
 
 
-UNKNOWN = Bounds(resolve=no_host_is_looked_up)  # only the proxy knows where anything is
+UNKNOWN = RequestLimits(resolve=no_host_is_looked_up)  # only the proxy knows where anything is
 
 
 def test_a_page_and_its_redirects_come_through_the_proxy(proxy: ProxySide) -> None:
@@ -161,7 +161,7 @@ def test_a_secure_page_comes_through_a_tunnel(proxy: ProxySide) -> None:
 def test_an_address_of_the_own_network_is_refused_before_a_proxy(
     proxy: ProxySide, scheme: str, host: str
 ) -> None:
-    with pytest.raises(InputError, match="which is no address of the open Internet"):
+    with pytest.raises(InputError, match="which is no public address"):
         fetch(f"{scheme}://{host}/article", UNKNOWN)
     assert proxy.asked == []
 
@@ -170,10 +170,10 @@ def test_no_proxy_goes_straight_and_is_checked(
     proxy: ProxySide, web: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "inside.test")
-    here = Bounds(resolve=lambda *_: ["127.0.0.1"])
-    with pytest.raises(InputError, match=r"inside\.test is at 127\.0\.0\.1, which is no address"):
+    here = RequestLimits(resolve=lambda *_: ["127.0.0.1"])
+    with pytest.raises(InputError, match=r"inside\.test is at 127\.0\.0\.1, which is no public"):
         fetch(f"http://inside.test:{web}/article", here)
-    own = Bounds(resolve=lambda *_: ["127.0.0.1"], allow=OwnNetwork())
+    own = RequestLimits(resolve=lambda *_: ["127.0.0.1"], allow=PrivateFirst())
     assert b"Astrid Vane" in fetch(f"http://inside.test:{web}/article", own).body
     assert proxy.asked == []
 
@@ -183,7 +183,7 @@ def test_a_page_from_a_proxy_does_not_lead_inside(
 ) -> None:
     """The page redirects to http://inside.test/, which is asked for without the proxy."""
     monkeypatch.setenv("NO_PROXY", "inside.test")
-    own = Bounds(resolve=lambda *_: ["10.0.0.1"], allow=OwnNetwork())
+    own = RequestLimits(resolve=lambda *_: ["10.0.0.1"], allow=PrivateFirst())
     with pytest.raises(InputError, match=r"inside\.test is at 10\.0\.0\.1"):
         fetch("http://courier.test/inside", own)
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from newsift.web.client import Bounds, web_address
+from newsift.web.client import RequestLimits, parse_web_address
 from newsift.web.polite import (
     MAX_DELAY_S,
     MAX_ROBOTS_BYTES,
     MAX_RULES,
-    PAUSE,
+    PAUSE_S,
     PoliteWeb,
     Robots,
     StatusError,
@@ -28,7 +28,7 @@ SITE = "https://news.test"
 
 
 def allowed(rules: str, path: str) -> bool:
-    return Robots.read(rules.encode(), "newsift").allow(SITE + path)
+    return Robots.parse(rules.encode(), "newsift").allow(SITE + path)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_rules_allow_or_forbid_a_path(rules: str, path: str, may: bool) -> None:
     ],
 )
 def test_rules_set_a_bounded_delay(rules: str, seconds: float) -> None:
-    assert Robots.read(rules.encode(), "newsift").delay == seconds
+    assert Robots.parse(rules.encode(), "newsift").delay == seconds
 
 
 PIECES = st.sampled_from(["/", "a", "b", "/a", "*", "$", "?"])
@@ -100,7 +100,7 @@ def test_rules_and_bytes_above_the_limits_are_ignored() -> None:
     assert allowed("User-agent: *\n" + "#" * MAX_ROBOTS_BYTES + "\nDisallow: /", "/a")
     rules = "User-agent: *\n" + "Allow: /\n" * MAX_RULES + "Disallow: /a"
     assert allowed(rules, "/a")
-    assert len(Robots.read(rules.encode(), "newsift").rules) == MAX_RULES
+    assert len(Robots.parse(rules.encode(), "newsift").rules) == MAX_RULES
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_hostile_file_takes_no_longer_than_others(rule: str) -> None:
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read(junk: bytes) -> None:
-    rules = Robots.read(b"User-agent: *\n" + junk, "newsift")
+    rules = Robots.parse(b"User-agent: *\n" + junk, "newsift")
     assert 0 <= rules.delay <= MAX_DELAY_S
     assert rules.allow(SITE) in (True, False)
 
@@ -144,8 +144,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def web(clock: Clock) -> PoliteWeb:
-    bounds = Bounds(allow=lambda _: True, resolve=lambda *_: ["127.0.0.1"])
-    return PoliteWeb(bounds, clock=lambda: clock.now, sleep=clock.sleep)
+    limits = RequestLimits(allow=lambda _: True, resolve=lambda *_: ["127.0.0.1"])
+    return PoliteWeb(limits, clock=lambda: clock.now, sleep=clock.sleep)
 
 
 def robots(text: str) -> Reply:
@@ -157,15 +157,15 @@ def test_requests_to_a_site_are_separated_by_a_pause(
 ) -> None:
     for path in ("/a", "/b"):
         web.get(site.url + path)
-    assert clock.slept == [PAUSE, PAUSE]  # robots.txt was the first
+    assert clock.slept == [PAUSE_S, PAUSE_S]  # robots.txt was the first
     clock.now += 0.5
     web.get(f"{site.url}/a")
-    assert clock.slept == [PAUSE, PAUSE, PAUSE - 0.5]
+    assert clock.slept == [PAUSE_S, PAUSE_S, PAUSE_S - 0.5]
     other = site.url.replace("127.0.0.1", "other.test")
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 9")
     for path in ("/a", "/b"):
         web.get(other + path)
-    assert clock.slept[3:] == [PAUSE, 9.0]  # the first request to another site need not wait
+    assert clock.slept[3:] == [PAUSE_S, 9.0]  # the first request to another site need not wait
 
 
 def test_rules_are_read_once_a_day(web: PoliteWeb, site: Site, clock: Clock) -> None:
@@ -225,14 +225,14 @@ def test_retry_after(
     with pytest.raises(StatusError) as caught:
         web.get(f"{site.url}/a")
     assert least <= caught.value.wait <= most
-    assert web.closed(f"{site.url}/b") == bool(least)
+    assert web.is_closed(f"{site.url}/b") == bool(least)
     site.asked.clear()
     if least:
-        with pytest.raises(StatusError, match="is left alone for"):
+        with pytest.raises(StatusError, match="no request to this site for"):
             web.get(f"{site.url}/b")
         assert site.asked == []
     clock.now += 61
-    assert not web.closed(f"{site.url}/b")
+    assert not web.is_closed(f"{site.url}/b")
     assert web.get(f"{site.url}/b").status == 200
 
 
@@ -253,8 +253,8 @@ def test_an_unreachable_site_is_left_alone_for_a_minute(web: PoliteWeb, clock: C
     dead = "http://127.0.0.1:1"
     with pytest.raises(InputError, match="cannot be fetched"):
         web.get(f"{dead}/a")
-    assert web.closed(f"{dead}/b")
-    with pytest.raises(StatusError, match="is left alone for 60 s"):
+    assert web.is_closed(f"{dead}/b")
+    with pytest.raises(StatusError, match="no request to this site for 60 s"):
         web.get(f"{dead}/b")
     clock.now += 61
     with pytest.raises(InputError, match="cannot be fetched"):
@@ -269,9 +269,9 @@ def inside(site: Site, clock: Clock) -> PoliteWeb:
         resolved.append(host)
         return ["127.0.0.1"]
 
-    bounds = Bounds(allow=lambda _: resolved[-1] == "outside.test", resolve=resolve)
-    feed = web_address(f"{site.url}/feed")
-    return PoliteWeb(bounds, feed, clock=lambda: clock.now, sleep=clock.sleep)
+    limits = RequestLimits(allow=lambda _: resolved[-1] == "outside.test", resolve=resolve)
+    feed = parse_web_address(f"{site.url}/feed")
+    return PoliteWeb(limits, feed, clock=lambda: clock.now, sleep=clock.sleep)
 
 
 @contextmanager
@@ -290,18 +290,18 @@ def test_the_host_of_a_feed_may_be_inside_but_no_page_outside_leads_there(
     assert web.get(f"{site.url}/hop").url == f"{site.url}/a"
     with outside(f"{site.url}/a") as url:
         before = len(site.asked)
-        with pytest.raises(InputError, match=r"is at 127\.0\.0\.1, which is no address"):
+        with pytest.raises(InputError, match=r"is at 127\.0\.0\.1, which is no public"):
             web.get(f"{url}/hop")
         assert len(site.asked) == before
         site.replies["/out"] = Reply(status=302, headers={"Location": f"{url}/hop"})
-        with pytest.raises(InputError, match=r"is at 127\.0\.0\.1, which is no address"):
+        with pytest.raises(InputError, match=r"is at 127\.0\.0\.1, which is no public"):
             web.get(f"{site.url}/out")
 
 
 def test_another_port_of_the_host_of_a_feed_is_not_inside(site: Site, clock: Clock) -> None:
     with (
         serving(Site()) as other,
-        pytest.raises(InputError, match="which is no address of the open"),
+        pytest.raises(InputError, match="which is no public"),
     ):
         inside(site, clock).get(f"{other.url}/a")
     assert other.asked == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import newsift.cli.seeds
-from newsift.web.client import Bounds
+from newsift.web.client import RequestLimits
 from newsift.web.polite import PoliteWeb
 from tests.newsift.cli.seeds.feed_side import Site
 from tests.worker.fake import Command, Outcome
@@ -21,8 +21,8 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read_in_process: None)
     """A site of this machine, as if it stood in the open web and did not mind haste."""
     monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
     follow = newsift.cli.seeds
-    monkeypatch.setattr(follow, "PUBLIC_FEEDS", Bounds(allow=lambda _: True))
-    monkeypatch.setattr(follow, "PoliteWeb", partial(PoliteWeb, pause=0.0))
+    monkeypatch.setattr(follow, "PUBLIC_FEEDS", RequestLimits(allow=lambda _: True))
+    monkeypatch.setattr(follow, "PoliteWeb", partial(PoliteWeb, pause_s=0.0))
     with serving(Site()) as result:
         yield result
 

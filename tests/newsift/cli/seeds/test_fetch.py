@@ -9,14 +9,14 @@ import pytest
 
 from encoder.errors import InputError
 from newsift.files.articles import WebPage, extract_here
-from newsift.web.client import Bounds, fetch
+from newsift.web.client import RequestLimits, fetch
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.web_side import web_server
 
 pytestmark = pytest.mark.usefixtures("read_in_process")
 
-HERE = Bounds(allow=lambda _: True)
+HERE = RequestLimits(allow=lambda _: True)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_reads_an_article_in_any_transfer_form(web: str, name: str) -> None:
     ("name", "message"),
     [
         ("nothing", "answers 404 Not Found"),
-        ("pdf", "is no page of text but application/pdf"),
+        ("pdf", "is application/pdf, not text"),
         ("pdf-as-html", "pdf-as-html: is a PDF; save the text"),
         ("redirect-to-file", "file:///etc/hostname: is no address of the web"),
         ("drip-head", "cannot be fetched"),
@@ -54,7 +54,9 @@ def test_reads_an_article_in_any_transfer_form(web: str, name: str) -> None:
     ],
 )
 def test_refuses_what_holds_no_article(web: str, name: str, message: str) -> None:
-    small = Bounds(size=2**20, allow=lambda _: True, seconds=0.5 if "drip" in name else 20.0)
+    small = RequestLimits(
+        max_bytes=2**20, allow=lambda _: True, max_seconds=0.5 if "drip" in name else 20.0
+    )
     with pytest.raises(InputError, match=message):
         extract_here(fetch(f"{web}/{name}", small)).require_article(name)
 
@@ -83,12 +85,12 @@ def test_closes_a_connection_that_drips_for_ever(scheme: str, head: bytes) -> No
         threading.Thread(target=drip, daemon=True).start()
         url = f"{scheme}://127.0.0.1:{server.getsockname()[1]}/"
         with pytest.raises(InputError):
-            fetch(url, Bounds(seconds=0.3, allow=lambda _: True))
+            fetch(url, RequestLimits(max_seconds=0.3, allow=lambda _: True))
         assert broken.wait(30)
 
 
 def test_every_address_of_a_host_is_checked(web: str) -> None:
-    both = Bounds(resolve=lambda *_: ["8.8.8.8", "10.0.0.1"])
+    both = RequestLimits(resolve=lambda *_: ["8.8.8.8", "10.0.0.1"])
     with pytest.raises(InputError, match=r"two\.test is at 10\.0\.0\.1"):
         fetch("http://two.test/", both)
 
@@ -104,7 +106,8 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_used(web: str) -> No
 
     port = web.rpartition(":")[2]
     page = fetch(
-        f"http://moving.test:{port}/host", Bounds(resolve=lambda *_: answers.pop(0), allow=allow)
+        f"http://moving.test:{port}/host",
+        RequestLimits(resolve=lambda *_: answers.pop(0), allow=allow),
     )
     assert page.body.decode() == f"moving.test:{port}"
     assert checked == ["127.0.0.1"]
@@ -113,7 +116,7 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_used(web: str) -> No
 
 @pytest.fixture
 def open_web(web: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    def any_page(url: str, _: Bounds) -> WebPage:
+    def any_page(url: str, _: RequestLimits) -> WebPage:
         return fetch(url, HERE)
 
     monkeypatch.setattr("newsift.operations.seed_drafts.fetch", any_page)

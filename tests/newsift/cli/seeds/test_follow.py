@@ -16,7 +16,7 @@ from newsift.cli.options import configuration
 from newsift.collect.feeds import Followed
 from newsift.operations.feeds import MIN_LINGER_MS, Follower, FollowLoop, FollowOptions
 from newsift.operations.times import now_ms
-from newsift.web.client import Bounds
+from newsift.web.client import RequestLimits
 from newsift.web.polite import PoliteWeb
 from tests.broker.clients import until
 from tests.newsift.cli.seeds.feed_side import Reply, Site, feed, item, page, seeds_of
@@ -257,7 +257,7 @@ LINKS = [
     ("http://[::1/", "entries without an address that can be read: 1"),
     ("https://me:secret@news.test/", "holds a login"),
     ("/gone", "answers 404"),
-    ("/pdf", "is no page of text but application/pdf"),
+    ("/pdf", "is application/pdf, not text"),
     ("/menu", "looks like "),
     ("/short", "has 10 words, and an article has 40"),
     ("/secret/a", "robots.txt asks programs not to read it"),
@@ -294,15 +294,15 @@ def test_refuses_links_into_the_own_network(
     def resolve(host: str, _port: int) -> list[str]:
         return {"127.0.0.1": ["127.0.0.1"]}.get(host, ["10.0.0.1"])
 
-    bounds = Bounds(resolve=resolve, allow=lambda address: address == "127.0.0.1")
-    monkeypatch.setattr("newsift.cli.seeds.PUBLIC_FEEDS", bounds)
+    limits = RequestLimits(resolve=resolve, allow=lambda address: address == "127.0.0.1")
+    monkeypatch.setattr("newsift.cli.seeds.PUBLIC_FEEDS", limits)
     site.replies |= {
         "/feed": feed(item("http://inside.test/"), item("/hop")),
         "/hop": Reply(status=302, headers={"Location": "http://169.254.169.254/latest"}),
     }
     done = once()
     assert done.code == 0
-    assert done.err.count("which is no address of the open Internet") == 2
+    assert done.err.count("which is no public address") == 2
     assert seeds_of(kafka) == {}
 
 
@@ -316,7 +316,7 @@ def test_refuses_the_state_of_another_feed(once: Any, site: Site, tmp_path: Path
 
 @pytest.fixture
 def tour(site: Site, kafka: Kafka) -> FollowLoop:
-    web = PoliteWeb(Bounds(allow=lambda _: True), pause=0.0)
+    web = PoliteWeb(RequestLimits(allow=lambda _: True), pause_s=0.0)
     existing = Followed(f"{site.url}/feed", f"{site.url}/feed")
     plan = FollowOptions("ferry", 14 * 24 * HOUR, 20)
     config = configuration(str(kafka.address), None)
@@ -366,7 +366,7 @@ def test_an_absent_broker_is_reported_once_and_loses_nothing(
 def test_sigterm_ends_it(site: Site, kafka: Kafka, tmp_path: Path) -> None:
     code = (
         "import sys, newsift.cli, newsift.cli.seeds as f;"
-        "f.PUBLIC_FEEDS = f.Bounds(allow=lambda _: True);"
+        "f.PUBLIC_FEEDS = f.RequestLimits(allow=lambda _: True);"
         "sys.exit(newsift.cli.run(['seeds', 'follow', sys.argv[1], '--every', '1s']))"
     )
     site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"))}

@@ -10,7 +10,7 @@ from encoder.errors import InputError
 from encoder.support.files import state_folder
 from newsift.desk import feeds as keeping_feed
 from newsift.desk.views import feeds as views_feeds
-from newsift.web.client import Bounds
+from newsift.web.client import RequestLimits
 from newsift.web.polite import PoliteWeb
 from tests.broker.clients import until
 from tests.newsift.cli.seeds.feed_side import Reply, Site, feed, item, page, seeds_of
@@ -28,9 +28,9 @@ ITEMS = item("/a", "Astrid"), item("/b", "Birka", 1)
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read_in_process: None) -> Iterator[Site]:
     monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(keeping_feed, "PUBLIC_BOUNDS", Bounds(allow=lambda _: True))
+    monkeypatch.setattr(keeping_feed, "PUBLIC_BOUNDS", RequestLimits(allow=lambda _: True))
     for module in (keeping_feed, views_feeds):
-        monkeypatch.setattr(module, "PoliteWeb", partial(PoliteWeb, pause=0.0))
+        monkeypatch.setattr(module, "PoliteWeb", partial(PoliteWeb, pause_s=0.0))
     monkeypatch.setattr(keeping_feed, "RETRY_S", 0.1)
     with serving(Site()) as result:
         result.replies |= {"/a": page("Astrid"), "/b": page("Birka")}
@@ -95,12 +95,12 @@ def test_an_invalid_feed_is_refused(
 def test_a_feed_of_the_own_network_is_refused(
     ask: Client, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping_feed, "PUBLIC_BOUNDS", Bounds())
-    with pytest.raises(InputError, match="is no address of the open Internet"):
+    monkeypatch.setattr(keeping_feed, "PUBLIC_BOUNDS", RequestLimits())
+    with pytest.raises(InputError, match="is no public address"):
         ask("/api/feeds/preview", feed=f"{site.url}/feed")
     ask("/api/feeds/follow", feed=f"{site.url}/feed")
     row = followed(ask, site, "ended")
-    assert "is no address of the open Internet" in row["why"]
+    assert "is no public address" in row["why"]
     assert site.asked == []
 
 

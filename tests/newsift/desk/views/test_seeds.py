@@ -9,7 +9,7 @@ import pytest
 from encoder import Encoder
 from encoder.errors import InputError
 from newsift.desk.views import seeds as drafts
-from newsift.web.client import Bounds
+from newsift.web.client import RequestLimits
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.newsift.desk.client import Client
 from tests.newsift.files.articles.pages import BANNER, page
@@ -186,7 +186,7 @@ GERMAN = "Auf der Fähre brach am Dienstag ein Feuer aus, und neun Menschen werd
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(drafts, "PUBLIC_BOUNDS", Bounds(allow=lambda _: True))
+    monkeypatch.setattr(drafts, "PUBLIC_BOUNDS", RequestLimits(allow=lambda _: True))
     with web_server() as port:
         yield f"http://127.0.0.1:{port}"
 
@@ -241,7 +241,7 @@ def test_a_page_is_fetched(ask: Client, web: str) -> None:
 
 
 def test_a_page_of_the_own_network_is_refused(ask: Client) -> None:
-    with pytest.raises(InputError, match="which is no address of the open Internet"):
+    with pytest.raises(InputError, match="which is no public address"):
         ask("/api/seeds/read", url="http://169.254.169.254/latest")
 
 
