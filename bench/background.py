@@ -8,7 +8,7 @@ import numpy as np
 
 import encoder
 from bench.crises import CrisisDraw, CrisisScene, scenes
-from bench.measure import Cell, ResultTable, Say
+from bench.measure import Cell, Report, ResultTable
 from encoder.embeddings import Embeddings, thresholds
 from train.data.readers import SkippedRows, files, read_stories
 from worker.match.drift import HIGH_SHARE
@@ -43,10 +43,10 @@ class Passes(NamedTuple):
     most: float
 
 
-def measure_background(model: str, data: Path, draws: int, say: Say) -> list[ResultTable]:
+def measure_background(model: str, data: Path, draws: int, report: Report) -> list[ResultTable]:
     """Both tables: articles on news, and events that the background holds."""
     with encoder.load(model, device="cpu") as enc:
-        say("news and crises are embedded")
+        report("news and crises are embedded")
         crises = list(scenes(enc, data))
         news = crises[0].posts[: crises[0].news]
         order = np.random.default_rng(0).permutation(len(news))
@@ -54,13 +54,13 @@ def measure_background(model: str, data: Path, draws: int, say: Say) -> list[Res
         backgrounds = {"the model's": enc.background, "own": news[background_rows[:POSTS]]}
         passes = []
         for source, articles in sources(enc, data, crises):
-            say(source)
+            report(source)
             for name, background in backgrounds.items():
                 passes.append(passes_of(source, name, articles, background, news[judging]))
     parts = [
         ResultTable("passes", f"Thresholds at {RATE:g}, model {model}", HEADER, passes, REMARKS)
     ]
-    return [*parts, event_part(crises, draws, say)]
+    return [*parts, event_part(crises, draws, report)]
 
 
 def sources(
@@ -85,11 +85,11 @@ def passes_of(
     return Passes(source, name, *map(float, figures))
 
 
-def event_part(crises: list[CrisisScene], draws: int, say: Say) -> ResultTable:
+def event_part(crises: list[CrisisScene], draws: int, report: Report) -> ResultTable:
     """What an event in its own background costs, and what leaving out its best posts mends."""
     rows: list[list[Cell]] = []
     for rare in RARE:
-        say(f"one post in {rare} on the event")
+        report(f"one post in {rare} on the event")
         drawn = [scene.draw(rare, seed) for scene in crises for seed in range(draws)]
         each = [[outcome(draw, some) for some in backgrounds(draw)] for draw in drawn]
         cells: list[Cell] = [f"{news:.2f} · {on:.2f}" for news, on in np.mean(each, axis=0)]

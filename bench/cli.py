@@ -67,7 +67,7 @@ def encoder(threads: str, only: str, as_json: bool, **options: Any) -> None:
         measure_encoder(
             threads=parse_numbers(threads, "--threads"),
             only=parse_names(only),
-            say=progress(),
+            report=progress(),
             **options,
         ),
         as_json,
@@ -110,7 +110,7 @@ def costs(out: Path | None, as_json: bool, **options: Any) -> None:
     from bench.costs import measure_costs
     from encoder.support.files import write_atomically
 
-    measured, tables = measure_costs(say=progress(), **options)
+    measured, tables = measure_costs(report=progress(), **options)
     text = msgspec_json.format(msgspec_json.encode(measured), indent=2) + b"\n"
     if out:
         write_atomically(out, text)
@@ -151,7 +151,7 @@ def collecting(as_json: bool, **options: Any) -> None:
     """The collector of Bluesky between a local Jetstream and a broker, each a process."""
     from bench.collect import measure_collect
 
-    print_tables(measure_collect(say=progress(), **options), as_json)
+    print_tables(measure_collect(report=progress(), **options), as_json)
 
 
 @bench.command()
@@ -163,7 +163,7 @@ def background(as_json: bool, **options: Any) -> None:
     """What thresholds on a background of one's own let pass, and what an event in it costs."""
     from bench.background import measure_background
 
-    print_tables(measure_background(say=progress(), **options), as_json)
+    print_tables(measure_background(report=progress(), **options), as_json)
 
 
 @bench.command()
@@ -175,7 +175,7 @@ def profiles(as_json: bool, **options: Any) -> None:
     """Events that learn: profiles beside seeds, on labelled crises among news."""
     from bench.profiles import measure_profiles
 
-    print_tables(measure_profiles(say=progress(), **options), as_json)
+    print_tables(measure_profiles(report=progress(), **options), as_json)
 
 
 @bench.command()
@@ -206,7 +206,7 @@ def promise(precision: float, confidence: float, as_json: bool, **options: Any) 
     from bench.promise import Promise, measure_promise
 
     print_tables(
-        [measure_promise(promise=Promise(precision, confidence), say=progress(), **options)],
+        [measure_promise(promise=Promise(precision, confidence), report=progress(), **options)],
         as_json,
     )
 
@@ -223,7 +223,7 @@ def seeds(seeds: str, as_json: bool, **options: Any) -> None:
     from bench.seeds import measure_seeds
 
     counts = parse_numbers(seeds, "--seeds")
-    print_tables(measure_seeds(counts=counts, say=progress(), **options), as_json)
+    print_tables(measure_seeds(counts=counts, report=progress(), **options), as_json)
 
 
 @bench.command()
@@ -231,10 +231,10 @@ def seeds(seeds: str, as_json: bool, **options: Any) -> None:
 @MODEL
 @JSON
 def stories(as_json: bool, **options: Any) -> None:
-    """Which matches say the same: retweets and near copies against random pairs, by their score."""
+    """Which matches say the same: retweets and near copies against random pairs, by score."""
     from bench.stories import measure_stories
 
-    print_tables(measure_stories(say=progress(), **options), as_json)
+    print_tables(measure_stories(report=progress(), **options), as_json)
 
 
 def progress() -> Callable[[str], None]:

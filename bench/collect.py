@@ -12,7 +12,7 @@ from statistics import median
 from typing import NamedTuple
 
 from bench.jetstream import V1, V2
-from bench.measure import NotAvailable, ResultTable, Say, describe, spread
+from bench.measure import NotAvailable, Report, ResultTable, describe, spread
 from bench.stream import PARTITIONS, StreamScene, WatchedWorker, broker
 from bench.texts import ROOT
 from newsift.cli.processes import WorkerProcess, free_port
@@ -31,14 +31,14 @@ class Collected(NamedTuple):
 
 
 def measure_collect(
-    kafka: str | None, data: Path | None, events: int, rounds: int, say: Say
+    kafka: str | None, data: Path | None, events: int, rounds: int, report: Report
 ) -> list[ResultTable]:
     """Measure both interfaces in turn, the Jetstream and the broker in processes of their own."""
     rates_by_interface: dict[str, list[Collected]] = {name: [] for name in INTERFACES}
     with broker(kafka) as address, replaying(events, data) as port:
         for number in range(rounds):
             for name, path in INTERFACES.items():
-                say(f"round {number + 1} of {rounds}: {name}")
+                report(f"round {number + 1} of {rounds}: {name}")
                 rates_by_interface[name].append(
                     collected(address, f"ws://127.0.0.1:{port}{path}", events)
                 )

@@ -18,7 +18,7 @@ from kafka import KafkaConsumer
 
 import encoder
 from bench.jetstream import CID, V1, events
-from bench.measure import ResultTable, Say, describe
+from bench.measure import Report, ResultTable, describe
 from bench.stream import (
     FEW,
     MANY,
@@ -40,7 +40,7 @@ from newsift.operations.capacity import Costs
 
 BATCH = 4096  # posts, as in stream.batch_posts
 PACK = 100  # records that are compressed together
-MATCHES = 2_000  # records that are looked at
+MATCHES = 2_000  # records whose size is measured
 SEEDS, AUTOMATIC = "seeds", "automatic"  # control topics: seeds with and without thresholds
 BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 COMMAND = "newsift bench costs"
@@ -63,11 +63,11 @@ class Run:
 
 
 class Reading(NamedTuple):
-    """What a run has cost."""
+    """The costs of a run."""
 
     cpu_us: float  # of a post
     start_s: float  # of CPU, until the worker was ready
-    memory_mb: float  # at most
+    memory_mb: float  # peak
 
     @classmethod
     def best(cls, readings: Sequence["Reading"]) -> "Reading":
@@ -106,15 +106,15 @@ def frames(texts: Sequence[str], count: int) -> Iterator[Record]:
         yield str(number).encode(), event.encode()
 
 
-class Fitted(NamedTuple):
-    """The runs that costs follow from."""
+class FittedRuns(NamedTuple):
+    """The runs that costs are computed from."""
 
     few: Run
     many: Run
     matching: Run  # few seeds, which more posts match
 
     @classmethod
-    def up_to(cls, seeds: int) -> "Fitted":
+    def up_to(cls, seeds: int) -> "FittedRuns":
         few = min(FEW, seeds)
         return cls(Run(few), Run(seeds), Run(few, 10 * SHARE))
 
@@ -152,27 +152,27 @@ class Fitted(NamedTuple):
         )
 
 
-def others(seeds: int) -> list[Run]:
-    """Runs that costs are tried on: between the fitted ones, the last one in another layout."""
+def validation_runs(seeds: int) -> list[Run]:
+    """Runs between the fitted ones; the last has other partitions and batches."""
     return [Run(seeds // 12), Run(seeds * 2 // 5, 4 * SHARE, 4 * PARTITIONS, BATCH // 4)]
 
 
 def measure_costs(
-    kafka: str | None, data: Path | None, posts: int, rounds: int, say: Say
+    kafka: str | None, data: Path | None, posts: int, rounds: int, report: Report
 ) -> tuple[Costs, list[ResultTable]]:
     """The costs, and a table of runs beside what the costs predict for them."""
     texts, source = read_posts(data, POSTS)
     articles = read_articles(data, MANY)
     if len(articles) < 10 * FEW:
         raise InputError(f"--data: {len(articles)} articles; give {10 * FEW} or more")
-    fitted, tried = Fitted.up_to(len(articles)), others(len(articles))
+    fitted, validation = FittedRuns.up_to(len(articles)), validation_runs(len(articles))
     records = list(frames(texts, posts))
     with broker(kafka) as address:
         stage = TopicStage(address, articles, records, texts)
-        readings: dict[Run, list[Reading]] = {run: [] for run in (*fitted, *tried)}
+        readings: dict[Run, list[Reading]] = {run: [] for run in (*fitted, *validation)}
         for number in range(rounds):
             for run, mine in readings.items():
-                say(f"round {number + 1} of {rounds}: {run}")
+                report(f"round {number + 1} of {rounds}: {run}")
                 mine.append(stage.read(run))
         matches = stage.matches(fitted.few)
     best = {run: Reading.best(mine) for run, mine in readings.items()}
@@ -185,12 +185,11 @@ def measure_costs(
     return costs, [
         ResultTable.where(where),
         prediction(costs, {run: best[run] for run in fitted}, "fitted", "Fitted"),
-        prediction(costs, {run: best[run] for run in tried}, "predicted", "Not fitted"),
+        prediction(costs, {run: best[run] for run in validation}, "predicted", "Not fitted"),
     ]
 
 
 def prediction(costs: Costs, readings: Mapping[Run, Reading], key: str, title: str) -> ResultTable:
-    """Runs beside what costs predict for them."""
     rows = []
     for run, reading in readings.items():
         mine = costs.with_share(run.share)
@@ -206,7 +205,7 @@ def prediction(costs: Costs, readings: Mapping[Run, Reading], key: str, title: s
 
 
 class TopicStage:
-    """The topics that the runs need on one broker; each is filled once."""
+    """The topics of the runs on one broker, each filled once."""
 
     def __init__(
         self, kafka: str, articles: Sequence[Article], records: Sequence[Record],
@@ -217,13 +216,13 @@ class TopicStage:
         self._scenes: dict[Run, StreamScene] = {}
 
     def read(self, run: Run) -> Reading:
-        """Start a worker that finds all thresholds, then one that reads all posts."""
+        """Start a worker with automatic thresholds, then one that reads all posts."""
         scene = self._scene(run)
-        own = {"NEWSIFT_MODEL__THREADS": "1", "NEWSIFT_STREAM__BATCH_POSTS": str(run.batch)}
-        with running_worker(scene, AUTOMATIC, own) as worker:
+        settings = {"NEWSIFT_MODEL__THREADS": "1", "NEWSIFT_STREAM__BATCH_POSTS": str(run.batch)}
+        with running_worker(scene, AUTOMATIC, settings) as worker:
             worker.wait_until_ready()
             start, peak = worker.cpu(), worker.peak()
-        with running_worker(scene, SEEDS, own) as worker:
+        with running_worker(scene, SEEDS, settings) as worker:
             worker.wait_until_ready()
             measured = watch(worker, scene, len(self._records))
             assert measured.cpu is not None
@@ -244,9 +243,9 @@ class TopicStage:
             articles = self._articles[: run.seeds]
             with encoder.load(MODEL, device="cpu") as enc:
                 threshold = threshold_for(enc, self._texts, articles, run.share)
-            for role, own in ((SEEDS, threshold), (AUTOMATIC, None)):
+            for role, fixed in ((SEEDS, threshold), (AUTOMATIC, None)):
                 scene.create(role, 1, {"cleanup.policy": "compact"})
-                scene.publish(role, seed_records(articles, own))
+                scene.publish(role, seed_records(articles, fixed))
             scene.publish("posts", self._records)
         return self._scenes[run]
 

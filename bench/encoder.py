@@ -22,10 +22,10 @@ from torch.nn.functional import embedding, pad
 
 from bench.measure import (
     NotAvailable,
+    Report,
     ResultTable,
     RowKey,
     Run,
-    Say,
     describe,
     interleave,
     number,
@@ -368,7 +368,7 @@ CHECKED = 200  # posts whose vectors are compared with exact ones
 
 def measure_encoder(
     data: Path | None, model: str, threads: tuple[int, ...], only: frozenset[str], rounds: int,
-    seconds: float, say: Say,
+    seconds: float, report: Report,
 ) -> list[ResultTable]:  # fmt: skip
     """Measure the rows and parts of these names, else all; the rows interleaved."""
     work = Workload(data, model, POSTS, EARLIER)
@@ -381,10 +381,10 @@ def measure_encoder(
         names = ", ".join(sorted({*ROWS, *parts}))
         raise InputError(f"--only: {', '.join(sorted(odd))} is no row; choose from {names}")
     keys = [(name, t) for t in threads for name in ROWS if not only or name in only]
-    made = [speed(work, keys, rounds, seconds, say)] if keys else []
+    made = [speed(work, keys, rounds, seconds, report)] if keys else []
     for name, make in parts.items():
         if not only or name in only:
-            say(f"part: {name}")
+            report(f"part: {name}")
             try:
                 made.append(make())
             except NotAvailable as error:
@@ -403,17 +403,19 @@ def where(work: Workload) -> ResultTable:
     })  # fmt: skip
 
 
-def speed(work: Workload, keys: list[RowKey], rounds: int, seconds: float, say: Say) -> ResultTable:
+def speed(
+    work: Workload, keys: list[RowKey], rounds: int, seconds: float, report: Report
+) -> ResultTable:
     """The rates of every row that runs here, and the reason for every row that does not."""
     runs: dict[RowKey, Run] = {}
     absent = []
     for name, threads in keys:
-        say(f"preparing {name}, {threads}")
+        report(f"preparing {name}, {threads}")
         try:
             runs[name, threads] = ROWS[name].prepare(work, threads)
         except NotAvailable as error:
             absent.append(f"{ROWS[name].name}, {threads}: {error}")
-    rates = interleave(runs, rounds, seconds / max(1, len(runs) * (rounds + 1)), say)
+    rates = interleave(runs, rounds, seconds / max(1, len(runs) * (rounds + 1)), report)
     rows = [
         (
             *(ROWS[name].name, threads, *spread(values)),

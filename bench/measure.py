@@ -14,23 +14,16 @@ from typing import Any
 
 from train.protocol.report import aligned
 
-Run = Callable[[], int]
-"""One batch of work; it says how many items that was."""
+Run = Callable[[], int]  # does one batch of work and returns its number of items
+Report = Callable[[str], None]  # shows progress
+RowKey = tuple[str, int]  # name and threads
+Rates = dict[RowKey, list[float]]  # items a second of each round
 
-Say = Callable[[str], None]
-"""Where progress goes."""
-
-RowKey = tuple[str, int]
-"""A row by its name and its number of threads."""
-
-Rates = dict[RowKey, list[float]]
-"""Items a second of every row, one entry a round."""
-
-REST = 0.03
+REST_S = 0.03
 
 
 class NotAvailable(Exception):
-    """A row that cannot run here; the message says why and what to do about it."""
+    """A row that cannot run here; the message has the reason and the remedy."""
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:
@@ -42,16 +35,16 @@ def interleave(
     runs: Mapping[RowKey, Run],
     rounds: int,
     seconds: float,
-    say: Say = lambda line: None,
+    report: Report = lambda line: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Rates:
-    """Run every row once a round for a fixed time; the first round warms up and is dropped."""
+    """Run each row once a round for a fixed time; the first round warms up and is dropped."""
     rates: Rates = {key: [] for key in runs}
     for i in range(rounds + 1):
         for (name, threads), run in runs.items():
-            say(f"round {i} of {rounds}: {name}, {threads}")
+            report(f"round {i} of {rounds}: {name}, {threads}")
             set_threads(threads)
-            time.sleep(REST)  # lets the idle threads of the row before come to rest
+            time.sleep(REST_S)  # until the threads of the previous row are idle
             rate = rate_of(run, seconds, clock)
             if i > 0:
                 rates[name, threads].append(rate)
@@ -59,20 +52,20 @@ def interleave(
 
 
 def rate_of(run: Run, seconds: float, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Items a second, over as many whole batches as reach the time given."""
+    """Items a second, over whole batches for at least this time."""
     items, start = 0, clock()
     while True:
         items += run()
-        passed = clock() - start
-        if passed >= seconds:
-            return items / passed
+        elapsed = clock() - start
+        if elapsed >= seconds:
+            return items / elapsed
 
 
-def ratio(mine: Sequence[float], other: Sequence[float]) -> float | None:
-    """How many times as fast as the reference, round by round; nothing where one did not run."""
-    if not mine or not other:
+def ratio(rates: Sequence[float], reference: Sequence[float]) -> float | None:
+    """The median over the rounds; None if one of both did not run."""
+    if not rates or not reference:
         return None
-    return statistics.median(a / b for a, b in zip(mine, other, strict=True))
+    return statistics.median(a / b for a, b in zip(rates, reference, strict=True))
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -82,7 +75,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def set_threads(threads: int) -> None:
-    """Bind what reads a global: torch, and the Rust tokenizers, which look at each call."""
+    """Set the threads of torch and of the Rust tokenizers, which are global."""
     import torch
 
     torch.set_num_threads(threads)
@@ -94,19 +87,19 @@ PACKAGES = ("numpy", "numba", "torch", "entmax", "sentence-transformers")
 
 
 def describe() -> dict[str, str]:
-    """The CPU, its vector instructions, and the versions of what computes."""
+    """The CPU, its vector instructions, and the versions of Python and packages."""
     facts = cpu_facts()
-    name, held = facts.get("model name", platform.machine()), facts.get("flags", "").split()
+    name, flags = facts.get("model name", platform.machine()), facts.get("flags", "").split()
     packages = (f"{package} {_version(package)}" for package in PACKAGES)
     return {
         "cpu": f"{name}, {os.cpu_count()} cores",
-        "flags": " ".join(flag for flag in FLAGS if flag in held) or "none known",
+        "flags": " ".join(flag for flag in FLAGS if flag in flags) or "none known",
         "versions": ", ".join([f"Python {platform.python_version()}", *packages]),
     }
 
 
 def cpu_facts() -> dict[str, str]:
-    """What the system says of its first processor; nothing where it says nothing."""
+    """The entries of the first processor in /proc/cpuinfo, if that exists."""
     try:
         first = Path("/proc/cpuinfo").read_text().strip().split("\n\n")[0]
     except OSError:
@@ -127,8 +120,6 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """A title, a table and what is to be said about it."""
-
     key: str
     title: str
     header: Sequence[str]
@@ -136,31 +127,29 @@ class ResultTable:
     remarks: Sequence[str] = ()
 
     def render(self) -> str:
-        """The part for a terminal; without a header the remarks alone."""
-        rows = [[shown(cell) for cell in row] for row in self.rows]
+        """Text for a terminal; without a header the remarks alone."""
+        rows = [[cell_text(cell) for cell in row] for row in self.rows]
         return "\n".join([self.title, "", *aligned(self.header, rows), *self.remarks])
 
     def plain(self) -> dict[str, Any]:
-        """The part as plain data."""
         rows = [dict(zip(self.header, row, strict=True)) for row in self.rows]
         return {"rows": rows, "remarks": list(self.remarks)}
 
     @classmethod
     def where(cls, facts: Mapping[str, str]) -> "ResultTable":
-        """Where and on what something was measured."""
         lines = [f"{key}: {value}" for key, value in facts.items()]
         return cls("where", "Where and on what", (), (), lines)
 
 
-def shown(cell: Cell) -> str:
-    """A cell as it is printed; of a float three digits count."""
+def cell_text(cell: Cell) -> str:
+    """A float has three significant digits."""
     if isinstance(cell, float):
         return number(cell)
     return "" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell
 
 
 def number(value: float) -> str:
-    """A figure with three digits that count: 61,234 stays whole, 0.0123 keeps what it has."""
+    """Three significant digits, but 61,234 stays whole."""
     if not math.isfinite(value):
         return "–"
     if value == 0:

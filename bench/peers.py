@@ -20,7 +20,7 @@ import numpy as np
 
 import encoder
 from bench.lucene_words import LuceneWords
-from bench.measure import Cell, NotAvailable, ResultTable, Say, describe, percentile
+from bench.measure import Cell, NotAvailable, Report, ResultTable, describe, percentile
 from bench.peer_programs import CLIENTS, MiniLM, PeerJob, WordLlama
 from bench.stream import (
     FEW,
@@ -118,14 +118,14 @@ class PeersOptions:
     posts: int
 
 
-def measure_peers(options: PeersOptions, say: Say) -> list[ResultTable]:
+def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
     """Speed, latency and worth of newsift and of the peers."""
     logging.disable(logging.WARNING)  # WordLlama makes every library log
     with broker(options.kafka) as kafka:
-        return measure_on(kafka, options, say)
+        return measure_on(kafka, options, report)
 
 
-def measure_on(kafka: str, options: PeersOptions, say: Say) -> list[ResultTable]:
+def measure_on(kafka: str, options: PeersOptions, report: Report) -> list[ResultTable]:
     """The tables, on this broker."""
     texts, source = read_posts(options.data, POSTS)
     articles = [TrainingArticle(*each) for each in read_articles(options.data, FEW)]
@@ -146,8 +146,8 @@ def measure_on(kafka: str, options: PeersOptions, say: Say) -> list[ResultTable]
         scorers |= {each.name: each.score for each in peers}
         return [
             where,
-            speed(options, kafka, starts, texts, seeds, say),
-            worth(options.data, scorers, say),
+            speed(options, kafka, starts, texts, seeds, report),
+            worth(options.data, scorers, report),
         ]
 
 
@@ -191,7 +191,7 @@ def peer_by_vectors(
 
 
 def peer_by_words(target: Path, texts: Sequence[str]) -> Peer:
-    """Lucene's monitor; the posts say how rare words are."""
+    """Lucene's monitor; idf comes from the posts."""
     words = LuceneWords(target, texts[:SAMPLE])
     programs = {"Java, Lucene's monitor": words.command}
     return Peer("Lucene, words", words.score, words.write_queries, programs)
@@ -252,22 +252,22 @@ def running_peer(
 
 def speed(
     options: PeersOptions, kafka: str, starts: Mapping[str, Start], texts: Sequence[str],
-    seeds: Sequence[Record], say: Say,
+    seeds: Sequence[Record], report: Report,
 ) -> ResultTable:  # fmt: skip
     """Every program once a round over the same posts, for the same time at most."""
     scene = make_scene(kafka, seeds)
-    say(f"publishing {options.posts:,} posts")
+    report(f"publishing {options.posts:,} posts")
     scene.publish("posts", post_records(texts, options.posts))
     runs: dict[str, list[PeerRun]] = {name: [] for name in starts}
     for number in range(options.rounds):
         for name, start in starts.items():
-            say(f"round {number + 1} of {options.rounds}: {name}")
+            report(f"round {number + 1} of {options.rounds}: {name}")
             with start(scene) as program:
                 program.wait_until_ready()
                 runs[name].append(watch_for(program, scene, options.posts, options.seconds))
     rows: list[tuple[Cell, ...]] = []
     for name, mine in runs.items():
-        say(f"latency of {name}")
+        report(f"latency of {name}")
         rate = median(run.rate for run in mine)
         slower = median(a.rate / b.rate for a, b in zip(runs["newsift"], mine, strict=True))
         costs = (median(run.cpu for run in mine), median(run.resident for run in mine))
@@ -325,7 +325,7 @@ def latency(
     return percentile(values, 0.5), percentile(values, 0.99)
 
 
-def worth(data: Path, scorers: Mapping[str, Scorer], say: Say) -> ResultTable:
+def worth(data: Path, scorers: Mapping[str, Scorer], report: Report) -> ResultTable:
     """What the scores are worth on the labelled crises that judge: means over the events, × 100.
 
     Half of the everyday posts sets a threshold for each article, the other half judges.
@@ -340,7 +340,7 @@ def worth(data: Path, scorers: Mapping[str, Scorer], say: Say) -> ResultTable:
     for name, score in scorers.items():
         figures: dict[str, list[float]] = {}
         for crisis in crises:
-            say(f"{name}: {crisis.name}")
+            report(f"{name}: {crisis.name}")
             half = len(crisis.background) // 2
             judged = crisis._replace(background=crisis.background[half:])
             cuts = np.quantile(score(crisis.background[:half], crisis.seeds), 1 - PASS, axis=0)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import encoder
 from bench.crises import CrisisDraw, CrisisScene, scenes
-from bench.measure import Cell, ResultTable, Say
+from bench.measure import Cell, Report, ResultTable
 from encoder.embeddings import thresholds
 from encoder.model.weights import F32, I64
 from newsift.statistics.feedback import (
@@ -163,21 +163,21 @@ class ProfileFigures(NamedTuple):
     beta: float
 
 
-def measure_profiles(model: str, data: Path, draws: int, say: Say) -> list[ResultTable]:
+def measure_profiles(model: str, data: Path, draws: int, report: Report) -> list[ResultTable]:
     """Every row on every crisis."""
     figures: dict[str, dict[str, ProfileFigures]] = {}
     with encoder.load(model, device="cpu") as enc:
         for scene in scenes(enc, data):
-            figures[scene.name] = {row: mean_of(scene, row, draws, say) for row in ROWS}
+            figures[scene.name] = {row: mean_of(scene, row, draws, report) for row in ROWS}
     return [precision_part(figures, draws), threshold_part(figures)]
 
 
-def mean_of(scene: CrisisScene, row: str, draws: int, say: Say) -> ProfileFigures:
+def mean_of(scene: CrisisScene, row: str, draws: int, report: Report) -> ProfileFigures:
     """The mean figures of a row on an event."""
     way, learns = ROWS[row]
     each = []
     for seed in range(draws):
-        say(f"{scene.name}: {row}, draw {seed + 1} of {draws}")
+        report(f"{scene.name}: {row}, draw {seed + 1} of {draws}")
         if learns is None:
             several = [scene.draw(rate, seed) for rate in RATES]
             each.append(figures_of(several, [way(draw) for draw in several]))

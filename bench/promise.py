@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import encoder
 from bench.crises import scenes
-from bench.measure import ResultTable, Say
+from bench.measure import Report, ResultTable
 from encoder.encoder import Encoder
 from newsift.statistics.feedback import learn, profile_threshold
 from newsift.statistics.promise import FrozenCuts, is_certified, precision_threshold
@@ -232,7 +232,7 @@ class WayRow(NamedTuple):
 
 
 def measure_promise(
-    data: Path, model: str, repetitions: int, promise: Promise, say: Say
+    data: Path, model: str, repetitions: int, promise: Promise, report: Report
 ) -> ResultTable:
     """Simulate every way on every stream."""
     enc = encoder.load(model, device="cpu")
@@ -240,19 +240,19 @@ def measure_promise(
     promised = f"Precision {promise.precision:g} at {promise.confidence:g}"
     title = f"{promised}, {repetitions:,} repetitions, model {model}"
     return ResultTable(
-        "promise", title, HEADER, simulate(streams, repetitions, promise, say), REMARKS
+        "promise", title, HEADER, simulate(streams, repetitions, promise, report), REMARKS
     )
 
 
 def simulate(
-    streams: Iterable[CrisisStream], repetitions: int, promise: Promise, say: Say
+    streams: Iterable[CrisisStream], repetitions: int, promise: Promise, report: Report
 ) -> list[WayRow]:
     """Each method on the same streams, over repeated draws."""
     rows = []
     for stream in streams:
         oracle = stream.recall(stream.oracle(promise.precision))
         for name, way in WAYS.items():
-            say(f"{stream.name}, {stream.odds}: {name}")
+            report(f"{stream.name}, {stream.odds}: {name}")
             random = np.random.default_rng(crc32(f"{stream.name} {stream.odds}".encode()))
             outcomes = [way(*stream.draw(random), promise, random) for _ in range(repetitions)]
             given = [one.threshold for one in outcomes if one.threshold is not None]

@@ -15,7 +15,7 @@ from time import process_time
 import numpy as np
 
 import encoder
-from bench.measure import ResultTable, Say, describe
+from bench.measure import Report, ResultTable, describe
 from bench.texts import read_articles, read_posts
 from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
@@ -44,7 +44,7 @@ REMARKS = (
 
 def measure_seeds(
     data: Path | None, articles: Path | None, counts: tuple[int, ...], posts: int, model: str,
-    say: Say,
+    report: Report,
 ) -> list[ResultTable]:  # fmt: skip
     texts, source = read_posts(data, posts)
     passages = list(islice(passages_of(articles), max(counts) + CHANGES))
@@ -55,7 +55,7 @@ def measure_seeds(
         vectors = enc.posts(texts)
         enc.thresholds(enc.articles(passages[:1]))  # compiled
         for count in counts:
-            say(f"{count:,} seeds")
+            report(f"{count:,} seeds")
             rows.append(_row(enc, passages[:count], passages[-CHANGES:], vectors))
     where = describe() | {"posts": f"{len(texts):,} of {source}"}
     title = "Many seeds"

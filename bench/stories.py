@@ -1,4 +1,4 @@
-"""`newsift bench stories`: from which score two matches say the same, judged by their letters."""
+"""`newsift bench stories`: the score from which two matches are copies, judged by their letters."""
 
 import re
 from collections import Counter, defaultdict
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import encoder
-from bench.measure import ResultTable, Say
+from bench.measure import Report, ResultTable
 from encoder.embeddings import Embeddings
 from encoder.score.lexical import SLOTS, SparseRows
 from train.data.readers import SkippedRows, crisis_posts, reports
@@ -38,7 +38,7 @@ Bools = NDArray[np.bool_]
 
 
 class PairShares(NamedTuple):
-    """How the pairs of one event's matches score, by what their letters say of them."""
+    """Which pairs of one event's matches reach a score, by kind of pair."""
 
     event: str
     cut: float
@@ -61,7 +61,7 @@ class Grouped(NamedTuple):
 
 
 class TextPairs(NamedTuple):
-    """All pairs of an event's matches: their scores, and what their letters say."""
+    """All pairs of an event's matches: their scores, and their kind by their letters."""
 
     score: Matrix  # [p]
     retweet: Bools
@@ -70,12 +70,12 @@ class TextPairs(NamedTuple):
     unlike: Bools
 
 
-def measure_stories(data: Path, model: str, say: Say) -> list[ResultTable]:
+def measure_stories(data: Path, model: str, report: Report) -> list[ResultTable]:
     """The pairs of matches by score, and the groups as a worker makes them."""
     judged, grouped, sizes = list[PairShares](), list[Grouped](), Counter[str]()
     with encoder.load(model, device="cpu") as enc:
         for event, texts, vectors in matches_by_event(enc, data):
-            say(f"{event}: {len(texts):,} matches")
+            report(f"{event}: {len(texts):,} matches")
             pairs = pairs_of(texts, vectors)
             judged += [judge(event, pairs, cut) for cut in CUTS]
             for kind in ("retweet", "same", "near"):

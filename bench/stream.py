@@ -20,7 +20,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
 import encoder
-from bench.measure import NotAvailable, ResultTable, Say, describe, percentile, ratio, spread
+from bench.measure import NotAvailable, Report, ResultTable, describe, percentile, ratio, spread
 from bench.texts import ROOT, Article, read_articles, read_posts
 from encoder import Encoder
 from encoder.errors import InputError
@@ -35,7 +35,7 @@ Record = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class StreamScene:
-    """Topics with names of their own on one broker."""
+    """The topics of one measurement, on one broker."""
 
     kafka: str
     name: str
@@ -43,7 +43,6 @@ class StreamScene:
 
     @classmethod
     def fresh(cls, kafka: str, width: int = PARTITIONS) -> "StreamScene":
-        """A scene whose topics nobody has used before."""
         return cls(kafka, f"bench-{int(time.time() * 1000):x}", width)
 
     def topic(self, role: str) -> str:
@@ -51,17 +50,15 @@ class StreamScene:
         return f"{self.name}-{role}"
 
     def partitions(self, role: str) -> list[TopicPartition]:
-        """The partitions of a topic that the worker reads or writes."""
         return [TopicPartition(self.topic(role), p) for p in range(self.width)]
 
     def create(self, role: str, partitions: int, configs: dict[str, str]) -> None:
-        """Make a topic."""
         topic = NewTopic(self.topic(role), partitions, 1, topic_configs=configs)
         with KafkaAdminClient(bootstrap_servers=self.kafka) as admin:
             admin.create_topics([topic])
 
     def publish(self, role: str, records: Iterable[Record]) -> int:
-        """Write records to a topic, compressed, until the broker has them; says how many."""
+        """Publish compressed records and wait for the broker. Returns their number."""
         sent = 0
         with KafkaProducer(
             bootstrap_servers=self.kafka, linger_ms=20, batch_size=2**17, compression_type="gzip"
@@ -74,7 +71,7 @@ class StreamScene:
 
     @contextmanager
     def commits(self, group: str) -> Iterator[Callable[[], int]]:
-        """Counts how many posts a group has committed, as often as it is called."""
+        """Yields a function that counts the posts that a group has committed."""
         with KafkaConsumer(
             bootstrap_servers=self.kafka, group_id=group, enable_auto_commit=False
         ) as consumer:
@@ -82,13 +79,13 @@ class StreamScene:
 
 
 def post_records(texts: Sequence[str], count: int) -> Iterator[Record]:
-    """So many plain posts with ids of their own, the texts over and over."""
+    """Plain posts with different ids; the texts repeat."""
     for i, text in enumerate(islice(cycle(texts), count)):
         yield record(str(i), {"id": str(i), "text": text})
 
 
 def seed_records(articles: Sequence[Article], threshold: float | None) -> Iterator[Record]:
-    """The articles as seeds with one threshold for all; None: automatic ones."""
+    """The articles as seeds with one threshold; None for automatic thresholds."""
     for i, (title, text) in enumerate(articles):
         yield record(f"seed-{i:05}", {"title": title, "text": text, "threshold": threshold})
 
@@ -106,13 +103,11 @@ def threshold_for(
     return min(max(cut, 1e-6), 1.0)
 
 
-READY_PATIENCE = 300.0  # seconds until a worker with many seeds is ready
-TICK = os.sysconf("SC_CLK_TCK")
+READY_TIMEOUT_S = 300.0  # for a worker with many seeds
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class WatchedProcess(Protocol):
-    """What a watched worker is asked for."""
-
     @property
     def pid(self) -> int: ...
 
@@ -123,25 +118,25 @@ class WatchedProcess(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WatchedWorker:
-    """`faust -A worker worker` on a scene's topics, with a consumer group of its own."""
+    """A worker or peer on a scene's topics, and its consumer group."""
 
     process: WatchedProcess
     group: str
 
     def wait_until_ready(self) -> float:
-        """Wait until it takes posts, and say for how many seconds."""
-        return self.process.wait_until_ready(READY_PATIENCE)
+        """Returns the seconds until it reads posts."""
+        return self.process.wait_until_ready(READY_TIMEOUT_S)
 
     def check(self) -> None:
-        """Refuse to go on with a worker that has ended."""
+        """Raises if the process has ended."""
         self.process.check()
 
     def resident(self) -> float:
-        """Megabytes in memory now."""
+        """MB."""
         return self._megabytes("VmRSS")
 
     def peak(self) -> float:
-        """Megabytes in memory, at most so far."""
+        """MB."""
         return self._megabytes("VmHWM")
 
     def _megabytes(self, key: str) -> float:
@@ -150,76 +145,75 @@ class WatchedWorker:
         return int(line.split()[1]) / 1024
 
     def cpu(self) -> float:
-        """Seconds of CPU used since the start, all threads together."""
+        """Seconds of CPU since the start, of all threads."""
         stat = Path(f"/proc/{self.process.pid}/stat").read_text()
         fields = stat.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICK
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 @contextmanager
 def running_worker(
-    scene: StreamScene, seeds: str, own: Mapping[str, str] | None = None
+    scene: StreamScene, seeds: str, settings: Mapping[str, str] | None = None
 ) -> Iterator[WatchedWorker]:
-    """A worker on the scene's topics while the block lasts, with the seeds of this role.
+    """A worker on the scene's topics, with the seeds of this role.
 
-    It may have settings of its own, by the names of their variables.
+    `settings` are further environment variables.
     """
     group = f"{scene.name}-{seeds}-{time.time_ns():x}"
     topics = {role: scene.topic(role) for role in ("posts", "matches", "rejected")}
     topics["seeds"] = scene.topic(seeds)
-    settings = {f"NEWSIFT_TOPICS__{role.upper()}": name for role, name in topics.items()}
-    # Forbidden to keep compiled modules, Python would compile them all at every start.
-    settings |= {"NEWSIFT_KAFKA__GROUP": group, "PYTHONDONTWRITEBYTECODE": "", **(own or {})}
+    env = {f"NEWSIFT_TOPICS__{role.upper()}": name for role, name in topics.items()}
+    # With PYTHONDONTWRITEBYTECODE, Python would compile all modules at each start.
+    env |= {"NEWSIFT_KAFKA__GROUP": group, "PYTHONDONTWRITEBYTECODE": "", **(settings or {})}
     with (
         tempfile.TemporaryDirectory() as folder,
-        worker_process(scene.kafka, Path(folder), settings) as process,
+        worker_process(scene.kafka, Path(folder), env) as process,
     ):
         yield WatchedWorker(process, group)
 
 
-SLICE = 0.005  # seconds between two handfuls of posts
-WARM = 5.0
+SEND_INTERVAL_S = 0.005
+WARM_UP_S = 5.0
 
 
 def latencies(
     scene: StreamScene, worker: WatchedWorker, texts: Sequence[str], rate: int, seconds: float,
-    warm: float = WARM,
+    warm_up_s: float = WARM_UP_S,
 ) -> list[float]:  # fmt: skip
-    """Milliseconds from a post's timestamp to its match at a consumer, without the first ones."""
+    """Milliseconds from a post's timestamp to its match at a consumer, after the warm-up."""
     stopped = threading.Event()
     arrivals: list[tuple[int, float]] = []
-    reader = threading.Thread(target=collect, args=(scene, stopped, arrivals))
+    reader = threading.Thread(target=collect_matches, args=(scene, stopped, arrivals))
     reader.start()
     try:
-        began = time.time()
-        pace(scene, texts, rate, seconds + warm)
+        start = time.time()
+        send_steadily(scene, texts, rate, seconds + warm_up_s)
         time.sleep(2)
         worker.check()
     finally:
         stopped.set()
         reader.join()
-    return [seen * 1e3 - sent for sent, seen in arrivals if sent / 1e3 > began + warm]
+    return [arrival * 1e3 - sent for sent, arrival in arrivals if sent / 1e3 > start + warm_up_s]
 
 
-def pace(scene: StreamScene, texts: Sequence[str], rate: int, seconds: float) -> None:
-    """Send posts at a steady rate, a few at a time."""
-    records, sent, began = post_records(texts, int(rate * seconds)), 0, time.perf_counter()
+def send_steadily(scene: StreamScene, texts: Sequence[str], rate: int, seconds: float) -> None:
+    records, sent, start = post_records(texts, int(rate * seconds)), 0, time.perf_counter()
     with KafkaProducer(bootstrap_servers=scene.kafka, linger_ms=0) as producer:
-        while due := int((time.perf_counter() - began) * rate) - sent + 1:
-            handful = list(islice(records, due))
-            if not handful:
+        while due := int((time.perf_counter() - start) * rate) - sent + 1:
+            batch = list(islice(records, due))
+            if not batch:
                 break
-            for key, value in handful:
+            for key, value in batch:
                 producer.send(scene.topic("posts"), value, key=key)
-            sent += len(handful)
-            time.sleep(SLICE)
+            sent += len(batch)
+            time.sleep(SEND_INTERVAL_S)
         producer.flush()
 
 
-def collect(
+def collect_matches(
     scene: StreamScene, stopped: threading.Event, arrivals: list[tuple[int, float]]
 ) -> None:
-    """Note for every match when its post was sent and when the match was here."""
+    """Append the times at which each match's post was sent and the match arrived."""
     with KafkaConsumer(bootstrap_servers=scene.kafka, fetch_max_wait_ms=100) as consumer:
         parts = scene.partitions("matches")
         consumer.assign(parts)
@@ -228,38 +222,36 @@ def collect(
             consumer.position(part)
         while not stopped.is_set():
             for records in consumer.poll(timeout_ms=100).values():
-                seen = time.time()
+                arrival = time.time()
                 sources = (json.loads(record.value)["source"] for record in records)
-                arrivals.extend((source["timestamp"], seen) for source in sources)
+                arrivals.extend((source["timestamp"], arrival) for source in sources)
 
 
-CHUNK = 100_000
-AHEAD = 400_000
-STALLED = 300.0
+CHUNK_POSTS = 100_000
+MAX_POSTS_AHEAD = 400_000
+STALL_S = 300.0
 
 
 class MemoryReading(NamedTuple):
-    """The posts done, the megabytes resident, and the CPU µs of each post since the last one."""
-
-    posts: int
-    resident: float
-    cost: float
+    posts: int  # processed so far
+    resident: float  # MB
+    cpu: float  # µs a post, since the reading before
 
 
 def memory(
-    scene: StreamScene, seeds: str, texts: Sequence[str], posts: int, say: Say
+    scene: StreamScene, seeds: str, texts: Sequence[str], posts: int, report: Report
 ) -> list[MemoryReading]:
-    """What the worker holds and what a post costs it, ten times on the way."""
+    """Ten readings while a worker processes the posts."""
     done, ended = [0], threading.Event()
 
     def feed() -> None:
-        """Publish all posts, never too many ahead of the worker, so that no disk fills."""
+        """Publish all posts, at most MAX_POSTS_AHEAD of the worker, so that no disk fills."""
         records, sent = post_records(texts, posts), 0
         while sent < posts and not ended.is_set():
-            if sent - done[0] > AHEAD:
+            if sent - done[0] > MAX_POSTS_AHEAD:
                 time.sleep(0.2)
                 continue
-            chunk = min(CHUNK, posts - sent)
+            chunk = min(CHUNK_POSTS, posts - sent)
             sent += scene.publish("posts", (next(records) for _ in range(chunk)))
 
     with running_worker(scene, seeds) as worker:
@@ -267,38 +259,40 @@ def memory(
         feeder = threading.Thread(target=feed)
         feeder.start()
         try:
-            return readings(worker, scene, posts, done, say)
+            return memory_readings(worker, scene, posts, done, report)
         finally:
             ended.set()
             feeder.join()
 
 
-def readings(
-    worker: WatchedWorker, scene: StreamScene, posts: int, done: list[int], say: Say
+def memory_readings(
+    worker: WatchedWorker, scene: StreamScene, posts: int, done: list[int], report: Report
 ) -> list[MemoryReading]:
-    """The worker's memory and CPU at every tenth of the way."""
+    """`done` is updated with the number of committed posts."""
     rows: list[MemoryReading] = []
-    moved, before, spent = time.monotonic(), 0, worker.cpu()
+    last_progress, last_posts, last_cpu = time.monotonic(), 0, worker.cpu()
     with scene.commits(worker.group) as committed:
         while done[0] < posts:
             worker.check()
             time.sleep(0.5)
             now = committed()
             if now > done[0]:
-                done[0], moved = now, time.monotonic()
-            elif time.monotonic() - moved > STALLED:
-                raise NotAvailable(f"no post was committed for {STALLED:g} s, after {now:,}")
+                done[0], last_progress = now, time.monotonic()
+            elif time.monotonic() - last_progress > STALL_S:
+                raise NotAvailable(f"no post was committed for {STALL_S:g} s, after {now:,}")
             if done[0] >= (len(rows) + 1) * posts // 10:
-                used = worker.cpu()
-                cost = 1e6 * (used - spent) / (done[0] - before)
-                rows.append(MemoryReading(done[0], worker.resident(), cost))
-                before, spent = done[0], used
-                say(f"{done[0]:,} of {posts:,} posts, {rows[-1].resident:.0f} MB, {cost:.1f} µs")
+                cpu = worker.cpu()
+                cpu_us = 1e6 * (cpu - last_cpu) / (done[0] - last_posts)
+                rows.append(MemoryReading(done[0], worker.resident(), cpu_us))
+                last_posts, last_cpu = done[0], cpu
+                report(
+                    f"{done[0]:,} of {posts:,} posts, {rows[-1].resident:.0f} MB, {cpu_us:.1f} µs"
+                )
     return rows
 
 
 EMPTY_POSTS = 40_000
-RUN_PATIENCE = 900.0
+RUN_TIMEOUT_S = 900.0
 ENCODE = """
 import json, sys, time
 import encoder
@@ -313,17 +307,15 @@ print((len(texts) - 2000) / (time.perf_counter() - began))
 
 
 class Measured(NamedTuple):
-    """Posts a second, and where it is known the microseconds of CPU for a post."""
-
-    rate: float
-    cpu: float | None = None
+    rate: float  # posts a second
+    cpu: float | None = None  # µs a post, where known
 
 
 Measure = Callable[[], Measured]
 
 
 def encoder_row(model: str, texts: Sequence[str]) -> Measure:
-    """Text to embeddings in a fresh process, on all cores, without any Kafka."""
+    """Text to embeddings in a fresh process, on all cores, without Kafka."""
 
     def measure() -> Measured:
         done = subprocess.run(
@@ -338,8 +330,6 @@ def encoder_row(model: str, texts: Sequence[str]) -> Measure:
 
 
 def worker_row(scene: StreamScene, seeds: str, posts: int) -> Measure:
-    """The worker from its first commit to its last, over all posts of the topic."""
-
     def measure() -> Measured:
         with running_worker(scene, seeds) as worker:
             worker.wait_until_ready()
@@ -349,28 +339,29 @@ def worker_row(scene: StreamScene, seeds: str, posts: int) -> Measure:
 
 
 def watch(worker: WatchedWorker, scene: StreamScene, posts: int) -> Measured:
-    """The rate and the CPU between the first commit that is seen and the last."""
+    """The rate and the CPU between the first observed commit and the last."""
     with scene.commits(worker.group) as committed:
         first = last = committed()
-        began = ended = time.perf_counter()
+        start = end = time.perf_counter()
         cpu = worker.cpu()
         while last < posts:
             worker.check()
-            if time.perf_counter() - began > RUN_PATIENCE:
-                done = f"{last:,} of {posts:,} posts"
-                raise NotAvailable(f"{done} were committed in {RUN_PATIENCE:g} s")
+            if time.perf_counter() - start > RUN_TIMEOUT_S:
+                raise NotAvailable(
+                    f"{last:,} of {posts:,} posts were committed in {RUN_TIMEOUT_S:g} s"
+                )
             time.sleep(0.1)
-            last, ended = committed(), time.perf_counter()
+            last, end = committed(), time.perf_counter()
             if first == 0:
-                first, began, cpu = last, ended, worker.cpu()
+                first, start, cpu = last, end, worker.cpu()
     timed = last - first
     if timed < posts / 4:
         raise NotAvailable(f"{posts:,} posts were over too soon to be timed; take more")
-    return Measured(timed / (ended - began), (worker.cpu() - cpu) / timed * 1e6)
+    return Measured(timed / (end - start), (worker.cpu() - cpu) / timed * 1e6)
 
 
 def empty_row(scene: StreamScene, posts: int) -> Measure:
-    """Faust's own way: one event after the other, into an agent that does nothing."""
+    """Faust's stream of single events, into an agent that does nothing."""
     env = dict(os.environ) | {
         "BENCH_KAFKA": scene.kafka,
         "BENCH_TOPIC": scene.topic("posts"),
@@ -383,7 +374,7 @@ def empty_row(scene: StreamScene, posts: int) -> Measure:
                 [*faust(), "-A", "bench.empty_agent", "--datadir", folder,
                  "worker", "--without-web"],
                 cwd=ROOT, env=env, capture_output=True, text=True, check=False,
-                timeout=RUN_PATIENCE,
+                timeout=RUN_TIMEOUT_S,
             )  # fmt: skip
         lines = [line for line in done.stdout.splitlines() if line.startswith("rate ")]
         if not lines:
@@ -404,8 +395,6 @@ MODEL = "default"
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What the command line asks for."""
-
     kafka: str | None
     data: Path | None
     articles: Path | None
@@ -416,25 +405,23 @@ class StreamOptions:
     only: frozenset[str]
 
     def wants(self, part: str) -> bool:
-        """Whether a part was asked for; the long one is measured only by name."""
+        """Memory takes long and is measured only by name."""
         return part in self.only if self.only else part != "memory"
 
 
-def measure_stream(options: StreamOptions, say: Say) -> list[ResultTable]:
-    """Measure everything asked for on the broker given, or on the embedded one."""
-    odd = options.only - set(PARTS)
-    if odd:
-        raise InputError(f"--only: {', '.join(sorted(odd))} is no part; choose from {PARTS}")
+def measure_stream(options: StreamOptions, report: Report) -> list[ResultTable]:
+    if unknown := options.only - set(PARTS):
+        raise InputError(f"--only: {', '.join(sorted(unknown))} is no part; choose from {PARTS}")
     with broker(options.kafka) as kafka:
-        stage = StreamStage(options, kafka, say)
+        stage = StreamStage(options, kafka, report)
         return [stage.where(), *(getattr(stage, part)() for part in filter(options.wants, PARTS))]
 
 
 class StreamStage:
-    """What every part is measured on: each sets its own scene on the one broker."""
+    """The parts of the bench, each with topics of its own on one broker."""
 
-    def __init__(self, options: StreamOptions, kafka: str, say: Say) -> None:
-        self.options, self.kafka, self.say = options, kafka, say
+    def __init__(self, options: StreamOptions, kafka: str, report: Report) -> None:
+        self.options, self.kafka, self.report = options, kafka, report
         self.posts, self.source = read_posts(options.data, POSTS)
         self.articles = read_articles(options.articles or options.data, MANY)
         self.sets = sorted({min(FEW, len(self.articles)), len(self.articles)})
@@ -445,7 +432,6 @@ class StreamStage:
             }
 
     def where(self) -> ResultTable:
-        """The machine, the broker and the texts."""
         counts = f"{len(self.posts):,} posts, {len(self.articles):,} articles"
         return ResultTable.where(describe() | {
             "broker": self.options.kafka or "the embedded one; a real Kafka by --kafka",
@@ -454,7 +440,6 @@ class StreamStage:
         })  # fmt: skip
 
     def start(self) -> ResultTable:
-        """From the start of the process to ready, and what it then holds."""
         scene = self._scene(self.sets)
         rows = []
         for count in self.sets:
@@ -463,21 +448,19 @@ class StreamStage:
         return ResultTable("start", "Start", ("start to ready", "seconds", "MB resident"), rows)
 
     def speed(self) -> ResultTable:
-        """Posts a second of every row, round by round."""
         scene, count = self._scene(self.sets), self.options.posts
-        self.say(f"publishing {count:,} posts")
+        self.report(f"publishing {count:,} posts")
         scene.publish("posts", post_records(self.posts, count))
         rows = {"encoder: text → embeddings": encoder_row(MODEL, self.posts)}
         for seeds in self.sets:
             rows[f"worker, {seeds:,} seeds"] = worker_row(scene, seeds_of(seeds), count)
         rows["Faust's agent that does nothing"] = empty_row(scene, count)
-        return speed_part(rounds_of(rows, self.options.rounds, self.say))
+        return speed_part(rounds_of(rows, self.options.rounds, self.report))
 
     def latency(self) -> ResultTable:
-        """From a post's timestamp to its match at a consumer."""
         seeds = self.sets[0]
         scene = self._scene([seeds])
-        self.say(f"{RATE:,} posts a second")
+        self.report(f"{RATE:,} posts a second")
         with running_worker(scene, seeds_of(seeds)) as worker:
             worker.wait_until_ready()
             milliseconds = latencies(scene, worker, self.posts, RATE, self.options.seconds)
@@ -488,42 +471,43 @@ class StreamStage:
         return ResultTable("latency", title, ("", *SHARES), [("ms", *values)])
 
     def memory(self) -> ResultTable:
-        """What the worker holds, and what a post costs it, after every tenth of many posts."""
         few, posts = self.sets[0], self.options.memory_posts
         scene = self._scene([few], {"retention.bytes": str(2**28), "segment.bytes": str(2**26)})
-        readings = memory(scene, seeds_of(few), self.posts, posts, self.say)
-        _, held, cost = readings[0]
+        readings = memory(scene, seeds_of(few), self.posts, posts, self.report)
+        first = readings[0]
         rows = [
-            (at.posts, at.resident, at.resident / held, at.cost, at.cost / cost) for at in readings
+            (now.posts, now.resident, now.resident / first.resident, now.cpu, now.cpu / first.cpu)
+            for now in readings
         ]
         header = ("posts", "MB resident", "× the first", "CPU µs a post", "× the first's")
         return ResultTable("memory", "Memory and cost", header, rows)
 
     def _scene(self, sets: Sequence[int], limits: Mapping[str, str] | None = None) -> StreamScene:
-        """New topics, and these sets of seeds on control topics of their own."""
+        """New topics, with a control topic for each set of seeds."""
         scene = StreamScene.fresh(self.kafka)
         for role in ("posts", "matches", "rejected"):
             scene.create(role, PARTITIONS, dict(limits or {}))
         for count in sets:
-            self.say(f"publishing {count:,} seeds")
+            self.report(f"publishing {count:,} seeds")
             scene.create(seeds_of(count), 1, {"cleanup.policy": "compact"})
             seeds = seed_records(self.articles[:count], self.cuts[count])
             scene.publish(seeds_of(count), seeds)
         return scene
 
 
-def rounds_of(rows: Mapping[str, Measure], rounds: int, say: Say) -> dict[str, list[Measured]]:
-    """Every row once a round; a row that cannot run ends the bench with its reason."""
+def rounds_of(
+    rows: Mapping[str, Measure], rounds: int, report: Report
+) -> dict[str, list[Measured]]:
     results: dict[str, list[Measured]] = {name: [] for name in rows}
     for i in range(rounds):
         for name, measure in rows.items():
-            say(f"round {i + 1} of {rounds}: {name}")
+            report(f"round {i + 1} of {rounds}: {name}")
             results[name].append(measure())
     return results
 
 
 def speed_part(results: Mapping[str, list[Measured]]) -> ResultTable:
-    """The table of rates, with ratios to the encoder and to Faust's empty agent."""
+    """Ratios are to the first row, the encoder, and to the last, Faust's empty agent."""
     rates = {name: [one.rate for one in measured] for name, measured in results.items()}
     against = ("× encoder", "× empty agent")
     header = ("row", "posts/s", "lowest", "highest", *against, "CPU µs a post")
@@ -538,7 +522,7 @@ def speed_part(results: Mapping[str, list[Measured]]) -> ResultTable:
 
 @contextmanager
 def broker(address: str | None) -> Iterator[str]:
-    """The broker named, or the embedded one in a process of its own."""
+    """The broker at this address; None for an embedded one in another process."""
     if address is not None:
         yield address
         return
@@ -553,5 +537,5 @@ def broker(address: str | None) -> Iterator[str]:
 
 
 def seeds_of(count: int) -> str:
-    """Its topic of seeds."""
+    """The role of a topic with this many seeds."""
     return f"seeds-{count}"

@@ -1,4 +1,4 @@
-"""The real texts that every row reads, in a fixed shuffled order."""
+"""The real texts that benches read, in a fixed shuffled order."""
 
 import random
 from collections.abc import Iterator
@@ -14,48 +14,48 @@ SAMPLES = ROOT / "worker" / "samples"
 Article = tuple[str, str]
 
 
-def read_posts(named: Path | None, count: int) -> tuple[list[str], str]:
-    """So many posts at most, from the place named, else from one that is there; and its name."""
-    where = _place(named, "tweets", SAMPLES / "posts.jsonl")
-    texts = [text for row in _rows(where) if (text := _text(row, "text") or _text(row, "post"))]
+def read_posts(data: Path | None, count: int) -> tuple[list[str], str]:
+    """At most this many posts of a file or data folder, or of the default one; and its name."""
+    source = _source(data, "tweets", SAMPLES / "posts.jsonl")
+    texts = [text for row in _rows(source) if (text := _text(row, "text") or _text(row, "post"))]
     if not texts:
-        raise InputError(f"--data: no post in {where}; JSON lines with a key text are read")
+        raise InputError(f"--data: no post in {source}; give JSON lines with a key text")
     random.Random(0).shuffle(texts)
-    beside = where.is_relative_to(SHARED)
-    return texts[:count], f"../{where.relative_to(ROOT.parent)}" if beside else str(where)
+    is_shared = source.is_relative_to(SHARED)
+    return texts[:count], f"../{source.relative_to(ROOT.parent)}" if is_shared else str(source)
 
 
-def read_articles(named: Path | None, count: int) -> list[Article]:
-    """So many articles at most, a title and a text each, likewise."""
-    where = _place(named, "articles", SAMPLES / "seeds")
-    texts = ((_text(r, "title"), _text(r, "article") or _text(r, "text")) for r in _rows(where))
+def read_articles(data: Path | None, count: int) -> list[Article]:
+    """At most this many articles, each a title and a text."""
+    source = _source(data, "articles", SAMPLES / "seeds")
+    texts = ((_text(r, "title"), _text(r, "article") or _text(r, "text")) for r in _rows(source))
     pairs = [pair for pair in texts if pair[1]]
     random.Random(0).shuffle(pairs)
     return pairs[:count]
 
 
-def _place(named: Path | None, part: str, sample: Path) -> Path:
-    """The file or folder to read: of a folder laid out as training wants it, the part."""
-    folder = named or SHARED
+def _source(data: Path | None, part: str, sample: Path) -> Path:
+    """The file or folder to read; of a data folder of training, the part."""
+    folder = data or SHARED
     if (folder / part).is_dir():
         return folder / part
-    return named or sample
+    return data or sample
 
 
-def _rows(where: Path) -> Iterator[Row]:
-    files = [where] if where.is_file() else sorted(where.glob("*"))
+def _rows(source: Path) -> Iterator[Row]:
+    files = [source] if source.is_file() else sorted(source.glob("*"))
     files = [file for file in files if file.name.endswith((*KINDS, ".md"))]
     if not files:
-        raise InputError(f"--data: {where} holds no .jsonl, .jsonl.gz, .csv, .tsv or .md file")
-    passed = SkippedRows()
+        raise InputError(f"--data: {source} holds no .jsonl, .jsonl.gz, .csv, .tsv or .md file")
+    skipped = SkippedRows()
     for file in files:
         if file.suffix == ".md":
             title, text = read_markdown(file)
             yield {"title": title, "text": text}
         else:
-            yield from (row for _, row in rows(file, passed))
-    if passed.count:
-        raise InputError(f"{where}: {passed.examples[0]}")
+            yield from (row for _, row in rows(file, skipped))
+    if skipped.count:
+        raise InputError(f"{source}: {skipped.examples[0]}")
 
 
 def _text(row: Row, key: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli import bench
-from bench.costs import Fitted, Reading, Run, Sizes, frames, others, prediction
+from bench.costs import FittedRuns, Reading, Run, Sizes, frames, prediction, validation_runs
 from bench.measure import NotAvailable
 from newsift.operations.capacity import plan_capacity, read_costs
 from tests.encoder.small import WORDS
@@ -23,7 +23,7 @@ def reading(run: Run) -> Reading:
 
 
 def test_linear_costs_are_recovered_and_predict_other_runs() -> None:
-    fitted = Fitted.up_to(12_000)
+    fitted = FittedRuns.up_to(12_000)
     costs = fitted.costs(
         {run: reading(run) for run in fitted}, 5.0, Sizes(480, 200), Sizes(900, 250)
     )
@@ -31,7 +31,7 @@ def test_linear_costs_are_recovered_and_predict_other_runs() -> None:
     assert result == pytest.approx([15, 5, 5, 250])
     assert [costs.start_s, costs.start_ms] == pytest.approx([1.5, 0.4])
     assert [costs.memory_mb, costs.memory_kb] == pytest.approx([400, 20])
-    tried = {run: reading(run) for run in others(12_000)}
+    tried = {run: reading(run) for run in validation_runs(12_000)}
     assert not tried.keys() & set(fitted)
     for row in prediction(costs, tried, "predicted", "").rows:
         assert row[1] == pytest.approx(row[2])

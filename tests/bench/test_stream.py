@@ -99,7 +99,7 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "REST", 0.0)
+    monkeypatch.setattr(measure, "REST_S", 0.0)
 
 
 def test_a_rate_counts_whole_batches_until_the_time_is_up() -> None:
