@@ -11,7 +11,7 @@ from bench.crises import CrisisDraw, CrisisScene, scenes
 from bench.measure import Cell, Report, ResultTable
 from encoder.embeddings import Embeddings, thresholds
 from train.data.readers import SkippedRows, files, read_stories
-from worker.match.drift import HIGH
+from worker.match.drift import HIGH_SHARE
 
 POSTS, ARTICLES = 20_000, 200  # in a background, and of each source
 RATE = 0.001
@@ -22,7 +22,7 @@ HEADER = ("articles", "background", "threshold", "passes", "10 %", "90 %", "high
 REMARKS = (
     f"Posts of 1,000 that reach a threshold where {1000 * RATE:g} is promised: mean, and 10th to",
     "90th percentile of the articles, on news that neither background holds. High: the share that",
-    f"scores as {HIGH:.0%} of the background do, mean and most of the articles, which is drift.",
+    f"scores as {HIGH_SHARE:.0%} of the background do, mean and most of the articles: drift.",
 )
 EVENT_REMARKS = (
     "Posts of 1,000 news that reach a seed's threshold · the share of the event's posts that reach",
@@ -80,7 +80,7 @@ def passes_of(
     """How many of the news each article's threshold lets pass."""
     scores, cuts = news.similarity(articles), thresholds(background, articles, RATE)
     passes = 1000 * (scores >= cuts).mean(axis=0)
-    high = (scores >= thresholds(background, articles, HIGH)).mean(axis=0)
+    high = (scores >= thresholds(background, articles, HIGH_SHARE)).mean(axis=0)
     figures = cuts.mean(), passes.mean(), *np.percentile(passes, (10, 90)), high.mean(), high.max()
     return Passes(source, name, *map(float, figures))
 

@@ -49,7 +49,7 @@ def middle(draw: CrisisDraw) -> WayScores:
     mean = np.asarray(draw.scene.seeds.as_vectors().mean(axis=0), np.float32).ravel()
     axes = draw.scene.seeds.dense.shape[1]
     slots = np.flatnonzero(mean[axes:]).astype(np.int32)
-    return judged(draw, EventVector.of(mean[:axes], slots, mean[axes:][slots]))
+    return judged(draw, EventVector.normalised(mean[:axes], slots, mean[axes:][slots]))
 
 
 def background_only(draw: CrisisDraw) -> WayScores:

@@ -16,7 +16,7 @@ from bench.crises import scenes
 from bench.measure import Report, ResultTable
 from encoder.encoder import Encoder
 from newsift.statistics.feedback import learn, profile_threshold
-from newsift.statistics.promise import FrozenCuts, certifies, precision_threshold
+from newsift.statistics.promise import FrozenCuts, is_certified, precision_threshold
 from worker.config import MatchingConfig
 
 F64 = NDArray[np.float64]
@@ -152,7 +152,7 @@ def _walked(scores: F64, right: Bools, promise: Promise, random: Generator, on: 
         return bool(right[place])
 
     hashes = [f"{place:09}" for place in random.permutation(len(scores))]
-    cuts = FrozenCuts.among(scores, *promise)
+    cuts = FrozenCuts.from_scores(scores, *promise)
     progress = cuts.progress(scores, hashes, judge)
     if on:
         for place in sorted(range(len(scores)), key=hashes.__getitem__):
@@ -174,7 +174,7 @@ def peeking(scores: F64, right: Bools, promise: Promise, random: Generator) -> C
 
 def loosest(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
     """Wrong: the loosest cut whose own Clopper–Pearson bound holds."""
-    return _loosest_where(lambda hits, n: certifies(hits, n, *promise), scores, right, random)
+    return _loosest_where(lambda hits, n: is_certified(hits, n, *promise), scores, right, random)
 
 
 def as_labelled(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:

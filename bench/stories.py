@@ -15,7 +15,7 @@ from bench.measure import Report, ResultTable
 from encoder.embeddings import Embeddings
 from encoder.score.lexical import SLOTS, SparseRows
 from train.data.readers import SkippedRows, crisis_posts, reports
-from worker.match.groups import ALIKE, Stories
+from worker.match.groups import MIN_STORY_SCORE, Stories
 from worker.match.records import StoryKey
 
 CUTS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
@@ -82,7 +82,8 @@ def measure_stories(data: Path, model: str, report: Report) -> list[ResultTable]
                 sizes[kind] += int(getattr(pairs, kind).sum())
             grouped.append(judge_groups(event, pairs, vectors))
     counted = "{retweet:,} retweets, {same:,} same words, {near:,} near copies.".format(**sizes)
-    title = f"Matches in the order of their file, groups at a score of {ALIKE:g}, model {model}"
+    rule = f"groups at a score of {MIN_STORY_SCORE:g}"
+    title = f"Matches in the order of their file, {rule}, model {model}"
     return [
         ResultTable(
             "pairs", f"Pairs of matches, model {model}", HEADER, judged, [*REMARKS, counted]

@@ -21,14 +21,14 @@ from encoder.support.named import model_directory, named_models
 from encoder.text.clean import each_of, is_pair
 from worker.background_file import read_background
 from worker.match.matcher import Matcher, SeedPairs
-from worker.match.records import match_id, shortest, why_tokens
+from worker.match.records import match_id, select_why_tokens, shortest_float
 from worker.posts.outcome import Post as WorkerPost
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.profile import Compared
-from worker.seeds.record import EVENT_BYTES
+from worker.seeds.profile import SeedOrProfile
+from worker.seeds.record import MAX_EVENT_BYTES
 from worker.seeds.set import SeedSet
-from worker.seeds.state import control_state
+from worker.seeds.state import parse_control_state
 
 InputItem: TypeAlias = str | tuple[str, str] | Mapping[str, Any] | list[Any]
 ID = "id"
@@ -112,7 +112,7 @@ def _record(item: Any, place: str, event: str | None, otherwise: str) -> dict[st
         kind = type(item).__name__
         raise InputError(f"{place}: {kind}, expected a text, a (title, text) or a seed record")
     record = dict(item)
-    title = str(item.get("title") or "").encode("utf-8", "ignore")[:EVENT_BYTES]
+    title = str(item.get("title") or "").encode("utf-8", "ignore")[:MAX_EVENT_BYTES]
     record["event"] = event or item.get("event") or title.decode("utf-8", "ignore") or otherwise
     return record
 
@@ -205,8 +205,8 @@ class Sieve:
                     "match_id": _match_id(post, platform, seed, enc.digest),
                     "event": seed.event,
                     "seed_id": seed.id,
-                    "score": shortest(score),
-                    "threshold": shortest(self._seeds.thresholds[number]),
+                    "score": shortest_float(score),
+                    "threshold": shortest_float(self._seeds.thresholds[number]),
                 })  # fmt: skip
         return rows
 
@@ -264,7 +264,7 @@ def _seeds(
             raise InputError(f"{place}: its id {seed_id!r} is that of {places[seed_id]}; leave one")
         places[seed_id] = place
         records[seed_id.encode("utf-8", "surrogatepass")] = record
-    seeds = SeedEmbedder(enc, rate, threshold, own).make(control_state(records))
+    seeds = SeedEmbedder(enc, rate, threshold, own).make(parse_control_state(records))
     for refused in seeds.refused:
         raise InputError(f"{places.get(refused.id, refused.id)}: {refused.reason}")
     if not len(seeds):
@@ -277,7 +277,7 @@ def _match(enc: Encoder, matcher: Matcher, posts: list[Post]) -> SeedPairs:
     return matcher.match(embeddings, np.zeros(len(embeddings), np.int64))
 
 
-def _match_id(post: Post, platform: str, seed: Compared, digest: str) -> str:
+def _match_id(post: Post, platform: str, seed: SeedOrProfile, digest: str) -> str:
     text = post.text.encode("utf-8", "replace").decode()  # a str of numpy or pandas, too
     return match_id(WorkerPost(str(post.id), platform, text), seed, digest)
 
@@ -295,12 +295,12 @@ def _result_rows(
     scores = pair_scores((P.dense, P.lexical), (A.dense, A.lexical), P.mix, pairs)
     matches = matched.posts.tolist()
     parts = enc.contributions(texts, A, list(zip(matches, matched.seeds.tolist(), strict=True)))
-    why = dict(zip(matches, map(why_tokens, parts), strict=True))
+    why = dict(zip(matches, map(select_why_tokens, parts), strict=True))
     for at, (post, seed) in enumerate(zip(posts, closest.tolist(), strict=True)):
         yield {
             "id": post.id,
-            "score": shortest(scores[at]),
-            "threshold": shortest(seeds.thresholds[seed]),
+            "score": shortest_float(scores[at]),
+            "threshold": shortest_float(seeds.thresholds[seed]),
             "matched": at in why,
             "event": seeds.seeds[seed].event if at in why else None,
             "why": why.get(at, []),

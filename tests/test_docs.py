@@ -17,7 +17,7 @@ from newsift.collect.collector import COLLECTOR_METRICS
 from newsift.operations.capacity import BurstLag, Costs, Plan
 from train.recipe import RECIPES, Recipe
 from worker.config import KEYS, load_config
-from worker.metrics.registry import METRICS, OTHER, Exported
+from worker.metrics.registry import METRICS, OTHER_EVENTS, MetricSpec
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
@@ -138,9 +138,9 @@ def rows(page: str, header: str) -> list[list[str]]:
     return [re.split(r" \| ", line.strip("| ")) for line in table.splitlines()[1:]]
 
 
-def labels(row: Exported) -> str:
+def labels(row: MetricSpec) -> str:
     """The labels of a metric, and the values where there are only so many."""
-    values = "" if row.closed in ((), (OTHER,)) else f": {', '.join(row.closed)}"
+    values = "" if row.label_values in ((), (OTHER_EVENTS,)) else f": {', '.join(row.label_values)}"
     return ", ".join(row.labels) + values or "-"
 
 
@@ -150,11 +150,11 @@ REQUIRED = {
         for section, keys in KEYS.items() for name, key in keys.items()
     ]),
     "metrics.md": ("metric | type | labels | meaning", [
-        [f"`{row.name}`", row.kind.__name__.removeprefix("Batch").lower(), labels(row), row.says]
+        [f"`{row.name}`", row.kind.__name__.removeprefix("Batch").lower(), labels(row), row.help]
         for row in METRICS
     ]),
     "collect.md": ("metric | type | labels | meaning", [
-        [f"`{row.name}`", row.kind.__name__.lower(), ", ".join(row.labels), row.says]
+        [f"`{row.name}`", row.kind.__name__.lower(), ", ".join(row.labels), row.help]
         for row in COLLECTOR_METRICS
     ]),
 }  # fmt: skip

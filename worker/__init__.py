@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """The Faust app, for `faust -A worker`: made at the first access."""
+    """Makes the Faust app at the first access, for `faust -A worker`."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from worker.process import make_app

@@ -10,15 +10,15 @@ from worker.posts.languages import Languages
 from worker.seeds.embedder import SeedEmbedder
 
 
-def assembled(
+def build_pipeline(
     enc: Encoder, config: Config, timer: Callable[[], float] = lambda: 0.0
 ) -> tuple[Pipeline, SeedEmbedder]:
     matching, posts = config.matching, config.posts
     pipeline = Pipeline(
         enc, posts.format, config.limits, matching.max_matches, matching.why, timer,
-        Languages.of(posts.langs),
+        Languages.parse(posts.langs),
     )  # fmt: skip
     rate, file = matching.automatic_rate, matching.background
-    own = read_background(file, enc, rate, matching.rate_key) if file else None
+    own_background = read_background(file, enc, rate, matching.rate_key) if file else None
     total = matching.total_rate is not None
-    return pipeline, SeedEmbedder(enc, rate, matching.threshold, own, total)
+    return pipeline, SeedEmbedder(enc, rate, matching.threshold, own_background, total)

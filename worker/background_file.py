@@ -1,4 +1,4 @@
-"""The file of a background: embeddings of posts and their source."""
+"""The file of a background: embeddings of posts, checked against a model and a rate."""
 
 import hashlib
 from pathlib import Path
@@ -9,13 +9,12 @@ from encoder.errors import InputError, MismatchError
 from worker.errors import ConfigError
 from worker.seeds.background import RATE_KEY, OwnBackground, refuse_small
 
-MARK = 12  # digits
-KEY = "matching.background"
+MARK_DIGITS = 12
+BACKGROUND_KEY = "matching.background"
 REMEDY = "build one with `newsift background build`"
 
 
-def refuse_other(file: str | Path, posts: Embeddings, enc: Encoder) -> None:
-    """Refuse a background that was made with another model."""
+def refuse_other_model(file: str | Path, posts: Embeddings, enc: Encoder) -> None:
     if (posts.digest, posts.mix) != (enc.digest, enc.mix):
         raise MismatchError(
             f"{file}: made with model {posts.digest[:12]} (λ {posts.mix:g}), the configuration's "
@@ -28,23 +27,23 @@ def read_background(
 ) -> OwnBackground:
     """The background in a file, checked against this model and this rate."""
     try:
-        mark = digest_of(file)
+        mark = file_mark(file)
         posts = Embeddings.load(file)
-        if digest_of(file) != mark:
+        if file_mark(file) != mark:
             raise InputError(f"{file}: was replaced while it was read; start again")
-        refuse_other(file, posts, enc)
+        refuse_other_model(file, posts, enc)
         refuse_small(file, len(posts), rate, rate_key)
     except (InputError, MismatchError) as error:
-        raise ConfigError(f"{KEY}: {error}") from error
+        raise ConfigError(f"{BACKGROUND_KEY}: {error}") from error
     return OwnBackground(posts, mark)
 
 
-def digest_of(file: str | Path) -> str:
+def file_mark(file: str | Path) -> str:
     """The first digits of the SHA-256 of a file, as in seed_set."""
     if Path(file).exists() and not Path(file).is_file():
         raise InputError(f"{file}: is no regular file; {REMEDY}")
     try:
         with Path(file).open("rb") as content:
-            return hashlib.file_digest(content, "sha256").hexdigest()[:MARK]
+            return hashlib.file_digest(content, "sha256").hexdigest()[:MARK_DIGITS]
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}); {REMEDY}") from error

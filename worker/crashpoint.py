@@ -10,26 +10,23 @@ Hook = Callable[[str], None]
 BOUNDARIES = ("ingested", "decoded", "encoded", "matched", "produced", "committed")
 
 
-def _nothing(_name: str) -> None:
-    """The default: no test is listening."""
-
-
-_hook: Hook = _nothing
+_hook: Hook | None = None
 
 
 def reached(name: str) -> None:
-    """Report that a batch has reached this step; only a test's hook acts on it."""
-    _hook(name)
+    """Report that a batch has reached this step."""
+    if _hook is not None:
+        _hook(name)
 
 
 def set_hook(hook: Hook | None) -> None:
-    """Call this at every step; None removes the hook."""
+    """Call the hook at every step; None removes it."""
     global _hook
-    _hook = hook or _nothing
+    _hook = hook
 
 
 @contextmanager
-def unwatched() -> Iterator[None]:
+def without_hook() -> Iterator[None]:
     """Suspend the hook, for work that is not a batch."""
     hook = _hook
     set_hook(None)

@@ -1,21 +1,10 @@
-"""Everything the stream refuses or fails at, as branches of the encoder's tree.
-
-NewsiftError                  the one thing a caller needs to catch (encoder.errors)
-├── ConfigError               a key of the configuration is refused (exit 2)
-├── AccessError               the broker or a platform refuses: login, topic, rights (exit 2)
-└── RunError                  something failed while running (exit 1)
-    ├── BrokerError           the broker cannot be reached, or fails
-    ├── ConflictError         somebody else published first
-    ├── FencedError           another worker has the same instance id
-    ├── OutputError           what was found cannot be written
-    └── StalledError          no progress while there is lag
-"""
+"""Errors of the stream, as branches of the encoder's tree. RunErrors exit with 1, others with 2."""
 
 from encoder.errors import NewsiftError
 
 
 class ConfigError(NewsiftError, ValueError):
-    """A configuration that is refused, with the file, the key, the value and the remedy."""
+    """The message names the file, the key, the value and the remedy."""
 
 
 class AccessError(NewsiftError):
@@ -23,17 +12,17 @@ class AccessError(NewsiftError):
 
 
 class RunError(NewsiftError):
-    """A failure while running; nothing past it was committed."""
+    """Nothing beyond the failure was committed."""
 
     exit_code = 1
 
 
 class BrokerError(RunError):
-    """The broker cannot be reached or fails, with its address and the remedy in the message."""
+    """The broker cannot be reached or fails; the message has its address and the remedy."""
 
 
 class ConflictError(RunError):
-    """Another person replaced the record after it was read; nothing was published."""
+    """Another person published first; nothing was published."""
 
 
 class FencedError(RunError):
@@ -41,8 +30,8 @@ class FencedError(RunError):
 
 
 class OutputError(RunError):
-    """A result cannot be written; the message has the file and the reason."""
+    """A result cannot be written."""
 
 
 class StalledError(RunError):
-    """No batch has finished although there is lag and the broker answers."""
+    """No batch has finished, although there is lag and the broker answers."""

@@ -9,21 +9,21 @@ import time
 from worker.config import LogConfig
 from worker.errors import ConfigError
 from worker.posts.times import rfc3339
-from worker.text import escaped
+from worker.text import escape
 
-LEVELS = {"CRIT": "CRITICAL"}  # as Faust's command line has it, and as the log has it
+FAUST_LEVELS = {"CRIT": "CRITICAL"}  # Faust's name: Python's name
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-MAX_PER_MINUTE = 60  # records a minute from one line of the code
-MINUTE = 60.0
-AUDIT = "newsift.audit"  # what people did: each of its lines is logged
+MAX_PER_MINUTE = 60  # from one line of code
+MINUTE_S = 60.0
+AUDIT_LOGGER = "newsift.audit"  # No record of this logger is dropped.
 
 
-def set_up(config: LogConfig, level: int | str | None, file: str | None = None) -> None:
-    """Log to stderr or a file, with one level for newsift and one for libraries."""
-    handler = sparing_handler(formatter(config), file)
+def configure_logging(config: LogConfig, level: int | str | None, file: str | None = None) -> None:
+    """One level for newsift, one for libraries."""
+    handler = make_handler(JsonLine() if config.format == "json" else OneLine(FORMAT), file)
     handler.addFilter(is_logged)
     if isinstance(level, str):
-        level = LEVELS.get(level.upper(), level.upper())
+        level = FAUST_LEVELS.get(level.upper(), level.upper())
     logging.basicConfig(handlers=[handler], level=level or "WARN", force=True)
     others = logging.root.level
     logging.getLogger("newsift").setLevel(min(logging.getLevelName(config.level.upper()), others))
@@ -32,21 +32,17 @@ def set_up(config: LogConfig, level: int | str | None, file: str | None = None) 
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
-def last_line(message: str, config: LogConfig) -> None:
-    """Print the reason of the exit on standard error, wherever the log goes."""
+def print_exit_reason(message: str, config: LogConfig) -> None:
+    """On standard error, wherever the log goes."""
     if config.format == "json":
         facts = {"name": "newsift", "levelname": "CRITICAL", "msg": message, "created": time.time()}
         print(JsonLine().format(logging.makeLogRecord(facts)), file=sys.stderr)  # noqa: T201
     else:
-        print(f"newsift: {escaped(message)}", file=sys.stderr)  # noqa: T201
+        print(f"newsift: {escape(message)}", file=sys.stderr)  # noqa: T201
 
 
-def formatter(config: LogConfig) -> logging.Formatter:
-    return JsonLine() if config.format == "json" else OneLine(FORMAT)
-
-
-def sparing_handler(form: logging.Formatter, file: str | None = None) -> logging.Handler:
-    """A handler for standard error or a file, with a rate limit."""
+def make_handler(form: logging.Formatter, file: str | None = None) -> logging.Handler:
+    """With a rate limit."""
     try:
         handler = logging.FileHandler(file, encoding="utf-8") if file else logging.StreamHandler()
     except OSError as error:
@@ -59,27 +55,27 @@ def sparing_handler(form: logging.Formatter, file: str | None = None) -> logging
 
 
 def is_logged(record: logging.LogRecord) -> bool:
-    """Whether to log a record. Faust's report of a crash is left out: the exit has its line."""
+    """Drops Faust's report of a crash: the exit has its own line."""
     quiet = record.name.startswith(("mode", "faust")) and record.exc_info
-    return not quiet or debugging()
+    return not quiet or is_debugging()
 
 
-def debugging() -> bool:
+def is_debugging() -> bool:
     return os.environ.get("NEWSIFT_DEBUG") == "1"
 
 
 class OneLine(logging.Formatter):
-    """A formatter that escapes control characters and hides tracebacks without NEWSIFT_DEBUG."""
+    """Escapes control characters, and hides tracebacks without NEWSIFT_DEBUG."""
 
     def format(self, record: logging.LogRecord) -> str:
-        if debugging():
-            return "\n".join(map(escaped, super().format(record).split("\n")))
+        if is_debugging():
+            return "\n".join(map(escape, super().format(record).split("\n")))
         record = logging.makeLogRecord(record.__dict__ | {"exc_info": None, "exc_text": None})
-        return escaped(super().format(record))
+        return escape(super().format(record))
 
 
 class JsonLine(logging.Formatter):
-    """A formatter that makes an ASCII JSON object of a record."""
+    """An ASCII JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -88,7 +84,7 @@ class JsonLine(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if debugging() and record.exc_info:
+        if is_debugging() and record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line)
 
@@ -101,12 +97,12 @@ class LogLimit(logging.Filter):
         self._counts: dict[tuple[str, int], tuple[float, int]] = {}  # since when, how many
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log a record; the first one after a pause says how many were left out."""
-        if record.name == AUDIT:
+        """The first record after a pause says how many were dropped."""
+        if record.name == AUDIT_LOGGER:
             return True
         place = record.pathname, record.lineno
         began, count = self._counts.get(place, (record.created, 0))
-        if record.created - began >= MINUTE:
+        if record.created - began >= MINUTE_S:
             if count > MAX_PER_MINUTE:
                 record.msg = (
                     f"{record.getMessage()} ({count - MAX_PER_MINUTE} more were not logged)"

@@ -4,7 +4,7 @@ import ctypes
 from contextlib import suppress
 
 M_MMAP_THRESHOLD = -3  # malloc.h
-LARGE = 2**23  # bytes; the arrays of a batch of posts are smaller
+MIN_LARGE_BYTES = 2**23  # The arrays of a batch are smaller.
 
 
 def return_large_blocks() -> None:
@@ -14,4 +14,4 @@ def return_large_blocks() -> None:
     each of a process's threads then holds what its largest job needed.
     """
     with suppress(AttributeError, OSError):  # another C library
-        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE)
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MIN_LARGE_BYTES)

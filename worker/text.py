@@ -1,4 +1,4 @@
-"""Text by strangers, made safe for terminals and single lines."""
+"""Text of strangers, made safe for terminals and single lines."""
 
 import base64
 import json
@@ -6,52 +6,53 @@ from collections.abc import Callable
 from typing import Any
 from unicodedata import category
 
-SPACE = "Zs"  # spaces of any width: not printable for Python, yet they steer nothing
+SPACE_CATEGORY = "Zs"  # Python calls wide spaces unprintable; they are harmless.
 
 
 def one_line(text: str) -> str:
-    """A text in one line, without invisible characters."""
+    """Without invisible characters."""
     return printable(" ".join(text.split()))
 
 
 def printable(text: str) -> str:
-    """The text without control, formatting and other invisible characters."""
+    """Without control, formatting and other invisible characters."""
     return text if text.isprintable() else "".join(filter(str.isprintable, text))
 
 
-def cut(text: str, width: int) -> str:
-    """The text, shortened to a width with an ellipsis."""
+def shorten(text: str, width: int) -> str:
+    """With an ellipsis."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def escaped(text: str) -> str:
-    """A text in one line, with invisible characters as Python escapes."""
-    return _replaced(" ".join(text.splitlines()), lambda char: repr(char)[1:-1])
+def escape(text: str) -> str:
+    """In one line, with invisible characters as Python escapes."""
+    return _replace_invisible(" ".join(text.splitlines()), lambda char: repr(char)[1:-1])
 
 
-def escaped_json(line: str) -> str:
-    """The same JSON with invisible characters as escapes."""
-    return _replaced(line, lambda char: json.dumps(char)[1:-1])
+def escape_json(line: str) -> str:
+    """Invisible characters become JSON escapes."""
+    return _replace_invisible(line, lambda char: json.dumps(char)[1:-1])
 
 
-def bytes_in_json(raw: bytes | None) -> Any:
-    """Bytes as JSON: text where they are UTF-8, else base64."""
+def bytes_to_json(raw: bytes | None) -> Any:
+    """Text where they are UTF-8, else base64."""
     try:
         return None if raw is None else raw.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(raw or b"").decode()}
 
 
-def bytes_of_json(text: Any) -> bytes:
-    """The inverse of `bytes_in_json`; raises ValueError, TypeError or AttributeError."""
+def bytes_from_json(text: Any) -> bytes:
+    """The inverse of `bytes_to_json`; raises ValueError, TypeError or AttributeError."""
     if isinstance(text, dict):
         return base64.b64decode(text["base64"], validate=True)
     return bytes(text.encode())
 
 
-def _replaced(text: str, escape: Callable[[str], str]) -> str:
+def _replace_invisible(text: str, escape: Callable[[str], str]) -> str:
     if text.isprintable():
         return text
     return "".join(
-        char if char.isprintable() or category(char) == SPACE else escape(char) for char in text
+        char if char.isprintable() or category(char) == SPACE_CATEGORY else escape(char)
+        for char in text
     )

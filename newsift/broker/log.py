@@ -10,18 +10,18 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 
 from newsift.broker.codes import Code, RequestError
 from worker.kafka.batches.header import (
-    ATTRIBUTES,
-    CODEC,
-    CRC,
+    ATTRIBUTES_OFFSET,
+    CODEC_BITS,
+    CRC_OFFSET,
     HEADER,
-    MAGIC,
+    MAGIC_OFFSET,
     OFFSET_AND_LENGTH,
     Header,
     UnreadableError,
     checksum,
     walk,
 )
-from worker.kafka.batches.opener import Opener, trusted
+from worker.kafka.batches.opener import Opener, check_header
 from worker.posts.outcome import Reason
 
 MAX_UNPACKED_BYTES = 2**26
@@ -48,12 +48,14 @@ _opener = Opener(MAX_UNPACKED_BYTES, _walk_limited)
 
 def read_header(data: bytes) -> Header:
     """The header of one complete batch, after its checksum and counts were checked."""
-    if len(data) > MAGIC and data[MAGIC] != 2:
-        raise RequestError(Code.INVALID_RECORD, f"message format {data[MAGIC]} is not format 2")
-    if len(data) > HEADER.size and len(data) > Header.of(data).length + OFFSET_AND_LENGTH:
+    if len(data) > MAGIC_OFFSET and data[MAGIC_OFFSET] != 2:
+        raise RequestError(
+            Code.INVALID_RECORD, f"message format {data[MAGIC_OFFSET]} is not format 2"
+        )
+    if len(data) > HEADER.size and len(data) > Header.parse(data).length + OFFSET_AND_LENGTH:
         raise RequestError(Code.INVALID_RECORD, "a partition takes exactly one batch in a request")
     try:
-        header = trusted(data)
+        header = check_header(data)
     except UnreadableError as error:
         raise RequestError(Code.CORRUPT_MESSAGE, error.detail) from error
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
@@ -70,14 +72,14 @@ def with_offset(data: bytes, offset: int) -> bytes:
 def checks_in_loop(data: bytes) -> bool:
     """Whether a batch is cheap enough to be checked in the event loop."""
     return len(data) <= MAX_LOOP_BYTES and not (
-        len(data) > ATTRIBUTES + 1 and data[ATTRIBUTES + 1] & CODEC
+        len(data) > ATTRIBUTES_OFFSET + 1 and data[ATTRIBUTES_OFFSET + 1] & CODEC_BITS
     )
 
 
 def unpacked_batch(data: bytes) -> bytes:
     """The batch without compression; RequestError if it is too large or damaged."""
     try:
-        return b"".join(_opener.read(memoryview(data))[1])
+        return b"".join(_opener.open_batch(memoryview(data))[1])
     except UnreadableError as error:
         is_large = error.why is Reason.BATCH_BYTES
         code = Code.MESSAGE_TOO_LARGE if is_large else Code.INVALID_RECORD
@@ -303,16 +305,16 @@ def _compact_batch(
 
 def _rebuild_batch(batch: StoredBatch, records: list[Any], delete_at_ms: int | None) -> StoredBatch:
     """The base and last offset of the batch stay, so the deleted records leave gaps."""
-    codec = Header.of(batch.data).codec
+    codec = Header.parse(batch.data).codec
     builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, MAX_UNPACKED_BYTES)
     for record in records:
         builder.append(
             record.offset - batch.base, record.timestamp, record.key, record.value, record.headers
         )
     data = bytearray(builder.build())
-    header = Header.of(data)._replace(
+    header = Header.parse(data)._replace(
         base_offset=batch.base, last_offset_delta=batch.last - batch.base
     )
     HEADER.pack_into(data, 0, *header)
-    struct.pack_into(">I", data, CRC, checksum(data))
+    struct.pack_into(">I", data, CRC_OFFSET, checksum(data))
     return StoredBatch(batch.base, batch.last, header.max_timestamp, bytes(data), delete_at_ms)

@@ -18,7 +18,7 @@ from newsift.broker.log import (
     read_records,
     unpacked_batch,
 )
-from worker.kafka.batches.header import CONTROL, TRANSACTIONAL, Header
+from worker.kafka.batches.header import CONTROL_BIT, TRANSACTIONAL_BIT, Header
 
 MAX_INT64 = 2**63 - 1
 DAY_MS = 24 * 60 * 60 * 1000
@@ -205,9 +205,9 @@ class Topics(dict[str, Topic]):
             )
             raise RequestError(Code.MESSAGE_TOO_LARGE, message)
         header = read_header(data)
-        if header.attributes & TRANSACTIONAL:
+        if header.attributes & TRANSACTIONAL_BIT:
             raise transactions_error()
-        if header.attributes & CONTROL:
+        if header.attributes & CONTROL_BIT:
             raise RequestError(Code.INVALID_RECORD, "clients may not write control batches")
         self._check_time(topic.config, header)
         if not topic.config.is_compacted:

@@ -12,7 +12,7 @@ import click
 from encoder.errors import NewsiftError
 from newsift.cli.signals import interruptible
 from newsift.cli.table import ReaderLeft, TableGroup
-from worker.text import escaped
+from worker.text import escape
 
 FAILED = 1
 # The extra of the distribution that has a module which is not always installed.
@@ -148,8 +148,8 @@ def _interrupted(interrupts: Sequence[int], command_name: Sequence[str]) -> int:
 
 def _print_error(message: str, code: int) -> int:
     if os.environ.get("NEWSIFT_DEBUG") == "1":
-        click.echo("\n".join(map(escaped, traceback.format_exc().split("\n"))), err=True)
-    click.echo(f"newsift: {escaped(' '.join(message.split()))}", err=True)
+        click.echo("\n".join(map(escape, traceback.format_exc().split("\n"))), err=True)
+    click.echo(f"newsift: {escape(' '.join(message.split()))}", err=True)
     return code
 
 

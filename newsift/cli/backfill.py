@@ -10,9 +10,9 @@ from newsift.cli.output import Output, output_options, post_time
 from newsift.files.articles import Article
 from newsift.files.rows import TOPIC_SOURCE, AddRecords, OutputRecord, parse_match_record
 from newsift.operations.messages import format_counts, notify
-from newsift.operations.offline_pipeline import Totals, idle_profiles, load_pipeline
-from newsift.operations.seed_topic import SeedTopic, key_of
-from newsift.operations.times import present
+from newsift.operations.offline_pipeline import Totals, describe_idle_profiles, load_pipeline
+from newsift.operations.seed_topic import SeedTopic, find_key
+from newsift.operations.times import now_text
 from worker.config import Config
 from worker.kafka.reading import connected, records_between
 from worker.kafka.sending import Outbox, sending
@@ -42,14 +42,14 @@ def backfill(
     topic = config.topics.posts
     with connected(config) as cluster, sending(config) if publish else nullcontext() as outbox:
         state = SeedTopic(cluster, config).state()
-        content = state.content(key_of(state, seed))
+        content = state.content(find_key(state, seed))
         if content is None or isinstance(content, RefusedSeed):
             raise InputError(f"seed {seed!r}: is refused: {content.reason if content else ''}")
-        span = cluster.at(topic, start), cluster.ends(topic)
+        span = cluster.offsets_at(topic, start), cluster.ends(topic)
         if publish:
             cluster.partitions(config.topics.matches)
         pipeline, seeds = load_pipeline(state.of_one(content), config, state)
-        for reason in idle_profiles(seeds):
+        for reason in describe_idle_profiles(seeds):
             raise InputError(f"seed {reason}")
         if not force and isinstance(content, Seed):
             article = Article(content.title, content.text)
@@ -59,7 +59,7 @@ def backfill(
         try:
             with output.open(TOPIC_SOURCE, post_time) as show:
                 for batch in cluster.read(topic, *span):
-                    outcome = pipeline.run(batch, seeds, present)
+                    outcome = pipeline.run(batch, seeds, now_text)
                     _emit(outcome, show, outbox, config.topics.matches)
                     total.add(outcome, quiet=output.to_terminal)
                 if outbox:
@@ -71,7 +71,7 @@ def backfill(
 
 
 def _report(total: Totals, outbox: Outbox | None, topic: str) -> None:
-    sent = f"; {outbox.drained(MAX_DRAIN_S):,} published to {topic}" if outbox else ""
+    sent = f"; {outbox.drain(MAX_DRAIN_S):,} published to {topic}" if outbox else ""
     passed_over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
     rejected = f", no posts: {format_counts(total.rejected)}" if total.rejected else ""
     notify(

@@ -26,8 +26,8 @@ from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
-from newsift.statistics.background import SPARE, PostSampler, in_turns, near_seeds
-from worker.background_file import digest_of, refuse_other
+from newsift.statistics.background import SPARE_FACTOR, PostSampler, match_seeds, take_author_turns
+from worker.background_file import file_mark, refuse_other_model
 from worker.config import Config, MatchingConfig
 from worker.kafka.reading import Offsets, TopicReader, connected, records_between
 from worker.match.pipeline import read_safely
@@ -35,9 +35,15 @@ from worker.match.records import Message
 from worker.posts.languages import Languages
 from worker.posts.read import Post, Reading
 from worker.posts.times import rfc3339
-from worker.seeds.background import MIN_TAIL_POSTS, OwnBackground, refuse_small, spread_of, tail_of
-from worker.seeds.embedder import SeedEmbedder, problems
-from worker.seeds.state import ControlState, control_state
+from worker.seeds.background import (
+    MIN_TAIL_POSTS,
+    OwnBackground,
+    refuse_small,
+    tail_error,
+    tail_size,
+)
+from worker.seeds.embedder import SeedEmbedder, row_problems
+from worker.seeds.state import ControlState, parse_control_state
 
 WINDOWS_PER_PARTITION = 64
 MAX_LANGUAGES = 20
@@ -72,7 +78,7 @@ def file_posts(files: Sequence[Path], config: Config) -> Source:
 def _readings(
     batches: Iterable[Sequence[Message | FileMessage]], config: Config, form: str
 ) -> Iterator[TimedReading]:
-    langs = Languages.of(config.posts.langs)
+    langs = Languages.parse(config.posts.langs)
     for message in chain.from_iterable(batches):
         if isinstance(message, FileMessage) and not message.value:
             yield message.timestamp, message.reading
@@ -138,10 +144,10 @@ class BackgroundBuilder:
         sample = self._sampler.posts()
         vectors = enc.posts([post.text for post in sample])
         seeds = SeedEmbedder(enc, rate, threshold=1.0).make(state)
-        close = near_seeds(vectors, seeds.embeddings, enc, rate)
-        unusable = problems(vectors)
+        close = match_seeds(vectors, seeds.embeddings, enc, rate)
+        unusable = row_problems(vectors)
         rows = [row for row in np.flatnonzero(~close).tolist() if row not in unusable]
-        turns = in_turns([sample[row] for row in rows], self._most)
+        turns = take_author_turns([sample[row] for row in rows], self._most)
         self._near = int(close.sum())
         self._posts = [sample[rows[turn]] for turn in turns]
         self.vectors = vectors[[rows[turn] for turn in turns]]
@@ -172,7 +178,7 @@ class BackgroundBuilder:
 
 
 def file_fields(file: Path, rate: float) -> Row:
-    posts, digest = Embeddings.load(file), digest_of(file)
+    posts, digest = Embeddings.load(file), file_mark(file)
     note, _ = opened(file)
     fields = {"file": str(file), "sha256": digest} | _size_fields(posts, rate)
     fields |= {name: note[name] for name in TEXT_FIELDS if name in note}
@@ -181,9 +187,9 @@ def file_fields(file: Path, rate: float) -> Row:
 
 def _size_fields(posts: Embeddings, rate: float) -> Row:
     rates = [
-        {"rate": row_rate, "tail": tail, "spread": spread_of(tail)}
+        {"rate": row_rate, "tail": tail, "spread": tail_error(tail)}
         for row_rate in sorted({*RATES, rate})
-        if (tail := tail_of(len(posts), row_rate)) >= MIN_TAIL_POSTS
+        if (tail := tail_size(len(posts), row_rate)) >= MIN_TAIL_POSTS
     ]
     return {"posts": len(posts), "model": posts.digest, "rates": rates}
 
@@ -195,8 +201,8 @@ def compare_thresholds(
     rate, total = matching.automatic_rate, matching.total_rate is not None
     background = None
     if file is not None:
-        background = OwnBackground(Embeddings.load(file), digest_of(file))
-        refuse_other(file, background.posts, enc)
+        background = OwnBackground(Embeddings.load(file), file_mark(file))
+        refuse_other_model(file, background.posts, enc)
     seed_sets = [SeedEmbedder(enc, rate, None, b, total).make(state) for b in (background, None)]
     thresholds, shipped = (seeds.threshold_of for seeds in seed_sets)
     return [
@@ -265,10 +271,10 @@ def build(
     check_targets({"--out": out}, files)
     if out.suffix != SUFFIX:
         raise InputError(f"--out {out}: must end in {SUFFIX}")
-    builder, state = BackgroundBuilder(most), control_state({})
+    builder, state = BackgroundBuilder(most), parse_control_state({})
     if from_topic:
         with connected(config) as cluster:
-            builder.read(topic_posts(cluster, config, SPARE * most))
+            builder.read(topic_posts(cluster, config, SPARE_FACTOR * most))
             state = seed_state(cluster, config)
         source = f"{config.topics.posts} of {config.kafka.bootstrap_servers}"
     else:
@@ -309,4 +315,4 @@ def show_background(file: Path | None, as_json: bool, config: Config) -> None:
 def seed_state(cluster: TopicReader, config: Config) -> ControlState:
     """No seeds where the topic is missing."""
     exists = cluster.exists(config.topics.seeds)
-    return SeedTopic(cluster, config).state() if exists else control_state({})
+    return SeedTopic(cluster, config).state() if exists else parse_control_state({})

@@ -8,7 +8,7 @@ import click
 
 from newsift.broker import Broker
 from newsift.broker.settings import MIB
-from worker.log import OneLine, sparing_handler
+from worker.log import OneLine, make_handler
 
 
 @click.command(context_settings={"show_default": True})
@@ -54,7 +54,7 @@ def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:  #
 
     For anything that matters, use Apache Kafka: newsift runs on both unchanged.
     """  # noqa: D301 - the backspace tells click to keep the lines of the list
-    handlers = [sparing_handler(OneLine("newsift broker: %(message)s"))]
+    handlers = [make_handler(OneLine("newsift broker: %(message)s"))]
     logging.basicConfig(level=logging.WARNING, handlers=handlers)
     asyncio.run(_serve(port, host, retention_mb * MIB, partitions))
 

@@ -34,8 +34,8 @@ from worker.errors import RunError
 from worker.kafka.settings import broker_error
 from worker.kafka.topics import ensure_posts
 from worker.metrics.web import Site
-from worker.seeds.record import digest
-from worker.text import escaped
+from worker.seeds.record import json_digest
+from worker.text import escape
 
 
 @click.group()
@@ -72,7 +72,7 @@ def token_option(variable: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Config) -> None:
     """Publish or print frames until a signal arrives or the source ends."""
-    logs.set_up(config.log, None)
+    logs.configure_logging(config.log, None)
     file = state or default_state(source.name)
     if dry_run:
         last_state = read_state(file, source.name)
@@ -269,7 +269,7 @@ async def show_rules(source: XStream, list_all: bool) -> None:
 
 def escaped_rule(line: str) -> str:
     """The tab before the tag is not escaped."""
-    return "\t".join(map(escaped, line.split("\t", 1)))
+    return "\t".join(map(escape, line.split("\t", 1)))
 
 
 @collect.command()
@@ -296,7 +296,7 @@ def files(
         raise InputError(f"{place}: there is no such folder; make it, or give a pattern in quotes")
     if not (files_now or once):
         notify(f"{place}: holds no file of posts yet; waiting for some")
-    file = state or default_state(f"files-{digest(place)[:12]}")
+    file = state or default_state(f"files-{json_digest(place)[:12]}")
     ledger = FileLedger(file.with_name(f"{file.name}.sent"), not dry_run)
     shown: set[str] = set()
 

@@ -10,13 +10,13 @@ from encoder.errors import NewsiftError
 from encoder.support.named import model_directory
 from newsift.cli.options import CONFIG, KAFKA, ONE_JSON
 from newsift.cli.topics import check as check_topics
-from worker.background_file import KEY, digest_of
+from worker.background_file import BACKGROUND_KEY, file_mark
 from worker.config import KEYS
-from worker.config.load import load, overridden
-from worker.config.text import as_values, packaged, rendered
+from worker.config.load import load, with_servers
+from worker.config.text import read_template, render_config, to_values
 from worker.errors import ConfigError
 from worker.kafka.settings import tls_context
-from worker.text import escaped
+from worker.text import escape
 
 
 @click.group()
@@ -29,7 +29,7 @@ def config() -> None:
 @KAFKA
 def check_config(config_file: Path | None, kafka: str | None) -> None:
     """Check the file and the environment variables, and that the files they name exist."""
-    loaded = load(config_file, overridden(os.environ, kafka))
+    loaded = load(config_file, with_servers(os.environ, kafka))
     tls_context(loaded.config)
     try:
         model_directory(loaded.config.model.name)
@@ -37,15 +37,17 @@ def check_config(config_file: Path | None, kafka: str | None) -> None:
         raise ConfigError(f"{loaded.origins['model.name']}: model.name: {error}") from error
     if file := loaded.config.matching.background:
         try:
-            digest_of(file)
+            file_mark(file)
         except NewsiftError as error:
-            raise ConfigError(f"{loaded.origins[KEY]}: {KEY}: {error}") from error
+            raise ConfigError(
+                f"{loaded.origins[BACKGROUND_KEY]}: {BACKGROUND_KEY}: {error}"
+            ) from error
     changed = [
         f"{section}.{name}" for section, keys in KEYS.items() for name, key in keys.items()
         if getattr(getattr(loaded.config, section), name) != key.default
     ]  # fmt: skip
     summary = f"not by default: {', '.join(changed)}" if changed else "every key has its default"
-    click.echo(escaped(f"{loaded.file or 'the defaults'}: right; {summary}"), err=True)
+    click.echo(escape(f"{loaded.file or 'the defaults'}: right; {summary}"), err=True)
 
 
 @click.command()
@@ -70,12 +72,12 @@ def check(ctx: click.Context, config_file: Path | None, kafka: str | None) -> in
 def show(config_file: Path | None, kafka: str | None, as_json: bool, template: bool) -> None:
     """Print every key with its value and where the value comes from. Secrets are not shown."""
     if template:
-        click.echo(packaged(), nl=False)
+        click.echo(read_template(), nl=False)
         return
-    loaded = load(config_file, overridden(os.environ, kafka))
+    loaded = load(config_file, with_servers(os.environ, kafka))
     if as_json:
-        values = as_values(loaded.config)
+        values = to_values(loaded.config)
         file = None if loaded.file is None else str(loaded.file)
         click.echo(json.dumps({"file": file, "values": values, "origins": dict(loaded.origins)}))
         return
-    click.echo(rendered(loaded), nl=False)
+    click.echo(render_config(loaded), nl=False)

@@ -16,7 +16,7 @@ from newsift.operations.messages import format_counts, notify
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.posts.read import Reason
-from worker.text import bytes_in_json, one_line
+from worker.text import bytes_to_json, one_line
 
 MAX_DETAIL_CHARS = 60
 SINCE = since_option("Only from this time on: 2h, or RFC 3339.")
@@ -74,7 +74,7 @@ def show_letter(name: str, as_json: bool, config: Config) -> None:
         raise no_such_letter(name)
     row, key, value = letters[-1].row(), letters[-1].message.key, letters[-1].message.value
     if as_json:
-        print_json([row | {"key": bytes_in_json(key), "value": bytes_in_json(value)}])
+        print_json([row | {"key": bytes_to_json(key), "value": bytes_to_json(value)}])
     else:
         print_fields(row | {"key": _text(key)})
         click.echo(f"\n{_text(value)}")

@@ -16,7 +16,7 @@ from newsift.operations.labels import LabelTopic
 from newsift.operations.messages import notify
 from newsift.operations.seed_drafts import read_seed_files
 from newsift.operations.seed_topic import SeedTopic
-from newsift.operations.times import present
+from newsift.operations.times import now_text
 from newsift.statistics.labels import Label
 from worker.config import Config
 from worker.kafka.reading import connected
@@ -41,7 +41,7 @@ def show_desk(config: Config) -> None:
 
 
 def labels_of(posts: Sequence[SamplePost], events: Set[str]) -> dict[bytes, bytes]:
-    at = present()
+    at = now_text()
     labels = (
         Label(
             label="on" if sample.event == event else "off", event=event, post=post, by=JUDGE,

@@ -135,7 +135,7 @@ def serve(
 ) -> None:  # fmt: skip
     own = config.desk
     return_large_blocks()
-    log.set_up(config.log, None)
+    log.configure_logging(config.log, None)
     token = None if no_token else own.token or Secret(secrets.token_urlsafe(TOKEN_BYTES))
     listen, is_printed = WebConfig(own.host, port), own.token is None
     site = DeskSite(opened, listen, token, ENDPOINTS, print_token=is_printed, on_open=on_open)

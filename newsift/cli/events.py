@@ -11,7 +11,13 @@ from newsift.cli.options import JSON, YES, kafka_options, since_option
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import end_on_sigterm
 from newsift.cli.terminal import confirm_publish, require_yes
-from newsift.operations.events import NONE, EventState, PromiseTarget, attempts_of, require_event
+from newsift.operations.events import (
+    NO_PROFILE,
+    EventState,
+    PromiseTarget,
+    attempts_of,
+    require_event,
+)
 from newsift.operations.messages import notify, notify_version
 from newsift.operations.model_context import ModelContext
 from newsift.operations.profile_training import (
@@ -27,21 +33,21 @@ from newsift.operations.profile_training import (
 )
 from newsift.operations.promises import (
     PromiseEvidence,
+    describe_missing,
     event_rows,
-    missing_text,
     promise_row,
     read_evidence,
     require_profile,
     set_promise,
 )
 from newsift.operations.seed_topic import SeedTopic, seed_topic
-from newsift.operations.times import seconds, since
+from newsift.operations.times import parse_seconds, parse_since
 from worker.config import Config
 from worker.errors import ConflictError
 from worker.kafka.reading import connected
 from worker.seeds.profile import Profile
 from worker.seeds.state import ControlState
-from worker.text import cut, one_line
+from worker.text import one_line, shorten
 
 HEADER = ("event", "seeds", "profile", "threshold", "promise", "made", "by", "from")
 POST_CHARS = 160
@@ -131,7 +137,7 @@ def words_text(words: Any) -> str:
         if isinstance(pair, list | tuple) and len(pair) == 2:
             word, move = pair
             number = f" {move:+.3f}" if isinstance(move, float | int) else ""
-            texts.append(f"{cut(one_line(str(word)), 40)}{number}")
+            texts.append(f"{shorten(one_line(str(word)), 40)}{number}")
     return "  ".join(texts)
 
 
@@ -165,8 +171,8 @@ def learn_event(
     require_yes(yes, "learn")
     if background and (every or span):
         raise click.UsageError("--background needs no stream: leave out --since and --every")
-    stream = None if background else seconds(span or "24h", "--since")
-    pause = None if every is None else seconds(every, "--every")
+    stream = None if background else parse_seconds(span or "24h", "--since")
+    pause = None if every is None else parse_seconds(every, "--every")
     with connected(config) as cluster:
         options = LearnOptions(name, stream, labels)
         training = ProfileTraining(cluster, ModelContext(config), options)
@@ -243,7 +249,9 @@ def print_proposal(proposal: Proposal) -> None:
     print_fields(fields)
     for sign, posts in (("+", comparison.come), ("-", comparison.go)):
         for each in posts:
-            click.echo(f"  {sign} {each.score:.2f}  {cut(one_line(each.post.text), POST_CHARS)}")
+            click.echo(
+                f"  {sign} {each.score:.2f}  {shorten(one_line(each.post.text), POST_CHARS)}"
+            )
 
 
 @events.command()
@@ -257,7 +265,7 @@ def forget(name: str, yes: bool, config: Config) -> None:
         context = ModelContext(config)
         events, state = read_events(topic, context)
         event = require_event(events, name)
-        if event.state == NONE:
+        if event.state == NO_PROFILE:
             raise InputError(f"event {name!r}: has no profile, its seeds serve")
         before = previous_profile(event.profile)
         target = "the version before" if before else "no profile: its seeds serve"
@@ -296,12 +304,12 @@ def promise(
         context, topic = ModelContext(config), SeedTopic(cluster, config)
         events, state = read_events(topic, context)
         event = require_event(events, name).require_seeds()
-        if event.state == NONE:
+        if event.state == NO_PROFILE:
             _publish_first_profile(topic, state, context, event, yes, as_json)
             return
         profile = require_profile(event)
-        target = PromiseTarget.of(profile, precision, confidence)
-        begin = since("24h") if start is None else start
+        target = PromiseTarget.for_profile(profile, precision, confidence)
+        begin = parse_since("24h") if start is None else start
         evidence = read_evidence(cluster, config, profile, target, begin)
         if not as_json:
             click.echo(_evidence_text(target, evidence))
@@ -345,7 +353,7 @@ def _confirm_threshold(profile: Profile, evidence: PromiseEvidence, yes: bool) -
     if evidence.threshold is None:
         ask = f": newsift labels ask {one_line(profile.event)}" if evidence.more else ""
         older = "" if evidence.matches else ", or give --since an earlier time"
-        notify(f"{missing_text(evidence)}{ask}{older}")
+        notify(f"{describe_missing(evidence)}{ask}{older}")
         return False
     if evidence.more:
         notify(f"{evidence.missing} more labels would show a lower threshold, if none is wrong")

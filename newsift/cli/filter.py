@@ -24,16 +24,16 @@ from newsift.files.write import open_output
 from newsift.operations.events import events_of
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import ModelContext
-from newsift.operations.offline_pipeline import Totals, idle_profiles, load_pipeline
+from newsift.operations.offline_pipeline import Totals, describe_idle_profiles, load_pipeline
 from newsift.operations.profile_training import PostPool, TrainingData, make_profile
-from newsift.operations.seed_drafts import read_seed_files, require_articles, with_event
-from newsift.operations.times import present
+from newsift.operations.seed_drafts import read_seed_files, require_articles, set_event
+from newsift.operations.times import now_text
 from worker.config import Config, ModelConfig
 from worker.match.pipeline import Outcome, Pipeline
 from worker.posts.outcome import PassedOver, Post, Rejected
 from worker.seeds.profile import Profile
 from worker.seeds.set import SeedSet
-from worker.seeds.state import ControlState, control_state
+from worker.seeds.state import ControlState, parse_control_state
 from worker.text import one_line
 
 SHARE = click.FloatRange(0, 1, min_open=True)
@@ -94,15 +94,15 @@ def filter_posts(
     if not force:
         require_articles(drafts)
     if event is not None:
-        drafts = with_event(drafts, event)
-    state = control_state({draft.key: draft.value for draft in drafts}, config.limits)
+        drafts = set_event(drafts, event)
+    state = parse_control_state({draft.key: draft.value for draft in drafts}, config.limits)
     inputs = open_inputs(sources, file_options, config.limits, notify)
     if learning:
         context = ModelContext(config)
         posts = open_inputs(learning, file_options, config.limits)
         state = state.with_profiles(_learn_profiles(posts, state, context))
     pipeline, seed_set = load_pipeline(state, config)
-    for idle in idle_profiles(seed_set):
+    for idle in describe_idle_profiles(seed_set):
         notify(f"{idle}; its seeds serve")
     total = Totals(share_read(inputs))
     letters = open_output(rejected) if rejected else nullcontext()
@@ -191,7 +191,7 @@ def _filter_batch(
 ) -> Outcome:  # fmt: skip
     """Rejected rows are written unchanged; `reported` counts those of earlier batches."""
     posts = [message for message in batch if isinstance(message.reading, Post)]
-    outcome = pipeline.run(posts, seeds, present)
+    outcome = pipeline.run(posts, seeds, now_text)
     outcome.read = len(batch)
     letters: list[Letter] = []
     for message in batch:

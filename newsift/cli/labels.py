@@ -20,7 +20,7 @@ from newsift.files.write import check_targets
 from newsift.files.writers import check_ending
 from newsift.operations.actor import current_user
 from newsift.operations.labels import (
-    HEADERS,
+    LABEL_HEADERS,
     NO_CANDIDATES,
     AnswerLog,
     FrozenQueue,
@@ -30,8 +30,8 @@ from newsift.operations.labels import (
 )
 from newsift.operations.messages import notify
 from newsift.operations.seed_topic import SeedTopic
-from newsift.operations.times import now_ms, since
-from newsift.statistics.estimates import agreements, labels_by_person
+from newsift.operations.times import now_ms, parse_since
+from newsift.statistics.estimates import agreements, count_labels
 from newsift.statistics.labels import Label, Verdict, check_names
 from newsift.statistics.queues import Question
 from worker.config import Config
@@ -77,8 +77,8 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
     name = by or current_user()
     check_names(**{"EVENT": event, "--by": name})
     with label_topic(config, create=True) as topic:
-        labels = topic.state().of(event)
-        begin = since(DAY) if start is None else start
+        labels = topic.state().event_labels(event)
+        begin = parse_since(DAY) if start is None else start
         profile = SeedTopic(topic.cluster, config).state().profiles.get(event)
         frozen = freeze_queue(
             topic.cluster, config, event, kind, begin, labels, profile, token_hex(8)
@@ -91,7 +91,7 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
     with sending(config) as outbox:
 
         def publish(key: bytes, value: bytes | None) -> None:
-            outbox.send(config.topics.labels, value, key, HEADERS)
+            outbox.send(config.topics.labels, value, key, LABEL_HEADERS)
             outbox.settle()
 
         Session(frozen, AnswerLog(event, name, frozen, labels, publish)).run()
@@ -159,7 +159,7 @@ def list_labels(event: str | None, as_json: bool, config: Config) -> None:
     κ is 1 where they always agree, and 0 where they agree as often as chance would.
     """
     by_event = _by_event(config, event)
-    counts = [{"event": n} | row for n, own in by_event.items() for row in labels_by_person(own)]
+    counts = [{"event": n} | row for n, own in by_event.items() for row in count_labels(own)]
     pairs = [{"event": n} | asdict(pair) for n, own in by_event.items() for pair in agreements(own)]
     if as_json:
         print_json([*counts, *pairs])

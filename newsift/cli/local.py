@@ -14,8 +14,8 @@ from newsift.broker.server import running
 from newsift.cli.processes import free_port, worker_process
 from newsift.operations.messages import notify
 from worker.config import Config, KafkaConfig, TopicsConfig
-from worker.config.load import Loaded
-from worker.config.text import rendered
+from worker.config.load import LoadedConfig
+from worker.config.text import render_config
 from worker.errors import RunError
 from worker.kafka.topics import create_topics
 
@@ -40,7 +40,7 @@ class ThreadService:
 def run_worker(config: Config, folder: Path, port: int, end: Event) -> None:
     """Run a worker, and start it again if it is killed."""
     file = folder / "config.yaml"
-    file.write_text(rendered(Loaded(config, None, defaultdict(str))), "utf-8")
+    file.write_text(render_config(LoadedConfig(config, None, defaultdict(str))), "utf-8")
     settings = {"NEWSIFT_CONFIG": str(file)}
     while not end.is_set():
         was_ready = False

@@ -106,7 +106,7 @@ def _batches(
 ) -> Iterator[list[StoredMessage]]:
     """Each batch is sorted by time."""
     topic, ends = config.topics.matches, cluster.ends(config.topics.matches)
-    offsets = None if start is None else cluster.at(topic, start)
+    offsets = None if start is None else cluster.offsets_at(topic, start)
     if live:
         if sys.stderr.isatty():
             where = config.kafka.bootstrap_servers

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from encoder.support.named import named_models
 from newsift.files.posts import FORMATS
 from newsift.files.tables import FileOptions
-from newsift.operations.times import since
+from newsift.operations.times import parse_since
 from worker.config import Config, ModelConfig
 
 P = ParamSpec("P")
@@ -38,7 +38,7 @@ def since_option(
     """--since TIME; the command gets milliseconds as `start`."""
     return click.option(
         "--since", "start", metavar="TIME", required=required, help=help_text,
-        callback=lambda _ctx, _param, text: None if text is None else since(text),
+        callback=lambda _ctx, _param, text: None if text is None else parse_since(text),
     )  # fmt: skip
 
 
@@ -62,9 +62,9 @@ def option_group(
 
 def configuration(kafka: str | None, config_file: Path | None) -> Config:
     """The address on the command line overrides file and environment."""
-    from worker.config.load import load, overridden
+    from worker.config.load import load, with_servers
 
-    return load(config_file, overridden(os.environ, kafka)).config
+    return load(config_file, with_servers(os.environ, kafka)).config
 
 
 def _models(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[CompletionItem]:

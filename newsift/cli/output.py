@@ -31,7 +31,7 @@ from newsift.files.writers import (
 from newsift.operations.messages import notify
 from worker.match.records import Match, MatchRecord
 from worker.posts.times import rfc3339
-from worker.text import cut, escaped_json, one_line, printable
+from worker.text import escape_json, one_line, printable, shorten
 
 SHADES = ((94, 231), (136, 16), (178, 16), (220, 16))  # background and text, from weak to strong
 GREY = 244
@@ -136,7 +136,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     left = max(page_width() - sum(widths) - 2 * len(widths), MIN_COLUMN_WIDTH)
     for line in cells:
         parts = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
-        click.echo("  ".join([*parts, cut(line[-1], left)]).rstrip())
+        click.echo("  ".join([*parts, shorten(line[-1], left)]).rstrip())
 
 
 def page_width() -> int:
@@ -151,7 +151,7 @@ def cell_text(cell: object) -> str:
 
 def print_json(rows: Iterable[Any]) -> None:
     for row in rows:
-        click.echo(escaped_json(json.dumps(row, ensure_ascii=False)))
+        click.echo(escape_json(json.dumps(row, ensure_ascii=False)))
 
 
 def print_fields(row: Mapping[str, object]) -> None:
@@ -180,7 +180,7 @@ class LineView:
         best = max(matches, key=lambda match: match.score)
         events = list(dict.fromkeys(match.event for match in matches))
         more = f" +{len(events) - 1}" if len(events) > 1 else ""
-        name = cut(one_line(best.event), EVENT_WIDTH - len(more)) + more
+        name = shorten(one_line(best.event), EVENT_WIDTH - len(more)) + more
         copy = COPY if record.new is False else " "
         head = f"{self._moment(record)}  {best.score:.2f}{copy} {name:<{EVENT_WIDTH}}"
         beside = self._width - columns(head) - len(INDENT) >= MIN_ROOM
@@ -193,7 +193,7 @@ class LineView:
     def _lines(self, text: str, why: Sequence[tuple[str, float]], before: int) -> list[str]:
         if self._width == sys.maxsize:
             return [highlight_text(text, why, self._colour)]
-        text, room = cut(text, MAX_POST_CHARS), self._width - before
+        text, room = shorten(text, MAX_POST_CHARS), self._width - before
         if self._colour:
             return [highlight_text(line, why, True) for line in wrapped(text, room)]
         return wrapped(highlight_text(text, why, False), room)

@@ -9,8 +9,8 @@ import msgspec
 
 from newsift.cli.options import JSON, PATH
 from newsift.cli.output import print_fields, print_json, table
-from newsift.operations.capacity import BURST_S, LOAD, Costs, LoadBurst, Plan, read_costs
-from newsift.operations.capacity import plan as plan_for
+from newsift.operations.capacity import BURST_S, TARGET_LOAD, Costs, LoadBurst, Plan, read_costs
+from newsift.operations.capacity import plan_capacity as plan_for
 
 HEADER = (
     "posts/s", "seeds", "partitions", "workers", "threads", "cores", "GB", "in MB/s", "out MB/s",
@@ -65,7 +65,7 @@ def print_plan(plan: Plan, costs: Costs, factor: float | None) -> None:
     lines = {
         "partitions": f"{plan.partitions:,} of the topic of posts",
         "workers": f"{plan.workers:,}, each with model.threads: {plan.threads} and up to "
-        f"{plan.worker_rate:,.0f} posts/s, of which {LOAD:.0%} are used",
+        f"{plan.worker_rate:,.0f} posts/s, of which {TARGET_LOAD:.0%} are used",
         "cores": f"{plan.cores:,}; {plan.cpu_us:,.1f} µs a post under full load",
         "memory": f"{plan.memory_mb:,} MB a worker, {plan.memory_total_mb:,} MB together",
         "network": f"posts {plan.network_in_mb_s:,.2f} MB/s ({plan.network_in_unpacked_mb_s:,.2f} "

@@ -14,7 +14,7 @@ from random import SystemRandom
 
 from newsift.cli.signals import defer_interrupts
 from newsift.cli.worker import WORKER, faust
-from newsift.operations.workers import ANSWER_ERRORS, get_answer
+from newsift.operations.workers import ANSWER_ERRORS, http_get
 from worker.errors import RunError
 
 PASSED_VARIABLES = ("NEWSIFT_CACHE", "NEWSIFT_DEBUG")
@@ -65,7 +65,7 @@ class WorkerProcess:
 
     def _answer(self, page: str) -> bytes:
         try:
-            status, body = get_answer(self.address, f"/{page}", 2.0)
+            status, body = http_get(self.address, f"/{page}", 2.0)
         except ANSWER_ERRORS:
             return b""
         return body if status == 200 else b""

@@ -141,7 +141,7 @@ def _send(
             outbox.settle()
             all_sent = True
         finally:
-            count = outbox.drained(MAX_DRAIN_S)
+            count = outbox.drain(MAX_DRAIN_S)
             where = f"{topic} on {config.kafka.bootstrap_servers}"
             notify(f"{count:,} posts sent to {where}, {progress.rate()}")
             if not all_sent:

@@ -13,17 +13,17 @@ from newsift.cli.terminal import at_terminal
 from newsift.operations.messages import notify, notify_version
 from newsift.operations.model_context import ModelContext, draft_thresholds, load_context
 from newsift.operations.profile_training import LearnOptions, ProfileTraining
-from newsift.operations.seed_drafts import KEYS, SeedDraft
+from newsift.operations.seed_drafts import SEED_KEYS, SeedDraft
 from newsift.operations.seed_publication import (
-    AT_TERMINAL,
-    HOURS,
-    IN_A_SCRIPT,
+    PREVIEW_HOURS,
+    SCRIPT_LIMITS,
+    TERMINAL_LIMITS,
     EventPreview,
     EventSeeds,
     Preview,
     PreviewLimits,
+    count_event_seeds,
     draft_status,
-    event_seeds,
     preview_published,
     preview_row,
 )
@@ -31,14 +31,14 @@ from newsift.operations.seed_rows import AutoThresholds, seed_fields
 from newsift.operations.seed_topic import SeedTopic
 from worker.config import Config
 from worker.seeds.record import Seed
-from worker.text import cut, escaped, one_line
+from worker.text import escape, one_line, shorten
 
 MAX_EVENTS = 5
 MARGIN = 17  # characters of a line that are no post
 
 
 def preview_limits() -> PreviewLimits:
-    return AT_TERMINAL if at_terminal() else IN_A_SCRIPT
+    return TERMINAL_LIMITS if at_terminal() else SCRIPT_LIMITS
 
 
 def publish_drafts(
@@ -53,14 +53,14 @@ def publish_drafts(
     auto = draft_thresholds(context, drafts) if context else {}
     topic.publish({draft.key: draft.value for draft in drafts}, before)
     after = topic.state()
-    events = event_seeds(after, seeds)
+    events = count_event_seeds(after, seeds)
     statuses = [draft_status(draft, before) for draft in drafts]
     for draft, seed, status in zip(drafts, seeds, statuses, strict=True):
         if not as_json:
             print_publication(seed, status, config, auto)
         if draft.ignored:
             keys = ", ".join(draft.ignored)
-            notify(f"{draft.source}: ignored: {keys}; a seed has {', '.join(KEYS)}")
+            notify(f"{draft.source}: ignored: {keys}; a seed has {', '.join(SEED_KEYS)}")
     preview = preview_published(topic, context, after, seeds, preview_limits()) if context else None
     if as_json:
         rows = zip(seeds, statuses, strict=True)
@@ -82,7 +82,7 @@ def _row(seed: Seed, status: str, auto: AutoThresholds, preview: Preview | None)
 
 def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: str) -> None:
     if not preview.posts:
-        notify(f"{topic} holds no post of the last {HOURS} hours to try the seeds on")
+        notify(f"{topic} holds no post of the last {PREVIEW_HOURS} hours to try the seeds on")
         return
     width = get_terminal_size((PIPE_WIDTH, 24)).columns - MARGIN
     among = f"{preview.posts:,} posts"
@@ -93,11 +93,11 @@ def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: st
         alone = f", {_count(matches.gained)} only by what was added" if counts.others else ""
         end = f"{alone}:" if matches.matched else ""
         notify(
-            f"event {name!r}: {_count(matches.matched)} of {among} of the last {HOURS} hours "
-            f"would have matched{end}"
+            f"event {name!r}: {_count(matches.matched)} of {among} of the last "
+            f"{PREVIEW_HOURS} hours would have matched{end}"
         )
         for score, text in matches.best:
-            notify(f"  {score:.2f}  {cut(one_line(text), width)}")
+            notify(f"  {score:.2f}  {shorten(one_line(text), width)}")
     if len(events) > MAX_EVENTS:
         notify(f"{len(events) - MAX_EVENTS} more events; --json --preview tells of all")
 
@@ -132,7 +132,7 @@ def offer_to_learn(
         reason = f"event {event!r} has {counts.seeds} seeds: one profile of them all tells more"
         if not (ask and at_terminal()):
             notify(f"{reason}; newsift events learn {event!r} --background makes it")
-        elif click.confirm(escaped(f"{reason}; make it now?"), err=True):
+        elif click.confirm(escape(f"{reason}; make it now?"), err=True):
             options = LearnOptions(event, span=None, labels=False)
             training = ProfileTraining(topic.cluster, ModelContext(config), options)
             learn_once(training, yes=False, as_json=False)

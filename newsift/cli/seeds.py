@@ -27,23 +27,23 @@ from newsift.operations.feeds import (
 from newsift.operations.messages import notify, notify_version
 from newsift.operations.seed_drafts import (
     change_seeds,
-    draft_of_url,
+    fetch_draft,
     parse_seed,
     read_seed_files,
     require_articles,
 )
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, seed_fields
-from newsift.operations.seed_topic import SeedTopic, key_of, seed_topic
-from newsift.operations.times import seconds, until
+from newsift.operations.seed_topic import SeedTopic, find_key, seed_topic
+from newsift.operations.times import parse_seconds, parse_until
 from newsift.web.addresses import PrivateFirst
 from newsift.web.client import SAVE_THE_TEXT, RequestLimits, parse_web_address
 from newsift.web.polite import PoliteWeb
 from worker.config import Config
 from worker.posts.times import rfc3339
-from worker.seeds.profile import Compared
-from worker.seeds.record import Seed, event_in
-from worker.seeds.state import control_state
-from worker.text import cut, one_line
+from worker.seeds.profile import SeedOrProfile
+from worker.seeds.record import Seed, parse_event
+from worker.seeds.state import parse_control_state
+from worker.text import one_line, shorten
 
 HEADER = ("id", "state", "event", "seed_version", "threshold", "expires_at", "title")
 PUBLIC_FEEDS = RequestLimits(
@@ -111,7 +111,7 @@ def show_seed(name: str, as_json: bool, config: Config) -> None:
 
     with seed_topic(config) as topic:
         state = topic.state()
-    row = full_seed_row(state, key_of(state, name), config)
+    row = full_seed_row(state, find_key(state, name), config)
     if as_json:
         print_json([row])
         return
@@ -167,10 +167,10 @@ def add(
     else:
         require_yes(yes, "--url")
         limits = RequestLimits(allow=PrivateFirst()) if intranet else PUBLIC_PAGES
-        drafts = [draft_of_url(url, limits)]
+        drafts = [fetch_draft(url, limits)]
     if len(drafts) > 1 and (name or title):
         raise click.UsageError("--id and --title are for one article")
-    ends = None if expires_at is None else rfc3339(until(expires_at))
+    ends = None if expires_at is None else rfc3339(parse_until(expires_at))
     changes = {"event": event, "title": title, "threshold": threshold, "expires_at": ends}
     changes = {key: value for key, value in changes.items() if value is not None}
     drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
@@ -190,12 +190,12 @@ def _confirm_article(seed: Seed) -> bool:
     click.echo(f"id      {one_line(seed.id)}", err=True)
     click.echo(f"title   {one_line(seed.title) or '-'}", err=True)
     click.echo(f"length  {len(seed.text.split()):,} words", err=True)
-    click.echo(f"lead    {cut(one_line(seed.text), LEAD)}\n", err=True)
+    click.echo(f"lead    {shorten(one_line(seed.text), LEAD)}\n", err=True)
     return confirm_publish(False, "Publish this article as a seed?")
 
 
 def print_publication(
-    seed: Compared, status: str, config: Config, auto: AutoThresholds = MappingProxyType({})
+    seed: SeedOrProfile, status: str, config: Config, auto: AutoThresholds = MappingProxyType({})
 ) -> None:
     threshold = f"threshold {threshold_text(seed_fields(seed), config.matching.threshold)}"
     if config.matching.threshold is None and seed.threshold is None:
@@ -232,7 +232,7 @@ def change(
             problem = f"--threshold {threshold!r}: give a score above 0, at most 1, or auto"
             raise InputError(problem) from None
     if expires_at is not None:
-        changes["expires_at"] = None if expires_at == NEVER else rfc3339(until(expires_at))
+        changes["expires_at"] = None if expires_at == NEVER else rfc3339(parse_until(expires_at))
     if paused is not None:
         changes["paused"] = paused or None
     if not changes:
@@ -254,7 +254,7 @@ def remove(names: tuple[str, ...], config: Config) -> None:
     """Delete seeds; all of them, or none if one is unknown."""
     with seed_topic(config) as topic:
         state = topic.state()
-        topic.publish(dict.fromkeys(key_of(state, name) for name in names), state)
+        topic.publish(dict.fromkeys(find_key(state, name) for name in names), state)
     for name in names:
         click.echo(f"{one_line(name)}  removed")
     notify_version(state)
@@ -290,16 +290,16 @@ def follow(
     its Crawl-delay, Retry-After, the feed's own interval. An article that is corrected replaces its
     seed's text.
     """
-    event_in({"event": event})
-    options = FollowOptions(event, round(seconds(keep, "--keep") * 1000), most, dry)
-    pause = seconds(every, "--every")
+    parse_event({"event": event})
+    options = FollowOptions(event, round(parse_seconds(keep, "--keep") * 1000), most, dry)
+    pause = parse_seconds(every, "--every")
     address = parse_web_address(feed)
     web = PoliteWeb(PUBLIC_FEEDS, address if intranet else None)
     file = state or default_feed_state(feed, config)
     with end_on_sigterm(), feed_state(feed, file, dry) as (followed, store):
         notify(f"following {feed}; what is known of it is in {file}")
         follower = Follower(web, followed, options, config, store, click.echo)
-        FollowLoop(follower, pause, once or dry, names_versions=True).go()
+        FollowLoop(follower, pause, once or dry, names_versions=True).run()
 
 
 @seeds.command()
@@ -335,7 +335,7 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
     """
     records = read_records(file)
     without_key = records.pop(b"", None)
-    state = control_state(records, config.limits)
+    state = parse_control_state(records, config.limits)
     refused = list(state.refused.values())
     with seed_topic(config) as topic:
         before = topic.state()
@@ -355,10 +355,10 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
 def _preview_events(topic: SeedTopic, config: Config, seeds: Sequence[Seed]) -> None:
     from newsift.cli.seed_preview import advise, preview_limits, report_preview
     from newsift.operations.model_context import MAX_AUTO_THRESHOLDS, load_context
-    from newsift.operations.seed_publication import event_seeds, preview_published
+    from newsift.operations.seed_publication import count_event_seeds, preview_published
 
     state = topic.state()
-    events = event_seeds(state, seeds)
+    events = count_event_seeds(state, seeds)
     context = load_context(config) if 0 < len(seeds) <= MAX_AUTO_THRESHOLDS else None
     if context and (preview := preview_published(topic, context, state, seeds, preview_limits())):
         report_preview(preview, events, config.topics.posts)

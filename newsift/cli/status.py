@@ -4,10 +4,10 @@ import click
 
 from newsift.cli.options import ONE_JSON, kafka_options
 from newsift.cli.output import cell_text, print_fields, print_json, table
-from newsift.operations.cluster_status import IDLE, Row, cluster_status
+from newsift.operations.cluster_status import STATES_WITH_REASON, Row, cluster_status
 from worker.config import Config
 from worker.kafka.reading import connected
-from worker.kafka.topics import administering
+from worker.kafka.topics import admin_client
 from worker.text import one_line
 
 NO_METRICS = "unknown: no worker serves its metrics here (web.host, web.port)"
@@ -23,7 +23,7 @@ def status(as_json: bool, config: Config) -> None:
     Rates are measured over one second. Collectors are those of this machine whose state files are
     in the state folder.
     """
-    with connected(config) as cluster, administering(config) as admin:
+    with connected(config) as cluster, admin_client(config) as admin:
         report = cluster_status(cluster, admin, config)
     if as_json:
         print_json([report])
@@ -54,7 +54,7 @@ def print_status(report: Row) -> None:
     print_fields(lines)
     for collector in report["collectors"]:
         print_fields({"collector": _collector(collector)})
-    for state in IDLE if seeds else ():
+    for state in STATES_WITH_REASON if seeds else ():
         for name, reason in seeds[state].items():
             print_fields({state: f"{cell_text(name)}: {reason}"})
     click.echo()
@@ -64,7 +64,7 @@ def print_status(report: Row) -> None:
 
 def seeds_line(seeds: Row) -> str:
     count = {state: seeds[state] for state in ("expired", "paused")}
-    count |= {state: len(seeds[state]) for state in IDLE}
+    count |= {state: len(seeds[state]) for state in STATES_WITH_REASON}
     more = [f", {number:,} {state}" for state, number in count.items() if number]
     articles = seeds["replaced"]
     replaced = f", {articles:,} articles by their event's profile" if articles else ""

@@ -22,9 +22,9 @@ def worker(kafka: str | None, config_file: Path | None, options: tuple[str, ...]
     is the log level, `-f FILE` the log file, `-p PORT` the port of its web server. Missing topics
     are created. Exit code 0 after SIGTERM, 1 if it fails while running, 2 if it cannot start.
     """
-    from worker.config.load import overridden
+    from worker.config.load import with_servers
 
-    env = overridden(os.environ, kafka)
+    env = with_servers(os.environ, kafka)
     if config_file is not None:
         env["NEWSIFT_CONFIG"] = str(config_file.absolute())
     sys.stdout.flush()

@@ -114,7 +114,7 @@ class JetstreamHost:
         query = [] if key in url.query else [(key, name) for name in collections]
         if self.is_v2 and key not in url.query and "kinds" not in url.query:
             query.append(("kinds", "commit"))
-        self.url, self._langs = url.extend_query(query), Languages.of(",".join(langs))
+        self.url, self._langs = url.extend_query(query), Languages.parse(",".join(langs))
         self.place = f"{url.host}:{url.port}{path}"
         # Posts of all languages arrive every second.
         self.expects_traffic = key not in url.query and POST_COLLECTION in collections
@@ -167,9 +167,9 @@ class JetstreamHost:
         key = did
         if did and commit is not None and commit.collection and commit.rkey:
             key = f"at://{did}/{commit.collection}/{commit.rkey}"
-            if self._langs.wanted and commit.record:
+            if self._langs.codes and commit.record:
                 langs = LANGS.decode(commit.record).langs
-                if langs and not any(map(self._langs.keep, langs)):
+                if langs and not any(map(self._langs.accepts, langs)):
                     return SourceFrame(b"", None, cursor, at)
         encoded = key.encode() if key else b""
         fits = 0 < len(encoded) <= MAX_KEY_BYTES

@@ -30,9 +30,9 @@ from newsift.collect.state import MarkStore
 from worker.config import Config, StreamConfig
 from worker.errors import AccessError
 from worker.kafka.delivery import Delivery
-from worker.kafka.producer import KafkaProducer, Letter
+from worker.kafka.producer import KafkaProducer, ProducerRecord
 from worker.kafka.settings import aiokafka_producer_settings
-from worker.metrics.registry import Exported, registered
+from worker.metrics.registry import MetricSpec, register_metric
 
 FRAME_OVERHEAD_BYTES = 200  # of the Python objects of a frame
 
@@ -82,8 +82,8 @@ class Inbox:
 PREFIX = "newsift_collect_"
 
 
-def _metric(name: str, kind: type[Counter | Gauge], meaning: str, *labels: str) -> Exported:
-    return Exported(PREFIX + name, kind, meaning, ("source", *labels))
+def _metric(name: str, kind: type[Counter | Gauge], meaning: str, *labels: str) -> MetricSpec:
+    return MetricSpec(PREFIX + name, kind, meaning, ("source", *labels))
 
 
 COLLECTOR_METRICS = (
@@ -108,7 +108,7 @@ class CollectorMetrics:
 
     def __init__(self, source: str) -> None:
         self._source, self._registry = source, CollectorRegistry()
-        metrics = {row.name: registered(row, self._registry) for row in COLLECTOR_METRICS}
+        metrics = {row.name: register_metric(row, self._registry) for row in COLLECTOR_METRICS}
         self._reconnects = metrics.pop(f"{PREFIX}reconnects_total")
         for reason in REASONS:
             self._reconnects.labels(source, reason)
@@ -170,13 +170,13 @@ class TopicOutlet:
     async def deliver(self, frames: Sequence[SourceFrame]) -> None:
         """Returns once the broker has acknowledged all frames, however long that takes."""
         letters = [
-            Letter(self._topic, frame.key, frame.value, (), number)
+            ProducerRecord(self._topic, frame.key, frame.value, (), number)
             for number, frame in enumerate(frames)
             if frame.value
         ]
         await self._delivery.deliver(letters, self._without_value)
 
-    def _without_value(self, letter: Letter) -> Letter | None:
+    def _without_value(self, letter: ProducerRecord) -> ProducerRecord | None:
         """A record without value for a frame that is too large for the topic.
 
         The worker makes a dead letter of it, which names the post.

@@ -14,7 +14,7 @@ import msgspec
 
 from encoder.errors import InputError
 from newsift.web.addresses import DEFAULT_PORTS
-from worker.seeds.record import TITLE_CHARS, URL_CHARS
+from worker.seeds.record import MAX_TITLE_CHARS, MAX_URL_CHARS
 from worker.text import one_line
 
 # Parameters that campaigns, social networks and publishers append to track readers.
@@ -85,7 +85,7 @@ def read_feed(body: bytes, url: str, content_type: str) -> NewsFeed:
     if not (parsed.get("version") or parsed.entries):
         raise InputError(f"{url}: {_remedy(parsed.feed, url)}")
     entries = [_entry(item, url) for item in parsed.entries]
-    usable = [entry for entry in entries if 0 < len(entry.link.encode()) <= URL_CHARS]
+    usable = [entry for entry in entries if 0 < len(entry.link.encode()) <= MAX_URL_CHARS]
     newest = sorted(usable, key=lambda entry: -(entry.published or 0))[:MAX_ENTRIES]
     return NewsFeed(tuple(newest), _interval(parsed.feed), len(entries) - len(usable))
 
@@ -115,7 +115,7 @@ def _valid_reference(reference: re.Match[bytes]) -> bytes:
 def _entry(item: dict[str, Any], url: str) -> Entry:
     texts = [_text(item, key) for key in ("title", "summary", "updated", "published")]
     digest = hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).hexdigest()[:12]
-    return Entry(_link(item, url), one_line(texts[0][:TITLE_CHARS]), _published(item), digest)
+    return Entry(_link(item, url), one_line(texts[0][:MAX_TITLE_CHARS]), _published(item), digest)
 
 
 def _link(item: dict[str, Any], url: str) -> str:
@@ -169,7 +169,7 @@ def _remedy(page: dict[str, Any], url: str) -> str:
     if not feeds:
         return "is no feed (RSS or Atom); look on the site for the address of one"
     unique = dict.fromkeys(feeds[:MAX_NAMED_FEEDS])
-    names = ", ".join(one_line(feed[:URL_CHARS]) for feed in unique)
+    names = ", ".join(one_line(feed[:MAX_URL_CHARS]) for feed in unique)
     return f"is no feed, but the page names these: {names}"
 
 

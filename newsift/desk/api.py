@@ -1,4 +1,4 @@
-"""Endpoints: functions of the desk and of a typed request; the audit log of actions."""
+"""Endpoints of the desk: typed requests, functions that answer them, and the audit log."""
 
 import logging
 import re
@@ -11,58 +11,59 @@ from urllib.parse import quote
 import msgspec
 
 from encoder.errors import InputError
-from worker.log import AUDIT
+from worker.log import AUDIT_LOGGER
 from worker.posts.outcome import Post
 from worker.posts.times import utc
-from worker.seeds.record import EVENT_BYTES
-from worker.text import cut
+from worker.seeds.record import MAX_EVENT_BYTES
+from worker.text import shorten
 
 if TYPE_CHECKING:
     from newsift.desk.session import Desk
 
-FILE_NAME_CHARS = 100
+MAX_FILE_NAME_CHARS = 100
 NOT_IN_NAMES = re.compile(r"[^\w.]+")
-DONE = "done"
-BY_CHARS = 80
-WHOLE_CHARS, AUTHOR_CHARS, URL_CHARS = 50_000, 200, 1_024  # of a post on a page
-EventName = Annotated[str, msgspec.Meta(min_length=1, max_length=EVENT_BYTES)]
+DONE_OUTCOME = "done"
+MAX_BY_CHARS = 80
+MAX_POST_CHARS, MAX_AUTHOR_CHARS, MAX_URL_CHARS = 50_000, 200, 1_024
+EventName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_EVENT_BYTES)]
 Q = TypeVar("Q", bound=msgspec.Struct)
-Function = Callable[["Desk", Q], object]
-VALUE_CHARS, NESTED_CHARS = 200, 40  # of one detail in the audit log, and of one within another
-LINE_CHARS = 1000  # of all details, and of the outcome
-audit = logging.getLogger(AUDIT)
+EndpointFunction = Callable[["Desk", Q], object]
+# The audit log shortens each detail, and details within another more.
+MAX_VALUE_CHARS, MAX_NESTED_CHARS = 200, 40
+MAX_LINE_CHARS = 1000
+audit = logging.getLogger(AUDIT_LOGGER)
 audit.setLevel(logging.INFO)  # whatever else is logged
 
 
-def post_fields(post: Post, text_chars: int = WHOLE_CHARS) -> dict[str, Any]:
-    """A post for the page; whoever may write to a topic may have written long texts."""
+def post_fields(post: Post, text_chars: int = MAX_POST_CHARS) -> dict[str, Any]:
+    """Bounded: whoever may write to a topic may have written long texts."""
     return {
         "id": post.id,
         "platform": post.platform,
-        "text": cut(post.text, text_chars),
-        "author": cut(post.author or "", AUTHOR_CHARS),
+        "text": shorten(post.text, text_chars),
+        "author": shorten(post.author or "", MAX_AUTHOR_CHARS),
         "created_at": utc(post.created_at),
-        "url": post.url if len(post.url or "") <= URL_CHARS else None,
+        "url": post.url if len(post.url or "") <= MAX_URL_CHARS else None,
     }
 
 
-class Nothing(msgspec.Struct, frozen=True):
+class EmptyRequest(msgspec.Struct, frozen=True):
     pass
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a user does; `by` is the name that the page was given."""
+    """`by` is the name that the user gave to the page."""
 
-    by: Annotated[str, msgspec.Meta(min_length=1, max_length=BY_CHARS)]
+    by: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_BY_CHARS)]
 
 
-class OfEvent(msgspec.Struct, frozen=True, kw_only=True):
+class EventRequest(msgspec.Struct, frozen=True, kw_only=True):
     event: EventName
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file to save; its content is closed once it is sent."""
+    """A file to download; its content is closed once it is sent."""
 
     name: str
     kind: str
@@ -70,8 +71,8 @@ class Attachment:
 
     @property
     def headers(self) -> dict[str, str]:
-        """A name that is no path, in any script."""
-        name = NOT_IN_NAMES.sub("-", self.name)[-FILE_NAME_CHARS:].strip("-.")
+        """The name may be of any script; it holds no path."""
+        name = NOT_IN_NAMES.sub("-", self.name)[-MAX_FILE_NAME_CHARS:].strip("-.")
         plain = name.encode("ascii", "ignore").decode()
         disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
         return {"Content-Type": self.kind, "Content-Disposition": disposition}
@@ -79,26 +80,26 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """GET, or POST where it has a name in the audit log."""
+    """POST if it has a name in the audit log, else GET."""
 
     path: str
     request: type[msgspec.Struct]
     function: Callable[["Desk", Any], object]
     audit_name: str = ""
-    outcome: Callable[[Any], str] = lambda _: DONE  # of an answer, for the audit log
+    outcome: Callable[[Any], str] = lambda _: DONE_OUTCOME  # of an answer, for the audit log
 
     def convert(self, values: object, strict: bool) -> msgspec.Struct:
-        with _key_named():
+        with _raise_input_errors():
             return msgspec.convert(values, self.request, strict=strict)
 
     def decode(self, body: bytes) -> msgspec.Struct:
-        """The request in a body; keys that it does not have are dropped."""
-        with _key_named():
+        """Unknown keys are dropped."""
+        with _raise_input_errors():
             return msgspec.json.decode(body, type=self.request)
 
 
 @contextmanager
-def _key_named() -> Iterator[None]:
+def _raise_input_errors() -> Iterator[None]:
     try:
         yield
     except msgspec.ValidationError as error:
@@ -108,13 +109,16 @@ def _key_named() -> Iterator[None]:
         raise InputError(f"request: bad JSON ({error})") from None
 
 
-def reads(path: str, request: type[Q]) -> Callable[[Function[Q]], Endpoint]:
+def get_endpoint(path: str, request: type[Q]) -> Callable[[EndpointFunction[Q]], Endpoint]:
     return lambda function: Endpoint(path, request, function)
 
 
-def acts(
-    path: str, request: type[Q], audit_name: str, outcome: Callable[[Any], str] = lambda _: DONE
-) -> Callable[[Function[Q]], Endpoint]:
+def post_endpoint(
+    path: str,
+    request: type[Q],
+    audit_name: str,
+    outcome: Callable[[Any], str] = lambda _: DONE_OUTCOME,
+) -> Callable[[EndpointFunction[Q]], Endpoint]:
     return lambda function: Endpoint(path, request, function, audit_name, outcome)
 
 
@@ -124,19 +128,19 @@ def log_action(endpoint: Endpoint, request: msgspec.Struct, outcome: str, addres
     fields = {name: _shorten(value) for name, value in details.items()}
     audit.info(
         "%s by %s from %s: %s: %s", endpoint.audit_name, _json(by), address, _json(fields),
-        cut(outcome, LINE_CHARS),
+        shorten(outcome, MAX_LINE_CHARS),
     )  # fmt: skip
 
 
-def _shorten(value: object, most: int = VALUE_CHARS) -> object:
+def _shorten(value: object, most: int = MAX_VALUE_CHARS) -> object:
     if isinstance(value, str):
-        return cut(value, most)
+        return shorten(value, most)
     if isinstance(value, list):
-        return [_shorten(each, NESTED_CHARS) for each in value]
+        return [_shorten(each, MAX_NESTED_CHARS) for each in value]
     if isinstance(value, dict):
-        return {name: _shorten(each, NESTED_CHARS) for name, each in value.items()}
+        return {name: _shorten(each, MAX_NESTED_CHARS) for name, each in value.items()}
     return value
 
 
 def _json(value: object) -> str:
-    return cut(msgspec.json.encode(value).decode(), LINE_CHARS)
+    return shorten(msgspec.json.encode(value).decode(), MAX_LINE_CHARS)

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator
 from threading import Lock
 
 PARTS = ("events", "matches", "labels", "seeds", "health")
-INTERVAL_S = 0.25  # between two messages, at least
+MIN_INTERVAL_S = 0.25
 KEEPALIVE_S = 15.0
 
 
 class Changes:
-    """A number for each part, which grows with each change; from any thread."""
+    """A version number for each part of the desk. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -30,7 +30,7 @@ class Changes:
                 loop.call_soon_threadsafe(event.set)
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Server-sent events with the numbers: at once, with every change, and as keepalive."""
+        """Server-sent events with all numbers: at once, after each change, and as keepalive."""
         event = asyncio.Event()
         entry = asyncio.get_running_loop(), event
         with self._lock:
@@ -39,7 +39,7 @@ class Changes:
             while True:
                 event.clear()
                 yield b"event: change\ndata: %s\n\n" % json.dumps(self._numbers).encode()
-                await asyncio.sleep(INTERVAL_S)
+                await asyncio.sleep(MIN_INTERVAL_S)
                 try:
                     async with asyncio.timeout(KEEPALIVE_S):
                         await event.wait()

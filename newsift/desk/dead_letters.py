@@ -1,4 +1,4 @@
-"""The dead letters: counted by reason, the newest kept without their bytes."""
+"""Dead letters for the page: counts by reason, and the newest ones without their bytes."""
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
@@ -11,19 +11,19 @@ from newsift.operations.dead_letters import DeadLetter, parse_letter
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.posts.outcome import Reason
-from worker.text import escaped
+from worker.text import escape
 
-NEWEST = 200
-MAX_READ = 50_000  # of the topic, the newest
+MAX_NEWEST = 200
+MAX_READ_LETTERS = 50_000
 MAX_REASONS = 100
-REASONS = {reason.value for reason in Reason}
+RETRYABLE_REASONS = {reason.value for reason in Reason}
 MAX_FIELD_CHARS = 500
-MAX_BYTES, HEX_BYTES = 4096, 512  # of a message that are shown
+MAX_SHOWN_BYTES, MAX_HEX_BYTES = 4096, 512
 MAX_HEADERS = 50
 
 
 class DeadLetterList:
-    """Consumes the topic of dead letters in bounded memory."""
+    """In bounded memory. Thread-safe."""
 
     def __init__(self, config: Config) -> None:
         self._config, self._lock = config, Lock()
@@ -32,7 +32,7 @@ class DeadLetterList:
     def begin(self, cluster: TopicReader) -> Offsets:
         topic = self._config.topics.rejected
         first, end = cluster.beginnings(topic), cluster.ends(topic)
-        most = MAX_READ // len(end)
+        most = MAX_READ_LETTERS // len(end)
         start = {part: max(first[part], end[part] - most) for part in end}
         with self._lock:
             self._clear()
@@ -40,7 +40,7 @@ class DeadLetterList:
         return start
 
     def take(self, batch: Sequence[StoredMessage]) -> None:
-        """Each letter counts once however often it was delivered."""
+        """A letter that was delivered twice counts once."""
         with self._lock:
             for letter in map(parse_letter, batch):
                 self._take(letter)
@@ -48,7 +48,7 @@ class DeadLetterList:
     def note_retry(self, letter: str) -> None:
         with self._lock:
             self._retried[letter] = None
-            if len(self._retried) > MAX_READ:
+            if len(self._retried) > MAX_READ_LETTERS:
                 self._retried.popitem(last=False)
 
     def summary(self) -> dict[str, Any]:
@@ -56,19 +56,19 @@ class DeadLetterList:
             rows = sorted(self._newest, key=lambda row: str(row["rejected_at"]), reverse=True)
             return {
                 "reasons": dict(self._reasons.most_common()),
-                "retryable": [name for name in self._reasons if name in REASONS],
+                "retryable": [name for name in self._reasons if name in RETRYABLE_REASONS],
                 "all": self._reasons.total(),
                 "older": self._older,
                 "newest": [row | {"retried": row["id"] in self._retried} for row in rows],
             }
 
     def _take(self, letter: DeadLetter) -> None:
-        name = f"{letter.id}\0{letter.attempt}\0{letter.written}"
-        digest = blake2b(name.encode(), digest_size=12).digest()
+        identity = f"{letter.id}\0{letter.attempt}\0{letter.written}"
+        digest = blake2b(identity.encode(), digest_size=12).digest()
         if digest in self._counted:
             return
         self._counted[digest] = None
-        if len(self._counted) > MAX_READ:
+        if len(self._counted) > MAX_READ_LETTERS:
             self._counted.popitem(last=False)
         row = _row(letter)
         reason = str(row["reason"])
@@ -79,16 +79,16 @@ class DeadLetterList:
 
     def _clear(self) -> None:
         self._reasons = Counter[str]()
-        self._newest = deque[dict[str, Any]](maxlen=NEWEST)
+        self._newest = deque[dict[str, Any]](maxlen=MAX_NEWEST)
         self._counted = OrderedDict[bytes, None]()  # digests
         self._retried = OrderedDict[str, None]()
         self._older = 0
 
 
-def whole_letter(
+def read_letter(
     cluster: TopicReader, config: Config, partition: int, offset: int
 ) -> dict[str, Any]:
-    """One letter with the beginning of its bytes, as text with escapes and in hex."""
+    """With the beginning of its bytes, as text with escapes and in hex."""
     topic = config.topics.rejected
     ends = cluster.ends(topic)
     if partition in ends and 0 <= offset < ends[partition]:
@@ -96,39 +96,39 @@ def whole_letter(
         for batch in cluster.read(topic, start, end):
             for message in batch:
                 if (message.partition, message.offset) == (partition, offset):
-                    return _row(parse_letter(message)) | _content(message)
+                    return _row(parse_letter(message)) | _content_fields(message)
     raise InputError(f"dead letter: {topic} holds none at {partition}-{offset} any more")
 
 
-def as_text(raw: bytes | None) -> str | None:
-    """Line by line, with escapes for what cannot be seen."""
+def escape_bytes(raw: bytes | None) -> str | None:
+    """Line by line."""
     if raw is None:
         return None
-    text = raw[:MAX_BYTES].decode("utf-8", "backslashreplace")
-    return "\n".join(escaped(line) for line in text.split("\n"))
+    text = raw[:MAX_SHOWN_BYTES].decode("utf-8", "backslashreplace")
+    return "\n".join(escape(line) for line in text.split("\n"))
 
 
-def in_hex(raw: bytes) -> str:
-    """Sixteen bytes a line, beside their ASCII characters."""
+def hex_dump(raw: bytes) -> str:
+    """Sixteen bytes a line, with their ASCII characters."""
     lines = []
-    for at in range(0, min(len(raw), HEX_BYTES), 16):
-        piece = raw[at : min(at + 16, HEX_BYTES)]
-        characters = "".join(chr(each) if 32 <= each < 127 else "." for each in piece)
-        lines.append(f"{at:08x}  {piece.hex(' '):<47}  {characters}")
+    for start in range(0, min(len(raw), MAX_HEX_BYTES), 16):
+        piece = raw[start : min(start + 16, MAX_HEX_BYTES)]
+        characters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)
+        lines.append(f"{start:08x}  {piece.hex(' '):<47}  {characters}")
     return "\n".join(lines)
 
 
-def _content(message: StoredMessage) -> dict[str, Any]:
+def _content_fields(message: StoredMessage) -> dict[str, Any]:
     value = message.value
     return {
-        "key": as_text(message.key),
-        "text": as_text(value),
+        "key": escape_bytes(message.key),
+        "text": escape_bytes(value),
         "headers": [
-            [escaped(name)[:MAX_FIELD_CHARS], as_text((content or b"")[:MAX_FIELD_CHARS])]
+            [escape(name)[:MAX_FIELD_CHARS], escape_bytes((content or b"")[:MAX_FIELD_CHARS])]
             for name, content in message.headers[:MAX_HEADERS]
         ],
-        "hex": None if value is None else in_hex(value),
-        "cut": len(value or b"") > MAX_BYTES,
+        "hex": None if value is None else hex_dump(value),
+        "cut": len(value or b"") > MAX_SHOWN_BYTES,
     }
 
 
@@ -137,8 +137,8 @@ def _row(letter: DeadLetter) -> dict[str, Any]:
         letter.row()
         | {
             "id": letter.id[:MAX_FIELD_CHARS],  # not escaped: a retry names it
-            "reason": escaped(letter.reason)[:MAX_FIELD_CHARS] or "none is named",
-            "detail": escaped(letter.detail)[:MAX_FIELD_CHARS],
+            "reason": escape(letter.reason)[:MAX_FIELD_CHARS] or "none is named",
+            "detail": escape(letter.detail)[:MAX_FIELD_CHARS],
             "partition": letter.message.partition,
             "offset": letter.message.offset,
             "obstacle": letter.obstacle,

@@ -1,4 +1,4 @@
-"""Export of an event: which matches are selected, counts for the figures, and files of matches."""
+"""Export of an event: the selected matches, counts for the figures, and files."""
 
 import io
 import sqlite3
@@ -20,31 +20,30 @@ from newsift.files.rows import TOPIC_SOURCE, Layout, OutputRecord, csv_row, pars
 from newsift.files.sqlite import database
 from newsift.files.writers import FORMATS, check_format, record_writer
 from newsift.statistics.labels import Label
-from newsift.statistics.pass_rates import HOUR, MINUTE
 from worker.config import Config
 from worker.errors import OutputError
 from worker.kafka.reading import TopicReader, connected
 from worker.match.records import Match, MatchRecord
 from worker.posts.outcome import PostId
-from worker.posts.times import LAST_MS, milliseconds, utc
+from worker.posts.times import HOUR_MS, LAST_MS, MINUTE_MS, milliseconds, utc
 
-READ_S = 300.0  # after which reading the topic of matches is given up
+MAX_READ_S = 300.0
 
-FEW_HOURS = 2 * HOUR
+MAX_MINUTES_SPAN_MS = 2 * HOUR_MS
 MAX_POSTS = 2_000_000
 MAX_THRESHOLDS = 1_000
-MAX_FILE_BYTES = 2**29  # bytes of a file
-MAX_FILES = 2  # in the making or on their way to a browser
-MAX_COUNTS = 8
-FRESH_S = 30.0  # counts are kept so long, so that all figures of a page agree
-TIMES = 10  # a count is cached this many times as long as counting took
-KINDS: Mapping[str, str] = {
+MAX_FILE_BYTES = 2**29
+MAX_FILES = 2  # Files that are written or downloaded at the same time.
+MAX_CACHED_COUNTS = 8
+COUNTS_TTL_S = 30.0  # All figures of a page show the same counts.
+COST_FACTOR = 10  # A count that took a second is cached for ten.
+MEDIA_TYPES: Mapping[str, str] = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",
     "db": "application/vnd.sqlite3",
     "parquet": "application/vnd.apache.parquet",
 }
-LABEL, JUDGES = "label", "judges"
+LABEL_COLUMN, JUDGES_COLUMN = "label", "judges"
 LABELS_TABLE = """
 CREATE TABLE labels (
     event TEXT, label TEXT, "by" TEXT, at TEXT, platform TEXT, post_id TEXT, drawn TEXT,
@@ -56,7 +55,7 @@ CREATE INDEX labels_by_post ON labels (post_id, platform);
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """An event, a span of Kafka's time in milliseconds, and the least score."""
+    """A span of Kafka's time in milliseconds, and the least score."""
 
     event: str
     since: int | None = None
@@ -64,9 +63,9 @@ class Selection:
     threshold: float | None = None
 
     @classmethod
-    def of(cls, event: str, since: str, until: str, threshold: float | None) -> Self:
-        """Times are RFC 3339; an empty one bounds nothing."""
-        start, end = _time("since", since), _time("until", until)
+    def parse(cls, event: str, since: str, until: str, threshold: float | None) -> Self:
+        """Times are RFC 3339; an empty one is no bound."""
+        start, end = _parse_time("since", since), _parse_time("until", until)
         if start is not None and end is not None and start >= end:
             raise InputError(f"until: {until} is not after since, {since}; give a later time")
         return cls(event, start, end, threshold)
@@ -76,24 +75,25 @@ class Selection:
         return [m for m in record.matches if m.event == self.event and m.score >= least]
 
     def rows(self, cluster: TopicReader, config: Config) -> Iterator[list[OutputRecord]]:
-        """The records with such matches, batch by batch; refused where reading takes too long."""
-        topic, deadline = config.topics.matches, time.monotonic() + READ_S
+        """Batch by batch; raises if reading takes too long."""
+        topic, deadline = config.topics.matches, time.monotonic() + MAX_READ_S
         cluster.partitions(topic)
-        start = cluster.beginnings(topic) if self.since is None else cluster.at(topic, self.since)
-        end = cluster.ends(topic) if self.until is None else cluster.at(topic, self.until)
+        since, until = self.since, self.until
+        start = cluster.beginnings(topic) if since is None else cluster.offsets_at(topic, since)
+        end = cluster.ends(topic) if until is None else cluster.offsets_at(topic, until)
         for batch in cluster.read(topic, start, end, deadline):
             records = ((message, parse_match_record(message.value)) for message in batch)
             yield [
-                OutputRecord(message.value or b"", record, own) for message, record in records
-                if record is not None and (own := self.matches(record))
+                OutputRecord(message.value or b"", record, matches) for message, record in records
+                if record is not None and (matches := self.matches(record))
             ]  # fmt: skip
         if time.monotonic() >= deadline:
             raise InputError(
-                f"since: {topic} cannot be read within {READ_S:g} s; give a later time"
+                f"since: {topic} cannot be read within {MAX_READ_S:g} s; give a later time"
             )
 
 
-def _time(name: str, text: str) -> int | None:
+def _parse_time(name: str, text: str) -> int | None:
     if not text:
         return None
     if (moment := utc(text)) is None:
@@ -103,7 +103,7 @@ def _time(name: str, text: str) -> int | None:
 
 @dataclass
 class MatchCounts:
-    """Counts of posts, each post at its first match with the event."""
+    """Each post counts at its first match with the event."""
 
     records: int = 0  # repeated deliveries included
     first: int = LAST_MS  # when the first post came to its topic, in milliseconds
@@ -130,21 +130,21 @@ class MatchCounts:
             raise InputError(
                 f"since: more than {MAX_POSTS:,} posts match; give a later time, or a higher score"
             )
-        at = arrival_time(record)
-        self.first, self.last = min(self.first, at), max(self.last, at)
-        self.scores.append(_cosine(best.score))
-        self.hours[at // HOUR] += 1
-        if self.last - self.first < FEW_HOURS:
-            self.minutes[at // MINUTE] += 1
+        time_ms = arrival_time(record)
+        self.first, self.last = min(self.first, time_ms), max(self.last, time_ms)
+        self.scores.append(_clip_score(best.score))
+        self.hours[time_ms // HOUR_MS] += 1
+        if self.last - self.first < MAX_MINUTES_SPAN_MS:
+            self.minutes[time_ms // MINUTE_MS] += 1
         else:
             self.minutes.clear()
-        threshold = _cosine(best.threshold)
+        threshold = _clip_score(best.threshold)
         if threshold in self.thresholds or len(self.thresholds) < MAX_THRESHOLDS:
             self.thresholds[threshold] += 1
 
 
 def arrival_time(record: MatchRecord) -> int:
-    """When a post came to its topic, as Kafka says; else when it was processed."""
+    """Kafka's time of the post; else the time of its processing."""
     if 0 < record.source.timestamp <= LAST_MS:
         return record.source.timestamp
     try:
@@ -153,23 +153,25 @@ def arrival_time(record: MatchRecord) -> int:
         return 0
 
 
-def _cosine(score: float) -> float:
+def _clip_score(score: float) -> float:
     return min(max(score, -1.0), 1.0)  # others may write to the topic too
 
 
 class Exports:
-    """Files for one user at a time, and the counts of the latest selections."""
+    """One file for a user at a time."""
 
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
         self._config = config
         self._lock, self._counting = Lock(), Lock()
         self._users: set[str] = set()
-        self.counts = TimedCache(self._count, FRESH_S, MAX_COUNTS, TIMES, clock).get
+        self.counts = TimedCache(
+            self._count, COUNTS_TTL_S, MAX_CACHED_COUNTS, COST_FACTOR, clock
+        ).get
 
     def matches_file(
         self, user: str, selection: Selection, form: str, labels: Sequence[Label]
     ) -> IO[bytes]:
-        """A file without a name that holds the matches, with labels beside each."""
+        """A file without a name, with the labels of each post."""
         with self._lock:
             if user in self._users:
                 raise InputError("export: one is under way for you; wait for its end")
@@ -199,7 +201,9 @@ class Exports:
     def _write(self, path: Path, selection: Selection, labels: Sequence[Label]) -> None:
         check_format("form", path)
         writer = FORMATS[path.suffix]
-        layout = Layout(TOPIC_SOURCE, None, () if writer is database else (LABEL, JUDGES))
+        layout = Layout(
+            TOPIC_SOURCE, None, () if writer is database else (LABEL_COLUMN, JUDGES_COLUMN)
+        )
         columns = _label_columns(labels)
         with connected(self._config) as cluster, record_writer(path, writer, layout) as add:
             for batch in selection.rows(cluster, self._config):
@@ -229,14 +233,16 @@ def labels_csv(labels: Iterable[Label]) -> bytes:
 
 
 def _label_columns(labels: Iterable[Label]) -> dict[PostId, dict[str, str]]:
-    """For each post its labels together, and each judge's own."""
+    """For each post all its labels together, and each judge's."""
     by_post: defaultdict[PostId, dict[str, str]] = defaultdict(dict)
     for label in labels:
         by_post[label.post_id][label.by] = label.label
     return {
         post: {
-            LABEL: "; ".join(sorted(set(by_judge.values()))),
-            JUDGES: "; ".join(f"{judge}: {label}" for judge, label in sorted(by_judge.items())),
+            LABEL_COLUMN: "; ".join(sorted(set(by_judge.values()))),
+            JUDGES_COLUMN: "; ".join(
+                f"{judge}: {label}" for judge, label in sorted(by_judge.items())
+            ),
         }
         for post, by_judge in by_post.items()
     }

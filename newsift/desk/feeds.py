@@ -1,4 +1,4 @@
-"""Feeds that the desk follows, each in a thread; their list is a file, for the next start."""
+"""Feeds that the desk follows, each in a thread; their list is stored for the next start."""
 
 import logging
 from collections import deque
@@ -22,23 +22,23 @@ from newsift.operations.feeds import (
     feed_state,
 )
 from newsift.operations.messages import capture
-from newsift.operations.times import present, seconds
+from newsift.operations.times import now_text, parse_seconds
 from newsift.web.client import RequestLimits, parse_web_address
 from newsift.web.polite import PoliteWeb
 from worker.config import Config
 from worker.posts.times import rfc3339
-from worker.seeds.record import digest, event_in
+from worker.seeds.record import json_digest, parse_event
 
-MAX_LINES = 20  # messages and seeds of a feed
-ADDRESS_CHARS = 2_048
-EVERY_S = 900.0
-ARTICLES = 20  # that are read at a time
-RETRY_S = 30.0  # for a feed that another command follows
-STOP_S = 5.0  # for a thread to end
-OPEN = RequestLimits()
+MAX_LINES = 20  # The page shows the newest messages and seeds of each feed.
+MAX_ADDRESS_CHARS = 2_048
+FETCH_INTERVAL_S = 900.0
+ARTICLES_PER_ROUND = 20
+RETRY_S = 30.0  # Another command may follow the feed meanwhile.
+MAX_STOP_S = 5.0
+PUBLIC_BOUNDS = RequestLimits()
 log = logging.getLogger("newsift.desk")
 MAX_FEEDS = 50
-MAX_FILE_BYTES = 2**20  # bytes of the file
+MAX_FILE_BYTES = 2**20
 
 
 class FeedSubscription(msgspec.Struct, frozen=True):
@@ -48,12 +48,14 @@ class FeedSubscription(msgspec.Struct, frozen=True):
     by: str
 
     def plan(self) -> FollowOptions:
-        """Refused where a field is no address, no event's name or no span of time."""
-        if len(self.feed) > ADDRESS_CHARS:
-            raise InputError(f"feed: {len(self.feed)} characters, {ADDRESS_CHARS} are allowed")
+        """Raises for a field that is no address, event name or span of time."""
+        if len(self.feed) > MAX_ADDRESS_CHARS:
+            raise InputError(f"feed: {len(self.feed)} characters, {MAX_ADDRESS_CHARS} are allowed")
         parse_web_address(self.feed)
-        event_in({"event": self.event})
-        return FollowOptions(self.event or None, round(seconds(self.keep, "keep") * 1000), ARTICLES)
+        parse_event({"event": self.event})
+        return FollowOptions(
+            self.event or None, round(parse_seconds(self.keep, "keep") * 1000), ARTICLES_PER_ROUND
+        )
 
 
 class StoppedError(Exception):
@@ -76,11 +78,11 @@ class FollowedFeed:
         self._thread.start()
 
     def stop(self) -> None:
-        """What is under way ends at its next step."""
+        """Takes effect at the next pause."""
         self._stopped.set()
 
     def wait(self) -> None:
-        self._thread.join(STOP_S)
+        self._thread.join(MAX_STOP_S)
 
     def row(self) -> dict[str, Any]:
         followed = self._followed
@@ -92,8 +94,10 @@ class FollowedFeed:
             "last": rfc3339(followed.seen) if followed and followed.seen else None,
             "again": rfc3339(followed.wait_until) if followed and followed.wait_until else None,
             "articles": len(articles),
-            "seed_articles": sum(each.seed is not None for each in articles),
-            "messages": [{"at": at, "text": text} for at, text in list(self._messages)[::-1]],
+            "seed_articles": sum(article.seed is not None for article in articles),
+            "messages": [
+                {"at": time_text, "text": text} for time_text, text in list(self._messages)[::-1]
+            ],
             "seeds": list(self._seeds)[::-1],
         }
 
@@ -102,12 +106,12 @@ class FollowedFeed:
             while not self._stopped.is_set():
                 self._follow(default_feed_state(self.subscription.feed, self._config))
         except StoppedError:
-            self._set("stopped")
+            self._set_state("stopped")
         except NewsiftError as error:
-            self._set("ended", str(error))
+            self._set_state("ended", str(error))
         except Exception as error:
             log.exception("%s is not followed any more", self.subscription.feed)
-            self._set("ended", f"{type(error).__name__}: {error}")
+            self._set_state("ended", f"{type(error).__name__}: {error}")
 
     def _follow(self, file: Path) -> None:
         with ExitStack() as stack:
@@ -116,30 +120,30 @@ class FollowedFeed:
                     feed_state(self.subscription.feed, file, dry=False)
                 )
             except InputError as error:
-                self._set("elsewhere", str(error))
+                self._set_state("elsewhere", str(error))
                 self._sleep(RETRY_S)
                 return
             self._followed = followed
-            web = PoliteWeb(OPEN, sleep=self._sleep)
+            web = PoliteWeb(PUBLIC_BOUNDS, sleep=self._sleep)
             plan = self.subscription.plan()
             follower = Follower(web, followed, plan, self._config, store, self._seeds.append)
-            tour = FollowLoop(follower, EVERY_S, once=False)
+            tour = FollowLoop(follower, FETCH_INTERVAL_S, once=False)
             while True:
-                self._set("reading")
+                self._set_state("reading")
                 with capture() as messages:
                     try:
-                        tour.round()
+                        tour.run_once()
                     finally:
-                        now = present()
+                        now = now_text()
                         self._messages.extend((now, line) for line in messages)
-                self._set("waiting")
-                self._sleep(EVERY_S)
+                self._set_state("waiting")
+                self._sleep(FETCH_INTERVAL_S)
 
     def _sleep(self, seconds: float) -> None:
         if self._stopped.wait(seconds):
             raise StoppedError
 
-    def _set(self, state: str, why: str = "") -> None:
+    def _set_state(self, state: str, why: str = "") -> None:
         self._state, self._why = state, why
         self._on_change()
 
@@ -150,7 +154,7 @@ class FeedList:
         self._feeds: dict[str, FollowedFeed] = {}
         self.previewing = Lock()  # one feed at a time: its site may take minutes
         identity = [config.kafka.bootstrap_servers, config.topics.seeds]
-        self._file = state_folder() / f"desk-feeds-{digest(identity)[:12]}.json"
+        self._file = state_folder() / f"desk-feeds-{json_digest(identity)[:12]}.json"
 
     def start(self) -> None:
         try:
@@ -182,12 +186,12 @@ class FeedList:
         self._on_change()
 
     def end(self, feed: str) -> None:
-        """Stop following; the state file of the feed stays."""
+        """The state file of the feed stays."""
         with self._lock:
             followed = self._feeds.get(feed)
             if followed is None:
                 raise InputError(f"{feed}: is not followed")
-            self._save(lambda saved: [each for each in saved if each.feed != feed])
+            self._save(lambda saved: [s for s in saved if s.feed != feed])
             del self._feeds[feed]
         followed.stop()
         followed.wait()
@@ -199,7 +203,7 @@ class FeedList:
         feed.start()
 
     def _save(self, change: Callable[[list[FeedSubscription]], list[FeedSubscription]]) -> None:
-        """Change the list in the file, which other desks change too."""
+        """Other desks change the file too."""
         with lock_state(self._file):
             subscriptions = change(self._saved())
             write_atomically(self._file, msgspec.json.encode(subscriptions), 0o600)

@@ -1,4 +1,4 @@
-"""Figures of an event as SVG files without external references: functions of numbers."""
+"""SVG figures of an event, without external references."""
 
 import math
 from collections import Counter
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from xml.sax.saxutils import escape, quoteattr
 
-from newsift.statistics.pass_rates import HOUR, MINUTE
 from worker.posts.times import EPOCH, LAST_MS
-from worker.text import cut, one_line
+from worker.text import one_line, shorten
 
 WIDTH, HEIGHT = 720, 360
-LEFT, RIGHT, TOP, BOTTOM = 64, 20, 76, 56
-WIDEST = 60  # of a bar
-LINE_CHARS, TITLE_CHARS = 90, 64
-KINDS = {  # class: attribute with the colour, on paper and on a dark screen
+MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 64, 20, 76, 56
+MAX_BAR_WIDTH = 60
+MAX_LINE_CHARS, MAX_TITLE_CHARS = 90, 64
+STYLES = {  # SVG attribute, colour on paper, colour on a dark screen
     "paper": ("fill", "#ffffff", "#1c2225"),
     "ink": ("fill", "#1b2124", "#e8ebe9"),
     "quiet": ("fill", "#566066", "#a3adb0"),
@@ -26,19 +25,18 @@ KINDS = {  # class: attribute with the colour, on paper and on a dark screen
     "cut": ("stroke", "#9f1d1d", "#ff9d94"),
 }
 Tick = tuple[float, str]
-SPANS = (1, 2, 3, 6, 12, 24, 48, 168, 720, 8760)  # hours of one bar
-LAST_HOUR = LAST_MS // HOUR
+BAR_SPANS = (1, 2, 3, 6, 12, 24, 48, 168, 720, 8760)  # hours
 MAX_BARS = 240
 MAX_MINUTES = 120
 MAX_LABELS = 6
 BINS = 50
-FINE = 0.05  # shares up to this have a decimal of a percent
+MAX_DECIMAL_SHARE = 0.05  # Axes up to 5 % show a decimal.
 MAX_THRESHOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Maps x from low to high, and y from 0 to the top, to places in the figure."""
+    """Maps low to high, and 0 to top, to pixels."""
 
     low: float
     high: float
@@ -46,34 +44,36 @@ class Axes:
 
     def x(self, value: float) -> float:
         share = (value - self.low) / (self.high - self.low)
-        return round(LEFT + share * (WIDTH - LEFT - RIGHT), 2)
+        return round(MARGIN_LEFT + share * (WIDTH - MARGIN_LEFT - MARGIN_RIGHT), 2)
 
     def y(self, value: float) -> float:
-        return round(HEIGHT - BOTTOM - value / self.top * (HEIGHT - TOP - BOTTOM), 2)
+        return round(
+            HEIGHT - MARGIN_BOTTOM - value / self.top * (HEIGHT - MARGIN_TOP - MARGIN_BOTTOM), 2
+        )
 
 
-def picture(title: str, description: str, subtitle: str, shapes: Iterable[str]) -> str:
-    """A whole file; a screen reader reads title and description."""
-    dark = " ".join(f".{kind} {{ {name}: {there}; }}" for kind, (name, _, there) in KINDS.items())
+def svg_document(title: str, description: str, subtitle: str, shapes: Iterable[str]) -> str:
+    """A screen reader reads the title and the description."""
+    dark = " ".join(f".{kind} {{ {name}: {there}; }}" for kind, (name, _, there) in STYLES.items())
     size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
     head = [
-        text(LEFT, 24, line(title, TITLE_CHARS), size=16),
-        text(LEFT, 44, line(subtitle), "quiet"),
+        svg_text(MARGIN_LEFT, 24, printable_line(title, MAX_TITLE_CHARS), size=16),
+        svg_text(MARGIN_LEFT, 44, printable_line(subtitle), "quiet"),
     ]
     role = 'role="img" aria-labelledby="title desc" font-family="system-ui, sans-serif"'
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} {role}>',
-        f'<title id="title">{escape(line(title))}</title>',
+        f'<title id="title">{escape(printable_line(title))}</title>',
         f'<desc id="desc">{escape(one_line(description))}</desc>',
         f"<style>@media screen and (prefers-color-scheme: dark) {{ {dark} }}</style>",
-        shape("rect", "paper", width=WIDTH, height=HEIGHT),
+        svg_element("rect", "paper", width=WIDTH, height=HEIGHT),
         *head, *shapes, "</svg>",
     ]  # fmt: skip
     return "\n".join(body) + "\n"
 
 
-def shape(name: str, kind: str, **attributes: object) -> str:
-    colour, value, _ = KINDS[kind]
+def svg_element(name: str, kind: str, **attributes: object) -> str:
+    colour, value, _ = STYLES[kind]
     values = {"class": kind, colour: value, **attributes}
     if colour == "stroke":
         values = {"fill": "none"} | values
@@ -81,59 +81,67 @@ def shape(name: str, kind: str, **attributes: object) -> str:
     return f"<{name} {pairs}/>"
 
 
-def text(
+def svg_text(
     x: float, y: float, content: str, kind: str = "ink", anchor: str = "start", size: int = 12
 ) -> str:
-    _, value, _ = KINDS[kind]
+    _, value, _ = STYLES[kind]
     return (
         f'<text class="{kind}" x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}" '
         f'fill="{value}">{escape(content)}</text>'
     )
 
 
-def axes(frame: Axes, across: Sequence[Tick], up: Sequence[Tick], below: str, beside: str) -> str:
-    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+def draw_axes(
+    frame: Axes, across: Sequence[Tick], up: Sequence[Tick], below: str, beside: str
+) -> str:
+    right, bottom = WIDTH - MARGIN_RIGHT, HEIGHT - MARGIN_BOTTOM
     parts = [
-        shape("path", "grid", d=f"M{LEFT} {frame.y(value)}H{right}") for value, _ in up if value
+        svg_element("path", "grid", d=f"M{MARGIN_LEFT} {frame.y(value)}H{right}")
+        for value, _ in up
+        if value
     ]
-    parts += [text(LEFT - 6, frame.y(v) + 4, label, "quiet", "end") for v, label in up]
-    parts += [text(frame.x(v), bottom + 18, label, "quiet", "middle") for v, label in across]
-    parts += [shape("path", "axis", d=f"M{frame.x(v)} {bottom}v4") for v, _ in across]
-    parts.append(shape("path", "axis", d=f"M{LEFT} {bottom}H{right}"))
-    parts.append(text((LEFT + right) / 2, HEIGHT - 14, line(below), "ink", "middle"))
-    parts.append(text(LEFT, TOP - 8, line(beside), "quiet", "start", 11))
+    parts += [svg_text(MARGIN_LEFT - 6, frame.y(v) + 4, label, "quiet", "end") for v, label in up]
+    parts += [svg_text(frame.x(v), bottom + 18, label, "quiet", "middle") for v, label in across]
+    parts += [svg_element("path", "axis", d=f"M{frame.x(v)} {bottom}v4") for v, _ in across]
+    parts.append(svg_element("path", "axis", d=f"M{MARGIN_LEFT} {bottom}H{right}"))
+    parts.append(
+        svg_text((MARGIN_LEFT + right) / 2, HEIGHT - 14, printable_line(below), "ink", "middle")
+    )
+    parts.append(
+        svg_text(MARGIN_LEFT, MARGIN_TOP - 8, printable_line(beside), "quiet", "start", 11)
+    )
     return "\n".join(parts)
 
 
-def bar(frame: Axes, start: float, end: float, value: float, tooltip: str) -> str:
+def draw_bar(frame: Axes, start: float, end: float, value: float, tooltip: str) -> str:
     left, right, up = frame.x(start), frame.x(end), frame.y(value)
     space = right - left
-    width = round(min(max(space - (1 if space > 3 else 0), 0.5), WIDEST), 2)
+    width = round(min(max(space - (1 if space > 3 else 0), 0.5), MAX_BAR_WIDTH), 2)
     place = {"x": round(left + (space - width) / 2, 2), "y": up, "width": width}
-    rect = shape("rect", "bar", **place, height=round(frame.y(0) - up, 2))
-    return f"{rect[:-2]}><title>{escape(line(tooltip))}</title></rect>"
+    rect = svg_element("rect", "bar", **place, height=round(frame.y(0) - up, 2))
+    return f"{rect[:-2]}><title>{escape(printable_line(tooltip))}</title></rect>"
 
 
-def steps(frame: Axes, edges: Sequence[float], values: Sequence[float]) -> str:
-    """The outline of a histogram, up to its last value above 0."""
+def draw_outline(frame: Axes, edges: Sequence[float], values: Sequence[float]) -> str:
+    """Of a histogram, up to its last value above 0."""
     path = [f"M{frame.x(edges[0])} {frame.y(0)}"]
-    last = max((at for at, value in enumerate(values) if value), default=-1)
-    for at, value in enumerate(values[: last + 1]):
-        path.append(f"V{frame.y(value)}H{frame.x(edges[at + 1])}")
-    return shape("path", "outline", d="".join(path) + f"V{frame.y(0)}", stroke_width=2)
+    last = max((index for index, value in enumerate(values) if value), default=-1)
+    for index, value in enumerate(values[: last + 1]):
+        path.append(f"V{frame.y(value)}H{frame.x(edges[index + 1])}")
+    return svg_element("path", "outline", d="".join(path) + f"V{frame.y(0)}", stroke_width=2)
 
 
-def ticks(top: float, most: int = 5) -> list[float]:
-    """Round numbers from 0 up to a value."""
+def axis_ticks(top: float, most: int = 5) -> list[float]:
+    """Round numbers from 0 up to `top`."""
     raw = top / most
     size = 10.0 ** math.floor(math.log10(raw))
     step = size * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * size >= raw * 0.999)
     return [n * step for n in range(math.floor(top / step + 1e-9) + 1)]
 
 
-def line(text: str, most: int = LINE_CHARS) -> str:
-    """A text of strangers: printable, on one line, shortened."""
-    return cut(one_line(text), most)
+def printable_line(text: str, most: int = MAX_LINE_CHARS) -> str:
+    """For text of strangers."""
+    return shorten(one_line(text), most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,60 +151,67 @@ class Unit:
     length: timedelta
     spans: tuple[int, ...]  # of one bar, or between two labels, in units
     day: int  # units of a day
-    last: int
 
 
-HOURS = Unit("hour", "an", timedelta(hours=1), SPANS, 24, LAST_HOUR)
-MINUTES = Unit("minute", "a", timedelta(minutes=1), (1, 2, 5, 10, 15, 30), 1440, LAST_MS // MINUTE)
+HOURS = Unit("hour", "an", timedelta(hours=1), BAR_SPANS, 24)
+MINUTES = Unit("minute", "a", timedelta(minutes=1), (1, 2, 5, 10, 15, 30), 1440)
 
 
 def hours_figure(
     event: str, hours: Mapping[int, int], minutes: Mapping[int, int] | None = None
 ) -> str:
-    """Matches by hour, or by minute where there are few; both since 1970."""
+    """Keys are hours and minutes since 1970; minutes are drawn where they are few."""
     if not sum(hours.values()):
         title = f"Matches of {event}"
-        return picture(title, f"{title}: there are none", "there are none", [])
+        return svg_document(title, f"{title}: there are none", "there are none", [])
     if minutes and max(minutes) - min(minutes) < MAX_MINUTES:
-        return _figure(event, minutes, MINUTES)
-    return _figure(event, hours, HOURS)
+        return _draw_counts(event, minutes, MINUTES)
+    return _draw_counts(event, hours, HOURS)
 
 
-def _figure(event: str, counts: Mapping[int, int], unit: Unit) -> str:
+def _draw_counts(event: str, counts: Mapping[int, int], unit: Unit) -> str:
     total = sum(counts.values())
     first, last = min(counts), max(counts)
     least = (last - first) // MAX_BARS + 1
     span = next((s for s in unit.spans if s >= least), least)
     start = first // span * span
     bars = Counter[int]()
-    for at, count in counts.items():
-        bars[(at - start) // span] += count
-    each = unit.name if span == 1 else f"{span} {unit.name}s"
+    for number, count in counts.items():
+        bars[(number - start) // span] += count
+    span_text = unit.name if span == 1 else f"{span} {unit.name}s"
     frame = Axes(start, start + span * (max(bars) + 1), max(bars.values()))
-    subtitle = f"{total:,} posts from {_time(first, unit)} to {_time(last + 1, unit)} UTC"
-    up: list[Tick] = [(v, f"{v:,.0f}") for v in ticks(frame.top) if v == int(v)]
+    subtitle = (
+        f"{total:,} posts from {_format_time(first, unit)} to {_format_time(last + 1, unit)} UTC"
+    )
+    up: list[Tick] = [(v, f"{v:,.0f}") for v in axis_ticks(frame.top) if v == int(v)]
     shapes = [
-        bar(frame, start + span * n, start + span * (n + 1), bars[n],
-            f"{_time(start + span * n, unit)}: {bars[n]:,}")
+        draw_bar(frame, start + span * n, start + span * (n + 1), bars[n],
+            f"{_format_time(start + span * n, unit)}: {bars[n]:,}")
         for n in sorted(bars)
     ]  # fmt: skip
     title = f"Matches of {event}"
-    description = f"{title} by the {each}: {subtitle}; at most {max(bars.values()):,} in one bar"
-    rate = f"posts {unit.article} {each}" if span == 1 else f"posts in {each}"
-    body = [axes(frame, _across(frame, unit), up, "time (UTC)", rate), *shapes]
-    return picture(title, description, subtitle, body)
+    description = (
+        f"{title} by the {span_text}: {subtitle}; at most {max(bars.values()):,} in one bar"
+    )
+    rate = f"posts {unit.article} {span_text}" if span == 1 else f"posts in {span_text}"
+    body = [draw_axes(frame, _time_ticks(frame, unit), up, "time (UTC)", rate), *shapes]
+    return svg_document(title, description, subtitle, body)
 
 
-def _across(frame: Axes, unit: Unit) -> list[Tick]:
+def _time_ticks(frame: Axes, unit: Unit) -> list[Tick]:
     length = frame.high - frame.low
     step = next((s for s in unit.spans if length / s <= MAX_LABELS), int(length // MAX_LABELS) + 1)
     form = "%H:%M" if length <= unit.day else "%d %b %H:%M" if step < unit.day else "%d %b %Y"
     first = -(-int(frame.low) // step) * step
-    return [(at, _time(at, unit, form)) for at in range(first, int(frame.high) + 1, step)]
+    return [
+        (number, _format_time(number, unit, form))
+        for number in range(first, int(frame.high) + 1, step)
+    ]
 
 
-def _time(at: int, unit: Unit, form: str = "%Y-%m-%d %H:%M") -> str:
-    return (EPOCH + min(max(at, 0), unit.last) * unit.length).strftime(form)
+def _format_time(number: int, unit: Unit, form: str = "%Y-%m-%d %H:%M") -> str:
+    last = timedelta(milliseconds=LAST_MS) // unit.length
+    return (EPOCH + min(max(number, 0), last) * unit.length).strftime(form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,25 +236,25 @@ def scores_figure(
     """Bars of the matches, the outline of the background, and a line at each threshold."""
     both = matches.shares + (background.shares if background else [])
     frame = Axes(matches.edges[0], matches.edges[-1], max([*both, 0.01]))
-    across: list[Tick] = [(v, f"{v:.1f}") for v in ticks(frame.high, 10) if v >= frame.low]
-    share = ".0%" if frame.top >= FINE else ".1%"
-    up: list[Tick] = [(v, format(v, share)) for v in ticks(frame.top)]
-    shapes = [axes(frame, across, up, "score", "share of the posts")]
+    across: list[Tick] = [(v, f"{v:.1f}") for v in axis_ticks(frame.high, 10) if v >= frame.low]
+    share = ".0%" if frame.top >= MAX_DECIMAL_SHARE else ".1%"
+    up: list[Tick] = [(v, format(v, share)) for v in axis_ticks(frame.top)]
+    shapes = [draw_axes(frame, across, up, "score", "share of the posts")]
     pairs = zip(matches.edges, matches.edges[1:], matches.counts, matches.shares, strict=False)
     shapes += [
-        bar(frame, low, high, share, f"{low:.2f} to {high:.2f}: {count:,}")
+        draw_bar(frame, low, high, share, f"{low:.2f} to {high:.2f}: {count:,}")
         for low, high, count, share in pairs if count
     ]  # fmt: skip
     if background:
-        shapes.append(steps(frame, background.edges, background.shares))
+        shapes.append(draw_outline(frame, background.edges, background.shares))
     shapes += [_threshold_line(frame, threshold) for threshold in thresholds[:MAX_THRESHOLDS]]
     subtitle = _legend(matches, background, thresholds)
     title = f"Scores of {event}"
-    return picture(title, f"{title}: {subtitle}", subtitle, shapes)
+    return svg_document(title, f"{title}: {subtitle}", subtitle, shapes)
 
 
-def histogram(scores: Sequence[float]) -> Histogram:
-    """Scores in bins from 0 to 1; those beyond count in the last or first."""
+def score_histogram(scores: Sequence[float]) -> Histogram:
+    """From 0 to 1; scores beyond count in the last or first bin."""
     counts = [0] * BINS
     for score in scores:
         counts[min(max(int(score * BINS), 0), BINS - 1)] += 1
@@ -248,8 +263,8 @@ def histogram(scores: Sequence[float]) -> Histogram:
 
 def _threshold_line(frame: Axes, threshold: float) -> str:
     x = frame.x(min(max(threshold, frame.low), frame.high))
-    line = f"M{x} {TOP}V{HEIGHT - BOTTOM}"
-    return shape("path", "cut", d=line, stroke_width=2, stroke_dasharray="5 3")
+    line = f"M{x} {MARGIN_TOP}V{HEIGHT - MARGIN_BOTTOM}"
+    return svg_element("path", "cut", d=line, stroke_width=2, stroke_dasharray="5 3")
 
 
 def _legend(matches: Histogram, background: Histogram | None, thresholds: Sequence[float]) -> str:

@@ -18,14 +18,14 @@ from newsift.operations.messages import notify
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
-from worker.kafka.topics import administering
+from worker.kafka.topics import admin_client
 from worker.posts.outcome import Rejected
 from worker.seeds.state import ControlState
 
 POLL_S = 0.2
-REPORT_S = 0.5  # between two reports of progress
-BLOCK = 20_000  # posts between two looks at the worker's lag
-MAX_WAITING = 50_000  # posts that the worker has not read yet: the broker's memory is bounded
+REPORT_S = 0.5
+BLOCK_POSTS = 20_000  # The worker's lag is read after each block.
+MAX_WAITING_POSTS = 50_000  # The embedded broker holds unread posts in memory.
 
 
 class FileProgress(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class FileProgress(msgspec.Struct, frozen=True):
 
 
 class FileStream:
-    """Publishes posts until it is told to end; from a thread of its own."""
+    """Runs in a thread of its own."""
 
     def __init__(
         self, config: Config, inputs: Sequence[FileMessages], control: Callable[[], ControlState],
@@ -47,7 +47,7 @@ class FileStream:
         self._config, self._inputs, self._control = config, inputs, control
         self._on_change, self._end = on_change, Event()
         self._share = share_read(inputs)
-        names = [each.name.rpartition("/")[2] for each in inputs]
+        names = [file.name.rpartition("/")[2] for file in inputs]
         self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
         self.progress = FileProgress(self._name, "waiting")
 
@@ -58,7 +58,7 @@ class FileStream:
         with (
             sending(config) as outbox,
             connected(config) as cluster,
-            administering(config) as admin,
+            admin_client(config) as admin,
         ):
 
             def lag() -> int:
@@ -71,7 +71,7 @@ class FileStream:
                     offset = state.offset
 
     def _publish(self, state: ControlState, outbox: Outbox, lag: Callable[[], int]) -> bool:
-        """False if it was stopped, or the articles have changed meanwhile."""
+        """False if it was stopped, or the articles have changed."""
         began = last_report = time.monotonic()
         posts = bad = 0
         for message in chain.from_iterable(chain.from_iterable(self._inputs)):
@@ -80,7 +80,7 @@ class FileStream:
             elif message.value:
                 outbox.send(self._config.topics.posts, message.value, message.key)
                 posts += 1
-                if posts % BLOCK == 0 and not self._wait_for_worker(outbox, lag):
+                if posts % BLOCK_POSTS == 0 and not self._wait_for_worker(outbox, lag):
                     return False
             if (now := time.monotonic()) - last_report > REPORT_S:
                 if self._end.is_set() or self._control().offset != state.offset:
@@ -95,9 +95,9 @@ class FileStream:
         return True
 
     def _wait_for_worker(self, outbox: Outbox, lag: Callable[[], int]) -> bool:
-        """Wait until the worker has read most of what was sent; False if it was stopped."""
+        """False if it was stopped."""
         outbox.settle()
-        while lag() > MAX_WAITING:
+        while lag() > MAX_WAITING_POSTS:
             if self._end.wait(POLL_S):
                 return False
         return True

@@ -1,4 +1,4 @@
-"""Who may use the desk: tokens, sessions, origins; and the headers that protect its pages."""
+"""Access to the desk: tokens, sessions and origins, and the headers that protect its pages."""
 
 import asyncio
 import hmac
@@ -12,10 +12,10 @@ from aiohttp import web
 
 from worker.config.secret import Secret
 
-IDLE_S = 12 * 3600.0  # after its last request a session ends
-MAX_SESSIONS = 256  # beyond, the one that was used longest ago ends
-MIN_TOKEN_CHARS = 16  # characters of a token
-DELAY_S = 0.5  # before a wrong token is refused
+MAX_IDLE_S = 12 * 3600.0
+MAX_SESSIONS = 256  # Beyond it the session that has been idle longest ends.
+MIN_TOKEN_CHARS = 16
+WRONG_TOKEN_DELAY_S = 0.5
 SAFE_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -31,7 +31,7 @@ SAFE_HEADERS = {
 
 
 class Sessions:
-    """The ids of a desk's sessions; they end with the process."""
+    """They end with the process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -45,7 +45,7 @@ class Sessions:
         return session_id
 
     def use(self, session_id: str) -> bool:
-        """Whether there is such a session; this prolongs it."""
+        """Whether the session exists; prolongs it."""
         if not self.holds(session_id):
             return False
         del self._used[session_id]
@@ -53,9 +53,9 @@ class Sessions:
         return True
 
     def holds(self, session_id: str) -> bool:
-        """Whether there is such a session; this does not prolong it."""
+        """Whether the session exists."""
         used = self._used.get(session_id)
-        if used is not None and self._clock() - used > IDLE_S:
+        if used is not None and self._clock() - used > MAX_IDLE_S:
             del self._used[session_id]
             return False
         return used is not None
@@ -74,42 +74,42 @@ class Guard:
         return bool(self._proof)
 
     def name_cookie(self, port: int) -> None:
-        """Name the cookie by the port: browsers send it to every port of a host."""
+        """Browsers send a cookie to every port of a host, so its name has the port."""
         self._cookie = f"newsift_desk_{port}"
 
     async def refusal(self, request: web.Request) -> tuple[int, str] | None:
-        if not _from_own_page(request):
+        if not _is_from_own_page(request):
             return 403, "origin: another page asks; open the desk itself"
         if "Content-Encoding" in request.headers:
             return 415, "content-encoding: give it unpacked"
         if request.method == "POST" and media_type(request) != "application/json":
             return 415, "content-type: give application/json"
-        if not self._proof or self._sessions.use(cookie(request, self._cookie)):
+        if not self._proof or self._sessions.use(read_cookie(request, self._cookie)):
             return None
         if self._has_bearer(request):
             return None
         if "Authorization" in request.headers:
-            await asyncio.sleep(DELAY_S)
+            await asyncio.sleep(WRONG_TOKEN_DELAY_S)
         return 401, "token: is missing or not the desk's; give it"
 
     def still_allows(self, request: web.Request) -> bool:
-        """Whether the session of a stream has not ended; this does not prolong it."""
-        session_id = cookie(request, self._cookie)
+        """For a stream: does not prolong its session."""
+        session_id = read_cookie(request, self._cookie)
         return not self._proof or self._sessions.holds(session_id) or self._has_bearer(request)
 
     async def login(self, request: web.Request) -> web.Response:
-        """Begin a session with the token that was typed on the page."""
-        if not self._proof or not _from_own_page(request) or not self._has_bearer(request):
-            await asyncio.sleep(DELAY_S)
+        """With the token that was typed on the page."""
+        if not self._proof or not _is_from_own_page(request) or not self._has_bearer(request):
+            await asyncio.sleep(WRONG_TOKEN_DELAY_S)
             return web.json_response({"reason": "token: is not the desk's"}, status=401)
         response = web.json_response({"answer": None, "messages": []})
         self._begin_session(request, response)
         return response
 
     async def enter(self, request: web.Request, token: str) -> web.Response | None:
-        """Begin a session with the token of the printed address; None where it is wrong."""
+        """With the token in the printed address; None if it is wrong."""
         if not self._is_token(token):
-            await asyncio.sleep(DELAY_S)
+            await asyncio.sleep(WRONG_TOKEN_DELAY_S)
             return None
         response = web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store"})
         self._begin_session(request, response)
@@ -135,7 +135,7 @@ def media_type(request: web.Request) -> str:
     return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
-def cookie(request: web.Request, name: str) -> str:
+def read_cookie(request: web.Request, name: str) -> str:
     pairs = (pair.partition("=") for pair in request.headers.get("Cookie", "").split(";"))
     return next((value.strip() for key, _, value in pairs if key.strip() == name), "")
 
@@ -144,7 +144,7 @@ def _digest(text: str) -> bytes:
     return sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
-def _from_own_page(request: web.Request) -> bool:
+def _is_from_own_page(request: web.Request) -> bool:
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = request.headers.get("Origin")

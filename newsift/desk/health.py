@@ -1,4 +1,4 @@
-"""The status page: what stands in the way of matches and what to do; polled while a page is open.
+"""The status page: problems with their remedies. Values are polled only while a page is open.
 
 While no page is open, the alerts of Prometheus watch (deploy/prometheus/rules.yml).
 """
@@ -32,7 +32,7 @@ from newsift.operations.cluster_status import (
 from newsift.operations.workers import (
     ANSWER_ERRORS,
     TOO_FEW,
-    get_answer,
+    http_get,
     kafka_cluster_id,
     parse_drift,
     worker_addresses,
@@ -40,30 +40,30 @@ from newsift.operations.workers import (
 from newsift.statistics.labels import LabelState
 from worker.config import Config
 from worker.kafka.reading import connected
-from worker.kafka.topics import administering, check_topics
-from worker.match.drift import in_a_sentence
+from worker.kafka.topics import admin_client, check_topics
+from worker.match.drift import describe_drift
 from worker.posts.times import rfc3339
-from worker.text import cut, one_line
+from worker.text import one_line, shorten
 
-PRESENCE_S = 15.0  # after a request, for which values are polled
-EVERY_S, TOPICS_S = 5.0, 30.0
+PRESENCE_S = 15.0  # A page counts as open for this time after a request.
+POLL_S, TOPICS_POLL_S = 5.0, 30.0
 NOT_YET = "it is not looked at yet"
-MAX_LAGS = 180  # a quarter of an hour
-RATES_S = 30.0  # between two readings, at most, to give a rate
-GROWS_S = 60.0  # for which a lag grows before it is a problem
-LONG_OPEN_S = 120.0  # of a transaction
-MAX_ROWS = 200  # partitions and members
+MAX_LAG_POINTS = 180  # a quarter of an hour
+MAX_RATE_INTERVAL_S = 30.0
+MIN_GROWTH_S = 60.0  # A lag that grows for a shorter time is no problem.
+MAX_TRANSACTION_S = 120.0
+MAX_GROUP_ROWS = 200
 MAX_COLLECTORS = 50
-MAX_PROBLEMS, PROBLEM_CHARS = 50, 400
-ANSWER_S = 2.0  # for a worker
-AT_ONCE = 8
+MAX_PROBLEMS, MAX_PROBLEM_CHARS = 50, 400
+WORKER_ANSWER_S = 2.0
+MAX_WORKER_REQUESTS = 8
 MAX_REASON_CHARS = 300
-INFO = {  # metrics: the key of the row, and the label that has its value
+INFO_METRICS = {  # metric: key of the row, label with its value
     "newsift_model_info": ("model", "digest"),
     "newsift_seed_set_info": ("seed_set", "digest"),
     "newsift_version_info": ("version", "version"),
 }
-GAUGES = {  # metrics with their keys
+GAUGE_METRICS = {  # metric: key of the row
     "newsift_paused": "paused",
     "newsift_offsets_lost_total": "offsets_lost",
     "newsift_open_transaction_seconds": "open_transaction_s",
@@ -73,7 +73,7 @@ log = logging.getLogger("newsift.desk")
 
 
 class ViewerPresence:
-    """Whether a page is open; from several threads."""
+    """Whether a page is open. Thread-safe."""
 
     def __init__(self) -> None:
         self._last, self._arrival, self.ended = -PRESENCE_S, Event(), Event()
@@ -83,7 +83,7 @@ class ViewerPresence:
         self._arrival.set()
 
     def wait(self) -> bool:
-        """Wait until a page is open; False once the desk ends."""
+        """Returns once a page is open; False once the desk ends."""
         while not self.ended.is_set() and time.monotonic() - self._last > PRESENCE_S:
             self._arrival.clear()
             if time.monotonic() - self._last > PRESENCE_S:  # no viewer has come since
@@ -96,15 +96,15 @@ class ViewerPresence:
 
 
 class PolledValue(Generic[T]):
-    """The latest value, and why the last poll gave none, if so."""
+    """The latest value; `away` is the reason if the last poll failed."""
 
     def __init__(
-        self, name: str, ask: Callable[[], T], viewers: ViewerPresence,
-        on_change: Callable[[], None], every_s: float = EVERY_S,
+        self, name: str, poll_once: Callable[[], T], viewers: ViewerPresence,
+        on_change: Callable[[], None], every_s: float = POLL_S,
     ) -> None:  # fmt: skip
         """`on_change` is called after each poll."""
-        self.name, self._ask, self._viewers, self._on_change = name, ask, viewers, on_change
-        self._every_s = every_s
+        self.name, self._poll_once, self._on_change = name, poll_once, on_change
+        self._viewers, self._every_s = viewers, every_s
         self.value: T | None = None
         self.away = NOT_YET
         self.since = time.time()  # when `away` became empty, or not
@@ -120,7 +120,7 @@ class PolledValue(Generic[T]):
 
     def poll(self) -> None:
         try:
-            self.value, away = self._ask(), ""
+            self.value, away = self._poll_once(), ""
         except NewsiftError as error:
             away = str(error)
         except Exception as error:
@@ -138,26 +138,28 @@ class PolledValue(Generic[T]):
 class BrokerMonitor:
     def __init__(self, config: Config) -> None:
         self._config, self._lock = config, Lock()
-        self._lags: deque[tuple[float, int]] = deque(maxlen=MAX_LAGS)
-        self._before: OffsetSnapshot | None = None
+        self._lags: deque[tuple[float, int]] = deque(maxlen=MAX_LAG_POINTS)
+        self._last_offsets: OffsetSnapshot | None = None
 
     def group(self) -> Row:
-        with connected(self._config) as cluster, administering(self._config) as admin:
+        with connected(self._config) as cluster, admin_client(self._config) as admin:
             cluster.partitions(self._config.topics.posts)
             now = read_offsets(cluster, admin, self._config)
             state, members = describe_group(admin, self._config)
-        before, self._before = self._before, now
+        before, self._last_offsets = self._last_offsets, now
         with self._lock:
             self._lags.append((time.time(), sum(now.lag.values())))
-        is_recent = before is not None and now.at - before.at < RATES_S
+        is_recent = before is not None and now.at - before.at < MAX_RATE_INTERVAL_S
         rates = message_rates(before, now) if before and is_recent else None
         return group_row(state, members, partition_rows(now, members), rates)
 
     def topics(self) -> list[Row]:
-        """Where settings of topics differ; a missing topic of labels is created by the first."""
+        """Wrong settings; a missing topic of labels is none, because the first label creates it."""
         labels = self._config.topics.labels, "topic"
         problems = check_topics(self._config)
-        return [asdict(each) for each in problems if (each.topic, each.setting) != labels]
+        return [
+            asdict(problem) for problem in problems if (problem.topic, problem.setting) != labels
+        ]
 
     def lags(self) -> list[tuple[float, int]]:
         with self._lock:
@@ -167,44 +169,45 @@ class BrokerMonitor:
 def group_row(
     state: str, members: list[Row], rows: list[Row], posts: Mapping[str, float] | None
 ) -> Row:
-    """The group for the page, bounded: partitions with the largest lag first."""
+    """Bounded: the partitions with the largest lag come first."""
     lag_of = {row["partition"]: row["lag"] for row in rows}
+    by_lag = sorted(rows, key=lambda row: (-row["lag"], row["partition"]))
     return {
         "state": state,
         "lag": sum(lag_of.values()),
         "rates": posts,
         "members": [
             member | {"lag": sum(lag_of.get(part, 0) for part in member["partitions"])}
-            for member in members[:MAX_ROWS]
+            for member in members[:MAX_GROUP_ROWS]
         ],
         "all_members": len(members),
-        "partitions": sorted(rows, key=lambda row: (-row["lag"], row["partition"]))[:MAX_ROWS],
+        "partitions": by_lag[:MAX_GROUP_ROWS],
         "all_partitions": len(rows),
     }
 
 
-def grows(lags: Sequence[tuple[float, int]]) -> bool:
-    """Whether the lag has risen in the last minute, and never fallen."""
-    if not lags or lags[-1][0] - lags[0][0] < GROWS_S:
+def is_growing(lags: Sequence[tuple[float, int]]) -> bool:
+    """The lag has risen in the last minute, and never fallen."""
+    if not lags or lags[-1][0] - lags[0][0] < MIN_GROWTH_S:
         return False
-    recent = [lag for at, lag in lags if lags[-1][0] - at <= GROWS_S]
+    recent = [lag for time_s, lag in lags if lags[-1][0] - time_s <= MIN_GROWTH_S]
     return recent[-1] > recent[0] and all(after >= before for before, after in pairwise(recent))
 
 
 def query_workers(addresses: Iterable[str]) -> list[Row]:
-    with ThreadPoolExecutor(AT_ONCE, "desk-worker") as pool:
+    with ThreadPoolExecutor(MAX_WORKER_REQUESTS, "desk-worker") as pool:
         return list(pool.map(query_worker, addresses))
 
 
-def query_worker(address: str, seconds: float = ANSWER_S) -> Row:
-    """What a worker reports; `away` says why it does not answer, if so."""
+def query_worker(address: str, seconds: float = WORKER_ANSWER_S) -> Row:
+    """`away` is the reason if the worker does not answer."""
     row: Row = {"address": address, "away": "", "ready": False, "reason": "", "drift": None}
     try:
-        status, body = get_answer(address, "/readyz", seconds)
+        status, body = http_get(address, "/readyz", seconds)
         answer = msgspec.json.decode(body)
         reason = answer.get("reason") if isinstance(answer, dict) else None
         row |= {"ready": status == 200, "reason": str(reason or "")[:MAX_REASON_CHARS]}
-        status, body = get_answer(address, "/metrics", seconds)
+        status, body = http_get(address, "/metrics", seconds)
         return row | (read_metrics(body.decode()) if status == 200 else {})
     except ANSWER_ERRORS as error:
         failure = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -212,23 +215,23 @@ def query_worker(address: str, seconds: float = ANSWER_S) -> Row:
 
 
 def read_metrics(page: str) -> Row:
-    row: Row = dict.fromkeys([*(key for key, _ in INFO.values()), *GAUGES.values()])
+    row: Row = dict.fromkeys([*(key for key, _ in INFO_METRICS.values()), *GAUGE_METRICS.values()])
     bursts = Counter[str]()
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
-            if sample.name in INFO:
-                key, label = INFO[sample.name]
+            if sample.name in INFO_METRICS:
+                key, label = INFO_METRICS[sample.name]
                 row[key] = sample.labels.get(label, "")[:MAX_REASON_CHARS]
-            elif key := GAUGES.get(sample.name, ""):
+            elif key := GAUGE_METRICS.get(sample.name, ""):
                 row[key] = max(row[key] or 0, sample.value)
             elif sample.name == "newsift_bursts_total":
                 bursts[sample.labels.get("event", "")] += int(sample.value)
     drifting = parse_drift(page)
     events = {
-        event: in_a_sentence(each for each in drifting or () if each.event == event)
-        for event in {each.event for each in drifting or ()}
+        event: describe_drift(measure for measure in drifting or () if measure.event == event)
+        for event in {measure.event for measure in drifting or ()}
     }
-    drift = None if drifting is None else in_a_sentence(drifting) or TOO_FEW
+    drift = None if drifting is None else describe_drift(drifting) or TOO_FEW
     return row | {"drift": drift, "drift_by_event": events, "bursts": bursts}
 
 
@@ -242,15 +245,19 @@ class HealthSnapshot:
     labels_left_out: int = 0
 
 
-def problems_of(snapshot: HealthSnapshot) -> list[str]:
+def list_problems(snapshot: HealthSnapshot) -> list[str]:
     if snapshot.away == NOT_YET:
         return []
-    every = chain(_of_group(snapshot), _of_workers(snapshot.workers), _of_topics(snapshot))
-    problems = [f"the broker does not answer: {snapshot.away}"] if snapshot.away else every
-    return [cut(one_line(each), PROBLEM_CHARS) for each in islice(problems, MAX_PROBLEMS)]
+    if snapshot.away:
+        problems = iter([f"the broker does not answer: {snapshot.away}"])
+    else:
+        workers = _worker_problems(snapshot.workers)
+        problems = chain(_group_problems(snapshot), workers, _topic_problems(snapshot))
+    lines = map(one_line, islice(problems, MAX_PROBLEMS))
+    return [shorten(line, MAX_PROBLEM_CHARS) for line in lines]
 
 
-def _of_group(snapshot: HealthSnapshot) -> Iterator[str]:
+def _group_problems(snapshot: HealthSnapshot) -> Iterator[str]:
     if (group := snapshot.group) is not None:
         if not group["all_members"]:
             yield "no worker runs, so nothing is matched; start one with: faust -A worker worker"
@@ -261,7 +268,7 @@ def _of_group(snapshot: HealthSnapshot) -> Iterator[str]:
             )
 
 
-def _of_workers(rows: Sequence[Row]) -> Iterator[str]:
+def _worker_problems(rows: Sequence[Row]) -> Iterator[str]:
     workers = [row for row in rows if not row["away"]]
     for row in workers:
         worker = f"the worker at {row['address']}"
@@ -271,13 +278,13 @@ def _of_workers(rows: Sequence[Row]) -> Iterator[str]:
             yield f"{worker} is paused: a topic does not take what it writes; check its brokers"
         if gap := row.get("offsets_lost"):
             yield f"{worker} lost {gap:,.0f} posts that were deleted before it read them"
-        if (row.get("open_transaction_s") or 0) > LONG_OPEN_S:
+        if (row.get("open_transaction_s") or 0) > MAX_TRANSACTION_S:
             yield f"{worker} waits for a transaction that another producer left open; end that one"
     if len({row["model"] for row in workers if row.get("model")}) > 1:
         yield "workers run different models; compare their configurations"
 
 
-def _of_topics(snapshot: HealthSnapshot) -> Iterator[str]:
+def _topic_problems(snapshot: HealthSnapshot) -> Iterator[str]:
     for row in snapshot.topics:
         if row["serious"]:
             setting = f"{row['setting']} is {row['actual']}, must be {row['required']}"
@@ -289,9 +296,9 @@ def _of_topics(snapshot: HealthSnapshot) -> Iterator[str]:
         )
 
 
-def summary_of(snapshot: HealthSnapshot) -> Row:
-    """A state and two words, for the head of every page."""
-    problems = problems_of(snapshot)
+def summarise(snapshot: HealthSnapshot) -> Row:
+    """For the head of every page."""
+    problems = list_problems(snapshot)
     state, text = ("bad", f"{len(problems)} problem{'s' * (len(problems) > 1)}")
     if snapshot.away == NOT_YET:
         state, text = "unknown", "looking"
@@ -309,20 +316,18 @@ class HealthMonitor:
         self, config: Config, sources: Callable[[], Mapping[str, str]],
         labels: Callable[[], LabelState], on_change: Callable[[], None],
     ) -> None:  # fmt: skip
-        """`sources` gives what the desk reads, and why it cannot, if so."""
+        """`sources` maps what the desk reads to the reason why it cannot, or ""."""
         self._config, self._sources, self._labels = config, sources, labels
         self._viewers, self._broker = ViewerPresence(), BrokerMonitor(config)
 
-        def polled(name: str, ask: Callable[[], T], every_s: float = EVERY_S) -> PolledValue[T]:
-            return PolledValue(name, ask, self._viewers, on_change, every_s)
+        def poll(name: str, poll_once: Callable[[], T], every_s: float = POLL_S) -> PolledValue[T]:
+            return PolledValue(name, poll_once, self._viewers, on_change, every_s)
 
-        self._group = polled("broker", self._broker.group)
-        self._topics = polled("topics", self._broker.topics, TOPICS_S)
+        self._group = poll("broker", self._broker.group)
+        self._topics = poll("topics", self._broker.topics, TOPICS_POLL_S)
         cluster_id = partial(kafka_cluster_id, config)
-        self._workers = polled(
-            "workers", lambda: query_workers(worker_addresses(config, cluster_id))
-        )
-        self._collectors = polled(
+        self._workers = poll("workers", lambda: query_workers(worker_addresses(config, cluster_id)))
+        self._collectors = poll(
             "collectors", lambda: list(islice(list_collectors(), MAX_COLLECTORS))
         )
         self.letters = DeadLetterList(config)
@@ -332,7 +337,7 @@ class HealthMonitor:
         self.retrying = Lock()  # one retry of dead letters at a time
 
     def note_viewer(self, letters: bool = False) -> None:
-        """Poll for a while; dead letters are read once they are asked for."""
+        """Dead letters are read once a page asks for them."""
         with self._lock:
             if not self._polling:
                 self._polling = True
@@ -344,15 +349,15 @@ class HealthMonitor:
         self._viewers.note()
 
     def stop(self) -> None:
-        """Harmless if nothing was polled."""
+        """May be called without polling."""
         self._viewers.close()
         self.letters_follower.stop()
 
     def summary(self) -> Row:
-        return summary_of(self._snapshot())
+        return summarise(self._snapshot())
 
     def drift(self) -> dict[str, str]:
-        """A sentence for each event that drifts, by the workers."""
+        """A sentence for each event that drifts."""
         sentences: dict[str, str] = {}
         for row in self._workers.value or ():
             for event, sentence in (row.get("drift_by_event") or {}).items():
@@ -360,7 +365,7 @@ class HealthMonitor:
         return sentences
 
     def bursts(self) -> Counter[str]:
-        """In how many minutes each event had a burst of stories, since the workers started."""
+        """Minutes with a burst, by event, since the workers started."""
         return sum((row.get("bursts") or Counter() for row in self._workers.value or ()), Counter())
 
     def status(self) -> Row:
@@ -368,9 +373,9 @@ class HealthMonitor:
         return {
             "kafka": self._config.kafka.bootstrap_servers,
             "group": self._config.kafka.group,
-            "problems": problems_of(snapshot),
+            "problems": list_problems(snapshot),
             "broker": self._group.row() | (snapshot.group or {}),
-            "lags": [[round(1000 * at), lag] for at, lag in self._broker.lags()],
+            "lags": [[round(1000 * time_s), lag] for time_s, lag in self._broker.lags()],
             "workers": self._workers.row() | {"rows": snapshot.workers},
             "topics": self._topics.row() | {"rows": snapshot.topics},
             "collectors": self._collectors.row() | {"rows": self._collectors.value or []},
@@ -382,7 +387,7 @@ class HealthMonitor:
         return HealthSnapshot(
             away,
             group=None if away else self._group.value,
-            grows=not away and grows(self._broker.lags()),
+            grows=not away and is_growing(self._broker.lags()),
             workers=self._workers.value or [],
             topics=(self._topics.value or []) if not self._topics.away else [],
             labels_left_out=self._labels().left_out,

@@ -21,7 +21,7 @@ from newsift.desk.api import post_fields
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import DaemonExecutor, lock_or_busy
 from newsift.operations.labels import (
-    HEADERS,
+    LABEL_HEADERS,
     AnswerLog,
     FrozenQueue,
     QueueKind,
@@ -29,27 +29,27 @@ from newsift.operations.labels import (
     make_label_topic,
 )
 from newsift.operations.messages import capture
-from newsift.operations.times import now_ms, present
+from newsift.operations.times import now_ms, now_text
 from newsift.statistics.labels import Label, Verdict
-from newsift.statistics.pass_rates import DAY
 from newsift.statistics.queues import Question
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
-from worker.kafka.settings import speaking
-from worker.match.records import WHY_TOKENS
+from worker.kafka.settings import broker_errors
+from worker.match.records import MAX_WHY_TOKENS
 from worker.posts.outcome import PostId
+from worker.posts.times import DAY_MS
 
-BUSY = "an earlier answer is still being published"
-STOP_S = 1.0  # for a label that is being published when the desk ends
+ANSWER_BUSY = "an earlier answer is still being published"
+MAX_STOP_S = 1.0
 
 MAX_QUEUES = 32
-MAX_POSTS = 60_000  # of all queues together
-MAX_DRAWS = 2  # at once
-MAX_SHARES = 300  # points of a judge's curve
-DRAW_S = 1.0  # for which a request waits; the page then repeats it
-IDLE_S = 12 * 3600.0  # after which a queue is drawn again
-EMPTY_S = 5.0  # after which a queue without a question is drawn again
+MAX_QUEUED_POSTS = 60_000
+MAX_DRAWS = 2
+MAX_CURVE_POINTS = 300
+DRAW_WAIT_S = 1.0  # After it the page repeats its request.
+MAX_IDLE_S = 12 * 3600.0
+EMPTY_QUEUE_S = 5.0  # A queue without a question is drawn again after this time.
 Clock = Callable[[], float]
 State = dict[str, Any]
 
@@ -65,8 +65,8 @@ class LabelSession:
     def __init__(
         self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = ()
     ) -> None:
-        """`messages` are warnings printed while drawing."""
-        self.token, self.at = secrets.token_hex(8), present()
+        """`messages` are warnings of the draw."""
+        self.token, self.at = secrets.token_hex(8), now_text()
         self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
         self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
         self._queue, self._lock = frozen.queue, Lock()
@@ -76,14 +76,14 @@ class LabelSession:
 
     @property
     def version(self) -> str:
-        """The version of the profile at the draw; empty without one."""
+        """Of the profile at the draw; empty without one."""
         return self._frozen.profile.version if self._frozen.profile else ""
 
     def merge(self, labels: Iterable[Label]) -> None:
         self._answers.merge(labels)
 
     def state(self) -> State:
-        """For the page: the question, the next one for each answer, and the progress."""
+        """The question, the next one for each answer, and the progress."""
         changes, verdicts = self._changes, self._answers.verdicts()
         question, last = self._queue.next(verdicts), self._answers.last
         steps = self._undoable.copy()
@@ -100,19 +100,20 @@ class LabelSession:
             "messages": self._messages,
             "change": changes, "judged": judged, "progress": self._queue.summary(verdicts),
             "question": self._card(question), "following": following,
-            "left": self._queue.left(verdicts), "shares": self._answers.shares()[-MAX_SHARES:],
+            "left": self._queue.labels_left(verdicts),
+            "shares": self._answers.shares()[-MAX_CURVE_POINTS:],
             "undo": None if last is None or not steps else {"step": steps[-1], "label": last.label},
         }  # fmt: skip
 
     def answer(self, post_id: PostId, verdict: Verdict) -> AnswerOutcome:
-        """Publish an answer to the question. A page repeats an answer that got no response."""
-        with lock_or_busy(self._lock, BUSY):
+        """A page repeats an answer that got no response."""
+        with lock_or_busy(self._lock, ANSWER_BUSY):
             question = self._queue.next(self._answers.verdicts())
             if question is not None and question.candidate.post_id == post_id:
                 self._answers.answer(question, verdict)
                 self._count_step()
                 return AnswerOutcome(True)
-        current = self._answers.label_of(post_id)
+        current = self._answers.label(post_id)
         if current is None:
             return AnswerOutcome(
                 False, "the previous answer was undone, so this post will be asked again"
@@ -121,20 +122,20 @@ class LabelSession:
         return AnswerOutcome(False, problem)
 
     def correct(self, post_id: PostId, verdict: Verdict) -> bool:
-        """Publish another verdict on a post that this judge has labelled; False if it is equal."""
-        with lock_or_busy(self._lock, BUSY):
-            current = self._answers.label_of(post_id)
+        """False if the label has this verdict already."""
+        with lock_or_busy(self._lock, ANSWER_BUSY):
+            current = self._answers.label(post_id)
             if current is None:
                 raise InputError("post: you have not judged it; only your own answer can change")
             if current.label == verdict:
                 return False
-            self._answers.replace(msgspec.structs.replace(current, label=verdict, at=present()))
+            self._answers.replace(msgspec.structs.replace(current, label=verdict, at=now_text()))
             self._count_step()
             return True
 
     def undo(self, step: int) -> bool:
-        """Publish the label before the last answer; False if that was done before."""
-        with lock_or_busy(self._lock, BUSY):
+        """Publishes the label before the last answer; False if that was done already."""
+        with lock_or_busy(self._lock, ANSWER_BUSY):
             if step not in self._undoable:
                 return False
             if step != self._undoable[-1]:
@@ -149,7 +150,7 @@ class LabelSession:
         self._changes += 1
 
     def _card(self, question: Question | None) -> State | None:
-        """A post for the judge, without how it was drawn."""
+        """Does not reveal how the post was drawn."""
         if question is None:
             return None
         candidate = question.candidate
@@ -157,7 +158,7 @@ class LabelSession:
         return post_fields(candidate.post) | {
             "score": candidate.score,
             "threshold": match.match.threshold if match else None,
-            "why": match.match.why[:WHY_TOKENS] if match else (),
+            "why": match.match.why[:MAX_WHY_TOKENS] if match else (),
         }
 
 
@@ -168,21 +169,21 @@ class LabelOutbox:
         self._outbox: Outbox | None = None
 
     def publish(self, key: bytes, value: bytes | None) -> None:
-        """Publish a label and wait for the broker; the first one creates the topic."""
+        """Returns once the broker has the label; the first one creates the topic."""
         with lock_or_busy(self._lock, "earlier labels are still being published"):
             try:
-                with speaking(self._config):
+                with broker_errors(self._config):
                     if self._outbox is None:
                         make_label_topic(self._config)
                         self._outbox = self._connection.enter_context(sending(self._config))
-                    self._outbox.send(self._config.topics.labels, value, key, HEADERS)
+                    self._outbox.send(self._config.topics.labels, value, key, LABEL_HEADERS)
                     self._outbox.settle()
             except BaseException:
                 self._close()
                 raise
 
     def stop(self) -> None:
-        locked = self._lock.acquire(timeout=STOP_S)
+        locked = self._lock.acquire(timeout=MAX_STOP_S)
         self._close()
         if locked:
             self._lock.release()
@@ -206,7 +207,7 @@ class ActiveQueue(NamedTuple):
 
 
 class LabelQueues:
-    """Draws queues and keeps those used last. Thread-safe."""
+    """Draws queues, and holds those used last. Thread-safe."""
 
     def __init__(
         self, config: Config, mirrors: TopicMirrors, executor: DaemonExecutor,
@@ -220,7 +221,7 @@ class LabelQueues:
         self._nonce = secrets.token_hex(8)  # of matches without a label: the same for all judges
 
     def queue(self, key: QueueKey) -> ActiveQueue | None:
-        """A judge's queue; None while it is drawn, or waits for other draws."""
+        """None while it is being drawn, or other draws are."""
         with self._lock:
             active = self._active.get(key)
             why = self._end_reason(key, active)
@@ -234,7 +235,7 @@ class LabelQueues:
                     return None
                 self._draws[key] = self._executor.submit(self._draw, key), why or ""
             draw, why = self._draws[key]
-        wait([draw], DRAW_S)
+        wait([draw], DRAW_WAIT_S)
         if not draw.done():
             return None
         try:
@@ -250,7 +251,7 @@ class LabelQueues:
             return self._activate(key, ActiveQueue(session, self._clock(), 0.0, why))
 
     def session(self, key: QueueKey, token: str) -> LabelSession:
-        """The queue that a page names; refused if it has ended."""
+        """Raises if the queue has ended."""
         with self._lock:
             active = self._active.get(key)
             if (
@@ -264,7 +265,7 @@ class LabelQueues:
             return self._activate(key, active).session
 
     def discard(self, key: QueueKey, token: str) -> bool:
-        """Let the next question come from a new queue; False if the queue has already ended."""
+        """The next question comes from a new queue; False if this one has ended."""
         with self._lock:
             active = self._active.get(key)
             if active is None or active.session.token != token:
@@ -273,32 +274,32 @@ class LabelQueues:
             return True
 
     def _end_reason(self, key: QueueKey, active: ActiveQueue | None) -> str | None:
-        """Why a queue has ended; "" if the page need not say why, None if it has not ended."""
+        """Empty if the page need not name it, None if the queue has not ended."""
         if active is None:
             return ""
         state, now = self._mirrors.control, self._clock()
         profile = state.profiles.get(key.event)
         if state.complete and (profile.version if profile else "") != active.session.version:
             return "the event's profile has changed, and scores differently"
-        if now - active.used > IDLE_S:
+        if now - active.used > MAX_IDLE_S:
             return "nobody answered for half a day, so these are newer matches"
-        return "" if active.session.empty and now - active.since > EMPTY_S else None
+        return "" if active.session.empty and now - active.since > EMPTY_QUEUE_S else None
 
     def _activate(self, key: QueueKey, active: ActiveQueue) -> ActiveQueue:
         self._active[key] = active = active._replace(used=self._clock())
         self._active.move_to_end(key)
         while len(self._active) > 1 and (
             len(self._active) > MAX_QUEUES
-            or sum(queue.session.size for queue in self._active.values()) > MAX_POSTS
+            or sum(queue.session.size for queue in self._active.values()) > MAX_QUEUED_POSTS
         ):
             self._active.popitem(last=False)
         return active
 
     def _draw(self, key: QueueKey) -> LabelSession:
-        start = now_ms() - DAY  # as `newsift labels ask` does
+        start = now_ms() - DAY_MS  # as `newsift labels ask` does
         with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
-            labels = self._mirrors.labels.of(key.event)
+            labels = self._mirrors.labels.event_labels(key.event)
             profile = self._mirrors.control.profiles.get(key.event)
             frozen = freeze_queue(
                 cluster, self._config, key.event, key.kind, start, labels, profile, self._nonce

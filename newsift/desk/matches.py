@@ -15,29 +15,29 @@ from msgspec import Meta, Struct
 from newsift.files.rows import parse_match_record
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import PLATFORMS
-from newsift.statistics.pass_rates import HOUR, MINUTE
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.match.records import Match, MatchRecord
 from worker.posts.outcome import PostId
-from worker.seeds.record import EVENT_BYTES, PREFIX
+from worker.posts.times import HOUR_MS, MINUTE_MS
+from worker.seeds.record import MAX_EVENT_BYTES, PROFILE_PREFIX
 
 HOURS = 24
-MAX_STORIES = 5_000  # of an event; the newest are kept
-MAX_ROWS = 12  # of a story; the first are kept
-ROW_OVERHEAD = 700  # bytes of a row beside its record
+MAX_EVENT_STORIES = 5_000
+MAX_STORY_ROWS = 12
+ROW_OVERHEAD_BYTES = 700
 MAX_ID_CHARS = 512
 MAX_LANGUAGES = 64
-LANGUAGE_CHARS = 16
-TEXT_CHARS = 200  # of a text to search for
-MAX_VERSIONS = 8  # of an event's profile; those that matched last are kept
-MAX_MATCHES = 1_000  # of a record, as matching.max_matches allows
-MAX_NUMBER = 2**53 - 1  # the largest integer that every reader of JSON can hold
+MAX_LANGUAGE_CHARS = 16
+MAX_SEARCH_CHARS = 200
+MAX_VERSIONS = 8  # The versions of a profile that matched last are counted.
+MAX_RECORD_MATCHES = 1_000  # as matching.max_matches allows
+MAX_JSON_INTEGER = 2**53 - 1  # Every reader of JSON can hold it.
 ANY = ""
-MAX_READ = 200_000  # the newest records, which are read when the desk starts
+MAX_READ_RECORDS = 200_000  # The desk reads at most so many records when it starts.
 MAX_EVENTS = 1_000
-MAX_BYTES = 2**26  # bytes of all rows
-REMEMBERED_POSTS = 2**17  # at least; a later match of one of them does not count
+MAX_ROW_BYTES = 2**26
+MIN_REMEMBERED_POSTS = 2**17  # A later match of a remembered post is not counted again.
 Score = Annotated[float, Meta(ge=-2, le=2)]
 
 
@@ -63,12 +63,12 @@ class MatchRow:
 
     @property
     def size(self) -> int:
-        return ROW_OVERHEAD + len(self.value)
+        return ROW_OVERHEAD_BYTES + len(self.value)
 
 
 @dataclass(slots=True)
 class Story:
-    """Posts with the same text, as grouped by the workers."""
+    """Posts with the same text, as the workers group them."""
 
     group: str
     count: int = 0  # of posts, also those without a row
@@ -116,15 +116,15 @@ class EventMatches:
         story = self._stories.setdefault(row.group, Story(row.group))
         story.count += is_first or not story.rows
         story.last = max(story.last, row.at)
-        if len(story.rows) < MAX_ROWS:
+        if len(story.rows) < MAX_STORY_ROWS:
             story.rows[row.post_id] = row
             self._group_of[row.post_id] = row.group
             self.size += row.size
-        if len(self._stories) > MAX_STORIES * 5 // 4:
-            self.keep(MAX_STORIES)
+        if len(self._stories) > MAX_EVENT_STORIES * 5 // 4:
+            self.keep(MAX_EVENT_STORIES)
 
     def keep(self, most: int) -> None:
-        """Drop all stories but the newest `most`."""
+        """Drops all but the newest `most` stories."""
         by_age = sorted(self._stories.values(), key=lambda story: story.last)
         for story in by_age[: max(len(by_age) - most, 0)]:
             del self._stories[story.group]
@@ -134,7 +134,7 @@ class EventMatches:
 
     @property
     def stories(self) -> list[Story]:
-        """In the order of their arrival."""
+        """In the order of arrival."""
         return list(self._stories.values())
 
     def row(self, post_id: PostId) -> MatchRow | None:
@@ -145,18 +145,18 @@ class EventMatches:
         return self._stories.get(group)
 
     def counts(self, now: int) -> EventCounts:
-        hours = range(now // HOUR - HOURS + 1, now // HOUR + 1)
+        hours = range(now // HOUR_MS - HOURS + 1, now // HOUR_MS + 1)
         posts, stories = ([self._hours.get(hour, (0, 0))[n] for hour in hours] for n in (0, 1))
         by_name = dict(self._languages), dict(self._platforms)
         return EventCounts(self.number, self.last, posts, stories, *by_name)
 
     def passed(self, version: str, now: int) -> int:
-        """Posts of the last 60 minutes that matched this version of the event's profile."""
+        """Posts of the last 60 minutes that matched this version of the profile."""
         counts = self._minutes.get(version, Counter[int]())
-        return sum(counts[minute] for minute in range(now // MINUTE - 59, now // MINUTE + 1))
+        return sum(counts[minute] for minute in range(now // MINUTE_MS - 59, now // MINUTE_MS + 1))
 
     def _count(self, row: MatchRow) -> None:
-        hour = row.at // HOUR
+        hour = row.at // HOUR_MS
         counts = self._hours.setdefault(hour, [0, 0])
         counts[0] += 1
         counts[1] += row.new
@@ -174,31 +174,33 @@ class EventMatches:
         self._minutes.move_to_end(row.profile_version)
         if len(self._minutes) > MAX_VERSIONS:
             self._minutes.popitem(last=False)
-        minutes[row.at // MINUTE] += 1
+        minutes[row.at // MINUTE_MS] += 1
         if len(minutes) > 2 * 60:
             for old in sorted(minutes)[:-60]:
                 del minutes[old]
 
 
 def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str, MatchRow]]:
-    """Each event of a match record with a row; none if the record is not sound."""
+    """A row for each event; none if the record is not sound."""
     record, value = parse_match_record(message.value), message.value
     if record is None or value is None or not _is_sound(record):
         return
-    at = max(min(message.timestamp, now), 0)
+    arrival = max(min(message.timestamp, now), 0)
     post_id = record.post.platform, record.post.id
-    lang = (record.post.lang or "")[:LANGUAGE_CHARS]
+    lang = (record.post.lang or "")[:MAX_LANGUAGE_CHARS]
     group = record.group if isinstance(record.group, str) else record.matches[0].match_id
     by_event = defaultdict[str, list[Match]](list)
     for match in record.matches:
         by_event[match.event].append(match)
     for event, matches in by_event.items():
-        of_profile = (m.seed_version for m in matches if m.seed_id == PREFIX + event)
+        of_profile = (m.seed_version for m in matches if m.seed_id == PROFILE_PREFIX + event)
         version = next(of_profile, "")
         score, new = max(match.score for match in matches), record.new is not False
         yield (
             event,
-            MatchRow(number, at, post_id, lang, score, new, group, value, version[:MAX_ID_CHARS]),
+            MatchRow(
+                number, arrival, post_id, lang, score, new, group, value, version[:MAX_ID_CHARS]
+            ),
         )
 
 
@@ -207,33 +209,33 @@ def _is_sound(record: MatchRecord) -> bool:
     groups = [record.group] if isinstance(record.group, str) else []
     names = [record.post.id, *groups, *(match.match_id for match in record.matches)]
     return (
-        0 < len(record.matches) <= MAX_MATCHES
+        0 < len(record.matches) <= MAX_RECORD_MATCHES
         and record.post.platform in PLATFORMS
         and all(0 < len(name) <= MAX_ID_CHARS for name in names)
-        and all(0 < len(match.event.encode()) <= EVENT_BYTES for match in record.matches)
+        and all(0 < len(match.event.encode()) <= MAX_EVENT_BYTES for match in record.matches)
         and all(-1.001 <= match.score <= 1.001 for match in record.matches)
     )
 
 
 class StoryFilter(Struct, frozen=True, kw_only=True):
-    """A browser's request for a page of an event's stories."""
+    """The filters and the page that a browser asks for."""
 
     minutes: Annotated[int, Meta(ge=0, le=24 * 60)] = 0  # of age at most; 0: any age
-    lang: Annotated[str, Meta(max_length=LANGUAGE_CHARS)] = ANY
-    platform: Annotated[str, Meta(max_length=LANGUAGE_CHARS)] = ANY
+    lang: Annotated[str, Meta(max_length=MAX_LANGUAGE_CHARS)] = ANY
+    platform: Annotated[str, Meta(max_length=MAX_LANGUAGE_CHARS)] = ANY
     least: Score = -2.0
     most: Score = 2.0
     new: bool = False  # only stories whose first post is here
-    text: Annotated[str, Meta(max_length=TEXT_CHARS)] = ""
+    text: Annotated[str, Meta(max_length=MAX_SEARCH_CHARS)] = ""
     order: Literal["time", "score"] = "time"
     # The number of the last match on the page; later ones are only counted.
-    seen: Annotated[int, Meta(ge=0, le=MAX_NUMBER)] = MAX_NUMBER
+    seen: Annotated[int, Meta(ge=0, le=MAX_JSON_INTEGER)] = MAX_JSON_INTEGER
     skip: Annotated[int, Meta(ge=0, le=10**6)] = 0
     count: Annotated[int, Meta(ge=1, le=100)] = 50
 
     def accepts(self, row: MatchRow, now: int) -> bool:
         return (
-            (not self.minutes or row.at >= now - self.minutes * MINUTE)
+            (not self.minutes or row.at >= now - self.minutes * MINUTE_MS)
             and self.least <= row.score <= self.most
             and self.lang in (ANY, row.lang)
             and self.platform in (ANY, row.post_id[0])
@@ -281,21 +283,21 @@ class MatchStore:
         self, config: Config, pinned: Callable[[], Collection[str]] = tuple,
         now: Callable[[], int] = now_ms,
     ) -> None:  # fmt: skip
-        """`pinned` returns the events that are dropped last if there are too many."""
+        """Events that `pinned` returns are dropped last."""
         self._topic, self._pinned, self._now = config.topics.matches, pinned, now
         self._lock = Lock()
         self._cut = set[int]()  # partitions whose older records are skipped
         self._clear()
 
     def begin(self, cluster: TopicReader) -> Offsets:
-        """Offsets to start from: a day ago, or the newest records if a day has too many."""
+        """Starts a day ago, or at the newest records if a day has too many."""
         with self._lock:
             self._clear()
             now, ends = self._now(), cluster.ends(self._topic)
-            day = cluster.at(self._topic, now - HOURS * HOUR)
-            most = MAX_READ // len(ends)
+            day = cluster.offsets_at(self._topic, now - HOURS * HOUR_MS)
+            most = MAX_READ_RECORDS // len(ends)
             self._cut = {part for part, end in ends.items() if end - day[part] > most}
-            self._since = now - HOURS * HOUR
+            self._since = now - HOURS * HOUR_MS
         return {part: max(day[part], end - most) for part, end in ends.items()}
 
     def take(self, batch: Sequence[StoredMessage]) -> None:
@@ -306,7 +308,7 @@ class MatchStore:
 
     @property
     def since(self) -> int:
-        """The time from which on all matches are counted, in milliseconds."""
+        """All matches since this time are counted; milliseconds."""
         with self._lock:
             return self._since
 
@@ -319,16 +321,16 @@ class MatchStore:
             return self._of(event).counts(self._now())
 
     def passed(self, event: str, version: str) -> int | None:
-        """Posts of the last hour that matched this version; None if not all were counted."""
+        """As EventMatches.passed; None if the last hour is not fully counted."""
         now = self._now()
         with self._lock:
-            return None if self._since > now - HOUR else self._of(event).passed(version, now)
+            return None if self._since > now - HOUR_MS else self._of(event).passed(version, now)
 
     def find(self, event: str, story_filter: StoryFilter) -> StoryPage:
         return filter_stories(self.stories(event), story_filter, self._now())
 
     def stories(self, event: str) -> list[Story]:
-        """In the order of their arrival."""
+        """In the order of arrival."""
         with self._lock:
             return self._of(event).stories
 
@@ -337,7 +339,7 @@ class MatchStore:
             return self._of(event).row(post_id)
 
     def copies(self, event: str, group: str) -> list[MatchRow]:
-        """The posts of a story in the order of their arrival."""
+        """In the order of arrival."""
         with self._lock:
             story = self._of(event).story(group)
             return [] if story is None else list(story.rows.values())
@@ -362,7 +364,7 @@ class MatchStore:
             self._size += matches.size - before
         if len(self._events) > MAX_EVENTS * 5 // 4:
             self._drop_events()
-        while self._size > MAX_BYTES:
+        while self._size > MAX_ROW_BYTES:
             largest = max(self._events.values(), key=lambda matches: matches.size)
             before = largest.size
             largest.keep(len(largest.stories) // 2)
@@ -373,12 +375,12 @@ class MatchStore:
         if digest in self._young or digest in self._old:
             return False
         self._young.add(digest)
-        if len(self._young) >= REMEMBERED_POSTS:
+        if len(self._young) >= MIN_REMEMBERED_POSTS:
             self._young, self._old = set(), self._young
         return True
 
     def _drop_events(self) -> None:
-        """Drop events without seeds first, then those whose last match is oldest."""
+        """Events without seeds first, then those with the oldest matches."""
         pinned = self._pinned()
         by_age = sorted(self._events, key=lambda name: (name in pinned, self._events[name].number))
         for name in by_age[:-MAX_EVENTS]:

@@ -16,27 +16,27 @@ from worker.seeds.reducer import StateT, TopicReducer
 from worker.seeds.state import ControlReducer, ControlState
 
 NOT_READ = "it is not read yet"
-BEHIND = "its newest records are not read yet; try again"
-RETRY_S = 1.0  # after an outage, and while there is no such topic
+NOT_CAUGHT_UP = "its newest records are not read yet; try again"
+RETRY_S = 1.0
 POLL_S = 0.005
-PARTITIONS_S = 30.0  # between two looks whether the topic has more partitions
+PARTITIONS_CHECK_S = 30.0
 MAX_CONTROL_BYTES = 2**28
 log = logging.getLogger("newsift.desk")
 
 
 class TopicConsumer(Protocol):
     def begin(self, cluster: TopicReader) -> Offsets:
-        """Forget everything; where to read from, by partition."""
+        """Forgets everything; returns the offsets to start from."""
 
     def take(self, batch: Sequence[StoredMessage]) -> None: ...
 
 
 class TopicFollower:
-    """Reads a topic for a consumer; `away` says why it cannot, if so."""
+    """Reads a topic for a consumer; `away` is the reason if it cannot."""
 
     def __init__(
         self, config: Config, topic: str, consumer: TopicConsumer, on_change: Callable[[], None],
-        *, retry_s: float = RETRY_S, partitions_s: float = PARTITIONS_S,
+        *, retry_s: float = RETRY_S, partitions_s: float = PARTITIONS_CHECK_S,
     ) -> None:  # fmt: skip
         """`on_change` is called after new records, and when `away` or `ready` changes."""
         self._config, self._topic = config, topic
@@ -52,17 +52,17 @@ class TopicFollower:
         self._thread.start()
 
     def stop(self) -> None:
-        """Harmless if it was not started."""
+        """May be called without `start`."""
         self._stopped.set()
 
     def wait_until(self, end: Offsets) -> None:
-        """Wait until the consumer has all records before these offsets; refused after a while."""
+        """Returns once the consumer has all records before these offsets, or raises."""
         deadline = time.monotonic() + PATIENCE_S
         while not self.ready.is_set() or any(
             self._offsets.get(partition, 0) < offset for partition, offset in end.items()
         ):
             if time.monotonic() > deadline or self._stopped.is_set():
-                raise BrokerError(f"{self._topic}: {self.away or BEHIND}")
+                raise BrokerError(f"{self._topic}: {self.away or NOT_CAUGHT_UP}")
             time.sleep(POLL_S)
 
     def _run(self) -> None:
@@ -99,7 +99,7 @@ class TopicFollower:
                     return
 
     def _take(self, batch: Sequence[StoredMessage], cluster: TopicReader, end: Offsets) -> bool:
-        """False where the topic was deleted and created again meanwhile."""
+        """False if the topic was deleted and created again."""
         if batch:
             self._consumer.take(batch)
         now = cluster.positions(self._topic)
@@ -124,12 +124,12 @@ class TopicFollower:
 
 
 def _lies_within(offsets: Offsets, first: Offsets, end: Offsets) -> bool:
-    """Whether the topic can still be the one that was read to these offsets."""
+    """Whether the topic may be the same that was read to these offsets."""
     return offsets.keys() <= end.keys() and all(first[p] <= offsets[p] <= end[p] for p in offsets)
 
 
 class TopicMirror(Generic[StateT]):
-    """The state of a topic, as far as it was read; from several threads."""
+    """Thread-safe."""
 
     def __init__(self, topic: str, reducer: Callable[[], TopicReducer[StateT]]) -> None:
         self._topic, self._new_reducer, self._lock = topic, reducer, Lock()
@@ -145,7 +145,7 @@ class TopicMirror(Generic[StateT]):
             self._reducer.apply(batch)
 
     def finish(self) -> None:
-        """All that was there at the beginning is read."""
+        """The topic was read to the end that it had at the start."""
         with self._lock:
             self._reducer.finish()
 
@@ -156,7 +156,7 @@ class TopicMirror(Generic[StateT]):
 
 
 class TopicMirrors:
-    """The control topic and the labels, followed while the desk is open."""
+    """Follow both topics while the desk is open."""
 
     def __init__(self, config: Config, on_change: Callable[..., None]) -> None:
         """`on_change` is called with the parts of the desk that have changed."""
@@ -167,12 +167,12 @@ class TopicMirrors:
 
         def follower(topic: str, mirror: TopicMirror[Any], *parts: str) -> TopicFollower:
             def change() -> None:
-                if own.ready.is_set():
+                if topic_follower.ready.is_set():
                     mirror.finish()
                 on_change(*parts)
 
-            own = TopicFollower(config, topic, mirror, change)
-            return own
+            topic_follower = TopicFollower(config, topic, mirror, change)
+            return topic_follower
 
         self.seeds_follower = follower(seeds, self._control, "seeds", "events")
         self.labels_follower = follower(labels, self._labels, "labels")
@@ -186,7 +186,7 @@ class TopicMirrors:
         return self._labels.state()
 
     def catch_up(self, cluster: TopicReader) -> None:
-        """Wait until both states hold what the topics hold now; labels may have no topic yet."""
+        """Returns once both states hold what the topics hold now."""
         for follower, topic in (
             (self.seeds_follower, self._topics.seeds),
             (self.labels_follower, self._topics.labels),
@@ -196,7 +196,7 @@ class TopicMirrors:
                 follower.wait_until(cluster.ends(topic))
 
     def require_current(self) -> None:
-        """Refused while a topic cannot be read; labels may have no topic yet."""
+        """Raises if a topic cannot be read; the topic of labels may be missing."""
         if why := self.seeds_follower.away:
             raise BrokerError(why)
         if (why := self.labels_follower.away) and not self.labels_follower.missing:

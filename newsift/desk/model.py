@@ -1,16 +1,16 @@
-"""The desk's model, loaded in the background, and the control topic as the model sees it."""
+"""The desk's model, loaded in the background, and the control topic with the seed set it makes."""
 
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from threading import Event, Lock, Thread
 
 from encoder.errors import InputError, NewsiftError
 from newsift.desk.threads import PATIENCE_S, lock_or_busy
 from newsift.operations.events import EventState, events_of
-from newsift.operations.model_context import MAX_MATCHES, ModelContext
+from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_rows import SeedRow, resolve_state, seed_row
 from newsift.operations.times import now_ms
 from worker.config import Config
@@ -18,14 +18,14 @@ from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, Resolution
 
-LOAD_S = 60.0  # for which an action waits for the model
-LOADING = "the model is still being loaded; the first start takes a minute"
+MAX_LOAD_WAIT_S = 60.0
+STILL_LOADING = "the model is still being loaded; the first start takes a minute"
 log = logging.getLogger("newsift.desk")
 
 
 @dataclass(frozen=True, eq=False)
 class ControlView:
-    """A state of the control topic with its seed set; without one where there is no model."""
+    """A state of the control topic with its seed set, if there is a model."""
 
     resolution: Resolution
     _seeds: SeedSet | None
@@ -44,7 +44,7 @@ class ControlView:
         return events_of(self.state, self.seeds)
 
     def rows(self) -> list[SeedRow]:
-        """Every seed and profile by event and id; each names the key of its record."""
+        """By event and id; `key` is the key of the record."""
         now = rfc3339(now_ms())
         return [row | {"state": "expired"} if _has_expired(row, now) else row for row in self._rows]
 
@@ -53,7 +53,7 @@ class ControlView:
         records = self.state.records.items()
         rows = [seed_row(self.resolution, record) | {"key": key} for key, record in records]
         if self._seeds is not None:
-            refused = {each.id: each.reason for each in self.seeds.refused}
+            refused = {seed.id: seed.reason for seed in self.seeds.refused}
             rows = [
                 row | {"state": "refused", "reason": refused[row["id"]]}
                 if row["id"] in refused
@@ -68,20 +68,19 @@ def _has_expired(row: SeedRow, now: str) -> bool:
 
 
 class DeskModel:
-    """The encoder with its background, once it is loaded; `away` says why it is not."""
+    """`away` is the reason while the model is not loaded."""
 
     def __init__(
         self, config: Config, control: Callable[[], ControlState], on_change: Callable[[], None]
     ) -> None:
         """`on_change` is called when the model is loaded or refused."""
-        matching = replace(config.matching, why=False, max_matches=MAX_MATCHES)
-        self._config, self._on_change = replace(config, matching=matching), on_change
+        self._config, self._on_change = config, on_change
         self._control, self._embedding = control, Lock()
         self._context: ModelContext | None = None
         self._view: ControlView | None = None
         self._view_without_model: ControlView | None = None
         self._settled = Event()
-        self.away = LOADING
+        self.away = STILL_LOADING
 
     def start(self) -> None:
         Thread(target=self._load, name="desk-model", daemon=True).start()
@@ -89,14 +88,14 @@ class DeskModel:
     def now(self) -> ModelContext | None:
         return self._context
 
-    def wait(self, seconds: float = LOAD_S) -> ModelContext:
+    def wait(self, seconds: float = MAX_LOAD_WAIT_S) -> ModelContext:
         self._settled.wait(seconds)
         if self._context is None:
             raise InputError(f"model: {self.away}")
         return self._context
 
     def view(self) -> ControlView:
-        """The control topic as it is now; refused while the model is not loaded."""
+        """Raises while the model is not loaded."""
         context, state = self.wait(0), self._control()
         with lock_or_busy(self._embedding, "many seeds are being embedded"):
             if self._view is None or self._view.state is not state:
@@ -108,7 +107,7 @@ class DeskModel:
             return self._view
 
     def rows(self) -> list[SeedRow]:
-        """Every seed and profile; with thresholds where the model is loaded."""
+        """With thresholds where the model is loaded."""
         if self.now():
             return self.view().rows()
         state, view = self._control(), self._view_without_model
@@ -117,7 +116,7 @@ class DeskModel:
         return view.rows()
 
     def events(self) -> dict[str, EventState]:
-        """All events as they are now; refused while the model is not loaded."""
+        """Raises while the model is not loaded."""
         return self.view().events
 
     def _load(self) -> None:

@@ -1,4 +1,4 @@
-"""A project: a folder that keeps the articles, profiles and labels of a desk without Kafka."""
+"""A project: a folder with the articles, profiles and labels of a desk without Kafka."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,12 +20,17 @@ from worker.posts.times import milliseconds, utc
 from worker.seeds.state import ControlState
 
 SCHEMA = "newsift.project/1"
-MAX_DESCRIPTION_BYTES = 2**20  # bytes of the description
-DESCRIPTION, LOCK, SEEDS, LABELS = "project.json", ".lock", "seeds.jsonl", "labels.jsonl"
+MAX_DESCRIPTION_BYTES = 2**20
+DESCRIPTION_FILE, LOCK_FILE, SEEDS_FILE, LABELS_FILE = (
+    "project.json",
+    ".lock",
+    "seeds.jsonl",
+    "labels.jsonl",
+)
 
 
 class Description(msgspec.Struct, kw_only=True):
-    """The files of posts of a project, and how they are read."""
+    """The files of posts, and how to read them."""
 
     schema: str = SCHEMA
     files: tuple[str, ...] = ()
@@ -33,7 +38,7 @@ class Description(msgspec.Struct, kw_only=True):
 
 
 class Project:
-    """Open in one process at a time. Without a folder nothing is kept."""
+    """One process at a time; without a folder nothing is stored."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -41,36 +46,35 @@ class Project:
         self._saved: tuple[ControlState | None, LabelState | None] = (None, None)
 
     def describe(self, files: Sequence[Path], options: FileOptions) -> None:
-        """Remember the files of posts."""
         paths = tuple(str(file.resolve()) for file in files)
         self.description = Description(files=paths, options=options)
         if self._folder is not None:
             write_atomically(
-                self._folder / DESCRIPTION, msgspec.json.encode(self.description) + b"\n"
+                self._folder / DESCRIPTION_FILE, msgspec.json.encode(self.description) + b"\n"
             )
 
     def restore(self, config: Config) -> None:
-        """Publish what was saved to topics that are empty."""
+        """The topics are empty."""
         if self._folder is None:
             return
         with connected(config) as cluster:
             for topic, name in (
-                (SeedTopic(cluster, config), SEEDS),
-                (LabelTopic(cluster, config), LABELS),
+                (SeedTopic(cluster, config), SEEDS_FILE),
+                (LabelTopic(cluster, config), LABELS_FILE),
             ):
                 file = self._folder / name
                 if file.exists() and file.stat().st_size:
                     topic.publish(dict(read_records(file)))
 
     def save_topics(self, config: Config) -> None:
-        """Save the topics as they are now, also what no page has seen yet."""
+        """Also what no page has shown yet."""
         if self._folder is not None:
             with connected(config) as cluster:
                 control = SeedTopic(cluster, config).state()
                 self.save(control, LabelTopic(cluster, config).state())
 
     def save(self, control: ControlState, labels: LabelState) -> None:
-        """Write what has changed since the last time, each file whole."""
+        """Only what has changed since the last time."""
         if self._folder is None or not (control.complete and labels.complete):
             return
         if left_out := control.left_out + labels.left_out:
@@ -81,27 +85,27 @@ class Project:
         saved_control, saved_labels = self._saved
         if control is not saved_control:
             records = (KeyedRecord(r.key, r.value, r.timestamp) for r in control.records.values())
-            write_records(self._folder / SEEDS, records)
+            write_records(self._folder / SEEDS_FILE, records)
         if labels is not saved_labels:
             of_labels = (
                 KeyedRecord(label.key, label.value, milliseconds(utc(label.at)))
                 for event in labels.by_event.values()
                 for label in event
             )
-            write_records(self._folder / LABELS, of_labels)
+            write_records(self._folder / LABELS_FILE, of_labels)
         self._saved = control, labels
 
 
 @contextmanager
 def open_project(folder: Path | None) -> Iterator[Project]:
-    """The folder is made if it is missing, and locked until the end."""
+    """Creates the folder if it is missing, and locks it."""
     if folder is None:
         yield Project(None)
         return
     with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(exclusive(folder / LOCK))
+            stack.enter_context(exclusive(folder / LOCK_FILE))
         except BlockingIOError as error:
             raise InputError(
                 f"--project: {folder} is open in another desk; close that one, or give another"
@@ -114,18 +118,18 @@ def open_project(folder: Path | None) -> Iterator[Project]:
 
 
 def read_description(folder: Path) -> Description:
-    """The default where there is none yet."""
-    file = folder / DESCRIPTION
+    """The default if there is none yet."""
+    file = folder / DESCRIPTION_FILE
     remedy = "give another folder"
     try:
         description = msgspec.json.decode(
             read_regular(file, MAX_DESCRIPTION_BYTES), type=Description
         )
     except FileNotFoundError:
-        strangers = sorted(each.name for each in folder.iterdir() if each.name != LOCK)
-        if strangers:
+        other_files = sorted(entry.name for entry in folder.iterdir() if entry.name != LOCK_FILE)
+        if other_files:
             raise InputError(
-                f"--project: {folder} is no project, it holds {strangers[0]}; {remedy}"
+                f"--project: {folder} is no project, it holds {other_files[0]}; {remedy}"
             ) from None
         return Description()
     except (OSError, msgspec.MsgspecError, InputError) as error:

@@ -10,17 +10,17 @@ from newsift.desk.threads import TimedCache, lock_or_busy
 from newsift.operations.events import PromiseTarget
 from newsift.operations.labels import EventMatch, read_event_matches
 from newsift.operations.messages import capture
-from newsift.operations.promises import PromiseEvidence, weigh_labels
+from newsift.operations.promises import PromiseEvidence, weigh_evidence
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import Label
-from newsift.statistics.pass_rates import DAY
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.posts.outcome import PostId
+from worker.posts.times import DAY_MS
 from worker.seeds.profile import Profile
 
-MAX_EVENTS = 4  # whose matches are kept
-FRESH_S, TIMES = 20.0, 10  # matches are cached this long, or TIMES as long as reading took
+MAX_CACHED_EVENTS = 4
+MATCHES_TTL_S, COST_FACTOR = 20.0, 10
 MAX_TESTS = 64
 
 
@@ -34,14 +34,16 @@ class PromiseTest:
 
 
 class PromiseTests:
-    """The latest test of each event and target; from several threads."""
+    """The latest test of each event and target. Thread-safe."""
 
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
         self._config, self._lock, self._reading = config, Lock(), Lock()
-        self.matches = TimedCache(self._read, FRESH_S, MAX_EVENTS, TIMES, clock).get
+        self.matches = TimedCache(
+            self._read, MATCHES_TTL_S, MAX_CACHED_EVENTS, COST_FACTOR, clock
+        ).get
         self._tests: OrderedDict[tuple[str, float, float], PromiseTest] = OrderedDict()
 
-    def of(
+    def test(
         self, profile: Profile, labels: tuple[Label, ...], matches: Mapping[PostId, EventMatch],
         precision: float, confidence: float,
     ) -> PromiseTest:  # fmt: skip
@@ -51,9 +53,9 @@ class PromiseTests:
             test = self._tests.get(name)
         if test and (test.profile, test.labels) == (profile, labels) and test.matches is matches:
             return test
-        target = PromiseTarget.of(profile, precision, confidence)
+        target = PromiseTarget.for_profile(profile, precision, confidence)
         test = PromiseTest(
-            profile, labels, matches, target, weigh_labels(labels, matches, profile, target)
+            profile, labels, matches, target, weigh_evidence(labels, matches, profile, target)
         )
         with self._lock:
             self._tests[name] = test
@@ -68,4 +70,4 @@ class PromiseTests:
             capture(), connected(self._config) as cluster,
         ):  # fmt: skip
             # of the last day, as `newsift events promise` takes them
-            return read_event_matches(cluster, self._config, event, now_ms() - DAY)
+            return read_event_matches(cluster, self._config, event, now_ms() - DAY_MS)

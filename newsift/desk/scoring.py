@@ -1,4 +1,4 @@
-"""What posts score with an event now: its matches, its labels, near misses and the background."""
+"""Present scores with an event: of its matches, labels, near misses and the background."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,34 +14,34 @@ from encoder.model.weights import F32
 from newsift.desk.matches import MatchStore
 from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.threads import TimedCache
-from newsift.operations.cluster_status import StreamRate, stream_rate
+from newsift.operations.cluster_status import StreamRate, read_stream_rate
 from newsift.operations.events import EventState, require_event
-from newsift.operations.labels import near_answers
+from newsift.operations.labels import request_near_answers
 from newsift.operations.messages import capture
 from newsift.operations.model_context import ModelContext
 from newsift.operations.times import now_ms
 from newsift.operations.workers import kafka_cluster_id
-from newsift.statistics.estimates import Draws, LabelledScore, draws_of, joint_verdicts
+from newsift.statistics.estimates import DrawnLabels, LabelledScore, weigh_draws
 from newsift.statistics.feedback import profile_threshold
-from newsift.statistics.labels import Label, unanimous_verdicts
+from newsift.statistics.labels import Label, joint_verdicts, unanimous_verdicts
 from newsift.statistics.pass_rates import ScoredMatch
 from newsift.statistics.queues import Candidate, current_queue, draw_order
 from worker.config import Config
 from worker.errors import BrokerError
 from worker.kafka.reading import connected
-from worker.match.records import why_tokens
+from worker.match.records import select_why_tokens
 from worker.match.reservoir import NearAnswer
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import milliseconds, utc
-from worker.seeds.background import sides_of
-from worker.seeds.profile import Compared, Profile
+from worker.seeds.background import split_background
+from worker.seeds.profile import Profile, SeedOrProfile
 
-NEAR_S, STREAM_S = 10.0, 60.0  # for which answers are kept
-BLOCK_SCORES = 2**22
+NEAR_MISSES_TTL_S, STREAM_RATE_TTL_S = 10.0, 60.0
+MAX_BLOCK_SCORES = 2**22
 MAX_MEASURES = 64
-MAX_STORIES = 5_000  # the newest
-MAX_MARKS = 500  # labelled posts, the newest labels
-THRESHOLD_TOLERANCE = 1e-6  # thresholds that differ by less are the same
+MAX_STORIES = 5_000
+MAX_LABELLED_POSTS = 500
+THRESHOLD_TOLERANCE = 1e-6
 Why = list[tuple[str, float]]
 
 
@@ -52,79 +52,82 @@ class NearAnswers:
 
 
 class StreamMonitor:
-    """Near misses and the rate of posts, asked at intervals however many pages are open."""
+    """Cached, however many pages are open."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._near: TimedCache[str, NearAnswers] = TimedCache(self._ask_workers, NEAR_S)
-        self._traffic: TimedCache[str, StreamRate] = TimedCache(self._read_traffic, STREAM_S)
+        self._near_misses = TimedCache(self._request_near_misses, NEAR_MISSES_TTL_S)
+        self._stream_rates = TimedCache(self._read_stream_rate, STREAM_RATE_TTL_S)
 
     def near_misses(self, event: str) -> NearAnswers:
         try:
-            return self._near.get(event)
+            return self._near_misses.get(event)
         except BrokerError as error:  # another page waits for the same answer
             return NearAnswers((), (str(error),))
 
-    def traffic(self) -> StreamRate:
+    def stream_rate(self) -> StreamRate:
         try:
-            return self._traffic.get(self._config.topics.posts)
+            return self._stream_rates.get(self._config.topics.posts)
         except BrokerError as error:
             return StreamRate(why=str(error))
 
-    def _ask_workers(self, event: str) -> NearAnswers:
+    def _request_near_misses(self, event: str) -> NearAnswers:
         with capture() as messages:
-            answers = near_answers(self._config, event, partial(kafka_cluster_id, self._config))
+            answers = request_near_answers(
+                self._config, event, partial(kafka_cluster_id, self._config)
+            )
         return NearAnswers(tuple(answers), tuple(messages))
 
-    def _read_traffic(self, topic: str) -> StreamRate:
+    def _read_stream_rate(self, topic: str) -> StreamRate:
         try:
             with connected(self._config) as cluster:
-                return stream_rate(cluster, topic, now_ms())
+                return read_stream_rate(cluster, topic, now_ms())
         except NewsiftError as error:
             return StreamRate(why=str(error))
 
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """The seeds and the profile that posts are compared with, each with its threshold."""
+    """The seeds and the profile that an event's posts are compared with."""
 
     context: ModelContext
     event: EventState
-    compared: tuple[Compared, ...]
+    compared: tuple[SeedOrProfile, ...]
     rows: Embeddings  # [k]
     cuts: F32  # [k]
 
     @cached_property
     def threshold_of(self) -> Mapping[tuple[str, str], float]:
-        """By id and version, as matches name them."""
-        names = [(each.id, each.version) for each in self.compared]
+        """By id and version, as in match records."""
+        names = [(seed.id, seed.version) for seed in self.compared]
         return dict(zip(names, self.cuts.tolist(), strict=True))
 
     @cached_property
     def is_automatic(self) -> bool:
-        own = [each.threshold for each in self.compared]
-        return self.context.config.matching.threshold is None and set(own) <= {None}
+        thresholds = [seed.threshold for seed in self.compared]
+        return self.context.config.matching.threshold is None and set(thresholds) <= {None}
 
     @cached_property
     def automatic(self) -> tuple[float, ...]:
-        """The automatic thresholds, rising; none where the background is too small."""
-        rate, background = self.context.config.matching.automatic_rate, self.context.background
-        profiles = [each for each in self.compared if isinstance(each, Profile)]
-        at = [n for n, each in enumerate(self.compared) if not isinstance(each, Profile)]
-        rows = self.rows[np.array(at, np.int64)]
+        """Rising; none where the background is too small."""
+        enc, background = self.context.enc, self.context.background
+        rate = self.context.config.matching.automatic_rate
+        profiles = [seed for seed in self.compared if isinstance(seed, Profile)]
+        articles = [n for n, seed in enumerate(self.compared) if not isinstance(seed, Profile)]
+        rows = self.rows[np.array(articles, np.int64)]
         try:
-            thresholds = self.context.enc.thresholds(rows, rate, background).tolist() if at else []
-            thresholds += [profile_threshold(each.vector, background, rate) for each in profiles]
+            thresholds = enc.thresholds(rows, rate, background).tolist() if articles else []
+            thresholds += [profile_threshold(seed.vector, background, rate) for seed in profiles]
         except InputError:
             return ()
         return tuple(sorted(cut + self.context.raised for cut in thresholds))
 
     @cached_property
     def background(self) -> F32:
-        """Scores of the background; of the half that no profile was trained on, if there is one."""
+        """Without posts that a profile was trained on."""
         background = self.context.background
-        if any(isinstance(each, Profile) for each in self.compared):
-            background = sides_of(background)[1]
+        if any(isinstance(seed, Profile) for seed in self.compared):
+            background = split_background(background)[1]
         return self._best(background)
 
     def scores(self, texts: Sequence[str]) -> F32:
@@ -135,28 +138,29 @@ class Measure:
         enc = self.context.enc
         best = enc.posts(texts).similarity(self.rows).argmax(axis=1).tolist()
         return [
-            why_tokens(each) for each in enc.contributions(texts, self.rows, [*enumerate(best)])
+            select_why_tokens(parts)
+            for parts in enc.contributions(texts, self.rows, [*enumerate(best)])
         ]
 
     def _best(self, posts: Embeddings) -> F32:
-        """The best score of each post, in bounded memory."""
-        step = max(BLOCK_SCORES // max(len(self.rows), 1), 1)
-        parts = (posts[at : at + step] for at in range(0, len(posts), step))
+        """In bounded memory."""
+        step = max(MAX_BLOCK_SCORES // max(len(self.rows), 1), 1)
+        parts = (posts[start : start + step] for start in range(0, len(posts), step))
         best = [part.similarity(self.rows).max(axis=1, initial=np.float32(-2)) for part in parts]
         return np.concatenate([np.zeros(0, np.float32), *best])
 
 
-def measure_of(context: ModelContext, view: ControlView, name: str) -> Measure:
+def make_measure(context: ModelContext, view: ControlView, name: str) -> Measure:
     event, seeds = require_event(view.events, name), view.seeds
-    at = [n for n, each in enumerate(seeds.seeds) if each.event == name]
-    compared = tuple(seeds.seeds[n] for n in at)
-    places = np.array(at, np.int64)
-    return Measure(context, event, compared, seeds.vectors[places], seeds.thresholds[places])
+    positions = [n for n, seed in enumerate(seeds.seeds) if seed.event == name]
+    compared = tuple(seeds.seeds[n] for n in positions)
+    rows = np.array(positions, np.int64)
+    return Measure(context, event, compared, seeds.vectors[rows], seeds.thresholds[rows])
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredStory:
-    """The first match of a story by what the event is compared with now."""
+    """The first post of a story that was compared with the present seeds or profile."""
 
     candidate: Candidate
     scored: ScoredMatch
@@ -165,7 +169,7 @@ class ScoredStory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredMatches:
-    """Matches of an event; complete since `since`, in milliseconds."""
+    """Complete since `since`, in milliseconds."""
 
     stories: tuple[ScoredStory, ...]
     since: int
@@ -196,8 +200,8 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
     return ScoredMatches(tuple(result), since)
 
 
-def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> Draws:
-    """The labels drawn at random, of the matches of the newest draw."""
+def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> DrawnLabels:
+    """Labels drawn at random among the matches of the newest draw."""
     certifying = [label for label in labels if label.drawn == "certify"]
     post_ids = {story.candidate.post_id for story in matches.stories}
     name = current_queue(label for label in certifying if label.post_id in post_ids)
@@ -208,8 +212,9 @@ def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> Draws:
         if milliseconds(utc(story.processed_at)) <= until
     ]
     order, verdict_of = draw_order(candidates), unanimous_verdicts(certifying)
-    return draws_of(
-        [each.score for each in order], [verdict_of.get(each.post_id) for each in order]
+    return weigh_draws(
+        [candidate.score for candidate in order],
+        [verdict_of.get(candidate.post_id) for candidate in order],
     )
 
 
@@ -227,14 +232,14 @@ class EventScores:
         self._scores = lru_cache(16)(lambda measure, texts: measure.scores(texts).tolist())
 
     def measure(self, event: str) -> Measure:
-        """Refused while the model is not loaded, and without such an event."""
+        """Raises while the model is not loaded, and for an unknown event."""
         context, view = self._model.wait(0), self._model.view()
         with self._lock:
             if self._view is not view:
                 self._view, self._measures = view, {}
             measure = self._measures.get(event)
         if measure is None:
-            measure = measure_of(context, view, event)
+            measure = make_measure(context, view, event)
             with self._lock:
                 if self._view is view:
                     if len(self._measures) >= MAX_MEASURES:
@@ -248,14 +253,14 @@ class EventScores:
     def marks(
         self, measure: Measure, matches: ScoredMatches, labels: Sequence[Label]
     ) -> tuple[LabelledScore, ...]:
-        """The posts that were labelled last, with their present scores."""
+        """The posts that were labelled last."""
         newest = sorted(labels, key=lambda label: milliseconds(utc(label.at)), reverse=True)
         posts: dict[PostId, Post] = {}
         for label in newest:
-            if len(posts) < MAX_MARKS:
+            if len(posts) < MAX_LABELLED_POSTS:
                 posts.setdefault(label.post_id, label.post)
         verdict_of = joint_verdicts(labels)
-        scores = {each.candidate.post_id: each.candidate.score for each in matches.stories}
+        scores = {story.candidate.post_id: story.candidate.score for story in matches.stories}
         rest = {name: post.text for name, post in posts.items() if name not in scores}
         scores |= dict(zip(rest, self._scores(measure, tuple(rest.values())), strict=True))
         return tuple(LabelledScore(scores[name], verdict_of[name]) for name in posts)

@@ -1,4 +1,4 @@
-"""Changes of seeds at the desk: one at a time, on the record that was seen; removals are undone."""
+"""Changes of seeds at the desk: refused if somebody changed the record, and undone if asked."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -10,14 +10,14 @@ from typing import Any
 from encoder.errors import InputError
 from newsift.desk.threads import lock_or_busy
 from newsift.operations.seed_drafts import change_seeds
-from newsift.operations.seed_topic import SeedTopic, key_of, seed_topic
+from newsift.operations.seed_topic import SeedTopic, find_key, seed_topic
 from worker.config import Config
-from worker.seeds.profile import Compared
+from worker.seeds.profile import SeedOrProfile
 from worker.seeds.state import ControlState
 
 MARK_DIGITS = 16
-MAX_REMOVALS = 20  # that can be undone
-CHANGED = "has been changed by somebody since you looked at it; look again"
+MAX_REMOVALS = 20
+CHANGED_BY_OTHERS = "has been changed by somebody since you looked at it; look again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,15 @@ class Removal:
 
 
 def mark_of(value: bytes | None) -> str:
-    """The digest by which a page names a record; empty where there is none."""
+    """Names a record; empty where there is none."""
     return "" if value is None else hashlib.sha256(value).hexdigest()[:MARK_DIGITS]
 
 
 def require_mark(state: ControlState, key: bytes, mark: str) -> bytes:
-    """The key; refused where its record has another mark."""
+    """Raises if the record has another mark."""
     if mark_of(state.value(key)) != mark:
         name = key.decode(errors="backslashreplace")
-        raise InputError(f"seed {name!r}: {CHANGED}")
+        raise InputError(f"seed {name!r}: {CHANGED_BY_OTHERS}")
     return key
 
 
@@ -52,7 +52,7 @@ class SeedEditor:
 
     @contextmanager
     def topic(self) -> Iterator[SeedTopic]:
-        """The control topic, for one request of this desk at a time."""
+        """One request at a time."""
         turn = lock_or_busy(self._editing, "another change is being published")
         with turn, seed_topic(self._config) as topic:
             yield topic
@@ -65,7 +65,7 @@ class SeedEditor:
     def remove(self, name: str, mark: str, by: str) -> Removal:
         with self.topic() as topic:
             state = topic.state()
-            key = require_mark(state, key_of(state, name), mark)
+            key = require_mark(state, find_key(state, name), mark)
             topic.publish({key: None}, state)
             self._number += 1
             removal = Removal(self._number, name, by, key, state.value(key) or b"")
@@ -73,29 +73,29 @@ class SeedEditor:
             return removal
 
     def undo(self, number: int) -> Removal:
-        """Publish the record of a removed seed again, unless there is another one by now."""
+        """Refused if the seed exists again."""
         with self.topic() as topic:
-            removal = next((each for each in self._removals if each.number == number), None)
+            removal = next((entry for entry in self._removals if entry.number == number), None)
             if removal is None:
                 raise InputError("this removal cannot be undone any more; add the seed again")
             state = topic.state()
             exists = state.value(removal.key) is not None
             if not exists:
                 topic.publish({removal.key: removal.value}, state)
-            self._removals = [each for each in self._removals if each is not removal]
+            self._removals = [entry for entry in self._removals if entry is not removal]
             if exists:
                 raise InputError(f"seed {removal.name!r}: exists again; it is left as it is")
             return removal
 
-    def change(self, name: str, mark: str, changes: Mapping[str, Any]) -> Compared:
-        """Publish a seed with changes; None deletes a key."""
+    def change(self, name: str, mark: str, changes: Mapping[str, Any]) -> SeedOrProfile:
+        """None deletes a key."""
         with self.topic() as topic:
             state = topic.state()
-            require_mark(state, key_of(state, name), mark)
+            require_mark(state, find_key(state, name), mark)
             return change_seeds(topic, state, [name], changes, self._config)[0]
 
     def publish(self, records: Mapping[bytes, bytes], marks: Mapping[bytes, str]) -> ControlState:
-        """Publish seeds whose records still have these marks; the state from before."""
+        """Returns the state before; each record must still have its mark."""
         with self.topic() as topic:
             before = topic.state()
             for key in records:

@@ -18,14 +18,14 @@ from newsift.operations.promises import MIN_POSTS_FOR_RATE
 from worker.config import Config
 from worker.seeds.profile import Profile
 
-CALLS = 12  # requests, draws of queues and trainings that run at once
+MAX_CALLS = 12
 
 
 class Desk:
     def __init__(self, config: Config, read_only: bool = False) -> None:
         self.config, self.read_only = config, read_only
         self.changes = changes = Changes()
-        self.executor = DaemonExecutor(CALLS)
+        self.executor = DaemonExecutor(MAX_CALLS)
         self.mirrors = mirrors = TopicMirrors(config, changes.notify)
         self.model = DeskModel(
             config, lambda: mirrors.control, lambda: changes.notify("events", "seeds")
@@ -60,7 +60,7 @@ class Desk:
             self.feeds.start()
 
     def stop(self) -> None:
-        """Harmless if it was not started."""
+        """May be called without `start`."""
         self.mirrors.stop()
         self.matches_follower.stop()
         self.health.stop()
@@ -68,16 +68,16 @@ class Desk:
         self.queues.outbox.stop()
 
     def pass_rate(self, profile: Profile | None) -> float | None:
-        """The share of the last hour's posts that match a profile; None where that is unknown."""
+        """The share of the last hour's posts that match; None if it is unknown."""
         follower = self.matches_follower
         if profile is None or follower.away or not follower.ready.is_set():
             return None
         count = self.matches.passed(profile.event, profile.version)
-        posts = self.stream.traffic().last_hour
+        posts = self.stream.stream_rate().last_hour
         return None if count is None or posts < MIN_POSTS_FOR_RATE else count / posts
 
     def _sources(self) -> dict[str, str]:
-        """What the desk reads, and why it cannot, if so."""
+        """What the desk reads, and the reason why it cannot, or ""."""
         topics, labels = self.config.topics, self.mirrors.labels_follower
         return {
             topics.matches: self.matches_follower.away,

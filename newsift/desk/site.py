@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from encoder.errors import InputError, NewsiftError
-from newsift.desk.api import DONE, Attachment, Endpoint, log_action
+from newsift.desk.api import DONE_OUTCOME, Attachment, Endpoint, log_action
 from newsift.desk.guard import Guard, add_safe_headers
 from newsift.desk.session import Desk
 from newsift.operations.actor import acting_as
@@ -22,7 +22,7 @@ from worker.config import WebConfig
 from worker.config.secret import Secret
 from worker.errors import ConflictError
 from worker.metrics.visits import Visit
-from worker.metrics.web import EVENTS, FRESH, Handler, Site, json_answer, visit_of
+from worker.metrics.web import EVENT_STREAM, NO_STORE, Handler, Site, json_answer, visit_of
 
 MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
@@ -31,16 +31,14 @@ MEDIA_TYPES = {
     "svg": "image/svg+xml",
 }
 FIRST_PORT = 6067
-CHUNK = 2**18  # bytes of a file that are read at once
-CHUNK_S = 60.0  # for a browser to take them
-MAX_REQUEST_BYTES = 2**23  # bytes of a request: a saved page fits
-MAX_DRAINED_BYTES = (
-    2**24
-)  # what is above MAX_REQUEST_BYTES is read and dropped, so that the refusal arrives
-MAX_REQUESTS = 32  # that wait or are answered; the next one is refused
-MAX_STREAMS = 32  # of changes: one for each open page
-STREAM_S = 30.0  # for a page to take a message
-JSON = FRESH | {"Content-Type": "application/json; charset=utf-8"}
+CHUNK_BYTES = 2**18
+MAX_CHUNK_S = 60.0  # A browser must take a chunk within this time.
+MAX_REQUEST_BYTES = 2**23  # A saved web page fits.
+MAX_DRAINED_BYTES = 2**24  # A larger request is read so far, so that the client reads the refusal.
+MAX_REQUESTS = 32
+MAX_STREAMS = 32  # Each open page has one.
+MAX_MESSAGE_S = 30.0
+JSON = NO_STORE | {"Content-Type": "application/json; charset=utf-8"}
 log = logging.getLogger("newsift.desk")
 
 
@@ -52,20 +50,20 @@ class StaticFile:
 
 
 def static_files() -> dict[str, StaticFile]:
-    """Every file of the pages by its path; the start page is /."""
-    by_path = dict(_walk(files("newsift.desk") / "static", "/"))
+    """By path; the start page is /."""
+    by_path = dict(_read_folder(files("newsift.desk") / "static", "/"))
     by_path["/"] = by_path.pop("/index.html")
     return by_path
 
 
-def _walk(folder: Traversable, path: str) -> Iterator[tuple[str, StaticFile]]:
-    for each in folder.iterdir():
-        if each.is_dir():
-            yield from _walk(each, f"{path}{each.name}/")
-        elif media_type := MEDIA_TYPES.get(each.name.rpartition(".")[2]):
-            content = each.read_bytes()
+def _read_folder(folder: Traversable, path: str) -> Iterator[tuple[str, StaticFile]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _read_folder(entry, f"{path}{entry.name}/")
+        elif media_type := MEDIA_TYPES.get(entry.name.rpartition(".")[2]):
+            content = entry.read_bytes()
             etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-            yield f"{path}{each.name}", StaticFile(content, media_type, etag)
+            yield f"{path}{entry.name}", StaticFile(content, media_type, etag)
 
 
 def announce(address: str) -> None:
@@ -80,7 +78,7 @@ class DeskSite(Site):
         self, desk: Desk, listen: WebConfig, token: Secret | None, endpoints: Sequence[Endpoint],
         *, print_token: bool = False, on_open: Callable[[str], None] = announce,
     ) -> None:  # fmt: skip
-        """`on_open` gets the address, with the token where it may be printed."""
+        """`on_open` gets the address, with the token if it may be printed."""
         super().__init__(listen, lambda: b"", lambda: "")
         self._query = f"?token={token.reveal()}" if token and print_token else ""
         self._on_open = on_open
@@ -109,14 +107,16 @@ class DeskSite(Site):
         yield from (web.get(path, self._get_file) for path in self._files)
         yield web.post("/api/login", self._guard.login)
         yield web.get("/api/changes", self._get_changes, allow_head=False)
-        for each in self._endpoints:
-            yield web.route("POST" if each.audit_name else "GET", each.path, self._handler(each))
+        for endpoint in self._endpoints:
+            yield web.route(
+                "POST" if endpoint.audit_name else "GET", endpoint.path, self._handler(endpoint)
+            )
 
     async def _get_file(self, request: web.Request) -> web.Response:
         file, token = self._files[request.path], request.query.get("token")
         if request.path == "/" and token is not None and self._guard.has_token:
             return await self._guard.enter(request, token) or web.Response(
-                body=file.content, status=401, headers=FRESH | {"Content-Type": file.media_type}
+                body=file.content, status=401, headers=NO_STORE | {"Content-Type": file.media_type}
             )
         headers = {"ETag": file.etag, "Cache-Control": "no-cache"}
         if request.headers.get("If-None-Match") == file.etag:
@@ -125,41 +125,41 @@ class DeskSite(Site):
 
     async def _get_changes(self, request: web.Request) -> web.StreamResponse:
         if refusal := await self._guard.refusal(request):
-            return _refuse(*refusal)
+            return _json_refusal(*refusal)
         if self.streams >= MAX_STREAMS:
-            return _refuse(503, f"{MAX_STREAMS} pages are open already; close one")
-        visit, response = visit_of(request), web.StreamResponse(headers=EVENTS)
-        visit.stay()
+            return _json_refusal(503, f"{MAX_STREAMS} pages are open already; close one")
+        visit, response = visit_of(request), web.StreamResponse(headers=EVENT_STREAM)
+        visit.disable_timeout()
         try:
             with self.streaming():
                 await response.prepare(request)
                 async for message in self._desk.changes.stream():
                     if not self._guard.still_allows(request):
                         break
-                    async with asyncio.timeout(STREAM_S):
+                    async with asyncio.timeout(MAX_MESSAGE_S):
                         await response.write(message)
         except (OSError, TimeoutError):
             log.debug("a page is closed")
         finally:
-            visit.hurry()
+            visit.restart_timeout()
         return response
 
     def _handler(self, endpoint: Endpoint) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             visit = visit_of(request)
             if refusal := await self._guard.refusal(request):
-                return _refuse_action(endpoint, request, *refusal)
+                return _action_refusal(endpoint, request, *refusal)
             if endpoint.audit_name and self._desk.read_only:
                 reason = "--read-only: this desk only shows; open another to act"
-                return _refuse_action(endpoint, request, 403, reason)
+                return _action_refusal(endpoint, request, 403, reason)
             if self._requests >= MAX_REQUESTS:
-                return _refuse(503, "too much is asked at once; try again")
+                return _json_refusal(503, "too much is asked at once; try again")
             self._requests += 1
             try:
                 return await self._answer(endpoint, request, visit)
             finally:
                 self._requests -= 1
-                visit.hurry()
+                visit.restart_timeout()
 
         return handle
 
@@ -169,8 +169,8 @@ class DeskSite(Site):
         try:
             values = await _read_request(endpoint, request)
         except InputError as error:
-            return _refuse_action(endpoint, request, 400, str(error))
-        visit.stay()
+            return _action_refusal(endpoint, request, 400, str(error))
+        visit.disable_timeout()
         outcome = "the desk was ended meanwhile"
         try:
             body, outcome = await asyncio.get_running_loop().run_in_executor(
@@ -178,11 +178,13 @@ class DeskSite(Site):
             )
         except NewsiftError as error:
             outcome = str(error)
-            return _refuse(409 if isinstance(error, InputError | ConflictError) else 502, outcome)
+            return _json_refusal(
+                409 if isinstance(error, InputError | ConflictError) else 502, outcome
+            )
         except Exception as error:  # other requests are answered nevertheless
             log.exception("%s failed", endpoint.path)
             outcome = f"{type(error).__name__}: {error}"
-            return _refuse(500, outcome)
+            return _json_refusal(500, outcome)
         finally:
             if endpoint.audit_name:
                 log_action(endpoint, values, outcome, request.remote or "-")
@@ -191,11 +193,11 @@ class DeskSite(Site):
         return web.Response(body=body, headers=JSON)
 
     def _call(self, endpoint: Endpoint, values: msgspec.Struct) -> tuple[bytes | Attachment, str]:
-        """The answer with the messages on the way, and the outcome for the audit log."""
+        """The response and the outcome for the audit log."""
         with capture() as messages, acting_as(getattr(values, "by", "")):
             answer = endpoint.function(self._desk, values)
         if isinstance(answer, Attachment):
-            return answer, DONE
+            return answer, DONE_OUTCOME
         body = msgspec.json.encode({"answer": answer, "messages": messages})
         return body, endpoint.outcome(answer)
 
@@ -213,16 +215,16 @@ async def _read_request(endpoint: Endpoint, request: web.Request) -> msgspec.Str
 
 
 async def send_file(
-    request: web.Request, file: Attachment, chunk_s: float = CHUNK_S
+    request: web.Request, file: Attachment, chunk_s: float = MAX_CHUNK_S
 ) -> web.StreamResponse:
-    """Send a file as fast as it is taken; the connection is dropped where nothing is taken."""
-    response = web.StreamResponse(headers=FRESH | file.headers)
+    """Drops the connection if the client takes nothing for a while."""
+    response = web.StreamResponse(headers=NO_STORE | file.headers)
     with file.content as content:
         response.content_length = content.seek(0, os.SEEK_END)
         content.seek(0)
         try:
             await response.prepare(request)
-            while chunk := await asyncio.to_thread(content.read, CHUNK):
+            while chunk := await asyncio.to_thread(content.read, CHUNK_BYTES):
                 async with asyncio.timeout(chunk_s):
                     await response.write(chunk)
         except (OSError, TimeoutError) as error:
@@ -237,18 +239,18 @@ async def _refuse_in_json(request: web.Request, handler: Handler) -> web.StreamR
     try:
         return await handler(request)
     except web.HTTPException as error:
-        return _refuse(error.status, f"{request.method}: the desk has nothing of that name")
+        return _json_refusal(error.status, f"{request.method}: the desk has nothing of that name")
     except ConnectionError:
         return web.Response(status=400)  # nobody reads it
 
 
-def _refuse(status: int, reason: str) -> web.Response:
+def _json_refusal(status: int, reason: str) -> web.Response:
     return json_answer({"reason": reason}, status)
 
 
-def _refuse_action(
+def _action_refusal(
     endpoint: Endpoint, request: web.Request, status: int, reason: str
 ) -> web.Response:
     if endpoint.audit_name:
         log.warning("%s from %s: %s", endpoint.audit_name, request.remote, reason)
-    return _refuse(status, reason)
+    return _json_refusal(status, reason)

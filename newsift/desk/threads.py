@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @contextmanager
 def lock_or_busy(lock: Lock, why: str, seconds: float = PATIENCE_S) -> Iterator[None]:
-    """Hold a lock; raises BrokerError if another thread holds it for longer than this."""
+    """Raises BrokerError if another thread holds the lock for longer than this."""
     if not lock.acquire(timeout=seconds):
         raise BrokerError(f"{why}; try again")
     try:

@@ -1,4 +1,4 @@
-"""Training of an event's profile at the desk: one run at a time, in a thread of its own."""
+"""Training of an event's profile at the desk: one run at a time, in a thread."""
 
 import logging
 import time
@@ -12,7 +12,7 @@ from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.seed_editor import SeedEditor
 from newsift.desk.threads import DaemonExecutor
 from newsift.operations.actor import acting_as
-from newsift.operations.events import NONE, EventState, require_event
+from newsift.operations.events import NO_PROFILE, EventState, require_event
 from newsift.operations.messages import capture, notify
 from newsift.operations.profile_training import (
     LearnOptions,
@@ -78,7 +78,7 @@ class Training:
         self._executor.submit(self._run, run)
 
     def publish(self, event: str, version: str) -> EventState:
-        """Publish the proposal of the last run; the event as it is then."""
+        """Publishes the proposal of the last run; returns the event afterwards."""
         run = self.run_of(event)
         proposal = run.proposal if run else None
         if proposal is None or proposal.profile.version != version:
@@ -104,14 +104,14 @@ class Training:
         return latest
 
     def forget(self, event: str, version: str) -> EventState:
-        """Go back from this version of an event's profile to the one before, or to its seeds."""
+        """Restores the version before this one, or the seeds."""
         context = self._model.wait()
         with self._editor.topic() as topic:
             view = self._view(topic)
             now = require_event(view.events, event)
             if (now.profile.version if now.profile else "") != version:
                 raise InputError(f"event {event!r}: its profile is another one by now; look again")
-            if now.state == NONE:
+            if now.state == NO_PROFILE:
                 raise InputError(f"event {event!r}: has no profile, its seeds serve")
             before = previous_profile(now.profile)
             value = before.value(context.config.limits) if before else None

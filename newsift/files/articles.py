@@ -19,7 +19,7 @@ from newsift.files.article_checks import (
     too_few_words,
 )
 from newsift.files.read import input_name, read_whole, text_in
-from worker.text import cut, one_line
+from worker.text import one_line, shorten
 
 MAX_EXCERPT_CHARS = 80
 
@@ -46,7 +46,7 @@ class Article:
 
     @property
     def _excerpt(self) -> str:
-        return cut(one_line(self.text), MAX_EXCERPT_CHARS)
+        return shorten(one_line(self.text), MAX_EXCERPT_CHARS)
 
 
 HEAD_BYTES = 65_536  # in which markup is recognised

@@ -14,7 +14,16 @@ import numpy as np
 from encoder.model.weights import I64
 from newsift.files.messages import FormatError
 from newsift.files.read import BOM, MAX_LINE_BYTES, lines
-from worker.posts.checks import COMMA, END, LIST, OBJECT, QUOTE, SIGNS, STEPS, Signs
+from worker.posts.checks import (
+    CLOSING,
+    COMMA,
+    DEPTH_STEPS,
+    LIST_START,
+    OBJECT_START,
+    QUOTE,
+    SIGN_OF_BYTE,
+    Outline,
+)
 
 MAX_DEPTH = 6  # of objects and lists down to the list of posts
 # Lists under these keys are read item by item; others are a part of an item.
@@ -32,12 +41,12 @@ class Item:
 class Punctuation:
     """The brackets, braces and commas of a chunk: position, sign, and depth after each."""
 
-    def __init__(self, positions: I64, signs: Signs, depths: I64) -> None:
+    def __init__(self, positions: I64, signs: Outline, depths: I64) -> None:
         self.positions, self.signs, self.depths = positions, signs, depths
         self.ends = cache(lambda level: np.flatnonzero(depths < level))
         self.commas = cache(lambda level: np.flatnonzero((signs == COMMA) & (depths == level)))
-        opens = ((signs == LIST) | (signs == OBJECT)) & (depths <= MAX_DEPTH)
-        self.candidates = np.flatnonzero(opens | ((signs == END) & (depths == 0))).tolist()
+        opens = ((signs == LIST_START) | (signs == OBJECT_START)) & (depths <= MAX_DEPTH)
+        self.candidates = np.flatnonzero(opens | ((signs == CLOSING) & (depths == 0))).tolist()
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -62,9 +71,9 @@ class Scanner:
         size = len(bare) - len(self._pending_escape)
         codes = np.frombuffer(bare, np.uint8, size)
         in_string = np.bitwise_xor.accumulate(codes == QUOTE) ^ self._in_string
-        positions = np.flatnonzero((SIGNS[codes] > 0) & ~in_string)
-        signs = SIGNS[codes[positions]]
-        depths = np.cumsum(STEPS[signs], dtype=np.int64) + self.depth
+        positions = np.flatnonzero((SIGN_OF_BYTE[codes] > 0) & ~in_string)
+        signs = SIGN_OF_BYTE[codes[positions]]
+        depths = np.cumsum(DEPTH_STEPS[signs], dtype=np.int64) + self.depth
         if size:
             self._in_string = bool(in_string[-1])
         if len(positions):
@@ -143,12 +152,12 @@ class ItemParser:
         for index in marks.candidates[bisect_left(marks.candidates, start) :]:
             position = self._chunk_start + int(marks.positions[index])
             depth = int(marks.depths[index])
-            if marks.signs[index] == END:
+            if marks.signs[index] == CLOSING:
                 self._end_document(position, items_out)
                 continue
             self._opens[depth] = position
             before = max(0, position - MAX_KEY_BYTES)
-            if marks.signs[index] == LIST and (
+            if marks.signs[index] == LIST_START and (
                 depth == 1 or LIST_KEYS.search(self._buffer, before, position)
             ):
                 opened = self._opens.get(depth - 1)

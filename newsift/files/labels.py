@@ -23,7 +23,7 @@ from newsift.files.rows import POST_FIELDS, csv_row, json_line, unescape_formula
 from newsift.files.tables import FileOptions, Table
 from newsift.files.write import open_output
 from newsift.files.writers import TEXT_ENDINGS, csv_table, format_by_ending, json_file, tsv_table
-from newsift.statistics.labels import Label, Verdict, label_in
+from newsift.statistics.labels import Label, Verdict, parse_label
 from worker.config.limits import Limits
 
 VERDICTS = get_args(Verdict)
@@ -161,6 +161,6 @@ def _parse_label(row: dict[str, Any], limits: Limits, where: str) -> Label:
         row = row | {"post": {"platform": "plain", "text": ""} | post}
     try:
         value = msgspec.json.encode(row | {"drawn": "given", "probability": None})
-        return label_in(value, limits)
+        return parse_label(value, limits)
     except (InputError, UnicodeError, OverflowError, RecursionError) as error:
         raise InputError(f"{where}: {one_line(str(error), 300)}") from None

@@ -12,11 +12,11 @@ import msgspec
 
 from newsift.files.read import input_name
 from worker.config.limits import Limits
-from worker.posts.checks import rejected as rejected_reading
+from worker.posts.checks import rejection
 from worker.posts.outcome import NO_WORDS, PassedOver, Post, Reading, Reason, Rejected
 from worker.posts.read import read_post
 from worker.posts.times import is_naive, milliseconds, utc
-from worker.text import cut, one_line
+from worker.text import one_line, shorten
 
 UNIX_TIME = re.compile(r"[0-9]{9,17}(?:\.[0-9]{1,9})?")  # eight digits are a date, as 20241231
 ROUNDED_NUMBER = re.compile(r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+")  # 1.23E+18, as spreadsheets write
@@ -113,7 +113,7 @@ class ValueCorrector:
         key = message, column
         self._counts[key] += 1
         if key not in self._examples:
-            self._examples[key] = cut(one_line(example), MAX_EXAMPLE_CHARS)
+            self._examples[key] = shorten(one_line(example), MAX_EXAMPLE_CHARS)
 
 
 def text_id(text: str) -> str:
@@ -197,7 +197,7 @@ class MessageMaker:
         self, number: int, raw: bytes, detail: str, reason: Reason = Reason.UNKNOWN_FORM
     ) -> FileMessage:
         """A row that is no post, with the reason."""
-        return self.message(rejected_reading(reason, detail), b"", number, raw)
+        return self.message(rejection(reason, detail), b"", number, raw)
 
     def passed_over(self, why: PassedOver, number: int, raw: bytes) -> FileMessage:
         """A well-formed row without a post."""

@@ -16,9 +16,9 @@ from newsift.files.messages import (
     text_id,
 )
 from newsift.files.tables import FileOptions, PostColumns
-from worker.posts.checks import diagnosis, refusal
+from worker.posts.checks import diagnose, refusal
 from worker.posts.outcome import NO_POST, PassedOver, Post, Reason, Rejected
-from worker.posts.shape import shape
+from worker.posts.shape import recognise_form
 from worker.posts.x import Tweet
 
 Raw = msgspec.Raw
@@ -349,13 +349,15 @@ class ObjectReader:
     def _broken(self, value: bytes, number: int, error: Exception) -> FileMessage:
         if isinstance(error, ValueError) and not isinstance(error, msgspec.MsgspecError):
             return self._maker.rejected(number, value, str(error))
-        return self._maker.message(diagnosis(value, error), b"", number, value)
+        return self._maker.message(diagnose(value, error), b"", number, value)
 
     def _plain(self, read: FileMessage) -> FileMessage:
         """A plain post without an id gets one made of its text."""
         if isinstance(read.reading, Rejected) and read.reading.reason is Reason.NO_ID:
             whole = RAW_OBJECT.decode(read.raw)
-            if shape(read.raw) == "plain" and bytes(whole.get("text", ABSENT)).startswith(b'"'):
+            if recognise_form(read.raw) == "plain" and bytes(whole.get("text", ABSENT)).startswith(
+                b'"'
+            ):
                 text = decode(whole["text"], type=str)
                 whole["id"] = Raw(msgspec.json.encode(text_id(text)))
                 value = msgspec.json.encode(whole)
@@ -385,7 +387,7 @@ class ObjectReader:
         except FormatError as error:
             return self._maker.rejected(number, value, f"value: {error}", Reason.NO_TEXT)
         except DECODE_ERRORS as error:
-            return self._maker.message(diagnosis(value, error), b"", number, value)
+            return self._maker.message(diagnose(value, error), b"", number, value)
         return self._maker.post(post, number, value)
 
 

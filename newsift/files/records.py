@@ -12,7 +12,7 @@ from newsift.files.posts import read_start
 from newsift.files.read import BOM, chunks
 from newsift.files.writers import json_file
 from worker.posts.times import rfc3339
-from worker.text import bytes_in_json, bytes_of_json, escaped_json
+from worker.text import bytes_from_json, bytes_to_json, escape_json
 
 ENDINGS = (".jsonl", ".json")
 EXPECTED_ROW = '{"key": …, "value": …}, as newsift seeds export writes it'
@@ -28,9 +28,9 @@ def write_records(file: Path, records: Iterable[KeyedRecord]) -> None:
     """Sorted by key; an array if the name ends in .json. The file is replaced completely."""
     with json_file(file) as add:
         for record in sorted(records, key=lambda record: record.key or b""):
-            row = {"key": bytes_in_json(record.key), "value": bytes_in_json(record.value)}
+            row = {"key": bytes_to_json(record.key), "value": bytes_to_json(record.value)}
             row["published_at"] = rfc3339(max(record.timestamp, 0))
-            add(escaped_json(json.dumps(row, ensure_ascii=False)).encode())
+            add(escape_json(json.dumps(row, ensure_ascii=False)).encode())
 
 
 def read_records(file: Path) -> dict[bytes, bytes]:
@@ -41,8 +41,8 @@ def read_records(file: Path) -> dict[bytes, bytes]:
         try:
             row = json.loads(line)
             value = row["value"]
-            key = bytes_of_json("" if row["key"] is None else row["key"])
-            content = b"" if value is None else bytes_of_json(value)
+            key = bytes_from_json("" if row["key"] is None else row["key"])
+            content = b"" if value is None else bytes_from_json(value)
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
             raise InputError(f"{where}: is not {EXPECTED_ROW}") from None
         if value is None:

@@ -12,7 +12,7 @@ import msgspec
 
 from encoder.errors import InputError
 from worker.match.records import Match, MatchRecord
-from worker.text import escaped_json, one_line
+from worker.text import escape_json, one_line
 
 POST_FIELDS = ("author", "created_at", "lang", "url", "text")
 
@@ -31,7 +31,7 @@ def json_line(value: bytes) -> bytes:
     text = value.decode()
     if text.isprintable():
         return value
-    return escaped_json(msgspec.json.format(text, indent=-1)).encode()
+    return escape_json(msgspec.json.format(text, indent=-1)).encode()
 
 
 Cell = str | int | float | None

@@ -24,7 +24,7 @@ from newsift.files.rows import (
     source_cells,
 )
 from worker.match.records import Match
-from worker.seeds.record import digest
+from worker.seeds.record import json_digest
 
 PRAGMAS = """
 PRAGMA journal_mode = OFF;
@@ -106,7 +106,9 @@ class _DatabaseWriter:
         """Insert a post unless it was delivered before. Returns its key."""
         match_record, layout = record.record, self._layout
         post = match_record.post
-        post_digest = digest([clean_cell(part) for part in (post.platform, post.id, post.text)])
+        post_digest = json_digest(
+            [clean_cell(part) for part in (post.platform, post.id, post.text)]
+        )
         post_digest = post_digest[:32]
         cells = [*post_cells(match_record), *source_cells(match_record, layout.source_columns)]
         cells += record_cells(match_record)

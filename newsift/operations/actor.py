@@ -5,21 +5,21 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from getpass import getuser
 
-_name: ContextVar[str] = ContextVar("name", default="")
+_actor_name: ContextVar[str] = ContextVar("name", default="")
 
 
 @contextmanager
 def acting_as(name: str) -> Iterator[None]:
-    """Act as this person; with an empty name, as the user of this process."""
-    token = _name.set(name)
+    """An empty name stands for the user of this process."""
+    token = _actor_name.set(name)
     try:
         yield
     finally:
-        _name.reset(token)
+        _actor_name.reset(token)
 
 
 def current_user() -> str:
-    if name := _name.get():
+    if name := _actor_name.get():
         return name
     try:
         return getuser()

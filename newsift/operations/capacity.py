@@ -10,20 +10,20 @@ import msgspec
 from encoder.errors import InputError
 from encoder.support.files import read_regular
 
-SHIPPED = Path(__file__).with_name("costs.json")
-MAX_BYTES = 65_536
+DEFAULT_COSTS_FILE = Path(__file__).with_name("costs.json")
+MAX_COSTS_BYTES = 65_536
 REMEDY = "`newsift bench costs --out FILE` writes such a file"
 
-LOAD = 0.7  # of a worker's capacity, used by the rate that is planned for
-MAX_THREADS = 8  # of a worker
+TARGET_LOAD = 0.7  # At the planned rate a worker uses this share of its capacity.
+MAX_THREADS = 8
 MIN_PARTITIONS = 4
-SPARE = 2  # partitions for each worker, so that as many workers can be added
-MEMORY_SPARE = 1.25  # of the memory measured
+PARTITIONS_PER_WORKER = 2  # The number of workers can double without new partitions.
+MEMORY_FACTOR = 1.25  # A worker gets a quarter more memory than was measured.
 MEMORY_STEP_MB = 64
 BURST_S = 600
 MAX_RATE = 1e9
 MAX_SEEDS = 10_000_000
-MAX_BURST = 1_000.0
+MAX_BURST_FACTOR = 1_000.0
 
 Cost = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Positive = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
@@ -32,7 +32,7 @@ Line = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a post, a seed and a worker cost on one machine."""
+    """Measured on one machine."""
 
     machine: Line
     date: Line
@@ -52,39 +52,36 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     packed_match_bytes: Positive  # of a match record, likewise
 
     def with_share(self, share: float) -> "Costs":
-        """The costs where another share of the posts match."""
-        check("share", share, share >= 0, 1, "the share of the posts that match, from 0")
+        check_number("share", share, share >= 0, 1, "the share of the posts that match, from 0")
         return msgspec.structs.replace(self, share=share)
 
     def serial_us(self) -> float:
-        """CPU of a post that one thread of a worker spends at a time."""
+        """CPU of a post that only one thread of a worker can spend at a time."""
         return self.python_us + self.share * self.matched_us
 
     def cpu_us(self, seeds: int) -> float:
-        """CPU of a post, all threads together."""
+        """CPU of a post on all threads."""
         return self.serial_us() + self.encode_us + seeds * self.match_ns / 1e3
 
     def start_cpu_s(self, seeds: int) -> float:
-        """CPU of a worker until it is ready."""
         return self.start_s + seeds * self.start_ms / 1e3
 
     def peak_mb(self, seeds: int) -> float:
-        """Memory of a worker under full load."""
         return self.memory_mb + seeds * self.memory_kb / 1e3
 
     def worker_rate(self, seeds: int, threads: int) -> float:
-        """The posts a second that one worker can do."""
+        """Posts a second."""
         return 1e6 / max(self.serial_us(), self.cpu_us(seeds) / threads)
 
 
-DECODER = msgspec.json.Decoder(Costs)
+COSTS_DECODER = msgspec.json.Decoder(Costs)
 
 
 def read_costs(file: Path | None = None) -> Costs:
-    """The costs in a file, else those that ship."""
-    file = file or SHIPPED
+    """The shipped costs without a file."""
+    file = file or DEFAULT_COSTS_FILE
     try:
-        return DECODER.decode(read_regular(file, MAX_BYTES))
+        return COSTS_DECODER.decode(read_regular(file, MAX_COSTS_BYTES))
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}); {REMEDY}") from None
     except msgspec.ValidationError as error:
@@ -97,27 +94,25 @@ def read_costs(file: Path | None = None) -> Costs:
 
 @dataclass(frozen=True, slots=True)
 class LoadBurst:
-    """For `BURST_S` seconds, `factor` times the usual rate."""
+    """`factor` times the usual rate for `BURST_S` seconds."""
 
     factor: float
     drain: float | None = None  # seconds after its end within which no post waits any more
 
     def capacity(self, rate: float) -> float:
-        """The least posts a second that drain the burst in time."""
+        """The posts a second that drain the burst in time."""
         if self.drain is None:
             return 0.0
         return rate * (self.factor * BURST_S + self.drain) / (BURST_S + self.drain)
 
 
 class BurstLag(msgspec.Struct, frozen=True):
-    """What a burst leaves behind."""
-
     lag: float  # posts that wait at its end
     delay_s: float  # of the post that waits longest
     drain_s: float  # from its end until no post waits
 
 
-def simulate(rate: float, factor: float, capacity: float) -> BurstLag:
+def simulate_burst(rate: float, factor: float, capacity: float) -> BurstLag:
     """The queue of posts during a burst and after it, second by second.
 
     The capacity is above the rate, so that the queue ends.
@@ -134,7 +129,7 @@ def simulate(rate: float, factor: float, capacity: float) -> BurstLag:
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What a stream needs; the keys of `newsift plan --json`."""
+    """The keys of `newsift plan --json`."""
 
     rate: float  # posts a second
     seeds: int
@@ -154,25 +149,29 @@ class Plan(msgspec.Struct, frozen=True):
     burst: BurstLag | None
 
 
-def plan(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None = None) -> Plan:
-    """The least workers that do the rate with `LOAD` of their capacity, and drain the burst."""
-    check("rate", rate, rate > 0, MAX_RATE, "posts a second, above 0")
-    check("seeds", seeds, seeds >= 0, MAX_SEEDS, "a whole number from 0")
+def plan_capacity(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None = None) -> Plan:
+    """The fewest workers that do the rate at `TARGET_LOAD`, and drain the burst."""
+    check_number("rate", rate, rate > 0, MAX_RATE, "posts a second, above 0")
+    check_number("seeds", seeds, seeds >= 0, MAX_SEEDS, "a whole number from 0")
     if burst:
-        check(
-            "burst", burst.factor, burst.factor >= 1, MAX_BURST, "how many times the rate, from 1"
+        check_number(
+            "burst",
+            burst.factor,
+            burst.factor >= 1,
+            MAX_BURST_FACTOR,
+            "how many times the rate, from 1",
         )
         if burst.drain is not None:
-            check("drain", burst.drain, burst.drain > 0, MAX_RATE, "seconds, above 0")
+            check_number("drain", burst.drain, burst.drain > 0, MAX_RATE, "seconds, above 0")
     costs = costs if seeds else costs.with_share(0)
     cpu = costs.cpu_us(seeds)
-    required = max(rate / LOAD, burst.capacity(rate) if burst else 0.0)
+    required = max(rate / TARGET_LOAD, burst.capacity(rate) if burst else 0.0)
     threads = min(MAX_THREADS, ceil(required * cpu / 1e6), max(1, int(cpu / costs.serial_us())))
-    each = costs.worker_rate(seeds, threads)
-    workers = ceil(required / each)
-    at_burst = ceil(burst.factor * rate / each) if burst else 0
-    shares = ceil(max(SPARE * workers, at_burst, MIN_PARTITIONS) / workers)
-    memory = MEMORY_SPARE * costs.peak_mb(seeds)
+    worker_rate = costs.worker_rate(seeds, threads)
+    workers = ceil(required / worker_rate)
+    at_burst = ceil(burst.factor * rate / worker_rate) if burst else 0
+    shares = ceil(max(PARTITIONS_PER_WORKER * workers, at_burst, MIN_PARTITIONS) / workers)
+    memory = MEMORY_FACTOR * costs.peak_mb(seeds)
     memory_mb = MEMORY_STEP_MB * ceil(memory / MEMORY_STEP_MB)
     matches = rate * costs.share
     return Plan(
@@ -182,7 +181,7 @@ def plan(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None = None) 
         workers=workers,
         threads=threads,
         cores=workers * threads,
-        worker_rate=each,
+        worker_rate=worker_rate,
         cpu_us=cpu,
         memory_mb=memory_mb,
         memory_total_mb=memory_mb * workers,
@@ -191,12 +190,12 @@ def plan(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None = None) 
         network_out_mb_s=matches * costs.packed_match_bytes / 1e6,
         matches_s=matches,
         start_cpu_s=costs.start_cpu_s(seeds),
-        burst=simulate(rate, burst.factor, workers * each) if burst else None,
+        burst=simulate_burst(rate, burst.factor, workers * worker_rate) if burst else None,
     )
 
 
-def check(name: str, value: float, fits: bool, most: float, rule: str) -> None:
-    """Refuse a number that is none, or outside of its bounds."""
+def check_number(name: str, value: float, fits: bool, most: float, rule: str) -> None:
+    """Raises unless the number is finite and within its bounds."""
     if not (isfinite(value) and fits and value <= most):
         raise InputError(
             f"{name}: {value:g} cannot be planned for; give {rule}, at most {most:,.0f}"

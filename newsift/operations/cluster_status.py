@@ -14,21 +14,21 @@ from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.operations.workers import (
     WorkerIdentity,
+    local_web_address,
     own_workers,
     read_drift,
-    web_address,
     worker_addresses,
 )
-from newsift.statistics.pass_rates import HOUR, describe_window, hourly_rate
+from newsift.statistics.pass_rates import describe_window, hourly_rate
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader, records_between
+from worker.posts.times import DAY_MS, HOUR_MS
 from worker.stream.offsets import Backlog
 
-DAY = 24 * HOUR
-RATE_SECONDS = 1.0  # between the two readings of a rate
-COORDINATOR_S = 5.0  # a fresh Kafka takes so long to name a group's coordinator
-PAUSE_S = 0.2
-IDLE = ("refused", "stale", "unknown")  # states of seeds and profiles that have a reason
+RATE_INTERVAL_S = 1.0
+MAX_COORDINATOR_S = 5.0  # A new Kafka needs this time to name a group's coordinator.
+RETRY_PAUSE_S = 0.2
+STATES_WITH_REASON = ("refused", "stale", "unknown")
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StreamRate:
-    """Posts of the last day, since the first of them, and of the last hour."""
+    """Posts of the last day, and of the last hour."""
 
     posts: int = 0
     since: int = 0  # milliseconds
@@ -49,18 +49,18 @@ class StreamRate:
         return hourly_rate(self.posts, self.since, self.now) or 0.0
 
 
-def stream_rate(cluster: TopicReader, topic: str, now: int) -> StreamRate:
-    day, end = cluster.at(topic, now - DAY), cluster.ends(topic)
-    last_hour = records_between(cluster.at(topic, now - HOUR), end)
+def read_stream_rate(cluster: TopicReader, topic: str, now: int) -> StreamRate:
+    day, end = cluster.offsets_at(topic, now - DAY_MS), cluster.ends(topic)
+    last_hour = records_between(cluster.offsets_at(topic, now - HOUR_MS), end)
     one_each = {part: min(day[part] + 1, end[part]) for part in end}
     times = [m.timestamp for batch in cluster.read(topic, day, one_each) for m in batch]
-    first = min([now, *(at for at in times if at > 0)])
-    return StreamRate(records_between(day, end), max(first, now - DAY), now, last_hour)
+    first = min([now, *(time_ms for time_ms in times if time_ms > 0)])
+    return StreamRate(records_between(day, end), max(first, now - DAY_MS), now, last_hour)
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetSnapshot:
-    """Offsets of the posts and of the output topics at one moment; None for a missing topic."""
+    """At one moment; None for a missing topic."""
 
     at: float
     posts: dict[int, Backlog]  # by partition
@@ -79,16 +79,16 @@ class OffsetSnapshot:
 
 
 def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
-    """Takes as long as the measurement of a rate."""
+    """Takes `RATE_INTERVAL_S`."""
     topics = config.topics
     cluster.partitions(topics.posts)
     before = read_offsets(cluster, admin, config)
-    time.sleep(RATE_SECONDS)
+    time.sleep(RATE_INTERVAL_S)
     now = read_offsets(cluster, admin, config)
     state, workers = describe_group(admin, config)
     if config.web.port:
-        own = WorkerIdentity(cluster.cluster_id, config.kafka.group)
-        addresses = own_workers([web_address(config.web)], own)
+        identity = WorkerIdentity(cluster.cluster_id, config.kafka.group)
+        addresses = own_workers([local_web_address(config.web)], identity)
     else:
         addresses = worker_addresses(config, lambda: cluster.cluster_id)
     return {
@@ -99,12 +99,12 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
         "posts": {"topic": topics.posts, "partitions": partition_rows(now, workers)},
         "lag": sum(now.lag.values()),
         "rates": message_rates(before, now),
-        "hourly": hourly(cluster, config),
+        "hourly": hourly_rates(cluster, config),
         "drift": read_drift(addresses),
         "collectors": list(list_collectors()),
-        "seeds": seed_states(cluster, config),
-        "matches": {"topic": topics.matches, "end_offsets": _by_name(now.matches)},
-        "dead_letters": {"topic": topics.rejected, "end_offsets": _by_name(now.rejected)},
+        "seeds": count_seed_states(cluster, config),
+        "matches": {"topic": topics.matches, "end_offsets": _json_offsets(now.matches)},
+        "dead_letters": {"topic": topics.rejected, "end_offsets": _json_offsets(now.rejected)},
     }
 
 
@@ -124,19 +124,19 @@ def read_offsets(cluster: TopicReader, admin: Any, config: Config) -> OffsetSnap
 
 
 def retry_coordinator(request: Callable[[], T]) -> T:
-    """Repeat a request about a group while the broker starts its coordinator."""
-    ends_at = time.monotonic() + COORDINATOR_S
+    """A broker that has just started may not know a group's coordinator."""
+    ends_at = time.monotonic() + MAX_COORDINATOR_S
     while True:
         try:
             return request()
         except KafkaError as error:
             if not error.retriable or time.monotonic() > ends_at:
                 raise
-            time.sleep(PAUSE_S)
+            time.sleep(RETRY_PAUSE_S)
 
 
 def describe_group(admin: Any, config: Config) -> tuple[str, list[Row]]:
-    """The state of the workers' group, and its members with their partitions of the posts."""
+    """The state of the workers' group, and a row for each member."""
     name = config.kafka.group
     description = retry_coordinator(lambda: admin.describe_groups([name]))[name]
     members = [_member_row(member, config.topics.posts) for member in description["members"]]
@@ -146,9 +146,11 @@ def describe_group(admin: Any, config: Config) -> tuple[str, list[Row]]:
 def _member_row(member: Row, topic: str) -> Row:
     assignment = member.get("member_assignment")
     parts = assignment.get("assigned_partitions", []) if isinstance(assignment, dict) else []
-    own = [number for part in parts if part["topic"] == topic for number in part["partitions"]]
+    partitions = [
+        number for part in parts if part["topic"] == topic for number in part["partitions"]
+    ]
     host = str(member["client_host"]).lstrip("/")
-    return {"id": member["member_id"], "host": host, "partitions": sorted(own)}
+    return {"id": member["member_id"], "host": host, "partitions": sorted(partitions)}
 
 
 def partition_rows(now: OffsetSnapshot, workers: list[Row]) -> list[Row]:
@@ -166,12 +168,12 @@ def message_rates(before: OffsetSnapshot, after: OffsetSnapshot) -> dict[str, fl
     return {name: round(max(now - then, 0) / seconds, 1) for name, then, now in pairs}
 
 
-def hourly(cluster: TopicReader, config: Config) -> Row:
-    """Posts and matches an hour, and of which time; None where too little of it has passed."""
+def hourly_rates(cluster: TopicReader, config: Config) -> Row:
+    """With their window; None where it is too short."""
     now, topics = now_ms(), config.topics
-    stream, matches = stream_rate(cluster, topics.posts, now), 0
+    stream, matches = read_stream_rate(cluster, topics.posts, now), 0
     if cluster.exists(topics.matches):
-        since = cluster.at(topics.matches, stream.since)
+        since = cluster.offsets_at(topics.matches, stream.since)
         matches = records_between(since, cluster.ends(topics.matches))
     return {
         "posts": hourly_rate(stream.posts, stream.since, now),
@@ -180,17 +182,18 @@ def hourly(cluster: TopicReader, config: Config) -> Row:
     }
 
 
-def seed_states(cluster: TopicReader, config: Config) -> Row | None:
-    """Counts of the states of seeds, and reasons by id; None without the topic."""
+def count_seed_states(cluster: TopicReader, config: Config) -> Row | None:
+    """With the reasons by id; None without the topic."""
     if not cluster.exists(config.topics.seeds):
         return None
     rows = rows_of(resolve_state(SeedTopic(cluster, config).state(), config))
     count = Counter(row["state"] for row in rows)
     states = {state: count[state] for state in ("live", "expired", "paused", "replaced")}
     return states | {
-        state: {row["id"]: row["reason"] for row in rows if row["state"] == state} for state in IDLE
+        state: {row["id"]: row["reason"] for row in rows if row["state"] == state}
+        for state in STATES_WITH_REASON
     }
 
 
-def _by_name(offsets: Offsets | None) -> dict[str, int] | None:
-    return None if offsets is None else {str(number): at for number, at in offsets.items()}
+def _json_offsets(offsets: Offsets | None) -> dict[str, int] | None:
+    return None if offsets is None else {str(number): offset for number, offset in offsets.items()}

@@ -15,23 +15,23 @@ from newsift.operations.messages import format_counts, notify
 from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader, connected
 from worker.kafka.sending import Headers, sending
-from worker.match.records import INPUT, OURS, attempt
+from worker.match.records import INPUT_PREFIX, RETRY_HEADERS, attempt_number
 from worker.posts.outcome import Reason
-from worker.posts.times import rfc3339
+from worker.posts.times import HOUR_MS, rfc3339
 
 MAX_ATTEMPTS = 3
-UNREADABLE = {Reason.BAD_BATCH, Reason.BATCH_BYTES}
-ATTEMPT, RETRY_OF = OURS
-SLACK_MS = 3_600_000  # by which the clock of another sender may be behind the worker's
-GRACE_S = 5.0  # for what is in flight when a retry ends
+UNREADABLE_REASONS = {Reason.BAD_BATCH, Reason.BATCH_BYTES}
+ATTEMPT, RETRY_OF = RETRY_HEADERS
+CLOCK_SLACK_MS = HOUR_MS  # The clocks of the worker and of a sender may differ by this.
+GRACE_S = 5.0
 
-Show = Callable[["DeadLetter"], object]
+ShowLetter = Callable[["DeadLetter"], object]
 RetryKey = tuple[str, str]  # the id of a letter and the digest of its bytes
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that could not be processed: its place, and the reason."""
+    """A message that could not be processed."""
 
     id: str
     reason: str
@@ -44,14 +44,14 @@ class DeadLetter:
 
     @property
     def retry_key(self) -> RetryKey:
-        """Identifies a retry: nobody can pretend it with other bytes."""
+        """Nobody can forge it with other bytes."""
         value = self.message.value
         return self.id, self.sha256 if value is None else sha256(value).hexdigest()
 
     @property
     def obstacle(self) -> str | None:
-        """Why another attempt cannot be made, if so."""
-        if self.reason in UNREADABLE:
+        """Why it cannot be retried, or None."""
+        if self.reason in UNREADABLE_REASONS:
             return "there is nothing to retry: it stands for a record batch that cannot be read"
         if self.message.value is None and not self.sha256:
             return "it has no bytes: they were null"
@@ -61,13 +61,14 @@ class DeadLetter:
 
     @property
     def retry_headers(self) -> Headers:
-        """The input's own headers, with the number of the next attempt and the letter's id."""
-        own = [
-            (name.removeprefix(INPUT), value or b"")  # kafka-python sends no null
+        """The input's headers, the number of the next attempt and the letter's id."""
+        headers = [
+            (name.removeprefix(INPUT_PREFIX), value or b"")  # kafka-python sends no null
             for name, value in self.message.headers
-            if name.startswith(INPUT) and name.removeprefix(INPUT) not in OURS
+            if name.startswith(INPUT_PREFIX)
+            and name.removeprefix(INPUT_PREFIX) not in RETRY_HEADERS
         ]
-        return [*own, (ATTEMPT, str(self.attempt + 1).encode()), (RETRY_OF, self.id.encode())]
+        return [*headers, (ATTEMPT, str(self.attempt + 1).encode()), (RETRY_OF, self.id.encode())]
 
     def row(self) -> dict[str, Any]:
         value = self.message.value
@@ -84,28 +85,28 @@ class DeadLetter:
 def read_letters(
     cluster: TopicReader, config: Config, start: int | None = None
 ) -> Iterator[DeadLetter]:
-    """The present dead letters since a time, each once."""
+    """Since a time, each once."""
     topic = config.topics.rejected
     ids: set[tuple[str, int, str]] = set()
-    for batch in cluster.read(topic, None if start is None else cluster.at(topic, start)):
+    for batch in cluster.read(topic, None if start is None else cluster.offsets_at(topic, start)):
         for letter in map(parse_letter, batch):
             # Delivered twice, a message is one dead letter; another attempt has another source, and
             # the same place in a topic that was made again another time.
-            if (name := (letter.id, letter.attempt, letter.written)) not in ids:
-                ids.add(name)
+            if (identity := (letter.id, letter.attempt, letter.written)) not in ids:
+                ids.add(identity)
                 yield letter
 
 
 def parse_letter(message: StoredMessage) -> DeadLetter:
-    """Without the worker's headers, a letter's id is its own place."""
-    headers = _texts(message.headers)
+    """Without the worker's headers its position is its id."""
+    headers = _decode_headers(message.headers)
     place = f"{message.topic}-{message.partition}-{message.offset}"
     size = headers.get("bytes", "")
     return DeadLetter(
         id=headers.get("source") or place,
         reason=headers.get("reason", ""),
         detail=headers.get("detail", ""),
-        attempt=attempt(message),
+        attempt=attempt_number(message),
         written=headers.get("timestamp", ""),
         message=message,
         size=int(size) if size.isdecimal() and len(size) < 12 else None,
@@ -113,7 +114,7 @@ def parse_letter(message: StoredMessage) -> DeadLetter:
     )
 
 
-def _texts(headers: Headers) -> dict[str, str]:
+def _decode_headers(headers: Headers) -> dict[str, str]:
     return {name: (value or b"").decode("utf-8", "replace") for name, value in headers}
 
 
@@ -123,7 +124,7 @@ def no_such_letter(name: str) -> InputError:
 
 @dataclass(frozen=True, slots=True)
 class LetterSelection:
-    """Letters by id, else all, or those of one reason."""
+    """By id; without ids by reason; without a reason all."""
 
     names: frozenset[str] = frozenset()
     reason: str | None = None
@@ -141,36 +142,36 @@ class RetryResult:
     not_sent: Counter[str] = field(default_factory=Counter)  # by the reason
 
 
-def retry_letters(config: Config, selection: LetterSelection, show: Show) -> RetryResult:
-    """Publish letters again, one retry at a time; `show` is called once the broker has a letter."""
+def retry_letters(config: Config, selection: LetterSelection, show: ShowLetter) -> RetryResult:
+    """`show` is called for each letter that the broker has."""
     with retry_lock(config), connected(config) as cluster, connected(config) as posts:
         cluster.partitions(config.topics.posts)
-        done = _retried_keys(cluster, config, selection.read(cluster, config))
+        retried = _retried_keys(cluster, config, selection.read(cluster, config))
 
         def payload(letter: DeadLetter) -> bytes | str:
             """The bytes to send, or why there are none."""
             if letter.obstacle:
                 return letter.obstacle
-            if letter.retry_key in done:
+            if letter.retry_key in retried:
                 return "it was sent again before"
             value = letter.message.value
             value = _read_original(posts, config, letter) if value is None else value
             return "the original is gone" if value is None else value
 
         if selection.names:
-            payloads = {each.id: payload(each) for each in selection.read(cluster, config)}
+            payloads = {letter.id: payload(letter) for letter in selection.read(cluster, config)}
             for name in sorted(selection.names):
                 if name not in payloads:
                     raise no_such_letter(name)
                 if isinstance(obstacle := payloads[name], str):
                     raise InputError(f"dead letter {name!r}: cannot be retried: {obstacle}")
         return _resend(
-            config, ((each, payload(each)) for each in selection.read(cluster, config)), show
+            config, ((letter, payload(letter)) for letter in selection.read(cluster, config)), show
         )
 
 
 def _resend(
-    config: Config, letters: Iterable[tuple[DeadLetter, bytes | str]], show: Show
+    config: Config, letters: Iterable[tuple[DeadLetter, bytes | str]], show: ShowLetter
 ) -> RetryResult:
     result, in_flight = RetryResult(), deque[DeadLetter]()
 
@@ -190,7 +191,7 @@ def _resend(
                 report(outbox.delivered)
             outbox.settle()
         finally:
-            report(outbox.drained(GRACE_S))
+            report(outbox.drain(GRACE_S))
             others = f"; not retried: {format_counts(result.not_sent)}" if result.not_sent else ""
             notify(f"{result.count:,} sent again{others}")
     return result
@@ -199,21 +200,21 @@ def _resend(
 def _retried_keys(
     cluster: TopicReader, config: Config, letters: Iterable[DeadLetter]
 ) -> set[RetryKey]:
-    """What was sent again before, by the posts since the oldest of these letters."""
+    """Of posts since the oldest of these letters."""
     oldest = min((max(letter.message.timestamp, 0) for letter in letters), default=None)
     if oldest is None:
         return set()
     topic = config.topics.posts
     return {
-        (name, sha256(message.value or b"").hexdigest())
-        for batch in cluster.read(topic, cluster.at(topic, oldest - SLACK_MS))
+        (letter_id, sha256(message.value or b"").hexdigest())
+        for batch in cluster.read(topic, cluster.offsets_at(topic, oldest - CLOCK_SLACK_MS))
         for message in batch
-        if (name := _texts(message.headers).get(RETRY_OF)) is not None
+        if (letter_id := _decode_headers(message.headers).get(RETRY_OF)) is not None
     }
 
 
 def _read_original(cluster: TopicReader, config: Config, letter: DeadLetter) -> bytes | None:
-    """The input of a dead letter without value, while the posts topic holds it."""
+    """While the posts topic holds it."""
     topic = config.topics.posts
     place = letter.id.removeprefix(f"{topic}-").split("-")
     if len(place) != 2 or not all(part.isdecimal() and len(part) < 20 for part in place):
@@ -232,7 +233,7 @@ def _read_original(cluster: TopicReader, config: Config, letter: DeadLetter) -> 
 
 @contextmanager
 def retry_lock(config: Config) -> Iterator[None]:
-    """Wait until no other retry of this user runs on this topic; without a cache folder, go on."""
+    """One retry of a user on a topic at a time; without a cache folder there is no lock."""
     path, lock = cache_root() / "retry.lock", None
     place = zlib.crc32(f"{config.kafka.bootstrap_servers} {config.topics.posts}".encode())
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Events of the control topic: their seeds, profiles and thresholds, and targets of a promise."""
+"""Events of the control topic with their seeds, profiles and thresholds; targets of promises."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,11 +7,11 @@ from typing import Any, Self
 from encoder.errors import InputError
 from newsift.statistics.promise import confidence_of_version
 from worker.seeds.profile import Profile
-from worker.seeds.record import PREFIX, Seed
+from worker.seeds.record import PROFILE_PREFIX, Seed
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
-IN_FORCE, STALE, REFUSED, NONE = "in force", "stale", "refused", "none"
+IN_FORCE, PROFILE_STALE, PROFILE_REFUSED, NO_PROFILE = "in force", "stale", "refused", "none"
 MAX_ATTEMPTS = 10**6
 
 
@@ -20,13 +20,13 @@ class EventState:
     name: str
     seeds: tuple[Seed, ...] = ()  # that match, by id
     profile: Profile | None = None
-    state: str = NONE  # of the profile
+    state: str = NO_PROFILE  # of the profile
     why: str = ""  # it is stale or refused
     thresholds: tuple[float, ...] = ()  # rising
 
     @property
     def key(self) -> bytes:
-        return (PREFIX + self.name).encode()
+        return (PROFILE_PREFIX + self.name).encode()
 
     def require_seeds(self) -> "EventState":
         if not self.seeds:
@@ -35,25 +35,25 @@ class EventState:
 
 
 def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
-    """All events by name; `seeds` is the set that a worker makes of the state."""
+    """By name; `seeds` is the set that a worker makes of the state."""
     events: dict[str, EventState] = {}
-    why = {each.id: (STALE, each.reason) for each in seeds.stale}
-    why |= {each.id: (REFUSED, each.reason) for each in seeds.refused}
-    own: dict[str, list[Seed]] = {}
+    why = {refused.id: (PROFILE_STALE, refused.reason) for refused in seeds.stale}
+    why |= {refused.id: (PROFILE_REFUSED, refused.reason) for refused in seeds.refused}
+    by_event: dict[str, list[Seed]] = {}
     for seed in sorted(state.seeds.values(), key=lambda seed: seed.id):
         if not seed.paused and seed.id not in why:
-            own.setdefault(seed.event, []).append(seed)
-    for name, of_event in own.items():
-        events[name] = EventState(name, tuple(of_event))
+            by_event.setdefault(seed.event, []).append(seed)
+    for name, seeds_of_event in by_event.items():
+        events[name] = EventState(name, tuple(seeds_of_event))
     for name, profile in state.profiles.items():
         status, reason = why.get(profile.id, (IN_FORCE, ""))
         event = events.get(name, EventState(name))
         events[name] = replace(event, profile=profile, state=status, why=reason)
-    for each in state.refused.values():
-        if each.id.startswith(PREFIX):
-            name = each.id.removeprefix(PREFIX)
+    for refused in state.refused.values():
+        if refused.id.startswith(PROFILE_PREFIX):
+            name = refused.id.removeprefix(PROFILE_PREFIX)
             event = events.get(name, EventState(name))
-            events[name] = replace(event, state=REFUSED, why=each.reason)
+            events[name] = replace(event, state=PROFILE_REFUSED, why=refused.reason)
     thresholds = thresholds_by_event(seeds)
     return {
         name: replace(events[name], thresholds=thresholds.get(name, ())) for name in sorted(events)
@@ -65,7 +65,7 @@ def thresholds_by_event(seeds: SeedSet) -> dict[str, tuple[float, ...]]:
     thresholds: dict[str, list[float]] = {}
     for seed, threshold in zip(seeds.seeds, seeds.thresholds.tolist(), strict=True):
         thresholds.setdefault(seed.event, []).append(threshold)
-    return {name: tuple(sorted(own)) for name, own in thresholds.items()}
+    return {name: tuple(sorted(values)) for name, values in thresholds.items()}
 
 
 def require_event(events: Mapping[str, EventState], name: str) -> EventState:
@@ -75,12 +75,12 @@ def require_event(events: Mapping[str, EventState], name: str) -> EventState:
 
 
 def attempts_of(profile: Profile | None) -> int:
-    """How often an event has looked for a burst, by its profile's record."""
+    """How often the event has looked for a burst."""
     return _count_in(profile.made if profile else {}, "attempts")
 
 
 def promises_of(profile: Profile | None) -> int:
-    """How many versions of a profile were tested for a promise, by its record."""
+    """How many versions of the profile were tested for a promise."""
     if profile is None:
         return 0
     counts = [_count_in(profile.made, "promises")]
@@ -91,21 +91,23 @@ def promises_of(profile: Profile | None) -> int:
 
 
 def _count_in(record: dict[str, Any], name: str) -> int:
-    """A count in a record that anybody may have written."""
+    """Anybody may have written the record."""
     count = record.get(name)
     return min(max(count, 0), MAX_ATTEMPTS) if type(count) is int else 0
 
 
 @dataclass(frozen=True, slots=True)
 class PromiseTarget:
-    """What a version of a profile shall promise."""
+    """Of one version of a profile."""
 
     precision: float
     confidence: float
     version: int  # of those that were tested: the more, the more labels it takes
 
     @classmethod
-    def of(cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9) -> Self:
+    def for_profile(
+        cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9
+    ) -> Self:
         version = (profile.promise or {}).get("version") if profile else None
         if type(version) is int and 0 < version <= MAX_ATTEMPTS:
             return cls(precision, confidence, version)
@@ -113,5 +115,5 @@ class PromiseTarget:
 
     @property
     def test_confidence(self) -> float:
-        """The confidence of one test, so that all versions together have the stated one."""
+        """All versions together have the stated confidence."""
         return confidence_of_version(self.confidence, self.version)

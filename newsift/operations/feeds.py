@@ -28,7 +28,7 @@ from newsift.collect.state import lock_state
 from newsift.files.apart import run_in_subprocess
 from newsift.files.articles import WebPage, extract_article
 from newsift.operations.messages import format_counts, notify, notify_version
-from newsift.operations.seed_drafts import SeedDraft, parse_seed, record_object, seed_id
+from newsift.operations.seed_drafts import SeedDraft, parse_record_object, parse_seed, seed_id
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.web.client import PAGE_HEADERS, PAGE_TYPES, WebAnswer
@@ -36,29 +36,28 @@ from newsift.web.polite import PoliteWeb, StatusError, is_temporary
 from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.reading import connected
-from worker.posts.times import rfc3339
-from worker.seeds.record import PREFIX, Seed, digest
+from worker.posts.times import DAY_MS, rfc3339
+from worker.seeds.record import PROFILE_PREFIX, Seed, json_digest
 from worker.seeds.state import ControlState, table_key
 from worker.text import one_line
 
-FEEDS = (
+FEED_MEDIA_TYPES = (
     "application/atom+xml, application/rss+xml, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"
 )
 NEW, CORRECTED, UNCHANGED = "new", "corrected", "unchanged"
-THERE, REFUSED = "there already", "refused"
-DAY = 86_400_000
-LINGER = 14 * DAY  # at least, after its end: older posts may be compared so much later
-REFUSAL_CHARS = 300  # by which a refusal is recognised
+ALREADY_THERE, REFUSED = "there already", "refused"
+MIN_LINGER_MS = 14 * DAY_MS  # Older posts may arrive after a seed has expired.
+MAX_REFUSAL_CHARS = 300
 MAX_STATE_BYTES = 2**27
 MAX_BACKOFF_S = 6 * 3600.0
-MAX_FAILURES = 16  # that still lengthen the pause
-GONE = 410
+MAX_BACKOFF_FAILURES = 16
+HTTP_GONE = 410
 
 cached_identity = lru_cache(2**17)(link_identity)
 
 
 class ArticleIndex:
-    """The seeds of the topic by id, link and version; refused ones count, profiles do not."""
+    """Seeds by id, link and version; refused ones count, profiles do not."""
 
     def __init__(self) -> None:
         self.by_link: dict[str, str] = {}
@@ -80,22 +79,22 @@ class ArticleIndex:
             return
         self._state, self.by_link, self.by_version = state, {}, {}
         refused = state.refused.items()
-        self._refused = {key for key, each in refused if not each.id.startswith(PREFIX)}
+        self._refused = {key for key, seed in refused if not seed.id.startswith(PROFILE_PREFIX)}
         for seed in (*state.seeds.values(), *self._drafts.values()):
             self._enter(seed)
 
     def add(self, seed: Seed) -> None:
-        """Add a seed that a dry run would publish."""
+        """For a dry run."""
         self._drafts[seed.id] = seed
         self._enter(seed)
 
     def version(self, name: str) -> str | None:
-        """None where there is no valid seed."""
+        """None without a valid seed."""
         seed = self._drafts.get(name) or self._state.seeds.get(name)
         return seed.version if seed else None
 
     def ended(self, name: str, before: int) -> bool:
-        """Whether a seed had ended by then, and no profile rests on it."""
+        """Whether the seed had expired by then, and no profile replaces it."""
         seed = self._state.seeds.get(name)
         if seed is None or seed.expires_at is None or seed.expires_at > before:
             return False
@@ -117,7 +116,7 @@ class FollowOptions:
 
 @dataclass(slots=True)
 class Follower:
-    """Follows one feed; its state is stored after each article, so that it may end at any."""
+    """Follows one feed; its state is stored after each article."""
 
     web: PoliteWeb
     followed: Followed
@@ -129,14 +128,16 @@ class Follower:
     published_by: ControlState | None = None  # the state before the last publication
     _topic: SeedTopic | None = None
 
-    def look(self) -> None:
-        """Fetch the feed and note its articles."""
+    def fetch_feed(self) -> None:
+        """Notes the articles of the feed."""
         conditions = {
             "If-None-Match": self.followed.etag,
             "If-Modified-Since": self.followed.modified,
         }
         headers = {name: value for name, value in conditions.items() if value is not None}
-        answer = self.web.get(self.followed.address, PAGE_HEADERS | {"Accept": FEEDS} | headers)
+        answer = self.web.get(
+            self.followed.address, PAGE_HEADERS | {"Accept": FEED_MEDIA_TYPES} | headers
+        )
         if answer.status != 304:
             self._note_entries(answer)
         if answer.permanent_url != self.followed.address:
@@ -155,11 +156,11 @@ class Follower:
         if feed.without_link and new:
             notify(f"entries without an address that can be read: {feed.without_link:,}")
 
-    def read(self) -> Counter[str]:
-        """Read the articles that are due and publish them; counts the outcomes."""
+    def read_due_articles(self) -> Counter[str]:
+        """Publishes them; returns counts of the outcomes."""
         outcomes = Counter[str]()
         due = self.followed.due(now_ms(), self.plan.keep, self.plan.most)
-        before = now_ms() - max(self.plan.keep, LINGER)
+        before = now_ms() - max(self.plan.keep, MIN_LINGER_MS)
         ended = self.followed.ended(before, self.plan.keep)
         if not (due or ended):
             return outcomes
@@ -184,18 +185,19 @@ class Follower:
     def _delete(
         self, ended: list[FollowedArticle], before: int, topic: SeedTopic, state: ControlState
     ) -> None:
-        """Delete the seeds that no post is compared with any more; not those of other people."""
+        """Only seeds of this feed that no post can match any more."""
         for article in ended:
             if not self._is_ours(article):
                 article.leave()
-        over = [each for each in ended if each.seed and self.index.ended(each.seed, before)]
-        if self.plan.dry or not over:
+        to_delete = [a for a in ended if a.seed and self.index.ended(a.seed, before)]
+        if self.plan.dry or not to_delete:
             return
-        self._replace(topic, {(each.seed or "").encode(): None for each in over}, state)
-        for article in over:
+        keys = [(article.seed or "").encode() for article in to_delete]
+        self._publish_records(topic, dict.fromkeys(keys), state)
+        for article in to_delete:
             article.leave()
         self.store()
-        notify(f"seeds that ended long ago, deleted: {len(over):,}")
+        notify(f"seeds that ended long ago, deleted: {len(to_delete):,}")
 
     def _is_ours(self, article: FollowedArticle) -> bool:
         return self.index.version(article.seed or "") == article.version
@@ -204,7 +206,7 @@ class Follower:
         if article.read is None and link_identity(article.link) in self.index.by_link:
             article.tried(now_ms())
             article.leave()
-            return THERE
+            return ALREADY_THERE
         try:
             content = self._read_page(article)
             state = topic.state()  # again, because reading the page took time
@@ -212,7 +214,7 @@ class Follower:
             outcome = self._publish(article, content, topic, state)
         except InputError as error:
             article.tried(now_ms(), failing=is_temporary(error))
-            reason = str(error)[:REFUSAL_CHARS]
+            reason = str(error)[:MAX_REFUSAL_CHARS]
             if article.refusal != reason:
                 article.refusal = reason
                 notify(f"no seed: {error}")
@@ -235,7 +237,7 @@ class Follower:
         self, article: FollowedArticle, content: dict[str, Any], topic: SeedTopic,
         state: ControlState,
     ) -> str:  # fmt: skip
-        """Publish an article that is new, or corrected; people's changes of its seed stay."""
+        """People's changes of a seed stay."""
         ends = rfc3339(article.published + self.plan.keep)
         record = content | {"event": self.plan.event, "expires_at": ends}
         identity = link_identity(content["url"])
@@ -250,22 +252,22 @@ class Follower:
             if not self._is_ours(article):
                 article.leave()
                 return UNCHANGED
-            latest = record_object(name, state.value(name.encode()))
+            latest = parse_record_object(name, state.value(name.encode()))
             draft, outcome = replace(draft, record=latest | content), CORRECTED
             seed = parse_seed(draft, self.config)
         elif seed.version in self.index.by_version or identity in self.index.by_link:
             article.leave()
-            return THERE
+            return ALREADY_THERE
         if self.plan.dry:
             self.index.add(seed)
         else:
-            self._replace(topic, {draft.key: draft.value}, state)
+            self._publish_records(topic, {draft.key: draft.value}, state)
         article.seed, article.version = seed.id, seed.version
         would = "would be " if self.plan.dry else ""
         self.show(f"{one_line(seed.id)}  {seed.version}  {would}{outcome}  {one_line(seed.title)}")
         return outcome
 
-    def _replace(
+    def _publish_records(
         self, topic: SeedTopic, values: dict[bytes, bytes | None], state: ControlState
     ) -> None:
         topic.publish(values, state)
@@ -275,7 +277,7 @@ class Follower:
 
 @dataclass(slots=True)
 class FollowLoop:
-    """Round after round, or one; a failure of feed or broker is reported once and tried again."""
+    """A failure is reported once and tried again."""
 
     follower: Follower
     every: float
@@ -284,21 +286,21 @@ class FollowLoop:
     _begun: bool = False  # the feed has answered
     _reported: set[str] = field(default_factory=set)  # failures, until something works again
 
-    def go(self) -> None:
-        self.round()
+    def run(self) -> None:
+        self.run_once()
         while not self.once:
             time.sleep(self.every)
-            self.round()
+            self.run_once()
 
-    def round(self) -> None:
-        """Fetch the feed if it is time, and read the articles that are due."""
+    def run_once(self) -> None:
+        """Fetches the feed if it is time, and reads the articles that are due."""
         followed = self.follower.followed
         if (left := followed.wait_until / 1000 - time.time()) <= 0:
-            self._look(followed)
+            self._fetch_feed(followed)
         elif self.once:
             notify(f"the feed is not asked now: it wants to be left alone for {left:,.0f} s more")
         try:
-            if outcomes := self.follower.read():
+            if outcomes := self.follower.read_due_articles():
                 notify(format_counts(outcomes))
                 self._reported.clear()
             if state := self.follower.published_by:
@@ -310,11 +312,11 @@ class FollowLoop:
                 raise
             self._report_once(str(error))
 
-    def _look(self, followed: Followed) -> None:
+    def _fetch_feed(self, followed: Followed) -> None:
         try:
-            self.follower.look()
+            self.follower.fetch_feed()
         except InputError as error:
-            self._failed(error, followed)
+            self._back_off(error, followed)
         else:
             if followed.failures:
                 notify("the feed answers again")
@@ -323,14 +325,14 @@ class FollowLoop:
             followed.wait_until = round((time.time() + followed.interval) * 1000)
         self.follower.store()
 
-    def _failed(self, error: InputError, followed: Followed) -> None:
-        """Report a feed that cannot be read, and wait longer each time."""
+    def _back_off(self, error: InputError, followed: Followed) -> None:
+        """Each failure makes the pause longer."""
         wait = error.wait if isinstance(error, StatusError) else 0.0
         if not self.once:
             wait = max(wait, min(self.every * 2**followed.failures, MAX_BACKOFF_S))
-        followed.failures = min(followed.failures + 1, MAX_FAILURES)
+        followed.failures = min(followed.failures + 1, MAX_BACKOFF_FAILURES)
         followed.wait_until = round((time.time() + wait) * 1000)
-        if isinstance(error, StatusError) and error.status == GONE:
+        if isinstance(error, StatusError) and error.status == HTTP_GONE:
             raise RunError(f"{error}: the feed is gone for good; follow another") from error
         if not is_temporary(error) and (self.once or not self._begun):
             raise error
@@ -347,9 +349,9 @@ class FollowLoop:
 
 @contextmanager
 def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Callable[[], None]]]:
-    """The stored state of a feed, and a function that stores it; locked for other processes."""
+    """The stored state and a function that stores it; locked for other processes."""
     with nullcontext() if dry else lock_state(file):
-        followed = _read(feed, file)
+        followed = _read_state(feed, file)
 
         def store() -> None:
             if not dry:
@@ -358,7 +360,7 @@ def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Cal
         yield followed, store
 
 
-def _read(feed: str, file: Path) -> Followed:
+def _read_state(feed: str, file: Path) -> Followed:
     try:
         content = read_regular(file, MAX_STATE_BYTES)
     except FileNotFoundError:
@@ -372,6 +374,5 @@ def _read(feed: str, file: Path) -> Followed:
 
 
 def default_feed_state(feed: str, config: Config) -> Path:
-    """A file for this feed and this control topic."""
     identity = [feed, config.kafka.bootstrap_servers, config.topics.seeds]
-    return state_folder() / f"follow-{urlsplit(feed).hostname}-{digest(identity)[:12]}.json"
+    return state_folder() / f"follow-{urlsplit(feed).hostname}-{json_digest(identity)[:12]}.json"

@@ -19,7 +19,7 @@ class KeyedTopic(Generic[StateT]):
         self.cluster, self._config = cluster, config
         self._topic, self._what, self._headers = topic, what, headers
         self._new_reducer, self._reducer = reducer, reducer()
-        self._at: Offsets = {}  # where the reducer's reading goes on
+        self._next_offsets: Offsets = {}  # where the reducer's reading goes on
 
     def state(self) -> StateT:
         """Reads only what came since the last call.
@@ -27,16 +27,18 @@ class KeyedTopic(Generic[StateT]):
         A topic of several partitions has to be replaced: a key may be in two, and the time decides.
         """
         end = self.cluster.ends(self._topic)
-        if any(end.get(part, 0) < at for part, at in self._at.items()):  # made again
-            self._reducer, self._at = self._new_reducer(), {}
-        start = self.cluster.beginnings(self._topic) | self._at
-        passed_over = self.cluster.unreadable(self._topic)
-        for batch in in_order(self.cluster.read(self._topic, start, end), len(end)):
+        if any(
+            end.get(part, 0) < offset for part, offset in self._next_offsets.items()
+        ):  # made again
+            self._reducer, self._next_offsets = self._new_reducer(), {}
+        start = self.cluster.beginnings(self._topic) | self._next_offsets
+        skipped = self.cluster.unreadable(self._topic)
+        for batch in merge_by_time(self.cluster.read(self._topic, start, end), len(end)):
             self._reducer.apply(batch)
-        if passed_over := self.cluster.unreadable(self._topic) - passed_over:
-            self._reducer.skip(passed_over)
+        if skipped := self.cluster.unreadable(self._topic) - skipped:
+            self._reducer.skip(skipped)
         self._reducer.finish()
-        self._at = end
+        self._next_offsets = end
         return self._reducer.snapshot()
 
     def publish(self, records: Mapping[bytes, bytes | None], state: StateT | None = None) -> None:
@@ -68,7 +70,7 @@ class KeyedTopic(Generic[StateT]):
 
     def _refuse_conflict(self, records: Mapping[bytes, bytes | None], state: StateT) -> None:
         end = self.cluster.ends(self._topic)
-        if any(end.get(part, 0) < at for part, at in state.offsets.items()):
+        if any(end.get(part, 0) < offset for part, offset in state.offsets.items()):
             raise ConflictError(f"{self._topic}: was made again since it was read; try again")
         start = self.cluster.beginnings(self._topic) | dict(state.offsets)
         for batch in self.cluster.read(self._topic, start, end):
@@ -82,7 +84,7 @@ class KeyedTopic(Generic[StateT]):
                     )
 
 
-def in_order(
+def merge_by_time(
     batches: Iterable[list[StoredMessage]], partitions: int
 ) -> Iterator[list[StoredMessage]]:
     """The batches of one partition as they come; those of several merged by time.
@@ -94,10 +96,10 @@ def in_order(
         yield from batches
         return
     latest: dict[int, int] = {}  # timestamps by partition
-    timed: list[tuple[int, StoredMessage]] = []
+    by_time: list[tuple[int, StoredMessage]] = []
     for record in (record for batch in batches for record in batch):
-        at = max(record.timestamp, latest.get(record.partition, record.timestamp))
-        latest[record.partition] = at
-        timed.append((at, record))
-    timed.sort(key=lambda pair: pair[0])
-    yield [record for _, record in timed]
+        time_ms = max(record.timestamp, latest.get(record.partition, record.timestamp))
+        latest[record.partition] = time_ms
+        by_time.append((time_ms, record))
+    by_time.sort(key=lambda pair: pair[0])
+    yield [record for _, record in by_time]

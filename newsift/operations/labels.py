@@ -15,8 +15,8 @@ from newsift.files.rows import parse_match_record
 from newsift.operations.events import PromiseTarget
 from newsift.operations.keyed_topic import KeyedTopic
 from newsift.operations.messages import notify
-from newsift.operations.times import present
-from newsift.operations.workers import ANSWER_ERRORS, get_answer, worker_addresses
+from newsift.operations.times import now_text
+from newsift.operations.workers import ANSWER_ERRORS, http_get, worker_addresses
 from newsift.statistics.labels import (
     MAX_LABELS_BYTES,
     MAX_PAIRS,
@@ -39,17 +39,17 @@ from worker.config import Config
 from worker.kafka.reading import TopicReader, connected
 from worker.kafka.topics import ensure_labels
 from worker.match.records import Match, MatchRecord
-from worker.match.reservoir import NearAnswer, merged
+from worker.match.reservoir import NearAnswer, merge_strata
 from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, rfc3339, utc
 from worker.seeds.profile import Profile
-from worker.seeds.record import PREFIX
+from worker.seeds.record import PROFILE_PREFIX
 
-HEADERS = (("schema", SCHEMA.encode()),)
-MAX_NAMED = 10  # refused labels that are reported by their keys
-MAX_MATCHES = 20_000  # the newest matches, held at once
-MATCHES_BYTES = 2**27  # bytes that their records may take together
-WAIT_S = 5.0  # for the near misses of a worker
+LABEL_HEADERS = (("schema", SCHEMA.encode()),)
+MAX_REFUSED_SHOWN = 10
+MAX_MATCHES = 20_000
+MAX_MATCHES_BYTES = 2**27
+NEAR_ANSWER_S = 5.0
 LOCAL_PORTS = "on the ports 6066 to 6075 of this machine"
 REMEDY = "desk.workers names the workers"
 NO_CANDIDATES = {"certify": "no matches", "learn": "no matches and no near misses"}
@@ -62,14 +62,14 @@ class LabelTopic(KeyedTopic[LabelState]):
     def __init__(self, cluster: TopicReader, config: Config) -> None:
         topic = config.topics.labels
         reducer = partial(LabelReducer, config.limits)
-        super().__init__(cluster, config, topic, "label", lambda _: HEADERS, reducer)
+        super().__init__(cluster, config, topic, "label", lambda _: LABEL_HEADERS, reducer)
 
     def state(self) -> LabelState:
-        """Reports the labels that cannot be used."""
+        """Also reports labels that cannot be used."""
         state = super().state()
-        for refused in state.refused[:MAX_NAMED]:
+        for refused in state.refused[:MAX_REFUSED_SHOWN]:
             notify(f"refused: {refused.key}: {refused.reason}")
-        if (more := len(state.refused) - MAX_NAMED) > 0:
+        if (more := len(state.refused) - MAX_REFUSED_SHOWN) > 0:
             notify(f"{more:,} more labels are refused")
         if state.left_out:
             notify(
@@ -81,16 +81,16 @@ class LabelTopic(KeyedTopic[LabelState]):
 
 
 def make_label_topic(config: Config) -> None:
-    """Create the topic if it is missing; reports settings by which labels may be lost."""
-    for each in ensure_labels(config):
-        if each.serious:
-            state = f"{each.setting} is {each.actual}, must be {each.required}"
-            notify(f"{each.topic}: {state}: {each.why}; see `newsift topics check`")
+    """Reports settings by which labels may be lost."""
+    for difference in ensure_labels(config):
+        if difference.serious:
+            state = f"{difference.setting} is {difference.actual}, must be {difference.required}"
+            notify(f"{difference.topic}: {state}: {difference.why}; see `newsift topics check`")
 
 
 @contextmanager
 def label_topic(config: Config, create: bool = False) -> Iterator[LabelTopic]:
-    """The topic has to exist, unless it may be created."""
+    """Raises if the topic is missing, unless it may be created."""
     if create:
         make_label_topic(config)
     with connected(config) as cluster:
@@ -99,15 +99,15 @@ def label_topic(config: Config, create: bool = False) -> Iterator[LabelTopic]:
 
 
 def read_event_labels(cluster: TopicReader, config: Config, event: str) -> tuple[Label, ...]:
-    """Nothing where there is no topic of labels yet."""
+    """None are there without the topic."""
     if not cluster.exists(config.topics.labels):
         return ()
-    return LabelTopic(cluster, config).state().of(event)
+    return LabelTopic(cluster, config).state().event_labels(event)
 
 
 @dataclass(frozen=True, slots=True)
 class EventMatch:
-    """The best match of a record with the seeds of one event."""
+    """The best match of a record with the event's seeds."""
 
     candidate: Candidate
     match: Match
@@ -115,9 +115,9 @@ class EventMatch:
 
     @property
     def profile(self) -> tuple[str, str]:
-        """The id and version of the profile that matched; seeds count as one."""
+        """The id and version of the profile that matched; empty for seeds."""
         name = self.match.seed_id
-        return (name, self.match.seed_version) if name.startswith(PREFIX) else ("", "")
+        return (name, self.match.seed_version) if name.startswith(PROFILE_PREFIX) else ("", "")
 
 
 def read_event_matches(
@@ -128,8 +128,8 @@ def read_event_matches(
     A promise is of one profile: matches of another one, or of the seeds, are left out.
     """
     topic, matches, more = config.topics.matches, OrderedDict[PostId, EventMatch](), 0
-    sizes, room = deque[int](), MATCHES_BYTES
-    for batch in cluster.read(topic, cluster.at(topic, start)):
+    sizes, room = deque[int](), MAX_MATCHES_BYTES
+    for batch in cluster.read(topic, cluster.offsets_at(topic, start)):
         for message in batch:
             if (match := _event_match(message.value, event)) is None:
                 continue
@@ -146,24 +146,28 @@ def read_event_matches(
     if not matches:
         return matches
     newest = max(matches.values(), key=lambda match: match.record.processed_at)
-    own = OrderedDict((n, match) for n, match in matches.items() if match.profile == newest.profile)
-    if left := len(matches) - len(own):
+    newest_profile = OrderedDict(
+        (post_id, match) for post_id, match in matches.items() if match.profile == newest.profile
+    )
+    if left := len(matches) - len(newest_profile):
         notify(f"{left:,} matches are left out: the event was compared by another profile then")
-    return own
+    return newest_profile
 
 
 def _event_match(value: bytes | None, event: str) -> EventMatch | None:
     record = parse_match_record(value)
-    own = [match for match in record.matches if match.event == event] if record else []
-    if record is None or not own:
+    matches = [match for match in record.matches if match.event == event] if record else []
+    if record is None or not matches:
         return None
-    best = max(own, key=lambda match: match.score)
+    best = max(matches, key=lambda match: match.score)
     group = record.group if isinstance(record.group, str) else ""
     return EventMatch(Candidate(record.post, best.score, group), best, record)
 
 
-def near_answers(config: Config, event: str, cluster_id: Callable[[], str]) -> list[NearAnswer]:
-    """The near misses of an event at each worker; reports workers that do not answer."""
+def request_near_answers(
+    config: Config, event: str, cluster_id: Callable[[], str]
+) -> list[NearAnswer]:
+    """Reports workers that do not answer."""
     addresses = worker_addresses(config, cluster_id)
     if not addresses:
         notify(f"no worker of this Kafka and group answers {LOCAL_PORTS}: no near misses; {REMEDY}")
@@ -173,7 +177,7 @@ def near_answers(config: Config, event: str, cluster_id: Callable[[], str]) -> l
 
 def _request_near_misses(address: str, event: str) -> NearAnswer | None:
     try:
-        status, body = get_answer(address, f"/near?event={quote(event, safe='')}", WAIT_S)
+        status, body = http_get(address, f"/near?event={quote(event, safe='')}", NEAR_ANSWER_S)
         if status == 200:
             return msgspec.json.decode(body, type=NearAnswer)
         why = "it keeps none of this event" if status == 404 else f"HTTP {status}"
@@ -183,10 +187,12 @@ def _request_near_misses(address: str, event: str) -> NearAnswer | None:
     return None
 
 
-def candidates_in(answers: Sequence[NearAnswer]) -> list[Candidate]:
-    """The near misses of several workers, merged stratum by stratum."""
+def merge_near_candidates(answers: Sequence[NearAnswer]) -> list[Candidate]:
+    """Stratum by stratum."""
     strata = zip(*(answer.strata for answer in answers), strict=False)
-    return [Candidate(near.post, near.score) for parts in strata for near in merged(parts).kept]
+    return [
+        Candidate(near.post, near.score) for parts in strata for near in merge_strata(parts).kept
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +217,15 @@ def freeze_queue(
     nonce = begun.nonce if begun else nonce
     candidates = [each.candidate for each in matches.values()]
     if kind == "certify":
-        target = PromiseTarget.of(profile)
+        target = PromiseTarget.for_profile(profile)
         times = (milliseconds(utc(match.record.processed_at)) for match in matches.values())
         name = QueueName(nonce, rfc3339(max(times, default=0)))
         queue = CertifyQueue(candidates, target.precision, target.test_confidence, name)
         return FrozenQueue(queue, matches, profile)
-    answers = near_answers(config, event, lambda: cluster.cluster_id)
+    answers = request_near_answers(config, event, lambda: cluster.cluster_id)
     thresholds = [each.match.threshold for each in matches.values()][-1:]
     thresholds += [each.threshold for each in answers if each.edges]
-    near = candidates_in(answers)
+    near = merge_near_candidates(answers)
     return FrozenQueue(
         LearnQueue([*candidates, *near], (thresholds or [0.0])[0], nonce), matches, profile
     )
@@ -237,7 +243,7 @@ class AnswerLog:
         self._event, self._by = event, by
         self._matches, self._publish = frozen.matches, publish
         self._certifies = isinstance(frozen.queue, CertifyQueue)
-        self._labels = self._own_labels(labels)
+        self._labels = self._labels_by_post(labels)
         self._steps: list[tuple[Label, Label | None]] = []  # each with the label before it
         self._own: set[PostId] = set()  # answered or undone here, which counts more than `merge`
 
@@ -249,33 +255,33 @@ class AnswerLog:
     def last(self) -> Label | None:
         return self._steps[-1][0] if self._steps else None
 
-    def label_of(self, post_id: PostId) -> Label | None:
+    def label(self, post_id: PostId) -> Label | None:
         return self._labels.get(post_id)
 
     def verdicts(self) -> dict[PostId, bool]:
-        """Safe while another thread answers."""
+        """Another thread may answer meanwhile."""
         return {name: label.label == "on" for name, label in self._labels.copy().items()}
 
     def shares(self) -> list[float]:
-        """The share on the event after each label, in the order of their times."""
+        """The share on the event after each label."""
         ordered = sorted(self._labels.copy().values(), key=lambda label: label.at)
         on = accumulate(label.label == "on" for label in ordered)
         return [count / number for number, count in enumerate(on, 1)]
 
     def merge(self, labels: Iterable[Label]) -> None:
-        """AddRecords what this person has answered elsewhere."""
-        theirs = self._own_labels(labels)
+        """Add what this person has answered elsewhere."""
+        theirs = self._labels_by_post(labels)
         self._labels |= {name: theirs[name] for name in theirs.keys() - self._own}
 
-    def _own_labels(self, labels: Iterable[Label]) -> dict[PostId, Label]:
-        own = (label for label in labels if label.by == self._by)
+    def _labels_by_post(self, labels: Iterable[Label]) -> dict[PostId, Label]:
+        own_labels = (label for label in labels if label.by == self._by)
         return {
             label.post_id: label
-            for label in own if not (self._certifies and label.drawn == "given")
+            for label in own_labels if not (self._certifies and label.drawn == "given")
         }  # fmt: skip
 
     def answer(self, question: Question, verdict: Verdict) -> Label:
-        """Publish a label; it counts once the broker has it."""
+        """The label counts once the broker has it."""
         candidate = question.candidate
         match = self._matches.get(candidate.post_id)
         label = Label(
@@ -283,7 +289,7 @@ class AnswerLog:
             event=self._event,
             post=candidate.post,
             by=self._by,
-            at=present(),
+            at=now_text(),
             drawn=question.drawn,
             probability=question.probability,
             score=candidate.score,
@@ -295,14 +301,13 @@ class AnswerLog:
         return label
 
     def replace(self, label: Label) -> None:
-        """Publish a label in the place of the one before."""
         self._publish(label.key, label.value)
         self._own.add(label.post_id)
         self._steps.append((label, self._labels.get(label.post_id)))
         self._labels[label.post_id] = label
 
     def undo(self) -> Label:
-        """Publish the label before the last answer, or its deletion."""
+        """Publishes the label before the last answer, or its deletion."""
         label, before = self._steps[-1]
         self._publish(label.key, None if before is None else before.value)
         self._steps.pop()

@@ -8,22 +8,22 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from worker.text import escaped
+from worker.text import escape
 
 if TYPE_CHECKING:
     from worker.seeds.state import ControlState
 
-CLEAR = "\r\x1b[K"
+CLEAR_LINE = "\r\x1b[K"
 SHOW_EVERY_S = 0.2
-MAX_LINES = 100  # of a capture
-MAX_CHARS = 1_000  # of a line
+MAX_CAPTURED_LINES = 100
+MAX_MESSAGE_CHARS = 1_000
 
 _capture: ContextVar[list[str] | None] = ContextVar("capture", default=None)
 
 
 @contextmanager
 def capture() -> Iterator[list[str]]:
-    """Collect the messages of this context, and of threads that inherit it."""
+    """Of this context, and of threads that inherit it."""
     lines: list[str] = []
     token = _capture.set(lines)
     try:
@@ -33,31 +33,30 @@ def capture() -> Iterator[list[str]]:
 
 
 def notify(message: str) -> None:
-    """Add to the capture, else print to stderr in the place of the progress line."""
+    """Goes to the capture, else to stderr in the place of the progress line."""
     lines = _capture.get()
     if lines is None:
-        _write(f"{CLEAR * sys.stderr.isatty()}newsift: {escaped(message)}\n")
-    elif len(lines) < MAX_LINES:
-        lines.append(escaped(message[:MAX_CHARS]))
+        _write(f"{CLEAR_LINE * sys.stderr.isatty()}newsift: {escape(message)}\n")
+    elif len(lines) < MAX_CAPTURED_LINES:
+        lines.append(escape(message[:MAX_MESSAGE_CHARS]))
 
 
 def notify_version(state: "ControlState") -> None:
-    """The version that a publication was decided by."""
     notify(f"the control topic was read to {state.version}")
 
 
 class ProgressLine:
-    """Count, rate and remaining time, shown now and then on a terminal."""
+    """Shown on a terminal, at intervals."""
 
     def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
-        """`share` tells which share of all a count is; 0 if that is unknown."""
+        """`share` gives the share of all that a count is, or 0."""
         self.done = 0
         self._share = share
         self._began = time.monotonic()
         self._shown_at = 0.0
 
     def add(self, count: int, what: str, more: str = "", quiet: bool = False) -> None:
-        """`quiet` shows nothing, for a terminal that shows the data."""
+        """`quiet` is for a terminal that shows the data."""
         self.done += count
         now = time.monotonic()
         visible = not quiet and _capture.get() is None and sys.stderr.isatty()
@@ -65,7 +64,7 @@ class ProgressLine:
             self._shown_at = now
             share, spent = self._share(self.done), now - self._began
             left = f", {format_span(spent / share - spent)} left" if 0 < share < 1 else ""
-            _write(f"{CLEAR}{self.done:,} {what}{more}, {self.rate()}{left}")
+            _write(f"{CLEAR_LINE}{self.done:,} {what}{more}, {self.rate()}{left}")
 
     def rate(self, unit: str = "/s") -> str:
         return f"{self.done / max(time.monotonic() - self._began, 1e-3):,.0f}{unit}"

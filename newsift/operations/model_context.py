@@ -1,4 +1,4 @@
-"""The model and background of the workers in this process: thresholds, and weights of words."""
+"""The workers' model and background in this process: thresholds, and weights of words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,20 +15,20 @@ from newsift.operations.messages import notify
 from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_drafts import SeedDraft
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, resolve_state, rows_of, seed_row
-from newsift.statistics.feedback import mean, profile_threshold, vector_of
-from worker.assembly import assembled
+from newsift.statistics.feedback import event_vector, mean_vector, profile_threshold
+from worker.assembly import build_pipeline
 from worker.config import Config
-from worker.seeds.profile import Compared, EventVector, Profile
+from worker.seeds.profile import EventVector, Profile, SeedOrProfile
 from worker.seeds.record import Seed
 from worker.seeds.set import SeedSet
-from worker.seeds.state import ControlState, ModelFacts, Resolution, control_state, table_key
+from worker.seeds.state import ControlState, ModelFacts, Resolution, parse_control_state, table_key
 
-MAX_MOVED = 10  # words each way
-HEAVIEST = 60  # words of an article
-MAX_PARTS = 200  # of texts, each as long as a post may be
-WORD_CHARS = 40
-MAX_AUTO_THRESHOLDS = 2_000  # in a list: each costs an embedding
-MAX_MATCHES = 1_000  # matches of a post, so that none hides another
+MAX_MOVED_WORDS = 10
+MAX_HEAVY_WORDS = 60
+MAX_TEXT_PARTS = 200  # Each part is as long as a post may be.
+MAX_WORD_CHARS = 40
+MAX_AUTO_THRESHOLDS = 2_000  # Each costs an embedding.
+MAX_PREVIEW_MATCHES = 1_000  # Enough that no match of a post hides another.
 
 WordWeights = list[tuple[str, float]]
 
@@ -36,35 +36,41 @@ WordWeights = list[tuple[str, float]]
 def moved_words(
     enc: Encoder, start: EventVector, end: EventVector, texts: Iterable[str]
 ) -> tuple[WordWeights, WordWeights]:
-    """The words of the texts whose weights rose and fell most, each with the difference."""
+    """Words whose weights rose and fell most, with the difference."""
     moves = np.zeros(SLOTS)
     moves[end.slots] = end.weights
     moves[start.slots] -= start.weights
     words = _words_by_slot(enc, texts)
-    moved = [(word[:WORD_CHARS], round(float(moves[place]), 4)) for place, word in words.items()]
+    moved = [
+        (word[:MAX_WORD_CHARS], round(float(moves[place]), 4)) for place, word in words.items()
+    ]
     moved.sort(key=lambda pair: (-pair[1], pair[0]))
-    gained = [pair for pair in moved[:MAX_MOVED] if pair[1] > 0]
-    return gained, [pair for pair in reversed(moved[-MAX_MOVED:]) if pair[1] < 0]
+    gained = [pair for pair in moved[:MAX_MOVED_WORDS] if pair[1] > 0]
+    return gained, [pair for pair in reversed(moved[-MAX_MOVED_WORDS:]) if pair[1] < 0]
 
 
 def heaviest_words(enc: Encoder, title: str, text: str) -> WordWeights:
-    """By falling weight in the article's word vector."""
+    """By falling weight."""
     row = enc.articles([(title, text)]).lexical
     weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
     words = _words_by_slot(enc, [title, text])
-    weighted = [(word[:WORD_CHARS], round(weights.get(at, 0.0), 4)) for at, word in words.items()]
-    return sorted((pair for pair in weighted if pair[1]), key=lambda pair: -pair[1])[:HEAVIEST]
+    weighted = [
+        (word[:MAX_WORD_CHARS], round(weights.get(word_slot, 0.0), 4))
+        for word_slot, word in words.items()
+    ]
+    heaviest = sorted((pair for pair in weighted if pair[1]), key=lambda pair: -pair[1])
+    return heaviest[:MAX_HEAVY_WORDS]
 
 
 def _words_by_slot(enc: Encoder, texts: Iterable[str]) -> dict[int, str]:
-    """The first word of the texts that falls into each slot; of very long texts, of the start."""
+    """The first word of each slot; of very long texts only the start counts."""
     parts: list[str] = []
     for text in texts:
-        if len(parts) >= MAX_PARTS:
+        if len(parts) >= MAX_TEXT_PARTS:
             break
-        parts += [text[at : at + POST_CHARS] for at in range(0, len(text), POST_CHARS)]
+        parts += [text[start : start + POST_CHARS] for start in range(0, len(text), POST_CHARS)]
     words: dict[int, str] = {}
-    for part in parts[:MAX_PARTS]:
+    for part in parts[:MAX_TEXT_PARTS]:
         for word, weight in enc.tokenize(part):
             if weight:
                 words.setdefault(slot(word), word)
@@ -73,7 +79,7 @@ def _words_by_slot(enc: Encoder, texts: Iterable[str]) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class EventStart:
-    """An event before it learns: its seeds' embeddings, their mean, and the mean's threshold."""
+    """The mean of an event's seeds, and its threshold."""
 
     seeds: Embeddings
     vector: EventVector
@@ -84,9 +90,11 @@ class ModelContext:
     """Thread-safe."""
 
     def __init__(self, config: Config) -> None:
-        self.config, self.enc = config, load_encoder(config)
-        self.pipeline, self._embedder = assembled(self.enc, config)
-        self._partial_embedder = assembled(self.enc, config)[1]  # an embedder caches one set
+        matching = replace(config.matching, why=False, max_matches=MAX_PREVIEW_MATCHES)
+        self.config = config = replace(config, matching=matching)
+        self.enc = load_encoder(config)
+        self.pipeline, self._embedder = build_pipeline(self.enc, config)
+        self._partial_embedder = build_pipeline(self.enc, config)[1]  # an embedder caches one set
         self.background = self._embedder.background
         self.no_seeds = SeedSet.empty(self.enc)
         self.raised = 0.0  # the constant of the last whole set, where a total rate is configured
@@ -97,42 +105,41 @@ class ModelContext:
         return self._embedder.facts
 
     def seed_set(self, state: ControlState) -> SeedSet:
-        """The seed set of a worker whose control topic is in this state."""
+        """As a worker makes it."""
         with self._lock:
             seeds = self._embedder.make(state)
             self.raised = seeds.raised
             return seeds
 
     def partial_seed_set(self, state: ControlState) -> SeedSet:
-        """The same for a few events, without loss of what `seed_set` caches."""
+        """Leaves alone what `seed_set` caches."""
         with self._lock:
             return self._partial_embedder.make(state, self.raised)
 
     def calibrate(self, state: ControlState) -> None:
-        """With a total rate: let thresholds of a part be those of this whole state."""
+        """With a total rate, thresholds of a part must be those of the whole state."""
         if self.config.matching.total_rate is not None:
             self.seed_set(state)
 
     def start(self, seeds: Sequence[Seed]) -> EventStart:
         rows = self.enc.articles([(seed.title, seed.text) for seed in seeds])
-        vector = vector_of(mean(rows), rows)
+        vector = event_vector(mean_vector(rows), rows)
         cut = profile_threshold(vector, self.background, self.config.matching.automatic_rate)
         return EventStart(rows, vector, cut + self.raised)
 
 
 def load_context(config: Config) -> ModelContext | None:
-    """Without a usable model: None, and a message."""
+    """None and a message without a usable model."""
     try:
-        matching = replace(config.matching, why=False, max_matches=MAX_MATCHES)
-        return ModelContext(replace(config, matching=matching))
+        return ModelContext(config)
     except NewsiftError as error:
         notify(f"thresholds and matches are not shown: {error}")
         return None
 
 
 def draft_thresholds(context: ModelContext, drafts: Sequence[SeedDraft]) -> AutoThresholds:
-    """The automatic thresholds of drafts; raises where the model refuses one."""
-    state = control_state({draft.key: draft.value for draft in drafts}, context.config.limits)
+    """Raises where the model refuses a draft."""
+    state = parse_control_state({draft.key: draft.value for draft in drafts}, context.config.limits)
     thresholds, refused = thresholds_of(context, state)
     for draft in drafts:
         if draft.id in refused:
@@ -143,18 +150,19 @@ def draft_thresholds(context: ModelContext, drafts: Sequence[SeedDraft]) -> Auto
 def thresholds_of(
     context: ModelContext, state: ControlState
 ) -> tuple[AutoThresholds, Mapping[str, str]]:
-    """Thresholds of seeds and profiles by id, and why some are refused."""
-    alone = replace(state, profiles={}) if state.profiles else state
+    """By id; and reasons by id where the model refuses."""
     thresholds, refused = dict[str, float](), dict[str, str]()
-    for each in (alone, state) if state.profiles else (state,):  # a profile hides its seeds
-        seeds = context.partial_seed_set(each)
+    # A profile hides its seeds.
+    parts = (replace(state, profiles={}), state) if state.profiles else (state,)
+    for part in parts:
+        seeds = context.partial_seed_set(part)
         thresholds |= seeds.threshold_of
         refused |= {seed.id: seed.reason for seed in seeds.refused}
     return thresholds, refused
 
 
 def list_seed_rows(state: ControlState, config: Config) -> list[SeedRow]:
-    """All seeds and profiles as the workers have them, with their automatic thresholds."""
+    """With automatic thresholds, as the workers have them."""
     automatic = _automatic_ids(state, config)
     if has_many := len(automatic) > MAX_AUTO_THRESHOLDS:
         notify(
@@ -182,11 +190,10 @@ def full_seed_row(state: ControlState, key: bytes, config: Config) -> SeedRow:
 
 
 def _automatic_ids(state: ControlState, config: Config) -> set[str]:
-    """The ids of the seeds and profiles whose thresholds are automatic."""
     if config.matching.threshold is not None:
         return set()
-    contents: list[Compared] = [*state.seeds.values(), *state.profiles.values()]
-    return {each.id for each in contents if each.threshold is None}
+    contents: list[SeedOrProfile] = [*state.seeds.values(), *state.profiles.values()]
+    return {content.id for content in contents if content.threshold is None}
 
 
 def _has_profile(state: ControlState, automatic: set[str]) -> bool:

@@ -33,20 +33,20 @@ from newsift.operations.messages import ProgressLine
 from newsift.web.addresses import literal_address
 from newsift.web.client import MAX_REDIRECTS, RequestLimits, parse_web_address, send
 
-FILES = {MANIFEST, *NEEDED, IDF, ARTICLE_CHECK, CARD}
-BLOCK, END = 512, bytes(512)
-COPY_BYTES = 2**20
-MAX_MODEL_BYTES = 2**30  # bytes of a packed model
-SECONDS = 1800.0
+MODEL_FILES = {MANIFEST, *NEEDED, IDF, ARTICLE_CHECK, CARD}
+TAR_BLOCK_BYTES, EMPTY_TAR_BLOCK = 512, bytes(512)
+COPY_STEP_BYTES = 2**20
+MAX_MODEL_BYTES = 2**30
+MAX_DOWNLOAD_S = 1800.0
 REMEDY = "fetch the file by other means and add that"
 REQUEST = {"User-Agent": "newsift (models)", "Accept-Encoding": "identity", "Connection": "close"}
-STAGED = ".adding-"
+STAGING_PREFIX = ".adding-"
 
 Row = dict[str, Any]
 
 
 def pack(folder: Path, out: Path) -> str:
-    """Write a checked model directory to a file; returns the file's digest."""
+    """Returns the SHA-256 of the file."""
     read_model(folder)
     _, files = read_directory(folder)
     files = {MANIFEST: read_regular(folder / MANIFEST, MANIFEST_BYTES), **files}
@@ -59,50 +59,50 @@ def pack(folder: Path, out: Path) -> str:
                 info = tarfile.TarInfo(name)
                 info.size = len(content)
                 header = info.tobuf(tarfile.USTAR_FORMAT)
-                for piece in (header, content, bytes(-len(content) % BLOCK)):
+                for piece in (header, content, bytes(-len(content) % TAR_BLOCK_BYTES)):
                     digest.update(piece)
                     file.write(piece)
-            digest.update(2 * END)
-            file.write(2 * END)
+            digest.update(2 * EMPTY_TAR_BLOCK)
+            file.write(2 * EMPTY_TAR_BLOCK)
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror})") from error
     return digest.hexdigest()
 
 
 def unpack(file: BinaryIO, into: Path) -> None:
-    """Write the files of a packed model to an empty folder; raises on any other content."""
+    """Raises on any other content than the files of a model."""
     names: set[str] = set()
-    while (block := file.read(BLOCK)) != END:
+    while (block := file.read(TAR_BLOCK_BYTES)) != EMPTY_TAR_BLOCK:
         try:
             info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
         except (tarfile.TarError, ValueError) as error:
-            raise _no_model(f"its header {len(names) + 1} cannot be read") from error
-        if info.name not in FILES or info.name in names or info.type != tarfile.REGTYPE:
-            raise _no_model(f"it holds {info.name!r}, or holds it twice, or as no regular file")
+            raise _not_a_model(f"its header {len(names) + 1} cannot be read") from error
+        if info.name not in MODEL_FILES or info.name in names or info.type != tarfile.REGTYPE:
+            raise _not_a_model(f"it holds {info.name!r}, or holds it twice, or as no regular file")
         if not 0 <= info.size <= FILE_BYTES:
-            raise _no_model(f"{info.name} would be {info.size} bytes")
+            raise _not_a_model(f"{info.name} would be {info.size} bytes")
         names.add(info.name)
         with (into / info.name).open("xb") as out:
             left = info.size
             while left:
-                piece = file.read(min(left, COPY_BYTES))
+                piece = file.read(min(left, COPY_STEP_BYTES))
                 if not piece:
-                    raise _no_model(f"it ends {left} bytes early in {info.name}")
+                    raise _not_a_model(f"it ends {left} bytes early in {info.name}")
                 out.write(piece)
                 left -= len(piece)
             out.flush()
-            file.read(-info.size % BLOCK)
+            file.read(-info.size % TAR_BLOCK_BYTES)
             os.fsync(out.fileno())
 
 
-def _no_model(why: str) -> ModelError:
+def _not_a_model(why: str) -> ModelError:
     return ModelError(one_line(f"is no model as `newsift models pack` packs it: {why}"))
 
 
 def download(
-    url: str, file: BinaryIO, largest: int = MAX_MODEL_BYTES, seconds: float = SECONDS
+    url: str, file: BinaryIO, largest: int = MAX_MODEL_BYTES, seconds: float = MAX_DOWNLOAD_S
 ) -> None:
-    """Write the content of an address to a file; its digest is checked elsewhere."""
+    """Its digest is checked elsewhere."""
     until, secure = time.monotonic() + seconds, False
     line = ProgressLine()
 
@@ -132,7 +132,7 @@ def download(
 
 
 def is_secure(url: str, before: bool) -> bool:
-    """Whether an address is https; raises unless it is, or all so far are of this machine."""
+    """Raises unless the address is https, or all so far are of this machine."""
     parts = parse_web_address(url)
     address = literal_address(parts.hostname or "")
     if parts.scheme == "https":
@@ -143,7 +143,7 @@ def is_secure(url: str, before: bool) -> bool:
 
 
 def add(source: str, digest: str | None, name: str | None) -> Path:
-    """Add the model in a file or behind an address; returns its directory."""
+    """From a file or an address; returns the model's directory."""
     web = "://" in source
     if web and digest is None:
         raise InputError(
@@ -165,7 +165,7 @@ def add(source: str, digest: str | None, name: str | None) -> Path:
         if web:
             with (staging / "packed").open("xb") as packed:
                 download(source, packed)
-        with _opened(staging / "packed" if web else Path(source), source) as file:
+        with _open_packed(staging / "packed" if web else Path(source), source) as file:
             _install(file, source, digest, staging / "new", place)
     return place
 
@@ -174,15 +174,15 @@ def remove(name: str) -> None:
     if (MODELS / name).is_dir() and NAME.fullmatch(name):
         raise InputError(f"model {name!r}: ships with newsift, and stays")
     with _staging_folder() as staging:
-        added = sorted(p.name for p in added_folder().iterdir() if NAME.fullmatch(p.name))
-        if name not in added:
-            names = ", ".join(added) or "none"
+        names_added = sorted(p.name for p in added_folder().iterdir() if NAME.fullmatch(p.name))
+        if name not in names_added:
+            names = ", ".join(names_added) or "none"
             raise InputError(f"model {name!r}: was not added to this machine (added: {names})")
         (added_folder() / name).rename(staging / "gone")
 
 
 def _install(file: BufferedReader, source: str, digest: str | None, new: Path, place: Path) -> None:
-    """Check a packed model, and move it to its place in one step."""
+    """Moves a checked model to its place in one step."""
     actual = hashlib.file_digest(file, "sha256").hexdigest()
     if digest is not None and actual != digest:
         raise ModelError(f"{source}: wrong digest {actual}, expected {digest}; nothing was added")
@@ -198,7 +198,7 @@ def _install(file: BufferedReader, source: str, digest: str | None, new: Path, p
 
 
 @contextmanager
-def _opened(path: Path, source: str) -> Iterator[BufferedReader]:
+def _open_packed(path: Path, source: str) -> Iterator[BufferedReader]:
     try:
         file = open(path, "rb", opener=without_waiting)  # noqa: SIM115 - it is closed below
     except OSError as error:
@@ -213,7 +213,7 @@ def _opened(path: Path, source: str) -> Iterator[BufferedReader]:
 
 @contextmanager
 def _staging_folder() -> Iterator[Path]:
-    """A folder beside the models, for one command at a time; deletes what a killed one left."""
+    """One command at a time; deletes what a killed one left."""
     folder = added_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -223,16 +223,16 @@ def _staging_folder() -> Iterator[Path]:
             except BlockingIOError as error:
                 problem = "another `newsift models add` or `remove` is under way; wait for it"
                 raise InputError(f"{folder}: {problem}") from error
-            for left in folder.glob(f"{STAGED}*"):
+            for left in folder.glob(f"{STAGING_PREFIX}*"):
                 shutil.rmtree(left, ignore_errors=True)
-            yield Path(stack.enter_context(TemporaryDirectory(dir=folder, prefix=STAGED)))
+            yield Path(stack.enter_context(TemporaryDirectory(dir=folder, prefix=STAGING_PREFIX)))
     except OSError as error:
         problem = f"cannot be written ({error.strerror}); NEWSIFT_STATE names another place"
         raise InputError(f"{folder}: {problem}") from error
 
 
 def model_row(name: str, path: Path) -> Row:
-    """`about` is the first sentence of the card, or what is wrong with a damaged model."""
+    """`about` is the first sentence of the card, or the damage."""
     row: Row = {"name": name, "added": path.parent != MODELS}
     try:
         manifest = read_manifest(path)

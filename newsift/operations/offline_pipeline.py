@@ -7,17 +7,15 @@ import encoder
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from newsift.operations.messages import ProgressLine
-from worker.assembly import assembled
+from worker.assembly import build_pipeline
 from worker.config import Config
 from worker.match.pipeline import Outcome, Pipeline
-from worker.seeds.record import PREFIX
+from worker.seeds.record import PROFILE_PREFIX
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
 
 class Totals:
-    """Shown on a terminal as they grow."""
-
     def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
         self.progress = ProgressLine(share)
         self.matched = 0
@@ -41,23 +39,22 @@ def load_encoder(config: Config) -> Encoder:
 def load_pipeline(
     state: ControlState, config: Config, whole: ControlState | None = None
 ) -> tuple[Pipeline, SeedSet]:
-    """Raises if a seed is refused. A total rate holds for the whole state, if this is a part."""
-    pipeline, embedder = assembled(load_encoder(config), config)
+    """Raises if a seed is refused. `state` may be a part of `whole`, which has the total rate."""
+    pipeline, embedder = build_pipeline(load_encoder(config), config)
     raised = None
     if whole is not None and config.matching.total_rate is not None:
         raised = embedder.make(whole).raised
     seeds = embedder.make(state, raised)
     for refused in seeds.refused:
-        if not refused.id.startswith(PREFIX):
+        if not refused.id.startswith(PROFILE_PREFIX):
             raise InputError(f"seed {refused.id!r}: is refused: {refused.reason}")
     return pipeline, seeds
 
 
-def idle_profiles(seeds: SeedSet) -> list[str]:
-    """Messages about the profiles that are refused or stale."""
-    refused = [each for each in seeds.refused if each.id.startswith(PREFIX)]
+def describe_idle_profiles(seeds: SeedSet) -> list[str]:
+    refused = [profile for profile in seeds.refused if profile.id.startswith(PROFILE_PREFIX)]
     return [
-        f"{each.id!r}: is {state}: {each.reason}"
+        f"{profile.id!r}: is {state}: {profile.reason}"
         for state, profiles in (("refused", refused), ("stale", seeds.stale))
-        for each in profiles
+        for profile in profiles
     ]

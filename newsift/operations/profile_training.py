@@ -1,7 +1,6 @@
 """Training of event profiles from seeds, the stream and labels, and their publication."""
 
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
@@ -26,31 +25,31 @@ from newsift.operations.labels import read_event_labels
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import EventStart, ModelContext, moved_words
 from newsift.operations.seed_topic import SeedTopic
-from newsift.operations.times import now_ms, present
+from newsift.operations.times import now_ms, now_text
 from newsift.statistics.background import text_hash
 from newsift.statistics.feedback import (
-    AWAY,
-    MIN_ON,
+    BACKGROUND_WEIGHT,
+    MIN_ON_LABELS,
     AuthoredPosts,
     is_burst,
     learn,
 )
-from newsift.statistics.labels import Label
+from newsift.statistics.labels import Label, Verdict, joint_verdicts
 from newsift.statistics.queues import is_certify_post
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.matcher import Matcher
-from worker.posts.outcome import Post, PostId
-from worker.seeds.background import sides_of
+from worker.posts.outcome import Post
+from worker.posts.times import HOUR_MS
+from worker.seeds.background import split_background
 from worker.seeds.profile import EventVector, Profile
 from worker.seeds.set import SeedSet
-from worker.seeds.state import ControlState, state_of
+from worker.seeds.state import ControlState, build_state
 
-MAX_SHOWN = 5  # posts of a comparison
-POOL_SIZE = 1_000  # posts; an event learns from twenty, of which some may say the same
-MAX_COUNTED = 100_000  # distinct texts of matches
-MIN_HISTORY = 0.1  # of the posts since: fewer before show no burst
-RISKY_FACTOR = 3  # times as many posts as passed before
-HOUR = 3_600_000
+MAX_COMPARED_POSTS = 5
+MAX_POOL_POSTS = 1_000  # An event learns from 20 posts, and some may be copies.
+MAX_COUNTED_TEXTS = 100_000
+MIN_HISTORY_SHARE = 0.1  # With fewer posts before than a tenth, no burst can be seen.
+MAX_SAFE_FACTOR = 3  # A profile that passes more than three times the posts is risky.
 
 LabelledPosts = tuple[list[Post], list[Post]]  # on the event, and off it
 
@@ -71,33 +70,35 @@ class Comparison:
     go: list[ScoredPost] = field(default_factory=list)  # the best that pass before alone
 
     def add(self, posts: Sequence[Post], vectors: Embeddings) -> None:
-        (was, scores), (will, later) = (passing(s, vectors) for s in (self.before, self.after))
+        (was, scores), (will, later) = (match_posts(s, vectors) for s in (self.before, self.after))
         self.read += len(posts)
         self.passes = [self.passes[0] + int(was.sum()), self.passes[1] + int(will.sum())]
-        self.come = _best(self.come, posts, will & ~was, later)
-        self.go = _best(self.go, posts, was & ~will, scores)
+        self.come = _best_posts(self.come, posts, will & ~was, later)
+        self.go = _best_posts(self.go, posts, was & ~will, scores)
 
     def background_rates(self, background: Embeddings) -> tuple[float, float]:
-        """How many of 1,000 background posts that do not train pass, before and after."""
-        posts = sides_of(background)[1]
-        shares = (passing(seeds, posts)[0].mean() for seeds in (self.before, self.after))
+        """Of 1,000 background posts that calibrate, before and after."""
+        posts = split_background(background)[1]
+        shares = (match_posts(seeds, posts)[0].mean() for seeds in (self.before, self.after))
         before, after = (1000 * float(share) for share in shares)
         return before, after
 
 
-def passing(seeds: SeedSet, vectors: Embeddings) -> tuple[NDArray[np.bool_], F32]:
+def match_posts(seeds: SeedSet, vectors: Embeddings) -> tuple[NDArray[np.bool_], F32]:
     """Whether each post matches a seed, and its best score."""
     matches = Matcher(seeds, most=1).match(vectors, np.zeros(len(vectors), np.int64))
     return matches.counts > 0, matches.best
 
 
-def _best(
-    before: Sequence[ScoredPost], posts: Sequence[Post], which: NDArray[np.bool_], scores: F32
+def _best_posts(
+    before: Sequence[ScoredPost], posts: Sequence[Post], mask: NDArray[np.bool_], scores: F32
 ) -> list[ScoredPost]:
     """One of each text."""
-    fresh = [ScoredPost(posts[n], float(scores[n])) for n in np.flatnonzero(which).tolist()]
-    by_text = {each.post.text: each for each in (*fresh, *before)}
-    return nlargest(MAX_SHOWN, by_text.values(), key=lambda each: (each.score, each.post.id))
+    fresh = [ScoredPost(posts[n], float(scores[n])) for n in np.flatnonzero(mask).tolist()]
+    by_text = {post.post.text: post for post in (*fresh, *before)}
+    return nlargest(
+        MAX_COMPARED_POSTS, by_text.values(), key=lambda post: (post.score, post.post.id)
+    )
 
 
 class PostPool:
@@ -106,14 +107,14 @@ class PostPool:
     Bounded: of each author and of each group of copies only the best stays.
     """
 
-    def __init__(self, mean: EventVector, empty: Embeddings, most: int = POOL_SIZE) -> None:
+    def __init__(self, mean: EventVector, empty: Embeddings, most: int = MAX_POOL_POSTS) -> None:
         self._mean, self._most, self._floor = mean, most, 0.0
         self._none = AuthoredPosts.anonymous(empty)
         self.posts: list[Post] = []
         self.vectors = empty
 
     def add(self, posts: Sequence[Post], vectors: Embeddings) -> None:
-        """Posts that certify a threshold never train."""
+        """Posts that certify never train."""
         scores = self._mean.scores(vectors)  # [n]
         high = np.flatnonzero(scores > self._floor).tolist()
         rows = [n for n in high if not is_certify_post((posts[n].platform, posts[n].id))]
@@ -150,13 +151,13 @@ class MatchCounter:
         self.read += read
         for text in matched:
             key = text_hash(text)
-            if key is not None and len(self._texts) < MAX_COUNTED:
+            if key is not None and len(self._texts) < MAX_COUNTED_TEXTS:
                 self._texts.add(key)
 
 
 @dataclass
 class TrainingData:
-    """What an event learns from besides its seeds and the background."""
+    """All but the seeds and the background."""
 
     pool: PostPool | None = None
     now: MatchCounter = field(default_factory=MatchCounter)
@@ -169,35 +170,35 @@ class TrainingData:
 
         All attempts together have the error rate of one test.
         """
-        if self.before.read < MIN_HISTORY * self.now.read or not self.now.read:
+        if self.before.read < MIN_HISTORY_SHARE * self.now.read or not self.now.read:
             return None
         share = self.now.read / (self.now.read + self.before.read)
         return is_burst(self.now.matched, self.before.matched, share, attempt * (attempt + 1))
 
 
 class StreamWindow:
-    """The posts since a time, and those of as long a time before it."""
+    """Posts since a time, and of as long a time before it."""
 
     def __init__(self, cluster: TopicReader, context: ModelContext, since: int) -> None:
         self._cluster, self._context = cluster, context
         self._topic, now = context.config.topics.posts, now_ms()
-        self._begin = cluster.at(self._topic, since)
-        self._history = cluster.at(self._topic, max(2 * since - now, 0))
+        self._begin = cluster.offsets_at(self._topic, since)
+        self._history = cluster.offsets_at(self._topic, max(2 * since - now, 0))
         self._end = cluster.ends(self._topic)
         self._first, self._last = now, since  # times of the posts
 
     @property
     def hours(self) -> float:
         """From the first post to the last."""
-        return max(self._last - self._first, 0) / HOUR
+        return max(self._last - self._first, 0) / HOUR_MS
 
     def data(self, start: EventStart) -> TrainingData:
         pool = PostPool(start.vector, start.seeds[:0])
         data = TrainingData(pool)
         for posts, vectors in self._read(self._history, self._begin):
-            _count(data.before, start, posts, vectors)
+            _count_matches(data.before, start, posts, vectors)
         for posts, vectors in self._read(self._begin, self._end, timed=True):
-            _count(data.now, start, posts, vectors)
+            _count_matches(data.now, start, posts, vectors)
             pool.add(posts, vectors)
         return data
 
@@ -217,7 +218,7 @@ class StreamWindow:
             progress.add(len(batch), "posts")
 
 
-def _count(
+def _count_matches(
     matches: MatchCounter, start: EventStart, posts: Sequence[Post], vectors: Embeddings
 ) -> None:
     """Matches are those of the seeds' mean."""
@@ -227,7 +228,7 @@ def _count(
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A profile that an event could get, and what would change."""
+    """A new profile, and what it would change."""
 
     event: EventState
     profile: Profile
@@ -240,7 +241,6 @@ class Proposal:
 
     @property
     def is_news(self) -> bool:
-        """Whether it differs from the present profile."""
         old, new = self.event.profile, self.profile
         return old is None or (old.vectors, old.seeds) != (new.vectors, new.seeds)
 
@@ -254,8 +254,8 @@ def propose_profile(
     profile = make_profile(context, event, data, creation_fields() | {"attempts": attempt})
     value = profile.value(context.config.limits)
     old = [event.profile] if event.profile else []
-    before = context.partial_seed_set(state_of([*event.seeds, *old]))
-    after = context.partial_seed_set(state_of([*event.seeds, profile]))
+    before = context.partial_seed_set(build_state([*event.seeds, *old]))
+    after = context.partial_seed_set(build_state([*event.seeds, profile]))
     comparison = Comparison(before, after)
     if window is not None:
         window.compare(comparison)
@@ -267,13 +267,13 @@ def propose_profile(
 
 
 def creation_fields() -> dict[str, Any]:
-    return {"at": present(), "by": current_user()}
+    return {"at": now_text(), "by": current_user()}
 
 
 def make_profile(
     context: ModelContext, event: EventState, data: TrainingData, made: dict[str, Any]
 ) -> Profile:
-    """`made` has when, by whom and at which attempt, for the record."""
+    """`made` says when, by whom and at which attempt."""
 
     def embedded(posts: Sequence[Post]) -> AuthoredPosts:
         return _with_authors(posts, context.enc.posts([post.text for post in posts]))
@@ -294,7 +294,7 @@ def make_profile(
     made = made | {
         "method": ", ".join(["seeds", "background", *(name for name in parts if parts[name])]),
         "beta": round(learned.beta, 4),
-        "gamma": AWAY,
+        "gamma": BACKGROUND_WEIGHT,
         "cohesion": round(learned.cohesion, 4),
         "posts": [[post.platform, post.id] for post in posts],
         "labels": len(labels),
@@ -310,16 +310,18 @@ def make_profile(
 
 
 def training_posts(labels: Iterable[Label]) -> LabelledPosts:
-    """The posts on the event and off it, as far as people agree, that may train its profile."""
-    verdicts: dict[PostId, set[str]] = defaultdict(set)
-    posts: dict[PostId, Post] = {}
-    for label in labels:
-        if label.drawn != "certify" and not is_certify_post(label.post_id):
-            verdicts[label.post_id].add(label.label)
-            posts[label.post_id] = label.post
-    on = [posts[name] for name, words in verdicts.items() if words == {"on"}]
-    off = [posts[name] for name, words in verdicts.items() if {"off"} <= words <= {"off", "unsure"}]
-    return on, off
+    """Only posts on which people agree."""
+    training = [
+        label for label in labels
+        if label.drawn != "certify" and not is_certify_post(label.post_id)
+    ]  # fmt: skip
+    posts = {label.post_id: label.post for label in training}
+    verdicts = joint_verdicts(training)
+
+    def with_verdict(verdict: Verdict) -> list[Post]:
+        return [post for post_id, post in posts.items() if verdicts[post_id] == verdict]
+
+    return with_verdict("on"), with_verdict("off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +332,7 @@ class LearnOptions:
 
 
 class ProfileTraining:
-    """Proposes and publishes profiles of one event."""
+    """Of one event."""
 
     def __init__(self, cluster: TopicReader, context: ModelContext, options: LearnOptions) -> None:
         self._cluster, self._context, self._options = cluster, context, options
@@ -338,7 +340,7 @@ class ProfileTraining:
         self._attempts = 0
 
     def propose(self) -> tuple[Proposal, ControlState]:
-        """A profile by the present topics, and the state of the control topic."""
+        """Also returns the state of the control topic."""
         events, state = read_events(self._topic, self._context)
         event = require_event(events, self._options.name).require_seeds()
         refuse_promised(event)
@@ -355,7 +357,7 @@ class ProfileTraining:
         return propose_profile(self._context, event, window, labels, self._attempts), state
 
     def publish(self, proposal: Proposal, state: ControlState) -> None:
-        """Raises ConflictError if the event's profile has changed since `state`."""
+        """Raises ConflictError if the profile has changed since `state`."""
         self._topic.publish({proposal.event.key: proposal.value}, state)
         event = read_events(self._topic, self._context)[0].get(proposal.event.name, proposal.event)
         if event.why:
@@ -370,7 +372,7 @@ def read_events(
 
 
 def refuse_promised(event: EventState) -> None:
-    """A promise is of the vectors of its profile."""
+    """A promise holds for the vectors of its profile only."""
     if event.profile is not None and event.profile.promise is not None:
         raise InputError(
             f"event {event.name!r}: its threshold has a promise, which other vectors would break; "
@@ -379,12 +381,12 @@ def refuse_promised(event: EventState) -> None:
 
 
 def publication_risk(proposal: Proposal) -> str:
-    """Why a profile should not be published unseen; empty if it is safe."""
+    """Why the profile should be checked before it is published, or ""."""
     data, made = proposal.data, proposal.profile.made
     was, will = proposal.comparison.passes
-    if will > RISKY_FACTOR * max(was, 1):
+    if will > MAX_SAFE_FACTOR * max(was, 1):
         return f"{will:,} posts would pass, and {was:,} do"
-    if len(data.on) >= MIN_ON:
+    if len(data.on) >= MIN_ON_LABELS:
         return ""
     if not made["beta"]:
         return f"the best posts do not agree (cohesion {made['cohesion']:.2f})"
@@ -394,7 +396,7 @@ def publication_risk(proposal: Proposal) -> str:
 
 
 def report_stream(proposal: Proposal) -> None:
-    """Report why the stream contributed little, if so."""
+    """If it contributed little."""
     made = proposal.profile.made
     if proposal.data.pool is None:
         return
@@ -434,12 +436,12 @@ def proposal_row(proposal: Proposal, published: bool) -> dict[str, Any]:
         "hours": round(proposal.hours, 4),
         "passes": pair(compared.passes),
         "per_1000_of_the_background": pair(proposal.of_background),
-        "come": [_post_row(each) for each in compared.come],
-        "go": [_post_row(each) for each in compared.go],
+        "come": [_post_row(post) for post in compared.come],
+        "go": [_post_row(post) for post in compared.go],
         "made": proposal.profile.made,
     }
 
 
-def _post_row(each: ScoredPost) -> dict[str, Any]:
-    post = each.post
-    return {"platform": post.platform, "id": post.id, "score": each.score, "text": post.text}
+def _post_row(scored_post: ScoredPost) -> dict[str, Any]:
+    post = scored_post.post
+    return {"platform": post.platform, "id": post.id, "score": scored_post.score, "text": post.text}

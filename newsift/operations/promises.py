@@ -28,19 +28,16 @@ from newsift.statistics.queues import CertifyQueue, current_queue
 from worker.config import Config
 from worker.kafka.reading import TopicReader
 from worker.posts.outcome import PostId
-from worker.posts.times import milliseconds, utc
-from worker.seeds.background import sides_of
+from worker.posts.times import HOUR_MS, milliseconds, utc
+from worker.seeds.background import split_background
 from worker.seeds.profile import Profile
 from worker.seeds.state import ControlState
 
-HOUR = 3_600_000
-MIN_POSTS_FOR_RATE = 1_000  # posts of the last hour; fewer show no rate
+MIN_POSTS_FOR_RATE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class PromiseEvidence:
-    """What labels show of a profile's matches."""
-
     threshold: float | None
     missing: int  # labels until more is shown, if none is wrong
     more: bool  # whether more can be shown with these matches
@@ -50,54 +47,63 @@ class PromiseEvidence:
     out_of_reach: str = ""  # why no more can
 
 
-def weigh_labels(
+def weigh_evidence(
     labels: Sequence[Label], matches: Mapping[PostId, EventMatch], profile: Profile,
     target: PromiseTarget,
 ) -> PromiseEvidence:  # fmt: skip
-    """Counts labels that were drawn at random, of matches before the newest queue was frozen."""
-    drawn = [label for label in labels if label.drawn == "certify"]
-    name = current_queue(label for label in drawn if label.post_id in matches)
-    own = [each for each in matches.values() if each.profile == (profile.id, profile.version)]
+    """Counts random labels of matches from before the newest queue was frozen."""
+    random_labels = [label for label in labels if label.drawn == "certify"]
+    name = current_queue(label for label in random_labels if label.post_id in matches)
+    profile_matches = [
+        match for match in matches.values() if match.profile == (profile.id, profile.version)
+    ]
     if name:
         until = milliseconds(utc(name.until))
-        own = [each for each in own if milliseconds(utc(each.record.processed_at)) <= until]
-    candidates = [each.candidate for each in own]
-    verdicts = unanimous_verdicts(drawn)
-    on = [verdicts[each.post_id] for each in candidates if each.post_id in verdicts]
+        profile_matches = [
+            match
+            for match in profile_matches
+            if milliseconds(utc(match.record.processed_at)) <= until
+        ]
+    candidates = [match.candidate for match in profile_matches]
+    verdicts = unanimous_verdicts(random_labels)
+    verdicts_on = [verdicts[match.post_id] for match in candidates if match.post_id in verdicts]
     queue = CertifyQueue(candidates, target.precision, target.test_confidence, name or UNSET)
     progress = queue.progress(verdicts)
     return PromiseEvidence(
         threshold=progress.threshold,
         missing=progress.missing,
         more=progress.next_match is not None,
-        labels=len(on),
-        on=sum(on),
-        matches=len(own),
+        labels=len(verdicts_on),
+        on=sum(verdicts_on),
+        matches=len(profile_matches),
         out_of_reach=queue.out_of_reach(progress),
     )
 
 
 class PassRates:
-    """The share of the last hour's posts that match each profile."""
+    """Of the last hour."""
 
     def __init__(self, cluster: TopicReader, context: ModelContext, now: int) -> None:
         topics = context.config.topics
-        since = cluster.at(topics.posts, now - HOUR)
+        since = cluster.offsets_at(topics.posts, now - HOUR_MS)
         self._posts = sum(end - since[part] for part, end in cluster.ends(topics.posts).items())
         self._matched: Counter[tuple[str, str]] = Counter()
-        for batch in cluster.read(topics.matches, cluster.at(topics.matches, now - HOUR)):
+        start = cluster.offsets_at(topics.matches, now - HOUR_MS)
+        for batch in cluster.read(topics.matches, start):
             for record in filter(None, (parse_match_record(message.value) for message in batch)):
-                self._matched.update({(each.seed_id, each.seed_version) for each in record.matches})
+                self._matched.update(
+                    {(match.seed_id, match.seed_version) for match in record.matches}
+                )
 
-    def of(self, profile: Profile) -> float | None:
-        """None where too few posts came."""
+    def rate(self, profile: Profile) -> float | None:
+        """None if there were too few posts."""
         if self._posts < MIN_POSTS_FOR_RATE:
             return None
         return self._matched[profile.id, profile.version] / self._posts
 
 
 def lapse_reason(event: EventState, rate: float | None) -> str:
-    """Why an event's promise holds no longer; empty while it does, or where there is none."""
+    """Empty while the promise holds, or where there is none."""
     profile = event.profile
     if profile is None or profile.promise is None:
         return ""
@@ -117,7 +123,7 @@ def lapse_reason(event: EventState, rate: float | None) -> str:
 
 
 def require_profile(event: EventState) -> Profile:
-    """A promise needs a profile in force."""
+    """Raises without a profile in force."""
     if event.profile is None or event.why:
         raise InputError(
             f"event {event.name!r}: its profile is {event.state} ({event.why}); "
@@ -131,16 +137,16 @@ def read_evidence(
 ) -> PromiseEvidence:
     matches = read_event_matches(cluster, config, profile.event, start)
     labels = read_event_labels(cluster, config, profile.event)
-    return weigh_labels(labels, matches, profile, target)
+    return weigh_evidence(labels, matches, profile, target)
 
 
 def set_promise(
     topic: SeedTopic, state: ControlState, context: ModelContext, profile: Profile,
     target: PromiseTarget, evidence: PromiseEvidence,
 ) -> None:  # fmt: skip
-    """Publish a profile of `state` with its threshold and promise; reports whether it holds."""
+    """Publishes the threshold and the promise; reports whether it holds."""
     assert evidence.threshold is not None
-    background = sides_of(context.background)[1]  # about what passes without the event
+    background = split_background(context.background)[1]  # about what passes without the event
     passed = profile.vector.scores(background) >= np.float32(evidence.threshold)  # [n]
     promise = {
         "precision": target.precision,
@@ -158,12 +164,11 @@ def set_promise(
     event = require_event(read_events(topic, context)[0], profile.event)
     if event.profile is None:
         return
-    why = lapse_reason(event, PassRates(topic.cluster, context, now_ms()).of(event.profile))
+    why = lapse_reason(event, PassRates(topic.cluster, context, now_ms()).rate(event.profile))
     notify(f"lapsed at once: {why}" if why else "set; the list of events says when it lapses")
 
 
-def missing_text(evidence: PromiseEvidence) -> str:
-    """What is missing where nothing can be promised yet."""
+def describe_missing(evidence: PromiseEvidence) -> str:
     if not evidence.matches:
         return "no post has matched this version of the profile yet, as far as is looked back; wait"
     if evidence.more:
@@ -195,12 +200,13 @@ def promise_row(
 def event_rows(
     cluster: TopicReader, context: ModelContext, events: Collection[EventState]
 ) -> list[dict[str, Any]]:
-    """Reads the pass rates only if an event has a promise."""
+    """Pass rates are read only if an event has a promise."""
     bound = any(event.profile and event.profile.promise for event in events)
     rates = PassRates(cluster, context, now_ms()) if bound else None
     return [
         event_row(
-            event, lapse_reason(event, rates.of(event.profile) if rates and event.profile else None)
+            event,
+            lapse_reason(event, rates.rate(event.profile) if rates and event.profile else None),
         )
         for event in events
     ]

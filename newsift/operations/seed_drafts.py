@@ -22,35 +22,35 @@ from newsift.files.articles import (
     read_page,
 )
 from newsift.files.read import DASH, text_in
-from newsift.operations.seed_topic import SeedTopic, key_of
+from newsift.operations.seed_topic import SeedTopic, find_key
 from newsift.web.client import RequestLimits, fetch
 from worker.config import Config
-from worker.seeds.profile import Compared
-from worker.seeds.record import PREFIX, TAKEN, RefusedSeed, Seed, object_in
-from worker.seeds.state import ControlState, control_state
-from worker.text import cut
+from worker.seeds.profile import SeedOrProfile
+from worker.seeds.record import PREFIX_TAKEN, PROFILE_PREFIX, RefusedSeed, Seed, parse_object
+from worker.seeds.state import ControlState, parse_control_state
+from worker.text import shorten
 
-ID_CHARS = 60
-NAMELESS = "article"
+MAX_ID_CHARS = 60
+DEFAULT_ID = "article"
 WORD = re.compile(r"[^\W_]+")
-KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
-THREADS = os.cpu_count() or 1
-EXPORTED = {"key", "value"}
-JSON = (".json", ".jsonl")
-SUFFIXES = (".txt", ".md", ".markdown", *PAGE_ENDINGS, *JSON)
+SEED_KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
+READ_THREADS = os.cpu_count() or 1
+EXPORT_KEYS = {"key", "value"}
+JSON_SUFFIXES = (".json", ".jsonl")
+SUFFIXES = (".txt", ".md", ".markdown", *PAGE_ENDINGS, *JSON_SUFFIXES)
 
 
 def seed_id(title: str, url: str = "") -> str:
-    """A readable id: words of the title, else of the address."""
+    """Readable: words of the title, else of the address."""
     parts = urlsplit(url)
     words = WORD.findall(title.lower())
-    words = words or WORD.findall(f"{parts.hostname or ''} {parts.path}".lower()) or [NAMELESS]
+    words = words or WORD.findall(f"{parts.hostname or ''} {parts.path}".lower()) or [DEFAULT_ID]
     name = ""
     for word in words:
-        if len(name) + len(word) >= ID_CHARS:
+        if len(name) + len(word) >= MAX_ID_CHARS:
             break
         name += f"-{word}"
-    return name.strip("-") or cut(words[0], ID_CHARS)
+    return name.strip("-") or shorten(words[0], MAX_ID_CHARS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class SeedDraft:
 
     @property
     def objection(self) -> str | None:
-        """Why this may be no article: what its page looks like, or how few words it has."""
+        """Why this may be no article, or None."""
         text = self.record.get("text")
         has_text = isinstance(text, str) and bool(text.strip())
         return self.doubt or (too_few_words(str(text)) if has_text else None)
@@ -74,7 +74,7 @@ class SeedDraft:
 
     @property
     def value(self) -> bytes:
-        """The record as JSON, without the keys that are not set."""
+        """JSON without the keys that are not set."""
         record = {name: value for name, value in self.record.items() if value not in (None, "")}
         try:
             return json.dumps(record, ensure_ascii=False).encode()
@@ -83,18 +83,18 @@ class SeedDraft:
 
 
 def require_articles(drafts: Iterable[SeedDraft], remedy: str = ", or give --force") -> None:
-    """Raise if a draft looks like no article, or has too few words."""
+    """Raises for a draft that looks like no article, or has too few words."""
     for draft in drafts:
         if draft.objection:
             text = str(draft.record["text"])
             Article("", text, doubt=draft.doubt).require_seed(draft.source, remedy)
 
 
-def with_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
-    """Whatever their records and folders say."""
+def set_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
+    """Of all drafts."""
     drafts = list(drafts)
     for draft in drafts:
-        if draft.id.startswith(PREFIX):
+        if draft.id.startswith(PROFILE_PREFIX):
             raise InputError(
                 f"--event: {draft.source} is the profile of an event; leave --event out, or "
                 "give the seeds alone"
@@ -102,18 +102,18 @@ def with_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
     return [replace(draft, record=draft.record | {"event": event}) for draft in drafts]
 
 
-def parse_draft(draft: SeedDraft, key: bytes, config: Config) -> Compared:
-    """The seed or profile as every worker will read it; raises where they would refuse it."""
-    content = control_state({key: draft.value}, config.limits).content(key)
+def parse_draft(draft: SeedDraft, key: bytes, config: Config) -> SeedOrProfile:
+    """As every worker reads it; raises where they would refuse it."""
+    content = parse_control_state({key: draft.value}, config.limits).content(key)
     if content is None or isinstance(content, RefusedSeed):
         raise InputError(f"{draft.source}: {content.reason if content else 'is empty'}")
     return content
 
 
 def parse_seed(draft: SeedDraft, config: Config) -> Seed:
-    seed = None if draft.id.startswith(PREFIX) else parse_draft(draft, draft.key, config)
+    seed = None if draft.id.startswith(PROFILE_PREFIX) else parse_draft(draft, draft.key, config)
     if not isinstance(seed, Seed):
-        raise InputError(f"{draft.source}: {TAKEN}")
+        raise InputError(f"{draft.source}: {PREFIX_TAKEN}")
     return seed
 
 
@@ -123,14 +123,16 @@ def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
     A subfolder of a folder is an event: of the seeds in it that name none.
     """
     files = [
-        pair for path in paths for pair in (_files_of(path, "") if path.is_dir() else [(path, "")])
+        pair
+        for path in paths
+        for pair in (_seed_files(path, "") if path.is_dir() else [(path, "")])
     ]
 
     def read(pair: tuple[Path, str]) -> list[SeedDraft]:
         path, event = pair
-        return list(drafts_in(read_page(path), path, event))
+        return list(read_drafts(read_page(path), path, event))
 
-    with ThreadPoolExecutor(THREADS) as pool:  # each page is parsed in a process of its own
+    with ThreadPoolExecutor(READ_THREADS) as pool:  # each page is parsed in a process of its own
         parts = pool.map(read, files) if len(files) > 1 else map(read, files)
         drafts: dict[str, SeedDraft] = {}
         for draft in chain.from_iterable(parts):
@@ -143,29 +145,29 @@ def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
     return list(drafts.values())
 
 
-def _files_of(folder: Path, event: str) -> Iterator[tuple[Path, str]]:
-    """The files with seeds of a folder and its subfolders, each with its event."""
-    inside = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
-    files = [each for each in inside if each.suffix.lower() in SUFFIXES and not each.is_dir()]
-    folders = [each for each in inside if each.is_dir() and not _is_of_page(each)]
+def _seed_files(folder: Path, event: str) -> Iterator[tuple[Path, str]]:
+    """Each with its event."""
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    files = [entry for entry in entries if entry.suffix.lower() in SUFFIXES and not entry.is_dir()]
+    folders = [entry for entry in entries if entry.is_dir() and not _holds_page_files(entry)]
     if event and folders:
         raise InputError(f"{folders[0]}: is deeper than the folder of an event; move its files up")
     if not (files or folders):
         raise InputError(f"{folder}: holds no seed ({', '.join(SUFFIXES)})")
     yield from ((file, event) for file in files)
-    for each in folders:
-        yield from _files_of(each, each.name)
+    for entry in folders:
+        yield from _seed_files(entry, entry.name)
 
 
-def _is_of_page(folder: Path) -> bool:
-    """Whether a browser saved a page's pictures here: page_files beside page.html."""
+def _holds_page_files(folder: Path) -> bool:
+    """A browser saves a page's pictures in page_files beside page.html."""
     page = folder.name.removesuffix("_files")
     return page != folder.name and any(
         (folder.parent / f"{page}{end}").is_file() for end in PAGE_ENDINGS
     )
 
 
-def drafts_in(page: WebPage, file: Path, event: str = "") -> Iterator[SeedDraft]:
+def read_drafts(page: WebPage, file: Path, event: str = "") -> Iterator[SeedDraft]:
     """The seeds in the bytes of a file; an id is the record's, else the file's name.
 
     The file - has no name: the id is made of the title. `event` is the folder's: a part of the
@@ -173,33 +175,37 @@ def drafts_in(page: WebPage, file: Path, event: str = "") -> Iterator[SeedDraft]
     """
     suffix = file.suffix.lower()
     name = f"{event}/{file.stem}" if event else file.stem
-    if suffix in JSON:
+    if suffix in JSON_SUFFIXES:
         text = text_in(page.body, page.url)
-        drafts = _from_json(text, file, name, by_line=suffix == ".jsonl")
+        drafts = _drafts_from_json(text, file, name, by_line=suffix == ".jsonl")
     elif file != DASH:
-        drafts = iter([_draft_of(article_from(page, suffix in PAGE_ENDINGS), name, str(file))])
+        drafts = iter([_draft_from(article_from(page, suffix in PAGE_ENDINGS), name, str(file))])
     elif page.body.lstrip().startswith(b"{"):
-        drafts = _from_json(page.body.decode("utf-8", "replace"), Path(page.url), name, False)
+        drafts = _drafts_from_json(
+            page.body.decode("utf-8", "replace"), Path(page.url), name, False
+        )
     else:
         article = article_from(page)
-        drafts = iter([_draft_of(article, seed_id(article.title or article.text[:200]), page.url)])
+        drafts = iter(
+            [_draft_from(article, seed_id(article.title or article.text[:200]), page.url)]
+        )
     for draft in drafts:
-        has_event = draft.record.get("event") or draft.id.startswith(PREFIX)
-        yield draft if has_event or not event else with_event([draft], event)[0]
+        has_event = draft.record.get("event") or draft.id.startswith(PROFILE_PREFIX)
+        yield draft if has_event or not event else set_event([draft], event)[0]
 
 
-def draft_of_url(url: str, limits: RequestLimits) -> SeedDraft:
-    page = fetch(url, limits)
+def fetch_draft(url: str, bounds: RequestLimits) -> SeedDraft:
+    page = fetch(url, bounds)
     article = extract_article(page)
-    return _draft_of(article, seed_id(article.title, page.url), url)
+    return _draft_from(article, seed_id(article.title, page.url), url)
 
 
-def _draft_of(article: Article, name: str, source: str) -> SeedDraft:
+def _draft_from(article: Article, name: str, source: str) -> SeedDraft:
     record = {"text": article.text, "title": article.title, "url": article.url}
     return SeedDraft(name, record, source, doubt=article.doubt)
 
 
-def _from_json(text: str, file: Path, name: str, by_line: bool) -> Iterator[SeedDraft]:
+def _drafts_from_json(text: str, file: Path, name: str, by_line: bool) -> Iterator[SeedDraft]:
     items: list[Any] = []
     for row in [row for row in text.split("\n") if row.strip()] if by_line else [text]:
         try:
@@ -213,18 +219,20 @@ def _from_json(text: str, file: Path, name: str, by_line: bool) -> Iterator[Seed
         source = f"{file}" if len(items) == 1 else f"{file}, seed {number}"
         if not isinstance(item, dict):
             raise InputError(f'{source}: is no JSON object; write {{"text": …, "title": …}}')
-        if item.keys() >= EXPORTED and "text" not in item:
-            yield _from_export(item, source)
+        if item.keys() >= EXPORT_KEYS and "text" not in item:
+            yield _draft_from_export(item, source)
             continue
-        own = item.get("id", name if len(items) == 1 else None)
-        if not isinstance(own, str):
+        draft_id = item.get("id", name if len(items) == 1 else None)
+        if not isinstance(draft_id, str):
             raise InputError(f"{source}: has no 'id' that is a string; give it one")
-        ignored = tuple(key for key in item if key not in (*KEYS, "id"))
-        yield SeedDraft(own, {key: item[key] for key in KEYS if key in item}, source, ignored)
+        ignored = tuple(key for key in item if key not in (*SEED_KEYS, "id"))
+        yield SeedDraft(
+            draft_id, {key: item[key] for key in SEED_KEYS if key in item}, source, ignored
+        )
 
 
-def _from_export(item: dict[str, Any], source: str) -> SeedDraft:
-    """A record of the control topic, seed or profile, as `newsift seeds export` writes it."""
+def _draft_from_export(item: dict[str, Any], source: str) -> SeedDraft:
+    """A seed or profile."""
     key, value = item["key"], item["value"]
     try:
         record = json.loads(value)
@@ -238,20 +246,20 @@ def _from_export(item: dict[str, Any], source: str) -> SeedDraft:
 def change_seeds(
     topic: SeedTopic, state: ControlState, names: Iterable[str], changes: Mapping[str, Any],
     config: Config,
-) -> list[Compared]:  # fmt: skip
+) -> list[SeedOrProfile]:  # fmt: skip
     """Publish the latest records of seeds or profiles with changes, all of them or none.
 
     None deletes a key. Of a profile only the threshold changes, which ends its promise.
     """
     values: dict[bytes, bytes | None] = {}
-    contents: list[Compared] = []
+    contents: list[SeedOrProfile] = []
     for name in names:
-        key, own = key_of(state, name), dict(changes)
-        if name.startswith(PREFIX):
+        key, seed_changes = find_key(state, name), dict(changes)
+        if name.startswith(PROFILE_PREFIX):
             if changes.keys() != {"threshold"}:
                 raise InputError("of a profile only the threshold can be set")
-            own["promise"] = None
-        record = record_object(name, state.value(key)) | own
+            seed_changes["promise"] = None
+        record = parse_record_object(name, state.value(key)) | seed_changes
         draft = SeedDraft(name, record, f"seed {name!r}")
         contents.append(parse_draft(draft, key, config))
         values[key] = draft.value
@@ -259,10 +267,10 @@ def change_seeds(
     return contents
 
 
-def record_object(name: str, value: bytes | None) -> dict[str, Any]:
-    """The latest record of a seed, unknown keys included."""
+def parse_record_object(name: str, value: bytes | None) -> dict[str, Any]:
+    """Keeps unknown keys."""
     try:
-        return object_in(value or b"")
+        return parse_object(value or b"")
     except InputError:
         raise InputError(
             f"seed {name!r}: its record is no JSON object; add the seed again"

@@ -1,4 +1,4 @@
-"""Publishes seeds, with a preview of what they would have matched in the last 24 hours.
+"""Previews what seeds would have matched in the last 24 hours.
 
 Where there are more posts than are read, blocks of them from all over that time stand for all.
 """
@@ -16,19 +16,19 @@ from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_drafts import SeedDraft
 from newsift.operations.seed_topic import SeedTopic
-from newsift.operations.times import present
+from newsift.operations.times import now_text
 from newsift.statistics.background import text_hash
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.match.pipeline import Outcome
-from worker.seeds.record import PREFIX, Seed
+from worker.seeds.record import PROFILE_PREFIX, Seed
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
-MIN_PROFILE_SEEDS = 2  # seeds: the mean of one is no better than itself
-FEW = 3  # with fewer an event finds about half as many posts
-HOURS = 24
-BLOCKS = 10
-BEST = 5  # posts that are shown of an event
+MIN_PROFILE_SEEDS = 2  # The mean of one seed is the seed.
+FEW_SEEDS = 3  # With fewer seeds an event finds about half as many posts.
+PREVIEW_HOURS = 24
+SAMPLE_BLOCKS = 10
+MAX_BEST_POSTS = 5
 
 
 @dataclass(slots=True)
@@ -39,24 +39,28 @@ class EventSeeds:
 
     @property
     def may_learn(self) -> bool:
-        """Whether a profile of the seeds would find more than they do."""
+        """A profile would find more than the seeds do."""
         return self.seeds >= MIN_PROFILE_SEEDS and not self.has_profile
 
     @property
     def is_thin(self) -> bool:
-        """Whether more articles would find many more posts."""
-        return self.seeds < FEW and not self.has_profile
+        """More articles would find many more posts."""
+        return self.seeds < FEW_SEEDS and not self.has_profile
 
 
-def event_seeds(state: ControlState, added: Sequence[Seed]) -> Mapping[str, EventSeeds]:
+def count_event_seeds(state: ControlState, added: Sequence[Seed]) -> Mapping[str, EventSeeds]:
     events: dict[str, EventSeeds] = defaultdict(EventSeeds)
     ids = {seed.id for seed in added}
     for seed in state.seeds.values():
         if not seed.paused:
             events[seed.event].seeds += 1
             events[seed.event].others += seed.id not in ids
-    refused = (each.id for each in state.refused.values() if each.id.startswith(PREFIX))
-    for name in (*state.profiles, *(name.removeprefix(PREFIX) for name in refused)):
+    refused = (
+        refused_seed.id
+        for refused_seed in state.refused.values()
+        if refused_seed.id.startswith(PROFILE_PREFIX)
+    )
+    for name in (*state.profiles, *(name.removeprefix(PROFILE_PREFIX) for name in refused)):
         events[name].has_profile = True
     return {name: events[name] for name in sorted({seed.event for seed in added})}
 
@@ -67,8 +71,8 @@ class PreviewLimits:
     seconds: float
 
 
-AT_TERMINAL = PreviewLimits(20_000, 5.0)
-IN_A_SCRIPT = PreviewLimits(5_000, 2.0)
+TERMINAL_LIMITS = PreviewLimits(20_000, 5.0)
+SCRIPT_LIMITS = PreviewLimits(5_000, 2.0)
 
 
 @dataclass
@@ -82,12 +86,12 @@ class EventPreview:
         self.gained += gained
         key = text_hash(text) or 0
         self._best[key] = max(self._best.get(key, (score, text)), (score, text))
-        if len(self._best) > BEST:
+        if len(self._best) > MAX_BEST_POSTS:
             del self._best[min(self._best, key=lambda key: self._best[key])]
 
     @property
     def best(self) -> list[tuple[float, str]]:
-        """Scores and distinct texts, the best first."""
+        """Distinct texts with their scores, the best first."""
         return sorted(self._best.values(), reverse=True)
 
 
@@ -100,8 +104,8 @@ class Preview:
 
     def add(self, outcome: Outcome, added: Set[str]) -> None:
         self.posts += outcome.read - outcome.passed_over.total() - outcome.rejected.total()
-        for each in outcome.records:
-            if each.kind != "match" or (record := parse_match_record(each.value)) is None:
+        for output in outcome.records:
+            if output.kind != "match" or (record := parse_match_record(output.value)) is None:
                 continue
             by_event: dict[str, list[tuple[float, str]]] = defaultdict(list)
             for match in record.matches:
@@ -116,26 +120,26 @@ def preview_seeds(
     cluster: TopicReader, context: ModelContext, seeds: SeedSet, added: Set[str],
     limits: PreviewLimits,
 ) -> Preview:  # fmt: skip
-    """What these seeds would have matched, and what the added ones alone."""
+    """`added` are the ids of the new ones."""
     topic = context.config.topics.posts
     preview, progress = Preview(), ProgressLine()
     if not cluster.exists(topic):
         return preview
-    since = int(time.time() - HOURS * 3600) * 1000
-    start, end = cluster.at(topic, since), cluster.ends(topic)
-    preview.there = sum(end[place] - start[place] for place in end)
-    parts, until = sample_spans(start, end, limits.posts), time.monotonic() + limits.seconds
-    reached = {place: start[place] for place in end}
-    for batch in _batches(cluster, topic, parts, until):
+    since = int(time.time() - PREVIEW_HOURS * 3600) * 1000
+    start, end = cluster.offsets_at(topic, since), cluster.ends(topic)
+    preview.there = sum(end[partition] - start[partition] for partition in end)
+    spans, deadline = sample_spans(start, end, limits.posts), time.monotonic() + limits.seconds
+    reached = {partition: start[partition] for partition in end}
+    for batch in _read_spans(cluster, topic, spans, deadline):
         late = [message for message in batch if message.timestamp >= since]
-        preview.add(context.pipeline.run(late, seeds, present), added)
+        preview.add(context.pipeline.run(late, seeds, now_text), added)
         progress.add(len(batch), "posts of the last 24 hours read")
         reached |= {message.partition: message.offset + 1 for message in batch}
-    preview.is_whole = len(parts) <= 1 and (reached == end or time.monotonic() <= until)
+    preview.is_whole = len(spans) <= 1 and (reached == end or time.monotonic() <= deadline)
     return preview
 
 
-def _batches(
+def _read_spans(
     cluster: TopicReader, topic: str, parts: Sequence[tuple[Offsets, Offsets]], until: float
 ) -> Iterator[Sequence[StoredMessage]]:
     for start, end in parts:
@@ -155,22 +159,24 @@ def sample_spans(
     there = sum(end[place] - start[place] for place in end)
     if there <= most:
         return [(dict(start), dict(end))] if there else []
-    size = most // BLOCKS
-    blocks = [_block(start, end, n * there // BLOCKS, size) for n in range(BLOCKS)]
+    size = most // SAMPLE_BLOCKS
+    blocks = [
+        _sample_span(start, end, n * there // SAMPLE_BLOCKS, size) for n in range(SAMPLE_BLOCKS)
+    ]
     random.Random(0).shuffle(blocks)
     return blocks
 
 
-def _block(
-    start: Mapping[int, int], end: Mapping[int, int], at: int, size: int
+def _sample_span(
+    start: Mapping[int, int], end: Mapping[int, int], index: int, size: int
 ) -> tuple[Offsets, Offsets]:
-    """A block at this place of all partitions laid end to end, within one of them."""
-    for place in sorted(end):
-        length = end[place] - start[place]
-        if at < length:
-            first = start[place] + min(at, max(length - size, 0))
-            return {**end, place: first}, {**end, place: min(first + size, end[place])}
-        at -= length
+    """At this index of all partitions laid end to end."""
+    for partition in sorted(end):
+        length = end[partition] - start[partition]
+        if index < length:
+            first = start[partition] + min(index, max(length - size, 0))
+            return {**end, partition: first}, {**end, partition: min(first + size, end[partition])}
+        index -= length
     return dict(end), dict(end)
 
 
@@ -178,7 +184,7 @@ def preview_published(
     topic: SeedTopic, context: ModelContext, state: ControlState, added: Sequence[Seed],
     limits: PreviewLimits,
 ) -> Preview | None:  # fmt: skip
-    """The preview of published seeds; a failure is reported and does not matter."""
+    """A failure is reported only."""
     try:
         seeds = context.partial_seed_set(state.of_events({seed.event for seed in added}))
         return preview_seeds(topic.cluster, context, seeds, {seed.id for seed in added}, limits)
@@ -188,19 +194,18 @@ def preview_published(
 
 
 def preview_row(preview: Preview, event: str) -> dict[str, Any]:
-    of_event = preview.events.get(event, EventPreview())
+    event_preview = preview.events.get(event, EventPreview())
     return {
-        "hours": HOURS,
+        "hours": PREVIEW_HOURS,
         "posts": preview.posts,
         "there": preview.there,
         "whole": preview.is_whole,
-        "matched": of_event.matched,
-        "gained": of_event.gained,
-        "best": [{"score": score, "text": text} for score, text in of_event.best],
+        "matched": event_preview.matched,
+        "gained": event_preview.gained,
+        "best": [{"score": score, "text": text} for score, text in event_preview.best],
     }
 
 
 def draft_status(draft: SeedDraft, before: ControlState) -> str:
-    """A draft compared with the records before it."""
     there = before.value(draft.key)
     return "new" if there is None else "unchanged" if there == draft.value else "replaced"

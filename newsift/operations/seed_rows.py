@@ -9,7 +9,7 @@ from encoder.support.named import model_directory
 from newsift.operations.times import now_ms
 from worker.config import Config
 from worker.posts.times import rfc3339
-from worker.seeds.profile import Compared, Profile
+from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.state import ControlRecord, ControlState, ModelFacts, Resolution
 
@@ -32,7 +32,7 @@ def resolve_state(state: ControlState, config: Config) -> Resolution:
 
 
 def rows_of(resolution: Resolution) -> list[SeedRow]:
-    """All seeds and profiles by id, refused ones included."""
+    """By id, refused ones included."""
     rows = [seed_row(resolution, record) for record in resolution.state.records.values()]
     return sorted(rows, key=lambda row: str(row["id"]))
 
@@ -53,9 +53,9 @@ def seed_row(resolution: Resolution, record: ControlRecord, whole: bool = False)
 
 
 def content_row(
-    content: Compared | RefusedSeed, record: ControlRecord, whole: bool = False
+    content: SeedOrProfile | RefusedSeed, record: ControlRecord, whole: bool = False
 ) -> SeedRow:
-    """Without the status that profiles decide; `whole` adds texts and the provenance."""
+    """Without the status that profiles decide; `whole` adds texts and provenance."""
     published = {"published_at": rfc3339(max(record.timestamp, 0))}
     if isinstance(content, RefusedSeed):
         text = {"value": record.value.decode("utf-8", "backslashreplace")} if whole else {}
@@ -68,7 +68,7 @@ def content_row(
     return row | {"text": content.text} if whole else row | {"characters": len(content.text)}
 
 
-def seed_fields(seed: Compared) -> SeedRow:
+def seed_fields(seed: SeedOrProfile) -> SeedRow:
     end = seed.expires_at if isinstance(seed, Seed) else None
     over = end is not None and end <= now_ms()
     paused = isinstance(seed, Seed) and seed.paused

@@ -16,16 +16,16 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def present() -> str:
+def now_text() -> str:
     return rfc3339(now_ms())
 
 
-def since(text: str, option: str = "--since") -> int:
+def parse_since(text: str, option: str = "--since") -> int:
     """Milliseconds of a time: a span before now, or RFC 3339."""
     return _milliseconds(text.strip(), option, -1)
 
 
-def until(text: str, option: str = "--expires-at") -> int:
+def parse_until(text: str, option: str = "--expires-at") -> int:
     """Milliseconds of a time: a span from now on, or RFC 3339."""
     return _milliseconds(text.strip(), option, 1)
 
@@ -46,7 +46,7 @@ def _milliseconds(text: str, option: str, direction: int) -> int:
     return max(int(moment * 1000), 0)
 
 
-def seconds(text: str, option: str) -> float:
+def parse_seconds(text: str, option: str) -> float:
     span = SPAN.fullmatch(text.strip())
     length = float(span[1]) * UNITS[span[2]] if span else 0.0
     if length < 1:

@@ -13,13 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from worker.config import Config, WebConfig
 from worker.kafka.reading import connected
-from worker.match.drift import Drifting, in_a_sentence
-from worker.metrics.web import PORT
+from worker.match.drift import DriftMeasure, describe_drift
+from worker.metrics.web import DEFAULT_PORT
 
-MAX_WORKERS = 64  # workers
-MAX_RESPONSE_BYTES = 2**24  # bytes of an answer
+MAX_WORKERS = 64
+MAX_RESPONSE_BYTES = 2**24
 ANSWER_S = 1.0
-LOCAL = tuple(f"127.0.0.1:{port}" for port in range(PORT, PORT + 10))
+LOCAL_ADDRESSES = tuple(f"127.0.0.1:{port}" for port in range(DEFAULT_PORT, DEFAULT_PORT + 10))
 DRIFT_METRICS = {"newsift_pass_ratio": "passes", "newsift_high_share": "high"}
 TOO_FEW = "too few posts have come to tell"
 # Of a server that does not answer, or is no worker.
@@ -38,23 +38,25 @@ class WorkerIdentity(msgspec.Struct, frozen=True):
 def worker_addresses(config: Config, cluster_id: Callable[[], str]) -> list[str]:
     """Those of desk.workers; else of this machine's workers of this cluster and group."""
     if config.desk.workers is not None:
-        return [each.strip() for each in config.desk.workers.split(",")][:MAX_WORKERS]
-    return own_workers(LOCAL, WorkerIdentity(cluster_id(), config.kafka.group))
+        return [address.strip() for address in config.desk.workers.split(",")][:MAX_WORKERS]
+    return own_workers(LOCAL_ADDRESSES, WorkerIdentity(cluster_id(), config.kafka.group))
 
 
-def own_workers(addresses: Sequence[str], own: WorkerIdentity) -> list[str]:
+def own_workers(addresses: Sequence[str], identity: WorkerIdentity) -> list[str]:
     def is_own(address: str) -> bool:
         try:
-            body = get_answer(address, "/readyz", ANSWER_S)[1]
-            return msgspec.json.decode(body, type=WorkerIdentity) == own
+            body = http_get(address, "/readyz", ANSWER_S)[1]
+            return msgspec.json.decode(body, type=WorkerIdentity) == identity
         except ANSWER_ERRORS:
             return False
 
-    if not own.cluster_id:
+    if not identity.cluster_id:
         return []
     with ThreadPoolExecutor(len(addresses), "identity") as pool:
         answers = list(pool.map(is_own, addresses))
-    return [address for address, is_one in zip(addresses, answers, strict=True) if is_one]
+    return [
+        address for address, is_own_worker in zip(addresses, answers, strict=True) if is_own_worker
+    ]
 
 
 def kafka_cluster_id(config: Config) -> str:
@@ -63,13 +65,13 @@ def kafka_cluster_id(config: Config) -> str:
         return cluster.cluster_id
 
 
-def web_address(web: WebConfig) -> str:
+def local_web_address(web: WebConfig) -> str:
     """The address of a worker's web server on this machine."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)
-    return f"{f'[{host}]' if ':' in host else host}:{web.port or PORT}"
+    return f"{f'[{host}]' if ':' in host else host}:{web.port or DEFAULT_PORT}"
 
 
-def get_answer(address: str, path: str, seconds: float) -> tuple[int, bytes]:
+def http_get(address: str, path: str, seconds: float) -> tuple[int, bytes]:
     """Status and body, cut if too large; raises TimeoutError if too slow."""
     host, _, port = address.rpartition(":")
     connection = HTTPConnection(host.strip("[]"), int(port), timeout=seconds)
@@ -91,15 +93,15 @@ def read_drift(addresses: Iterable[str]) -> str | None:
     pages = []
     for address in addresses:
         try:
-            page = parse_drift(get_answer(address, "/metrics", ANSWER_S)[1].decode())
+            page = parse_drift(http_get(address, "/metrics", ANSWER_S)[1].decode())
         except ANSWER_ERRORS:
             continue
         if page is not None:
             pages.append(page)
-    return in_a_sentence(chain.from_iterable(pages)) or TOO_FEW if pages else None
+    return describe_drift(chain.from_iterable(pages)) or TOO_FEW if pages else None
 
 
-def parse_drift(page: str) -> Iterable[Drifting] | None:
+def parse_drift(page: str) -> Iterable[DriftMeasure] | None:
     """The drift of seeds and events in a page of metrics; None if it is no worker's."""
     rows: defaultdict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
     names = set()
@@ -110,4 +112,4 @@ def parse_drift(page: str) -> Iterable[Drifting] | None:
             rows[name][DRIFT_METRICS[family.name]] = sample.value
     if not DRIFT_METRICS.keys() <= names:
         return None
-    return [Drifting(*name, **row) for name, row in rows.items()]
+    return [DriftMeasure(*name, **row) for name, row in rows.items()]

@@ -21,10 +21,10 @@ from worker.seeds.background import MIN_TAIL_POSTS
 
 # Measured on three crises, one post in 200 on topic (docs/judging.md): without it the event raises
 # its own threshold until half its posts are lost; from 1.0 on everyday lookalikes go as well.
-FACTOR = np.float32(1.2)
-BLOCK = 1024  # posts at a time
+THRESHOLD_FACTOR = np.float32(1.2)
+BLOCK_POSTS = 1024
 
-SPARE = 2  # times as many posts are drawn as are wanted, so that authors can take turns
+SPARE_FACTOR = 2  # Twice the posts are drawn, so that authors can take turns.
 
 
 class PostSampler:
@@ -39,24 +39,24 @@ class PostSampler:
     def add(self, post: Post) -> None:
         """Copies, and posts without words, are passed over."""
         self.read += 1
-        place = text_hash(post.text)
-        if place is None:
+        key = text_hash(post.text)
+        if key is None:
             return
-        if place in self._posts:
+        if key in self._posts:
             self.copies += 1
             return
-        if len(self._posts) < SPARE * self._count:
-            heappush(self._highest, -place)
-        elif place < -self._highest[0]:
-            del self._posts[-heappushpop(self._highest, -place)]
+        if len(self._posts) < SPARE_FACTOR * self._count:
+            heappush(self._highest, -key)
+        elif key < -self._highest[0]:
+            del self._posts[-heappushpop(self._highest, -key)]
         else:
             return
         text = post.text[:POST_CHARS]
-        self._posts[place] = replace(post, id="", text=text, created_at=None, url=None)
+        self._posts[key] = replace(post, id="", text=text, created_at=None, url=None)
 
     def posts(self) -> list[Post]:
         """Up to SPARE times the number, in the order of their hashes, without ids and links."""
-        return [self._posts[place] for place in sorted(self._posts)]
+        return [self._posts[key] for key in sorted(self._posts)]
 
 
 def text_hash(text: str) -> int | None:
@@ -65,27 +65,27 @@ def text_hash(text: str) -> int | None:
     return int.from_bytes(blake2b(words.encode(), digest_size=8).digest()) if words else None
 
 
-def in_turns(posts: Sequence[Post], most: int) -> list[int]:
+def take_author_turns(posts: Sequence[Post], most: int) -> list[int]:
     """The indices of at most `most` posts: every author's first, then the seconds, and so on.
 
     A post without an author counts as a first.
     """
     turns: Counter[tuple[str, str]] = Counter()
     ranking: list[tuple[int, int]] = []
-    for at, post in enumerate(posts):
+    for index, post in enumerate(posts):
         name = post.platform, post.author or ""
-        ranking.append((turns[name], at))
+        ranking.append((turns[name], index))
         turns[name] += bool(post.author)
-    return [at for _, at in sorted(ranking)[:most]]
+    return [index for _, index in sorted(ranking)[:most]]
 
 
-def near_seeds(
+def match_seeds(
     posts: Embeddings, seeds: Embeddings, enc: Encoder, rate: float
 ) -> NDArray[np.bool_]:
     """Whether posts score well above a seed's threshold on the model's background: [n]."""
     # as fine as that background can tell
     fine_rate = max(rate, MIN_TAIL_POSTS / max(len(enc.background), 1))
-    cuts = FACTOR * enc.thresholds(seeds, fine_rate)  # [k]
-    blocks = (posts[start : start + BLOCK] for start in range(0, len(posts), BLOCK))
+    cuts = THRESHOLD_FACTOR * enc.thresholds(seeds, fine_rate)  # [k]
+    blocks = (posts[start : start + BLOCK_POSTS] for start in range(0, len(posts), BLOCK_POSTS))
     near = [(block.similarity(seeds) >= cuts).any(axis=1) for block in blocks]
     return np.concatenate([np.zeros(0, np.bool_), *near])

@@ -13,7 +13,14 @@ from numpy.typing import ArrayLike
 
 from encoder.errors import InputError
 from newsift.statistics.labels import Draw, Label, Verdict
-from newsift.statistics.promise import F64, Bools, check_labels, check_shares, cut_scores, finite
+from newsift.statistics.promise import (
+    F64,
+    Bools,
+    check_labels,
+    check_shares,
+    cut_scores,
+    finite_array,
+)
 from worker.match.bursts import chi_square_quantile, clopper_pearson
 from worker.posts.outcome import PostId
 
@@ -35,7 +42,7 @@ def recall_interval(
     """
     values, is_right = check_labels(scores, labels)
     check_shares(0.5, confidence)
-    weight = _weights(weights, len(values))
+    weight = _check_weights(weights, len(values))
     for name, value in (("floor", floor), ("threshold", threshold)):
         if not math.isfinite(value):
             raise InputError(f"{name}: {value!r}; give a finite number")
@@ -46,8 +53,8 @@ def recall_interval(
         return 0.0, 1.0
     alpha = 1 - confidence
     total = float(weight[above].sum())
-    low, share, high = _share(weight[above], is_right[above], alpha)
-    ratio_low, ratio_high = _ratio(
+    low, share, high = _share_estimate(weight[above], is_right[above], alpha)
+    ratio_low, ratio_high = _ratio_interval(
         _weighted_count(weight[below], is_right[below], alpha),
         (total * low, total * share, total * high),
     )
@@ -62,10 +69,10 @@ def share_interval(labels: ArrayLike, weights: ArrayLike, confidence: float = 0.
     """
     values, is_right = check_labels(weights, labels)
     check_shares(0.5, confidence)
-    return _share(_weights(values, len(is_right)), is_right, 1 - confidence)
+    return _share_estimate(_check_weights(values, len(is_right)), is_right, 1 - confidence)
 
 
-def _share(weight: F64, is_right: Bools, alpha: float) -> Estimate:
+def _share_estimate(weight: F64, is_right: Bools, alpha: float) -> Estimate:
     """By Clopper and Pearson."""
     total, n = weight.sum(), weight.sum() ** 2 / (weight**2).sum()
     share = float(weight[is_right].sum() / total)
@@ -88,7 +95,7 @@ def _gamma_quantile(probability: float, mean: float, variance: float) -> float:
     return float(variance / (2 * mean) * chi_square_quantile(probability, 2 * mean**2 / variance))
 
 
-def _ratio(misses: Estimate, hits: Estimate) -> tuple[float, float]:
+def _ratio_interval(misses: Estimate, hits: Estimate) -> tuple[float, float]:
     """The interval of misses per hit (MOVER, Donner and Zou)."""
     m_low, m, m_high = misses
     h_low, h, h_high = hits
@@ -101,8 +108,8 @@ def _ratio(misses: Estimate, hits: Estimate) -> tuple[float, float]:
     return m_low * (2 * m - m_low) / (m * h + root), high
 
 
-def _weights(weights: ArrayLike, count: int) -> F64:
-    values = finite("weights", weights)
+def _check_weights(weights: ArrayLike, count: int) -> F64:
+    values = finite_array("weights", weights)
     if len(values) != count:
         raise InputError(f"weights: {len(values)} for {count} scores; give one weight per score")
     if not (values > 0).all():
@@ -110,9 +117,9 @@ def _weights(weights: ArrayLike, count: int) -> F64:
     return values
 
 
-BIN_WIDTHS = (0.002, 0.005, 0.01, 0.02)  # the narrowest that needs at most MAX_BINS is used
+BIN_WIDTHS = (0.002, 0.005, 0.01, 0.02)  # The narrowest with at most MAX_BINS bins is used.
 MAX_BINS = 100
-MAX_SUMMARIES = 64  # scores between two of them use the stricter one
+MAX_SUMMARIES = 64  # A score between two summaries uses the stricter one.
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +131,7 @@ class LabelledScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class DrawnLabels:
     """Labels of matches drawn at random; a weight is the number of matches of about that score."""
 
     scores: tuple[float, ...] = ()
@@ -166,24 +173,7 @@ def share_above(edges: Sequence[float], scores: ArrayLike) -> list[float]:
     return ((len(rising) - below) / max(len(rising), 1)).tolist()  # type: ignore[no-any-return]
 
 
-def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
-    """By post: "on" if all judges say on; "off" if one says off and none on; else "unsure".
-
-    An unsure judge keeps a post from counting as right, never from counting as wrong.
-    """
-    verdicts_of: defaultdict[PostId, set[Verdict]] = defaultdict(set)
-    for label in labels:
-        verdicts_of[label.post_id].add(label.label)
-
-    def joint(verdicts: set[Verdict]) -> Verdict:
-        if verdicts == {"on"}:
-            return "on"
-        return "off" if "off" in verdicts and "on" not in verdicts else "unsure"
-
-    return {post_id: joint(verdicts) for post_id, verdicts in verdicts_of.items()}
-
-
-def draws_of(scores: Sequence[float], labels: Sequence[bool | None]) -> Draws:
+def weigh_draws(scores: Sequence[float], labels: Sequence[bool | None]) -> DrawnLabels:
     """The labels among the matches that may certify, which are labelled in random order.
 
     Between two cuts all matches are equally likely to be labelled, so a label's weight is the
@@ -199,12 +189,12 @@ def draws_of(scores: Sequence[float], labels: Sequence[bool | None]) -> Draws:
         rows += [(s, label, len(band) / len(labelled)) for s, label in labelled]
         lowest_covered = cut
     label_scores, on, weights = zip(*rows, strict=True) if rows else ((), (), ())
-    return Draws(label_scores, on, weights, lowest_covered)
+    return DrawnLabels(label_scores, on, weights, lowest_covered)
 
 
 @lru_cache(64)
 def score_summaries(
-    marks: tuple[LabelledScore, ...], draws: Draws, confidence: float = 0.9
+    marks: tuple[LabelledScore, ...], draws: DrawnLabels, confidence: float = 0.9
 ) -> tuple[ScoreSummary, ...]:
     """A summary for each score of a label, from strict to loose."""
     scores = sorted({mark.score for mark in marks} | set(draws.scores), reverse=True)
@@ -215,7 +205,7 @@ def score_summaries(
 
 
 def _summary(
-    least: float, marks: Sequence[LabelledScore], draws: Draws, confidence: float
+    least: float, marks: Sequence[LabelledScore], draws: DrawnLabels, confidence: float
 ) -> ScoreSummary:
     above = [mark.verdict for mark in marks if mark.score >= least]
     counts = [above.count(word) for word in ("on", "off", "unsure")]
@@ -232,7 +222,7 @@ def _summary(
     return ScoreSummary(least, counts[0], counts[1], counts[2], len(rows), share, informative)
 
 
-MAX_JUDGES = 20  # those with most labels are compared in pairs
+MAX_JUDGES = 20  # The judges with most labels are compared in pairs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +249,7 @@ def agreements(labels: Iterable[Label]) -> list[Agreement]:
     return rows
 
 
-def labels_by_person(labels: Iterable[Label]) -> list[dict[str, Any]]:
+def count_labels(labels: Iterable[Label]) -> list[dict[str, Any]]:
     """Label counts of each person, by verdict and by how the post was drawn."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for label in labels:

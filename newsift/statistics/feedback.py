@@ -16,23 +16,23 @@ from encoder.errors import InputError
 from encoder.model.weights import I64
 from encoder.score.lexical import SLOTS
 from worker.match.bursts import binomial_tail
-from worker.seeds.background import sides_of
+from worker.seeds.background import split_background
 from worker.seeds.profile import EventVector
 
 F64 = NDArray[np.float64]
 
-NEGATIVES, AWAY = 30, 0.4
-LOOKS = (10, 20)  # posts: the best by the seeds' mean, then the best with those added
-COPY = 0.7  # the cosine from which two posts say the same
-ALONE, AGREED = 0.15, 0.35  # mean cosines of posts from which they count, and count fully
-CONFIRMED = 0.25  # and the latter once a burst or labels have confirmed that there are some
-MIN_ON = 3  # labelled posts that confirm it
-UNCONFIRMED = 0.3  # the highest weight of posts that are no more than before
-ON, OFF = 1.0, 0.25
-MAX_LABELLED = 500
-NEAREST = 0.75  # the least cosine of a profile with its seeds' mean
-CHANCE = 0.001  # of taking a silent stream for a burst, all attempts together
-PAGE = 256
+NEAREST_BACKGROUND_POSTS, BACKGROUND_WEIGHT = 30, 0.4
+STREAM_POST_COUNTS = (10, 20)  # The profile is computed twice, from more posts.
+MIN_COPY_COSINE = 0.7
+MIN_COHESION, FULL_COHESION = 0.15, 0.35  # mean cosines from which posts count at all, and fully
+FULL_COHESION_CONFIRMED = 0.25  # where a burst or labels confirm the event's posts
+MIN_ON_LABELS = 3  # So many labelled posts confirm them.
+MAX_UNCONFIRMED_WEIGHT = 0.3  # for posts that are no more than before
+ON_WEIGHT, OFF_WEIGHT = 1.0, 0.25
+MAX_LABELLED_POSTS = 500
+MIN_SEED_COSINE = 0.75  # between a profile and its seeds' mean
+BURST_ERROR_RATE = 0.001  # of all attempts of an event together
+PAGE_POSTS = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class AuthoredPosts:
             if author is None or author not in authors:
                 first.append(row)
                 authors.add(author)
-        return without_repeats(self.posts, first, count, taken.posts)
+        return drop_copies(self.posts, first, count, taken.posts)
 
     def __getitem__(self, rows: I64) -> Self:
         return type(self)(self.posts[rows], [self.authors[row] for row in rows])
@@ -98,57 +98,65 @@ def learn(
     Labelled posts must be those that train, never those that certify a threshold.
     """
     refuse_odd(seeds=seeds)
-    none = AuthoredPosts.anonymous(seeds[:0])
-    stream, on, off = stream or none, on or none, off or none
-    start = mean(seeds)
-    by_seeds = vector_of(start, seeds)
-    start /= np.linalg.norm(start)
-    liked, disliked = (x.best(by_seeds, MAX_LABELLED, none) for x in (on, off))
-    against = AuthoredPosts.anonymous(sides_of(background)[0])
-    nearest = against.best(by_seeds, NEGATIVES, none)
-    labelled_shift = ON * mean(on.posts[liked]) - OFF * mean(off.posts[disliked])
-    base = start + labelled_shift - AWAY * mean(against.posts[nearest])
-    judgements = on[liked] + off[disliked]
-    first = stream.best(by_seeds, LOOKS[0], judgements)
-    cohesion = float(agreement(stream.posts[first]).mean()) if len(first) > 1 else 0.0
-    confirmed = True if len(liked) >= MIN_ON else burst
-    beta, rows, profile = trust(cohesion, confirmed), first[:0], base
-    for count in LOOKS if beta else ():
-        rows = stream.best(vector_of(profile, seeds), count, judgements) if len(rows) else first
-        profile = base + beta * agreement_mean(stream.posts[rows])
+    no_posts = AuthoredPosts.anonymous(seeds[:0])
+    stream, on, off = stream or no_posts, on or no_posts, off or no_posts
+    seed_mean = mean_vector(seeds)
+    seed_vector = event_vector(seed_mean, seeds)
+    seed_mean /= np.linalg.norm(seed_mean)
+    on_rows, off_rows = (x.best(seed_vector, MAX_LABELLED_POSTS, no_posts) for x in (on, off))
+    negatives = AuthoredPosts.anonymous(split_background(background)[0])
+    nearest = negatives.best(seed_vector, NEAREST_BACKGROUND_POSTS, no_posts)
+    labelled_shift = ON_WEIGHT * mean_vector(on.posts[on_rows]) - OFF_WEIGHT * mean_vector(
+        off.posts[off_rows]
+    )
+    base = seed_mean + labelled_shift - BACKGROUND_WEIGHT * mean_vector(negatives.posts[nearest])
+    labelled = on[on_rows] + off[off_rows]
+    first = stream.best(seed_vector, STREAM_POST_COUNTS[0], labelled)
+    cohesion = float(mean_cosines(stream.posts[first]).mean()) if len(first) > 1 else 0.0
+    confirmed = True if len(on_rows) >= MIN_ON_LABELS else burst
+    beta, rows, profile = stream_weight(cohesion, confirmed), first[:0], base
+    for count in STREAM_POST_COUNTS if beta else ():
+        rows = stream.best(event_vector(profile, seeds), count, labelled) if len(rows) else first
+        profile = base + beta * cohesive_mean(stream.posts[rows])
     return LearnedProfile(
-        vector_of(near(profile, start), seeds), beta, cohesion, rows, liked, disliked
+        event_vector(limit_angle(profile, seed_mean), seeds),
+        beta,
+        cohesion,
+        rows,
+        on_rows,
+        off_rows,
     )
 
 
-def trust(cohesion: float, confirmed: bool | None) -> float:
+def stream_weight(cohesion: float, confirmed: bool | None) -> float:
     """β, the weight of the stream's posts, from 0 to 1."""
-    most = UNCONFIRMED if confirmed is False else 1.0
-    enough = CONFIRMED if confirmed else AGREED
-    return min(max((cohesion - ALONE) / (enough - ALONE), 0.0), most)
+    most = MAX_UNCONFIRMED_WEIGHT if confirmed is False else 1.0
+    enough = FULL_COHESION_CONFIRMED if confirmed else FULL_COHESION
+    return min(max((cohesion - MIN_COHESION) / (enough - MIN_COHESION), 0.0), most)
 
 
 def is_burst(now: int, before: int, share: float, attempts: int = 1) -> bool:
     """Whether `now` matches, in this share of the whole time, are more than chance."""
     if not 0 < share < 1 or attempts < 1:
         raise InputError(f"share: {share}, attempts: {attempts}; expected 0 to 1, and 1 or more")
-    return binomial_tail(now + before, share, now) < CHANCE / attempts
+    return binomial_tail(now + before, share, now) < BURST_ERROR_RATE / attempts
 
 
 def profile_threshold(vector: EventVector, background: Embeddings, rate: float) -> float:
     """The score that this share reaches of the background posts that do not train."""
     row = vector.as_row(background.mix, background.digest)
-    return float(thresholds(sides_of(background)[1], row, rate)[0])
+    return float(thresholds(split_background(background)[1], row, rate)[0])
 
 
-def without_repeats(posts: Embeddings, order: Sequence[int], count: int, taken: Embeddings) -> I64:
+def drop_copies(posts: Embeddings, order: Sequence[int], count: int, taken: Embeddings) -> I64:
     """The first `count` posts that are no copies of each other or of those in `taken`."""
     rows: list[int] = []
-    for start in range(0, len(order), PAGE):
-        page = np.array(order[start : start + PAGE])
+    for start in range(0, len(order), PAGE_POSTS):
+        page = np.array(order[start : start + PAGE_POSTS])
         earlier = Embeddings.concat([taken, posts[rows]])
-        fresh = page[(posts[page].similarity(earlier) < COPY).all(axis=1)]  # [page, known]
-        alike = posts[fresh].similarity(posts[fresh]) >= COPY  # [fresh, fresh]
+        is_fresh = (posts[page].similarity(earlier) < MIN_COPY_COSINE).all(axis=1)  # [page]
+        fresh = page[is_fresh]
+        alike = posts[fresh].similarity(posts[fresh]) >= MIN_COPY_COSINE  # [fresh, fresh]
         distinct: list[int] = []
         for i in range(len(fresh)):
             if len(rows) + len(distinct) < count and not alike[i, distinct].any():
@@ -159,7 +167,7 @@ def without_repeats(posts: Embeddings, order: Sequence[int], count: int, taken: 
     return np.array(rows, np.int64)
 
 
-def mean(posts: Embeddings, shares: F64 | None = None) -> F64:
+def mean_vector(posts: Embeddings, shares: F64 | None = None) -> F64:
     """The mean of `as_vectors`, weighted by these shares if given: [d + slots]."""
     if shares is None:
         shares = np.full(len(posts), 1 / max(len(posts), 1))
@@ -170,36 +178,36 @@ def mean(posts: Embeddings, shares: F64 | None = None) -> F64:
     return np.concatenate([np.sqrt(1 - posts.mix) * dense, np.sqrt(posts.mix) * lexical])
 
 
-def agreement(posts: Embeddings) -> F64:
+def mean_cosines(posts: Embeddings) -> F64:
     """The mean cosine of each post with the others: [n]."""
     cosines = posts.similarity(posts).astype(np.float64)  # [n, n]
     np.fill_diagonal(cosines, 0)
-    mine: F64 = cosines.sum(axis=1) / max(len(posts) - 1, 1)
-    return mine
+    means: F64 = cosines.sum(axis=1) / max(len(posts) - 1, 1)
+    return means
 
 
-def agreement_mean(posts: Embeddings) -> F64:
+def cohesive_mean(posts: Embeddings) -> F64:
     """The mean of posts weighted by their agreement: [d + slots]."""
-    shares = np.clip((agreement(posts) - ALONE) / (AGREED - ALONE), 0, 1)
-    return mean(posts, shares / max(shares.sum(), np.finfo(np.float64).tiny))
+    shares = np.clip((mean_cosines(posts) - MIN_COHESION) / (FULL_COHESION - MIN_COHESION), 0, 1)
+    return mean_vector(posts, shares / max(shares.sum(), np.finfo(np.float64).tiny))
 
 
-def near(profile: F64, start: F64) -> F64:
+def limit_angle(profile: F64, seed_mean: F64) -> F64:
     """The profile, moved towards the seeds' mean until their cosine is the least allowed."""
-    along = float(profile @ start)
+    along = float(profile @ seed_mean)
     if along <= 0:
-        return start
-    across = profile - along * start
-    room = along * np.sqrt(1 / NEAREST**2 - 1)
-    result: F64 = along * start + across * min(1.0, room / max(np.linalg.norm(across), room))
+        return seed_mean
+    across = profile - along * seed_mean
+    room = along * np.sqrt(1 / MIN_SEED_COSINE**2 - 1)
+    result: F64 = along * seed_mean + across * min(1.0, room / max(np.linalg.norm(across), room))
     return result
 
 
-def vector_of(direction: F64, like: Embeddings) -> EventVector:
+def event_vector(direction: F64, like: Embeddings) -> EventVector:
     """From a direction [d + slots]."""
     axes = like.dense.shape[1]
     slots = np.flatnonzero(direction[axes:])
     dense, weights = direction[:axes], direction[axes:][slots]
-    return EventVector.of(
+    return EventVector.normalised(
         dense.astype(np.float32), slots.astype(np.int32), weights.astype(np.float32)
     )

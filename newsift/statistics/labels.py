@@ -17,11 +17,11 @@ from encoder.support.letters import most_marks
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.posts.checks import refusal
 from worker.posts.outcome import Post, PostId
-from worker.seeds.record import EVENT_BYTES, milliseconds_in
+from worker.seeds.record import MAX_EVENT_BYTES, parse_milliseconds
 from worker.seeds.reducer import TopicRecord, TopicReducer
 
 SCHEMA = "newsift.label/1"
-KEY_BYTES = 2**12
+MAX_KEY_BYTES = 2**12
 PLATFORMS = ("x", "bluesky", "mastodon", "plain")
 Verdict = Literal["on", "off", "unsure"]
 Draw = Literal["certify", "learn", "given"]
@@ -85,33 +85,47 @@ def read_label(
     if value is None:
         return None
     try:
-        label = label_in(value, limits)
+        label = parse_label(value, limits)
         if key != label.key:  # to the byte: else one person has two records for a post
             raise InputError(
                 f"key: is not {one_line(label.key.decode(), 200)}, as the value has it"
             )
         return label
     except InputError as error:
-        excerpt = (key or b"")[:KEY_BYTES].decode("utf-8", "backslashreplace")
+        excerpt = (key or b"")[:MAX_KEY_BYTES].decode("utf-8", "backslashreplace")
         return RefusedLabel(excerpt, one_line(str(error)))
 
 
-def label_in(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
+def parse_label(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
     """Raises InputError for an invalid label."""
-    label = _decoded(value, limits)
+    label = _decode(value, limits)
     _check(label, limits)
     return label
 
 
-def unanimous_verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
-    """Whether each post is on the event: only where all judges say yes."""
-    verdicts: dict[PostId, bool] = defaultdict(lambda: True)
+def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
+    """By post: "on" if all judges say on; "off" if one says off and none on; else "unsure".
+
+    An unsure judge keeps a post from counting as right, never from counting as wrong.
+    """
+    verdicts: defaultdict[PostId, set[Verdict]] = defaultdict(set)
     for label in labels:
-        verdicts[label.post_id] &= label.label == "on"
-    return dict(verdicts)
+        verdicts[label.post_id].add(label.label)
+
+    def joint(words: set[Verdict]) -> Verdict:
+        if words == {"on"}:
+            return "on"
+        return "off" if "off" in words and "on" not in words else "unsure"
+
+    return {post_id: joint(words) for post_id, words in verdicts.items()}
 
 
-def _decoded(value: bytes, limits: Limits) -> Label:
+def unanimous_verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
+    """Whether each post is on the event: only where all judges say so."""
+    return {post_id: verdict == "on" for post_id, verdict in joint_verdicts(labels).items()}
+
+
+def _decode(value: bytes, limits: Limits) -> Label:
     if len(value) > limits.post_bytes:
         problem = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
         raise InputError(f"limits.post_bytes: {problem}")
@@ -128,8 +142,8 @@ def _decoded(value: bytes, limits: Limits) -> Label:
 
 def check_names(**names: str) -> None:
     for key, text in names.items():
-        if not 0 < (size := len(text.encode("utf-8", "surrogatepass"))) <= EVENT_BYTES:
-            raise InputError(f"{key}: {size} bytes; give a name of 1 to {EVENT_BYTES}")
+        if not 0 < (size := len(text.encode("utf-8", "surrogatepass"))) <= MAX_EVENT_BYTES:
+            raise InputError(f"{key}: {size} bytes; give a name of 1 to {MAX_EVENT_BYTES}")
 
 
 def _check(label: Label, limits: Limits) -> None:
@@ -138,11 +152,13 @@ def _check(label: Label, limits: Limits) -> None:
     if label.post.platform not in PLATFORMS:
         excerpt = ascii(label.post.platform)[:40]
         raise InputError(f"post.platform: {excerpt} is none of {', '.join(PLATFORMS)}")
-    if not label.post.id or len(label.key) > KEY_BYTES:
-        raise InputError(f"post.id: empty, or of more than {KEY_BYTES} bytes; give the platform's")
-    milliseconds_in({"at": label.at}, "at")
+    if not label.post.id or len(label.key) > MAX_KEY_BYTES:
+        raise InputError(
+            f"post.id: empty, or of more than {MAX_KEY_BYTES} bytes; give the platform's"
+        )
+    parse_milliseconds({"at": label.at}, "at")
     if label.queue:
-        milliseconds_in({"queue.until": label.queue.until}, "queue.until")
+        parse_milliseconds({"queue.until": label.queue.until}, "queue.until")
     if label.drawn == "certify" and label.probability is None:
         raise InputError("probability: missing; a random draw says with which one it was made")
     if (marks := most_marks(label.post.text)) > limits.marks:
@@ -150,11 +166,9 @@ def _check(label: Label, limits: Limits) -> None:
         raise InputError(f"limits.marks: {problem}")
 
 
-MAX_LABELS_BYTES = (
-    2**28
-)  # bytes that all labels may take together: some 400,000 on posts as people write them
-OVERHEAD = 256  # of them for a record beside its own
-MAX_PAIRS = 10_000  # of event and person, between which the room is shared
+MAX_LABELS_BYTES = 2**28  # some 400,000 labels
+RECORD_OVERHEAD_BYTES = 256
+MAX_PAIRS = 10_000  # Pairs of event and person share the memory fairly.
 KEY_DECODER = msgspec.json.Decoder(list[str])
 Pair = tuple[str, str]  # an event, and who judges its posts
 
@@ -184,27 +198,27 @@ class LabelState:
     def version(self) -> str:
         return f"offset {self.offset}"
 
-    def of(self, event: str) -> tuple[Label, ...]:
+    def event_labels(self, event: str) -> tuple[Label, ...]:
         """By key."""
         labels = self._of.get(event)
         if labels is None:
-            own = (pair for name, pair in self._pairs.items() if name[0] == event)
-            labels = self._of[event] = _sorted_labels(own)
+            pairs = (pair for name, pair in self._pairs.items() if name[0] == event)
+            labels = self._of[event] = _sorted_labels(pairs)
         return labels
 
     @cached_property
     def by_event(self) -> Mapping[str, tuple[Label, ...]]:
         """Events by name, their labels by key."""
         pairs: defaultdict[str, list[PairLabels]] = defaultdict(list)
-        for (event, _), own in self._pairs.items():
-            pairs[event].append(own)
+        for (event, _), pair_labels in self._pairs.items():
+            pairs[event].append(pair_labels)
         by_event = ((name, _sorted_labels(pairs[name])) for name in sorted(pairs))
         return MappingProxyType({name: labels for name, labels in by_event if labels})
 
     @cached_property
     def refused(self) -> tuple[RefusedLabel, ...]:
-        records = (each for own in self._pairs.values() for each, _ in own.latest.values())
-        return tuple(sorted(each for each in records if isinstance(each, RefusedLabel)))
+        records = (label for pair in self._pairs.values() for label, _ in pair.latest.values())
+        return tuple(sorted(label for label in records if isinstance(label, RefusedLabel)))
 
     @cached_property
     def _of(self) -> dict[str, tuple[Label, ...]]:
@@ -235,38 +249,39 @@ class LabelReducer(TopicReducer[LabelState]):
     def _put(self, record: TopicRecord) -> None:
         key, value = record.key, record.value
         label = read_label(key, value, self._limits)
-        pair = pair_of(key)
-        if key is not None and len(key) > KEY_BYTES:
+        pair = pair_in_key(key)
+        if key is not None and len(key) > MAX_KEY_BYTES:
             key = hashlib.sha512(key).digest()
         self._remove(pair, key)
         if label is None:
             return
-        size = OVERHEAD + (len(value or b"") if isinstance(label, Label) else len(label.key))
-        if not self._makes_room(pair, size):
+        size = len(value or b"") if isinstance(label, Label) else len(label.key)
+        size += RECORD_OVERHEAD_BYTES
+        if not self._make_room(pair, size):
             self._left_out += 1
             return
-        own = self._own(pair)
-        own.latest[key] = label, size
-        self._resize(pair, own, size)
+        pair_labels = self._own_pair(pair)
+        pair_labels.latest[key] = label, size
+        self._resize(pair, pair_labels, size)
 
-    def _own(self, pair: Pair) -> PairLabels:
+    def _own_pair(self, pair: Pair) -> PairLabels:
         """The labels of a pair, copied if a state shares them."""
         if self._shared:
             self._pairs, self._shared = self._pairs.copy(), False
         if pair not in self._owned:
             before = self._pairs.get(pair)
-            own = PairLabels(before.latest.copy(), before.size) if before else PairLabels()
-            self._pairs[pair] = own
+            pair_labels = PairLabels(before.latest.copy(), before.size) if before else PairLabels()
+            self._pairs[pair] = pair_labels
             self._owned.add(pair)
         return self._pairs[pair]
 
-    def _makes_room(self, pair: Pair, size: int) -> bool:
+    def _make_room(self, pair: Pair, size: int) -> bool:
         if pair not in self._pairs and len(self._pairs) >= MAX_PAIRS:
             return False
-        own = self._pairs[pair].size if pair in self._pairs else 0
+        pair_size = self._pairs[pair].size if pair in self._pairs else 0
         while size > self._room:
             largest = self._largest_pair()
-            if largest is None or own + size > self._pairs[largest].size:
+            if largest is None or pair_size + size > self._pairs[largest].size:
                 return False
             self._remove(largest, next(reversed(self._pairs[largest].latest)))
             self._left_out += 1
@@ -283,25 +298,25 @@ class LabelReducer(TopicReducer[LabelState]):
     def _remove(self, pair: Pair, key: bytes | None) -> None:
         if pair not in self._pairs or key not in self._pairs[pair].latest:
             return
-        own = self._own(pair)
-        _, size = own.latest.pop(key)
-        self._resize(pair, own, -size)
-        if not own.latest:
+        pair_labels = self._own_pair(pair)
+        _, size = pair_labels.latest.pop(key)
+        self._resize(pair, pair_labels, -size)
+        if not pair_labels.latest:
             del self._pairs[pair]
             self._owned.discard(pair)
 
-    def _resize(self, pair: Pair, own: PairLabels, size: int) -> None:
-        own.size += size
+    def _resize(self, pair: Pair, pair_labels: PairLabels, size: int) -> None:
+        pair_labels.size += size
         self._room -= size
-        heappush(self._largest, (-own.size, pair))
+        heappush(self._largest, (-pair_labels.size, pair))
         if len(self._largest) > 2 * len(self._pairs) + 1_000:
-            self._largest = [(-each.size, name) for name, each in self._pairs.items()]
+            self._largest = [(-labels.size, name) for name, labels in self._pairs.items()]
             heapify(self._largest)
 
 
-def pair_of(key: bytes | None) -> Pair:
+def pair_in_key(key: bytes | None) -> Pair:
     """Empty where a key names no event and person."""
-    if key is not None and len(key) <= KEY_BYTES:
+    if key is not None and len(key) <= MAX_KEY_BYTES:
         try:
             names = KEY_DECODER.decode(key)
             if len(names) == 4 and ENCODER.encode(names) == key:
@@ -313,7 +328,9 @@ def pair_of(key: bytes | None) -> Pair:
 
 def _sorted_labels(pairs: Iterable[PairLabels]) -> tuple[Label, ...]:
     def labels() -> Iterator[Label]:
-        for own in pairs:
-            yield from (each for each, _ in own.latest.values() if isinstance(each, Label))
+        for pair_labels in pairs:
+            yield from (
+                label for label, _ in pair_labels.latest.values() if isinstance(label, Label)
+            )
 
     return tuple(sorted(labels(), key=lambda label: label.key))

@@ -11,21 +11,21 @@ from math import inf
 import numpy as np
 
 from newsift.statistics.promise import F64
-from worker.match.reservoir import NearAnswer, merged
+from worker.match.reservoir import NearAnswer, merge_strata
+from worker.posts.times import HOUR_MS, MINUTE_MS
 
-MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000  # milliseconds
-MIN_WINDOW = MINUTE  # for a rate
-MIN_POSTS_SEEN = 500  # too few posts say nothing about rates below 1 %
+MIN_WINDOW_MS = MINUTE_MS
+MIN_POSTS_SEEN = 500  # Fewer say nothing about rates below 1 %.
 
 
 def hourly_rate(count: float, since: int, now: int) -> float | None:
     """The rate of a count in a window of milliseconds; None where the window is too short."""
-    return count / (now - since) * HOUR if now - since >= MIN_WINDOW else None
+    return count / (now - since) * HOUR_MS if now - since >= MIN_WINDOW_MS else None
 
 
 def describe_window(since: int, now: int) -> str:
     """The window in words, such as "in the 6 minutes seen"."""
-    minutes = max(now - since, 0) / MINUTE
+    minutes = max(now - since, 0) / MINUTE_MS
     if minutes >= 24 * 60 - 1:
         return "in the last 24 hours"
     count, unit = (minutes / 60, "hour") if minutes >= 90 else (max(minutes, 1), "minute")
@@ -52,12 +52,12 @@ class NearMissSample:
     floor: float
 
     @classmethod
-    def of(cls, answers: Sequence[NearAnswer]) -> "NearMissSample":
+    def from_answers(cls, answers: Sequence[NearAnswer]) -> "NearMissSample":
         """The floor is the highest lower end of any seed's strata."""
         seen = sum(answer.seen for answer in answers)
         scores, shares = [np.zeros(0)], [np.zeros(0)]
         for parts in zip(*(answer.strata for answer in answers), strict=False):
-            stratum = merged(parts)
+            stratum = merge_strata(parts)
             near_scores = np.array([near.score for near in stratum.kept], np.float64)
             share = stratum.count / max(len(near_scores), 1) / max(seen, 1)
             scores.append(near_scores)
@@ -95,10 +95,10 @@ def _match_rates(
 ) -> list[float | None]:
     """Matches an hour that reach each edge, of the time in which all such posts matched."""
     rows = [(m.score, m.at, m.posts, m.hidden_below) for m in matches]
-    scores, at, posts, hidden_below = np.array(rows, np.float64).reshape(-1, 4).T
+    scores, times, posts, hidden_below = np.array(rows, np.float64).reshape(-1, 4).T
     rates: list[float | None] = []
     for edge in edges:
-        begun = max(since, at[hidden_below > edge].max(initial=-1) + 1)
-        passed = float(posts[(scores >= edge) & (at >= begun)].sum())
-        rates.append(hourly_rate(passed, int(begun), now))
+        begin = max(since, times[hidden_below > edge].max(initial=-1) + 1)
+        passed = float(posts[(scores >= edge) & (times >= begin)].sum())
+        rates.append(hourly_rate(passed, int(begin), now))
     return rates

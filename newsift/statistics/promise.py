@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from encoder.errors import InputError
-from worker.match.bursts import REMEMBERED, beta_below, binomial_tail, log_beta
+from worker.match.bursts import CACHE_SIZE, beta_below, binomial_tail, log_beta
 
 F64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-MIN_LABELS_FOR_ONE_ERROR = 40  # with fewer, the first test allows none
-ROUNDING = 1e-9  # relative: a test that the numbers meet exactly is passed
+MIN_LABELS_FOR_ONE_ERROR = 40  # With fewer labels the first test allows no error.
+ROUNDING = 1e-9  # A test that the numbers meet exactly is passed.
 
 
 def precision_threshold(
@@ -37,8 +37,8 @@ def precision_threshold(
     order = np.argsort(-values, kind="stable")
     values, positives = values[order], np.cumsum(right[order])
     threshold = None
-    for k in _cuts(values, first_cut(len(values), precision, confidence)):
-        if not certifies(int(positives[k - 1]), k, precision, confidence):
+    for k in _cut_counts(values, first_cut(len(values), precision, confidence)):
+        if not is_certified(int(positives[k - 1]), k, precision, confidence):
             break
         threshold = float(values[k - 1])
     return threshold
@@ -47,10 +47,10 @@ def precision_threshold(
 def labels_needed(precision: float, confidence: float, errors: int = 0) -> int:
     """The least number of labels, with this many errors, that prove the precision."""
     check_shares(precision, confidence)
-    return smallest(errors + 1, lambda n: certifies(n - errors, n, precision, confidence))
+    return find_smallest(errors + 1, lambda n: is_certified(n - errors, n, precision, confidence))
 
 
-def smallest(start: int, holds: Callable[[int], bool]) -> int:
+def find_smallest(start: int, holds: Callable[[int], bool]) -> int:
     """The least number from which on a condition holds; `start` is a guess above 0."""
     high = start
     while not holds(high):
@@ -58,7 +58,7 @@ def smallest(start: int, holds: Callable[[int], bool]) -> int:
     return bisect_left(range(high), True, key=holds)
 
 
-def certifies(positives: int, n: int, precision: float, confidence: float) -> bool:
+def is_certified(positives: int, n: int, precision: float, confidence: float) -> bool:
     """Whether this many positives of n would be too unlikely at a lower precision."""
     alpha = (1 - confidence) * (1 + ROUNDING)
     return binomial_tail(n, precision, positives) <= alpha
@@ -102,7 +102,7 @@ def check_shares(precision: float, confidence: float) -> None:
 
 def check_labels(scores: ArrayLike, labels: ArrayLike) -> tuple[F64, Bools]:
     """Checked arrays of one length."""
-    values, right = finite("scores", scores), np.asarray(labels)
+    values, right = finite_array("scores", scores), np.asarray(labels)
     if right.shape != values.shape:
         raise InputError(
             f"labels: {right.shape} for scores {values.shape}; give one label per score"
@@ -112,7 +112,7 @@ def check_labels(scores: ArrayLike, labels: ArrayLike) -> tuple[F64, Bools]:
     return values, right.astype(np.bool_)
 
 
-def finite(name: str, numbers: ArrayLike) -> F64:
+def finite_array(name: str, numbers: ArrayLike) -> F64:
     try:
         array = np.asarray(numbers, np.float64)
     except (TypeError, ValueError):
@@ -124,13 +124,13 @@ def finite(name: str, numbers: ArrayLike) -> F64:
     return array
 
 
-def _cuts(scores: F64, first: int) -> list[int]:
+def _cut_counts(scores: F64, first: int) -> list[int]:
     """Counts of labels after which the score changes, from the first test on."""
     ends = np.flatnonzero(np.append(np.diff(scores) != 0, True)) + 1
     return [int(k) for k in ends if k >= first] if len(scores) else []
 
 
-FIRST_RANK, RANK_GROWTH = 25, 1.6  # of the matches at which cuts are made
+FIRST_RANK, RANK_GROWTH = 25, 1.6  # Cuts are made at these ranks of the matches.
 
 # The label of a match by its index; None if there is none yet.
 LabelLookup = Callable[[int], bool | None]
@@ -159,20 +159,24 @@ class FrozenCuts:
 
     def __post_init__(self) -> None:
         check_shares(self.precision, self.confidence)
-        cuts = finite("cuts", self.cuts)
+        cuts = finite_array("cuts", self.cuts)
         if not (np.diff(cuts) < 0).all():
             raise InputError("cuts: do not fall; freeze them once, from the scores of all matches")
 
     @classmethod
-    def among(cls, scores: ArrayLike, precision: float = 0.8, confidence: float = 0.9) -> Self:
+    def from_scores(
+        cls, scores: ArrayLike, precision: float = 0.8, confidence: float = 0.9
+    ) -> Self:
         """The scores are those of all matches above the floor, one of each group."""
-        return cls(tuple(cut_scores(finite("scores", scores).tolist())), precision, confidence)
+        return cls(
+            tuple(cut_scores(finite_array("scores", scores).tolist())), precision, confidence
+        )
 
     def progress(
         self, scores: ArrayLike, hashes: Sequence[str], label_at: LabelLookup
     ) -> CertifyProgress:
         """Scores and hashes are those of the frozen matches; the hashes give the order."""
-        values = finite("scores", scores)
+        values = finite_array("scores", scores)
         if len(hashes) != len(values):
             raise InputError(f"hashes: {len(hashes)} of them and {len(values)} scores")
         order = np.array(sorted(range(len(values)), key=hashes.__getitem__), np.int64)
@@ -228,7 +232,7 @@ def cut_scores(scores: Sequence[float]) -> list[float]:
     return sorted({falling[rank - 1] for rank in ranks}, reverse=True)
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHE_SIZE)
 def log_evidence(positives: int, n: int, precision: float) -> float:
     """The logarithm of the evidence of this many positives of n for more than the precision.
 
@@ -253,4 +257,4 @@ def labels_missing(positives: int, n: int, precision: float, confidence: float) 
     def proven(more: int) -> bool:
         return log_evidence(positives + more, n + more, precision) >= enough
 
-    return max(1, smallest(1, proven))
+    return max(1, find_smallest(1, proven))

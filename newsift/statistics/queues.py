@@ -19,7 +19,7 @@ from worker.match.reservoir import draw_key
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import milliseconds, utc
 
-CERTIFY_SHARE = 0.5  # of all posts
+CERTIFY_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Queue(Protocol):
 
     def next(self, verdicts: Verdicts) -> Question | None: ...
 
-    def left(self, verdicts: Verdicts) -> int:
+    def labels_left(self, verdicts: Verdicts) -> int:
         """How many labels are missing, as far as that is known; 0 where no question is left."""
 
     def summary(self, verdicts: Verdicts) -> str: ...
@@ -114,12 +114,12 @@ class CertifyQueue:
         self._matches, self._name = len(matches), name
         self._scores = [match.score for match in self._order]
         self._keys = [draw_key(match.post_id, nonce) for match in self._order]
-        self._cuts = FrozenCuts.among(self._scores, precision, confidence)
+        self._cuts = FrozenCuts.from_scores(self._scores, precision, confidence)
 
     def progress(self, verdicts: Verdicts) -> CertifyProgress:
         order = self._order
         return self._cuts.progress(
-            self._scores, self._keys, lambda at: verdicts.get(order[at].post_id)
+            self._scores, self._keys, lambda index: verdicts.get(order[index].post_id)
         )
 
     def next(self, verdicts: Verdicts) -> Question | None:
@@ -134,7 +134,7 @@ class CertifyQueue:
                 return Question(match, "certify", probability, self._name)
         return _first_unlabelled(self._training, verdicts)
 
-    def left(self, verdicts: Verdicts) -> int:
+    def labels_left(self, verdicts: Verdicts) -> int:
         """Labels until more is proven, if none is wrong; all that remain if nothing can be."""
         progress = self.progress(verdicts)
         return self._unlabelled_count(verdicts) if progress.next_match is None else progress.missing
@@ -214,11 +214,11 @@ class LearnQueue:
     def next(self, verdicts: Verdicts) -> Question | None:
         return _first_unlabelled(self.order, verdicts)
 
-    def left(self, verdicts: Verdicts) -> int:
+    def labels_left(self, verdicts: Verdicts) -> int:
         return sum(match.post_id not in verdicts for match in self.order)
 
     def summary(self, verdicts: Verdicts) -> str:
-        return f"{self.left(verdicts):,} left around the threshold"
+        return f"{self.labels_left(verdicts):,} left around the threshold"
 
 
 def _first_unlabelled(order: Iterable[Candidate], verdicts: Verdicts) -> Question | None:

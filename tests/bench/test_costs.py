@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from bench.cli import bench
 from bench.costs import FittedRuns, Reading, Run, Sizes, frames, prediction, validation_runs
 from bench.measure import NotAvailable
-from newsift.operations.capacity import plan, read_costs
+from newsift.operations.capacity import plan_capacity, read_costs
 from tests.encoder.small import WORDS
 from worker.posts.read import Post, read_post
 
@@ -65,4 +65,4 @@ def test_the_whole_of_it_on_a_few_posts(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     tables = json.loads(done.stdout.splitlines()[-1])
     assert [len(tables[key]["rows"]) for key in ("fitted", "predicted")] == [3, 2]
-    assert plan(read_costs(out), 6_000, 100).workers >= 1
+    assert plan_capacity(read_costs(out), 6_000, 100).workers >= 1

@@ -9,7 +9,7 @@ from encoder.backends.choose import open_backend
 from encoder.embeddings import thresholds
 from encoder.errors import InputError
 from tests.encoder.small import background, small_model
-from worker.match.drift import HIGH
+from worker.match.drift import HIGH_SHARE
 
 NEWS, ON, OFF = 60, 20, 5
 
@@ -66,7 +66,7 @@ def test_passes_are_counted_post_by_post() -> None:
               for column, cut in zip(scores.T, cuts, strict=True)]  # fmt: skip
     assert row.mean == pytest.approx(sum(passes) / 9)
     assert min(passes) <= row.tenth <= row.mean <= row.ninetieth <= max(passes)
-    (many,) = thresholds(whole.background, articles[3:4], HIGH)
+    (many,) = thresholds(whole.background, articles[3:4], HIGH_SHARE)
     assert row.most >= (high := sum(score >= many for score in scores[:, 3]) / len(news)) > 0
     one = passes_of("news", "own", articles[3:4], whole.background, news)
     assert [one.high, one.most] == pytest.approx([high, high])

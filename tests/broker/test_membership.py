@@ -98,7 +98,7 @@ async def test_a_leader_that_restarts_still_notices_new_partitions(
     join: Join, address: str, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those added after its restart, and those added while it was away."""
-    monkeypatch.setattr("worker.kafka.consumers.METADATA_S", 0.2)
+    monkeypatch.setattr("worker.kafka.consumers.MAX_METADATA_AGE_S", 0.2)
     create(address, unique, 2)
 
     def grow(partitions: int) -> None:

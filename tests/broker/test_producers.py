@@ -12,7 +12,7 @@ from worker.errors import BrokerError
 from worker.kafka import delivery
 from worker.kafka.batches.header import Header, split_frames
 from worker.kafka.delivery import Delivery
-from worker.kafka.producer import KafkaProducer, Letter
+from worker.kafka.producer import KafkaProducer, ProducerRecord
 from worker.kafka.sending import sending
 from worker.kafka.settings import aiokafka_producer_settings
 
@@ -32,7 +32,7 @@ def codecs(address: str, topic: str) -> list[int]:
     )  # fmt: skip
     with Wire(address) as wire:
         data = bytes(wire.ask(request).responses[0].partitions[0].records)
-    return [Header.of(frame).codec for frame in split_frames(memoryview(data))]
+    return [Header.parse(frame).codec for frame in split_frames(memoryview(data))]
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -49,7 +49,9 @@ def test_every_producer_compresses(address: str, unique: str, codec: str) -> Non
         )
         await delivery.start()
         try:
-            await delivery.deliver([Letter(unique, b"stream", VALUE, (), 0)], lambda letter: letter)
+            await delivery.deliver(
+                [ProducerRecord(unique, b"stream", VALUE, (), 0)], lambda letter: letter
+            )
         finally:
             await delivery.stop()
 
@@ -78,9 +80,13 @@ def test_a_letter_without_a_key_to_a_compacted_topic_ends_the_delivery(
         sending = Delivery(make, [unique], 1.0, lambda _: None)
         await sending.start()
         try:
-            await sending.deliver([Letter(unique, b"k", b"good", (), 0)], lambda letter: letter)
+            await sending.deliver(
+                [ProducerRecord(unique, b"k", b"good", (), 0)], lambda letter: letter
+            )
             with pytest.raises(BrokerError, match=f"topic {unique}: .* without a key"):
-                await sending.deliver([Letter(unique, None, b"bad", (), 1)], lambda letter: letter)
+                await sending.deliver(
+                    [ProducerRecord(unique, None, b"bad", (), 1)], lambda letter: letter
+                )
         finally:
             await sending.stop()
 

@@ -18,7 +18,7 @@ from tests.faults.story import PARTITIONS, Story
 from worker.config import Config, KafkaConfig, TopicsConfig
 from worker.errors import RunError
 from worker.kafka.reading import connected
-from worker.kafka.topics import administering
+from worker.kafka.topics import admin_client
 
 pytestmark = pytest.mark.slow
 impatient = pytest.mark.usefixtures("impatient")
@@ -43,7 +43,7 @@ def configured(story: Story) -> Config:
 
 def status(story: Story) -> dict[int, int]:
     config = configured(story)
-    with connected(config) as cluster, administering(config) as admin:
+    with connected(config) as cluster, admin_client(config) as admin:
         return read_offsets(cluster, admin, config).lag
 
 

@@ -30,7 +30,7 @@ from typing import Any
 from encoder.support.files import cache_root
 from newsift.broker.server import running
 from newsift.cli.processes import free_port
-from newsift.operations.workers import ANSWER_ERRORS, get_answer
+from newsift.operations.workers import ANSWER_ERRORS, http_get
 from tests.broker.clients import read_to_end, until, write
 from tests.deploy.cluster.dry_run import show
 from tests.deploy.cluster.go import Unavailable
@@ -301,7 +301,7 @@ class Container:
 
     def answers(self, path: str) -> bool:
         try:
-            return get_answer(f"127.0.0.1:{self.port}", path, 1.0)[0] == 200
+            return http_get(f"127.0.0.1:{self.port}", path, 1.0)[0] == 200
         except ANSWER_ERRORS:
             return False
 

@@ -11,7 +11,7 @@ from tests.deploy.kustomize import build
 from tests.deploy.manifests import HERE, faults, main
 from tests.deploy.mutations import MUTATIONS, Mutation
 from tests.deploy.pods import Workload
-from worker.process.command import SLACK_S
+from worker.process.command import SHUTDOWN_SLACK_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,7 +56,7 @@ def test_the_command_prints_a_line_for_each_fault_and_exits_with_1(tmp_path: Pat
 
 
 def test_what_the_check_knows_of_the_code_is_true() -> None:
-    assert pods.SLACK_S == SLACK_S
+    assert pods.SLACK_S == SHUTDOWN_SLACK_S
     assert set(pods.SOURCES) == set(collect.commands)
     images = {work["image"] for work in containers()}
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]

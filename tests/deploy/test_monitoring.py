@@ -9,7 +9,7 @@ from prometheus_client import Histogram
 
 from newsift.cli.watch.records import WATCH_METRICS, WatchMetrics
 from newsift.collect.collector import COLLECTOR_METRICS, CollectorMetrics
-from worker.match.drift import Drifting
+from worker.match.drift import DriftMeasure
 from worker.metrics.registry import METRICS, Metrics
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -59,7 +59,7 @@ def test_the_list_of_exported_metrics_is_that_of_a_registry() -> None:
     metrics = Metrics()
     metrics.lag(0, 5)
     metrics.open_transaction("tweets", 0, 3, 5.0)
-    metrics.drift([Drifting("fire", "", 1.0, 0.1)])
+    metrics.drift([DriftMeasure("fire", "", 1.0, 0.1)])
     metrics.seeds(1, 2, 3, 4, 5, "0123456789ab", 0.0)
     page = (
         metrics.render() + CollectorMetrics("bluesky").render() + WatchMetrics().render()

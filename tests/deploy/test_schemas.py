@@ -15,8 +15,8 @@ from worker.config.limits import Limits
 from worker.match.pipeline import Pipeline
 from worker.posts.read import Post, Reason, read_post
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.profile import Profile, read_record
-from worker.seeds.record import Seed, read_seed
+from worker.seeds.profile import Profile, parse_control_record
+from worker.seeds.record import Seed, parse_seed_record
 
 SCHEMAS = Path(__file__).parents[2] / "deploy" / "schemas"
 NAMES = sorted(file.stem for file in SCHEMAS.glob("*.json"))
@@ -104,9 +104,9 @@ def is_read(name: str, value: Any) -> bool:
     """Whether the reader of these records accepts one."""
     raw = json.dumps(value).encode()
     if name == "seed":
-        return isinstance(read_seed(b"s", raw), Seed)
+        return isinstance(parse_seed_record(b"s", raw), Seed)
     if name == "profile":
-        return isinstance(read_record(f"profile|{value['event']}".encode(), raw), Profile)
+        return isinstance(parse_control_record(f"profile|{value['event']}".encode(), raw), Profile)
     if name == "post":
         return isinstance(read_post(raw, "plain"), Post)
     key = [value["event"], value["post"]["platform"], value["post"]["id"], value["by"]]

@@ -20,7 +20,7 @@ from encoder.errors import InputError, ModelError
 from encoder.model_directory import write_model
 from encoder.text.fast_wordpiece import LEXICONS
 from tests.encoder.small import TOPICS, small_model
-from worker.match.matcher import pool
+from worker.match.matcher import match_threads
 
 MANY = list(TOPICS) * 300  # enough tokens for two threads
 
@@ -91,8 +91,8 @@ def test_torch_works_in_a_forked_child_too(folder: Path) -> None:
 
 
 def test_matching_works_in_a_forked_child() -> None:
-    assert list(pool(2).map(abs, [-1, -2])) == [1, 2]
-    assert in_a_child(lambda: list(pool(2).map(abs, [-1, -2]))) == 0
+    assert list(match_threads(2).map(abs, [-1, -2])) == [1, 2]
+    assert in_a_child(lambda: list(match_threads(2).map(abs, [-1, -2]))) == 0
 
 
 def test_a_closed_encoder_has_no_threads_and_refuses_in_one_line(folder: Path) -> None:

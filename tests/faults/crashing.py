@@ -95,7 +95,7 @@ def install() -> None:
     if "jumps_s" in script:
         jump_clock(fault, script["jumps_s"])
     if "refused_s" in script:
-        delivery.REFUSED_S = script["refused_s"]
+        delivery.MAX_REFUSED_S = script["refused_s"]
     if "poll_s" in script:
         hurry_polls(script["poll_s"])
     if "via" in script:

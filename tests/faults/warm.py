@@ -8,7 +8,7 @@ from encoder.encoder import Encoder
 from tests.encoder.small import small_model
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.state import control_state
+from worker.seeds.state import parse_control_state
 from worker.stream.flow import group_matches
 from worker.stream.ledger import Batch
 from worker.stream.tenures import Tenures
@@ -17,7 +17,7 @@ from worker.stream.tenures import Tenures
 def warm_up() -> None:
     model = small_model()
     enc = Encoder(model, *open_backend(model, "cpu", 1))
-    state = control_state({b"seed": b'{"text": "storm flood", "threshold": 0.001}'})
+    state = parse_control_state({b"seed": b'{"text": "storm flood", "threshold": 0.001}'})
     seeds = SeedEmbedder(enc, 0.01, None).make(state)
     message = SimpleNamespace(
         topic="t", partition=0, offset=0, timestamp=0, key=None, headers=(),

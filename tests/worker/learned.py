@@ -24,7 +24,7 @@ def vector_of(texts: Sequence[str], against: Sequence[str] = (), mix: float = 0.
     both = sides @ rows.toarray()
     slots = np.flatnonzero(both[enc.dim :]).astype(np.int32)
     dense, words = both[: enc.dim].astype(np.float32), both[enc.dim :][slots].astype(np.float32)
-    return EventVector.of(dense, slots, words)
+    return EventVector.normalised(dense, slots, words)
 
 
 def profile(event: str, seeds: dict[str, str], **changes: Any) -> dict[str, Any]:
@@ -52,6 +52,6 @@ def profile_of(
     rows = enc.articles(list(seeds.values())).as_vectors()
     both = rows.toarray().sum(axis=0)
     slots = np.flatnonzero(both[enc.dim :]).astype(np.int32)
-    vector = EventVector.of(both[: enc.dim], slots, both[enc.dim :][slots])
+    vector = EventVector.normalised(both[: enc.dim], slots, both[enc.dim :][slots])
     versions = {name: Seed(name, *article, event).version for name, article in seeds.items()}
     return Profile(event, vector.encoded(), versions, enc.digest, **changes)

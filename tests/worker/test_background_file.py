@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from newsift.statistics.background import FACTOR, near_seeds
+from newsift.statistics.background import THRESHOLD_FACTOR, match_seeds
 from tests.worker.small import ARTICLES, WORDS, book_of, small_encoder
-from worker.assembly import assembled
+from worker.assembly import build_pipeline
 from worker.background_file import read_background
 from worker.config import Config, MatchingConfig
 from worker.errors import ConfigError
-from worker.seeds.background import sides_of, spread_of, tail_of
+from worker.seeds.background import split_background, tail_error, tail_size
 from worker.seeds.embedder import SeedEmbedder
 
 
@@ -35,8 +35,8 @@ def configured(file: Path | None, **more: object) -> Config:
 def test_thresholds_come_from_the_file_and_the_seed_set_names_it(file: Path) -> None:
     enc, book = small_encoder(), book_of(**{name: {"text": t} for name, t in ARTICLES.items()})
     mark = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
-    made = assembled(enc, configured(file))[1].make(book.snapshot())
-    usual = assembled(enc, configured(None))[1].make(book.snapshot())
+    made = build_pipeline(enc, configured(file))[1].make(book.snapshot())
+    usual = build_pipeline(enc, configured(None))[1].make(book.snapshot())
 
     scores = np.sort(made.embeddings.similarity(enc.posts(texts(500))), axis=1)  # [k, 500]
     np.testing.assert_allclose(made.thresholds, scores[:, -5], atol=1e-6)
@@ -50,7 +50,9 @@ def test_thresholds_come_from_the_file_and_the_seed_set_names_it(file: Path) -> 
 
 def test_own_thresholds_do_not_name_the_file(file: Path) -> None:
     enc, book = small_encoder(), book_of(flood={"text": "storm flood", "threshold": 0.5})
-    result = [assembled(enc, configured(each))[1].make(book.snapshot()) for each in (file, None)]
+    result = [
+        build_pipeline(enc, configured(each))[1].make(book.snapshot()) for each in (file, None)
+    ]
     assert result[0].digest == result[1].digest
 
 
@@ -58,7 +60,7 @@ def test_profiles_are_calibrated_on_the_other_side(file: Path) -> None:
     enc = small_encoder()
     own = read_background(file, enc, 0.01)
     calibrating = SeedEmbedder(enc, 0.01, None, own)._calibrating
-    assert calibrating.dense.tolist() == sides_of(enc.posts(texts(500)))[1].dense.tolist()
+    assert calibrating.dense.tolist() == split_background(enc.posts(texts(500)))[1].dense.tolist()
 
 
 def test_an_unusable_file_is_refused(file: Path, tmp_path: Path) -> None:
@@ -78,31 +80,31 @@ def test_an_unusable_file_is_refused(file: Path, tmp_path: Path) -> None:
         few: "200 posts are too few for matching.background_rate 0.01, with 2 of them",
     }.items():
         with pytest.raises(ConfigError, match=f"^matching.background: {path}") as error:
-            assembled(enc, configured(path))
+            build_pipeline(enc, configured(path))
         assert message in str(error.value)
         assert "\n" not in str(error.value)
     with pytest.raises(ConfigError, match="; 300 are needed"):
-        assembled(enc, configured(few))
+        build_pipeline(enc, configured(few))
 
 
 def test_the_width_of_a_threshold() -> None:
-    assert [tail_of(posts, 0.001) for posts in (400, 1000, 20_000)] == [0, 1, 20]
-    assert spread_of(10) == pytest.approx(0.316, abs=1e-3)
+    assert [tail_size(posts, 0.001) for posts in (400, 1000, 20_000)] == [0, 1, 20]
+    assert tail_error(10) == pytest.approx(0.316, abs=1e-3)
     rng = np.random.default_rng(1)
     for tail in (10, 40):  # how the share above the cut of 1,000 samples varies
         shares = [np.sort(rng.random(20_000))[-tail] for _ in range(1000)]
         deviation = np.std([(1 - cut) * 20_000 / tail for cut in shares])
-        assert deviation == pytest.approx(spread_of(tail), rel=0.15)
-    assert math.isinf(spread_of(0))
+        assert deviation == pytest.approx(tail_error(tail), rel=0.15)
+    assert math.isinf(tail_error(0))
 
 
 def test_posts_near_a_seed_are_those_well_above_its_threshold() -> None:
     enc, message = small_encoder(), texts(300)
     posts, seeds = enc.posts(message), enc.articles(list(ARTICLES.values()))
     cuts = enc.thresholds(seeds, 0.05)
-    slow = [any(row >= FACTOR * cuts) for row in posts.similarity(seeds)]
-    result = near_seeds(posts, seeds, enc, 0.05)
+    slow = [any(row >= THRESHOLD_FACTOR * cuts) for row in posts.similarity(seeds)]
+    result = match_seeds(posts, seeds, enc, 0.05)
     assert result.tolist() == slow
     assert 0 < sum(slow) < 300
-    assert not near_seeds(posts, seeds[:0], enc, 0.05).any()
-    assert len(near_seeds(posts, seeds, enc, 1e-9)) == 300  # finer than the model's can tell
+    assert not match_seeds(posts, seeds[:0], enc, 0.05).any()
+    assert len(match_seeds(posts, seeds, enc, 1e-9)) == 300  # finer than the model's can tell

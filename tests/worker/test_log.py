@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from worker.config import LogConfig
 from worker.errors import ConfigError
-from worker.log import AUDIT, MAX_PER_MINUTE, MINUTE, JsonLine, LogLimit, OneLine, set_up
-from worker.text import escaped, escaped_json, one_line, printable
+from worker.log import (
+    AUDIT_LOGGER,
+    MAX_PER_MINUTE,
+    MINUTE_S,
+    JsonLine,
+    LogLimit,
+    OneLine,
+    configure_logging,
+)
+from worker.text import escape, escape_json, one_line, printable
 
 
 @pytest.fixture
@@ -43,7 +51,7 @@ def logs() -> Iterator[None]:
     ],
 )
 def test_levels_of_the_command_line(option: int | str | None, root: int, newsift: int) -> None:
-    set_up(LogConfig("warning"), option)
+    configure_logging(LogConfig("warning"), option)
     assert logging.getLogger().level == root
     assert logging.getLogger("newsift").level == newsift
 
@@ -65,17 +73,17 @@ def test_one_line_of_code_cannot_flood_the_log() -> None:
     spare = LogLimit()
     assert sum(spare.filter(record("again", at=n / 1000)) for n in range(1000)) == MAX_PER_MINUTE
     assert spare.filter(record("another", at=1, line=2))
-    later = record("again", at=MINUTE + 1)
+    later = record("again", at=MINUTE_S + 1)
     assert spare.filter(later)
     assert later.getMessage() == f"again ({1000 - MAX_PER_MINUTE} more were not logged)"
-    assert spare.filter(record("again", at=2 * MINUTE + 2))
+    assert spare.filter(record("again", at=2 * MINUTE_S + 2))
 
 
 def test_audit_records_are_never_dropped() -> None:
     spare = LogLimit()
     made = [record("done") for _ in range(1000)]
     for each in made:
-        each.name = AUDIT
+        each.name = AUDIT_LOGGER
     assert all(map(spare.filter, made))
 
 
@@ -96,11 +104,11 @@ def test_a_json_record_is_one_line(debug: str, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("logs")
 def test_the_log_file_must_be_writable(tmp_path: Path) -> None:
-    set_up(LogConfig(format="json"), "info", str(tmp_path / "log"))
+    configure_logging(LogConfig(format="json"), "info", str(tmp_path / "log"))
     logging.getLogger("newsift.x").info("here")
     assert json.loads((tmp_path / "log").read_text())["message"] == "here"
     with pytest.raises(ConfigError, match=r"--logfile: .*none/log cannot be written"):
-        set_up(LogConfig(), "info", str(tmp_path / "none" / "log"))
+        configure_logging(LogConfig(), "info", str(tmp_path / "none" / "log"))
 
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -116,21 +124,21 @@ def steers(text: str) -> list[str]:
 
 @given(WILD)
 def test_no_control_character_remains(text: str) -> None:
-    for shown in (one_line(text), printable(text), escaped(text)):
+    for shown in (one_line(text), printable(text), escape(text)):
         assert not steers(shown)
 
 
 @given(WILD)
 def test_json_keeps_its_meaning_on_one_line(text: str) -> None:
-    line = escaped_json(json.dumps({text: [text]}, ensure_ascii=False))
+    line = escape_json(json.dumps({text: [text]}, ensure_ascii=False))
     assert not steers(line)
     assert json.loads(line) == {text: [text]}
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "M", "Zs"])))
 def test_visible_characters_stay(text: str) -> None:
-    assert escaped(text) == escaped_json(text) == text
+    assert escape(text) == escape_json(text) == text
 
 
 def test_an_escape_is_shown() -> None:
-    assert escaped("a\x1b[31m\u202eb\nc") == "a\\x1b[31m\\u202eb c"
+    assert escape("a\x1b[31m\u202eb\nc") == "a\\x1b[31m\\u202eb c"

@@ -9,14 +9,14 @@ SCRIPT = """
 from threading import Event, Thread
 import numpy as np
 from resource import getpagesize
-from worker.memory import LARGE, return_large_blocks
+from worker.memory import MIN_LARGE_BYTES, return_large_blocks
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * getpagesize()
 
 def job(done, end):
     for _ in range(2):  # the second block would come from the thread's arena
-        np.ones(LARGE // 8)
+        np.ones(MIN_LARGE_BYTES // 8)
     done.set()
     end.wait()
 
@@ -26,7 +26,7 @@ for _ in range(8):
     done = Event()
     Thread(target=job, args=(done, end), daemon=True).start()
     done.wait()
-print((resident() - before) // LARGE)
+print((resident() - before) // MIN_LARGE_BYTES)
 """
 
 

@@ -15,14 +15,15 @@ from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.config.secret import Secret
 from worker.errors import ConfigError
 
-APP_ID = "newsift"  # Faust's id, and the group that Faust takes for itself
+APP_ID = "newsift"  # Faust takes the consumer group of this name.
 FORMATS = ("auto", "x", "x1", "bluesky", "mastodon", "plain")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 ISOLATIONS = ("committed", "uncommitted")
 CODECS = ("none", "gzip", "lz4", "zstd")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 GROUP = rules.Rule(
-    f"a group other than {APP_ID!r}, which Faust takes", lambda x: rules.is_line(x) and x != APP_ID
+    f"a group other than {APP_ID!r}, which Faust takes",
+    lambda x: rules.is_one_line(x) and x != APP_ID,
 )
 
 
@@ -32,7 +33,7 @@ class Section:
 
     def __post_init__(self) -> None:
         section = type(self).__name__.removesuffix("Config").lower()
-        for name, key in keys_of(type(self)).items():
+        for name, key in section_keys(type(self)).items():
             value = getattr(self, name)
             if value is not None and not key.rule.test(value):
                 raise ConfigError(f"{section}.{name}: {key.refusal(value)}")
@@ -40,7 +41,7 @@ class Section:
             raise ConfigError(f"{section}.{complaint}")
 
     def complaints(self) -> Iterator[str]:
-        """Contradictions between keys that are valid on their own."""
+        """Contradictions between keys that are valid by themselves."""
         return iter(())
 
 
@@ -53,17 +54,16 @@ class KafkaConfig(Section):
     sasl_mechanism: Annotated[str | None, rules.one_of(*MECHANISMS)] = None
     username: Annotated[str | None, rules.LINE] = None
     password: Annotated[Secret | None, rules.SECRET] = None
-    password_file: Annotated[Path | None, rules.FILE] = None
-    ca_file: Annotated[Path | None, rules.FILE] = None
-    cert_file: Annotated[Path | None, rules.FILE] = None
-    key_file: Annotated[Path | None, rules.FILE] = None
-    session_timeout_s: Annotated[float, rules.between(1, 1800)] = 30.0
-    request_timeout_s: Annotated[float, rules.between(0.1, 600)] = 15.0
+    password_file: Annotated[Path | None, rules.FILE_PATH] = None
+    ca_file: Annotated[Path | None, rules.FILE_PATH] = None
+    cert_file: Annotated[Path | None, rules.FILE_PATH] = None
+    key_file: Annotated[Path | None, rules.FILE_PATH] = None
+    session_timeout_s: Annotated[float, rules.number_between(1, 1800)] = 30.0
+    request_timeout_s: Annotated[float, rules.number_between(0.1, 600)] = 15.0
     isolation: Annotated[str, rules.one_of(*ISOLATIONS)] = "committed"
     compression: Annotated[str, rules.one_of(*CODECS)] = "gzip"
 
     def complaints(self) -> Iterator[str]:
-        """An incomplete login or certificate, or one that the protocol does not use."""
         protocol = f"security_protocol {self.security_protocol}"
         login = {"sasl_mechanism": self.sasl_mechanism, "username": self.username,
                  "password": self.password}  # fmt: skip
@@ -88,9 +88,9 @@ class TopicsConfig(Section):
     matches: Annotated[str, rules.KAFKA_NAME] = "matched-tweets"
     rejected: Annotated[str, rules.KAFKA_NAME] = "rejected-tweets"
     labels: Annotated[str, rules.KAFKA_NAME] = "newsift-labels"
-    create: Annotated[bool, rules.ANY] = True
-    partitions: Annotated[int, rules.counts(1, 10_000)] = 4
-    replication: Annotated[int | None, rules.counts(1, 100)] = None
+    create: Annotated[bool, rules.TRUE_OR_FALSE] = True
+    partitions: Annotated[int, rules.whole_number(1, 10_000)] = 4
+    replication: Annotated[int | None, rules.whole_number(1, 100)] = None
 
     def complaints(self) -> Iterator[str]:
         for one, other in combinations(("posts", "seeds", "matches", "rejected", "labels"), 2):
@@ -107,13 +107,13 @@ class PostsConfig(Section):
 
 @dataclass(frozen=True, slots=True)
 class LimitsConfig(Limits, Section):
-    post_bytes: Annotated[int, rules.counts(1, 2**30)] = DEFAULT_LIMITS.post_bytes
-    article_bytes: Annotated[int, rules.counts(1, 2**30)] = DEFAULT_LIMITS.article_bytes
-    batch_bytes: Annotated[int, rules.counts(2**10, 2**31 - 1)] = DEFAULT_LIMITS.batch_bytes
-    rejected_bytes: Annotated[int, rules.counts(1, 2**31 - 1)] = DEFAULT_LIMITS.rejected_bytes
-    list_items: Annotated[int, rules.counts(1, 2**30)] = DEFAULT_LIMITS.list_items
-    marks: Annotated[int, rules.counts(1, 1000)] = DEFAULT_LIMITS.marks
-    seeds: Annotated[int, rules.counts(1, 10_000_000)] = DEFAULT_LIMITS.seeds
+    post_bytes: Annotated[int, rules.whole_number(1, 2**30)] = DEFAULT_LIMITS.post_bytes
+    article_bytes: Annotated[int, rules.whole_number(1, 2**30)] = DEFAULT_LIMITS.article_bytes
+    batch_bytes: Annotated[int, rules.whole_number(2**10, 2**31 - 1)] = DEFAULT_LIMITS.batch_bytes
+    rejected_bytes: Annotated[int, rules.whole_number(1, 2**31 - 1)] = DEFAULT_LIMITS.rejected_bytes
+    list_items: Annotated[int, rules.whole_number(1, 2**30)] = DEFAULT_LIMITS.list_items
+    marks: Annotated[int, rules.whole_number(1, 1000)] = DEFAULT_LIMITS.marks
+    seeds: Annotated[int, rules.whole_number(1, 10_000_000)] = DEFAULT_LIMITS.seeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +121,9 @@ class MatchingConfig(Section):
     threshold: Annotated[float | None, rules.THRESHOLD] = None
     background_rate: Annotated[float, rules.RATE] = 0.001
     total_rate: Annotated[float | None, rules.RATE] = None
-    background: Annotated[Path | None, rules.FILE] = None
-    max_matches: Annotated[int, rules.counts(1, 1000)] = 10
-    why: Annotated[bool, rules.ANY] = True
+    background: Annotated[Path | None, rules.FILE_PATH] = None
+    max_matches: Annotated[int, rules.whole_number(1, 1000)] = 10
+    why: Annotated[bool, rules.TRUE_OR_FALSE] = True
 
     @property
     def automatic_rate(self) -> float:
@@ -139,32 +139,30 @@ class MatchingConfig(Section):
 class ModelConfig(Section):
     name: Annotated[str, rules.LINE] = "default"
     device: Annotated[str, rules.one_of("auto", "cpu", "cuda")] = "auto"
-    threads: Annotated[int | None, rules.counts(1, 1024)] = None
+    threads: Annotated[int | None, rules.whole_number(1, 1024)] = None
 
 
 @dataclass(frozen=True, slots=True)
 class StreamConfig(Section):
-    in_flight: Annotated[int, rules.counts(1, 64)] = 3
-    batch_bytes: Annotated[int, rules.counts(1024, 2**30)] = 2**22
-    batch_posts: Annotated[int, rules.counts(1, 1_000_000)] = 4096
-    produce_deadline_s: Annotated[float, rules.between(0.1, 3600)] = 30.0
-    stall_s: Annotated[float, rules.between(1, 86_400)] = 60.0
-    shutdown_s: Annotated[float, rules.between(0.1, 600)] = 10.0
+    in_flight: Annotated[int, rules.whole_number(1, 64)] = 3
+    batch_bytes: Annotated[int, rules.whole_number(1024, 2**30)] = 2**22
+    batch_posts: Annotated[int, rules.whole_number(1, 1_000_000)] = 4096
+    produce_deadline_s: Annotated[float, rules.number_between(0.1, 3600)] = 30.0
+    stall_s: Annotated[float, rules.number_between(1, 86_400)] = 60.0
+    shutdown_s: Annotated[float, rules.number_between(0.1, 600)] = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class WebConfig(Section):
     host: Annotated[str, rules.LINE] = "127.0.0.1"
-    port: Annotated[int | None, rules.counts(0, 65_535)] = None
+    port: Annotated[int | None, rules.whole_number(0, 65_535)] = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeskConfig(Section):
-    """The address of the desk, its access, and the workers it reads near misses from."""
-
     host: Annotated[str, rules.LINE] = "127.0.0.1"
     token: Annotated[Secret | None, rules.SECRET] = None
-    token_file: Annotated[Path | None, rules.FILE] = None
+    token_file: Annotated[Path | None, rules.FILE_PATH] = None
     workers: Annotated[str | None, rules.SERVERS] = None
 
 
@@ -174,9 +172,11 @@ class LogConfig(Section):
     format: Annotated[str, rules.one_of("text", "json")] = "text"
 
 
-def keys_of(section: type[Section]) -> dict[str, rules.Key]:
+def section_keys(section: type[Section]) -> dict[str, rules.Key]:
     hints = get_type_hints(section, include_extras=True)
-    return {item.name: rules.Key.of(hints[item.name], item.default) for item in fields(section)}
+    return {
+        item.name: rules.Key.from_hint(hints[item.name], item.default) for item in fields(section)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class Config:
 
 
 SECTIONS: dict[str, type[Section]] = get_type_hints(Config)
-KEYS = {name: keys_of(section) for name, section in SECTIONS.items()}
+KEYS = {name: section_keys(section) for name, section in SECTIONS.items()}
 
 
 def load_config(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Config:

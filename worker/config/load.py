@@ -1,4 +1,4 @@
-"""A strict reader of config.yaml: two levels, no repeated key, no surprises of YAML 1.1."""
+"""A strict reader of config.yaml and the environment: two levels, no repeated key, no YAML 1.1."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,39 +10,39 @@ import yaml
 
 from encoder.support.files import read_regular
 from worker.config import KEYS, SECTIONS, Config, Section
-from worker.config.rules import Key, quoted
+from worker.config.rules import Key, quote
 from worker.config.secret import Secret, read_secret
 from worker.errors import ConfigError
 
-MAX_CONFIG_BYTES = 2**20  # bytes
-MAX_KEY_CHARS = 60  # characters of a key
+MAX_CONFIG_BYTES = 2**20
+MAX_KEY_CHARS = 60
 TEMPLATE = "`newsift config show --template`"
-NULLS = ("", "~", "null", "Null", "NULL")
-TEXT = "tag:yaml.org,2002:str"  # what PyYAML's plainest loader takes every scalar for
+NULL_TEXTS = ("", "~", "null", "Null", "NULL")
+STRING_TAG = "tag:yaml.org,2002:str"  # yaml.BaseLoader gives it to every scalar.
 
 
 @dataclass(frozen=True, slots=True)
-class GivenValue:
-    """A value in a file or the environment, and where it is."""
+class SourcedValue:
+    """A value with the file and line, or the variable, that it comes from."""
 
     value: Any
     origin: str
 
 
-def read_file(path: Path) -> dict[str, dict[str, GivenValue]]:
-    """The values of a file by section and key; unknown keys are not checked here."""
-    root = _compose(path, _text(path))
+def read_file(path: Path) -> dict[str, dict[str, SourcedValue]]:
+    """Values by section and key; unknown keys are not refused here."""
+    root = _compose(path, _read_text(path))
     sections = _pairs(root, "", "sections such as kafka and topics") if root else {}
     return {
         section: {
-            key: GivenValue(_value(value, f"{section}.{key}"), _at(value))
+            key: SourcedValue(_node_value(value, f"{section}.{key}"), _place(value))
             for key, value in _pairs(node, f"{section}.", f"the keys of {section}").items()
         }
         for section, node in sections.items()
     }
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return read_regular(path, MAX_CONFIG_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -53,7 +53,7 @@ def _text(path: Path) -> str:
 
 
 def _compose(path: Path, text: str) -> yaml.Node | None:
-    """The YAML nodes of the document, before any value is constructed."""
+    """The YAML nodes, before any value is constructed."""
     try:
         loader = yaml.BaseLoader(text)
         loader.name = str(path)
@@ -69,26 +69,24 @@ def _compose(path: Path, text: str) -> yaml.Node | None:
 
 
 def _pairs(node: yaml.Node, before: str, expected: str) -> dict[str, yaml.Node]:
-    """The values of a mapping by key; empty for an empty node."""
+    """Empty for an empty node."""
     if isinstance(node, yaml.ScalarNode) and _scalar(node, expected) is None:
         return {}
     if not isinstance(node, yaml.MappingNode):
-        raise ConfigError(f"{_at(node)}: expected {expected}, each with a colon")
+        raise ConfigError(f"{_place(node)}: expected {expected}, each with a colon")
     pairs: dict[str, yaml.Node] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise ConfigError(f"{_at(key)}: a key is a word; expected {expected}")
-        name = repr(key.value[:MAX_KEY_CHARS])[
-            1:-1
-        ]  # what is cut or changed so is unknown in any case
+            raise ConfigError(f"{_place(key)}: a key is a word; expected {expected}")
+        name = repr(key.value[:MAX_KEY_CHARS])[1:-1]  # A longer key is unknown in any case.
         if name in pairs:
-            raise ConfigError(f"{_at(key)}: {before}{name}: given twice; keep one")
+            raise ConfigError(f"{_place(key)}: {before}{name}: given twice; keep one")
         pairs[name] = value
     return pairs
 
 
-def _value(node: yaml.Node, name: str) -> str | list[str | None] | None:
-    """The text of a value or of a list's items; the key's type decides what they mean."""
+def _node_value(node: yaml.Node, name: str) -> str | list[str | None] | None:
+    """Text, or a list of texts; the key's type decides what they mean."""
     if isinstance(node, yaml.SequenceNode):
         return [_scalar(item, name) for item in node.value]
     return _scalar(node, name)
@@ -97,98 +95,102 @@ def _value(node: yaml.Node, name: str) -> str | list[str | None] | None:
 def _scalar(node: yaml.Node, name: str) -> str | None:
     if not isinstance(node, yaml.ScalarNode):
         kind = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
-        raise ConfigError(f"{_at(node)}: {name}: {kind}; write one value")
-    if node.tag != TEXT:
-        raise ConfigError(f"{_at(node)}: {name}: the tag {node.tag!r} is not read; drop it")
-    return None if node.style is None and node.value in NULLS else str(node.value)
+        raise ConfigError(f"{_place(node)}: {name}: {kind}; write one value")
+    if node.tag != STRING_TAG:
+        raise ConfigError(f"{_place(node)}: {name}: the tag {node.tag!r} is not read; drop it")
+    return None if node.style is None and node.value in NULL_TEXTS else str(node.value)
 
 
-def _at(node: yaml.Node) -> str:
+def _place(node: yaml.Node) -> str:
     return f"{node.start_mark.name} line {node.start_mark.line + 1}"
 
 
-PREFIX = "NEWSIFT_"
-SHORT = "NEWSIFT_KAFKA"  # for this key:
-SERVERS = "kafka.bootstrap_servers"
-SECRETS = ("kafka.password", "desk.token")  # each may be in the file that NAME_file names
-DEFAULT = "default"
+VARIABLE_PREFIX = "NEWSIFT_"
+SERVERS_VARIABLE = "NEWSIFT_KAFKA"
+SERVERS_KEY = "kafka.bootstrap_servers"
+SECRET_KEYS = ("kafka.password", "desk.token")  # KEY_file may name a file with the secret.
+DEFAULT_ORIGIN = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedConfig:
     config: Config
     file: Path | None
     origins: Mapping[str, str]  # "section.key" → the file and line, the variable, or "default"
 
 
-def load(path: Path | None, env: Mapping[str, str]) -> Loaded:
-    """The configuration of a file and an environment; ConfigError says what is wrong."""
+def load(path: Path | None, env: Mapping[str, str]) -> LoadedConfig:
     file = path or find_file(env)
     values = _from_file(file) if file else {}
     values |= _from_env(env)
     values |= _from_secret_files(values)
-    sections: dict[str, Any] = {name: _made(cls, name, values) for name, cls in SECTIONS.items()}
+    sections: dict[str, Any] = {
+        name: _make_section(cls, name, values) for name, cls in SECTIONS.items()
+    }
     names = [f"{section}.{key}" for section, keys in KEYS.items() for key in keys]
-    origins = {name: values[name].origin if name in values else DEFAULT for name in names}
-    return Loaded(Config(**sections), file, origins)
+    origins = {name: values[name].origin if name in values else DEFAULT_ORIGIN for name in names}
+    return LoadedConfig(Config(**sections), file, origins)
 
 
 def find_file(env: Mapping[str, str]) -> Path | None:
     """NEWSIFT_CONFIG, which must exist, else ./config.yaml, which may be missing."""
-    if named := env.get("NEWSIFT_CONFIG"):
-        return Path(named)
+    if path := env.get("NEWSIFT_CONFIG"):
+        return Path(path)
     return Path("config.yaml") if Path("config.yaml").exists() else None
 
 
-def overridden(env: Mapping[str, str], servers: str | None) -> dict[str, str]:
+def with_servers(env: Mapping[str, str], servers: str | None) -> dict[str, str]:
     """The environment with an address from the command line, which takes precedence."""
     environment = dict(env)
     if servers is not None:
-        environment.pop(variable_of(SERVERS), None)
-        environment[SHORT] = servers
+        environment.pop(variable_name(SERVERS_KEY), None)
+        environment[SERVERS_VARIABLE] = servers
     return environment
 
 
-def variable_of(name: str) -> str:
-    return PREFIX + name.upper().replace(".", "__")
+def variable_name(name: str) -> str:
+    return VARIABLE_PREFIX + name.upper().replace(".", "__")
 
 
-def _from_file(file: Path) -> dict[str, GivenValue]:
+def _from_file(file: Path) -> dict[str, SourcedValue]:
     values = {}
     for section, keys in read_file(file).items():
         _refuse_unknown_section(section, str(file))
         for name, content in keys.items():
-            full, key = f"{section}.{name}", _key(section, name, content.origin)
+            full, key = f"{section}.{name}", _find_key(section, name, content.origin)
             if key.kind is Secret and content.value is not None:
                 raise ConfigError(
                     f"{content.origin}: {full}: a {name} has no place in this file; "
-                    f"set {variable_of(full)}, or {full}_file"
+                    f"set {variable_name(full)}, or {full}_file"
                 )
-            values[full] = _read(full, key, content, file.parent)
+            values[full] = _convert(full, key, content, file.parent)
     return values
 
 
-def _from_env(env: Mapping[str, str]) -> dict[str, GivenValue]:
+def _from_env(env: Mapping[str, str]) -> dict[str, SourcedValue]:
     values = {}
     for variable in sorted(env):
-        if not variable.startswith(PREFIX) or "__" not in variable:
+        if not variable.startswith(VARIABLE_PREFIX) or "__" not in variable:
             continue
-        section, _, name = variable.removeprefix(PREFIX).lower().partition("__")
-        full, key = f"{section}.{name}", _key(section, name, variable)
-        if variable != variable_of(full):
-            raise ConfigError(f"{variable}: written in capitals alone; use {variable_of(full)}")
-        values[full] = _read(full, key, GivenValue(env[variable], variable))
-    short = env.get(SHORT)
-    if short and values.setdefault(SERVERS, GivenValue(short, SHORT)).value != short:
+        section, _, name = variable.removeprefix(VARIABLE_PREFIX).lower().partition("__")
+        full, key = f"{section}.{name}", _find_key(section, name, variable)
+        if variable != variable_name(full):
+            raise ConfigError(f"{variable}: written in capitals alone; use {variable_name(full)}")
+        values[full] = _convert(full, key, SourcedValue(env[variable], variable))
+    short = env.get(SERVERS_VARIABLE)
+    if (
+        short
+        and values.setdefault(SERVERS_KEY, SourcedValue(short, SERVERS_VARIABLE)).value != short
+    ):
         raise ConfigError(
-            f"{SHORT} and {variable_of(SERVERS)} differ: {quoted(short)} and "
-            f"{quoted(values[SERVERS].value)}; unset one"
+            f"{SERVERS_VARIABLE} and {variable_name(SERVERS_KEY)} differ: {quote(short)} and "
+            f"{quote(values[SERVERS_KEY].value)}; unset one"
         )
     return values
 
 
-def _read(name: str, key: Key, entry: GivenValue, folder: Path = Path()) -> GivenValue:
-    """The value converted to its key's type; a path is relative to the folder."""
+def _convert(name: str, key: Key, entry: SourcedValue, folder: Path = Path()) -> SourcedValue:
+    """Converts a value to the type of its key; a path is relative to the folder."""
     text = entry.value
     if isinstance(text, list):
         if not key.rule.listed:
@@ -198,7 +200,7 @@ def _read(name: str, key: Key, entry: GivenValue, folder: Path = Path()) -> Give
         value = key.read(text)
     except (ValueError, RuntimeError) as error:  # RuntimeError: ~NAME without such a user
         raise ConfigError(f"{entry.origin}: {name}: {key.refusal(entry.value)}") from error
-    return GivenValue(folder / value if isinstance(value, Path) else value, entry.origin)
+    return SourcedValue(folder / value if isinstance(value, Path) else value, entry.origin)
 
 
 def _refuse_unknown_section(section: str, origin: str) -> None:
@@ -208,37 +210,43 @@ def _refuse_unknown_section(section: str, origin: str) -> None:
         raise ConfigError(f"{origin}: {section}: unknown section; {remedy}")
 
 
-def _key(section: str, name: str, origin: str) -> Key:
-    """The key of this name; otherwise the error suggests the nearest."""
+def _find_key(section: str, name: str, origin: str) -> Key:
+    """Refuses an unknown key and suggests the nearest."""
     _refuse_unknown_section(section, origin)
-    own = KEYS[section]
-    if name in own:
-        return own[name]
-    near = [f"{section}.{close}" for close in get_close_matches(name, own, n=1)]
-    near += [f"{other}.{name}" for other, keys in KEYS.items() if name in keys]
-    remedy = f"did you mean {near[0]}?" if near else f"the keys of {section} are {', '.join(own)}"
+    section_keys = KEYS[section]
+    if name in section_keys:
+        return section_keys[name]
+    suggestions = [f"{section}.{close}" for close in get_close_matches(name, section_keys, n=1)]
+    suggestions += [f"{other}.{name}" for other, keys in KEYS.items() if name in keys]
+    remedy = (
+        f"did you mean {suggestions[0]}?"
+        if suggestions
+        else f"the keys of {section} are {', '.join(section_keys)}"
+    )
     raise ConfigError(f"{origin}: {section}.{name}: unknown key; {remedy}")
 
 
-def _made(cls: type[Section], section: str, given: Mapping[str, GivenValue]) -> Section:
-    """The section with these values; an error names the places of values that contradict."""
-    own = {key: given[f"{section}.{key}"] for key in KEYS[section] if f"{section}.{key}" in given}
+def _make_section(cls: type[Section], section: str, values: Mapping[str, SourcedValue]) -> Section:
+    """An error names the origin of a value that contradicts another."""
+    section_values = {
+        key: values[f"{section}.{key}"] for key in KEYS[section] if f"{section}.{key}" in values
+    }
     try:
-        return cls(**{key: item.value for key, item in own.items()})
+        return cls(**{key: item.value for key, item in section_values.items()})
     except ConfigError as error:
         key = str(error).partition(":")[0]
-        source = given.get(key) or next(iter(own.values()))
+        source = values.get(key) or next(iter(section_values.values()))
         raise ConfigError(f"{source.origin}: {error}") from error
 
 
-def _from_secret_files(values: Mapping[str, GivenValue]) -> dict[str, GivenValue]:
+def _from_secret_files(values: Mapping[str, SourcedValue]) -> dict[str, SourcedValue]:
     secrets = {}
-    for secret in SECRETS:
-        named = values.get(f"{secret}_file")
-        if named is None or named.value is None:
+    for secret in SECRET_KEYS:
+        path_value = values.get(f"{secret}_file")
+        if path_value is None or path_value.value is None:
             continue
-        where = f"{named.origin}: {secret}_file"
+        where = f"{path_value.origin}: {secret}_file"
         if secret in values and values[secret].value is not None:
-            raise ConfigError(f"{where}: {variable_of(secret)} is set too; unset one of the two")
-        secrets[secret] = GivenValue(read_secret(named.value, where), str(named.value))
+            raise ConfigError(f"{where}: {variable_name(secret)} is set too; unset one of the two")
+        secrets[secret] = SourcedValue(read_secret(path_value.value, where), str(path_value.value))
     return secrets

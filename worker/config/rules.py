@@ -16,35 +16,33 @@ LANGUAGE = re.compile(r"[a-zA-Z]{2,8}(?:[-_][a-zA-Z0-9]{1,8}){0,3}")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The values that a key allows, as text and as a test."""
+    """The values that a key allows: in words, and as a test."""
 
-    says: str
+    allowed: str
     test: Callable[[Any], bool]
     listed: bool = False  # whether a list may be given, which is one text with commas
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of a section: its type, whether it may be null, its rule and its default."""
-
     kind: type
     optional: bool
     rule: Rule
     default: Any
 
     @classmethod
-    def of(cls, hint: object, default: object) -> "Key":
-        """The key of a hint such as `Annotated[int | None, counts(1, 9)]`."""
+    def from_hint(cls, hint: object, default: object) -> "Key":
+        """Reads a hint such as `Annotated[int | None, whole_number(1, 9)]`."""
         kinds, rule = get_args(hint)
         [kind] = [kind for kind in get_args(kinds) or (kinds,) if kind is not NoneType]
         return cls(kind, kind is not kinds, rule, default)
 
     @property
     def requirement(self) -> str:
-        return self.rule.says + (", or null" if self.optional else "")
+        return self.rule.allowed + (", or null" if self.optional else "")
 
     def read(self, text: str | None) -> Any:
-        """The value of a text; ValueError if it has the wrong type."""
+        """Raises ValueError if the text has the wrong type."""
         if text is None or (self.optional and text in ("", "null")):
             if not self.optional:
                 raise ValueError("null")
@@ -52,12 +50,12 @@ class Key:
         return READERS[self.kind](text)
 
     def refusal(self, value: object) -> str:
-        shortened = "the value" if self.kind is Secret else quoted(value)
-        usual = "" if self.default is None else f", or leave it out for {quoted(self.default)}"
+        shortened = "the value" if self.kind is Secret else quote(value)
+        usual = "" if self.default is None else f", or leave it out for {quote(self.default)}"
         return f"{shortened} is refused; give {self.requirement}{usual}"
 
 
-def _number(text: str) -> str:
+def _checked_number(text: str) -> str:
     if "_" in text or not text.isascii():
         raise ValueError("Python alone reads 1_000 as a number")
     return text
@@ -65,27 +63,27 @@ def _number(text: str) -> str:
 
 READERS: dict[type, Callable[[str], Any]] = {
     str: str,
-    int: lambda text: int(_number(text)),
-    float: lambda text: float(_number(text)),
+    int: lambda text: int(_checked_number(text)),
+    float: lambda text: float(_checked_number(text)),
     bool: lambda text: bool(("false", "true").index(text.lower())),
     Path: lambda text: Path(text).expanduser(),
     Secret: Secret,
 }
 
 
-def quoted(value: object) -> str:
-    """A value for an error message: short, without what precedes an @."""
-    quote = repr(str(value) if isinstance(value, Path) else value)
-    if "@" in quote:
-        quote = f"'***{quote[quote.rindex('@') :]}"
-    return quote if len(quote) <= 80 else quote[:77] + "…"
+def quote(value: object) -> str:
+    """Short, and without what precedes an @: it may be a password."""
+    text = repr(str(value) if isinstance(value, Path) else value)
+    if "@" in text:
+        text = f"'***{text[text.rindex('@') :]}"
+    return text if len(text) <= 80 else text[:77] + "…"
 
 
-def between(low: float, high: float) -> Rule:
+def number_between(low: float, high: float) -> Rule:
     return Rule(f"a number from {low:g} to {high:g}", lambda x: low <= x <= high)
 
 
-def counts(low: int, high: int) -> Rule:
+def whole_number(low: int, high: int) -> Rule:
     return Rule(f"a whole number from {low} to {high}", lambda x: low <= x <= high)
 
 
@@ -93,29 +91,29 @@ def one_of(*words: str) -> Rule:
     return Rule("one of " + ", ".join(words), lambda x: x in words)
 
 
-def is_line(text: object) -> bool:
-    """Whether a text or path is not empty and printable on one line."""
+def is_one_line(text: object) -> bool:
+    """Not empty, and printable on one line."""
     line = str(text)
     return bool(line.strip()) and line.isprintable()
 
 
-def is_servers(text: str) -> bool:
+def are_servers(text: str) -> bool:
     addresses = [ADDRESS.fullmatch(part.strip()) for part in text.split(",")]
     return all(match is not None and 0 < int(match[1]) < 65536 for match in addresses)
 
 
-def is_languages(text: str) -> bool:
+def are_languages(text: str) -> bool:
     return all(LANGUAGE.fullmatch(part.strip()) for part in text.split(","))
 
 
-ANY = Rule("true or false", lambda _: True)
-LINE = Rule("a text on one line", is_line)
-FILE = Rule("the path of a file", is_line)
+TRUE_OR_FALSE = Rule("true or false", lambda _: True)
+LINE = Rule("a text on one line", is_one_line)
+FILE_PATH = Rule("the path of a file", is_one_line)
 SECRET = Rule("a secret", lambda x: bool(x.reveal()))
 KAFKA_NAME = Rule(
     "a name of 1 to 249 letters, digits, dots, _ or -", lambda x: bool(NAME.fullmatch(x))
 )
-SERVERS = Rule("host:port, or several with commas between", is_servers)
-LANGUAGES = Rule("a language such as en or pt-BR, or a list of them", is_languages, listed=True)
+SERVERS = Rule("host:port, or several with commas between", are_servers)
+LANGUAGES = Rule("a language such as en or pt-BR, or a list of them", are_languages, listed=True)
 RATE = Rule("a number above 0 and below 1", lambda x: 0 < x < 1)
 THRESHOLD = Rule("a number above 0 and at most 1", lambda x: 0 < x <= 1)

@@ -6,8 +6,8 @@ from typing import NoReturn, Self
 from encoder.support.files import read_regular
 from worker.errors import ConfigError
 
-HIDDEN = "***"
-MAX_SECRET_BYTES = 4096  # bytes
+HIDDEN_TEXT = "***"
+MAX_SECRET_BYTES = 4096
 
 
 class Secret:
@@ -17,17 +17,17 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text, for the login call only."""
+        """For the login call only."""
         return self._text
 
     def __repr__(self) -> str:
-        return f"Secret({HIDDEN})"
+        return f"Secret({HIDDEN_TEXT})"
 
     def __str__(self) -> str:
-        return HIDDEN
+        return HIDDEN_TEXT
 
     def __format__(self, spec: str) -> str:
-        return format(HIDDEN, spec)
+        return format(HIDDEN_TEXT, spec)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and self._text == other._text
@@ -46,7 +46,7 @@ class Secret:
 
 
 def read_secret(path: Path, where: str) -> Secret:
-    """The secret in a file; `where` names the key for errors."""
+    """`where` names the key in errors."""
     try:
         text = read_regular(path, MAX_SECRET_BYTES).decode("utf-8").rstrip("\r\n")
     except (OSError, ValueError) as error:

@@ -6,38 +6,38 @@ from pathlib import Path
 from typing import Any
 
 from worker.config import KEYS, Config
-from worker.config.load import NULLS, Loaded
-from worker.config.secret import HIDDEN, Secret
+from worker.config.load import NULL_TEXTS, LoadedConfig
+from worker.config.secret import HIDDEN_TEXT, Secret
 
-BARE = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:,-]*(?<!:)")
-PLACES = Path(__file__).parents[1], Path(__file__).parents[2]  # in the wheel, in the checkout
+PLAIN_SCALAR = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:,-]*(?<!:)")
+CONFIG_FOLDERS = Path(__file__).parents[1], Path(__file__).parents[2]  # wheel, checkout
 
 
-def packaged() -> str:
-    """The config.yaml that newsift ships, from the wheel or the checkout."""
-    file = next(f for place in PLACES if (f := place / "config.yaml").exists())
+def read_template() -> str:
+    """The config.yaml that newsift ships."""
+    file = next(f for place in CONFIG_FOLDERS if (f := place / "config.yaml").exists())
     return file.read_text("utf-8")
 
 
-def as_values(config: Config) -> dict[str, dict[str, Any]]:
-    """The values by section and key, for JSON; secrets are hidden."""
+def to_values(config: Config) -> dict[str, dict[str, Any]]:
+    """For JSON; secrets are hidden."""
     return {
         section: {key: _plain(getattr(getattr(config, section), key)) for key in keys}
         for section, keys in KEYS.items()
     }
 
 
-def rendered(loaded: Loaded) -> str:
-    """The current configuration as a config.yaml, without secrets."""
+def render_config(loaded: LoadedConfig) -> str:
+    """As a config.yaml, without secrets."""
     lines = []
     for section, keys in KEYS.items():
         lines.append(f"{section}:")
         for name, key in keys.items():
             value = getattr(getattr(loaded.config, section), name)
-            hidden = f"{HIDDEN} " if isinstance(value, Secret) else ""
+            hidden = f"{HIDDEN_TEXT} " if isinstance(value, Secret) else ""
             where = repr(loaded.origins[f"{section}.{name}"])[1:-1]
             comment = "" if value == key.default else f"  # {hidden}from {where}"
-            lines.append(f"  {name}: {_yaml(value)}{comment}")
+            lines.append(f"  {name}: {_to_yaml(value)}{comment}")
     return "\n".join(lines) + "\n"
 
 
@@ -45,10 +45,10 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path | Secret) else value
 
 
-def _yaml(value: Any) -> str:
+def _to_yaml(value: Any) -> str:
     if value is None or isinstance(value, Secret):
         return "null"
     if isinstance(value, str | Path):
         text = str(value)
-        return text if BARE.fullmatch(text) and text not in NULLS else json.dumps(text)
+        return text if PLAIN_SCALAR.fullmatch(text) and text not in NULL_TEXTS else json.dumps(text)
     return json.dumps(value)

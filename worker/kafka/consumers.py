@@ -1,4 +1,4 @@
-"""The consumers of long-running processes: in a group, or without one."""
+"""aiokafka's consumers for long-running processes: in a group, or without one."""
 
 import asyncio
 import logging
@@ -13,22 +13,22 @@ from aiokafka.errors import IllegalStateError, KafkaError
 
 import worker.kafka.metadata  # noqa: F401 - no consumer makes a topic
 from worker.config import Config
-from worker.kafka.batches.consumer import NoteBatch, OpeningConsumer
+from worker.kafka.batches.consumer import OnBatch, OpeningConsumer
 from worker.kafka.membership import sticky_assignor
 from worker.kafka.settings import aiokafka_settings, isolation_level
 
-HEARTBEAT_S = 0.25  # at most; a worker learns of a rebalance with the next one
-REVOKE_S = 1.0  # to give up its partitions, while all others wait
-REBALANCE_S = 10.0  # a rebalance waits no longer for a worker that does not join again
-METADATA_S = 5.0  # until a topic that was recreated, or has grown, is noticed
+MAX_HEARTBEAT_S = 0.25  # A worker learns of a rebalance from the answer to a heartbeat.
+MAX_REVOKE_S = 1.0  # All workers wait while one gives up its partitions.
+MAX_REBALANCE_S = 10.0  # A worker that does not rejoin in time is left out.
+MAX_METADATA_AGE_S = 5.0  # A new or larger topic is noticed within this time.
 NO_LEADER = -1
 log = logging.getLogger("newsift.kafka")
 Offsets = dict[TopicPartition, int]
-FETCH_WAIT_MS = 100  # a partition that was not in the last fetch waits for the end of it
+MAX_FETCH_WAIT_MS = 100  # A new partition waits for the end of the fetch under way.
 
 
 class Consumer(OpeningConsumer):
-    """aiokafka's consumer that asks no broker too early, with more facts by partition."""
+    """Asks no broker before its last response is used up; answers questions by partition."""
 
     async def start(self) -> None:
         """Connect.
@@ -41,7 +41,7 @@ class Consumer(OpeningConsumer):
         self._fetcher._prefetch_backoff = math.inf
 
     async def reached(self) -> Offsets:
-        """The offset after the last delivered record of each partition; it passes over markers."""
+        """The read position of each partition, past transaction markers."""
         offsets = {}
         for place in self.assignment():
             with suppress(TimeoutError, IllegalStateError):
@@ -82,7 +82,7 @@ class Consumer(OpeningConsumer):
         return {place: (firsts[place], ends[place]) for place in places}
 
 
-def group_consumer(config: Config, note: NoteBatch = lambda *_: None) -> Consumer:
+def group_consumer(config: Config, note: OnBatch = lambda *_: None) -> Consumer:
     """A member of kafka.group that commits on request. `note`: see OpeningConsumer."""
     kafka, size = config.kafka, config.stream.batch_bytes
     session = kafka.session_timeout_s
@@ -92,22 +92,22 @@ def group_consumer(config: Config, note: NoteBatch = lambda *_: None) -> Consume
         group_id=kafka.group,
         group_instance_id=kafka.instance_id,
         partition_assignment_strategy=(sticky_assignor(),),
-        metadata_max_age_ms=round(METADATA_S * 1000),
+        metadata_max_age_ms=round(MAX_METADATA_AGE_S * 1000),
         session_timeout_ms=round(session * 1000),
-        heartbeat_interval_ms=round(min(HEARTBEAT_S, session / 3) * 1000),
-        rebalance_timeout_ms=round(REBALANCE_S * 1000),
+        heartbeat_interval_ms=round(min(MAX_HEARTBEAT_S, session / 3) * 1000),
+        rebalance_timeout_ms=round(MAX_REBALANCE_S * 1000),
         max_partition_fetch_bytes=size,
         fetch_max_bytes=2 * size,
-        fetch_max_wait_ms=FETCH_WAIT_MS,
+        fetch_max_wait_ms=MAX_FETCH_WAIT_MS,
     )
 
 
-def lone_consumer(config: Config, **own: Any) -> Consumer:
-    """A consumer without a group, for topics that every worker reads as a whole."""
-    return _consumer(config, group_id=None, **own)
+def groupless_consumer(config: Config, **settings: Any) -> Consumer:
+    """For topics that every worker reads as a whole."""
+    return _consumer(config, group_id=None, **settings)
 
 
-async def in_time(work: Awaitable[object], seconds: float) -> None:
+async def stop_within(work: Awaitable[object], seconds: float) -> None:
     """Await something during shutdown for at most this time; its errors are ignored.
 
     A client may even be cancelled by itself while its broker is away.
@@ -122,10 +122,10 @@ async def in_time(work: Awaitable[object], seconds: float) -> None:
         )
 
 
-def _consumer(config: Config, **own: Any) -> Consumer:
+def _consumer(config: Config, **settings: Any) -> Consumer:
     common = aiokafka_settings(config) | {
         "isolation_level": isolation_level(config),
         "enable_auto_commit": False,
         "auto_offset_reset": "none",  # the error lets us count resets
     }
-    return Consumer(config.limits.batch_bytes, **common, **own)
+    return Consumer(config.limits.batch_bytes, **common, **settings)

@@ -1,4 +1,4 @@
-"""Delivery: every letter is sent until it is acknowledged, through outages."""
+"""Sends records until the broker has acknowledged them, through outages."""
 
 import asyncio
 import logging
@@ -15,33 +15,38 @@ from aiokafka.errors import (
 )
 
 from worker.errors import BrokerError
-from worker.kafka.errors import describe, refused
-from worker.kafka.producer import Gone, Letter, Link, Parcel
+from worker.kafka.errors import describe, is_refusal
+from worker.kafka.producer import (
+    ProducerBatch,
+    ProducerClosedError,
+    ProducerRecord,
+    ProducerSession,
+)
 
-MISSED = 3  # deadlines in a row while the broker reports no error
-REFUSED = 3  # attempts at least that a broker refuses before that is an error,
-REFUSED_S = 30.0  # refusals within this time
-BACKOFF_S = 0.5
-MAX_RETRY_S = 16.0  # between two attempts
+MAX_MISSED_DEADLINES = 3  # in a row, while the broker reports no error
+MIN_REFUSALS = 3
+MAX_REFUSED_S = 30.0  # Refusals become an error after both this number and this time.
+RETRY_S = 0.5
+MAX_RETRY_S = 16.0
 log = logging.getLogger("newsift.delivery")
 
-Shrink = Callable[[Letter], Letter | None]
+Shrink = Callable[[ProducerRecord], ProducerRecord | None]
 
 
 @dataclass(eq=False)
-class Patience:
-    """How long a delivery has failed although the broker answers."""
+class FailureCounts:
+    """How often a delivery has failed although the broker answers."""
 
     missed: int = 0  # deadlines
     refused: int = 0  # attempts
     since: float = 0.0  # the first of them
 
-    def refusal(self, topic: str, error: Exception) -> float:
-        """Count a refused attempt; returns how long to wait before the next one."""
+    def count_refusal(self, topic: str, error: Exception) -> float:
+        """Counts a refused attempt; returns the seconds before the next one."""
         self.since = self.since if self.refused else monotonic()
         self.refused += 1
         seconds = monotonic() - self.since
-        if self.refused >= REFUSED and seconds >= REFUSED_S:
+        if self.refused >= MIN_REFUSALS and seconds >= MAX_REFUSED_S:
             raise BrokerError(
                 f"topic {topic}: the broker refuses what is written there ({describe(error)}), "
                 f"{self.refused} times in {seconds:.0f} s; run `newsift topics check`, and look at "
@@ -49,24 +54,24 @@ class Patience:
             ) from error
         if self.refused == 1:
             return 0.0
-        return min(BACKOFF_S * 2.0 ** (self.refused - 2), MAX_RETRY_S)
+        return min(RETRY_S * 2.0 ** (self.refused - 2), MAX_RETRY_S)
 
-    def outage(self) -> None:
-        """Reset: the broker is away, or a topic lacks a leader or replicas."""
+    def reset(self) -> None:
+        """Forgets the failures: the broker is away, or a topic lacks a leader or replicas."""
         self.missed = self.refused = 0
 
-    def pause(self, topic: str, error: Exception) -> float:
-        """How long to wait after an error before a new producer is made."""
-        if isinstance(error, Gone | MessageSizeTooLargeError):
+    def retry_pause(self, topic: str, error: Exception) -> float:
+        """The seconds to wait after an error before a new producer is made."""
+        if isinstance(error, ProducerClosedError | MessageSizeTooLargeError):
             return 0.0
         if not is_outage(error):
-            return self.refusal(topic, error)
-        self.outage()
-        return BACKOFF_S
+            return self.count_refusal(topic, error)
+        self.reset()
+        return RETRY_S
 
 
 class Delivery:
-    """Sends letters and waits for their acknowledgement, however long an outage takes.
+    """Sends records and waits for their acknowledgement, however long an outage takes.
 
     aiokafka resends an idempotent batch for ever, which is right while the broker is away, so a
     missed deadline alone only means that the output stalls. If the broker answers, has leaders for
@@ -81,111 +86,123 @@ class Delivery:
 
     def __init__(
         self,
-        make: Callable[[], Any],
+        make_producer: Callable[[], Any],
         topics: Sequence[str],
         deadline_s: float,
-        stalled: Callable[[bool], None],
+        on_stalled: Callable[[bool], None],
     ) -> None:
-        self._topics, self._deadline_s, self._stalled = topics, deadline_s, stalled
-        self._relay = Relay(make, topics)
-        self._late: set[object] = set()
+        self._topics, self._deadline_s, self._on_stalled = topics, deadline_s, on_stalled
+        self._producers = ProducerSwitch(make_producer, topics)
+        self._overdue: set[object] = set()
 
     async def start(self) -> None:
-        """Connect, and check that every output topic answers."""
-        await self._relay.start()
+        await self._producers.start()
 
     async def stop(self) -> None:
-        """Disconnect; letters without an acknowledgement are dropped."""
-        await self._relay.stop()
+        """Records without an acknowledgement are dropped."""
+        await self._producers.stop()
 
-    async def deliver(self, letters: Sequence[Letter], shrink: Shrink) -> None:
-        """Send all and return when each is acknowledged; `shrink` makes large letters fit."""
-        left, patience = list(letters), Patience()
+    async def deliver(self, records: Sequence[ProducerRecord], shrink: Shrink) -> None:
+        """Returns when each record is acknowledged; `shrink` makes a large one fit."""
+        pending, failures = list(records), FailureCounts()
         try:
-            while left:
-                left = await self._watched(left, shrink, patience)
+            while pending:
+                pending = await self._send_watched(pending, shrink, failures)
         finally:
-            self._late.discard(patience)
-            if self._relay.is_open:
-                self._stalled(bool(self._late))
+            self._overdue.discard(failures)
+            if self._producers.is_open:
+                self._on_stalled(bool(self._overdue))
 
-    async def _watched(
-        self, letters: list[Letter], shrink: Shrink, patience: Patience
-    ) -> list[Letter]:
-        """Attempt to send all; check the broker whenever a deadline passes."""
-        link = await self._relay.link()
-        attempt = asyncio.ensure_future(self._attempt(link, letters, shrink, patience))
+    async def _send_watched(
+        self, records: list[ProducerRecord], shrink: Shrink, failures: FailureCounts
+    ) -> list[ProducerRecord]:
+        """Attempts to send all records; looks at the broker whenever a deadline passes."""
+        session = await self._producers.session()
+        attempt = asyncio.ensure_future(self._attempt(session, records, shrink, failures))
         try:
             while not (await asyncio.wait({attempt}, timeout=self._deadline_s))[0]:
-                self._be_late(patience)
-                await self._missed(link, patience)
+                self._report_late(failures)
+                await self._handle_missed_deadline(session, failures)
             return attempt.result()
         finally:
             attempt.cancel()
 
     async def _attempt(
-        self, link: Link, letters: list[Letter], shrink: Shrink, patience: Patience
-    ) -> list[Letter]:
-        """Send all once; returns the letters to send again, over a new connection if needed."""
-        failed = await link.send(letters)
-        left = [letter for parcel, why in failed for letter in self._again(parcel, why, shrink)]
-        for parcel, why in failed:
-            if parcel.fits and not isinstance(why, KafkaTimeoutError):  # that was not even queued
-                pause = patience.pause(parcel.topic, why)
-                await self._relay.replace(link, f"{parcel.topic}: {describe(why)}", pause)
+        self,
+        session: ProducerSession,
+        records: list[ProducerRecord],
+        shrink: Shrink,
+        failures: FailureCounts,
+    ) -> list[ProducerRecord]:
+        """Sends all records once; returns those to send again, through a new producer if needed."""
+        failed_batches = await session.send(records)
+        pending = [
+            record
+            for batch, reason in failed_batches
+            for record in self._records_to_retry(batch, reason, shrink)
+        ]
+        for batch, reason in failed_batches:
+            if batch.fits and not isinstance(reason, KafkaTimeoutError):  # that was not even queued
+                pause = failures.retry_pause(batch.topic, reason)
+                await self._producers.replace(session, f"{batch.topic}: {describe(reason)}", pause)
                 break
-        return left
+        return pending
 
-    def _again(self, parcel: Parcel, error: Exception, shrink: Shrink) -> list[Letter]:
-        """What to send in place of failed letters: fewer at once, or smaller ones if too large."""
+    def _records_to_retry(
+        self, batch: ProducerBatch, error: Exception, shrink: Shrink
+    ) -> list[ProducerRecord]:
+        """Fewer records at once, or a smaller one, where the batch was too large."""
         if not isinstance(error, MessageSizeTooLargeError):
-            return parcel.letters
-        if len(parcel.letters) > 1:
-            self._relay.room[parcel.topic] = parcel.size // 2
-            return parcel.letters
-        smaller = shrink(parcel.letters[0])
-        if smaller is None:
+            return batch.records
+        if len(batch.records) > 1:
+            self._producers.max_bytes[batch.topic] = batch.size // 2
+            return batch.records
+        smaller_record = shrink(batch.records[0])
+        if smaller_record is None:
             raise error
-        return [smaller]
+        return [smaller_record]
 
-    async def _missed(self, link: Link, patience: Patience) -> None:
-        """Handle a missed deadline; if the broker reports no problem, it is not an outage."""
-        if self._relay.is_replacing:
+    async def _handle_missed_deadline(
+        self, session: ProducerSession, failures: FailureCounts
+    ) -> None:
+        """It counts only if the broker answers and reports no problem."""
+        if self._producers.is_replacing:
             return
         try:
             async with asyncio.timeout(self._deadline_s):
-                await link.producer.ready(self._topics)
+                await session.producer.ready(self._topics)
         except UnknownTopicOrPartitionError as error:
-            patience.refusal(str(error.args[0]), error)
+            failures.count_refusal(str(error.args[0]), error)
             return
         except (KafkaError, TimeoutError):
-            patience.outage()
+            failures.reset()
             return
-        patience.missed += 1
-        if patience.missed == MISSED:
-            link.cut()
-        if patience.missed == 2 * MISSED:
+        failures.missed += 1
+        if failures.missed == MAX_MISSED_DEADLINES:
+            session.fail_waits()
+        if failures.missed == 2 * MAX_MISSED_DEADLINES:
             raise BrokerError(
                 f"no acknowledgement from {' or '.join(self._topics)} within "
-                f"{2 * MISSED * self._deadline_s:g} s, although the broker answers; see its log"
+                f"{2 * MAX_MISSED_DEADLINES * self._deadline_s:g} s, although the broker answers; "
+                "see its log"
             )
 
-    def _be_late(self, who: object) -> None:
-        if not self._late:
+    def _report_late(self, delivery: object) -> None:
+        if not self._overdue:
             log.warning("the output has not acknowledged for %g s: pausing", self._deadline_s)
-        self._late.add(who)
-        self._stalled(True)
+        self._overdue.add(delivery)
+        self._on_stalled(True)
 
 
-class Relay:
-    """The producer in use, and former ones until their last wait ends."""
+class ProducerSwitch:
+    """The current producer, and earlier ones until their last acknowledgement."""
 
-    def __init__(self, make: Callable[[], Any], topics: Sequence[str]) -> None:
-        self._make, self._topics = make, topics
-        self.room: dict[str, int] = {}  # for a parcel, by what was refused
-        self._link: Link | None = None
+    def __init__(self, make_producer: Callable[[], Any], topics: Sequence[str]) -> None:
+        self._make_producer, self._topics = make_producer, topics
+        self.max_bytes: dict[str, int] = {}  # of a batch, by what was refused
+        self._session: ProducerSession | None = None
         self._replacing = asyncio.Lock()
-        self._leaving: dict[asyncio.Future[None], Link] = {}
+        self._closing: dict[asyncio.Future[None], ProducerSession] = {}
 
     @property
     def is_replacing(self) -> bool:
@@ -193,64 +210,62 @@ class Relay:
 
     @property
     def is_open(self) -> bool:
-        return self._link is not None
+        return self._session is not None
 
     async def start(self) -> None:
-        """Connect, and see that every topic of the output answers."""
-        self._link = await self._open()
-        await self._link.producer.ready(self._topics)
+        self._session = await self._open()
+        await self._session.producer.ready(self._topics)
 
     async def stop(self) -> None:
-        """Disconnect; what is not acknowledged by now is left."""
-        link, self._link = self._link, None
-        if link is not None:
-            self._retire(link)
-        for leaving in self._leaving.values():
-            leaving.cut()
-        if self._leaving:
-            await asyncio.wait(self._leaving, timeout=1)
-        for task in self._leaving:
+        session, self._session = self._session, None
+        if session is not None:
+            self._close_later(session)
+        for closing in self._closing.values():
+            closing.fail_waits()
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=1)
+        for task in self._closing:
             task.cancel()
 
-    async def link(self) -> Link:
-        """The producer in use; once it was stopped, nothing: the worker ends without waiting."""
+    async def session(self) -> ProducerSession:
+        """The current session; waits for ever once stopped, as the worker ends anyway."""
         async with self._replacing:
-            link = self._link
-        return await asyncio.Future() if link is None else link
+            session = self._session
+        return await asyncio.Future() if session is None else session
 
-    async def replace(self, link: Link, why: str, pause_s: float) -> None:
-        """Put a fresh producer in the place of one that failed; wait for the broker to be back."""
+    async def replace(self, session: ProducerSession, reason: str, pause_s: float) -> None:
+        """Opens a session in the place of one that failed, once the broker is back."""
         async with self._replacing:
-            if self._link is not link:
+            if self._session is not session:
                 return
-            log.warning("the producer is replaced, as it cannot deliver (%s)", why)
-            self._retire(link)
+            log.warning("the producer is replaced, as it cannot deliver (%s)", reason)
+            self._close_later(session)
             await asyncio.sleep(pause_s)
-            while self._link is link:
+            while self._session is session:
                 try:
-                    self._link = await self._open()
+                    self._session = await self._open()
                 except KafkaError as error:
-                    if refused(error):
+                    if is_refusal(error):
                         raise
-                    await asyncio.sleep(BACKOFF_S)
+                    await asyncio.sleep(RETRY_S)
 
-    async def _open(self) -> Link:
-        link = Link(self._make(), self.room)
+    async def _open(self) -> ProducerSession:
+        session = ProducerSession(self._make_producer(), self.max_bytes)
         try:
-            await link.producer.start()
-            await link.ask(self._topics)
+            await session.producer.start()
+            await session.read_limits(self._topics)
         except BaseException:
-            self._retire(link)
+            self._close_later(session)
             raise
-        return link
+        return session
 
-    def _retire(self, link: Link) -> None:
-        leaving = asyncio.ensure_future(link.leave())
-        self._leaving[leaving] = link
-        leaving.add_done_callback(self._leaving.pop)
+    def _close_later(self, session: ProducerSession) -> None:
+        closing = asyncio.ensure_future(session.close())
+        self._closing[closing] = session
+        closing.add_done_callback(self._closing.pop)
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether an error means that the broker is away; that may last any time."""
+    """Whether the broker is away, for whatever time."""
     missing = isinstance(error, UnknownTopicOrPartitionError)
     return isinstance(error, KafkaError) and bool(error.retriable) and not missing

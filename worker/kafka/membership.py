@@ -1,4 +1,4 @@
-"""The worker as a member of its consumer group: static where it has an instance id, and sticky.
+"""Static membership and sticky assignment of a worker in its consumer group.
 
 aiokafka's coordinator names the instance where it joins, but not in heartbeats and commits. A
 broker calls a worker whose id another has taken over an unknown member, which then joins again and
@@ -23,13 +23,14 @@ from aiokafka.protocol.types import Array, Int32, Int64, Schema, String
 
 from worker.errors import FencedError
 
-FENCED_INSTANCE_ID = 82  # an error code that aiokafka does not know
-MEMBER_ID = re.compile(r"(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # of a static member
+FENCED_INSTANCE_ID = 82  # aiokafka does not know this error code.
+# a static member's: instance id and UUID
+MEMBER_ID = re.compile(r"(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NO_EPOCH = -1
 
 
 def sticky_assignor() -> type[StickyPartitionAssignor]:
-    """A sticky assignor for one consumer: aiokafka keeps its state in the class."""
+    """A class for each consumer, because aiokafka keeps the assignor's state in the class."""
     return type("StickyAssignor", (StickyPartitionAssignor,), {})
 
 
@@ -40,7 +41,7 @@ class Coordinator(GroupCoordinator):  # type: ignore[misc]
     _leader = ""
 
     async def _send_req(self, request: Any) -> Any:
-        """The answer to a request; remembers the group's leader, and whether it is fenced."""
+        """Remembers the group's leader, and whether this instance is fenced."""
         instance = self._group_instance_id
         if instance is not None and isinstance(request, HeartbeatRequest):
             request = _Heartbeat(self.group_id, self.generation, self.member_id, instance)
@@ -58,7 +59,7 @@ class Coordinator(GroupCoordinator):  # type: ignore[misc]
         return answer
 
     def _push_error_to_user(self, exc: BaseException) -> Any:
-        """Pass an error to the next call of the consumer."""
+        """Reports the fencing in the place of what follows from it."""
         return super()._push_error_to_user(self._fenced or exc)
 
     async def _do_commit_offsets(self, assignment: Any, offsets: Any) -> None:
@@ -83,8 +84,8 @@ class Coordinator(GroupCoordinator):  # type: ignore[misc]
         The broker names its former member as the leader, so that it follows and nothing moves.
         """
         former = MEMBER_ID.fullmatch(self._leader)
-        own = self._group_instance_id
-        return self._leader != member_id and former is not None and former[1] == own
+        instance_id = self._group_instance_id
+        return self._leader != member_id and former is not None and former[1] == instance_id
 
     async def _watch_partitions(self) -> None:
         """Watch the number of partitions, as the leader does for all.
@@ -109,7 +110,7 @@ class Coordinator(GroupCoordinator):  # type: ignore[misc]
 
 
 def _codes(answer: Any) -> set[int]:
-    """The error codes of an answer that may say that the instance is fenced."""
+    """Error codes that may say that the instance is fenced."""
     parts = getattr(answer, "topics", ())
     return {getattr(answer, "error_code", 0), *(part[-1] for _, rows in parts for part in rows)}
 

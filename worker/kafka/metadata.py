@@ -1,4 +1,4 @@
-"""Requests for a topic's metadata that do not create the topic."""
+"""Metadata requests that create no topic, and the identity of a topic."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,7 @@ aiokafka.client.MetadataRequest = partial(MetadataRequest, allow_auto_topic_crea
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The identity of a topic: created again it has another id, if the broker supports ids."""
+    """A topic that is created again has another id, if the broker supports ids."""
 
     id: UUID | None
     partitions: int

@@ -1,10 +1,11 @@
-"""Producer: letters to topics, packed by partition, through one producer after the other."""
+"""aiokafka's idempotent producer: packs records into batches by partition and sends them once."""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -23,23 +24,21 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.admin import DescribeConfigsRequest
 
 import worker.kafka.metadata  # noqa: F401 - no producer makes a topic
-from worker.kafka.errors import refused
+from worker.kafka.errors import is_refusal
 
-PARCEL_BYTES = 2**18
-PARTITION = DefaultPartitioner()  # by the key, as Java's clients do it
-TOPIC = 2  # the type of resource whose settings are read
-SIZE = "max.message.bytes"
-CODECS = {None: 0, "gzip": 1, "lz4": 3, "zstd": 4}  # by Kafka's numbers
-IN_SYNC = "min.insync.replicas"
+MAX_BATCH_BYTES = 2**18
+PARTITIONER = DefaultPartitioner()  # It hashes the key as Java's clients do.
+TOPIC_RESOURCE = 2  # DescribeConfigs reads the settings of this resource type.
+MAX_BYTES_SETTING = "max.message.bytes"
+CODECS = {None: 0, "gzip": 1, "lz4": 3, "zstd": 4}  # Kafka's numbers
+IN_SYNC_SETTING = "min.insync.replicas"
 
 
-class Gone(Exception):
-    """The producer was given up before it had delivered."""
+class ProducerClosedError(Exception):
+    """The session was closed before the batch was acknowledged."""
 
 
 class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]
-    """The broker refuses what a record holds: one without a key in a compacted topic, say."""
-
     errno = 87
     message = "INVALID_RECORD"
     description = "The broker refuses a record; a compacted topic takes none without a key."
@@ -49,8 +48,8 @@ kafka_errors[InvalidRecordError.errno] = InvalidRecordError  # aiokafka has no n
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """A record with its topic, ready to be sent."""
+class ProducerRecord:
+    """A record with its topic."""
 
     topic: str
     key: bytes | None
@@ -61,36 +60,34 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
-    """Letters to one partition that travel together."""
+class ProducerBatch:
+    """Records for one partition that are sent together."""
 
     topic: str
     partition: int
-    letters: list[Letter]
-    packed: Any
+    records: list[ProducerRecord]
+    builder: Any
     size: int  # bytes, before they are compressed
     fits: bool  # as far as the topic's limit is known
 
 
 class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
-    """aiokafka's idempotent producer."""
-
     def __init__(self, settings: dict[str, Any]) -> None:
         super().__init__(
-            **settings, acks="all", enable_idempotence=True, max_batch_size=PARCEL_BYTES
+            **settings, acks="all", enable_idempotence=True, max_batch_size=MAX_BATCH_BYTES
         )
         self._codec = CODECS[settings.get("compression_type")]
         self._in_sync: dict[str, int] = {}  # of a topic's replicas, as many as it must have
 
     async def ready(self, topics: Sequence[str]) -> None:
-        """Ask the broker what would keep a record from these topics, and raise it."""
+        """Raises what would keep a record from these topics."""
         if not await self.client.force_metadata_update():
             raise KafkaTimeoutError("no broker answers")
         for topic in topics:
             self._check(topic)
 
     def _check(self, topic: str) -> None:
-        """A topic must be there, each partition with a leader and with enough replicas."""
+        """The topic exists; each partition has a leader and enough replicas in sync."""
         cluster, in_sync = self.client.cluster, self._in_sync.get(topic, 1)
         numbers = cluster.partitions_for_topic(topic)
         if not numbers:
@@ -101,7 +98,7 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
             isr = len(cluster._partitions[topic][number].isr)
             if isr < in_sync:
                 raise NotEnoughReplicasError(
-                    f"{topic}, partition {number}: {isr} in sync, {IN_SYNC} is {in_sync}"
+                    f"{topic}, partition {number}: {isr} in sync, {IN_SYNC_SETTING} is {in_sync}"
                 )
 
     def new_batch(self, size: int) -> BatchBuilder:
@@ -113,119 +110,129 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         return BatchBuilder(size, self._codec)
 
     async def limits(self, topics: Sequence[str]) -> dict[str, int]:
-        """The largest batch in bytes by topic, where the broker states it."""
-        request = DescribeConfigsRequest([(TOPIC, topic, [SIZE, IN_SYNC]) for topic in topics])
+        """max.message.bytes by topic, where the broker states it."""
+        request = DescribeConfigsRequest(
+            [(TOPIC_RESOURCE, topic, [MAX_BYTES_SETTING, IN_SYNC_SETTING]) for topic in topics]
+        )
         answer = await self.client.send(self.client.get_random_node(), request)
         values = {
             (name, topic): int(value)
             for _, _, _, topic, settings in answer.resources
             for name, value, *_ in settings
         }
-        self._in_sync |= {topic: n for (name, topic), n in values.items() if name == IN_SYNC}
-        return {topic: n for (name, topic), n in values.items() if name == SIZE}
+        self._in_sync |= {
+            topic: n for (name, topic), n in values.items() if name == IN_SYNC_SETTING
+        }
+        return {topic: n for (name, topic), n in values.items() if name == MAX_BYTES_SETTING}
 
 
-class Link:
-    """One producer, as long as it is in use: an aiokafka one, or what stands for it in tests."""
+class ProducerSession:
+    """One producer from its start to its stop."""
 
-    def __init__(self, producer: Any, room: Mapping[str, int]) -> None:
+    def __init__(self, producer: Any, max_bytes: Mapping[str, int]) -> None:
         self.producer = producer
-        self._room = room  # for parcels to a topic whose limit is unknown
+        self._max_bytes = max_bytes  # where the topic's limit is unknown
         self._limits: dict[str, int] = {}
-        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._sending: set[asyncio.Future[None]] = set()
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waits: set[asyncio.Future[None]] = set()
 
-    async def ask(self, topics: Sequence[str]) -> None:
+    async def read_limits(self, topics: Sequence[str]) -> None:
         self._limits = await self.producer.limits(topics)
 
-    async def send(self, letters: list[Letter]) -> list[tuple[Parcel, Exception]]:
-        """Send all once; what is not acknowledged comes back with the reason."""
+    async def send(self, records: list[ProducerRecord]) -> list[tuple[ProducerBatch, Exception]]:
+        """Sends all records once; returns the batches that failed, with the errors."""
         try:
-            parcels = await self._pack(letters)
+            batches = await self._pack(records)
         except KafkaError as error:
-            if refused(error):
+            if is_refusal(error):
                 raise
-            return [(Parcel(letters[0].topic, -1, letters, None, 0, True), error)]
-        whys = await asyncio.gather(*map(self._send, parcels))
-        return [(parcel, why) for parcel, why in zip(parcels, whys, strict=True) if why]
+            return [(ProducerBatch(records[0].topic, -1, records, None, 0, True), error)]
+        errors = await asyncio.gather(*map(self._send, batches))
+        return [(batch, reason) for batch, reason in zip(batches, errors, strict=True) if reason]
 
-    def cut(self) -> None:
-        """Fail all waits for an acknowledgement."""
-        if not self._gone.done():
-            self._gone.set_result(None)
+    def fail_waits(self) -> None:
+        """Fails all waits for an acknowledgement."""
+        if not self._closed.done():
+            self._closed.set_result(None)
 
-    async def leave(self) -> None:
-        """Disconnect after the last wait: earlier, aiokafka would drop its queued batches."""
-        while self._sending:
-            await asyncio.wait(self._sending)
+    async def close(self) -> None:
+        """Disconnects after the last wait: earlier, aiokafka would drop queued batches."""
+        while self._waits:
+            await asyncio.wait(self._waits)
         with suppress(KafkaError):
             await self.producer.stop()
 
-    async def _send(self, parcel: Parcel) -> Exception | None:
-        """Send a parcel; what kept it from being acknowledged comes back, a refusal is raised."""
-        if not parcel.fits:
+    async def _send(self, batch: ProducerBatch) -> Exception | None:
+        """Returns an error that can be retried, and raises a refusal."""
+        if not batch.fits:
             return MessageSizeTooLargeError()  # type: ignore[no-any-return]
-        work = asyncio.ensure_future(self._acknowledged(parcel))
-        self._sending.add(work)
+        wait = asyncio.ensure_future(self._acknowledged(batch))
+        self._waits.add(wait)
         try:
-            await asyncio.wait({work, self._gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                return Gone()
-            work.result()
+            await asyncio.wait({wait, self._closed}, return_when=asyncio.FIRST_COMPLETED)
+            if not wait.done():
+                return ProducerClosedError()
+            wait.result()
         except KafkaError as error:
-            if refused(error):
+            if is_refusal(error):
                 raise
             return error  # type: ignore[no-any-return]
         finally:
-            work.cancel()
-            self._sending.discard(work)
+            wait.cancel()
+            self._waits.discard(wait)
         return None
 
-    async def _acknowledged(self, parcel: Parcel) -> None:
+    async def _acknowledged(self, batch: ProducerBatch) -> None:
         send = self.producer.send_batch
-        await (await send(parcel.packed, parcel.topic, partition=parcel.partition))
+        await (await send(batch.builder, batch.topic, partition=batch.partition))
 
-    async def _pack(self, letters: Sequence[Letter]) -> list[Parcel]:
-        """The letters by partition, those of one key in their order, in parcels of some size."""
+    async def _pack(self, records: Sequence[ProducerRecord]) -> list[ProducerBatch]:
+        """Batches by partition; records of one key stay in order."""
         places = {
             topic: sorted(await self.producer.partitions_for(topic))
-            for topic in {letter.topic for letter in letters}
+            for topic in {record.topic for record in records}
         }
-        parcels = self._parcels(letters, places)
-        if not all(parcel.fits for parcel in parcels):
-            await self.ask(list(places))  # the limit may have been raised
-            parcels = self._parcels(letters, places)
-        return parcels
+        batches = self._batches(records, places)
+        if not all(batch.fits for batch in batches):
+            await self.read_limits(list(places))  # the limit may have been raised
+            batches = self._batches(records, places)
+        return batches
 
-    def _parcels(
-        self, letters: Sequence[Letter], places: Mapping[str, Sequence[int]]
-    ) -> list[Parcel]:
-        sorted_in: dict[tuple[str, int], list[Letter]] = defaultdict(list)
-        for letter in letters:
-            partitions = places[letter.topic]
-            sorted_in[letter.topic, PARTITION(letter.key, partitions, partitions)].append(letter)
-        return [p for place, some in sorted_in.items() for p in self._packed(*place, some)]
+    def _batches(
+        self, records: Sequence[ProducerRecord], places: Mapping[str, Sequence[int]]
+    ) -> list[ProducerBatch]:
+        by_partition: dict[tuple[str, int], list[ProducerRecord]] = defaultdict(list)
+        for record in records:
+            partitions = places[record.topic]
+            partition = PARTITIONER(record.key, partitions, partitions)
+            by_partition[record.topic, partition].append(record)
+        packed = (self._pack_partition(*place, part) for place, part in by_partition.items())
+        return list(chain.from_iterable(packed))
 
-    def _packed(self, topic: str, partition: int, letters: list[Letter]) -> Iterator[Parcel]:
-        """Letters to one partition as parcels; one that is very large travels alone."""
+    def _pack_partition(
+        self, topic: str, partition: int, records: list[ProducerRecord]
+    ) -> Iterator[ProducerBatch]:
+        """A very large record is a batch of its own."""
         limit = self._limits.get(topic)
-        room = min(PARCEL_BYTES, self._room.get(topic, PARCEL_BYTES) if limit is None else limit)
-        while letters:
-            packed, count = self.producer.new_batch(room), 0
-            while count < len(letters) and _added(packed, letters[count]):
+        max_bytes = min(
+            MAX_BATCH_BYTES, self._max_bytes.get(topic, MAX_BATCH_BYTES) if limit is None else limit
+        )
+        while records:
+            builder, count = self.producer.new_batch(max_bytes), 0
+            while count < len(records) and _append(builder, records[count]):
                 count += 1
-            packed.close()
-            size = packed.size()
+            builder.close()
+            size = builder.size()
             fits = limit is None or size <= limit
-            yield Parcel(topic, partition, letters[:count], packed, size, fits)
-            letters = letters[count:]
+            yield ProducerBatch(topic, partition, records[:count], builder, size, fits)
+            records = records[count:]
 
 
-def _added(packed: Any, letter: Letter) -> bool:
-    added = packed.append(
-        timestamp=letter.timestamp,
-        key=letter.key,
-        value=letter.value,
-        headers=list(letter.headers),
+def _append(builder: Any, record: ProducerRecord) -> bool:
+    added = builder.append(
+        timestamp=record.timestamp,
+        key=record.key,
+        value=record.value,
+        headers=list(record.headers),
     )
     return added is not None

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 from worker.config import Config
 from worker.errors import AccessError, BrokerError
 from worker.kafka.sending import ANSWER_MS, Headers
-from worker.kafka.settings import isolation_level, kafka_python_settings, speaking
+from worker.kafka.settings import broker_errors, isolation_level, kafka_python_settings
 
 if TYPE_CHECKING:
     from kafka import TopicPartition
 
-SILENCE_S = 10.0  # without a record; then check that the broker still answers
-STUCK_S = 30.0  # without one although there are more
+MAX_SILENCE_S = 10.0  # After it the broker is asked for the end offsets.
+MAX_STUCK_S = 30.0
 POLL_MS = 500
 
 Offsets = dict[int, int]  # by partition
 
 
 class StoredMessage(Protocol):
-    """A record of a topic, as kafka-python returns it."""
+    """A record as kafka-python returns it."""
 
     topic: str
     partition: int
@@ -35,12 +35,11 @@ class StoredMessage(Protocol):
 
 @contextmanager
 def connected(config: Config) -> Iterator["TopicReader"]:
-    """A reader of the cluster; closed at the end."""
     import kafka
 
-    from worker.kafka.batches.opener import opening
+    from worker.kafka.batches.opener import bound_consumer
 
-    with speaking(config):
+    with broker_errors(config):
         consumer = kafka.KafkaConsumer(
             **kafka_python_settings(config),
             check_crcs=False,
@@ -53,13 +52,13 @@ def connected(config: Config) -> Iterator["TopicReader"]:
             metrics_enabled=False,
         )
         try:
-            yield TopicReader(opening(consumer, config.limits.batch_bytes), config)
+            yield TopicReader(bound_consumer(consumer, config.limits.batch_bytes), config)
         finally:
             consumer.close(autocommit=False, timeout_ms=1000)
 
 
 class TopicReader:
-    """Reads topics from any position, by a consumer without a group."""
+    """Reads without a consumer group."""
 
     def __init__(self, consumer: Any, config: Config) -> None:
         self._consumer = consumer
@@ -67,15 +66,15 @@ class TopicReader:
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster; empty for a broker before 0.10.1."""
+        """Empty for a broker before 0.10.1."""
         return str(self._consumer._client.cluster.cluster_id or "")
 
     def unreadable(self, topic: str) -> int:
-        """How many records of a topic were skipped so far, in unreadable batches."""
+        """Records skipped so far because their batches could not be read."""
         return int(self._consumer.unreadable[topic])
 
     def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic, which must exist."""
+        """Raises if the topic does not exist."""
         numbers = sorted(self._consumer.partitions_for_topic(topic))
         if not numbers:
             raise self.missing(topic)
@@ -86,16 +85,15 @@ class TopicReader:
         return AccessError(f"{where} has no topic {topic!r}; make it with `newsift topics create`")
 
     def exists(self, topic: str) -> bool:
-        """Whether the broker has a topic of this name that we may see."""
         return bool(self._consumer.partitions_for_topic(topic))
 
     def look_again(self, topic: str) -> list[int]:
-        """The current partitions of a topic, not the cached ones."""
+        """The partitions by fresh metadata."""
         self._consumer.topics()
         return self.partitions(topic)
 
     def positions(self, topic: str) -> Offsets:
-        """The positions of a reader that follows a topic, past markers and gaps."""
+        """The positions of `follow`, past markers and gaps."""
         return {place.partition: self._consumer.position(place) for place in self._places(topic)}
 
     def beginnings(self, topic: str) -> Offsets:
@@ -104,8 +102,8 @@ class TopicReader:
     def ends(self, topic: str) -> Offsets:
         return _by_partition(self._consumer.end_offsets(self._places(topic)))
 
-    def at(self, topic: str, since: int) -> Offsets:
-        """The first offset of each partition from a time on, in milliseconds."""
+    def offsets_at(self, topic: str, since: int) -> Offsets:
+        """The first offset of each partition at or after a time in milliseconds."""
         ends = self.ends(topic)  # read first: later messages must not count as earlier ones
         offsets = self._consumer.offsets_for_times(
             dict.fromkeys(self._places(topic), max(since, 0))
@@ -126,12 +124,12 @@ class TopicReader:
         places = self._places(topic)
         left = {p for p in places if start.get(p.partition, 0) < end.get(p.partition, 0)}
         batches = self.follow(topic, start)
-        moved = time.monotonic()
+        last_record = time.monotonic()
         while left and time.monotonic() < until:
             batch = next(batches)
             if batch:
-                moved = time.monotonic()
-            elif time.monotonic() - moved > STUCK_S:
+                last_record = time.monotonic()
+            elif time.monotonic() - last_record > MAX_STUCK_S:
                 raise self._stuck(topic, left)
             if within := [
                 record for record in batch if record.offset < end.get(record.partition, 0)
@@ -141,7 +139,7 @@ class TopicReader:
             self._consumer.pause(*left.symmetric_difference(places))  # what lies past the end
 
     def follow(self, topic: str, start: Offsets) -> Iterator[list[StoredMessage]]:
-        """The records from the start offsets on, batch by batch; sometimes an empty one."""
+        """Records from the start offsets on, batch by batch; some batches are empty."""
         places = self._places(topic)
         # What kafka-python put by for a paused partition would keep it from being read again.
         self._consumer._fetcher.close()
@@ -155,7 +153,7 @@ class TopicReader:
             yield [record for records in polled.values() for record in records]
             if polled:
                 last_answer = time.monotonic()
-            elif time.monotonic() - last_answer > SILENCE_S:
+            elif time.monotonic() - last_answer > MAX_SILENCE_S:
                 self._consumer.end_offsets(places, timeout_ms=ANSWER_MS)  # or raises
                 last_answer = time.monotonic()
 
@@ -174,7 +172,7 @@ class TopicReader:
 
 
 def records_between(start: Offsets, end: Offsets) -> int:
-    """The number of records between these offsets, at most."""
+    """An upper bound: compaction and markers leave gaps."""
     return sum(max(end[partition] - start.get(partition, 0), 0) for partition in end)
 
 

@@ -1,4 +1,4 @@
-"""The rules for topics, and the reason for each. Pure."""
+"""The rules for the settings of topics, and the reason for each."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,15 +8,13 @@ from worker.config import Config
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-COPIES = 3  # from this number on, one may be lost while another is late:
-IN_SYNC = 2  # replicas that must have a record before it counts as written
-MARGIN = 2**18  # bytes that a record of ours may hold beside the post
+MIN_SAFE_COPIES = 3  # With three, one copy may be lost while another is late.
+MIN_IN_SYNC = 2
+METADATA_BYTES = 2**18  # A match record may hold this much beside the post.
 
 
 @dataclass(frozen=True, slots=True)
-class Actual:
-    """A topic as the broker has it."""
-
+class ActualTopic:
     partitions: int
     replication: int
     settings: Mapping[str, str]
@@ -24,7 +22,7 @@ class Actual:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A setting that newsift does not accept (serious), or does not recommend."""
+    """A setting that newsift refuses (serious), or does not recommend."""
 
     topic: str
     setting: str
@@ -36,84 +34,95 @@ class Difference:
 
 
 def new_topics(config: Config) -> dict[str, dict[str, Any]]:
-    """The settings of each new topic, for kafka-python's create_topics."""
+    """For kafka-python's create_topics."""
     topics = config.topics
     copies = -1 if topics.replication is None else topics.replication
-    safe = {"min.insync.replicas": str(IN_SYNC)} if copies >= COPIES else {}
+    safe = {"min.insync.replicas": str(MIN_IN_SYNC)} if copies >= MIN_SAFE_COPIES else {}
 
-    def made(partitions: int, settings: Mapping[str, str]) -> dict[str, Any]:
+    def new_topic(partitions: int, settings: Mapping[str, str]) -> dict[str, Any]:
         topic = {"num_partitions": partitions, "replication_factor": copies}
         return topic | ({"configs": configs} if (configs := {**settings, **safe}) else {})
 
-    ours = {"max.message.bytes": str(roomy(config))}
+    output_settings = {"max.message.bytes": str(max_record_bytes(config))}
     return {
-        topics.posts: made(topics.partitions, {}),
-        topics.seeds: made(1, {"cleanup.policy": "compact"}),
-        topics.matches: made(topics.partitions, ours),
-        topics.rejected: made(topics.partitions, ours),
-        topics.labels: made(1, {"cleanup.policy": "compact"}),
+        topics.posts: new_topic(topics.partitions, {}),
+        topics.seeds: new_topic(1, {"cleanup.policy": "compact"}),
+        topics.matches: new_topic(topics.partitions, output_settings),
+        topics.rejected: new_topic(topics.partitions, output_settings),
+        topics.labels: new_topic(1, {"cleanup.policy": "compact"}),
     }
 
 
 def compacted_topics(config: Config) -> dict[str, str]:
-    """The topics that store the latest record of each key, and the name of a record."""
+    """Their names, and the word for one of their records."""
     return {config.topics.seeds: "seed", config.topics.labels: "label"}
 
 
-def roomy(config: Config) -> int:
-    """The largest record that newsift writes: the largest post and its metadata."""
-    return config.limits.post_bytes + MARGIN
+def max_record_bytes(config: Config) -> int:
+    """The largest post with its metadata."""
+    return config.limits.post_bytes + METADATA_BYTES
+
+
+Differences = Iterator[Difference]
 
 
 def differences(
-    config: Config, actual: Mapping[str, Actual | None], brokers: int
+    config: Config, actual: Mapping[str, ActualTopic | None], brokers: int
 ) -> list[Difference]:
-    """The differences from the rules, missing topics first."""
+    """Missing topics first."""
     expected = new_topics(config)
-    missing = [_missing(config, name) for name in expected if actual.get(name) is None]
+    missing = [_missing_topic(config, name) for name in expected if actual.get(name) is None]
     present = [(name, topic) for name in expected if (topic := actual.get(name)) is not None]
     return missing + [
         difference
         for name, topic in present
-        for rule in (_partitions, _policy, _sizes_and_times, _copies, _visible)
+        for rule in (
+            _check_partitions,
+            _check_policy,
+            _check_limits,
+            _check_copies,
+            _check_visibility,
+        )
         for difference in rule(config, name, topic, brokers)
     ]
 
 
-def _missing(config: Config, name: str) -> Difference:
+def _missing_topic(config: Config, name: str) -> Difference:
     is_labels = name == config.topics.labels
     who = "who labels needs it" if is_labels else "the worker needs it"
     why = f"{who}; a user without the right to Describe does not see it"
-    fix = f"newsift topics create, or {kafka_topics(config, name)}"
+    fix = f"newsift topics create, or {create_command(config, name)}"
     return Difference(name, "topic", "missing", "present", why, fix, serious=not is_labels)
 
 
-def kafka_topics(config: Config, name: str) -> str:
-    """Kafka's own command that creates a topic in the same way."""
+def create_command(config: Config, name: str) -> str:
+    """Kafka's own command that creates the same topic."""
     new = new_topics(config)[name]
     extra = "".join(f" --config {key}={value}" for key, value in new.get("configs", {}).items())
     copies = new["replication_factor"]
     copies = "" if copies == -1 else f" --replication-factor {copies}"
     partitions = f"--partitions {new['num_partitions']}"
-    return f"{_tool(config, 'topics')} --create --topic {name} {partitions}{copies}{extra}"
+    return f"{_kafka_command(config, 'topics')} --create --topic {name} {partitions}{copies}{extra}"
 
 
-def _tool(config: Config, name: str) -> str:
+def _kafka_command(config: Config, name: str) -> str:
     return f"kafka-{name}.sh --bootstrap-server {config.kafka.bootstrap_servers}"
 
 
-def _unfit(
+def _wrong_setting(
     config: Config, name: str, setting: str, actual: str, required: str, why: str,
     value: str | None = None, serious: bool = True,
 ) -> Difference:  # fmt: skip
-    """A wrong setting; `value` is the value to set, if `required` says more."""
-    command = f"{_tool(config, 'configs')} --alter --entity-type topics --entity-name {name}"
+    """`value` is the value to set, if `required` says more."""
+    command = (
+        f"{_kafka_command(config, 'configs')} --alter --entity-type topics --entity-name {name}"
+    )
     fix = f"{command} --add-config {setting}={value or required}"
     return Difference(name, setting, actual, required, why, fix, serious)
 
 
-def _partitions(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
-    topics, alter = config.topics, _tool(config, "topics")
+def _check_partitions(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:
+    topics, alter = config.topics, _kafka_command(config, "topics")
     if name == topics.posts and topic.partitions == 1 < topics.partitions:
         yield Difference(
             name, "partitions", "1", str(topics.partitions),
@@ -130,7 +139,7 @@ def _partitions(config: Config, name: str, topic: Actual, _brokers: int) -> Iter
         )  # fmt: skip
 
 
-def _policy(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
+def _check_policy(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:
     what = compacted_topics(config).get(name)
     expected = "compact" if what else "delete"
     policy = topic.settings.get("cleanup.policy", expected)
@@ -139,32 +148,30 @@ def _policy(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator
     if what:
         why = f"the broker deletes {what}s when they grow old, and who starts then misses them"
     if words != {"compact"} if what else "compact" in words:
-        yield _unfit(config, name, "cleanup.policy", policy, expected, why)
+        yield _wrong_setting(config, name, "cleanup.policy", policy, expected, why)
 
 
-def _sizes_and_times(
-    config: Config, name: str, topic: Actual, _brokers: int
-) -> Iterator[Difference]:
+def _check_limits(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:
     topics, setting = config.topics, "max.message.bytes"
-    limit, needed = int(topic.settings.get(setting, 2**62)), roomy(config)
+    limit, needed = int(topic.settings.get(setting, 2**62)), max_record_bytes(config)
     if name in (topics.matches, topics.rejected) and limit < needed:
         why = (
             f"a post may have limits.post_bytes = {config.limits.post_bytes} bytes; the broker "
             "refuses the record of one that is near it"
         )
-        yield _unfit(config, name, setting, str(limit), str(needed), why, serious=False)
+        yield _wrong_setting(config, name, setting, str(limit), str(needed), why, serious=False)
     times = {topics.posts: (HOUR_MS, "posts"), topics.rejected: (DAY_MS, "dead letters")}
     least, what = times.get(name, (0, ""))
     retention, setting = int(topic.settings.get("retention.ms", -1)), "retention.ms"
     if 0 <= retention < least:
         why = f"{what} that are not read within {retention / 60_000:g} minutes are gone for good"
         expected = f"at least {least}"
-        yield _unfit(
+        yield _wrong_setting(
             config, name, setting, str(retention), expected, why, str(least), serious=False
         )
 
 
-def _copies(config: Config, name: str, topic: Actual, brokers: int) -> Iterator[Difference]:
+def _check_copies(config: Config, name: str, topic: ActualTopic, brokers: int) -> Differences:
     copies, setting = topic.replication, "min.insync.replicas"
     expected = config.topics.replication or (min(brokers, 3) if brokers > 1 else 1)
     if copies < expected:
@@ -177,18 +184,22 @@ def _copies(config: Config, name: str, topic: Actual, brokers: int) -> Iterator[
     least = int(topic.settings.get(setting, 1))
     if least > copies:
         why = "more copies have to be in sync than there are: nothing can be written"
-        yield _unfit(config, name, setting, str(least), f"at most {copies}", why, str(copies))
-    elif topic.settings and copies >= COPIES and least < IN_SYNC:
+        yield _wrong_setting(
+            config, name, setting, str(least), f"at most {copies}", why, str(copies)
+        )
+    elif topic.settings and copies >= MIN_SAFE_COPIES and least < MIN_IN_SYNC:
         why = "a record that one broker alone has counts as written, and is lost with that broker"
-        yield _unfit(config, name, setting, str(least), str(IN_SYNC), why, serious=False)
+        yield _wrong_setting(
+            config, name, setting, str(least), str(MIN_IN_SYNC), why, serious=False
+        )
 
 
-def _visible(config: Config, name: str, topic: Actual, _brokers: int) -> Iterator[Difference]:
+def _check_visibility(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:
     if not topic.settings:
         user = config.kafka.username or "ANONYMOUS"
         yield Difference(
             name, "settings", "hidden", "visible",
             "its cleanup and retention are unknown",
-            f"{_tool(config, 'acls')} --add --allow-principal User:{user} "
+            f"{_kafka_command(config, 'acls')} --add --allow-principal User:{user} "
             f"--operation DescribeConfigs --topic {name}", serious=False,
         )  # fmt: skip

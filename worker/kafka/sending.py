@@ -1,4 +1,4 @@
-"""Sends records for commands: in order, counting only those that the broker acknowledged."""
+"""Sends records for commands: in order, counting only those that the broker has acknowledged."""
 
 import time
 from collections import deque
@@ -7,22 +7,22 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from worker.config import Config
-from worker.kafka.settings import compression_type, kafka_python_settings, speaking
+from worker.kafka.settings import broker_errors, compression_type, kafka_python_settings
 
 ANSWER_MS = 10_000
-MAX_RECORD_BYTES = 2**25  # the broker's own limit is usually lower, and decides
-UNDER_WAY = 2**14  # records sent and not yet acknowledged
-BYTES_UNDER_WAY = 2**25
+MAX_RECORD_BYTES = 2**25  # The broker's own limit is usually lower.
+MAX_PENDING_RECORDS = 2**14
+MAX_PENDING_BYTES = 2**25
 
 Headers = Sequence[tuple[str, bytes]]
 
 
 @contextmanager
 def sending(config: Config) -> Iterator["Outbox"]:
-    """An outbox whose records every replica must acknowledge; closed at the end."""
+    """Every replica must acknowledge."""
     import kafka
 
-    with speaking(config):
+    with broker_errors(config):
         producer = kafka.KafkaProducer(
             **kafka_python_settings(config),
             acks="all",
@@ -42,8 +42,6 @@ def sending(config: Config) -> Iterator["Outbox"]:
 
 
 class Outbox:
-    """Sends records in order, a limited number at a time, and counts the acknowledged ones."""
-
     def __init__(self, producer: Any) -> None:
         self.delivered = 0  # of the first records, without a gap
         self._producer = producer
@@ -54,37 +52,37 @@ class Outbox:
     def send(
         self, topic: str, value: bytes | None, key: bytes | None, headers: Headers = ()
     ) -> None:
-        """Send a record; waits while too many are in flight, raises the error of an earlier one."""
-        sent = self._producer.send(topic, value=value, key=key, headers=list(headers))
+        """Waits while too many records are in flight; raises the error of an earlier one."""
+        future = self._producer.send(topic, value=value, key=key, headers=list(headers))
         size = len(value or b"") + len(key or b"")
-        self._waiting.append((sent, size))
+        self._waiting.append((future, size))
         self._bytes += size
         while self._waiting and self._waiting[0][0].is_done:
-            self._take(0)
-        while len(self._waiting) > UNDER_WAY or self._bytes > BYTES_UNDER_WAY:
-            self._take(3 * ANSWER_MS)
+            self._await_first(0)
+        while len(self._waiting) > MAX_PENDING_RECORDS or self._bytes > MAX_PENDING_BYTES:
+            self._await_first(3 * ANSWER_MS)
 
     def settle(self) -> None:
         while self._waiting:
-            self._take(3 * ANSWER_MS)
+            self._await_first(3 * ANSWER_MS)
 
-    def drained(self, seconds: float) -> int:
-        """Wait at most this long, and count the records that were delivered without a gap."""
+    def drain(self, seconds: float) -> int:
+        """Waits at most this long; returns the number of records delivered without a gap."""
         from kafka.errors import KafkaError
 
         ends = time.monotonic() + seconds
         with suppress(KafkaError):
             while self._waiting and not self._failed:
-                self._take(1000 * max(ends - time.monotonic(), 0))
+                self._await_first(1000 * max(ends - time.monotonic(), 0))
         return self.delivered
 
-    def _take(self, timeout_ms: float) -> None:
-        """Wait for the first record; after a failure no later one counts."""
-        sent, size = self._waiting[0]
+    def _await_first(self, timeout_ms: float) -> None:
+        """After a failure no later record counts."""
+        future, size = self._waiting[0]
         try:
-            sent.get(timeout=timeout_ms / 1000)
+            future.get(timeout=timeout_ms / 1000)
         except Exception:
-            self._failed = sent.is_done
+            self._failed = future.is_done
             raise
         self._waiting.popleft()
         self._bytes -= size

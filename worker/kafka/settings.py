@@ -1,4 +1,4 @@
-"""Why a broker cannot be reached: tries its addresses step by step, for a few seconds."""
+"""Settings of the Kafka clients, and the reason why a broker cannot be reached."""
 
 import asyncio
 import logging
@@ -17,137 +17,147 @@ from worker.errors import AccessError, BrokerError, ConfigError
 from worker.kafka.errors import (
     NO_TLS_MESSAGE,
     Verdict,
-    chain,
     describe,
+    error_chain,
+    explain,
     is_unreachable,
-    meaning,
     tls_refusal,
 )
 
-KNOCK_S = 2.0
-PATIENCE_S = 3.0
-ADDRESSES = 3  # tried at most, so that it does not take for ever
-START = "start it (`newsift broker` runs a small one), or set NEWSIFT_KAFKA"
+MAX_CONNECT_S = 2.0
+MAX_DIAGNOSIS_S = 3.0
+MAX_ADDRESSES = 3
+START_REMEDY = "start it (`newsift broker` runs a small one), or set NEWSIFT_KAFKA"
 
-NO_LOGIN = (
+LOGIN_MISSING = (
     "hangs up on who does not log in; set kafka.security_protocol to SASL_PLAINTEXT or SASL_SSL, "
     "and kafka.sasl_mechanism"
 )
 
 
-def knock(config: Config) -> None:
-    """Fail at once if no broker listens; a client would retry for seconds."""
+def require_listener(config: Config) -> None:
+    """Fails at once if no broker listens; a client would retry for seconds."""
     import kafka.errors
 
     failed: OSError | None = None
     for address in config.kafka.bootstrap_servers.split(","):
         try:
-            socket.create_connection(_place(address), KNOCK_S).close()
+            socket.create_connection(_host_and_port(address), MAX_CONNECT_S).close()
             return
         except OSError as error:
             failed = error
     raise kafka.errors.KafkaConnectionError(str(failed)) from failed
 
 
-def _place(address: str) -> tuple[str, int]:
+def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.strip().rpartition(":")
     return host.strip("[]"), int(port)
 
 
-def unreachable(error: BaseException, settings: Mapping[str, Any], config: Config) -> Verdict:
-    """Try the addresses of the broker; the first refusal is the reason."""
+def diagnose_connection(
+    error: BaseException, settings: Mapping[str, Any], config: Config
+) -> Verdict:
+    """Tries the addresses of the broker step by step; the first refusal is the reason."""
     context = settings.get("ssl_context")
-    addresses = settings["bootstrap_servers"][:ADDRESSES]
-    wrong = [verdict for address in addresses if (verdict := _try(address, context))]
-    refused = [verdict for verdict in wrong if verdict[0] is AccessError]
-    if refused or len(wrong) == len(addresses):
-        return (refused or wrong)[0]
+    addresses = settings["bootstrap_servers"][:MAX_ADDRESSES]
+    verdicts = [
+        verdict for address in addresses if (verdict := _diagnose_address(address, context))
+    ]
+    refusals = [verdict for verdict in verdicts if verdict[0] is AccessError]
+    if refusals or len(verdicts) == len(addresses):
+        return (refusals or verdicts)[0]
     protocol = config.kafka.security_protocol
     remedy = f"see its log, and whether its listener is kafka.security_protocol {protocol}"
-    silent = BrokerError, f"does not answer ({_describe_unreachable(error)}); {remedy}"
-    return _login(addresses, settings, config) or silent
+    no_answer = BrokerError, f"does not answer ({_describe_unreachable(error)}); {remedy}"
+    return _diagnose_login(addresses, settings, config) or no_answer
 
 
 def _describe_unreachable(error: BaseException) -> str:
-    return describe(next((one for one in chain(error) if is_unreachable(one)), error))
+    return describe(next((one for one in error_chain(error) if is_unreachable(one)), error))
 
 
-def _try(address: str, context: ssl.SSLContext | None) -> Verdict | None:
-    """What is wrong with one address, as far as sockets can tell, or None."""
-    place = _place(address)
+def _diagnose_address(address: str, context: ssl.SSLContext | None) -> Verdict | None:
+    """What is wrong as far as sockets can tell, or None."""
+    place = _host_and_port(address)
     try:
-        with socket.create_connection(place, PATIENCE_S) as plain:
-            return _greet(plain, place[0], context)
+        with socket.create_connection(place, MAX_DIAGNOSIS_S) as plain:
+            return _diagnose_tls(plain, place[0], context)
     except socket.gaierror:
         return BrokerError, f"the host {place[0]} is not known; check NEWSIFT_KAFKA"
     except TimeoutError:
-        return BrokerError, f"no answer within {PATIENCE_S:g} s; check the address and the firewall"
+        return (
+            BrokerError,
+            f"no answer within {MAX_DIAGNOSIS_S:g} s; check the address and the firewall",
+        )
     except OSError as error:
-        return BrokerError, f"nobody listens there ({error.strerror or error}); {START}"
+        return BrokerError, f"nobody listens there ({error.strerror or error}); {START_REMEDY}"
 
 
-def _greet(plain: socket.socket, host: str, context: ssl.SSLContext | None) -> Verdict | None:
-    """What is wrong with the broker's TLS or with our lack of it; sends nothing else."""
+def _diagnose_tls(
+    plain: socket.socket, host: str, context: ssl.SSLContext | None
+) -> Verdict | None:
+    """What is wrong with the broker's TLS, or with our lack of it."""
     greeting = context or ssl.create_default_context()
     if context is None:
         greeting.check_hostname, greeting.verify_mode = False, ssl.CERT_NONE
     try:
         with greeting.wrap_socket(plain, server_hostname=host):
-            spoken = AccessError, "speaks TLS; set kafka.security_protocol to SSL or SASL_SSL"
-            return None if context else spoken
+            verdict = AccessError, "speaks TLS; set kafka.security_protocol to SSL or SASL_SSL"
+            return None if context else verdict
     except OSError as error:
         fault = tls_refusal(error) if isinstance(error, ssl.SSLError) else NO_TLS_MESSAGE
         return (AccessError, fault) if context else None
 
 
-def _login(addresses: Sequence[str], settings: Mapping[str, Any], config: Config) -> Verdict | None:
-    """Connect and log in at one address after the other, for the reason that clients hide."""
+def _diagnose_login(
+    addresses: Sequence[str], settings: Mapping[str, Any], config: Config
+) -> Verdict | None:
+    """Logs in at one address after the other, because clients hide the reason."""
     # A thread of its own: the caller may be a coroutine, whose event loop must not run another.
-    with ThreadPoolExecutor(1) as thread:
-        failed = thread.submit(asyncio.run, _logins(addresses, settings)).result()
-    verdicts = [meaning(error, config) for error in failed]
+    with ThreadPoolExecutor(1) as executor:
+        errors = executor.submit(asyncio.run, _try_logins(addresses, settings)).result()
+    verdicts = [explain(error, config) for error in errors]
     return next((verdict for verdict in verdicts if verdict), None)
 
 
-async def _logins(addresses: Sequence[str], settings: Mapping[str, Any]) -> list[BaseException]:
-    """The refusal of a login by each address."""
+async def _try_logins(addresses: Sequence[str], settings: Mapping[str, Any]) -> list[BaseException]:
     from aiokafka.conn import create_conn, log
 
     login = {key: value for key, value in settings.items() if key != "bootstrap_servers"}
-    login["request_timeout_ms"] = round(PATIENCE_S * 1000)
-    failed: list[BaseException] = []
-    was, log.disabled = log.disabled, True
+    login["request_timeout_ms"] = round(MAX_DIAGNOSIS_S * 1000)
+    errors: list[BaseException] = []
+    was_disabled, log.disabled = log.disabled, True
     for address in addresses:
         try:
-            link = await create_conn(*_place(address), **login)
+            connection = await create_conn(*_host_and_port(address), **login)
             try:
                 if "sasl_mechanism" not in login:
-                    await _answer(link)
+                    await _request_metadata(connection)
             finally:
-                link.close()
+                connection.close()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is explained or passed over
-            failed.append(error)
-    log.disabled = was
-    return failed
+            errors.append(error)
+    log.disabled = was_disabled
+    return errors
 
 
-async def _answer(link: Any) -> None:
-    """Send a request that any client may send; a broker that requires a login disconnects."""
+async def _request_metadata(connection: Any) -> None:
+    """A broker that requires a login disconnects a client that sends this."""
     from aiokafka.errors import KafkaConnectionError
     from aiokafka.protocol.metadata import MetadataRequest
 
     try:
-        await link.send(MetadataRequest([], allow_auto_topic_creation=False))
+        await connection.send(MetadataRequest([], allow_auto_topic_creation=False))
     except KafkaConnectionError:
-        raise AccessError(NO_LOGIN) from None
+        raise AccessError(LOGIN_MISSING) from None
 
 
-MAX_PEM_BYTES = 2**24  # bytes
-BOOTSTRAP_S = 5.0  # a command should soon report that no broker answers
+MAX_PEM_BYTES = 2**24
+MAX_BOOTSTRAP_S = 5.0  # A command soon reports that no broker answers.
 
 
 def aiokafka_settings(config: Config) -> dict[str, Any]:
-    """The settings that aiokafka's consumer, producer and admin client share."""
+    """For consumers, producers and admin clients."""
     kafka = config.kafka
     settings: dict[str, Any] = {
         "bootstrap_servers": [part.strip() for part in kafka.bootstrap_servers.split(",")],
@@ -168,8 +178,8 @@ def aiokafka_settings(config: Config) -> dict[str, Any]:
 
 
 def kafka_python_settings(config: Config) -> dict[str, Any]:
-    """The settings that kafka-python's consumer, producer and admin client share."""
-    wait = min(BOOTSTRAP_S, config.kafka.request_timeout_s)
+    """For consumers, producers and admin clients."""
+    wait = min(MAX_BOOTSTRAP_S, config.kafka.request_timeout_s)
     return aiokafka_settings(config) | {"bootstrap_timeout_ms": round(wait * 1000)}
 
 
@@ -178,19 +188,17 @@ def aiokafka_producer_settings(config: Config) -> dict[str, Any]:
 
 
 def compression_type(config: Config) -> str | None:
-    """The clients' name for kafka.compression."""
     codec = config.kafka.compression
     return None if codec == "none" else codec
 
 
 def isolation_level(config: Config) -> str:
-    """The clients' name for kafka.isolation."""
     return f"read_{config.kafka.isolation}"
 
 
 @contextmanager
-def speaking(config: Config) -> Iterator[None]:
-    """Turn kafka-python's exceptions into one line with the broker and the remedy."""
+def broker_errors(config: Config) -> Iterator[None]:
+    """Turns kafka-python's exceptions into one line with the broker and the remedy."""
     import kafka.errors
 
     if os.environ.get("NEWSIFT_DEBUG") != "1":
@@ -198,7 +206,7 @@ def speaking(config: Config) -> Iterator[None]:
         logging.getLogger("kafka").propagate = False
     try:
         if not uses_tls(config):  # a handshake that is cut short would stand in the broker's log
-            knock(config)
+            require_listener(config)
         yield
     except kafka.errors.KafkaError as error:
         raise broker_error(error, config) from error
@@ -211,13 +219,13 @@ def broker_error(error: BaseException, config: Config) -> AccessError | BrokerEr
     """
     if isinstance(error, AccessError | BrokerError):
         return error
-    verdict = meaning(error, config)
-    kind, message = verdict or unreachable(error, aiokafka_settings(config), config)
-    return kind(redacted(f"broker {config.kafka.bootstrap_servers}: {message}", config))
+    verdict = explain(error, config)
+    kind, message = verdict or diagnose_connection(error, aiokafka_settings(config), config)
+    return kind(hide_password(f"broker {config.kafka.bootstrap_servers}: {message}", config))
 
 
-def redacted(line: str, config: Config) -> str:
-    """One line without the password, in case a client printed it."""
+def hide_password(line: str, config: Config) -> str:
+    """In one line, in case a client printed the password."""
     secret = config.kafka.password
     line = " ".join(line.split())
     return line.replace(secret.reveal(), str(secret)) if secret else line
@@ -233,19 +241,19 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
     kafka = config.kafka
     for key in ("ca_file", "cert_file", "key_file"):
         if path := getattr(kafka, key):  # OpenSSL would wait for what never ends
-            with _refusing(key, path, "certificates or a key"):
+            with _pem_errors(key, path, "certificates or a key"):
                 read_regular(path, MAX_PEM_BYTES)
-    with _refusing("ca_file", kafka.ca_file, "one or more certificates"):
+    with _pem_errors("ca_file", kafka.ca_file, "one or more certificates"):
         context = ssl.create_default_context(cafile=kafka.ca_file)
     if kafka.cert_file:
-        with _refusing("cert_file", kafka.cert_file, "a certificate and its key, not encrypted"):
+        with _pem_errors("cert_file", kafka.cert_file, "a certificate and its key, not encrypted"):
             # A password of our own: OpenSSL would else ask for one on the terminal, and wait.
             context.load_cert_chain(kafka.cert_file, kafka.key_file, password=lambda: "")
     return context
 
 
 @contextmanager
-def _refusing(key: str, path: Path | None, expected: str) -> Iterator[None]:
+def _pem_errors(key: str, path: Path | None, expected: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:

@@ -6,22 +6,21 @@ from typing import Any
 
 from worker.config import Config
 from worker.errors import AccessError, ConfigError
-from worker.kafka.errors import describe, names
-from worker.kafka.rules import Actual, Difference, differences, kafka_topics, new_topics
-from worker.kafka.settings import kafka_python_settings, speaking
+from worker.kafka.errors import class_names, describe
+from worker.kafka.rules import ActualTopic, Difference, create_command, differences, new_topics
+from worker.kafka.settings import broker_errors, kafka_python_settings
 
-SETTINGS = ("cleanup.policy", "max.message.bytes", "retention.ms", "min.insync.replicas")
-REFUSED = ("TopicAuthorizationFailedError", "ClusterAuthorizationFailedError",
+CHECKED_SETTINGS = ("cleanup.policy", "max.message.bytes", "retention.ms", "min.insync.replicas")
+REFUSAL_ERRORS = ("TopicAuthorizationFailedError", "ClusterAuthorizationFailedError",
            "PolicyViolationError", "SecurityDisabledError")  # fmt: skip
-COPIES = ("InvalidReplicationFactorError", "InvalidReplicationAssignmentError")
+REPLICATION_ERRORS = ("InvalidReplicationFactorError", "InvalidReplicationAssignmentError")
 
 
 @contextmanager
-def administering(config: Config) -> Iterator[Any]:
-    """A KafkaAdminClient; closed at the end."""
+def admin_client(config: Config) -> Iterator[Any]:
     import kafka
 
-    with speaking(config):
+    with broker_errors(config):
         admin = kafka.KafkaAdminClient(**kafka_python_settings(config))
         try:
             yield admin
@@ -34,81 +33,75 @@ def ensure_topics(config: Config) -> list[str]:
 
     Existing topics that break a rule are refused.
     """
-    with administering(config) as admin:
-        labels = config.topics.labels
-        created = _make(admin, config, [name for name in new_topics(config) if name != labels])
-        _refuse(
-            difference for difference in _differences(admin, config) if difference.topic != labels
-        )
+    with admin_client(config) as admin:
+        names = [name for name in new_topics(config) if name != config.topics.labels]
+        created = _create_missing(admin, config, names)
+        _refuse_serious(_differences(admin, config), config)
         return created
 
 
 def ensure_posts(config: Config) -> None:
-    """Create the topic of posts if it is missing, for processes that only write posts."""
-    with administering(config) as admin:
-        _make(admin, config, [config.topics.posts])
+    """For processes that only write posts."""
+    with admin_client(config) as admin:
+        _create_missing(admin, config, [config.topics.posts])
 
 
 def ensure_labels(config: Config) -> list[Difference]:
-    """Create the labels topic if it is missing; returns its differences from the rules."""
-    with administering(config) as admin:
-        _make(admin, config, [config.topics.labels])
+    """Creates the labels topic if it is missing; returns its differences from the rules."""
+    with admin_client(config) as admin:
+        _create_missing(admin, config, [config.topics.labels])
         return [d for d in _differences(admin, config) if d.topic == config.topics.labels]
 
 
-def refuse_unfit(config: Config) -> None:
-    _refuse(
-        difference
-        for difference in check_topics(config)
-        if difference.topic != config.topics.labels
-    )
+def require_fit_topics(config: Config) -> None:
+    _refuse_serious(check_topics(config), config)
 
 
 def create_topics(config: Config) -> list[str]:
-    """Create the missing topics, even with topics.create: false, as a person requested it."""
-    with administering(config) as admin:
-        return _create(admin, config, _missing(admin, config))
+    """Creates missing topics even with topics.create: false, because a person asked for it."""
+    with admin_client(config) as admin:
+        return _create(admin, config, _missing_names(admin, config))
 
 
 def check_topics(config: Config) -> list[Difference]:
-    """The differences of the broker's topics from the rules."""
-    with administering(config) as admin:
+    with admin_client(config) as admin:
         return _differences(admin, config)
 
 
 def _differences(admin: Any, config: Config) -> list[Difference]:
     brokers = len(admin.describe_cluster()["brokers"])
-    return differences(config, _actual(admin, new_topics(config)), brokers)
+    return differences(config, _read_topics(admin, new_topics(config)), brokers)
 
 
-def _make(admin: Any, config: Config, names: Sequence[str]) -> list[str]:
-    """Create missing topics, if allowed."""
-    missing = [name for name in _missing(admin, config) if name in names]
+def _create_missing(admin: Any, config: Config, names: Sequence[str]) -> list[str]:
+    """Refused where topics.create is false."""
+    missing = [name for name in _missing_names(admin, config) if name in names]
     if missing and not config.topics.create:
-        raise AccessError(_say_how(config, missing, "topics.create is false"))
+        raise AccessError(_creation_remedy(config, missing, "topics.create is false"))
     return _create(admin, config, missing)
 
 
-def _refuse(differences: Iterable[Difference]) -> None:
-    """Refuse topics that would lose seeds or stop the worker later; hidden topics may exist."""
-    unfit = [each for each in differences if each.serious and each.setting != "topic"]
-    if not unfit:
+def _refuse_serious(differences: Iterable[Difference], config: Config) -> None:
+    """Of the worker's topics. One that is hidden from us may exist."""
+    own = [each for each in differences if each.topic != config.topics.labels]
+    serious = [each for each in own if each.serious and each.setting != "topic"]
+    if not serious:
         return
-    first = unfit[0]
-    more = f"; {len(unfit) - 1} more: see `newsift topics check`" if unfit[1:] else ""
+    first = serious[0]
+    more = f"; {len(serious) - 1} more: see `newsift topics check`" if serious[1:] else ""
     raise AccessError(
         f"topic {first.topic}: {first.setting} is {first.actual}, must be {first.required}: "
         f"{first.why}; {first.fix}{more}"
     )
 
 
-def _missing(admin: Any, config: Config) -> list[str]:
-    there = set(admin.list_topics())
-    return [name for name in new_topics(config) if name not in there]
+def _missing_names(admin: Any, config: Config) -> list[str]:
+    existing = set(admin.list_topics())
+    return [name for name in new_topics(config) if name not in existing]
 
 
 def _create(admin: Any, config: Config, missing: Sequence[str]) -> list[str]:
-    """Create these topics; ignore those that another worker created first."""
+    """Another worker may create them at the same time."""
     from kafka.errors import BrokerResponseError
 
     created = []
@@ -117,49 +110,50 @@ def _create(admin: Any, config: Config, missing: Sequence[str]) -> list[str]:
             admin.create_topics({name: new_topics(config)[name]})
             created.append(name)
         except BrokerResponseError as error:
-            _weigh(error, config, missing)
+            _handle_create_error(error, config, missing)
     if missing:
         admin.wait_for_topics(list(missing))
     return created
 
 
-def _weigh(error: Exception, config: Config, missing: Sequence[str]) -> None:
-    """Ignore a topic that exists by now; raise any other error with its remedy."""
-    kinds = names(error)
+def _handle_create_error(error: Exception, config: Config, missing: Sequence[str]) -> None:
+    kinds = class_names(error)
     if "TopicAlreadyExistsError" in kinds:
         return
-    if kinds & set(COPIES):
+    if kinds & set(REPLICATION_ERRORS):
         raise ConfigError(
             f"topics.replication: {config.topics.replication} is refused by the broker "
             f"({describe(error)}); give at most the number of its brokers"
         ) from error
-    if kinds & set(REFUSED):
+    if kinds & set(REFUSAL_ERRORS):
         why = f"the broker refuses ({describe(error)})"
-        raise AccessError(_say_how(config, missing, why)) from error
+        raise AccessError(_creation_remedy(config, missing, why)) from error
     raise error
 
 
-def _say_how(config: Config, missing: Sequence[str], why: str) -> str:
+def _creation_remedy(config: Config, missing: Sequence[str], why: str) -> str:
     return (
         f"broker {config.kafka.bootstrap_servers}: missing topics {', '.join(missing)}, and "
         f"{why}; run `newsift topics create` as somebody who may, or as with "
-        f"{kafka_topics(config, missing[0])}"
+        f"{create_command(config, missing[0])}"
     )
 
 
-def _actual(admin: Any, names: Iterable[str]) -> dict[str, Actual | None]:
+def _read_topics(admin: Any, names: Iterable[str]) -> dict[str, ActualTopic | None]:
     from kafka.admin import ConfigResource
 
-    there = sorted({*admin.list_topics()} & {*names})
-    if not there:
+    existing = sorted({*admin.list_topics()} & {*names})
+    if not existing:
         return {}
-    resources = [ConfigResource("topic", name, dict.fromkeys(SETTINGS)) for name in there]
+    resources = [
+        ConfigResource("topic", name, dict.fromkeys(CHECKED_SETTINGS)) for name in existing
+    ]
     settings = admin.describe_configs(resources, config_filter="all")["topic"]
     return {
-        topic["name"]: Actual(
+        topic["name"]: ActualTopic(
             len(topic["partitions"]),
             min(len(part["replica_nodes"]) for part in topic["partitions"]),
             {key: item["value"] for key, item in settings[topic["name"]].items()},
         )
-        for topic in admin.describe_topics(there)
+        for topic in admin.describe_topics(existing)
     }

@@ -1,4 +1,4 @@
-"""The binomial, beta and chi-square distributions: tails and quantiles, to ten digits or more."""
+"""Bursts of new stories by an exact binomial test; the distributions that such tests need."""
 
 import math
 from collections import Counter
@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-CLOSE = 1e-15  # where another term changes nothing but by rounding
-TERMS = 100_000  # of a fraction: it takes some √a + √b of them
-TINY = 1e-300  # in the place of a zero that would be divided by
-REMEMBERED = 2**14  # cached results: each look at the labels needs those of earlier looks
-HALVINGS = 200  # more than a float can resolve
+RELATIVE_PRECISION = 1e-15
+MAX_TERMS = 100_000  # A continued fraction needs about √a + √b terms.
+MIN_DIVISOR = 1e-300
+CACHE_SIZE = 2**14  # Each test of the labels repeats those before it.
+MAX_HALVINGS = 200  # A float resolves fewer.
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHE_SIZE)
 def binomial_tail(n: int, p: float, least: int) -> float:
     """The probability of at least `least` successes in n trials."""
     if not 0 < least <= n:
@@ -32,17 +32,16 @@ def beta_below(x: float, a: float, b: float) -> float:
 
 
 def log_beta(a: float, b: float) -> float:
-    """The logarithm of the beta function."""
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
 def beta_quantile(share: float, a: float, b: float) -> float:
     """The value below which a beta variable lies with this probability."""
-    return _root(lambda x: beta_below(x, a, b), share, 0.0, 1.0)
+    return _bisect(lambda x: beta_below(x, a, b), share, 0.0, 1.0)
 
 
 def chi_square_below(x: float, freedom: float) -> float:
-    """The probability that a chi-square variable is at most x; the degrees need not be whole."""
+    """The probability that a chi-square variable is at most x; `freedom` need not be whole."""
     a, x = freedom / 2, x / 2
     if x <= 0:
         return 0.0
@@ -55,7 +54,7 @@ def chi_square_quantile(share: float, freedom: float) -> float:
     high = freedom + 1
     while chi_square_below(high, freedom) < share:
         high *= 2
-    return _root(lambda x: chi_square_below(x, freedom), share, 0.0, high)
+    return _bisect(lambda x: chi_square_below(x, freedom), share, 0.0, high)
 
 
 def clopper_pearson(positives: float, n: float, alpha: float) -> tuple[float, float]:
@@ -66,9 +65,9 @@ def clopper_pearson(positives: float, n: float, alpha: float) -> tuple[float, fl
     return low, high
 
 
-def _root(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
-    """The argument at which a rising function reaches a value, by bisection."""
-    for _ in range(HALVINGS):
+def _bisect(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
+    """The argument at which a rising function reaches a value."""
+    for _ in range(MAX_HALVINGS):
         middle = (low + high) / 2
         if middle in (low, high):
             break
@@ -83,14 +82,14 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
     """The continued fraction of the incomplete beta function, by Lentz's method."""
     c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
     value = d
-    for m in range(1, TERMS):
+    for m in range(1, MAX_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         before = value
         for term in (even, odd):
             d, c = 1 / _not_zero(1 + term * d), _not_zero(1 + term / c)
             value *= d * c
-        if abs(value - before) <= CLOSE * abs(value):
+        if abs(value - before) <= RELATIVE_PRECISION * abs(value):
             break
     return value
 
@@ -98,7 +97,7 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
 def _gamma_series(a: float, x: float) -> float:
     """The sum of x^n / (a·(a + 1)…(a + n)), for x below a + 1."""
     term = total = 1 / a
-    while term > CLOSE * total:
+    while term > RELATIVE_PRECISION * total:
         a += 1
         term *= x / a
         total += term
@@ -108,33 +107,33 @@ def _gamma_series(a: float, x: float) -> float:
 def _gamma_fraction(a: float, x: float) -> float:
     """The continued fraction of the upper incomplete gamma function, for x above a."""
     b = x + 1 - a
-    c, d = 1 / TINY, 1 / _not_zero(b)
+    c, d = 1 / MIN_DIVISOR, 1 / _not_zero(b)
     value = d
-    for n in range(1, TERMS):
+    for n in range(1, MAX_TERMS):
         b += 2
         term = -n * (n - a)
         d, c = 1 / _not_zero(term * d + b), _not_zero(b + term / c)
         before = value
         value *= d * c
-        if abs(value - before) <= CLOSE * abs(value):
+        if abs(value - before) <= RELATIVE_PRECISION * abs(value):
             break
     return value
 
 
 def _not_zero(value: float) -> float:
-    return value if abs(value) > TINY else TINY
+    return value if abs(value) > MIN_DIVISOR else MIN_DIVISOR
 
 
-SURE = 1e-6  # the chance of a false alarm, for one event in one minute
-MIN_STORIES = 5  # stories
-HISTORY = 60  # minutes; a burst is reported once in this time
-ENOUGH = 10  # minutes of history, at least
-LATE = 5  # minutes; what comes later is history and no news
+MAX_FALSE_ALARM = 1e-6  # the chance for one event in one minute
+MIN_STORIES = 5
+HISTORY_MINUTES = 60  # An event has at most one burst in this time.
+MIN_HISTORY_MINUTES = 10
+MAX_LATE_MINUTES = 5  # Later stories count as history.
 
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """The story groups of an event in one minute and in the minutes before it."""
+    """New story groups of an event: in one minute, and in the minutes before it."""
 
     event: str
     minute: int  # since 1970
@@ -144,29 +143,28 @@ class Burst:
 
     @property
     def chance(self) -> float:
-        """The probability of at least this many stories in this minute at a steady rate."""
+        """The probability of so many stories in this minute at a steady rate."""
         return binomial_tail(self.stories + self.before, 1 / (self.minutes + 1), self.stories)
 
 
 class StoryCounts:
-    """The new story groups of each event in one partition, minute by minute."""
+    """New story groups by event and minute, in one partition."""
 
     def __init__(self, begun: int) -> None:
-        """`begun`: the minute in which the partition was assigned; what is older is unknown."""
+        """`begun` is the minute of the assignment; earlier ones are unknown."""
         self.begun = begun
         self._counts: dict[str, Counter[int]] = {}
 
     def add(self, event: str, minute: int, count: int, now: int) -> None:
-        """Count stories of an event. Those of a later minute than now count now."""
-        if minute > self.begun and minute >= now - HISTORY - LATE:
+        """A minute in the future counts as the present one."""
+        if minute > self.begun and minute >= now - HISTORY_MINUTES - MAX_LATE_MINUTES:
             self._counts.setdefault(event, Counter())[min(minute, now)] += count
 
-    def of(self, event: str) -> Counter[int]:
-        """The stories of an event by minute."""
+    def stories(self, event: str) -> Counter[int]:
+        """By minute."""
         return self._counts.get(event, Counter())
 
-    def forget(self, first: int) -> None:
-        """Drop the minutes before this one."""
+    def drop_before(self, first: int) -> None:
         for event, counts in list(self._counts.items()):
             recent = Counter({minute: count for minute, count in counts.items() if minute >= first})
             self._counts[event] = recent
@@ -190,12 +188,12 @@ class Bursts:
         stories: Mapping[tuple[int, str, int], int],
         now: int,
     ) -> list[Burst]:
-        """Count stories by partition, event and minute; returns the bursts."""
+        """Counts stories by partition, event and minute; returns the bursts."""
         if now > self._now:
-            self._now, first = now, now - HISTORY - LATE
+            self._now, first = now, now - HISTORY_MINUTES - MAX_LATE_MINUTES
             for counts in partitions.values():
-                counts.forget(first)
-            self._reported = {event: at for event, at in self._reported.items() if at >= first}
+                counts.drop_before(first)
+            self._reported = {e: minute for e, minute in self._reported.items() if minute >= first}
         minutes = set()
         for (partition, event, minute), count in stories.items():
             if partition in partitions:
@@ -207,19 +205,19 @@ class Bursts:
         return [burst for burst in bursts if burst is not None]
 
     def _burst(self, partitions: Collection[StoryCounts], event: str, minute: int) -> Burst | None:
-        part = [counts for counts in partitions if minute - counts.begun - 1 >= ENOUGH]
-        minutes = min([HISTORY, *(minute - counts.begun - 1 for counts in part)])
+        part = [counts for counts in partitions if minute - counts.begun - 1 >= MIN_HISTORY_MINUTES]
+        minutes = min([HISTORY_MINUTES, *(minute - counts.begun - 1 for counts in part)])
         total: Counter[int] = Counter()
         for counts in part:
-            total.update(counts.of(event))
+            total.update(counts.stories(event))
         stories = total[minute]
-        if stories < MIN_STORIES or minute < self._now - LATE:
+        if stories < MIN_STORIES or minute < self._now - MAX_LATE_MINUTES:
             return None
-        if minute < self._reported.get(event, minute - HISTORY) + HISTORY:
+        if minute < self._reported.get(event, minute - HISTORY_MINUTES) + HISTORY_MINUTES:
             return None
         before = sum(total[past] for past in range(minute - minutes, minute))
         burst = Burst(event, minute, stories, before, minutes)
-        if burst.chance >= SURE:
+        if burst.chance >= MAX_FALSE_ALARM:
             return None
         self._reported[event] = minute
         return burst

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings
 from encoder.model.weights import F32, I64
-from worker.seeds.profile import Compared
+from worker.seeds.profile import SeedOrProfile
 from worker.seeds.set import SeedSet
 
-WATCHED = 100  # seeds, the first by their ids
-HIGH = 0.1  # the share of the background that scores so high
-POSTS = 200_000  # after which what was counted counts half, so that the past is forgotten
-SAMPLED = 2_000  # likewise
-PROMISED = 10  # passes; fewer give no rate
-LEAST_SAMPLED = 500  # posts; fewer give no share
-MANY_PASSES = 10.0  # times the promised rate: here the alerts begin
-MANY_HIGH = 0.3
+MAX_WATCHED_SEEDS = 100
+HIGH_SHARE = 0.1  # A high score is one that a tenth of the background reaches.
+POSTS_HALF_LIFE = 200_000  # All counts are halved after so many posts.
+SAMPLE_HALF_LIFE = 2_000
+MIN_PROMISED_PASSES = 10  # Fewer give no rate.
+MIN_SAMPLED_POSTS = 500  # Fewer give no share.
+ALERT_PASSES = 10.0  # times the promised rate
+ALERT_HIGH_SHARE = 0.3
 
 F64 = NDArray[np.float64]
 Cuts = Callable[[Embeddings], F32]
@@ -33,8 +33,8 @@ Key = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Drifting:
-    """The drift of a seed, or of an event as a whole."""
+class DriftMeasure:
+    """Of a seed, or of an event as a whole."""
 
     event: str
     seed: str  # empty for the event
@@ -43,13 +43,12 @@ class Drifting:
 
     @property
     def name(self) -> str:
-        """The seed or the event."""
         return f"seed {self.seed}" if self.seed else f"event {self.event}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Watched:
-    """The seeds of a set whose drift is measured, with the counts."""
+class WatchedSeeds:
+    """The seeds whose drift is measured."""
 
     seeds: SeedSet
     vectors: Embeddings  # [w]
@@ -61,35 +60,35 @@ class Watched:
 
     @property
     def names(self) -> list[tuple[str, str]]:
-        """The event and the seed of each row."""
-        own = [(seed.event, seed.id) for seed in self.seeds.seeds[: len(self.vectors)]]
-        return own + [(event, "") for event in self.events]
+        """Event and seed of each row."""
+        seeds = [(seed.event, seed.id) for seed in self.seeds.seeds[: len(self.vectors)]]
+        return seeds + [(event, "") for event in self.events]
 
 
 class Drift:
-    """The counts of some seeds and their events, for as long as these do not change."""
+    """Counts posts and scores of some seeds and their events."""
 
     def __init__(self, cuts: Cuts, rate: float | None, threshold: float | None) -> None:
         """`rate` is that of each automatic threshold; None where only a total rate is promised."""
         self._cuts_of, self._rate, self._threshold = cuts, rate, threshold
         self._lock = Lock()
-        self._watched: Watched | None = None
-        self._ready: Watched | None = None
+        self._watched: WatchedSeeds | None = None
+        self._ready: WatchedSeeds | None = None
         self._counts = np.zeros((4, 0))
 
     def prepare(self, seeds: SeedSet) -> None:
         """Calibrate a new seed set; only new seeds are compared with the background."""
-        first = seeds.seeds[:WATCHED]
+        first = seeds.seeds[:MAX_WATCHED_SEEDS]
         events = sorted({seed.event for seed in first})
         of_event = dict.fromkeys(events, 0.0)
         for seed in seeds.seeds:
             if seed.event in of_event:
-                of_event[seed.event] += self._promised(seed)
-        rates = [*map(self._promised, first), *(of_event[event] for event in events)]
+                of_event[seed.event] += self._promised_rate(seed)
+        rates = [*map(self._promised_rate, first), *(of_event[event] for event in events)]
         keys: list[Key] = [(seed.id, seed.event, seed.content, seed.threshold) for seed in first]
         vectors = seeds.vectors[: len(first)]
-        self._ready = Watched(
-            *(seeds, vectors, self._calibrated(keys, vectors), tuple(events)),
+        self._ready = WatchedSeeds(
+            *(seeds, vectors, self._calibrate(keys, vectors), tuple(events)),
             np.searchsorted(events, [seed.event for seed in first]),
             np.array(rates, np.float64),
             (*keys, *((event, str(of_event[event])) for event in events)),
@@ -108,7 +107,7 @@ class Drift:
         Posts that were matched with an older seed set are not counted.
         """
         with self._lock:
-            if (watched := self._in_force(seeds)) is None or not len(watched.vectors):
+            if (watched := self._activate(seeds)) is None or not len(watched.vectors):
                 return
             high = (sample.similarity(watched.vectors) >= watched.cuts).sum(axis=0)  # [w]
             of_events = np.bincount(watched.event, high) / np.bincount(watched.event)  # [e]
@@ -120,23 +119,22 @@ class Drift:
             ]
             self._counts[2] += len(sample)
             self._counts[3] += [*high, *of_events]
-            self._counts[:2, self._counts[0] >= POSTS] /= 2
-            self._counts[2:, self._counts[2] >= SAMPLED] /= 2
+            self._counts[:2, self._counts[0] >= POSTS_HALF_LIFE] /= 2
+            self._counts[2:, self._counts[2] >= SAMPLE_HALF_LIFE] /= 2
 
-    def drifting(self) -> list[Drifting]:
-        """The drift of each seed and event."""
+    def measures(self) -> list[DriftMeasure]:
         with self._lock:
             if self._watched is None:
                 return []
             posts, passes, sampled, high = self._counts
             promised = posts * self._watched.rates
-            promised = np.where(promised >= PROMISED, promised, np.nan)
-            enough = np.where(sampled >= LEAST_SAMPLED, sampled, np.nan)
+            promised = np.where(promised >= MIN_PROMISED_PASSES, promised, np.nan)
+            enough = np.where(sampled >= MIN_SAMPLED_POSTS, sampled, np.nan)
             rows = zip(self._watched.names, passes / promised, high / enough, strict=True)
-            return [Drifting(*name, float(x), float(y)) for name, x, y in rows]
+            return [DriftMeasure(*name, float(x), float(y)) for name, x, y in rows]
 
-    def _calibrated(self, keys: Sequence[Key], vectors: Embeddings) -> F32:
-        """The cuts of these seeds; those of earlier seeds are reused."""
+    def _calibrate(self, keys: Sequence[Key], vectors: Embeddings) -> F32:
+        """Only the cuts of new seeds are computed."""
         cuts: dict[Key, np.float32] = {}
         for before in filter(None, (self._watched, self._ready)):
             cuts |= dict(zip(before.keys, before.cuts, strict=False))
@@ -145,8 +143,8 @@ class Drift:
         cuts |= {keys[row]: cut for row, cut in zip(new, fresh, strict=True)}
         return np.array([cuts[key] for key in keys], np.float32)  # [w]
 
-    def _in_force(self, seeds: SeedSet) -> Watched | None:
-        """The watched seeds of a set; seeds that did not change keep their counts."""
+    def _activate(self, seeds: SeedSet) -> WatchedSeeds | None:
+        """Seeds that did not change keep their counts."""
         watched, ready = self._watched, self._ready
         if watched is not None and watched.seeds is seeds:
             return watched
@@ -158,25 +156,27 @@ class Drift:
         self._watched = ready
         return ready
 
-    def _promised(self, seed: Compared) -> float:
-        """The rate of an automatic threshold; NaN where none is promised."""
+    def _promised_rate(self, seed: SeedOrProfile) -> float:
+        """NaN where no rate is promised."""
         is_automatic = self._threshold is None and seed.threshold is None
         return self._rate if is_automatic and self._rate is not None else nan
 
 
-def in_a_sentence(drifting: Iterable[Drifting]) -> str:
-    """A sentence on the drift; empty if too few posts were seen."""
-    measured = [each for each in drifting if not (isnan(each.passes) and isnan(each.high))]
+def describe_drift(drifting: Iterable[DriftMeasure]) -> str:
+    """Empty if too few posts were counted."""
+    measured = [
+        measure for measure in drifting if not (isnan(measure.passes) and isnan(measure.high))
+    ]
     if not measured:
         return ""
-    high = max(measured, key=lambda each: -1 if isnan(each.high) else each.high)
-    passes = max(measured, key=lambda each: -1 if isnan(each.passes) else each.passes)
-    if high.high >= MANY_HIGH:
+    high = max(measured, key=lambda measure: -1 if isnan(measure.high) else measure.high)
+    passes = max(measured, key=lambda measure: -1 if isnan(measure.passes) else measure.passes)
+    if high.high >= ALERT_HIGH_SHARE:
         return (
-            f"{high.high:.0%} of the posts score as high with {high.name} as {HIGH:.0%} of the "
-            f"background: the stream is unlike it; give it a background of its own"
+            f"{high.high:.0%} of the posts score as high with {high.name} as {HIGH_SHARE:.0%} "
+            f"of the background: the stream is unlike it; give it a background of its own"
         )
-    if passes.passes >= MANY_PASSES:
+    if passes.passes >= ALERT_PASSES:
         rest = "" if isnan(high.high) else ", while most posts score as they should"
         return f"{passes.name} passes {passes.passes:,.0f} times the promised rate{rest}"
     return "none: scores and pass rates are about as promised"

@@ -21,19 +21,17 @@ from encoder.support.jit import jit
 from encoder.support.readonly import fixed
 from worker.match.records import StoryGroup, StoryKey
 
-ALIKE = np.float32(0.8)  # the score from which two posts say the same
-FIRSTS = 1024  # of groups that are remembered,
-BYTES = 2**21  # and what they may take
-BLOCK = 128  # matches at a time
-COST = 1024  # bytes of a first besides its vector
-PLACES = 2**12  # of words
+MIN_STORY_SCORE = np.float32(0.8)
+MAX_GROUPS = 1024
+MAX_GROUP_BYTES = 2**21
+BLOCK_MATCHES = 128
+FIRST_OVERHEAD_BYTES = 1024
+WORD_TABLE_SIZE = 2**12
 
 Key = tuple[bytes, frozenset[str]]  # what a vector holds, and the events that it matches
 
 
-class First(NamedTuple):
-    """The first match of a group."""
-
+class FirstMatch(NamedTuple):
     key: StoryKey
     size: int
 
@@ -46,10 +44,10 @@ class Stories:
     batches.
     """
 
-    def __init__(self, most: int = FIRSTS, size: int = BYTES) -> None:
-        self._most, self._room = most, size
+    def __init__(self, most: int = MAX_GROUPS, size: int = MAX_GROUP_BYTES) -> None:
+        self._max_groups, self._room = most, size
         self._count = 0  # of matches: the number of the next one
-        self._firsts: OrderedDict[int, First] = OrderedDict()  # by number, met longest ago first
+        self._firsts = OrderedDict[int, FirstMatch]()  # by number, met longest ago first
         self._vectors: Embeddings | None = None  # of firsts, and of a few that are forgotten
         self._numbers: list[int] = []  # of these rows, rising
 
@@ -59,10 +57,10 @@ class Stories:
     def place(self, matches: Sequence[StoryKey], vectors: Embeddings) -> list[StoryGroup]:
         """The group of each match, in order; `vectors` has one row for each."""
         places: list[StoryGroup] = []
-        keys = list(zip(row_bytes(vectors), (each.events for each in matches), strict=True))
+        keys = list(zip(row_bytes(vectors), (match.events for match in matches), strict=True))
         firsts: dict[Key, int] = {}
         while len(places) < len(matches):
-            span = slice(len(places), len(places) + BLOCK)
+            span = slice(len(places), len(places) + BLOCK_MATCHES)
             places += self._place(matches[span], vectors[span], keys[span], firsts)
         return places
 
@@ -80,31 +78,33 @@ class Stories:
         occurs = {key: row for row, key in reversed(list(enumerate(keys)))}
         fresh = sorted(row for key, row in occurs.items() if firsts.get(key) not in self._firsts)
         older: dict[int, list[int]] = {row: [] for row in fresh}
-        for at, other in alike(vectors[fresh], earlier):
-            older[fresh[at]].append(self._numbers[other])
-        same = alike(vectors[fresh], vectors[fresh])
-        for at, other in same:
-            if other < at:
-                older[fresh[at]].append(self._count + fresh[other])
-        like_itself = {fresh[at] for at, other in same if at == other}  # not so without words
-        sizes = bytes_of(vectors).tolist()
+        for row_index, other in find_repeats(vectors[fresh], earlier):
+            older[fresh[row_index]].append(self._numbers[other])
+        same = find_repeats(vectors[fresh], vectors[fresh])
+        for row_index, other in same:
+            if other < row_index:
+                older[fresh[row_index]].append(self._count + fresh[other])
+        # A text without words does not repeat itself.
+        has_words = {fresh[row_index] for row_index, other in same if row_index == other}
+        sizes = row_sizes(vectors).tolist()
         places: list[StoryGroup] = []
         for row, (match, key) in enumerate(zip(matches, keys, strict=True)):
             first = firsts.get(key, -1)
             if row not in older and first not in self._firsts:
                 break
             number = self._count + row
-            first, story = self._join(
-                number, First(match, COST + sizes[row]), older.get(row, [first])
-            )
+            stored = FirstMatch(match, FIRST_OVERHEAD_BYTES + sizes[row])
+            first, story = self._join(number, stored, older.get(row, [first]))
             places.append(story)
-            if first != number or row in like_itself:
+            if first != number or row in has_words:
                 firsts[key] = first
         self._keep(earlier, vectors[: len(places)])
         return places
 
-    def _join(self, number: int, match: First, alike_ones: Sequence[int]) -> tuple[int, StoryGroup]:
-        """The group of one match, and the number of its first match; similar ones oldest first."""
+    def _join(
+        self, number: int, match: FirstMatch, alike_ones: Sequence[int]
+    ) -> tuple[int, StoryGroup]:
+        """The number of the group's first match, and the group; `alike_ones` are oldest first."""
         for other in alike_ones:
             first = self._firsts.get(other)
             if first is not None and match.key.events <= first.key.events:
@@ -113,30 +113,31 @@ class Stories:
                 return other, StoryGroup(name, name == match.key.match_id)  # it may have come twice
         self._firsts[number] = match
         self._room -= match.size
-        while self._room < 0 or len(self._firsts) > self._most:
+        while self._room < 0 or len(self._firsts) > self._max_groups:
             self._room += self._firsts.popitem(last=False)[1].size
         return number, StoryGroup(match.key.match_id, True)
 
     def _keep(self, earlier: Embeddings, vectors: Embeddings) -> None:
-        """Add the vectors of new first matches; drop forgotten ones from time to time."""
+        """Adds the vectors of new first matches, and sometimes drops forgotten ones."""
         rows = [row for row in range(len(vectors)) if self._count + row in self._firsts]
         numbers = self._numbers + [self._count + row for row in rows]
         self._count += len(vectors)
         if rows:
             earlier = Embeddings.concat([earlier, vectors[rows]])
-        if len(numbers) > self._most + BLOCK:
-            alive = [at for at, number in enumerate(numbers) if number in self._firsts]
-            earlier, numbers = earlier[alive], [numbers[at] for at in alive]
+        if len(numbers) > self._max_groups + BLOCK_MATCHES:
+            alive = [index for index, number in enumerate(numbers) if number in self._firsts]
+            earlier, numbers = earlier[alive], [numbers[index] for index in alive]
         self._vectors, self._numbers = earlier, numbers
 
 
-def alike(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]:
+def find_repeats(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]:
     """The pairs of rows that repeat one text, in order. Few share enough words; these are scored.
 
     The score is summed in a fixed order, so that it does not depend on the other rows.
     """
     mix = posts.mix
-    least = (ALIKE - (1 - mix)) / mix if mix else -1.0  # of the words, if the rest is the same
+    # The least cosine of the words, if the other part is the same.
+    least = (MIN_STORY_SCORE - (1 - mix)) / mix if mix else -1.0
     slack = rounding(posts.dense.shape[1] + int(np.diff(others.lexical.indptr).max(initial=0)))
     mine, theirs = posts.lexical, others.lexical
     may = may_share(
@@ -146,7 +147,7 @@ def alike(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]:
     )
     pairs: I64 = np.argwhere(may)
     sides = (posts.dense, mine), (others.dense, theirs)
-    close = pairs[pair_scores(*sides, mix, pairs) >= ALIKE]
+    close = pairs[pair_scores(*sides, mix, pairs) >= MIN_STORY_SCORE]
     return [(row, other) for row, other in close.tolist()]
 
 
@@ -160,22 +161,22 @@ def may_share(
     Words that collide in the small table only make the bound larger.
     """
     out = np.empty((len(indptr) - 1, len(other_indptr) - 1), np.bool_)
-    table = np.zeros(PLACES, np.float32)  # of one row's weights
+    table = np.zeros(WORD_TABLE_SIZE, np.float32)  # of one row's weights
     for row in range(out.shape[0]):
         for e in range(indptr[row], indptr[row + 1]):
-            table[slots[e] % PLACES] += weights[e]
+            table[slots[e] % WORD_TABLE_SIZE] += weights[e]
         for other in range(out.shape[1]):
             same = np.float32(0)
             for e in range(other_indptr[other], other_indptr[other + 1]):
-                same += table[other_slots[e] % PLACES] * other_weights[e]
+                same += table[other_slots[e] % WORD_TABLE_SIZE] * other_weights[e]
             out[row, other] = same >= least
         for e in range(indptr[row], indptr[row + 1]):
-            table[slots[e] % PLACES] = 0
+            table[slots[e] % WORD_TABLE_SIZE] = 0
     return out
 
 
 def row_bytes(vectors: Embeddings) -> list[bytes]:
-    """The exact bytes of each row."""
+    """Equal bytes mean equal vectors."""
     words, ends = vectors.lexical, vectors.lexical.indptr.tolist()
     return [
         dense.tobytes() + words.slots[start:end].tobytes() + words.weights[start:end].tobytes()
@@ -183,8 +184,8 @@ def row_bytes(vectors: Embeddings) -> list[bytes]:
     ]
 
 
-def bytes_of(vectors: Embeddings) -> I64:
-    """The size of each row's vectors: [n]."""
+def row_sizes(vectors: Embeddings) -> I64:
+    """[n] bytes"""
     words = np.diff(vectors.lexical.indptr)
     cost: I64 = vectors.dense.shape[1] * 4 + words * 8
     return cost

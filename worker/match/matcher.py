@@ -1,4 +1,4 @@
-"""The index of a seed set: a matrix, and lists of seeds by word.
+"""Compares posts with a seed set: an index of each part of the seeds, and a sweep over it.
 
 Words of many seeds are columns beside the dense axes. Each other word has a list of its seeds.
 Scores differ from the exact ones by rounding alone.
@@ -20,7 +20,7 @@ from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import ScoredRows, rounding
 from encoder.score.lexical import SLOTS
 from encoder.support.readonly import fixed
-from worker.match.near import Edges, Nears, near_misses_among, touched_by
+from worker.match.near import Edges, NearMissRows, near_misses_among, touched_by
 from worker.match.sweep import (
     OUT_OF_REACH,
     Lists,
@@ -34,20 +34,18 @@ from worker.simd.registers import Tile, up
 from worker.simd.rounded import TILE, RoundedMatrix
 
 # A column costs every post a little, a list the posts with its word its whole length.
-COMMON_SHARE = 1 / 12
-SHORT_LIST = 64
+MIN_COLUMN_SHARE = 1 / 12
+MIN_COLUMN_SEEDS = 64
 MAX_COLUMNS = 128
 # Their scores take half of the cache that a processor has of its own.
-POSTS_AT_ONCE = 288  # at most, but for whole tiles
+POSTS_AT_ONCE = 288  # rounded up to whole tiles
 SEEDS_AT_ONCE = 512  # whole panels
 
 
 _built: "WeakKeyDictionary[Embeddings, SeedIndex]" = WeakKeyDictionary()  # by part
 
 
-class Swept(NamedTuple):
-    """The result of comparing posts with all seeds."""
-
+class SweepResult(NamedTuple):
     pairs: I64  # [p, 2]: post and seed, which match; of a post's, those that may be its highest
     scores: F32  # [p], exact
     best: F32  # [n], each post's highest score, up to rounding
@@ -58,7 +56,7 @@ class Swept(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SeedIndex:
-    """The data from which the scores of posts with all seeds are computed."""
+    """A matrix of dense axes and common words, and lists of seeds for each other word."""
 
     rows: ScoredRows
     mix: float
@@ -68,18 +66,18 @@ class SeedIndex:
     rounding: float  # how far a score may be off by the rounding of float32 sums
 
     @classmethod
-    def of(cls, seeds: Embeddings, tile: Tile = TILE) -> Self:
+    def build(cls, seeds: Embeddings, tile: Tile = TILE) -> Self:
         starts, rows, weights = seeds.lexical.inverted
         weights = weights * np.float32(seeds.mix)
-        common = most_common(np.diff(starts), len(seeds))
+        common = common_slots(np.diff(starts), len(seeds))
         dim = seeds.dense.shape[1]
         matrix = np.zeros((dim + len(common), len(seeds)), np.float32)
         np.multiply(seeds.dense.T, np.float32(1 - seeds.mix), out=matrix[:dim])
         column = np.full(SLOTS, -1, np.int32)
-        for at, slot in enumerate(common.tolist(), dim):
+        for row, slot in enumerate(common.tolist(), dim):
             span = slice(starts[slot], starts[slot + 1])
-            matrix[at, rows[span]] = weights[span]
-            column[slot] = at
+            matrix[row, rows[span]] = weights[span]
+            column[slot] = row
         longest = int(np.diff(seeds.lexical.indptr).max(initial=0))
         lists = Lists(fixed(column), fixed(starts), fixed(rows), fixed(weights))
         exact = ScoredRows.of(seeds.dense, seeds.lexical)
@@ -87,13 +85,12 @@ class SeedIndex:
         return cls(exact, seeds.mix, len(common), rounded, lists, rounding(longest))
 
     def sweep_limits(self, thresholds: F32, expiry: I64, most: int, chosen: I64) -> SweepLimits:
-        """The limits of a sweep with these thresholds and at most `most` matches of a post."""
         cuts = np.full(self.matrix.room, np.inf, np.float32)
         cuts[: len(thresholds)] = thresholds
         return SweepLimits(fixed(cuts), fixed(expiry), most, fixed(chosen))
 
-    def compared(self, posts: Embeddings, times: I64, limits: SweepLimits) -> Swept:
-        """Posts, with their times, compared with all seeds."""
+    def sweep(self, posts: Embeddings, times: I64, limits: SweepLimits) -> SweepResult:
+        """Compares posts, with their times, with all seeds of the index."""
         exact = ScoredRows.of(posts.dense, posts.lexical)
         rows = posts.dense
         if self.columns:
@@ -117,37 +114,36 @@ class SeedIndex:
             *(limits, seen, at_once, SEEDS_AT_ONCE),
         )
         hits = seen.hits[: len(limits.expiry)]
-        return Swept(pairs, scores, seen.best, seen.counts, hits, seen.chosen)
+        return SweepResult(pairs, scores, seen.best, seen.counts, hits, seen.chosen)
 
 
 def index_of(part: Embeddings) -> SeedIndex:
-    """The index of a part of a seed set, built once."""
+    """Built once for each part."""
     index = _built.get(part)
     if index is None:
-        index = _built[part] = SeedIndex.of(part)
+        index = _built[part] = SeedIndex.build(part)
     return index
 
 
 def prepare_index(seeds: SeedSet) -> None:
-    """Build the index of each part that has none."""
     for part in seeds.vectors.parts:
         index_of(part)
 
 
-def most_common(lengths: I32, seeds: int) -> I64:
-    """The slots whose lists are longer than the cost of a matrix column: [c]."""
-    slots = np.flatnonzero(lengths > max(COMMON_SHARE * seeds, SHORT_LIST))
+def common_slots(lengths: I32, seeds: int) -> I64:
+    """The words for which a matrix column costs less than a list: [c]."""
+    slots = np.flatnonzero(lengths > max(MIN_COLUMN_SHARE * seeds, MIN_COLUMN_SEEDS))
     return slots[np.argsort(-lengths[slots], kind="stable")[:MAX_COLUMNS]]
 
 
-BEFORE_ALL = np.iinfo(np.int64).min  # the end of a row without a seed
-BLOCK_SCORES = 2**22  # for one thread at a time
-ALL = 2**31
+NO_SEED_EXPIRY = np.iinfo(np.int64).min  # A row without a seed has always expired.
+MAX_BLOCK_SCORES = 2**22  # for each thread
+UNLIMITED = 2**31
 
 
 @dataclass(frozen=True, slots=True)
 class SeedPairs:
-    """The best matches of some posts, by post, falling score and seed; counts include all."""
+    """The best matches of posts, by post, falling score and seed; counts include all matches."""
 
     posts: I64  # [m], which post
     seeds: I64  # [m], which seed
@@ -155,22 +151,22 @@ class SeedPairs:
     best: F32  # [n], the highest score of every post, up to rounding; -2 where there is no seed
     counts: I64  # [n], how many seeds every post matches
     hits: I64  # [k], how many posts match every seed
-    nears: Nears | None = None  # only on request
+    nears: NearMissRows | None = None  # only on request
 
 
-class Block(NamedTuple):
-    """The matches of some posts: all are counted; of each post those that may be its highest."""
+class BlockMatches(NamedTuple):
+    """Matches of some posts: those that may be a post's highest, and counts of all."""
 
     pairs: I64  # [m, 2]: post and seed
     scores: F32  # [m]
     best: F32  # [n]
     counts: I64  # [n]
     hits: I64  # [k]
-    touched: I64  # [h, 2]: post and event that may be near
+    near_candidates: I64  # [h, 2]: post and event that may be near
 
 
 class PartSweep(NamedTuple):
-    """A part of the seeds, and the limits that this set has for its rows."""
+    """A part of the seeds with the thresholds that this set has for its rows."""
 
     scorer: SeedIndex
     seeds: I64  # [r], the seed of each row, or -1
@@ -179,34 +175,34 @@ class PartSweep(NamedTuple):
     chosen: I64  # [m], which of the seeds near misses are looked for among are in this part
 
     @classmethod
-    def of(cls, seeds: SeedSet, number: int, most: int, near: I64) -> Self:
+    def build(cls, seeds: SeedSet, number: int, most: int, near: I64) -> Self:
         vectors = seeds.vectors
         index, places = index_of(vectors.parts[number]), vectors.places(number)
         used, chosen = np.flatnonzero(places >= 0), np.flatnonzero(vectors.part[near] == number)
-        own = places[used]
+        used_places = places[used]
         thresholds = np.full(len(places), np.inf, np.float32)
-        thresholds[used] = seeds.thresholds[own]
-        expiry = np.full(len(places), BEFORE_ALL)
-        expiry[used] = seeds.expiry[own]
+        thresholds[used] = seeds.thresholds[used_places]
+        expiry = np.full(len(places), NO_SEED_EXPIRY)
+        expiry[used] = seeds.expiry[used_places]
         limits = index.sweep_limits(thresholds, expiry, most, vectors.row[near[chosen]])
         return cls(index, places, used, limits, chosen)
 
 
 class Matcher:
-    """Compares posts with one seed set on several threads; keeps the best matches of each post."""
+    """Compares posts with one seed set on several threads."""
 
     def __init__(
-        self, seeds: SeedSet, threads: int = 1, most: int = ALL, edges: Edges | None = None
+        self, seeds: SeedSet, threads: int = 1, most: int = UNLIMITED, edges: Edges | None = None
     ) -> None:
         self.seeds, self._threads, self._most, self._edges = seeds, threads, most, edges
         near = np.zeros(0, np.int64) if edges is None else edges.seeds
         self._near = near
         self._parts = [
-            PartSweep.of(seeds, number, most, near) for number in range(len(seeds.vectors.parts))
+            PartSweep.build(seeds, number, most, near) for number in range(len(seeds.vectors.parts))
         ]
 
     def match(self, posts: Embeddings, timestamps: I64) -> SeedPairs:
-        """The pairs of a post and a seed with score ≥ threshold, where the seed had not expired."""
+        """Pairs with score ≥ threshold whose seed had not expired at the post's time."""
         if (posts.digest, posts.mix) != (self.seeds.vectors.digest, self.seeds.vectors.mix):
             raise MismatchError("posts and seeds of different models; embed both with one model")
         parts = self._blocks(posts, timestamps) if len(self.seeds) else [self._nothing(len(posts))]
@@ -214,43 +210,43 @@ class Matcher:
         hits = sum((part.hits for part in parts), np.zeros(len(self.seeds), np.int64))
         rows, seeds = pairs.T
         order = np.lexsort((seeds, -scores, rows))
-        order = order[first_of_each(rows[order], self._most)]
+        order = order[rank_mask(rows[order], self._most)]
         nears = None
         if self._edges is not None:
-            touched = np.concatenate([part.touched for part in parts])
-            nears = near_misses_among(touched, self._edges, posts, timestamps, self.seeds)
+            near_candidates = np.concatenate([part.near_candidates for part in parts])
+            nears = near_misses_among(near_candidates, self._edges, posts, timestamps, self.seeds)
         return SeedPairs(rows[order], seeds[order], scores[order], best, counts, hits, nears)
 
-    def _nothing(self, posts: int) -> Block:
+    def _nothing(self, posts: int) -> BlockMatches:
         none, counts = np.zeros((0, 2), np.int64), np.zeros(posts, np.int64)
         far = np.full(posts, OUT_OF_REACH)
-        return Block(none, far[:0], far, counts, none[:, 0], none)
+        return BlockMatches(none, far[:0], far, counts, none[:, 0], none)
 
-    def _blocks(self, posts: Embeddings, timestamps: I64) -> list[Block]:
-        """The candidates, and each post's highest score, in bounded memory."""
-        most = self._threads * up(1 + BLOCK_SCORES // len(self.seeds), POSTS_AT_ONCE)
+    def _blocks(self, posts: Embeddings, timestamps: I64) -> list[BlockMatches]:
+        """In bounded memory."""
+        most = self._threads * up(1 + MAX_BLOCK_SCORES // len(self.seeds), POSTS_AT_ONCE)
         parts = self._threads * -(-len(posts) // most)  # as many for each thread
         step = max(POSTS_AT_ONCE, -(-len(posts) // max(parts, 1)))
 
-        def block(start: int) -> Block:
+        def block(start: int) -> BlockMatches:
             rows = slice(start, start + step)
             matched = self._block(posts[rows], timestamps[rows])
             matched.pairs[:, 0] += start
-            matched.touched[:, 0] += start
+            matched.near_candidates[:, 0] += start
             return matched
 
         starts = range(0, max(len(posts), 1), step)
         if self._threads == 1 or len(starts) == 1:
             return [block(start) for start in starts]
-        return list(pool(self._threads).map(block, starts))
+        return list(match_threads(self._threads).map(block, starts))
 
-    def _block(self, posts: Embeddings, times: I64) -> Block:
+    def _block(self, posts: Embeddings, times: I64) -> BlockMatches:
         best, counts = np.full(len(posts), OUT_OF_REACH), np.zeros(len(posts), np.int64)
         hits, pairs = np.zeros(len(self.seeds), np.int64), [np.zeros((0, 2), np.int64)]
         scores = [np.zeros(0, np.float32)]
         chosen = np.full((len(posts), len(self._near)), OUT_OF_REACH)
         for part in self._parts:
-            swept = part.scorer.compared(posts, times, part.limits)
+            swept = part.scorer.sweep(posts, times, part.limits)
             np.maximum(best, swept.best, out=best)
             counts += swept.counts
             hits[part.seeds[part.used]] += swept.hits[part.used]
@@ -258,11 +254,13 @@ class Matcher:
             pairs.append(swept.pairs)
             scores.append(swept.scores)
             chosen[:, part.chosen] = swept.chosen
-        touched = self._touched(chosen)
-        return Block(np.concatenate(pairs), np.concatenate(scores), best, counts, hits, touched)
+        near_candidates = self._near_candidates(chosen)
+        return BlockMatches(
+            np.concatenate(pairs), np.concatenate(scores), best, counts, hits, near_candidates
+        )
 
-    def _touched(self, scores: F32) -> I64:
-        """The posts and events that may be near misses, by what their scores may be at most."""
+    def _near_candidates(self, scores: F32) -> I64:
+        """Posts and events that may be near misses, by upper bounds of their scores."""
         if self._edges is None:
             return np.zeros((0, 2), np.int64)
         least = np.ascontiguousarray(self._edges.edges[:, -1])
@@ -270,16 +268,16 @@ class Matcher:
         return pairs
 
 
-def first_of_each(rows: I64, most: int) -> NDArray[np.bool_]:
-    """Which of these, in the order of their rows, are among the first few of their row."""
+def rank_mask(rows: I64, most: int) -> NDArray[np.bool_]:
+    """Whether each entry is among the first few of its row; rows are sorted."""
     starts = np.searchsorted(rows, rows)
     return np.arange(len(rows)) - starts < most
 
 
 @cache
-def pool(threads: int) -> ThreadPoolExecutor:
-    """The threads that all matchers share; compiled code runs without Python's lock."""
+def match_threads(threads: int) -> ThreadPoolExecutor:
+    """Shared by all matchers; compiled code runs without Python's lock."""
     return ThreadPoolExecutor(threads, thread_name_prefix="match")
 
 
-os.register_at_fork(after_in_child=pool.cache_clear)  # threads stay with the parent
+os.register_at_fork(after_in_child=match_threads.cache_clear)  # threads stay with the parent

@@ -17,21 +17,21 @@ import numpy as np
 from encoder.embeddings import Embeddings
 from encoder.model.weights import F32, I64
 from encoder.support.jit import jit
-from worker.match.reservoir import RATES, NearAnswer, NearMisses
+from worker.match.reservoir import STRATUM_RATES, NearAnswer, NearMisses
 from worker.posts.outcome import Post
 from worker.seeds.profile import Profile
-from worker.seeds.record import digest
+from worker.seeds.record import json_digest
 from worker.seeds.set import SeedSet
 
-EVENTS = 32  # with near misses: those with a profile first, then by name
-SEEDS = 256  # of all these events together
+MAX_EVENTS = 32  # Events with a profile come first, then others by name.
+MAX_SEEDS = 256  # of all these events together
 CutsBySeed = dict[tuple[str, str], tuple[float, ...]]  # the cuts of a seed of this version
 Cuts = Callable[[Embeddings, float], F32]  # the score that so much of the background reaches
 
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """The seeds of some events, event by event, and the lower edges of their strata."""
+    """Seeds of some events, event by event, with the lower edges of their strata."""
 
     events: tuple[str, ...]
     starts: I64  # [e + 1], where an event's seeds begin among these:
@@ -40,13 +40,13 @@ class Edges:
     marks: tuple[object, ...] = ()  # [e], what the scores and the strata of an event depend on
 
     @classmethod
-    def of(
+    def build(
         cls, seeds: SeedSet, cuts: Cuts, rates: Sequence[float], earlier: "CutsBySeed"
     ) -> tuple[Self, "CutsBySeed"]:
-        """The edges of a seed set, within the bounds; and the cuts by seed and version."""
-        chosen = _chosen(seeds)
-        places = [at for own in chosen.values() for at in own]
-        names = [(seeds.seeds[at].id, seeds.seeds[at].version) for at in places]
+        """Also returns the cuts by seed and version, for the next set."""
+        chosen = _choose_events(seeds)
+        places = [place for event_places in chosen.values() for place in event_places]
+        names = [(seeds.seeds[place].id, seeds.seeds[place].version) for place in places]
         new = [n for n, name in enumerate(names) if name not in earlier]
         rows = seeds.vectors[np.array([places[n] for n in new], np.int64)]
         fresh = np.array([cuts(rows, rate) for rate in rates] if new else [], np.float32).T
@@ -62,9 +62,7 @@ class Edges:
 
 
 @dataclass(frozen=True, slots=True)
-class Nears:
-    """Near misses: the row of the post, the event, the stratum and the score."""
-
+class NearMissRows:
     posts: I64  # [h]
     events: I64  # [h]
     strata: I64  # [h]
@@ -73,37 +71,37 @@ class Nears:
 
 def near_misses_among(
     touched: I64, edges: Edges, posts: Embeddings, times: I64, seeds: SeedSet
-) -> Nears:
-    """The near misses among candidate posts and events [h, 2], by exact scores."""
+) -> NearMissRows:
+    """By exact scores; `touched` [h, 2] has candidate posts and events."""
     rows, events = touched.T
     counts = np.diff(edges.starts)[events]  # [h]
     begins = np.cumsum(counts) - counts
-    inside = np.arange(counts.sum()) - np.repeat(begins, counts)
-    own = np.repeat(edges.starts[events], counts) + inside  # [pairs]
-    pairs = np.stack([np.repeat(rows, counts), edges.seeds[own]], axis=1)
+    within = np.arange(counts.sum()) - np.repeat(begins, counts)
+    entries = np.repeat(edges.starts[events], counts) + within  # [pairs]
+    pairs = np.stack([np.repeat(rows, counts), edges.seeds[entries]], axis=1)
     scores = seeds.vectors.scores(posts, pairs)
-    gone = seeds.expiry[pairs[:, 1]] <= times[pairs[:, 0]]
-    scores[gone] = -np.inf
-    levels = (scores[:, None] < edges.edges[own]).sum(axis=1)  # 0: it matches
+    expired = seeds.expiry[pairs[:, 1]] <= times[pairs[:, 0]]
+    scores[expired] = -np.inf
+    levels = (scores[:, None] < edges.edges[entries]).sum(axis=1)  # 0: it matches
     if not len(touched):
         none = np.zeros(0, np.int64)
-        return Nears(none, none, none, np.zeros(0, np.float32))
+        return NearMissRows(none, none, none, np.zeros(0, np.float32))
     level = np.minimum.reduceat(levels, begins)
     best = np.maximum.reduceat(scores, begins)
     near = (level > 0) & (level < edges.edges.shape[1])
-    return Nears(rows[near], events[near], level[near] - 1, best[near])
+    return NearMissRows(rows[near], events[near], level[near] - 1, best[near])
 
 
-def _chosen(seeds: SeedSet) -> dict[str, list[int]]:
-    """The positions of the seeds of as many events as the bounds allow."""
+def _choose_events(seeds: SeedSet) -> dict[str, list[int]]:
+    """Positions of seeds by event, for as many events as the bounds allow."""
     by_event: defaultdict[str, list[int]] = defaultdict(list)
-    for at, seed in enumerate(seeds.seeds):
-        by_event[seed.event].append(at)
+    for place, seed in enumerate(seeds.seeds):
+        by_event[seed.event].append(place)
     learned = {seed.event for seed in seeds.seeds if isinstance(seed, Profile)}
     chosen: dict[str, list[int]] = {}
-    room = SEEDS
+    room = MAX_SEEDS
     for event in sorted(by_event, key=lambda event: (event not in learned, event)):
-        if len(by_event[event]) <= room and len(chosen) < EVENTS:
+        if len(by_event[event]) <= room and len(chosen) < MAX_EVENTS:
             room -= len(by_event[event])
             chosen[event] = by_event[event]
     return chosen
@@ -149,49 +147,53 @@ class NearWatch:
         self._misses = NearMisses((), nonce=self._nonce)
 
     def prepare(self, seeds: SeedSet) -> None:
-        """Compute the edges of a new seed set from the whole background, before it is used."""
-        self._ready = (seeds, *Edges.of(seeds, self._cuts, RATES, self._earlier_cuts))
+        """Computes the edges of a new seed set before it is used."""
+        self._ready = (seeds, *Edges.build(seeds, self._cuts, STRATUM_RATES, self._earlier_cuts))
 
     def edges(self, seeds: SeedSet) -> Edges:
-        """The edges of these seeds."""
         with self._lock:
             if self._edges is None or seeds is not self._seeds:
                 ready = self._ready
                 if ready is None or ready[0] is not seeds:
-                    ready = (seeds, *Edges.of(seeds, self._cuts, RATES, self._earlier_cuts))
+                    built = Edges.build(seeds, self._cuts, STRATUM_RATES, self._earlier_cuts)
+                    ready = seeds, *built
                 _, self._edges, self._earlier_cuts = ready
-                self._misses = NearMisses(_names(self._edges), self._misses, self._nonce)
+                pairs = zip(self._edges.events, self._edges.marks, strict=True)
+                names = [_sample_name(event, mark) for event, mark in pairs]
+                self._misses = NearMisses(names, self._misses, self._nonce)
                 self._seeds = seeds
             return self._edges
 
-    def add(self, edges: Edges, touched: Sequence[tuple[list[Post], Nears]], posts: int) -> None:
-        """Add the near misses of a batch, unless the seed set has changed since."""
+    def add(
+        self, edges: Edges, touched: Sequence[tuple[list[Post], NearMissRows]], posts: int
+    ) -> None:
+        """Ignored if the seed set has changed since."""
         with self._lock:
             if edges is not self._edges:
                 return
-            self._misses.look(posts)
+            self._misses.count_posts(posts)
             for of, nears in touched:
                 near = (nears.posts, nears.events, nears.strata, nears.scores)
                 self._misses.add(of, *near)
 
     def answer(self, event: str) -> NearAnswer | None:
-        """The near misses of an event; None for an unknown event or one beyond the bounds."""
+        """None for an unknown event, or one beyond the bounds."""
         with self._lock:
             edges, seeds = self._edges, self._seeds
             if edges is None or seeds is None or event not in edges.events:
                 return None
-            at = edges.events.index(event)
-            own = range(edges.starts[at], edges.starts[at + 1])
-            of_seeds = {seeds.seeds[edges.seeds[n]].id: tuple(edges.edges[n].tolist()) for n in own}
-            name = _name(event, edges.marks[at])
+            number = edges.events.index(event)
+            rows = range(edges.starts[number], edges.starts[number + 1])
+            of_seeds = {
+                seeds.seeds[edges.seeds[n]].id: tuple(edges.edges[n].tolist()) for n in rows
+            }
+            name = _sample_name(event, edges.marks[number])
             misses = self._misses
-            return NearAnswer(event, seeds.digest, of_seeds, misses.strata(name), misses.seen(name))
+            return NearAnswer(
+                event, seeds.digest, of_seeds, misses.strata(name), misses.post_count(name)
+            )
 
 
-def _names(edges: Edges) -> list[str]:
-    return [_name(*pair) for pair in zip(edges.events, edges.marks, strict=True)]
-
-
-def _name(event: str, mark: object) -> str:
-    """The identity of an event's comparison."""
-    return f"{digest(mark)} {event}"
+def _sample_name(event: str, mark: object) -> str:
+    """Names an event with all that its scores depend on."""
+    return f"{json_digest(mark)} {event}"

@@ -1,4 +1,4 @@
-"""Process many rows at once; where that fails, find the row at fault by halving."""
+"""The stages of a batch: decode, encode, match; a message that fails becomes a dead letter."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
@@ -15,16 +15,16 @@ from encoder.model.weights import F32, I64
 from worker import crashpoint
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.match.matcher import Matcher, SeedPairs
-from worker.match.near import Edges, Nears
+from worker.match.near import Edges, NearMissRows
 from worker.match.records import (
     Message,
     Record,
+    select_why_tokens,
     to_dead_letter,
     to_match,
     to_match_record,
-    why_tokens,
 )
-from worker.posts.languages import ALL, Languages
+from worker.posts.languages import ALL_LANGUAGES, Languages
 from worker.posts.outcome import Unreadable
 from worker.posts.read import PassedOver, Post, Reading, Reason, Rejected, read_post
 from worker.seeds.set import SeedSet
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 Work = Callable[[Sequence[int]], Result]
 
 
-def by_halves(
+def bisect_failures(
     work: Work[Result], rows: Sequence[int]
 ) -> Generator[tuple[Sequence[int], Result | Exception], None, bool]:
     """The results for all rows; on failure for halves, down to single rows.
@@ -51,27 +51,27 @@ def by_halves(
         yield rows, result
         return isinstance(result, Exception)
     middle = len(rows) // 2
-    first = yield from by_halves(work, rows[:middle])
-    second = yield from by_halves(work, rows[middle:])
-    if not (first or second or out_of_memory(result)):
+    first = yield from bisect_failures(work, rows[:middle])
+    second = yield from bisect_failures(work, rows[middle:])
+    if not (first or second or is_out_of_memory(result)):
         raise result
     return first or second
 
 
-def out_of_memory(error: Exception) -> bool:
-    """Whether an error means that memory is exhausted; torch's is recognised by name."""
+def is_out_of_memory(error: Exception) -> bool:
+    """torch's error is recognised by name."""
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
 T = TypeVar("T", bound=Hashable)
-SAMPLE = 4  # posts of a batch, at most, whose scores are looked at as a whole
-BEFORE_ALL = np.iinfo(np.int64).min
-STAGES = {"decode": "decoded", "encode": "encoded", "match": "matched"}  # and their crash points
+MAX_SAMPLE_POSTS = 4  # Drift is measured on so many posts of a batch.
+BEFORE_ANY_EXPIRY = np.iinfo(np.int64).min
+STAGES = {"decode": "decoded", "encode": "encoded", "match": "matched"}  # stage: its crash point
 
 
 @dataclass
 class Outcome:
-    """The result of a batch: the records to send, in message order, and counts."""
+    """The records to send, in message order, and counts."""
 
     read: int = 0
     records: list[Record] = field(default_factory=list)
@@ -81,21 +81,19 @@ class Outcome:
     rejected: Counter[Reason] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)  # matches
     vectors: list[Embeddings] = field(default_factory=list)  # a row for each match record
-    posts_by_event: Counter[str] = field(
-        default_factory=Counter
-    )  # posts by the events that they match
+    posts_by_event: Counter[str] = field(default_factory=Counter)
     # New story groups, by partition, event and minute.
     stories: Counter[tuple[int, str, int]] = field(default_factory=Counter)
     hits: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # posts that match each seed
     sample: Embeddings | None = None  # of a few of the posts
-    nears: list[tuple[list[Post], Nears]] = field(default_factory=list)  # near misses
+    nears: list[tuple[list[Post], NearMissRows]] = field(default_factory=list)  # near misses
     best: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeMessage:
-    """A minimal valid message. What fails on it as well is not the fault of one message."""
+    """A valid message. An error that it raises too is not one message's fault."""
 
     value: bytes = b'{"id": "1", "text": "first words"}'
     topic: str = ""
@@ -107,47 +105,42 @@ class ProbeMessage:
 
 
 class BatchState:
-    """The messages of one batch, the posts among them, and the outcome so far."""
-
     def __init__(self, messages: Sequence[Message]) -> None:
         self.messages = messages
         self.posts: dict[int, Post] = {}  # by the number of the message
         self.outcome = Outcome(read=len(messages))
 
     def reject(self, index: int, reason: Reason, detail: str) -> None:
-        """Make a message a dead letter."""
         self.posts.pop(index, None)
         self.outcome.rejected[reason] += 1
         self.outcome.records.append(to_dead_letter(index, self.messages[index], reason, detail))
 
     def pass_over(self, index: int, why: str) -> None:
-        """Leave out a message without a post."""
         self.posts.pop(index, None)
         self.outcome.passed_over[why] += 1
 
     def match(
         self, records: Sequence[Record], pairs: SeedPairs, posts: Embeddings, seeds: SeedSet
     ) -> None:
-        """Add the records of matching posts, the highest scores and the matches of each event."""
+        """Adds the records of matching posts and their counts."""
         outcome = self.outcome
         outcome.records += records
-        outcome.vectors.append(part_of(posts, np.unique(pairs.posts)))
+        outcome.vectors.append(select_rows(posts, np.unique(pairs.posts)))
         outcome.matched += len(records)
         for record in records:
             outcome.posts_by_event.update(record.story_key.events if record.story_key else ())
         outcome.best = np.concatenate([outcome.best, pairs.best])
         outcome.hits = pairs.hits if outcome.sample is None else outcome.hits + pairs.hits
         if outcome.sample is None:
-            outcome.sample = posts[:: -(-len(posts) // SAMPLE)]
+            outcome.sample = posts[:: -(-len(posts) // MAX_SAMPLE_POSTS)]
         for seed in np.flatnonzero(pairs.hits).tolist():
             outcome.events[seeds.seeds[seed].event] += int(pairs.hits[seed])
 
-    def note_near(self, rows: Sequence[int], nears: Nears | None) -> None:
-        """Add the near misses among the posts of these messages."""
+    def note_near(self, rows: Sequence[int], nears: NearMissRows | None) -> None:
         if nears is not None and len(nears.posts):
-            of = sorted(set(nears.posts.tolist()))
-            posts = [self.posts[rows[row]] for row in of]
-            which = np.searchsorted(of, nears.posts)
+            near_rows = sorted(set(nears.posts.tolist()))
+            posts = [self.posts[rows[row]] for row in near_rows]
+            which = np.searchsorted(near_rows, nears.posts)
             self.outcome.nears.append((posts, replace(nears, posts=which)))
 
 
@@ -160,7 +153,7 @@ class Pipeline:
     def __init__(
         self, enc: Encoder, form: str = "auto", limits: Limits = DEFAULT_LIMITS,
         max_matches: int = 10, why: bool = True, timer: Callable[[], float] = lambda: 0.0,
-        langs: Languages = ALL,
+        langs: Languages = ALL_LANGUAGES,
     ) -> None:  # fmt: skip
         self._enc, self._form, self._limits, self._langs = enc, form, limits, langs
         self._max_matches, self._why, self._timer = max_matches, why, timer
@@ -169,7 +162,7 @@ class Pipeline:
         self, messages: Sequence[Message], seeds: SeedSet, now: Callable[[], str],
         edges: Edges | None = None,
     ) -> Outcome:  # fmt: skip
-        """Process all messages; `now` gives the time as RFC 3339. Edges turn on near misses."""
+        """`now` gives the time as RFC 3339; `edges` turn on near misses."""
         batch, started = BatchState(messages), self._timer()
         self._decode(batch)
         started = self._lap(batch, "decode", started)
@@ -188,7 +181,7 @@ class Pipeline:
     def posts_in(
         self, messages: Sequence[Message], seeds: SeedSet
     ) -> Iterator[tuple[list[Post], Embeddings]]:
-        """The posts among some messages, with their vectors; other messages are left out."""
+        """Posts with their vectors; other messages are left out."""
         batch = BatchState(messages)
         self._decode(batch)
         for rows, vectors in self._encode(batch, seeds):
@@ -216,17 +209,17 @@ class Pipeline:
                 batch.reject(index, result.reason, result.detail)
 
     def _encode(self, batch: BatchState, seeds: SeedSet) -> Iterator[tuple[list[int], Embeddings]]:
-        """The rows of the messages and the embeddings of their posts, where these are finite."""
+        """Message numbers, and embeddings of their posts, where these are finite."""
 
         def embed(rows: Sequence[int]) -> Embeddings:
             """A text that repeats is embedded once."""
-            texts, index = repeats(batch.posts[row].text for row in rows)
+            texts, index = deduplicate(batch.posts[row].text for row in rows)
             vectors = self._enc.posts(texts)
             return vectors if len(texts) == len(rows) else vectors[index]
 
-        for rows, result in by_halves(embed, list(batch.posts)):
+        for rows, result in bisect_failures(embed, list(batch.posts)):
             if isinstance(result, Exception):
-                self._refuse(batch, rows[0], result, "embedded", seeds)
+                self._reject_failed(batch, rows[0], result, "embedded", seeds)
                 continue
             finite = np.isfinite(result.dense).all(axis=1)
             for at in np.flatnonzero(~finite).tolist():
@@ -236,47 +229,47 @@ class Pipeline:
                 batch.pass_over(rows[at], "no_words")
             usable = np.flatnonzero(finite & words)
             if len(usable):
-                yield [rows[at] for at in usable.tolist()], part_of(result, usable)
+                yield [rows[at] for at in usable.tolist()], select_rows(result, usable)
 
     def _match(
         self, batch: BatchState, rows: list[int], posts: Embeddings, seeds: SeedSet,
         now: Callable[[], str], edges: Edges | None,
     ) -> None:  # fmt: skip
-        """Add the records of matching posts; a post that fails becomes a dead letter."""
-        times = np.array([moment_of(batch.messages[row]) for row in rows], np.int64)
+        """A post that fails becomes a dead letter."""
+        times = np.array([post_time(batch.messages[row]) for row in rows], np.int64)
 
         def match(at: Sequence[int]) -> tuple[list[Record], SeedPairs]:
             matcher = Matcher(seeds, self._enc.threads, self._max_matches, edges)
-            pairs = matcher.match(part_of(posts, np.array(at)), times[list(at)])
+            pairs = matcher.match(select_rows(posts, np.array(at)), times[list(at)])
             return self._records(batch, [rows[i] for i in at], pairs, seeds, now), pairs
 
-        for at, result in by_halves(match, range(len(rows))):
+        for at, result in bisect_failures(match, range(len(rows))):
             if isinstance(result, Exception):
-                self._refuse(batch, rows[at[0]], result, "compared", seeds)
+                self._reject_failed(batch, rows[at[0]], result, "compared", seeds)
             else:
-                batch.match(*result, part_of(posts, np.array(at)), seeds)
+                batch.match(*result, select_rows(posts, np.array(at)), seeds)
                 batch.note_near([rows[i] for i in at], result[1].nears)
 
     def _records(
         self, batch: BatchState, rows: Sequence[int], matches: SeedPairs, seeds: SeedSet,
         now: Callable[[], str],
     ) -> list[Record]:  # fmt: skip
-        """The match records of these posts, in order."""
+        """In the order of the posts."""
         posts, starts, which = np.unique(matches.posts, return_index=True, return_inverse=True)
         matching = [rows[post] for post in posts.tolist()]
         pairs = list(zip(which.tolist(), matches.seeds.tolist(), strict=True))
         why = self._words(batch, matching, pairs, seeds)
-        named = [
+        listed = [
             to_match(
                 *(batch.posts[matching[at]], seeds.seeds[seed], self._enc.digest),
                 *(score, seeds.thresholds[seed], words),
             )
             for (at, seed), score, words in zip(pairs, matches.scores, why, strict=True)
         ]
-        spans = [*starts.tolist(), len(named)]
+        spans = [*starts.tolist(), len(listed)]
         return [
             to_match_record(
-                *(row, batch.messages[row], batch.posts[row], named[start:end], count),
+                *(row, batch.messages[row], batch.posts[row], listed[start:end], count),
                 *(seeds.digest, self._enc.digest, now()),
             )
             for row, (start, end), count in zip(
@@ -294,29 +287,29 @@ class Pipeline:
         """The words that made the score of each pair; a repeated text is explained once."""
         if not (self._why and pairs):
             return [[] for _ in pairs]
-        texts, index = repeats(batch.posts[row].text for row in rows)
-        unique, places = repeats((index[at], seed) for at, seed in pairs)
-        named, at_seed = np.unique([seed for _, seed in unique], return_inverse=True)
-        pairs = [(text, at) for (text, _), at in zip(unique, at_seed.tolist(), strict=True)]
-        parts = self._enc.contributions(texts, seeds.vectors[named], pairs)
-        words = [why_tokens(each) for each in parts]
+        texts, index = deduplicate(batch.posts[row].text for row in rows)
+        unique, places = deduplicate((index[at], seed) for at, seed in pairs)
+        seed_numbers, seed_index = np.unique([seed for _, seed in unique], return_inverse=True)
+        pairs = [(text, at) for (text, _), at in zip(unique, seed_index.tolist(), strict=True)]
+        parts = self._enc.contributions(texts, seeds.vectors[seed_numbers], pairs)
+        words = [select_why_tokens(contributions) for contributions in parts]
         return [words[place] for place in places]
 
-    def _refuse(
+    def _reject_failed(
         self, batch: BatchState, row: int, error: Exception, was: str, seeds: SeedSet
     ) -> None:
-        """Make a post that fails a dead letter, unless a valid probe fails as well."""
-        if out_of_memory(error):
+        """Raises the error instead if a valid post fails too."""
+        if is_out_of_memory(error):
             batch.reject(row, Reason.OUT_OF_MEMORY, f"out of memory as it was {was}")
             return
         try:
-            self._try_an_ordinary_post(seeds)
+            self._run_probe(seeds)
         except Exception:  # noqa: BLE001 - whatever it is, it is not this post's
             raise error from None
         batch.reject(row, Reason.FAILED, f"{type(error).__name__} as it was {was}")
 
-    def _try_an_ordinary_post(self, seeds: SeedSet) -> None:
-        """Take a probe through all stages, as if it matched the first seed."""
+    def _run_probe(self, seeds: SeedSet) -> None:
+        """Takes a valid post through all stages, as if it matched the first seed."""
         batch, post = BatchState([ProbeMessage()]), Post("1", "plain", "first words")
         batch.posts[0] = post
         posts = self._enc.posts([post.text])
@@ -329,15 +322,17 @@ class Pipeline:
             self._records(batch, [0], as_if, seeds, str)
 
 
-def repeats(items: Iterable[T]) -> tuple[list[T], list[int]]:
-    """The distinct items in order of first occurrence, and the position of each item."""
+def deduplicate(items: Iterable[T]) -> tuple[list[T], list[int]]:
+    """Distinct items in order of first occurrence, and the position of each item."""
     places: dict[T, int] = {}
     index = [places.setdefault(item, len(places)) for item in items]
     return list(places), index
 
 
-def read_safely(value: bytes | None, form: str, limits: Limits, langs: Languages = ALL) -> Reading:
-    """The content of a message; one that alone raises an unexpected error is rejected."""
+def read_safely(
+    value: bytes | None, form: str, limits: Limits, langs: Languages = ALL_LANGUAGES
+) -> Reading:
+    """An unexpected error that only this message raises rejects it."""
     try:
         return read_post(value, form, limits, langs)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not come again and again
@@ -345,12 +340,12 @@ def read_safely(value: bytes | None, form: str, limits: Limits, langs: Languages
         return Rejected(Reason.FAILED, f"{type(error).__name__} as it was read")
 
 
-def part_of(vectors: Embeddings, rows: I64) -> Embeddings:
-    """Some of these rows, in rising order; all rows are returned without a copy."""
+def select_rows(vectors: Embeddings, rows: I64) -> Embeddings:
+    """In rising order; all rows are returned without a copy."""
     return vectors if len(rows) == len(vectors) else vectors[rows]
 
 
-def moment_of(message: Message) -> int:
-    """The time of a post by Kafka's timestamp; without one, before anything expires."""
-    written = message.timestamp
-    return BEFORE_ALL if written is None or written < 0 else written
+def post_time(message: Message) -> int:
+    """Kafka's timestamp; without one, a time before anything expires."""
+    timestamp_ms = message.timestamp
+    return BEFORE_ANY_EXPIRY if timestamp_ms is None or timestamp_ms < 0 else timestamp_ms

@@ -11,26 +11,26 @@ import numpy as np
 
 from worker.posts.outcome import Unreadable
 from worker.posts.read import Post, Reason
-from worker.seeds.profile import Compared
+from worker.seeds.profile import SeedOrProfile
 
 Headers = list[tuple[str, bytes]]
 
 MATCH_SCHEMA = "newsift.match/1"
 REJECTED_SCHEMA = "newsift.rejected/1"
-MAX_DETAIL = 500  # characters
-INPUT = "input."  # before the names of the headers that the input itself had
-OURS = ("attempt", "retry.of")  # of a retry, which the dead letter says in its own
-HEADER_BYTES = 2**14  # that the headers of the input may take in a dead letter
-HEADER_COST = 16  # bytes of a header besides what it holds, so that their number has a bound too
-WHY_TOKENS = 8
-WHY_SHARE = 0.05  # of the largest contribution; smaller ones explain nothing
-VALUELESS = (Reason.RECORD_TOO_LARGE, Reason.POST_BYTES)
+MAX_DETAIL_CHARS = 500
+INPUT_PREFIX = "input."  # A dead letter has the input's headers under this prefix.
+RETRY_HEADERS = ("attempt", "retry.of")
+MAX_INPUT_HEADER_BYTES = 2**14
+HEADER_OVERHEAD_BYTES = 16  # It bounds the number of headers too.
+MAX_WHY_TOKENS = 8
+MIN_WHY_SHARE = 0.05  # of the largest contribution; smaller ones explain nothing
+REASONS_WITHOUT_VALUE = (Reason.RECORD_TOO_LARGE, Reason.POST_BYTES)
 
 encode_json = msgspec.json.Encoder().encode
 
 
 class Message(Protocol):
-    """A message of a topic; aiokafka's ConsumerRecord is one."""
+    """aiokafka's ConsumerRecord is one."""
 
     @property
     def topic(self) -> str: ...
@@ -56,14 +56,14 @@ class Message(Protocol):
 
 
 class StoryKey(NamedTuple):
-    """What grouping needs of a match record: its best match and its events."""
+    """The best match of a record, and its events: grouping needs no more."""
 
     match_id: str
     events: frozenset[str]
 
 
 class StoryGroup(NamedTuple):
-    """The first match of a story group, and whether it is this one."""
+    """Named by its first match; `new` if this match is the first."""
 
     match_id: str
     new: bool
@@ -71,7 +71,7 @@ class StoryGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Something to send: a match, or a dead letter."""
+    """A match or a dead letter, before it has a topic."""
 
     kind: Literal["match", "rejected"]
     key: bytes | None
@@ -83,8 +83,6 @@ class Record:
 
 
 class Match(msgspec.Struct, frozen=True):
-    """One matched seed, as in a match record."""
-
     match_id: str
     seed_id: str
     seed_version: str
@@ -96,8 +94,6 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class PostPosition(msgspec.Struct, frozen=True):
-    """The position of a post in Kafka."""
-
     topic: str
     partition: int
     offset: int
@@ -105,8 +101,6 @@ class PostPosition(msgspec.Struct, frozen=True):
 
 
 class MatchRecord(msgspec.Struct, frozen=True):
-    """The value of a match record."""
-
     post: Post
     matches: list[Match]
     matched: int
@@ -118,23 +112,22 @@ class MatchRecord(msgspec.Struct, frozen=True):
     new: bool | msgspec.UnsetType = msgspec.UNSET
 
 
-def match_id(post: Post, seed: Compared, model: str) -> str:
-    """The 32 hex digits that name a match, the same on every worker and at every delivery."""
-    named = [post.platform, post.id, post.text, seed.id, seed.version, model]
-    return sha256(encode_json(named)).hexdigest()[:32]
+def match_id(post: Post, seed: SeedOrProfile, model: str) -> str:
+    """32 hex digits, the same on every worker and at every delivery."""
+    identity = [post.platform, post.id, post.text, seed.id, seed.version, model]
+    return sha256(encode_json(identity)).hexdigest()[:32]
 
 
 def to_match(
     post: Post,
-    seed: Compared,
+    seed: SeedOrProfile,
     model: str,
     score: np.float32,
     threshold: np.float32,
     why: Sequence[tuple[str, float]],
 ) -> Match:
-    """The match of a post and a seed."""
     name = match_id(post, seed, model)
-    pair = (shortest(score), shortest(threshold))
+    pair = (shortest_float(score), shortest_float(threshold))
     return Match(name, seed.id, seed.version, seed.event, seed.title, *pair, list(why))
 
 
@@ -148,9 +141,9 @@ def to_match_record(
     model: str,
     processed_at: str,
 ) -> Record:
-    """The record of a post that matches `matched` seeds, of which these are listed."""
-    written = -1 if message.timestamp is None else message.timestamp
-    source = PostPosition(message.topic, message.partition, message.offset, written)
+    """`matched` counts all seeds; `matches` may list fewer."""
+    timestamp_ms = -1 if message.timestamp is None else message.timestamp
+    source = PostPosition(message.topic, message.partition, message.offset, timestamp_ms)
     value = MatchRecord(post, list(matches), matched, seed_set, model, source, processed_at)
     headers = [("schema", MATCH_SCHEMA.encode())]
     story_key = StoryKey(matches[0].match_id, frozenset(match.event for match in matches))
@@ -159,7 +152,7 @@ def to_match_record(
 
 
 def with_group(record: Record, story: StoryGroup) -> Record:
-    """A match record with its group: two more keys before its last brace."""
+    """Adds two keys before the last brace."""
     hints = b'"group":"%s","new":%s}' % (
         story.match_id.encode(),
         b"true" if story.new else b"false",
@@ -172,76 +165,77 @@ def with_group(record: Record, story: StoryGroup) -> Record:
 
 
 def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) -> Record:
-    """An unprocessable message, unchanged; without its value if that is too large."""
+    """The message unchanged; without its value if that is too large."""
     first = message.first if isinstance(message, Unreadable) else message.offset
     source = f"{message.topic}-{message.partition}-{first}"
-    own, left_out = input_headers(message)
+    copied_headers, left_out = input_headers(message)
     if left_out:
-        more = f" ({left_out} of the input's headers are left out)"
-        detail = detail[: MAX_DETAIL - len(more)] + more
+        note = f" ({left_out} of the input's headers are left out)"
+        detail = detail[: MAX_DETAIL_CHARS - len(note)] + note
     headers = [
         ("reason", reason.value.encode()),
-        ("detail", detail[:MAX_DETAIL].encode("utf-8", "backslashreplace")),
+        ("detail", detail[:MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace")),
         ("source", source.encode()),
-        ("attempt", str(attempt(message)).encode()),
+        ("attempt", str(attempt_number(message)).encode()),
         ("schema", REJECTED_SCHEMA.encode()),
         *digest_headers(message.value),
     ]
     if isinstance(message, Unreadable):
         headers.append(("offsets", message.offsets.encode()))
-    written = message.timestamp if (message.timestamp or 0) > 0 else None  # None or -1: no time
-    if written is not None:
-        headers.append(("timestamp", str(written).encode()))
-    value = None if reason in VALUELESS else message.value
-    return Record("rejected", message.key, value, [*headers, *own], index, written)
+    timestamp_ms = (
+        message.timestamp if (message.timestamp or 0) > 0 else None
+    )  # None or -1: no time
+    if timestamp_ms is not None:
+        headers.append(("timestamp", str(timestamp_ms).encode()))
+    value = None if reason in REASONS_WITHOUT_VALUE else message.value
+    return Record("rejected", message.key, value, [*headers, *copied_headers], index, timestamp_ms)
 
 
 def digest_headers(value: bytes | None) -> Headers:
-    """The digest of an input's bytes, whether or not its dead letter carries them."""
+    """Also where the dead letter does not carry the bytes."""
     if value is None:
         return []
     return [("bytes", str(len(value)).encode()), ("sha256", sha256(value).hexdigest().encode())]
 
 
 def input_headers(message: Message) -> tuple[Headers, int]:
-    """The input's own headers under another name, and how many are left out for size."""
+    """With a prefix; also returns how many are left out for size."""
     headers: Headers = []
-    room, left_out = HEADER_BYTES, 0
+    room, left_out = MAX_INPUT_HEADER_BYTES, 0
     for name, value in message.headers or ():
-        if name in OURS:
+        if name in RETRY_HEADERS:
             continue
-        size = len(name.encode()) + len(value or b"") + HEADER_COST
+        size = len(name.encode()) + len(value or b"") + HEADER_OVERHEAD_BYTES
         if size > room:
             left_out += 1
             continue
         room -= size
-        headers.append((INPUT + name, value))
+        headers.append((INPUT_PREFIX + name, value))
     return headers, left_out
 
 
 def without_input_headers(headers: Sequence[tuple[str, bytes]]) -> Headers:
-    """The headers that the worker itself gave to a dead letter."""
-    return [(name, value) for name, value in headers if not name.startswith(INPUT)]
+    return [(name, value) for name, value in headers if not name.startswith(INPUT_PREFIX)]
 
 
-def attempt(message: Message) -> int:
-    """The number of this attempt: 1, or what a retry wrote into the header."""
+def attempt_number(message: Message) -> int:
+    """1, or the number that a retry wrote into the header."""
     values = [value for name, value in message.headers or () if name == "attempt"]
     digits = values[-1] if values and values[-1] is not None else b""
     return max(1, int(digits)) if digits.isdigit() and len(digits) < 4 else 1
 
 
-def why_tokens(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The few words that contribute most to a score, largest first; no punctuation."""
+def select_why_tokens(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The words that contribute most to a score, largest first, without punctuation."""
     tokens: list[tuple[str, float]] = []
     least = 0.0
     for word, part in sorted(parts, key=lambda pair: -abs(pair[1])):
         rounded = round(part, 6)
-        if len(tokens) == WHY_TOKENS or not rounded or abs(rounded) < least:
+        if len(tokens) == MAX_WHY_TOKENS or not rounded or abs(rounded) < least:
             break
         if not _is_punctuation(word):
             tokens.append((word, rounded))
-            least = WHY_SHARE * abs(tokens[0][1])
+            least = MIN_WHY_SHARE * abs(tokens[0][1])
     return tokens
 
 
@@ -249,6 +243,6 @@ def _is_punctuation(word: str) -> bool:
     return not word.isalnum() and all(category(character)[0] == "P" for character in word)
 
 
-def shortest(number: np.float32) -> float:
-    """The float with the fewest digits that rounds to this float32: 0.3, not 0.30000001."""
+def shortest_float(number: np.float32) -> float:
+    """0.3, not 0.30000001."""
     return float(str(np.float32(number)))

@@ -6,7 +6,7 @@ worker, so that nobody who chooses ids can choose the sample. The lowest priorit
 workers' samples are a sample of all.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 
 import msgspec
@@ -14,30 +14,28 @@ import numpy as np
 
 from encoder.model.weights import F32, I64
 from worker.posts.outcome import Post, PostId
-from worker.seeds.record import digest
+from worker.seeds.record import json_digest
 
-RATES = (0.003, 0.01)  # of the background: where the first stratum ends, and the second
-ROOM = 200  # of each stratum
-MAX_CHARS = 2_000  # of a text that is kept
-MAX_REST = 300  # of each of the other strings
-MAX_ID = 1_000  # characters; a post of a longer name is counted, and never kept
-NEVER = np.iinfo(np.uint64).max
+STRATUM_RATES = (0.003, 0.01)  # The strata end at these shares of the background.
+MAX_SAMPLE = 200  # near misses of a stratum
+MAX_TEXT_CHARS = 2_000
+MAX_FIELD_CHARS = 300
+MAX_ID_CHARS = 1_000  # A post with a longer id is counted, but not sampled.
+MAX_PRIORITY = np.iinfo(np.uint64).max
 
 
 def draw_key(post_id: PostId, nonce: str = "") -> str:
-    """The position of a post in the draw with this nonce: 64 hex digits."""
-    return digest([nonce, *post_id] if nonce else list(post_id))
+    """64 hex digits; posts are drawn in their order."""
+    return json_digest([nonce, *post_id] if nonce else list(post_id))
 
 
 class NearMiss(msgspec.Struct, frozen=True):
-    """A post below the threshold, and its score."""
-
     post: Post
     score: float
 
 
 class Stratum(msgspec.Struct, frozen=True):
-    """The near misses of one stratum: their number, and those of lowest priority."""
+    """All are counted; those of lowest priority are listed."""
 
     count: int
     kept: tuple[NearMiss, ...]
@@ -55,38 +53,35 @@ class NearAnswer(msgspec.Struct, frozen=True):
 
     @property
     def threshold(self) -> float:
-        """The lowest score that matches."""
         return min(edges[0] for edges in self.edges.values())
 
 
-def merged(parts: Sequence[Stratum]) -> Stratum:
-    """One stratum of several workers with different posts."""
-    every = [pair for part in parts for pair in _with_places(part)]
+def merge_strata(parts: Sequence[Stratum]) -> Stratum:
+    """The strata of several workers, which have different posts."""
+    every: list[tuple[NearMiss, int]] = []
+    for part in parts:
+        every += zip(part.kept, chain(part.priorities, repeat(0)), strict=False)
     misses: dict[PostId, tuple[NearMiss, int]] = {}
     for near, priority in sorted(every, key=lambda pair: pair[1]):
         misses.setdefault((near.post.platform, near.post.id), (near, priority))
-    lowest = list(misses.values())[:ROOM]
+    lowest = list(misses.values())[:MAX_SAMPLE]
     count = sum(part.count for part in parts)
     return Stratum(count, tuple(near for near, _ in lowest), tuple(place for _, place in lowest))
 
 
-def _with_places(part: Stratum) -> Iterator[tuple[NearMiss, int]]:
-    return zip(part.kept, chain(part.priorities, repeat(0)), strict=False)
-
-
 class NearMisses:
-    """The near misses of every event, in bounded memory."""
+    """In bounded memory."""
 
     def __init__(
         self, events: Iterable[str], before: "NearMisses | None" = None, nonce: str = ""
     ) -> None:
-        """`before` holds the samples of events that continue, made with the same nonce."""
+        """Events that continue keep their samples, made with the same nonce."""
         self.events = tuple(events)
         self._nonce = nonce
         self._cells = {event: slice(2 * n, 2 * n + 2) for n, event in enumerate(self.events)}
         self._count = np.zeros(2 * len(self.events), np.int64)
         self._post_counts = dict.fromkeys(self.events, 0)
-        self._last = np.full(2 * len(self.events), NEVER, np.uint64)  # below it one is kept
+        self._last = np.full(2 * len(self.events), MAX_PRIORITY, np.uint64)  # below it one is kept
         self._samples: list[dict[int, NearMiss]] = [{} for _ in self._count]
         if before is not None:
             for event in before._cells.keys() & self._cells.keys():
@@ -94,48 +89,49 @@ class NearMisses:
                 self._take_over(self._cells[event], before, before._cells[event])
 
     def add(self, posts: Sequence[Post], which: I64, events: I64, strata: I64, scores: F32) -> None:
-        """Add the near misses of a batch: positions of post, event and stratum, and scores."""
+        """`which` [m] indexes the posts."""
         cells = 2 * events + strata  # [m]
         np.add.at(self._count, cells, 1)
         keys = np.zeros(len(posts), np.uint64)
         for n in np.unique(which).tolist():
             keys[n] = self._priority(posts[n])
-        taken = np.flatnonzero(keys[which] < self._last[cells])
-        bounded = {n: _bounded(posts[n]) for n in set(which[taken].tolist())}
-        for n in taken.tolist():
+        new_entries = np.flatnonzero(keys[which] < self._last[cells])
+        bounded = {n: _shorten_post(posts[n]) for n in set(which[new_entries].tolist())}
+        for n in new_entries.tolist():
             post = int(which[n])
             self._keep(int(cells[n]), int(keys[post]), NearMiss(bounded[post], float(scores[n])))
 
-    def look(self, posts: int) -> None:
-        """Count posts that were compared, near or not."""
+    def count_posts(self, posts: int) -> None:
+        """Counts posts that were compared, near or not."""
         for event in self._post_counts:
             self._post_counts[event] += posts
 
-    def seen(self, event: str) -> int:
-        """The number of posts that were compared with an event."""
+    def post_count(self, event: str) -> int:
         return self._post_counts[event]
 
     def strata(self, event: str) -> tuple[Stratum, ...]:
-        """The strata of an event, the one next to its threshold first."""
+        """The one next to the threshold first."""
         cells = self._cells[event]
         strata_of_event = []
-        for count, own in zip(self._count[cells].tolist(), self._samples[cells], strict=True):
-            places = tuple(sorted(own))
-            strata_of_event.append(Stratum(count, tuple(own[place] for place in places), places))
+        for count, sample in zip(self._count[cells].tolist(), self._samples[cells], strict=True):
+            places = tuple(sorted(sample))
+            strata_of_event.append(
+                Stratum(count, tuple(sample[priority] for priority in places), places)
+            )
         return tuple(strata_of_event)
 
     def _priority(self, post: Post) -> int:
-        """The priority of a post, the same each time; 53 bits, which JSON preserves."""
-        if len(post.id) > MAX_ID:
-            return int(NEVER)
+        """53 bits, which JSON preserves."""
+        if len(post.id) > MAX_ID_CHARS:
+            return int(MAX_PRIORITY)
         return int(draw_key((post.platform, post.id), self._nonce)[:16], 16) >> 11
 
     def _keep(self, cell: int, key: int, near: NearMiss) -> None:
         misses = self._samples[cell]
         misses[key] = near
-        if len(misses) > ROOM:
+        if len(misses) > MAX_SAMPLE:
             del misses[max(misses)]
-        if len(misses) == ROOM:
+        if len(misses) == MAX_SAMPLE:
             self._last[cell] = max(misses)
 
     def _take_over(self, cells: slice, before: "NearMisses", theirs: slice) -> None:
@@ -143,8 +139,8 @@ class NearMisses:
         self._samples[cells] = [dict(misses) for misses in before._samples[theirs]]
 
 
-def _bounded(post: Post) -> Post:
-    """The post with its strings cut to the limit; its name stays whole."""
+def _shorten_post(post: Post) -> Post:
+    """The id stays whole."""
     rest = (post.author, post.created_at, post.lang, post.url)
-    cut = (value and value[:MAX_REST] for value in rest)
-    return Post(post.id, post.platform, post.text[:MAX_CHARS], *cut)
+    cut = (value and value[:MAX_FIELD_CHARS] for value in rest)
+    return Post(post.id, post.platform, post.text[:MAX_TEXT_CHARS], *cut)

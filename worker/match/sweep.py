@@ -27,8 +27,6 @@ class Lists(NamedTuple):
 
 
 class SweepLimits(NamedTuple):
-    """What decides which pairs match, and which of them are returned."""
-
     cuts: F32  # [room], the threshold by seed
     expiry: I64  # [k]
     most: int  # matches of a post: so many of the highest, and those that rounding may hide
@@ -36,7 +34,7 @@ class SweepLimits(NamedTuple):
 
 
 class SweepTotals(NamedTuple):
-    """The totals of a sweep; `best` starts out of reach and the rest at zero."""
+    """`best` starts out of reach, the rest at zero."""
 
     best: F32  # [n], each post's highest score
     counts: I64  # [n], the seeds that a post matches
@@ -152,7 +150,7 @@ def survey(scores: F32, cuts: F32, seeds: int, best: F32, above: F32) -> None:
 
 @jit()
 def copy_chosen(scores: F32, slack: F32, chosen: I64, low: int, out: F32) -> None:
-    """Write what the scores with chosen seeds of this part may be at most."""
+    """Write upper bounds of the scores with the chosen seeds of this part."""
     for at in range(len(chosen)):
         if low <= chosen[at] < low + scores.shape[1]:
             for post in range(len(scores)):
@@ -164,7 +162,7 @@ def look_at(
     scores: F32, posts: Any, seeds: Any, mix: float, slack: F32, limits: Any, first: int, low: int,
     above: F32, least: F32, seen: Any, pairs: I64, exact: F32, end: int,
 ) -> tuple[I64, F32, int]:  # fmt: skip
-    """Count the pairs that match, and add those that may be among the highest `most` of a post."""
+    """Count the pairs that match; add those that may be among a post's highest `most`."""
     width = scores.shape[1]
     cuts, columns = limits.cuts[low : low + width], np.empty(width, np.int64)
     high, own = np.empty((2, width), np.float32)
@@ -201,7 +199,7 @@ def matching(
     row: F32, posts: Any, seeds: Any, mix: float, slack: np.float32, cuts: F32, post: int, low: int,
     columns: I64, exact: F32,
 ) -> int:  # fmt: skip
-    """Keep the columns that match in front and count them; those in doubt have an exact score."""
+    """Move the columns that match to the front and count them; doubtful ones are scored exactly."""
     number = 0
     for seed in columns:
         score = OUT_OF_REACH

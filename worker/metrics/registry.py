@@ -21,18 +21,18 @@ from prometheus_client import (
 )
 
 from worker.posts.read import Reason
-from worker.text import escaped
+from worker.text import escape
 
 if TYPE_CHECKING:
-    from worker.match.drift import Drifting
+    from worker.match.drift import DriftMeasure
     from worker.match.pipeline import Outcome
 
 
 class BatchHistogram(Histogram):
-    """Prometheus's histogram without labels, with array input."""
+    """A histogram without labels that takes arrays."""
 
     def observe_all(self, values: ArrayLike) -> None:
-        """Count every finite value in the first bucket whose upper bound is not below it."""
+        """Values that are not finite are ignored."""
         samples = np.asarray(values, np.float64).ravel()
         samples = samples[np.isfinite(samples)]
         bucket = np.searchsorted(self._upper_bounds, samples, side="left")
@@ -44,98 +44,105 @@ class BatchHistogram(Histogram):
 STAGES = ("wait", "decode", "encode", "match", "group", "produce", "commit")
 PASSED_OVER = ("no_post", "no_words", "other_language")
 TOPICS = ("posts", "seeds")
-PAUSES = ("backlog", "output", "control")
-STATES = ("live", "refused", "expired", "paused", "stale")
+PAUSE_REASONS = ("backlog", "output", "control")
+SEED_STATES = ("live", "refused", "expired", "paused", "stale")
 REASONS = tuple(reason.value for reason in Reason)
-OTHER = "other"
+OTHER_EVENTS = "other"
 
-SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 600, 3600)
-SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 4096, 10_000)
-SCORES = tuple(n / 20 for n in range(21))
+SECOND_BUCKETS = (
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+)  # fmt: skip
+LATENCY_BUCKETS = (
+    0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 600, 3600,
+)  # fmt: skip
+SIZE_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 4096, 10_000)
+SCORE_BUCKETS = tuple(n / 20 for n in range(21))
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """One metric; `closed` lists every value of its label if the set is fixed."""
+class MetricSpec:
+    """One metric; `label_values` lists every value of its label if the set is fixed."""
 
     name: str
     kind: type[Counter | Gauge | Histogram]
-    says: str
+    help: str
     labels: tuple[str, ...] = ()
-    closed: tuple[str, ...] = ()
+    label_values: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
 
 
-def _row(
-    name: str, kind: type[Counter | Gauge | Histogram], says: str, label: str = "",
-    closed: tuple[str, ...] = (), buckets: tuple[float, ...] = (),
-) -> Exported:  # fmt: skip
-    return Exported(f"newsift_{name}", kind, says, tuple(label.split()), closed, buckets)
+def _metric(
+    name: str, kind: type[Counter | Gauge | Histogram], help: str, label: str = "",
+    label_values: tuple[str, ...] = (), buckets: tuple[float, ...] = (),
+) -> MetricSpec:  # fmt: skip
+    return MetricSpec(f"newsift_{name}", kind, help, tuple(label.split()), label_values, buckets)
 
 
-def registered(row: Exported, registry: CollectorRegistry) -> Any:
-    """The metric in a registry; label values of a fixed set start at 0."""
+def register_metric(row: MetricSpec, registry: CollectorRegistry) -> Any:
+    """Label values of a fixed set start at 0."""
     extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
-    metric = row.kind(row.name, row.says, row.labels, registry=registry, **extra)
-    for value in row.closed:
+    metric = row.kind(row.name, row.help, row.labels, registry=registry, **extra)
+    for value in row.label_values:
         metric.labels(value)
     return metric
 
 
 METRICS = (
-    _row("posts_read_total", Counter, "Messages read from the topic of posts"),
-    _row("posts_matched_total", Counter, "Posts that matched at least one seed"),
-    _row("posts_passed_over_total", Counter, "Well-formed events without a post that is wanted",
+    _metric("posts_read_total", Counter, "Messages read from the topic of posts"),
+    _metric("posts_matched_total", Counter, "Posts that matched at least one seed"),
+    _metric("posts_passed_over_total", Counter, "Well-formed events without a post that is wanted",
          "why", PASSED_OVER),
-    _row("posts_without_seeds_total", Counter, "Posts that came while there were no seeds"),
-    _row("posts_rejected_total", Counter, "Messages sent to the dead letters", "reason", REASONS),
-    _row("matches_total", Counter, "Matches; of the first 100 events in sorted order by name",
-         "event", (OTHER,)),
-    _row("event_posts_total", Counter, "Posts that match, by the events that their records name",
-         "event", (OTHER,)),
-    _row("stories_total", Counter, "Those of them that are the first to say so", "event", (OTHER,)),
-    _row("bursts_total", Counter, "Minutes with far more stories than the hour before", "event",
-         (OTHER,)),
-    _row("pass_ratio", Gauge, "Matches in parts of the promised rate, of the first 100 seeds by "
+    _metric("posts_without_seeds_total", Counter, "Posts that came while there were no seeds"),
+    _metric("posts_rejected_total", Counter, "Messages sent to the dead letters", "reason",
+         REASONS),
+    _metric("matches_total", Counter, "Matches; of the first 100 events in sorted order by name",
+         "event", (OTHER_EVENTS,)),
+    _metric("event_posts_total", Counter, "Posts that match, by the events that their records name",
+         "event", (OTHER_EVENTS,)),
+    _metric("stories_total", Counter, "Those of them that are the first to say so", "event",
+            (OTHER_EVENTS,)),
+    _metric("bursts_total", Counter, "Minutes with far more stories than the hour before", "event",
+         (OTHER_EVENTS,)),
+    _metric("pass_ratio", Gauge, "Matches in parts of the promised rate, of the first 100 seeds by "
          "id; of their events with an empty seed", "event seed"),
-    _row("high_share", Gauge, "Share of posts that score as high as a tenth of the background",
+    _metric("high_share", Gauge, "Share of posts that score as high as a tenth of the background",
          "event seed"),
-    _row("batch_posts", Histogram, "Messages in a batch", buckets=SIZES),
-    _row("stage_seconds", Histogram, "Seconds that a batch spends in a stage", "stage", STAGES,
-         SECONDS),
-    _row("latency_seconds", BatchHistogram,
-         "Seconds from a post's timestamp to the acknowledgement of its batch", buckets=LATENCIES),
-    _row("best_score", BatchHistogram, "The best score of each post with any seed",
-         buckets=SCORES),
-    _row("lag_posts", Gauge, "Messages not yet committed, of the partitions held", "partition"),
-    _row("offsets_lost_total", Counter,
+    _metric("batch_posts", Histogram, "Messages in a batch", buckets=SIZE_BUCKETS),
+    _metric("stage_seconds", Histogram, "Seconds that a batch spends in a stage", "stage", STAGES,
+         SECOND_BUCKETS),
+    _metric("latency_seconds", BatchHistogram,
+         "Seconds from a post's timestamp to the acknowledgement of its batch",
+         buckets=LATENCY_BUCKETS),
+    _metric("best_score", BatchHistogram, "The best score of each post with any seed",
+         buckets=SCORE_BUCKETS),
+    _metric("lag_posts", Gauge, "Messages not yet committed, of the partitions held", "partition"),
+    _metric("offsets_lost_total", Counter,
          "Messages deleted before they were read; 1 where the number is unknown"),
-    _row("unreadable_batches_total", Counter, "Record batches that could not be read",
+    _metric("unreadable_batches_total", Counter, "Record batches that could not be read",
          "topic", TOPICS),
-    _row("unreadable_offsets_total", Counter, "Offsets of the messages in these batches",
+    _metric("unreadable_offsets_total", Counter, "Offsets of the messages in these batches",
          "topic", TOPICS),
-    _row("open_transaction_messages", Gauge,
+    _metric("open_transaction_messages", Gauge,
          "Messages held back since a transaction is open, its own among them", "topic partition"),
-    _row("open_transaction_seconds", Gauge, "Seconds that this transaction has been seen open",
+    _metric("open_transaction_seconds", Gauge, "Seconds that this transaction has been seen open",
          "topic partition"),
-    _row("seeds", Gauge, "Seeds by state", "state", STATES),
-    _row("seed_set_age_seconds", Gauge, "Seconds since the set of seeds last changed"),
-    _row("seed_set_info", Gauge, "1, with the digest of the set of seeds", "digest"),
-    _row("last_progress_timestamp_seconds", Gauge, "When a batch was last finished"),
-    _row("paused", Gauge, "1 while reading is paused"),
-    _row("pauses_total", Counter, "Pauses of reading by what caused them", "why", PAUSES),
-    _row("rebalances_total", Counter, "Times that partitions were reassigned"),
-    _row("version_info", Gauge, "1, with the version of newsift", "version"),
-    _row("model_info", Gauge, "1, with the model's digest, path and mix", "digest path mix"),
-    _row("ready", Gauge, "1 once the seeds are read and the output answers"),
-    _row("in_flight_batches", Gauge, "Batches read and not yet committed"),
+    _metric("seeds", Gauge, "Seeds by state", "state", SEED_STATES),
+    _metric("seed_set_age_seconds", Gauge, "Seconds since the set of seeds last changed"),
+    _metric("seed_set_info", Gauge, "1, with the digest of the set of seeds", "digest"),
+    _metric("last_progress_timestamp_seconds", Gauge, "When a batch was last finished"),
+    _metric("paused", Gauge, "1 while reading is paused"),
+    _metric("pauses_total", Counter, "Pauses of reading by what caused them", "why", PAUSE_REASONS),
+    _metric("rebalances_total", Counter, "Times that partitions were reassigned"),
+    _metric("version_info", Gauge, "1, with the version of newsift", "version"),
+    _metric("model_info", Gauge, "1, with the model's digest, path and mix", "digest path mix"),
+    _metric("ready", Gauge, "1 once the seeds are read and the output answers"),
+    _metric("in_flight_batches", Gauge, "Batches read and not yet committed"),
 )  # fmt: skip
 
 
-EVENTS = 100
-OF_EVENTS = ("matches_total", "event_posts_total", "stories_total", "bursts_total")
-MAX_EVENT_CHARS = 100  # characters
+MAX_NAMED_EVENTS = 100
+EVENT_METRICS = ("matches_total", "event_posts_total", "stories_total", "bursts_total")
+MAX_EVENT_CHARS = 100
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -146,7 +153,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._clock = clock
         self._collectors = {
-            row.name.removeprefix("newsift_"): registered(row, self.registry) for row in METRICS
+            row.name.removeprefix("newsift_"): register_metric(row, self.registry)
+            for row in METRICS
         }
         self._events: set[str] = set()
         self._pausing: set[str] = set()
@@ -156,7 +164,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
 
     def batch(self, outcome: "Outcome", latency: ArrayLike = ()) -> None:
-        """Count a finished batch; latency has the seconds since each post's timestamp."""
+        """`latency` has the seconds since each post's timestamp."""
         self._collectors["posts_read_total"].inc(outcome.read)
         self._collectors["posts_matched_total"].inc(outcome.matched)
         self._collectors["posts_without_seeds_total"].inc(outcome.without_seeds)
@@ -177,20 +185,18 @@ class Metrics:
         self._collectors["best_score"].observe_all(outcome.best)
 
     def stage(self, name: str, seconds: float) -> None:
-        """Record the time of a batch in a stage: wait, group, produce or commit."""
+        """For wait, group, produce and commit; `batch` records the others."""
         self._collectors["stage_seconds"].labels(name).observe(seconds)
 
     def burst(self, event: str) -> None:
-        """Count a minute with far more new story groups of an event than the hour before."""
         self._collectors["bursts_total"].labels(self._event(event)).inc()
 
-    def drift(self, drifting: "Iterable[Drifting]") -> None:
-        """Report the drift of seeds and events for which enough posts were seen."""
+    def drift(self, drifting: "Iterable[DriftMeasure]") -> None:
         for name in ("pass_ratio", "high_share"):
             self._collectors[name].clear()
-        for each in drifting:
-            labels = label_of(each.event), label_of(each.seed)
-            for name, value in (("pass_ratio", each.passes), ("high_share", each.high)):
+        for measure in drifting:
+            labels = metric_label(measure.event), metric_label(measure.seed)
+            for name, value in (("pass_ratio", measure.passes), ("high_share", measure.high)):
                 if not math.isnan(value):
                     self._collectors[name].labels(*labels).set(value)
 
@@ -198,18 +204,18 @@ class Metrics:
         self._collectors["lag_posts"].labels(str(partition)).set(max(posts, 0))
 
     def revoked(self, partitions: Iterable[int]) -> None:
-        """Remove the lag of partitions that belong to another worker now."""
+        """Removes the lag of partitions that belong to another worker now."""
         for partition in partitions:
             self._collectors["lag_posts"].remove_by_labels({"partition": str(partition)})
 
     def paused(self, why: str) -> None:
-        """Report that reading is paused; the reason is one of PAUSES."""
+        """`why` is one of PAUSE_REASONS."""
         self._collectors["pauses_total"].labels(why).inc()
         self._pausing.add(why)
         self._collectors["paused"].set(1)
 
     def resumed(self, why: str) -> None:
-        """End one reason of a pause; reading goes on if none is left."""
+        """Reading goes on once no reason is left."""
         self._pausing.discard(why)
         self._collectors["paused"].set(int(bool(self._pausing)))
 
@@ -217,16 +223,14 @@ class Metrics:
         self._collectors["rebalances_total"].inc()
 
     def offsets_lost(self, posts: int) -> None:
-        """Count messages that were deleted before they were read."""
         self._collectors["offsets_lost_total"].inc(max(posts, 0))
 
     def unreadable(self, topic: str, offsets: int) -> None:
-        """Count a record batch that could not be read; topic is one of TOPICS."""
+        """`topic` is one of TOPICS."""
         self._collectors["unreadable_batches_total"].labels(topic).inc()
         self._collectors["unreadable_offsets_total"].labels(topic).inc(offsets)
 
     def open_transaction(self, topic: str, partition: int, messages: int, seconds: float) -> None:
-        """Report how many posts wait behind an open transaction, and for how long."""
         labels = topic, str(partition)
         self._collectors["open_transaction_messages"].labels(*labels).set(messages)
         self._collectors["open_transaction_seconds"].labels(*labels).set(seconds)
@@ -236,19 +240,19 @@ class Metrics:
 
         Which events are named depends on the seed set alone, so all workers export the same series.
         """
-        named = {label_of(event) for event in nsmallest(EVENTS, {*events})}
-        for name in OF_EVENTS:
-            for label in self._events - named - {OTHER}:
+        labels = {metric_label(event) for event in nsmallest(MAX_NAMED_EVENTS, {*events})}
+        for name in EVENT_METRICS:
+            for label in self._events - labels - {OTHER_EVENTS}:
                 self._collectors[name].remove(label)
-            for label in named:
+            for label in labels:
                 self._collectors[name].labels(label)
-        self._events = named
+        self._events = labels
 
     def seeds(
         self, live: int, refused: int, expired: int, paused: int, stale: int, digest: str, at: float
     ) -> None:
-        """Describe the seed set in force since `at`."""
-        for state, n in zip(STATES, (live, refused, expired, paused, stale), strict=True):
+        """The seed set has been in force since `at`."""
+        for state, n in zip(SEED_STATES, (live, refused, expired, paused, stale), strict=True):
             self._collectors["seeds"].labels(state).set(n)
         self._collectors["seed_set_info"].clear()
         self._collectors["seed_set_info"].labels(digest).set(1)
@@ -259,7 +263,6 @@ class Metrics:
         self._collectors["model_info"].labels(digest, path, f"{mix:g}").set(1)
 
     def progress(self, at: float) -> None:
-        """Record when a batch was finished, in seconds since 1970."""
         self._collectors["last_progress_timestamp_seconds"].set(at)
 
     def ready(self, ready: bool) -> None:
@@ -269,14 +272,14 @@ class Metrics:
         self._collectors["in_flight_batches"].set(batches)
 
     def render(self) -> bytes:
-        """All metrics in Prometheus's text format."""
+        """In Prometheus's text format."""
         return generate_latest(self.registry)
 
     def _event(self, event: str) -> str:
-        """The label of an event; the number of labels and their length are bounded."""
-        label = label_of(event)
-        return label if label in self._events else OTHER
+        """Events beyond the first 100 share one label."""
+        label = metric_label(event)
+        return label if label in self._events else OTHER_EVENTS
 
 
-def label_of(name: str) -> str:
-    return escaped(name)[:MAX_EVENT_CHARS]
+def metric_label(name: str) -> str:
+    return escape(name)[:MAX_EVENT_CHARS]

@@ -14,25 +14,25 @@ from ipaddress import ip_address
 from typing import cast
 from urllib.parse import urlsplit
 
-HEAD_BYTES = 2**15  # of the request line and the header lines together
-MAX_CONNECTIONS = 64  # connections with an incomplete request, and as many with a complete one
+MAX_HEAD_BYTES = 2**15  # request line and header lines together
+MAX_CONNECTIONS = 64  # of each kind: with an incomplete request, and with a complete one
 MAX_REQUEST_S = 10.0
-DISCARDED = 2**25  # bytes that are thrown away after a refusal, so that the client can read it
-DISCARD_S = 0.005  # between two of those reads, which would otherwise use up a core
-ACCEPTED = 16  # connections accepted in one turn of the event loop
-QUEUE = 1024  # connections that the kernel keeps until they are accepted
+MAX_DISCARDED_BYTES = 2**25  # After a refusal input is discarded, so that the client reads it.
+DISCARD_PAUSE_S = 0.005  # Without a pause discarding would use up a core.
+ACCEPT_BACKLOG = 16  # connections accepted in one turn of the event loop
+KERNEL_BACKLOG = 1024  # connections that the kernel holds until they are accepted
 
 # Of these lines a request has one at most; the framing of its body rests on them.
-FRAMING = re.compile(
+FRAMING_HEADERS = re.compile(
     rb"\r\n(host|content-length|transfer-encoding|upgrade)[ \t]*:([^\r\n]*)", re.IGNORECASE
 )
-LENGTH = re.compile(rb"[0-9]{1,18}")
-STRAY = re.compile(rb"\r(?!\n)|(?<!\r)\n|\r\n[ \t]")  # a line end that parsers disagree on
+CONTENT_LENGTH = re.compile(rb"[0-9]{1,18}")
+AMBIGUOUS_LINE_END = re.compile(rb"\r(?!\n)|(?<!\r)\n|\r\n[ \t]")
 
 
 @dataclass(slots=True)
 class Connections:
-    """The open connections of a server, oldest first, by whether their request is complete."""
+    """Oldest first, by whether their request is complete."""
 
     waiting: "dict[Visit, asyncio.Transport]" = field(default_factory=dict)
     answering: "dict[Visit, asyncio.Transport]" = field(default_factory=dict)
@@ -42,132 +42,135 @@ class Connections:
         self.answering.pop(visit, None)
 
     def end(self) -> None:
-        """Close connections with incomplete requests; the server does not know them."""
-        for link in list(self.waiting.values()):
-            link.abort()
+        """The server does not know connections with incomplete requests."""
+        for transport in list(self.waiting.values()):
+            transport.abort()
 
 
 class Visit(asyncio.Protocol):
-    """One connection, wrapped around aiohttp's protocol."""
+    """One connection, around aiohttp's protocol."""
 
     def __init__(
-        self, make: Callable[[], asyncio.Protocol], connections: Connections, body_bytes: int
+        self,
+        make_protocol: Callable[[], asyncio.Protocol],
+        connections: Connections,
+        body_bytes: int,
     ) -> None:
-        self._make, self._connections = make, connections
-        self._inner: asyncio.Protocol | None = None
+        self._make_protocol, self._connections = make_protocol, connections
+        self._protocol: asyncio.Protocol | None = None
         self._head = bytearray()
-        self._declared = 0  # bytes of the body that have not come yet
-        self._room = body_bytes
+        self._body_left = 0  # bytes of the body that have not come yet
+        self._bytes_left = body_bytes
         self._refused = False
-        self._link: asyncio.Transport | None = None
-        self._overdue: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+        self._timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set the time limit; the oldest connection is closed if there are too many."""
-        self._link = cast(asyncio.Transport, transport)
-        _enter(self._connections.waiting, self, self._link)
+        """Starts the timeout; the oldest connection is closed if there are too many."""
+        self._transport = cast(asyncio.Transport, transport)
+        _register(self._connections.waiting, self, self._transport)
         loop = asyncio.get_running_loop()
-        self._overdue = loop.call_later(MAX_REQUEST_S, self._link.abort)
+        self._timeout = loop.call_later(MAX_REQUEST_S, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        """Collect the header lines, then pass on the declared bytes of the body."""
-        if self._link is None:
+        """Collects the header lines, then passes on as much of a body as they declare."""
+        if self._transport is None:
             return
-        if self._inner is None and not self._refused:
+        if self._protocol is None and not self._refused:
             data = self._collect(data)
-        self._room -= len(data)
-        if self._room < 0:
-            self._link.abort()
+        self._bytes_left -= len(data)
+        if self._bytes_left < 0:
+            self._transport.abort()
         elif self._refused:
-            self._link.pause_reading()
-            asyncio.get_running_loop().call_later(DISCARD_S, self._link.resume_reading)
-        elif self._inner is not None and (body := data[: self._declared]):
-            self._declared -= len(body)
-            self._inner.data_received(body)
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_later(DISCARD_PAUSE_S, self._transport.resume_reading)
+        elif self._protocol is not None and (body := data[: self._body_left]):
+            self._body_left -= len(body)
+            self._protocol.data_received(body)
 
     def _collect(self, data: bytes) -> bytes:
-        """Take the bytes of the header lines; returns those after them."""
-        assert self._link is not None
+        """Takes the bytes of the header lines; returns those after them."""
+        assert self._transport is not None
         begin = max(0, len(self._head) - 3)
         before = len(self._head)
-        self._head += data[: HEAD_BYTES - before]
+        self._head += data[: MAX_HEAD_BYTES - before]
         end = self._head.find(b"\r\n\r\n", begin) + 4
         if end < 4:
             if not self._head[:1].isalpha():  # nothing of HTTP, TLS for instance
                 self._refuse(HTTPStatus.BAD_REQUEST, "request: is not HTTP")
-            elif len(self._head) == HEAD_BYTES:
+            elif len(self._head) == MAX_HEAD_BYTES:
                 self._refuse(
                     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-                    f"headers: have more than {HEAD_BYTES:,} bytes together; send fewer",
+                    f"headers: have more than {MAX_HEAD_BYTES:,} bytes together; send fewer",
                 )
             return b""
         head = bytes(self._head[:end])
         self._head.clear()
         try:
-            self._declared = declared_body(head)
+            self._body_left = body_length(head)
         except HeadError as error:
             self._refuse(error.status, str(error))
             return b""
         self._connections.drop(self)
-        _enter(self._connections.answering, self, self._link)
-        self._inner = self._make()
-        self._inner.connection_made(self._link)
-        self._inner.data_received(head)
+        _register(self._connections.answering, self, self._transport)
+        self._protocol = self._make_protocol()
+        self._protocol.connection_made(self._transport)
+        self._protocol.data_received(head)
         return data[end - before :]
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
-        """Answer, then discard further input so that the client can read the answer."""
-        assert self._link is not None
-        self._refused, self._room = True, DISCARDED
+        """Further input is discarded, so that the client can read the answer."""
+        assert self._transport is not None
+        self._refused, self._bytes_left = True, MAX_DISCARDED_BYTES
         self._head.clear()
-        self._link.write(_refusal(status, reason))
-        self._link.write_eof()
+        self._transport.write(_refusal_bytes(status, reason))
+        self._transport.write_eof()
 
     def eof_received(self) -> bool | None:
-        return None if self._inner is None else self._inner.eof_received()
+        return None if self._protocol is None else self._protocol.eof_received()
 
     def pause_writing(self) -> None:
-        if self._inner is not None:
-            self._inner.pause_writing()
+        if self._protocol is not None:
+            self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        if self._inner is not None:
-            self._inner.resume_writing()
+        if self._protocol is not None:
+            self._protocol.resume_writing()
 
-    def stay(self) -> None:
-        """Remove the time limit: the handler bounds such connections."""
-        if self._overdue is not None:
-            self._overdue.cancel()
+    def disable_timeout(self) -> None:
+        """The handler bounds such connections itself."""
+        if self._timeout is not None:
+            self._timeout.cancel()
         self._connections.drop(self)
 
-    def hurry(self) -> None:
-        """Restore the time limit, as there is an answer to send."""
-        if self._link is not None:
-            self.stay()
-            self._overdue = asyncio.get_running_loop().call_later(MAX_REQUEST_S, self._link.abort)
+    def restart_timeout(self) -> None:
+        """There is an answer to send."""
+        if self._transport is not None:
+            self.disable_timeout()
+            self._timeout = asyncio.get_running_loop().call_later(
+                MAX_REQUEST_S, self._transport.abort
+            )
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._overdue is not None:
-            self._overdue.cancel()
+        if self._timeout is not None:
+            self._timeout.cancel()
         self._connections.drop(self)
-        self._link = None
-        if self._inner is not None:
-            self._inner.connection_lost(error)
+        self._transport = None
+        if self._protocol is not None:
+            self._protocol.connection_lost(error)
 
 
 class HeadError(Exception):
-    """Refused header lines, with the status of the answer."""
-
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
         self.status = status
 
 
-def declared_body(head: bytes) -> int:
-    """The length of the body by the header lines; refused where parsers could disagree."""
-    if STRAY.search(head):
+def body_length(head: bytes) -> int:
+    """Refuses headers that parsers read differently."""
+    if AMBIGUOUS_LINE_END.search(head):
         raise HeadError(HTTPStatus.BAD_REQUEST, "headers: a line is folded or ends without CR LF")
-    rows = [(name.lower(), value.strip()) for name, value in FRAMING.findall(head)]
+    rows = [(name.lower(), value.strip()) for name, value in FRAMING_HEADERS.findall(head)]
     lines = dict(rows)
     if len(lines) < len(rows):
         raise HeadError(HTTPStatus.BAD_REQUEST, "headers: Host or Content-Length is there twice")
@@ -175,14 +178,14 @@ def declared_body(head: bytes) -> int:
         reason = "transfer-encoding: is not taken; send a Content-Length"
         raise HeadError(HTTPStatus.LENGTH_REQUIRED, reason)
     length = lines.get(b"content-length", b"0")
-    if not LENGTH.fullmatch(length):
+    if not CONTENT_LENGTH.fullmatch(length):
         raise HeadError(HTTPStatus.BAD_REQUEST, "content-length: is no number")
     if int(length) and (b"upgrade" in lines or head.startswith(b"CONNECT ")):
         raise HeadError(HTTPStatus.BAD_REQUEST, "upgrade: is not taken with a body")
     return int(length)
 
 
-def _refusal(status: HTTPStatus, reason: str) -> bytes:
+def _refusal_bytes(status: HTTPStatus, reason: str) -> bytes:
     body = json.dumps({"reason": reason}).encode()
     lines = [
         f"HTTP/1.1 {status} {status.phrase}", "Content-Type: application/json; charset=utf-8",
@@ -192,24 +195,23 @@ def _refusal(status: HTTPStatus, reason: str) -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
-def _enter(
-    connections: dict[Visit, asyncio.Transport], visit: Visit, link: asyncio.Transport
+def _register(
+    connections: dict[Visit, asyncio.Transport], visit: Visit, transport: asyncio.Transport
 ) -> None:
-    connections[visit] = link
+    connections[visit] = transport
     if len(connections) > MAX_CONNECTIONS:
         connections.pop(next(iter(connections))).abort()
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address means this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-def asks_for_loopback(header: str) -> bool:
-    """Whether a Host header names this machine. A foreign page that was rebound here does not."""
+def names_loopback(header: str) -> bool:
+    """The Host header of a foreign page that was rebound to this machine does not."""
     try:
         return is_loopback(urlsplit(f"//{header}").hostname or "")
     except ValueError:

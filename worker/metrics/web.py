@@ -1,4 +1,4 @@
-"""A small web server for long-running processes: /metrics, /healthz and /readyz."""
+"""The web servers of long-running processes: /metrics, /healthz and /readyz; /seeds and /near."""
 
 import asyncio
 import errno
@@ -18,24 +18,24 @@ from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.metrics.registry import CONTENT_TYPE, Metrics
 from worker.metrics.visits import (
-    ACCEPTED,
-    HEAD_BYTES,
-    QUEUE,
+    ACCEPT_BACKLOG,
+    KERNEL_BACKLOG,
+    MAX_HEAD_BYTES,
     Connections,
     Visit,
-    asks_for_loopback,
     is_loopback,
+    names_loopback,
 )
 from worker.posts.times import rfc3339
-from worker.seeds.profile import Compared, Profile
-from worker.seeds.set import NEVER, SeedSet
+from worker.seeds.profile import Profile, SeedOrProfile
+from worker.seeds.set import NEVER_EXPIRES, SeedSet
 
-PORT = 6066
-TRIES = 100  # ports after the default one
-GRACE_S = 1.0  # for answers under way when the process ends
-LINGER_S = 1.0  # for the rest of an unread body, so that the client reads the answer
-FRESH = {"Cache-Control": "no-store"}
-EVENTS = FRESH | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+DEFAULT_PORT = 6066
+MAX_PORT_TRIES = 100
+SHUTDOWN_GRACE_S = 1.0
+MAX_LINGER_S = 1.0  # The rest of a body is read, so that the client reads the answer.
+NO_STORE = {"Cache-Control": "no-store"}
+EVENT_STREAM = NO_STORE | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -43,16 +43,16 @@ log = logging.getLogger("newsift.web")
 
 
 class Site:
-    """The server, on the event loop that starts it."""
+    """Runs on the event loop that starts it."""
 
     host_key, port_key = "web.host", "web.port"  # what refusals name
-    first_port = PORT
+    first_port = DEFAULT_PORT
     body_bytes = 2**14  # of a request: nothing here reads one
 
     def __init__(
         self, config: WebConfig, render: Callable[[], bytes], not_ready: Callable[[], str]
     ) -> None:
-        """`render` gives the metrics; `not_ready` why the process is not ready, or None."""
+        """`not_ready` gives the reason why the process is not ready, or ""."""
         self._config, self._render, self._not_ready = config, render, not_ready
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
@@ -61,17 +61,17 @@ class Site:
         self.port = 0
 
     async def start(self) -> None:
-        """Listen on the configured port, or on the first free one from the default on."""
+        """Listens on the configured port, or on the first free one from the default on."""
         app = web.Application(middlewares=[self._for_this_machine], client_max_size=self.body_bytes)
-        app.on_response_prepare.append(_close)
+        app.on_response_prepare.append(_close_connection)
         self.prepare(app)
         app.add_routes(self.routes())
         self._runner = web.AppRunner(
             app,
             access_log=None,
-            shutdown_timeout=GRACE_S,
-            lingering_time=LINGER_S,
-            max_field_size=HEAD_BYTES,
+            shutdown_timeout=SHUTDOWN_GRACE_S,
+            lingering_time=MAX_LINGER_S,
+            max_field_size=MAX_HEAD_BYTES,
         )
         await self._runner.setup()
         assert self._runner.server is not None
@@ -99,7 +99,7 @@ class Site:
         ]  # fmt: skip
 
     async def stop(self) -> None:
-        """Stop listening; may be called without `start`."""
+        """May be called without `start`."""
         for task in filter(None, list(self._streams)):
             task.cancel()
         if self._server is not None:
@@ -111,12 +111,11 @@ class Site:
             self._runner = None
 
     async def run(self) -> None:
-        """Serve for as long as this is awaited."""
         await asyncio.Event().wait()
 
     @property
     def streams(self) -> int:
-        """The responses that go on until their client leaves, or `stop` ends them."""
+        """Responses that go on until their client leaves, or `stop` ends them."""
         return len(self._streams)
 
     @contextmanager
@@ -131,21 +130,21 @@ class Site:
     async def _listen(self, make: Callable[[], Visit]) -> asyncio.Server:
         loop, host, fixed = asyncio.get_running_loop(), self._config.host, self._config.port
         first = self.first_port
-        for port in range(first, first + TRIES) if fixed is None else [fixed]:
+        for port in range(first, first + MAX_PORT_TRIES) if fixed is None else [fixed]:
             try:
-                server = await loop.create_server(make, host, port, backlog=ACCEPTED)
+                server = await loop.create_server(make, host, port, backlog=ACCEPT_BACKLOG)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise self._refusal(port, error) from error
             else:
                 # asyncio accepts as many at once as the kernel keeps: let that keep more.
-                for each in server.sockets:
-                    with socket.socket(fileno=os.dup(each.fileno())) as listening:
-                        listening.listen(QUEUE)
+                for server_socket in server.sockets:
+                    with socket.socket(fileno=os.dup(server_socket.fileno())) as listening:
+                        listening.listen(KERNEL_BACKLOG)
                 return server
-        taken = f"{fixed} is taken; free it, or give another"
-        none = f"null: ports {first} to {port} are all taken; set web.port to a free one"
-        raise ConfigError(f"{self.port_key}: {none if fixed is None else taken}")
+        port_taken = f"{fixed} is taken; free it, or give another"
+        all_taken = f"null: ports {first} to {port} are all taken; set web.port to a free one"
+        raise ConfigError(f"{self.port_key}: {all_taken if fixed is None else port_taken}")
 
     def _refusal(self, port: int, error: OSError) -> ConfigError:
         if error.errno == errno.EACCES:
@@ -159,16 +158,16 @@ class Site:
         return web.Response(body=self._render(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _get_health(self, _request: web.Request) -> web.Response:
-        return verdict("healthy", "")
+        return status_answer("healthy", "")
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
-        return verdict("ready", self._not_ready())
+        return status_answer("ready", self._not_ready())
 
     @web.middleware
     async def _for_this_machine(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse requests by a foreign page if only this machine may be served."""
+        """Refuses requests of foreign pages where only this machine is served."""
         hosts = request.headers.getall("Host", [])
-        if is_loopback(self._config.host) and not all(map(asks_for_loopback, hosts)):
+        if is_loopback(self._config.host) and not all(map(names_loopback, hosts)):
             return json_answer({"reason": "Host: is not this machine; ask for 127.0.0.1"}, 421)
         return await handler(request)
 
@@ -179,28 +178,26 @@ def visit_of(request: web.Request) -> Visit:
     return cast(Visit, request.transport.get_protocol())
 
 
-def verdict(word: str, reason: str, **more: str) -> web.Response:
-    """Whether a process is healthy or ready, and why not."""
+def status_answer(word: str, reason: str, **more: str) -> web.Response:
+    """503 with a reason, else 200."""
     return json_answer({word: not reason, "reason": reason, **more}, 503 if reason else 200)
 
 
 def json_answer(content: dict[str, Any], status: int = 200) -> web.Response:
-    """A JSON response that must not be cached."""
-    return web.json_response(content, status=status, headers=FRESH)
+    """Not to be cached."""
+    return web.json_response(content, status=status, headers=NO_STORE)
 
 
-async def _close(_request: web.Request, response: web.StreamResponse) -> None:
+async def _close_connection(_request: web.Request, response: web.StreamResponse) -> None:
     response.headers["Connection"] = "close"
     response.force_close()
 
 
-JSON = "application/json; charset=utf-8"
+JSON_TYPE = "application/json; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The state of the worker: why it is not ready, if so, its seeds, and its cluster and group."""
-
     not_ready: str = ""
     seeds: SeedSet | None = None
     cluster_id: str = ""  # Kafka's, as far as it is known
@@ -208,7 +205,7 @@ class Health:
 
 
 class Web(Site):
-    """The worker's web server, on the event loop that starts it."""
+    """The worker's."""
 
     def __init__(
         self, config: WebConfig, metrics: Metrics, state: Callable[[], Health],
@@ -216,64 +213,65 @@ class Web(Site):
     ) -> None:  # fmt: skip
         super().__init__(config, metrics.render, lambda: state().not_ready)
         self._state, self._near = state, near
-        self._listing = asyncio.Lock()
-        self._listed: tuple[SeedSet, bytes] | None = None
+        self._list_lock = asyncio.Lock()
+        self._seed_list: tuple[SeedSet, bytes] | None = None
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
-        mine = [web.get("/seeds", self._get_seeds), web.get("/near", self._get_near)]
-        return [*super().routes(), *mine]
+        routes = [web.get("/seeds", self._get_seeds), web.get("/near", self._get_near)]
+        return [*super().routes(), *routes]
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
-        """Also names the cluster and the group, since a caller may expect another worker."""
+        """Names the cluster and the group too, because a caller may expect another worker."""
         now = self._state()
-        return verdict("ready", now.not_ready, cluster_id=now.cluster_id, group=now.group)
+        return status_answer("ready", now.not_ready, cluster_id=now.cluster_id, group=now.group)
 
     async def _get_seeds(self, _request: web.Request) -> web.Response:
         seeds = self._state().seeds
         if seeds is None:
             return json_answer({"reason": "the control topic is not yet read to its end"}, 503)
-        async with self._listing:  # once for each set, away from the loop: there may be many seeds
-            if self._listed is None or self._listed[0] is not seeds:
-                self._listed = seeds, await asyncio.to_thread(listed_bytes, seeds)
-        return web.Response(body=self._listed[1], headers=FRESH | {"Content-Type": JSON})
+        async with (
+            self._list_lock
+        ):  # once for each set, away from the loop: there may be many seeds
+            if self._seed_list is None or self._seed_list[0] is not seeds:
+                self._seed_list = seeds, await asyncio.to_thread(seed_list_bytes, seeds)
+        return web.Response(body=self._seed_list[1], headers=NO_STORE | {"Content-Type": JSON_TYPE})
 
     async def _get_near(self, request: web.Request) -> web.Response:
-        """The near misses of an event, for `labels ask` and the desk."""
+        """For `labels ask` and the desk."""
         answer = await asyncio.to_thread(self._near, request.query.get("event", ""))
         if answer is None:
             reason = "keeps no near misses of it: there is no such event in force, or too many"
             return json_answer({"reason": f"event: this worker {reason}"}, 404)
-        return web.Response(body=answer, headers=FRESH | {"Content-Type": JSON})
+        return web.Response(body=answer, headers=NO_STORE | {"Content-Type": JSON_TYPE})
 
 
-def listed_bytes(seeds: SeedSet) -> bytes:
-    """A seed set as /seeds sends it, seed by seed, so that other tasks get their turn."""
-    listed = seeds_listed(seeds)
+def seed_list_bytes(seeds: SeedSet) -> bytes:
+    """Seed by seed, so that other tasks get their turn."""
+    content = seed_list(seeds)
     lists = [
-        f'"{name}": [{", ".join(json.dumps(row) for row in listed[name])}]'
+        f'"{name}": [{", ".join(json.dumps(row) for row in content[name])}]'
         for name in ("live", "paused", "refused", "stale")
     ]
-    return f'{{"seed_set": {json.dumps(listed["seed_set"])}, {", ".join(lists)}}}'.encode()
+    return f'{{"seed_set": {json.dumps(content["seed_set"])}, {", ".join(lists)}}}'.encode()
 
 
-def seeds_listed(seeds: SeedSet) -> dict[str, Any]:
-    """A seed set as /seeds shows it: what each seed compares with, and why some are refused."""
+def seed_list(seeds: SeedSet) -> dict[str, Any]:
+    """As /seeds shows it."""
     live = [
-        _described(seed) | {
+        _seed_fields(seed) | {
             "threshold": round(float(threshold), 6),
-            "expires_at": None if expiry == NEVER else rfc3339(int(expiry)),
+            "expires_at": None if expiry == NEVER_EXPIRES else rfc3339(int(expiry)),
         }
         for seed, threshold, expiry in zip(seeds.seeds, seeds.thresholds, seeds.expiry, strict=True)
     ]  # fmt: skip
-    paused = [_described(seed) for seed in seeds.paused]
+    paused = [_seed_fields(seed) for seed in seeds.paused]
     refused = [{"id": seed.id, "reason": seed.reason} for seed in seeds.refused]
     stale = [{"id": profile.id, "reason": profile.reason} for profile in seeds.stale]
     return {"seed_set": seeds.digest, "live": live, "paused": paused, "refused": refused,
             "stale": stale}  # fmt: skip
 
 
-def _described(seed: Compared) -> dict[str, Any]:
-    """A seed, or a profile with the seeds that it replaces."""
+def _seed_fields(seed: SeedOrProfile) -> dict[str, Any]:
     entry = {"id": seed.id, "title": seed.title, "event": seed.event, "url": seed.url,
             "version": seed.version}  # fmt: skip
     return entry | ({"seeds": seed.seeds} if isinstance(seed, Profile) else {})

@@ -2,13 +2,13 @@
 
 import msgspec
 
-from worker.posts.checks import made, rejected
-from worker.posts.languages import ALL, Languages
+from worker.posts.checks import make_post, rejection
+from worker.posts.languages import ALL_LANGUAGES, Languages
 from worker.posts.outcome import NO_POST, Reading, Reason
 
-POSTS = "app.bsky.feed.post"
-COMMIT = "network.bsky.jetstream.subscribeEvents#commit"
-WRITTEN = ("create", "update", "c", "u")  # in short as the first Jetstream had it
+POST_COLLECTION = "app.bsky.feed.post"
+COMMIT_MESSAGE = "network.bsky.jetstream.subscribeEvents#commit"
+WRITE_OPERATIONS = ("create", "update", "c", "u")  # The first Jetstream used the short forms.
 
 
 class PostRecord(msgspec.Struct):
@@ -18,7 +18,7 @@ class PostRecord(msgspec.Struct):
 
 
 class Commit(msgspec.Struct):
-    """One change in an author's repository."""
+    """A change in an author's repository."""
 
     operation: str | None = None
     type: str | None = None  # the first Jetstream's name of `operation`
@@ -28,14 +28,14 @@ class Commit(msgspec.Struct):
 
 
 class SecondCommit(Commit):
-    """A change, as the second interface sends it."""
+    """Of the second interface."""
 
     message: str | None = msgspec.field(name="$type", default=None)
     did: str | None = None
 
 
 class Event(msgspec.Struct):
-    """An event of the Jetstream: of the first interface, or wrapped by the second."""
+    """Of the first interface, or wrapped by the second."""
 
     did: str | None = None
     kind: str | None = None
@@ -50,35 +50,34 @@ SECOND_COMMIT: msgspec.json.Decoder[SecondCommit | None] = msgspec.json.Decoder(
 POST_RECORD: msgspec.json.Decoder[PostRecord | None] = msgspec.json.Decoder(PostRecord | None)
 
 
-def read(value: bytes, langs: Languages = ALL) -> Reading:
-    """The post of an event that creates or updates one, with its first accepted language."""
+def read(value: bytes, langs: Languages = ALL_LANGUAGES) -> Reading:
+    """Of several languages the first accepted one counts."""
     event = EVENT.decode(value)
     if event.kind is not None or event.time_us is not None:
-        return _written(event.did, event.commit, langs)
+        return _read_commit(event.did, event.commit, langs)
     if event.frame == "message" and event.payload:
         second = SECOND_COMMIT.decode(event.payload)
-        if second is None or second.message != COMMIT:
+        if second is None or second.message != COMMIT_MESSAGE:
             return NO_POST
-        return _written(second.did, second, langs)
+        return _read_commit(second.did, second, langs)
     if event.frame == "error":
         return NO_POST
-    return rejected(Reason.UNKNOWN_FORM, "kind: missing; this is no event of the Jetstream")
+    return rejection(Reason.UNKNOWN_FORM, "kind: missing; this is no event of the Jetstream")
 
 
-def _written(did: str | None, commit: Commit | None, langs: Languages) -> Reading:
-    """The post that a change creates or updates."""
-    if commit is None or commit.collection != POSTS:
+def _read_commit(did: str | None, commit: Commit | None, langs: Languages) -> Reading:
+    if commit is None or commit.collection != POST_COLLECTION:
         return NO_POST
-    if (commit.operation or commit.type) not in WRITTEN:
+    if (commit.operation or commit.type) not in WRITE_OPERATIONS:
         return NO_POST
     if not did or not commit.rkey:
         key = "commit.rkey" if did else "did"
-        return rejected(Reason.NO_ID, f"{key}: missing or empty")
+        return rejection(Reason.NO_ID, f"{key}: missing or empty")
     record = POST_RECORD.decode(commit.record) if commit.record else None
     if record is None:
-        return rejected(Reason.NO_TEXT, "commit.record: missing")
-    return made(
-        "bluesky", f"at://{did}/{POSTS}/{commit.rkey}", record.text, did,
-        record.createdAt, langs.first(record.langs or ()),
+        return rejection(Reason.NO_TEXT, "commit.record: missing")
+    return make_post(
+        "bluesky", f"at://{did}/{POST_COLLECTION}/{commit.rkey}", record.text, did,
+        record.createdAt, langs.choose(record.langs or ()),
         f"https://bsky.app/profile/{did}/post/{commit.rkey}",
     )  # fmt: skip

@@ -4,43 +4,46 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 # What platforms write where they name none: undetermined, several, and, of X, no words at all.
-NAMELESS = ("und", "mul", "mis", "zxx", "art")
-LOCAL_USE = ("qaa", "qtz")  # from, to: X has qme for links alone, qht for hashtags, and more
-MAX_LANGUAGE_CHARS = 40  # characters of a language's name
+NO_LANGUAGE = ("und", "mul", "mis", "zxx", "art")
+LOCAL_USE_RANGE = ("qaa", "qtz")  # X uses some of these codes, such as qme for links alone.
+MAX_LANGUAGE_CHARS = 40
 
 
 class Languages(NamedTuple):
-    """The accepted languages, in lower case; empty accepts all."""
+    """In lower case; an empty tuple accepts all."""
 
-    wanted: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, text: str | None) -> Self:
-        """Languages of a list separated by commas, such as `posts.langs`."""
-        return cls(tuple(map(_plain, (text or "").split(",")))) if text else cls()
+    def parse(cls, text: str | None) -> Self:
+        """A list separated by commas, such as `posts.langs`."""
+        return cls(tuple(map(_normalise, (text or "").split(",")))) if text else cls()
 
-    def keep(self, named: str | None) -> bool:
-        """Whether a post in this language, or in none, is accepted."""
-        if not self.wanted or not named:
+    def accepts(self, language: str | None) -> bool:
+        """A post that names no language is accepted."""
+        if not self.codes or not language:
             return True
-        tag = f"{_plain(named[:MAX_LANGUAGE_CHARS])}-"
-        return _is_nameless(tag) or any(tag.startswith(f"{each}-") for each in self.wanted)
+        tag = f"{_normalise(language[:MAX_LANGUAGE_CHARS])}-"
+        return _names_no_language(tag) or any(tag.startswith(f"{code}-") for code in self.codes)
 
-    def first(self, named: Sequence[str]) -> str | None:
-        """The first accepted one of several languages, else the first."""
-        if not named:
+    def choose(self, languages: Sequence[str]) -> str | None:
+        """The first accepted one, else the first."""
+        if not languages:
             return None
-        return next((each for each in named if self.wanted and self.keep(each)), named[0])
+        return next(
+            (language for language in languages if self.codes and self.accepts(language)),
+            languages[0],
+        )
 
 
-ALL = Languages()
+ALL_LANGUAGES = Languages()
 
 
-def _plain(name: str) -> str:
+def _normalise(name: str) -> str:
     return name.strip().lower().replace("_", "-")
 
 
-def _is_nameless(tag: str) -> bool:
-    first, last = LOCAL_USE
+def _names_no_language(tag: str) -> bool:
+    first, last = LOCAL_USE_RANGE
     name = tag.partition("-")[0]
-    return not name or name in NAMELESS or (len(name) == len(first) and first <= name <= last)
+    return not name or name in NO_LANGUAGE or (len(name) == len(first) and first <= name <= last)

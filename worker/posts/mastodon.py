@@ -6,18 +6,18 @@ import re
 import msgspec
 
 from worker.config.limits import Limits
-from worker.posts.checks import diagnosis, made, refusal
+from worker.posts.checks import diagnose, make_post, refusal
 from worker.posts.outcome import NO_POST, Reading
 
 # No < inside a tag, so that no search for its end runs past the next one: linear for any bytes.
 TAG = re.compile(r"""</?([a-zA-Z][a-zA-Z0-9]*+)(?:[^<>"']|"[^<"]*+"|'[^<']*+')*+>|<![^<>]*+>""")
-PARAGRAPHS = {"p", "blockquote", "pre", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "div"}
-LINES = {"br", "li"}
-GAP = re.compile(r"\n{3,}")
-NO_CHARACTER = re.compile(r"&#[0-9]{20,}+;?")
-MAX_HTML_CHARS = 2**15  # characters of HTML; the encoder reads 8,192 of text
+PARAGRAPH_TAGS = {"p", "blockquote", "pre", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "div"}
+LINE_TAGS = {"br", "li"}
+BLANK_LINES = re.compile(r"\n{3,}")
+INVALID_CHARACTER = re.compile(r"&#[0-9]{20,}+;?")
+MAX_HTML_CHARS = 2**15  # The encoder reads 8,192 characters of text.
 
-WRITTEN = ("update", "status.update")
+WRITE_EVENTS = ("update", "status.update")
 
 
 class Account(msgspec.Struct):
@@ -52,43 +52,45 @@ STRING = msgspec.json.Decoder(str)
 def read(value: bytes, limits: Limits) -> Reading:
     message = DECODER.decode(value)
     if message.event is None:
-        return of_status(message)
-    if message.event not in WRITTEN or not message.payload:
+        return read_status(message)
+    if message.event not in WRITE_EVENTS or not message.payload:
         return NO_POST
     payload = bytes(message.payload)
     if payload.startswith(b'"'):
-        return _packed(payload, limits)
-    return of_status(DECODER.decode(payload))
+        return _read_packed(payload, limits)
+    return read_status(DECODER.decode(payload))
 
 
-def _packed(payload: bytes, limits: Limits) -> Reading:
-    """The post in JSON inside JSON, as the streams send it."""
+def _read_packed(payload: bytes, limits: Limits) -> Reading:
+    """JSON inside JSON, as the streams send it."""
     status = STRING.decode(payload).encode()
     if (bad := refusal(status, limits)) is not None:
         return bad
     try:
-        return of_status(DECODER.decode(status))
+        return read_status(DECODER.decode(status))
     except (msgspec.MsgspecError, RecursionError) as error:
-        return diagnosis(status, error)
+        return diagnose(status, error)
 
 
-def of_status(status: MastodonStatus) -> Reading:
-    """The post of a status; a boost has the text of the boosted status."""
+def read_status(status: MastodonStatus) -> Reading:
+    """A boost has the text of the boosted status."""
     original = status.reblog if status.reblog is not None else status
     author = status.account.acct if status.account is not None else None
     lang = status.language or original.language
     url = status.url or original.url or status.uri
-    return made("mastodon", status.id, text_of(original), author, status.created_at, lang, url)
+    return make_post(
+        "mastodon", status.id, status_text(original), author, status.created_at, lang, url
+    )
 
 
-def text_of(status: MastodonStatus) -> str | None:
-    """The text of a status, after its content warning."""
+def status_text(status: MastodonStatus) -> str | None:
+    """After its content warning."""
     if status.content is None:
         return None
-    return "\n\n".join(t for t in (status.spoiler_text, spoken(status.content)) if t)
+    return "\n\n".join(t for t in (status.spoiler_text, html_text(status.content)) if t)
 
 
-def spoken(markup: str) -> str:
+def html_text(markup: str) -> str:
     """The text of a status: a blank line between paragraphs, whole links, resolved entities.
 
     Text beyond the longest accepted length is left out.
@@ -97,16 +99,16 @@ def spoken(markup: str) -> str:
     """
     markup = markup[:MAX_HTML_CHARS]
     if "<" in markup:
-        lines = TAG.sub(_shown, markup).split("\n")
-        markup = GAP.sub("\n\n", "\n".join(line.strip() for line in lines)).strip()
+        lines = TAG.sub(_replace_tag, markup).split("\n")
+        markup = BLANK_LINES.sub("\n\n", "\n".join(line.strip() for line in lines)).strip()
     if "&" not in markup:
         return markup
-    return html.unescape(NO_CHARACTER.sub("\ufffd", markup))
+    return html.unescape(INVALID_CHARACTER.sub("\ufffd", markup))
 
 
-def _shown(tag: re.Match[str]) -> str:
+def _replace_tag(tag: re.Match[str]) -> str:
     name = (tag[1] or "").lower()
-    if name in PARAGRAPHS:
+    if name in PARAGRAPH_TAGS:
         return "\n\n"
     # An item is a line of its own: its opening tag alone breaks.
-    return "\n" if name in LINES and not tag[0].startswith("</") else ""
+    return "\n" if name in LINE_TAGS and not tag[0].startswith("</") else ""

@@ -32,7 +32,7 @@ class Reason(StrEnum):
 
 
 class Post(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A post of any platform with its metadata; None where the platform gives none."""
+    """None where the platform names none."""
 
     id: str
     platform: str
@@ -44,14 +44,14 @@ class Post(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A message that becomes a dead letter, and why."""
+    """A message that becomes a dead letter."""
 
     reason: Reason
     detail: str
 
 
 class PassedOver(msgspec.Struct, frozen=True):
-    """A valid message without a post, or whose post has no words or no accepted language."""
+    """A valid message without a post, without words, or in no accepted language."""
 
     why: str  # "no_post", "no_words" or "other_language"
 
@@ -65,7 +65,7 @@ OTHER_LANGUAGE = PassedOver("other_language")
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The message in the place of an unreadable batch, at the offset of its last record."""
+    """Takes the place of an unreadable batch, at the offset of its last record."""
 
     topic: str
     partition: int

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from worker.posts.checks import made
+from worker.posts.checks import make_post
 from worker.posts.outcome import Reading
 
 
@@ -20,4 +20,4 @@ DECODER = msgspec.json.Decoder(Plain)
 
 def read(value: bytes) -> Reading:
     post = DECODER.decode(value)
-    return made("plain", post.id, post.text, post.author, post.created_at, post.lang, post.url)
+    return make_post("plain", post.id, post.text, post.author, post.created_at, post.lang, post.url)

@@ -5,55 +5,55 @@ import re
 import msgspec
 from msgspec import Raw
 
-ABSENT = Raw()
+NO_VALUE = Raw()
 TWEET_ID = re.compile(rb'"?[0-9]{15,19}"?')
 
 
 class Keys(msgspec.Struct, gc=False):
-    """The keys that distinguish the forms, with undecoded values."""
+    """The keys that tell the forms apart; their values are not decoded."""
 
-    type: Raw = msgspec.field(name="$type", default=ABSENT)
-    id: Raw = ABSENT
-    text: Raw = ABSENT
-    did: Raw = ABSENT
-    kind: Raw = ABSENT
-    time_us: Raw = ABSENT
-    event: Raw = ABSENT
-    stream: Raw = ABSENT
-    payload: Raw = ABSENT
-    data: Raw = ABSENT
-    content: Raw = ABSENT
-    account: Raw = ABSENT
-    uri: Raw = ABSENT
-    id_str: Raw = ABSENT
-    full_text: Raw = ABSENT
-    extended_tweet: Raw = ABSENT
-    retweeted_status: Raw = ABSENT
-    user: Raw = ABSENT
-    edit_history_tweet_ids: Raw = ABSENT
-    author_id: Raw = ABSENT
-    note_tweet: Raw = ABSENT
-    conversation_id: Raw = ABSENT
-    referenced_tweets: Raw = ABSENT
-    public_metrics: Raw = ABSENT
-    delete: Raw = ABSENT
-    scrub_geo: Raw = ABSENT
-    limit: Raw = ABSENT
-    status_withheld: Raw = ABSENT
-    user_withheld: Raw = ABSENT
-    disconnect: Raw = ABSENT
-    warning: Raw = ABSENT
-    error: Raw = ABSENT
-    errors: Raw = ABSENT
+    type: Raw = msgspec.field(name="$type", default=NO_VALUE)
+    id: Raw = NO_VALUE
+    text: Raw = NO_VALUE
+    did: Raw = NO_VALUE
+    kind: Raw = NO_VALUE
+    time_us: Raw = NO_VALUE
+    event: Raw = NO_VALUE
+    stream: Raw = NO_VALUE
+    payload: Raw = NO_VALUE
+    data: Raw = NO_VALUE
+    content: Raw = NO_VALUE
+    account: Raw = NO_VALUE
+    uri: Raw = NO_VALUE
+    id_str: Raw = NO_VALUE
+    full_text: Raw = NO_VALUE
+    extended_tweet: Raw = NO_VALUE
+    retweeted_status: Raw = NO_VALUE
+    user: Raw = NO_VALUE
+    edit_history_tweet_ids: Raw = NO_VALUE
+    author_id: Raw = NO_VALUE
+    note_tweet: Raw = NO_VALUE
+    conversation_id: Raw = NO_VALUE
+    referenced_tweets: Raw = NO_VALUE
+    public_metrics: Raw = NO_VALUE
+    delete: Raw = NO_VALUE
+    scrub_geo: Raw = NO_VALUE
+    limit: Raw = NO_VALUE
+    status_withheld: Raw = NO_VALUE
+    user_withheld: Raw = NO_VALUE
+    disconnect: Raw = NO_VALUE
+    warning: Raw = NO_VALUE
+    error: Raw = NO_VALUE
+    errors: Raw = NO_VALUE
 
-    def x1(self) -> bool:
-        """Whether a key of X's API v1.1 alone is present."""
+    def has_x1_key(self) -> bool:
+        """Whether a key that only X's API v1.1 has is present."""
         return bool(
             self.id_str or self.full_text or self.extended_tweet or self.retweeted_status
             or (self.user and b'"screen_name"' in bytes(self.user))
         )  # fmt: skip
 
-    def x(self) -> bool:
+    def has_x_key(self) -> bool:
         """Whether a key of X's API v2 alone is present; older tweets had only `author_id`.
 
         Other forms may have an `author_id` too, but hardly one as long as a tweet's id.
@@ -64,18 +64,18 @@ class Keys(msgspec.Struct, gc=False):
             or (self.author_id and TWEET_ID.fullmatch(bytes(self.id)))
         )  # fmt: skip
 
-    def second_jetstream(self) -> bool:
-        """Whether it is a frame of the Jetstream's second interface: a message or an error."""
+    def is_second_jetstream(self) -> bool:
+        """Whether it is a message or error frame of the Jetstream's second interface."""
         kind = bytes(self.type)
         return bool((kind == b'"message"' and self.payload) or (kind == b'"error"' and self.error))
 
-    def notice(self) -> bool:
-        """Whether a key is present by which X's streams send something other than posts."""
-        names = (
+    def is_notice(self) -> bool:
+        """Whether X's streams use a key for something that is no post."""
+        values = (
             self.delete, self.scrub_geo, self.limit, self.status_withheld, self.user_withheld,
             self.disconnect, self.warning,
         )  # fmt: skip
-        return any(bytes(each).startswith(b"{") for each in names) or (
+        return any(bytes(value).startswith(b"{") for value in values) or (
             bytes(self.errors).startswith(b"[")
         )
 
@@ -84,7 +84,7 @@ KEYS = msgspec.json.Decoder(Keys)
 NOTICE = "notice"
 
 
-def shape(value: bytes) -> str | None:
+def recognise_form(value: bytes) -> str | None:
     """The form of a message; NOTICE for other messages of X's streams; None if unknown.
 
     Keys decide, hardly their values, so that an odd value under an unused key cannot reject a plain
@@ -95,7 +95,7 @@ def shape(value: bytes) -> str | None:
         return _with_text(keys)
     if keys.did and (keys.kind or keys.time_us):
         return "bluesky"
-    if keys.type and keys.second_jetstream():
+    if keys.type and keys.is_second_jetstream():
         return "bluesky"
     if keys.event and (keys.payload or keys.stream):
         return "mastodon"
@@ -105,9 +105,9 @@ def shape(value: bytes) -> str | None:
 
 
 def _with_text(keys: Keys) -> str:
-    if keys.x1():
+    if keys.has_x1_key():
         return "x1"
-    if keys.x():
+    if keys.has_x_key():
         return "x"
     if keys.content and keys.account and keys.uri:
         return "mastodon"  # a status shows its author the source too, as `text`
@@ -115,10 +115,10 @@ def _with_text(keys: Keys) -> str:
 
 
 def _without_text(keys: Keys) -> str | None:
-    if keys.x1():
+    if keys.has_x1_key():
         return "x1"
     if keys.id:
-        return "x" if keys.x() else "plain"
+        return "x" if keys.has_x_key() else "plain"
     if keys.data:
         return "x"
-    return NOTICE if keys.notice() else None
+    return NOTICE if keys.is_notice() else None

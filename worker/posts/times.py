@@ -4,69 +4,70 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 RFC3339_UTC = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z")
-NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-MONTHS = {name: f"{number:02}" for number, name in enumerate(NAMES, 1)}
+MONTH_NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+MONTHS = {name: f"{number:02}" for number, name in enumerate(MONTH_NAMES, 1)}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What RFC 3339 and Python can write, in milliseconds since 1970: the years 1 to 9999.
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
-LAST_SECOND = 10**11  # a larger number counts milliseconds
-MAX_TIME_CHARS = 64  # characters
+MAX_SECONDS = 10**11  # A larger number counts milliseconds.
+MAX_TIME_CHARS = 64
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
 
-def utc(written: str | float | None, zone: tzinfo = UTC) -> str | None:
+def utc(text: str | float | None, zone: tzinfo = UTC) -> str | None:
     """A time as RFC 3339 in UTC; None if it cannot be read.
 
     `zone` applies to times without an offset. Of an hour that occurs twice, the earlier one is
     taken; a time that does not exist is read with the offset before it: 02:30 is 03:30 of summer
     time.
     """
-    if written is None:
+    if text is None:
         return None
-    if not isinstance(written, str):
-        return _since_1970(written)
-    if len(written) > MAX_TIME_CHARS:
+    if not isinstance(text, str):
+        return _since_1970(text)
+    if len(text) > MAX_TIME_CHARS:
         return None
     try:
-        if not written[:1].isdigit():  # Wed Oct 10 20:19:24 +0000 2018
-            written = _from_x1(written)
-        moment = datetime.fromisoformat(written)
+        if not text[:1].isdigit():  # Wed Oct 10 20:19:24 +0000 2018
+            text = _from_x1(text)
+        moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=zone)
-        return written if RFC3339_UTC.fullmatch(written) else _format(moment)
+        return text if RFC3339_UTC.fullmatch(text) else _format(moment)
     except (ValueError, OverflowError):
         return None
 
 
-def is_naive(written: str) -> bool:
+def is_naive(text: str) -> bool:
     try:
-        return datetime.fromisoformat(written).tzinfo is None
+        return datetime.fromisoformat(text).tzinfo is None
     except ValueError:
         return False
 
 
 def rfc3339(milliseconds: int) -> str:
-    """A time in UTC, to the millisecond, clipped to the years 1 to 9999."""
+    """To the millisecond, clipped to the years 1 to 9999."""
     within = min(max(milliseconds, FIRST_MS), LAST_MS)
     moment = EPOCH + timedelta(milliseconds=within)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def milliseconds(text: str | None) -> int:
-    """A result of `utc` in milliseconds since 1970, as Kafka counts; 0 for None."""
+    """Of a result of `utc`, since 1970, as Kafka counts; 0 for None."""
     if text is None:
         return 0
     return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))
 
 
-def _from_x1(written: str) -> str:
-    _, month, day, clock, offset, year = written.split(" ")
+def _from_x1(text: str) -> str:
+    _, month, day, clock, offset, year = text.split(" ")
     zone = "Z" if offset == "+0000" else f"{offset[:3]}:{offset[3:]}"
     return f"{year}-{MONTHS.get(month)}-{day}T{clock}{zone}"
 
 
 def _since_1970(count: float) -> str | None:
     try:
-        seconds = count if abs(count) < LAST_SECOND else count / 1000
+        seconds = count if abs(count) < MAX_SECONDS else count / 1000
         return _format(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
         return None

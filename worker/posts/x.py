@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from worker.posts.checks import made
+from worker.posts.checks import make_post
 from worker.posts.outcome import NO_POST, Reading
 
 # A number of more than 64 bits is refused before it is compared or printed, which takes the square
@@ -63,13 +63,13 @@ def read(value: bytes) -> Reading:
         return NO_POST
     tweet: Tweet = message.data if message.data is not None else message
     includes = message.includes or Includes()
-    author = writer(tweet, includes.users or [])
+    author = author_name(tweet, includes.users or [])
     text = tweet_text(tweet, includes.tweets or [])
-    return made("x", tweet.id, text, author, tweet.created_at, tweet.lang, page(tweet.id))
+    return make_post("x", tweet.id, text, author, tweet.created_at, tweet.lang, post_url(tweet.id))
 
 
-def writer(tweet: Tweet, users: list[User]) -> str | None:
-    """The name of the author, else the id."""
+def author_name(tweet: Tweet, users: list[User]) -> str | None:
+    """Else the author's id."""
     if isinstance(tweet.author, str):
         return tweet.author
     if tweet.author is not None and tweet.author.username:
@@ -82,21 +82,21 @@ def writer(tweet: Tweet, users: list[User]) -> str | None:
 
 
 def tweet_text(tweet: Tweet, others: list[Tweet]) -> str | None:
-    """The full text; of a retweet that of the original, if it is included."""
+    """Of a retweet the original's text, if it is included."""
     retweeted = [r for r in tweet.referenced_tweets or [] if r.type == "retweeted"]
     if not retweeted:
-        return whole_text(tweet)
-    brought = ((str(other.id), whole_text(other)) for other in reversed(others))
-    by_id = {id: text for id, text in brought if text is not None}
-    texts = (by_id.get(str(reference.id), whole_text(reference)) for reference in retweeted)
-    return next((text for text in texts if text is not None), whole_text(tweet))
+        return full_text(tweet)
+    other_texts = ((str(other.id), full_text(other)) for other in reversed(others))
+    by_id = {id: text for id, text in other_texts if text is not None}
+    texts = (by_id.get(str(reference.id), full_text(reference)) for reference in retweeted)
+    return next((text for text in texts if text is not None), full_text(tweet))
 
 
-def whole_text(tweet: Tweet) -> str | None:
+def full_text(tweet: Tweet) -> str | None:
     long = tweet.note_tweet.text if tweet.note_tweet is not None else None
     return long if long is not None else tweet.text
 
 
-def page(id: Id | None) -> str | None:
+def post_url(id: Id | None) -> str | None:
     name = str(id)
     return f"https://x.com/i/status/{name}" if name.isascii() and name.isdigit() else None

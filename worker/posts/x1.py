@@ -2,9 +2,9 @@
 
 import msgspec
 
-from worker.posts.checks import made
+from worker.posts.checks import make_post
 from worker.posts.outcome import Reading
-from worker.posts.x import Id, page
+from worker.posts.x import Id, post_url
 
 
 class OldUser(msgspec.Struct):
@@ -12,7 +12,7 @@ class OldUser(msgspec.Struct):
 
 
 class Extended(msgspec.Struct):
-    """The whole of a tweet whose `text` is cut."""
+    """The whole of a tweet whose `text` is shortened."""
 
     full_text: str | None = None
 
@@ -35,15 +35,15 @@ DECODER = msgspec.json.Decoder(OldTweet)
 
 
 def read(value: bytes) -> Reading:
-    """The post of a tweet; a retweet has the text of its original."""
+    """A retweet has the text of its original."""
     tweet = DECODER.decode(value)
     id = tweet.id_str or tweet.id
     author = tweet.user.screen_name if tweet.user is not None else None
-    original = longest(tweet.retweeted_status) if tweet.retweeted_status is not None else None
-    text = original if original is not None else longest(tweet)
-    return made("x", id, text, author, tweet.created_at, tweet.lang, page(id))
+    original = full_text(tweet.retweeted_status) if tweet.retweeted_status is not None else None
+    text = original if original is not None else full_text(tweet)
+    return make_post("x", id, text, author, tweet.created_at, tweet.lang, post_url(id))
 
 
-def longest(tweet: OldTweet) -> str | None:
+def full_text(tweet: OldTweet) -> str | None:
     extended = tweet.extended_tweet.full_text if tweet.extended_tweet is not None else None
     return next((t for t in (extended, tweet.full_text, tweet.text) if t is not None), None)

@@ -16,18 +16,18 @@ from worker.config import APP_ID, Config, load_config
 from worker.errors import ConfigError
 from worker.memory import return_large_blocks
 from worker.process.command import Worker
-from worker.process.prepare import Parts
+from worker.process.prepare import WorkerParts
 from worker.stream.flow import Flow
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Backlog
-from worker.stream.watchdog import Sight, Watchdog
+from worker.stream.watchdog import Observation, Watchdog
 
-CHECK_S = 1.0
+WATCH_INTERVAL_S = 1.0
 log = logging.getLogger("newsift.stream")
 
 
 class Boot(BootStrategy):  # type: ignore[misc]
-    """Only the agents of Faust's own services: no consumer, producer, tables or web server."""
+    """Starts only the agents: no consumer, producer, tables or web server."""
 
     enable_kafka = False
     enable_web = False
@@ -35,7 +35,7 @@ class Boot(BootStrategy):  # type: ignore[misc]
 
 
 class App(faust.App):  # type: ignore[misc]
-    """A Faust app without topics and folders of its own."""
+    """Without topics and folders of its own."""
 
     BootStrategy = Boot
     config: Config
@@ -43,7 +43,7 @@ class App(faust.App):  # type: ignore[misc]
     leave: Callable[[BaseException], None]  # ends the process with an error; the worker's
 
     def check(self) -> None:
-        """Refuse a wrong configuration, and agents that would never receive anything."""
+        """Raises for a refused configuration, and for agents that would never receive anything."""
         if self.refused is not None:
             raise self.refused
         for agent in self.agents.values():
@@ -58,7 +58,7 @@ class App(faust.App):  # type: ignore[misc]
         """Create no folder: nothing is stored on disk."""
 
     async def on_start(self) -> None:
-        """Open local channels, which Faust does only when its own consumer has partitions."""
+        """Faust opens local channels only when its own consumer has partitions."""
         self.finalize()
         self.flow_control.resume()
 
@@ -95,25 +95,25 @@ class Batches(faust.Channel):  # type: ignore[misc]
 
 
 class StreamService(faust.Service):  # type: ignore[misc]
-    """The service beside the agent: reads, commits, follows the seeds and watches."""
+    """Reads, commits, follows the seeds and watches, beside the agent."""
 
     def __init__(self, app: App, ledger: Ledger, **options: Any) -> None:
         self._app, self._ledger = app, ledger
-        self._parts: Parts | None = None
+        self._parts: WorkerParts | None = None
         self._failed = self._away = False
         super().__init__(**options)
 
     @property
     def flow(self) -> Flow:
-        """The steps of a batch; prepared before the first one."""
+        """Prepared before the first batch."""
         assert self._parts is not None
         return self._parts.flow
 
     @faust.Service.task  # type: ignore[untyped-decorator]
     async def run(self) -> None:
-        """Prepare, then read and commit; a failure ends the process."""
+        """A failure ends the process."""
         try:
-            self._parts = parts = Parts(self._app.config, self._ledger, self.fail)
+            self._parts = parts = WorkerParts(self._app.config, self._ledger, self.fail)
             await parts.start()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(parts.ingest.read())
@@ -124,30 +124,30 @@ class StreamService(faust.Service):  # type: ignore[misc]
             self.fail(error)
 
     async def on_stop(self) -> None:
-        """Finish what is in flight and leave the group."""
+        """Finishes what is in flight and leaves the group."""
         if self._parts is not None:
             await self._parts.stop(settle=not self._failed)
 
     def fail(self, error: Exception) -> None:
-        """End the process with this error and commit nothing more."""
+        """Ends the process; nothing more is committed."""
         self._failed = True
-        self._app.leave(first_of(error))
+        self._app.leave(first_error(error))
 
-    async def _watch(self, parts: Parts) -> None:
-        """Check lag and seeds periodically; end a worker that makes no progress."""
+    async def _watch(self, parts: WorkerParts) -> None:
+        """Also ends a worker that makes no progress."""
         dog = Watchdog(self._app.config.stream.stall_s)
         while True:
-            await asyncio.sleep(CHECK_S)
+            await asyncio.sleep(WATCH_INTERVAL_S)
             backlogs = await self._backlogs(parts)
             for partition, backlog in backlogs.items():
                 parts.metrics.lag(partition, backlog.lag)
             parts.metrics.in_flight(len(self._ledger))
             parts.control.describe()
-            parts.metrics.drift(parts.flow.drift.drifting())
-            dog.observe(Sight(backlogs, parts.paused, parts.flow.finished))
+            parts.metrics.drift(parts.flow.drift.measures())
+            dog.observe(Observation(backlogs, parts.paused, parts.flow.finished))
 
-    async def _backlogs(self, parts: Parts) -> dict[int, Backlog]:
-        """The lag of each partition for which a broker answers."""
+    async def _backlogs(self, parts: WorkerParts) -> dict[int, Backlog]:
+        """Of each partition whose broker answers."""
         try:
             async with asyncio.timeout(self._app.config.kafka.request_timeout_s):
                 backlogs = await parts.positions.backlogs()
@@ -162,15 +162,15 @@ class StreamService(faust.Service):  # type: ignore[misc]
         return backlogs
 
 
-def first_of(error: BaseException) -> BaseException:
-    """The first error of a group, or the error itself."""
+def first_error(error: BaseException) -> BaseException:
+    """Of an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def make_app() -> App:
-    """The app. A refused configuration is reported when the worker starts."""
+    """A refused configuration is reported when the worker starts."""
     return_large_blocks()
     config, refused = Config(), None
     try:

@@ -21,11 +21,12 @@ from worker import log
 from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.settings import broker_error
-from worker.text import escaped
+from worker.text import escape
 
-DONE, FAILED, INTERRUPTED = 0, 1, 130
-SLACK_S = 2.0  # beyond the time for a shutdown, before the process is ended as it is
-FAUSTS = {"store", "datadir", "appdir", "  web"}  # rows of the banner about what is not used here
+EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
+SHUTDOWN_SLACK_S = 2.0
+# Faust's features that this worker does not use.
+HIDDEN_BANNER_ROWS = {"store", "datadir", "appdir", "  web"}
 
 
 class worker(faust_cli.worker):  # type: ignore[misc]
@@ -41,18 +42,18 @@ class worker(faust_cli.worker):  # type: ignore[misc]
     def _init_worker_options(
         self, *args: Any, web_port: int | None, web_bind: str | None, **options: Any
     ) -> None:
-        """Apply --web-port and --web-bind to the worker's own web server."""
+        """Applies --web-port and --web-bind to the worker's own web server."""
         web_options = {"port": web_port, "host": web_bind}
         web = {name: value for name, value in web_options.items() if value is not None}
         self.app.config = replace(self.app.config, web=replace(self.app.config.web, **web))
 
     def _banner_data(self, worker: Any) -> list[tuple[str, str]]:
         rows = super()._banner_data(worker)
-        return [row for row in rows if row[0] not in FAUSTS]
+        return [row for row in rows if row[0] not in HIDDEN_BANNER_ROWS]
 
 
 class Worker(faust.Worker):  # type: ignore[misc]
-    """Faust's worker with an exit of our own: always one line, never a traceback, never a hang."""
+    """Faust's worker, which ends with one line and never hangs."""
 
     def __init__(self, app: Any, *services: Any, **options: Any) -> None:
         options |= {"redirect_stdouts": False, "override_logging": False}
@@ -64,23 +65,21 @@ class Worker(faust.Worker):  # type: ignore[misc]
         app.leave = self.leave
 
     def leave(self, error: BaseException | None = None) -> None:
-        """Begin to stop; the first reason is the one that is reported."""
+        """Begins to stop; the first reason is reported."""
         if not self._leaving.is_set():
             self._why = error
             self._leaving.set()
 
     def execute_from_commandline(self) -> NoReturn:
-        """Run until there is a reason to stop, shut down in order and end the process."""
         try:
             self.app.check()
-            log.set_up(self._config.log, self.loglevel, self.logfile)
+            log.configure_logging(self._config.log, self.loglevel, self.logfile)
             self.loop.run_until_complete(self._live())
         except BaseException as error:  # noqa: BLE001 - there is no other way out
             self.leave(error)
         end_process(self._why, self._config)
 
     def install_signal_handlers(self) -> None:
-        """Stop on SIGTERM and Ctrl-C."""
         self.loop.add_signal_handler(signal.SIGTERM, self.leave)
         self.loop.add_signal_handler(signal.SIGINT, self.leave, KeyboardInterrupt())
 
@@ -88,13 +87,13 @@ class Worker(faust.Worker):  # type: ignore[misc]
         """Print nothing on standard output: the log has it."""
 
     async def _live(self) -> None:
-        """Run until the worker ends or is told to stop; then stop within the time limit."""
+        """Runs until there is a reason to stop; then stops within the time limit."""
         starting = asyncio.ensure_future(self.start())
         leaving = asyncio.ensure_future(self._leaving.wait())
         await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             self.leave(starting.exception() or self.crash_reason or RunError("it just stopped"))
-        in_time = self._config.stream.shutdown_s + SLACK_S
+        in_time = self._config.stream.shutdown_s + SHUTDOWN_SLACK_S
         late = RunError(
             f"the worker did not stop within {in_time:g} s (stream.shutdown_s); it is ended"
         )
@@ -106,27 +105,27 @@ class Worker(faust.Worker):  # type: ignore[misc]
 
 
 def end_process(error: BaseException | None, config: Config) -> NoReturn:
-    """Print the reason in one line and end the process, whatever its threads do."""
-    code = DONE
+    """Prints the reason in one line and ends the process, whatever its threads do."""
+    code = EXIT_OK
     if error is not None:
-        code, message = verdict(error, config)
-        if log.debugging():
+        code, message = exit_status(error, config)
+        if log.is_debugging():
             for text in "".join(traceback.format_exception(error)).splitlines():
-                print(escaped(text), file=sys.stderr)  # noqa: T201
-        log.last_line(message, config.log)
+                print(escape(text), file=sys.stderr)  # noqa: T201
+        log.print_exit_reason(message, config.log)
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
-def verdict(error: BaseException, config: Config) -> tuple[int, str]:
+def exit_status(error: BaseException, config: Config) -> tuple[int, str]:
     """The exit code of an error, and its message in one line."""
     if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, "interrupted"
+        return EXIT_INTERRUPTED, "interrupted"
     if isinstance(error, KafkaError):
         error = broker_error(error, config)  # which names the broker and the remedy
     message = " ".join(str(error).split())
     if isinstance(error, NewsiftError):
         return error.exit_code, message
-    return FAILED, f"{type(error).__name__}: {message}"
+    return EXIT_FAILED, f"{type(error).__name__}: {message}"

@@ -15,15 +15,15 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.model.weights import F32
 from worker import crashpoint
-from worker.assembly import assembled
+from worker.assembly import build_pipeline
 from worker.config import Config
 from worker.kafka.batches.consumer import fast_walk
-from worker.kafka.consumers import group_consumer, in_time, lone_consumer
+from worker.kafka.consumers import group_consumer, groupless_consumer, stop_within
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import KafkaProducer
 from worker.kafka.settings import aiokafka_producer_settings
-from worker.kafka.topics import ensure_topics, refuse_unfit
-from worker.match.drift import HIGH, Drift
+from worker.kafka.topics import ensure_topics, require_fit_topics
+from worker.match.drift import HIGH_SHARE, Drift
 from worker.match.near import NearWatch
 from worker.match.pipeline import Pipeline, ProbeMessage
 from worker.match.records import encode_json
@@ -31,7 +31,7 @@ from worker.metrics.registry import Metrics
 from worker.metrics.web import Health, Web
 from worker.seeds.embedder import SeedEmbedder, rounded_product
 from worker.seeds.set import SeedSet
-from worker.seeds.state import control_state
+from worker.seeds.state import parse_control_state
 from worker.stream.control import Control
 from worker.stream.flow import Flow, RejectedBytes, group_matches, now
 from worker.stream.ingest import Ingest
@@ -39,31 +39,31 @@ from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
 from worker.stream.tenures import Tenures
 
-CALIBRATING = 2_000  # background posts
-LEAVE_S = 2.0  # of the time for a shutdown, for each part
-SWITCH_S = 0.001  # the event loop waits so long, at most, for a thread that runs Python
+MAX_CALIBRATION_POSTS = 2_000
+MAX_PART_STOP_S = 2.0
+THREAD_SWITCH_S = 0.001  # The event loop waits no longer for a thread that runs Python.
 log = logging.getLogger("newsift.stream")
 
 
-class Parts:
-    """The parts of a worker, built from a configuration; `start` makes them ready."""
+class WorkerParts:
+    """`start` makes them ready."""
 
     flow: Flow
     embedder: SeedEmbedder
 
     def __init__(self, config: Config, ledger: Ledger, fail: Callable[[Exception], None]) -> None:
         self._config, self._ledger, self._stalled = config, ledger, False
-        self.missing = "it is starting"  # why the worker is not ready
+        self.not_ready_reason = "it is starting"  # why the worker is not ready
         topics, size = config.topics, config.stream
         self.metrics = metrics = Metrics()
         self.web = Web(config.web, metrics, self._state, self._near)
         self.control = Control(
-            lone_consumer(config), topics.seeds, metrics, config.limits,
-            lambda: refuse_unfit(config), self._seeds_are_lost,
+            groupless_consumer(config), topics.seeds, metrics, config.limits,
+            lambda: require_fit_topics(config), self._hold_posts,
         )  # fmt: skip
         self.delivery = Delivery(
             lambda: KafkaProducer(aiokafka_producer_settings(config)),
-            (topics.matches, topics.rejected), size.produce_deadline_s, self._output_stalls,
+            (topics.matches, topics.rejected), size.produce_deadline_s, self._note_output,
         )  # fmt: skip
         self.rejected_bytes = RejectedBytes(config.limits.rejected_bytes)
         consumer = group_consumer(config, self.rejected_bytes.note)
@@ -76,62 +76,63 @@ class Parts:
 
     @property
     def paused(self) -> bool:
-        """Whether the worker waits for something outside of it."""
-        return self._stalled or bool(self.control.lost)
+        """Whether the worker waits for Kafka."""
+        return self._stalled or bool(self.control.hold_reason)
 
     async def start(self) -> None:
-        """Start every part in order, then begin to read."""
+        """In order; posts are read last."""
         config = self._config
         await self.web.start()
         model = config.model
         loading = asyncio.ensure_future(
             asyncio.to_thread(encoder.load, model.name, model.device, model.threads)
         )
-        self.missing = "the broker has not answered"
+        self.not_ready_reason = "the broker has not answered"
         await asyncio.to_thread(ensure_topics, config)
-        self.missing = "the control topic is not yet read to its end"
+        self.not_ready_reason = "the control topic is not yet read to its end"
         await self.control.start()
-        self.missing = "the output has not answered"
+        self.not_ready_reason = "the output has not answered"
         await self.delivery.start()
-        self.missing = "the model is being loaded"
+        self.not_ready_reason = "the model is being loaded"
         enc = await loading
-        self.missing = "the seeds are being embedded"
+        self.not_ready_reason = "the seeds are being embedded"
         await self._embed(enc)
         await self.ingest.start()
-        sys.setswitchinterval(SWITCH_S)
+        sys.setswitchinterval(THREAD_SWITCH_S)
         gc.freeze()  # objects of the start live on: the collector need not scan them
-        self.missing = ""
+        self.not_ready_reason = ""
         self.metrics.ready(True)
         log.info("ready: %d seeds, group %s", len(self.control.seeds or ()), config.kafka.group)
 
     async def stop(self, *, settle: bool) -> None:
-        """Stop reading; finish what is in flight if `settle`; commit and leave the group."""
-        self.missing = "it is leaving"
+        """`settle` waits for what is in flight."""
+        self.not_ready_reason = "it is leaving"
         self.metrics.ready(False)
         self.ingest.close()
-        if settle and not self.control.lost:
-            seconds = self._config.stream.shutdown_s - 2 * LEAVE_S  # the rest is for the others
+        if settle and not self.control.hold_reason:
+            # The other parts need time to stop, too.
+            seconds = self._config.stream.shutdown_s - 2 * MAX_PART_STOP_S
             await self.positions.settle(max(0.0, seconds))
-        await in_time(self.positions.commit(), LEAVE_S)
+        await stop_within(self.positions.commit(), MAX_PART_STOP_S)
         parts = (self.ingest, self.delivery, self.control, self.web)
-        await asyncio.gather(*(in_time(part.stop(), LEAVE_S) for part in parts))
+        await asyncio.gather(*(stop_within(part.stop(), MAX_PART_STOP_S) for part in parts))
 
     async def _embed(self, enc: Encoder) -> None:
-        """Embed the seeds and take one match through all stages."""
+        """Embeds the seeds and takes one match through all stages."""
         config = self._config
         self.metrics.model(enc.digest, enc.path, enc.model.mix)
-        pipeline, self.embedder = assembled(enc, config, perf_counter)
+        pipeline, self.embedder = build_pipeline(enc, config, perf_counter)
         await self.control.embed(self.embedder)
         await asyncio.to_thread(warm_up, enc, config.matching.why)
         matching = config.matching
         background = self.embedder.background
-        cuts = partial(high_cuts, enc, background)
+        cuts = partial(high_score_thresholds, enc, background)
         rate = None if matching.total_rate else matching.background_rate
         drift = Drift(cuts, rate, matching.threshold)
         self.flow = Flow(
             *(pipeline, self._seeds, self.delivery, self._ledger, self._tenures),
             *(config.topics, self.metrics),
-            drift, NearWatch(partial(near_cuts, enc, background)), self.rejected_bytes,
+            drift, NearWatch(partial(background_thresholds, enc, background)), self.rejected_bytes,
         )  # fmt: skip
         self.control.prepare = self.flow.prepare
         await asyncio.to_thread(self.flow.prepare, self._seeds())
@@ -142,55 +143,59 @@ class Parts:
 
     def _state(self) -> Health:
         control, group = self.control, self._config.kafka.group
-        return Health(self.missing or control.lost, control.seeds, control.cluster_id, group)
+        return Health(
+            self.not_ready_reason or control.hold_reason, control.seeds, control.cluster_id, group
+        )
 
     def _near(self, event: str) -> bytes | None:
-        """The near misses of an event as JSON, once posts are being read."""
-        answer = None if self.missing else self.flow.near.answer(event)
+        """None until posts are read, and for an unknown event."""
+        answer = None if self.not_ready_reason else self.flow.near.answer(event)
         return None if answer is None else encode_json(answer)
 
-    def _seeds_are_lost(self, why: str) -> None:
-        """Pause the posts for a reason; None resumes them."""
+    def _hold_posts(self, why: str) -> None:
+        """Pauses the posts for a reason; "" resumes them."""
         self._ledger.pause(bool(why))
-        self.metrics.ready(not why and not self.missing)
+        self.metrics.ready(not why and not self.not_ready_reason)
         self._count_paused("control", bool(why))
 
-    def _output_stalls(self, stalls: bool) -> None:
-        if self._stalled and not stalls:
+    def _note_output(self, is_stalled: bool) -> None:
+        if self._stalled and not is_stalled:
             log.info("the output answers again")
-        if self._stalled != stalls:
-            self._count_paused("output", stalls)
-        self._stalled = stalls
+        if self._stalled != is_stalled:
+            self._count_paused("output", is_stalled)
+        self._stalled = is_stalled
 
     def _count_paused(self, what: str, paused: bool) -> None:
         count = self.metrics.paused if paused else self.metrics.resumed
         count(what)
 
 
-def near_cuts(enc: Encoder, background: Embeddings, seeds: Embeddings, rate: float) -> F32:
-    """The score of each seed that this share of the background reaches."""
+def background_thresholds(
+    enc: Encoder, background: Embeddings, seeds: Embeddings, rate: float
+) -> F32:
+    """The score that this share of the background reaches with each seed: [k]."""
     if len(background) * rate < 1:
         return np.full(len(seeds), np.inf, np.float32)  # no stratum: nobody can tell
     return enc.thresholds(seeds, rate, background)
 
 
-def high_cuts(enc: Encoder, background: Embeddings, seeds: Embeddings) -> F32:
-    """The score of each seed that a tenth of the background reaches, from a sample."""
-    every = background[:: max(1, len(background) // CALIBRATING)]
-    if len(every) * HIGH < 1:
+def high_score_thresholds(enc: Encoder, background: Embeddings, seeds: Embeddings) -> F32:
+    """The score that a tenth of the background reaches, from a sample of it: [k]."""
+    sample = background[:: max(1, len(background) // MAX_CALIBRATION_POSTS)]
+    if len(sample) * HIGH_SHARE < 1:
         return np.full(len(seeds), np.nan, np.float32)
-    return enc.thresholds(seeds, HIGH, every)
+    return enc.thresholds(seeds, HIGH_SHARE, sample)
 
 
 def warm_up(enc: Encoder, why: bool) -> None:
-    """Take an invented match through all stages, so that everything is compiled."""
+    """Takes an invented match through all stages, so that everything is compiled."""
     fast_walk(b"", 0, 0, 0)
     message = ProbeMessage()
-    state = control_state({b"warm": message.value})
+    state = parse_control_state({b"warm": message.value})
     rounded_product(enc.background.dense[:1])(enc.background.dense[:1])  # as for many seeds
     seeds = SeedEmbedder(enc, 0.5, 0.01).make(state)
-    with crashpoint.unwatched():
-        edges = NearWatch(partial(near_cuts, enc, enc.background)).edges(seeds)
+    with crashpoint.without_hook():
+        edges = NearWatch(partial(background_thresholds, enc, enc.background)).edges(seeds)
         outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now, edges)
         if outcome.sample is not None:
             outcome.sample.similarity(seeds.embeddings)  # as drift is measured

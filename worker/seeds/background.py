@@ -13,38 +13,38 @@ import numpy as np
 from encoder.embeddings import Embeddings
 from encoder.errors import InputError
 
-MIN_TAIL_POSTS = 3  # posts in the tail
-PARTS = 8  # by the hash of a post; the first speaks against events
+MIN_TAIL_POSTS = 3
+HASH_PARTS = 8  # The first part separates events; the others calibrate.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnBackground:
-    """A user's own background, and the first 12 hex digits of the SHA-256 of its file."""
+    """With the first 12 hex digits of the SHA-256 of its file."""
 
     posts: Embeddings
     mark: str
 
 
-def sides_of(background: Embeddings) -> tuple[Embeddings, Embeddings]:
+def split_background(background: Embeddings) -> tuple[Embeddings, Embeddings]:
     """The posts that separate events and those that calibrate, divided by their hashes.
 
     Copies of a post are always on the same side.
     """
     words, ends = background.lexical, background.lexical.indptr
     sides = np.array([
-        crc32(words.slots[begin:end].tobytes(), crc32(dense.tobytes())) % PARTS
+        crc32(words.slots[begin:end].tobytes(), crc32(dense.tobytes())) % HASH_PARTS
         for dense, begin, end in zip(background.dense, ends, ends[1:], strict=False)
     ], bool)  # fmt: skip
     return background[np.flatnonzero(~sides)], background[np.flatnonzero(sides)]
 
 
-def tail_of(posts: int, rate: float) -> int:
-    """How many of this many posts reach a threshold at this rate."""
+def tail_size(posts: int, rate: float) -> int:
+    """The posts that reach a threshold at this rate."""
     return round(rate * posts)
 
 
-def spread_of(tail: int) -> float:
-    """The relative error of the rate of a threshold with such a tail."""
+def tail_error(tail: int) -> float:
+    """The relative error of the rate."""
     return 1 / sqrt(tail) if tail else float("inf")
 
 
@@ -52,8 +52,8 @@ RATE_KEY = "matching.background_rate"
 
 
 def refuse_small(name: object, posts: int, rate: float, key: str = RATE_KEY) -> None:
-    """Refuse a background with too few posts above a threshold at this rate."""
-    if (tail := tail_of(posts, rate)) < MIN_TAIL_POSTS:
+    """Raises if too few posts reach a threshold at this rate."""
+    if (tail := tail_size(posts, rate)) < MIN_TAIL_POSTS:
         raise InputError(
             f"{name}: {posts:,} posts are too few for {key} {rate:g}, with "
             f"{tail} of them above a threshold and not {MIN_TAIL_POSTS}; "

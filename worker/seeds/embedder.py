@@ -16,26 +16,26 @@ from encoder.embeddings import Embeddings, Product, float_product, thresholds
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32
-from worker.seeds.background import OwnBackground, sides_of
-from worker.seeds.profile import Compared, Profile
+from worker.seeds.background import OwnBackground, split_background
+from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.set import NEVER, SeedSet, digest_row, seed_set_digest
-from worker.seeds.state import ControlState, ModelFacts, Resolution
-from worker.seeds.total import Passing, passing_posts, raise_for_all
+from worker.seeds.set import NEVER_EXPIRES, SeedSet, digest_row, seed_set_digest
+from worker.seeds.state import ControlState, ModelFacts
+from worker.seeds.total import PassingPosts, passing_posts, total_rate_constant
 from worker.seeds.vectors import SeedVectors
 from worker.simd.rounded import RoundedMatrix
 
-BLOCK = 256
-WORTH_ROUNDING = 512  # articles: from here on a rounded background takes less time than it saves
-GROWTH = 4  # a part with less than so many times the rows of the next one is merged with it
-MAX_UNUSED = 1 / 16  # of all rows, before they are removed
+BLOCK_ARTICLES = 256
+MIN_ROUNDED_ARTICLES = 512  # With fewer, rounding the background costs more than it saves.
+MIN_GROWTH = 4  # A part has at least four times the rows of the next one.
+MAX_UNUSED_SHARE = 1 / 16
 NO_WORD = "text: holds no word that the model reads"
 NOT_FINITE = "text: the model gives it no finite vector"
-TINY = np.finfo(np.float32).tiny
+MIN_THRESHOLD = np.finfo(np.float32).tiny
 
 
 @dataclass(eq=False, slots=True)
-class Part:
+class EmbeddedPart:
     """Rows that were embedded or merged at the same time."""
 
     vectors: Embeddings  # [r]
@@ -45,37 +45,39 @@ class Part:
     number: int = 0  # its place among all parts
 
     @classmethod
-    def of(cls, vectors: Embeddings, ids: list[str], cuts: F32 | None = None) -> "Part":
+    def build(cls, vectors: Embeddings, ids: list[str], cuts: F32 | None = None) -> "EmbeddedPart":
         if cuts is None:
             cuts = np.full(len(ids), np.nan, np.float32)
-        return cls(vectors, ids, cuts, problems(vectors))
+        return cls(vectors, ids, cuts, row_problems(vectors))
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SeedRow:
     content: str
-    part: Part
+    part: EmbeddedPart
     place: int
 
 
 class SeedEmbedder:
-    """Builds the seed set of a control state; only new articles are embedded."""
+    """Builds seed sets; only new articles are embedded."""
 
     def __init__(
         self, enc: Encoder, rate: float, threshold: float | None,
-        own: OwnBackground | None = None, total: bool = False,
+        own_background: OwnBackground | None = None, total: bool = False,
     ) -> None:  # fmt: skip
         """`rate` is that of each seed, or of all together if it is `total`."""
         self._enc, self._rate, self._threshold, self._total = enc, rate, threshold, total
-        self._mark = f"{'total' if total else 'auto'} {rate:.6f} {own.mark if own else ''}".rstrip()
-        self._background = own.posts if own else None  # else the model's
-        self._nothing = Part.of(enc.articles([]), [])
-        self._parts: list[Part] = []
-        self._rows: dict[str, Row] = {}  # by the seed's id
+        file_mark = own_background.mark if own_background else ""
+        self._mark = f"{'total' if total else 'auto'} {rate:.6f} {file_mark}".rstrip()
+        self._background = own_background.posts if own_background else None  # else the model's
+        self._nothing = EmbeddedPart.build(enc.articles([]), [])
+        self._parts: list[EmbeddedPart] = []
+        self._rows: dict[str, SeedRow] = {}  # by the seed's id
         self._ids: dict[str, str] = {}  # by content, a seed that has it, or had
-        self._digest_rows: dict[str, tuple[Compared, str]] = {}  # by id
-        self._passing: dict[str, Passing] = {}  # by content, where one constant is added to all
-        self._too_fine = too_fine(enc, self._nothing.vectors, rate, self._background, total)
+        self._digest_rows: dict[str, tuple[SeedOrProfile, str]] = {}  # by id
+        # By content; used where one constant is added to all thresholds.
+        self._passing: dict[str, PassingPosts] = {}
+        self._too_fine = rate_error(enc, self._nothing.vectors, rate, self._background, total)
 
     def make(self, state: ControlState, raised: float | None = None) -> SeedSet:
         """The seed set of a control state, ready to match.
@@ -83,25 +85,30 @@ class SeedEmbedder:
         With a total rate a part of the seeds gets the constant of the whole set, if it is given.
         """
         resolution = state.resolve(self.facts)
-        compared = [_bare(resolution.compared[name]) for name in sorted(resolution.compared)]
-        why = dict.fromkeys(self._without_threshold(compared), self._too_fine)
-        chosen = [seed for seed in compared if seed.id not in why] if why else compared
-        self._learn(chosen)
+        compared = [
+            seed.without_history() if isinstance(seed, Profile) else seed
+            for _, seed in sorted(resolution.compared.items())
+        ]
+        refusals = dict.fromkeys(self._without_threshold(compared), self._too_fine)
+        usable = [seed for seed in compared if seed.id not in refusals] if refusals else compared
+        self._learn(usable)
         if any(part.problems for part in self._parts):
-            rows = [(seed.id, self._rows[seed.id]) for seed in chosen]
+            rows = [(seed.id, self._rows[seed.id]) for seed in usable]
             reasons = ((name, row.part.problems.get(row.place)) for name, row in rows)
-            why |= {name: reason for name, reason in reasons if reason}
-        seeds = tuple(seed for seed in chosen if seed.id not in why) if why else tuple(chosen)
+            refusals |= {name: reason for name, reason in reasons if reason}
+        seeds = tuple(seed for seed in usable if seed.id not in refusals)
         vectors = self._vectors(seeds)
         thresholds, raised = self._thresholds(seeds, vectors, raised)
-        by_model = (RefusedSeed(*pair) for pair in why.items())
+        by_model = (RefusedSeed(*pair) for pair in refusals.items())
+        # A profile expires with the last of its seeds.
+        ends = (s.expires_at if isinstance(s, Seed) else resolution.ends[s.id] for s in seeds)
         return SeedSet(
             seeds,
             vectors,
             thresholds,
             seed_set_digest(self._rows_of_digest(seeds)),
             tuple(sorted((*state.refused.values(), *resolution.refused, *by_model))),
-            np.array([NEVER if end is None else end for end in _ends(resolution, seeds)], np.int64),
+            np.array([NEVER_EXPIRES if end is None else end for end in ends], np.int64),
             state.paused,
             resolution.stale,
             raised,
@@ -109,15 +116,14 @@ class SeedEmbedder:
 
     @property
     def facts(self) -> ModelFacts:
-        """What decides which profiles are in force."""
         return ModelFacts(self._enc.digest, self._enc.dim, self._enc.mix, self._rate_error)
 
     @property
     def background(self) -> Embeddings:
         return self._enc.background if self._background is None else self._background
 
-    def _without_threshold(self, compared: Sequence[Compared]) -> list[str]:
-        """The seeds whose automatic threshold the background cannot determine."""
+    def _without_threshold(self, compared: Sequence[SeedOrProfile]) -> list[str]:
+        """Ids of seeds whose automatic threshold the background cannot give."""
         if not self._too_fine:
             return []
         articles = [seed for seed in compared if isinstance(seed, Seed)]
@@ -126,18 +132,18 @@ class SeedEmbedder:
     def _rate_error(self, profile: Profile) -> str:
         return self._too_fine_for_profiles if self._is_automatic(profile) else ""
 
-    def _learn(self, seeds: Sequence[Compared]) -> None:
-        """Embed new seeds and forget those that are gone."""
+    def _learn(self, seeds: Sequence[SeedOrProfile]) -> None:
+        """Embeds new seeds and forgets removed ones."""
         rows = self._rows
         new = [s for s in seeds if (row := rows.get(s.id)) is None or row.content != s.content]
         sources = {seed.content: self._row_with(seed.content) for seed in new}
-        fresh = {seed.content: seed for seed in new if sources[seed.content] is None}
-        first = sorted(fresh.values(), key=lambda seed: isinstance(seed, Profile))
+        new_content = {seed.content: seed for seed in new if sources[seed.content] is None}
+        first = sorted(new_content.values(), key=lambda seed: isinstance(seed, Profile))
         if first:
             vectors = Embeddings.concat(self._embedded(first))
-            self._add(Part.of(vectors, [seed.id for seed in first]), first)
-        twins = [seed for seed in new if fresh.get(seed.content) is not seed]
-        self._copy(twins, [sources[s.content] or rows[fresh[s.content].id] for s in twins])
+            self._add(EmbeddedPart.build(vectors, [seed.id for seed in first]), first)
+        copies = [seed for seed in new if new_content.get(seed.content) is not seed]
+        self._copy(copies, [sources[s.content] or rows[new_content[s.content].id] for s in copies])
         if len(rows) > len(seeds):
             for name in rows.keys() - {seed.id for seed in seeds}:
                 del rows[name]
@@ -145,48 +151,48 @@ class SeedEmbedder:
             self._ids = {row.content: name for name, row in rows.items()}
         self._merge()
 
-    def _row_with(self, content: str) -> Row | None:
+    def _row_with(self, content: str) -> SeedRow | None:
         row = self._rows.get(self._ids.get(content, ""))
         return row if row is not None and row.content == content else None
 
-    def _add(self, part: Part, seeds: Sequence[Compared]) -> None:
+    def _add(self, part: EmbeddedPart, seeds: Sequence[SeedOrProfile]) -> None:
         self._parts.append(part)
         for place, seed in enumerate(seeds):
-            self._rows[seed.id] = Row(seed.content, part, place)
+            self._rows[seed.id] = SeedRow(seed.content, part, place)
             self._ids[seed.content] = seed.id
 
-    def _copy(self, twins: Sequence[Compared], rows: Sequence[Row]) -> None:
-        """Copy the rows of seeds whose content other seeds have."""
-        by_part: defaultdict[Part, list[tuple[Compared, int]]] = defaultdict(list)
-        for seed, row in zip(twins, rows, strict=True):
+    def _copy(self, copies: Sequence[SeedOrProfile], rows: Sequence[SeedRow]) -> None:
+        """Copies rows for seeds whose content other seeds have."""
+        by_part: defaultdict[EmbeddedPart, list[tuple[SeedOrProfile, int]]] = defaultdict(list)
+        for seed, row in zip(copies, rows, strict=True):
             by_part[row.part].append((seed, row.place))
         for part, pairs in by_part.items():
             seeds, places = [seed for seed, _ in pairs], np.array([place for _, place in pairs])
             ids = [seed.id for seed in seeds]
-            self._add(Part.of(part.vectors[places], ids, part.cuts[places]), seeds)
+            self._add(EmbeddedPart.build(part.vectors[places], ids, part.cuts[places]), seeds)
 
     def _merge(self) -> None:
-        """Merge parts, so that they are few, and remove rows of which most are used no more."""
+        """Keeps the parts few, and removes rows once many are unused."""
         parts, total = self._parts, sum(len(part.ids) for part in self._parts)
-        if total - len(self._rows) > max(BLOCK, total * MAX_UNUSED):
+        if total - len(self._rows) > max(BLOCK_ARTICLES, total * MAX_UNUSED_SHARE):
             parts[:] = [self._merged(parts)] if self._rows else []
-        while len(parts) > 1 and len(parts[-2].ids) < GROWTH * len(parts[-1].ids):
+        while len(parts) > 1 and len(parts[-2].ids) < MIN_GROWTH * len(parts[-1].ids):
             parts[-2:] = [self._merged(parts[-2:])]
         for number, part in enumerate(parts):
             part.number = number
 
-    def _merged(self, parts: Sequence[Part]) -> Part:
-        """The rows of these parts that are used."""
+    def _merged(self, parts: Sequence[EmbeddedPart]) -> EmbeddedPart:
+        """A part of the rows that are used."""
         used = [np.array(self._used(part), np.int64) for part in parts]
         vectors = [part.vectors[rows] for part, rows in zip(parts, used, strict=True)]
         cuts = [part.cuts[rows] for part, rows in zip(parts, used, strict=True)]
         names = [p.ids[row] for p, rows in zip(parts, used, strict=True) for row in rows.tolist()]
-        merged = Part.of(Embeddings.concat(vectors), names, np.concatenate(cuts))
+        merged = EmbeddedPart.build(Embeddings.concat(vectors), names, np.concatenate(cuts))
         for place, name in enumerate(names):
-            self._rows[name] = Row(self._rows[name].content, merged, place)
+            self._rows[name] = SeedRow(self._rows[name].content, merged, place)
         return merged
 
-    def _used(self, part: Part) -> list[int]:
+    def _used(self, part: EmbeddedPart) -> list[int]:
         rows = self._rows
         return [
             place
@@ -194,33 +200,32 @@ class SeedEmbedder:
             if (row := rows.get(name)) is not None and row.part is part and row.place == place
         ]
 
-    def _vectors(self, seeds: Sequence[Compared]) -> SeedVectors:
+    def _vectors(self, seeds: Sequence[SeedOrProfile]) -> SeedVectors:
         rows = [self._rows[seed.id] for seed in seeds]
         part = np.array([row.part.number for row in rows], np.int32)
         place = np.array([row.place for row in rows], np.int64)
         parts = tuple(part.vectors for part in self._parts) or (self._nothing.vectors,)
         return SeedVectors(parts, part, place)
 
-    def _embedded(self, seeds: Sequence[Compared]) -> Iterator[Embeddings]:
+    def _embedded(self, seeds: Sequence[SeedOrProfile]) -> Iterator[Embeddings]:
         articles = [(seed.title, seed.text) for seed in seeds if isinstance(seed, Seed)]
-        for start in range(0, len(articles), BLOCK):
-            yield self._enc.articles(articles[start : start + BLOCK])
+        for start in range(0, len(articles), BLOCK_ARTICLES):
+            yield self._enc.articles(articles[start : start + BLOCK_ARTICLES])
         for seed in seeds:
             if isinstance(seed, Profile):
                 yield seed.vector.as_row(self._enc.mix, self._enc.digest)
 
     @cached_property
     def _calibrating(self) -> Embeddings:
-        """The background posts that calibrate profiles."""
-        return sides_of(self.background)[1]
+        return split_background(self.background)[1]
 
     @cached_property
     def _too_fine_for_profiles(self) -> str:
-        nothing = self._nothing.vectors
-        return too_fine(self._enc, nothing, self._rate, self._calibrating, self._total)
+        no_rows = self._nothing.vectors
+        return rate_error(self._enc, no_rows, self._rate, self._calibrating, self._total)
 
     def _thresholds(
-        self, seeds: Sequence[Compared], vectors: SeedVectors, raised: float | None
+        self, seeds: Sequence[SeedOrProfile], vectors: SeedVectors, raised: float | None
     ) -> tuple[F32, float]:
         """The threshold of every seed, and the constant in the automatic ones.
 
@@ -230,20 +235,20 @@ class SeedEmbedder:
         if self._threshold is not None:
             fixed[np.isnan(fixed)] = self._threshold
         starts = np.cumsum([0, *(len(part.ids) for part in self._parts)])
-        at = starts[vectors.part] + vectors.row  # [k], among the rows of all parts
+        rows = starts[vectors.part] + vectors.row  # [k], among the rows of all parts
         cuts = np.concatenate([np.zeros(0, np.float32), *(part.cuts for part in self._parts)])
         automatic = np.isnan(fixed)
-        missing = np.flatnonzero(automatic & np.isnan(cuts[at]))
+        missing = np.flatnonzero(automatic & np.isnan(cuts[rows]))
         if len(missing):
-            cuts[at[missing]] = self._cuts([seeds[n] for n in missing.tolist()], vectors[missing])
+            cuts[rows[missing]] = self._cuts([seeds[n] for n in missing.tolist()], vectors[missing])
             for part, start in zip(self._parts, starts.tolist(), strict=False):
                 part.cuts = cuts[start : start + len(part.ids)]
         if raised is None and self._total:
-            raised = self._raise_for_all(seeds, vectors, cuts[at], automatic)
-        thresholds = np.where(automatic, (cuts[at] + (raised or 0.0)).astype(np.float32), fixed)
-        return np.maximum(thresholds, TINY), raised or 0.0
+            raised = self._raise_for_all(seeds, vectors, cuts[rows], automatic)
+        thresholds = np.where(automatic, (cuts[rows] + (raised or 0.0)).astype(np.float32), fixed)
+        return np.maximum(thresholds, MIN_THRESHOLD), raised or 0.0
 
-    def _cuts(self, seeds: Sequence[Compared], vectors: Embeddings) -> F32:
+    def _cuts(self, seeds: Sequence[SeedOrProfile], vectors: Embeddings) -> F32:
         cuts = np.empty(len(seeds), np.float32)
         is_profile = np.array([isinstance(seed, Profile) for seed in seeds], bool)
         articles, profiles = np.flatnonzero(~is_profile), np.flatnonzero(is_profile)
@@ -256,25 +261,25 @@ class SeedEmbedder:
         return cuts
 
     def _automatic(self, rows: Embeddings, background: Embeddings) -> F32:
-        if len(rows) < WORTH_ROUNDING:
+        if len(rows) < MIN_ROUNDED_ARTICLES:
             return self._enc.thresholds(rows, self._rate, background)
         return thresholds(background, rows, self._rate, rounded_product)
 
     def _raise_for_all(
-        self, seeds: Sequence[Compared], vectors: SeedVectors, cuts: F32, automatic: np.ndarray
+        self, seeds: Sequence[SeedOrProfile], vectors: SeedVectors, cuts: F32, automatic: np.ndarray
     ) -> float:
-        """The constant that is added to all automatic thresholds, so that the total rate holds."""
+        """The constant that is added to all automatic thresholds to hold the total rate."""
         places = {seeds[n].content: n for n in np.flatnonzero(automatic).tolist()}
         self._passing = {c: self._passing[c] for c in places if c in self._passing}
         new = [content for content in places if content not in self._passing]
-        at = np.array([places[content] for content in new], np.int64)
-        product_with = rounded_product if len(at) >= WORTH_ROUNDING else float_product
-        passing = passing_posts(self.background, vectors[at], cuts[at], product_with)
+        rows = np.array([places[content] for content in new], np.int64)
+        product_with = rounded_product if len(rows) >= MIN_ROUNDED_ARTICLES else float_product
+        passing = passing_posts(self.background, vectors[rows], cuts[rows], product_with)
         self._passing |= zip(new, passing, strict=True)
-        return raise_for_all(self._passing.values(), self.background, self._rate)
+        return total_rate_constant(self._passing.values(), self.background, self._rate)
 
-    def _rows_of_digest(self, seeds: Sequence[Compared]) -> Iterator[str]:
-        """The row of each seed in the digest of the set; it is computed once."""
+    def _rows_of_digest(self, seeds: Sequence[SeedOrProfile]) -> Iterator[str]:
+        """Computed once for each seed."""
         rows = self._digest_rows
         if len(rows) > 2 * len(seeds):
             rows.clear()
@@ -284,39 +289,28 @@ class SeedEmbedder:
                 row = rows[seed.id] = seed, digest_row(seed, self._threshold, self._mark)
             yield row[1]
 
-    def _is_automatic(self, seed: Compared) -> bool:
+    def _is_automatic(self, seed: SeedOrProfile) -> bool:
         return self._threshold is None and seed.threshold is None
 
 
 def rounded_product(table: F32) -> Product:
-    """Products with the table's rows, rounded; the scores of candidates are exact all the same."""
+    """Approximate products; candidates are scored exactly afterwards."""
     return RoundedMatrix.of(table.T).product
 
 
-def _ends(resolution: Resolution, seeds: Sequence[Compared]) -> list[int | None]:
-    """When the seeds expire, and the profiles with the last of theirs."""
-    return [
-        seed.expires_at if isinstance(seed, Seed) else resolution.ends[seed.id] for seed in seeds
-    ]
-
-
-def _bare(each: Compared) -> Compared:
-    return each.bare() if isinstance(each, Profile) else each
-
-
-def too_fine(
-    enc: Encoder, nothing: Embeddings, rate: float, background: Embeddings | None, total: bool
+def rate_error(
+    enc: Encoder, no_rows: Embeddings, rate: float, background: Embeddings | None, total: bool
 ) -> str:
     """Why the background is too small for this rate; empty if it is not."""
     try:
-        enc.thresholds(nothing, rate, background)
+        enc.thresholds(no_rows, rate, background)
     except InputError as error:
         return f"matching.{'total' if total else 'background'}_{error}"
     return ""
 
 
-def problems(vectors: Embeddings) -> dict[int, str]:
-    """The rows that cannot be compared with posts, and why."""
+def row_problems(vectors: Embeddings) -> dict[int, str]:
+    """Why rows cannot be compared with posts."""
     words = vectors.dense.any(axis=1) | (np.diff(vectors.lexical.indptr) > 0)  # [n]
     finite = np.isfinite(vectors.dense).all(axis=1)  # [n]
     bare = dict.fromkeys(np.flatnonzero(~words).tolist(), NO_WORD)

@@ -1,4 +1,4 @@
-"""The vector of an event profile: dense axes and words; negative weights count against a post.
+"""The profile of an event: its record, and its vector of dense axes and words.
 
 It is scaled like `Embeddings.as_vectors`, so that its product with a post is the score.
 """
@@ -23,36 +23,36 @@ from encoder.score.lexical import SLOTS, SparseRows
 from encoder.support.readonly import frozen, read_only
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.seeds.record import (
-    EVENT_BYTES,
-    PREFIX,
-    TAKEN,
+    MAX_EVENT_BYTES,
+    PREFIX_TAKEN,
+    PROFILE_PREFIX,
     RefusedSeed,
     Seed,
-    admitted,
-    event_in,
-    kind_of,
-    read_seed,
-    string_in,
-    threshold_in,
+    json_type,
+    parse_event,
+    parse_record,
+    parse_seed_record,
+    parse_string,
+    parse_threshold,
 )
 
-MAX_WORDS = 10_000  # so that a record with three versions before it has room in article_bytes
+MAX_WORDS = 10_000  # A record with three earlier versions fits into article_bytes.
 MAX_AXES = 2**13
-MAX_CHARS = 2**18  # of a vector as text: more than the largest takes
-KINDS = {"dense": np.float32, "slots": np.int32, "weights": np.float32}
+MAX_VECTOR_CHARS = 2**18  # The largest vector takes less.
+VECTOR_TYPES = {"dense": np.float32, "slots": np.int32, "weights": np.float32}
 REMEDY = "learn the event again"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventVector:
-    """A vector of length one over the dense axes and the word slots."""
+    """Of length one; negative weights count against a post."""
 
     dense: F32  # [d]
     slots: I32  # [words], rising
     weights: F32  # [words], which may be negative
 
     def __post_init__(self) -> None:
-        for name, kind in KINDS.items():
+        for name, kind in VECTOR_TYPES.items():
             array = getattr(self, name)
             if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
                 raise InputError(f"vectors: {name} is no flat array of {kind.__name__}; {REMEDY}")
@@ -64,12 +64,12 @@ class EventVector:
                 f"weights as slots, {MAX_AXES} axes and {MAX_WORDS} slots are allowed; {REMEDY}"
             )
         self._sort()
-        around = np.concatenate([[-1], self.slots, [SLOTS]])
-        if not (around[1:] > around[:-1]).all():
+        bounds = np.concatenate([[-1], self.slots, [SLOTS]])
+        if not (bounds[1:] > bounds[:-1]).all():
             raise InputError(
                 f"vectors: a slot stands twice, or is not from 0 to {SLOTS - 1}; {REMEDY}"
             )
-        size = length_of(self.dense, self.weights)
+        size = vector_length(self.dense, self.weights)
         if not abs(size - 1) <= UNIT_SLACK:
             raise InputError(f"vectors: {size:.4g} long, together they have length 1; {REMEDY}")
 
@@ -77,17 +77,17 @@ class EventVector:
         return f"EventVector(dim {len(self.dense)}, {len(self.slots)} words)"
 
     def _sort(self) -> None:
-        """Sort the slots, which a record may hold in any order."""
+        """A record may hold the slots in any order."""
         if (np.diff(self.slots) < 0).any():
             order = np.argsort(self.slots, kind="stable")
             for name in ("slots", "weights"):
                 object.__setattr__(self, name, frozen(getattr(self, name)[order]))
 
     @classmethod
-    def of(cls, dense: F32, slots: I32, weights: F32) -> Self:
-        """The unit vector in this direction, with its heaviest words."""
+    def normalised(cls, dense: F32, slots: I32, weights: F32) -> Self:
+        """Of length one, with the heaviest words."""
         heavy = np.sort(np.argsort(-np.abs(weights), kind="stable")[:MAX_WORDS])
-        size = length_of(dense, weights[heavy])
+        size = vector_length(dense, weights[heavy])
         if not 0 < size < np.inf:
             raise InputError(f"vectors: {size:.4g} long, which is no direction")
         parts = (dense / size, weights[heavy] / size)
@@ -96,22 +96,24 @@ class EventVector:
 
     @classmethod
     def read(cls, text: object) -> Self:
-        """The vector in a text made by `encoded`; a hostile text costs no more than its bytes."""
+        """The inverse of `encoded`; a hostile text costs no more than its bytes."""
         if not isinstance(text, str):
             raise InputError("vectors: expected a string, base64 of safetensors")
-        if len(text) > MAX_CHARS:
-            raise InputError(f"vectors: {len(text)} characters, {MAX_CHARS} are allowed; {REMEDY}")
-        named = arrays_in(text)
-        if missing := [name for name in KINDS if name not in named]:
+        if len(text) > MAX_VECTOR_CHARS:
+            raise InputError(
+                f"vectors: {len(text)} characters, {MAX_VECTOR_CHARS} are allowed; {REMEDY}"
+            )
+        arrays = decode_arrays(text)
+        if missing := [name for name in VECTOR_TYPES if name not in arrays]:
             raise InputError(f"vectors: {missing[0]} is missing; {REMEDY}")
-        return cls(*(frozen(named[name].copy()) for name in KINDS))
+        return cls(*(frozen(arrays[name].copy()) for name in VECTOR_TYPES))
 
     def encoded(self) -> str:
-        """The vector as base64 of safetensors, the same on every machine."""
-        return base64.b64encode(save({name: getattr(self, name) for name in KINDS})).decode()
+        """Base64 of safetensors, the same on every machine."""
+        return base64.b64encode(save({name: getattr(self, name) for name in VECTOR_TYPES})).decode()
 
     def as_row(self, mix: float, digest: str) -> Embeddings:
-        """The vector as a row of embeddings, which posts are compared with like an article."""
+        """As an article's embedding."""
         if not mix and len(self.slots):
             raise MismatchError(f"vectors: has words, which the model does not read; {REMEDY}")
         dense = self.dense[None] / np.float32(np.sqrt(1 - mix))  # [1, d]
@@ -121,7 +123,7 @@ class EventVector:
         return Embeddings(frozen(dense), words, mix, digest)
 
     def scores(self, posts: Embeddings) -> F32:
-        """The scores of posts, equal to those of matching to the bit: [n]."""
+        """Equal to those of matching, to the bit: [n]."""
         if len(self.dense) != posts.dense.shape[1]:
             raise MismatchError(
                 f"vectors: {len(self.dense)} axes, the model has {posts.dense.shape[1]}; {REMEDY}"
@@ -132,8 +134,8 @@ class EventVector:
         return pair_scores(*halves, posts.mix, pairs)
 
 
-def arrays_in(text: str) -> dict[str, NDArray[Any]]:
-    """The arrays in base64 of safetensors."""
+def decode_arrays(text: str) -> dict[str, NDArray[Any]]:
+    """From base64 of safetensors."""
     try:
         raw = base64.b64decode(text, validate=True)
     except ValueError as error:
@@ -145,19 +147,19 @@ def arrays_in(text: str) -> dict[str, NDArray[Any]]:
         raise InputError(f"vectors: no safetensors ({fault}); {REMEDY}") from None
 
 
-def length_of(dense: NDArray[np.floating], weights: NDArray[np.floating]) -> float:
-    """The length of both halves together; NaN or infinite if a number is."""
+def vector_length(dense: NDArray[np.floating], weights: NDArray[np.floating]) -> float:
+    """NaN or infinite if a number is."""
     both = np.concatenate([dense, weights]).astype(np.float64)
     return float(np.sqrt(both @ both))
 
 
-EARLIER_VERSIONS = 3
-DIGEST_CHARS = 256
+MAX_EARLIER_VERSIONS = 3
+MAX_DIGEST_CHARS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A learned vector that replaces an event's seeds while it is in force."""
+    """Replaces an event's seeds while it is in force."""
 
     title: ClassVar[str] = ""
     url: ClassVar[None] = None
@@ -175,24 +177,28 @@ class Profile:
     version: str = field(init=False)  # 12 of its hex digits
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.event.encode()) <= EVENT_BYTES:
-            raise InputError(f"event: {self.event[:40]!r} is empty, or over {EVENT_BYTES} bytes")
+        if not 0 < len(self.event.encode()) <= MAX_EVENT_BYTES:
+            raise InputError(
+                f"event: {self.event[:40]!r} is empty, or over {MAX_EVENT_BYTES} bytes"
+            )
         if not self.seeds:
             raise InputError("seeds: names none; name those that the event was learned from")
         if not all(isinstance(version, str) for version in self.seeds.values()):
             raise InputError("seeds: a version is no string; write {seed id: seed_version}")
         if not self.model:
             raise InputError("model: missing; give the digest of the model it was learned with")
-        if len(self.before) > EARLIER_VERSIONS:
-            raise InputError(f"before: {len(self.before)} versions, {EARLIER_VERSIONS} are allowed")
+        if len(self.before) > MAX_EARLIER_VERSIONS:
+            raise InputError(
+                f"before: {len(self.before)} versions, {MAX_EARLIER_VERSIONS} are allowed"
+            )
         object.__setattr__(self, "vector", EventVector.read(self.vectors))
         object.__setattr__(self, "content", hashlib.sha256(self.vectors.encode()).hexdigest())
         object.__setattr__(self, "version", self.content[:12])
 
     @property
     def id(self) -> str:
-        """The id in match records: the key of its record."""
-        return PREFIX + self.event
+        """Also the key of its record."""
+        return PROFILE_PREFIX + self.event
 
     def record(self) -> dict[str, Any]:
         record: dict[str, Any] = {"event": self.event, "vectors": self.vectors, "seeds": self.seeds}
@@ -201,7 +207,7 @@ class Profile:
         return {name: value for name, value in record.items() if value is not None}
 
     def value(self, limits: Limits = DEFAULT_LIMITS) -> bytes:
-        """The bytes of its record, with as many earlier versions as fit."""
+        """With as many earlier versions as fit."""
         value = json.dumps(self.record()).encode()
         if len(value) <= limits.article_bytes:
             return value
@@ -213,70 +219,70 @@ class Profile:
     def history(self) -> tuple[dict[str, Any], ...]:
         """The `before` of the next version."""
         now = {name: value for name, value in self.record().items() if name != "before"}
-        return tuple(islice([now, *self.before], EARLIER_VERSIONS))
+        return tuple(islice([now, *self.before], MAX_EARLIER_VERSIONS))
 
-    def bare(self) -> Self:
-        """What matching needs: no history, promise or provenance."""
+    def without_history(self) -> Self:
+        """Without history, promise and provenance, which matching does not need."""
         if not (self.before or self.made or self.promise):
             return self
-        bare = object.__new__(type(self))  # its vectors are not read again
-        for each in fields(self):
-            object.__setattr__(bare, each.name, getattr(self, each.name))
+        stripped = object.__new__(type(self))  # its vectors are not read again
+        for attribute in fields(self):
+            object.__setattr__(stripped, attribute.name, getattr(self, attribute.name))
         for name, empty in (("before", ()), ("made", {}), ("promise", None)):
-            object.__setattr__(bare, name, empty)
-        return bare
+            object.__setattr__(stripped, name, empty)
+        return stripped
 
     def previous(self) -> Self | None:
-        """The version before this one, with its own history."""
+        """With its own history."""
         if not self.before:
             return None
         earlier = self.before[0] | {"event": self.event, "before": list(self.before[1:])}
-        return type(self)(**parts(earlier))
+        return type(self)(**profile_fields(earlier))
 
 
-Compared = Seed | Profile
+SeedOrProfile = Seed | Profile
 
 
-def read_record(
+def parse_control_record(
     key: bytes | None, value: bytes | None, limits: Limits = DEFAULT_LIMITS
-) -> Compared | RefusedSeed | None:
-    """The content of a control record, or why it is refused; None for a deletion."""
-    if key is not None and key.startswith(PREFIX.encode()):
-        return admitted(key, value, limits, _profile)
-    return read_seed(key, value, limits)
+) -> SeedOrProfile | RefusedSeed | None:
+    """None for a deletion."""
+    if key is not None and key.startswith(PROFILE_PREFIX.encode()):
+        return parse_record(key, value, limits, _make_profile)
+    return parse_seed_record(key, value, limits)
 
 
-def _profile(name: str, values: dict[str, Any], _limits: Limits) -> Profile:
+def _make_profile(name: str, values: dict[str, Any], _limits: Limits) -> Profile:
     if "text" in values and "vectors" not in values:
-        raise InputError(TAKEN)
-    profile = Profile(**parts(values))
+        raise InputError(PREFIX_TAKEN)
+    profile = Profile(**profile_fields(values))
     if profile.id != name:
         raise InputError(f"event: {profile.event[:40]!r} is not that of the key, {name[:60]!r}")
     return profile
 
 
-def parts(values: dict[str, Any]) -> dict[str, Any]:
-    """The parts of a profile from its record; a value of the wrong type is refused."""
-    before = _of_kind(values, "before", list, [])
+def profile_fields(values: dict[str, Any]) -> dict[str, Any]:
+    """Raises for a value of the wrong type."""
+    before = _typed_value(values, "before", list, [])
     if not all(isinstance(version, dict) for version in before):
         raise InputError("before: a version is no object; leave it out")
     return {
-        "event": event_in(values),
-        "vectors": string_in(values, "vectors", MAX_CHARS),
-        "seeds": _of_kind(values, "seeds", dict, {}),
-        "model": string_in(values, "model", DIGEST_CHARS),
-        "threshold": threshold_in(values.get("threshold")),
-        "promise": _of_kind(values, "promise", dict, None),
-        "made": _of_kind(values, "made", dict, {}),
+        "event": parse_event(values),
+        "vectors": parse_string(values, "vectors", MAX_VECTOR_CHARS),
+        "seeds": _typed_value(values, "seeds", dict, {}),
+        "model": parse_string(values, "model", MAX_DIGEST_CHARS),
+        "threshold": parse_threshold(values.get("threshold")),
+        "promise": _typed_value(values, "promise", dict, None),
+        "made": _typed_value(values, "made", dict, {}),
         "before": tuple(before),
     }
 
 
-def _of_kind(values: dict[str, Any], key: str, kind: type, absent: Any) -> Any:
+def _typed_value(values: dict[str, Any], key: str, kind: type, absent: Any) -> Any:
     value = values.get(key)
     if value is None:
         return absent
     if not isinstance(value, kind):
         expected = "an array" if kind is list else "an object"
-        raise InputError(f"{key}: {kind_of(value)}, expected {expected}")
+        raise InputError(f"{key}: {json_type(value)}, expected {expected}")
     return value

@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class TopicRecord(Protocol):
-    """A record as any of the Kafka clients returns it."""
+    """As any of the Kafka clients returns it."""
 
     @property
     def partition(self) -> int: ...
@@ -43,7 +43,7 @@ class TopicReducer(ABC, Generic[StateT]):
         self._last: StateT | None = None
 
     def apply(self, records: Iterable[TopicRecord]) -> None:
-        """Apply records; one that was applied before has no effect."""
+        """A record that was applied before has no effect."""
         for record in records:
             if record.offset >= self._next.get(record.partition, 0):
                 self._next[record.partition] = record.offset + 1
@@ -51,17 +51,17 @@ class TopicReducer(ABC, Generic[StateT]):
                 self._last = None
 
     def skip(self, records: int) -> None:
-        """Count the records of an unreadable batch."""
+        """Counts the records of an unreadable batch."""
         self._unreadable += records
         self._last = None
 
     def finish(self) -> None:
-        """Record that the topic was read to the end that it had at the start."""
+        """The topic was read to the end that it had at the start."""
         if not self._complete:
             self._complete, self._last = True, None
 
     def snapshot(self) -> StateT:
-        """The current state; the same object until a record changes it."""
+        """The same object until a record changes the state."""
         if self._last is None:
             self._last = self._state(MappingProxyType(self._next.copy()))
         return self._last

@@ -15,12 +15,12 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
-from worker.seeds.profile import Compared
+from worker.seeds.profile import SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.state import StaleProfile
 from worker.seeds.vectors import SeedVectors
 
-NEVER = np.iinfo(np.int64).max
+NEVER_EXPIRES = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class SeedSet:
     A profile in force is a row like a seed and replaces the seeds that it names.
     """
 
-    seeds: tuple[Compared, ...]
+    seeds: tuple[SeedOrProfile, ...]
     vectors: SeedVectors  # [k]
     thresholds: F32  # [k]
     digest: str  # 12 hex digits
@@ -61,16 +61,15 @@ class SeedSet:
 
     @property
     def embeddings(self) -> Embeddings:
-        """The vectors of all seeds in a table; a copy where they lie in parts."""
+        """All vectors in one table; a copy where there are several parts."""
         return self.vectors[:]
 
     @classmethod
     def empty(cls, enc: Encoder) -> Self:
-        """A set without seeds; nothing matches."""
         none = np.zeros(0, np.float32)
         return cls(
             (),
-            SeedVectors.of(enc.articles([])),
+            SeedVectors.single_part(enc.articles([])),
             none,
             seed_set_digest([]),
             (),
@@ -78,13 +77,17 @@ class SeedSet:
         )
 
 
-def digest_row(seed: Compared, threshold: float | None, automatic: str) -> str:
+def digest_row(seed: SeedOrProfile, threshold: float | None, automatic: str) -> str:
     """A seed as the digest of its set has it: its id, its version and its threshold.
 
     `automatic` stands for an automatic threshold: it names the rate, and a background of one's own.
     """
-    own = threshold if seed.threshold is None else seed.threshold
-    row = [seed.id, seed.version, automatic if own is None else f"{own:.6f}"]
+    fixed_threshold = threshold if seed.threshold is None else seed.threshold
+    row = [
+        seed.id,
+        seed.version,
+        automatic if fixed_threshold is None else f"{fixed_threshold:.6f}",
+    ]
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -12,17 +12,17 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from worker.config.limits import DEFAULT_LIMITS, Limits
-from worker.seeds.profile import Compared, Profile, read_record
-from worker.seeds.record import KEY_BYTES, PREFIX, RefusedSeed, Seed
+from worker.seeds.profile import Profile, SeedOrProfile, parse_control_record
+from worker.seeds.record import MAX_KEY_BYTES, PROFILE_PREFIX, RefusedSeed, Seed
 from worker.seeds.reducer import TopicRecord, TopicReducer
 
-OVERHEAD = 512  # bytes of room that a record takes beside its key and value
-NO_MODEL = "the model that profiles are compared by is not known"
+RECORD_OVERHEAD_BYTES = 512
+MODEL_UNKNOWN = "the model that profiles are compared by is not known"
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """The latest record of a key, as published."""
+    """The latest record of a key."""
 
     key: bytes | None
     value: bytes
@@ -32,7 +32,7 @@ class ControlRecord:
 
 
 class Status(NamedTuple):
-    """Whether posts are compared with a seed or profile at some time."""
+    """Of a seed or profile at some time."""
 
     state: str  # live | expired | paused | replaced | stale | refused | unknown
     reason: str = ""  # of the last three
@@ -42,7 +42,7 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class StaleProfile:
-    """A profile that is not in force, with the reason; its seeds are used instead."""
+    """Not in force; its seeds serve instead."""
 
     id: str
     reason: str
@@ -78,13 +78,13 @@ class ControlState:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of all keys and values, in any order, in hex."""
+        """SHA-256 of all keys and values, in hex; their order does not matter."""
         digests = sorted(_record_digest(record) for record in self.records.values())
         return hashlib.sha256(b"".join(digests)).hexdigest()
 
     @property
     def offset(self) -> int:
-        """The next offset; the sum for several partitions."""
+        """The next offset; the sum over partitions."""
         return sum(self.offsets.values())
 
     @property
@@ -94,69 +94,71 @@ class ControlState:
 
     @cached_property
     def paused(self) -> tuple[Seed, ...]:
-        """The paused seeds, sorted by id."""
+        """By id."""
         paused = (seed for seed in self.seeds.values() if seed.paused)
         return tuple(sorted(paused, key=lambda seed: seed.id))
 
-    def content(self, key: bytes) -> Compared | RefusedSeed | None:
+    def content(self, key: bytes) -> SeedOrProfile | RefusedSeed | None:
         if refused := self.refused.get(table_key(key)):
             return refused
         name = key.decode("utf-8", "replace")
-        if name.startswith(PREFIX):
-            return self.profiles.get(name.removeprefix(PREFIX))
+        if name.startswith(PROFILE_PREFIX):
+            return self.profiles.get(name.removeprefix(PROFILE_PREFIX))
         return self.seeds.get(name)
 
     def of_events(self, events: Set[str]) -> "ControlState":
-        seeds = (each for each in self.seeds.values() if each.event in events)
-        return state_of([*seeds, *(self.profiles[name] for name in events & self.profiles.keys())])
+        seeds = (seed for seed in self.seeds.values() if seed.event in events)
+        return build_state(
+            [*seeds, *(self.profiles[name] for name in events & self.profiles.keys())]
+        )
 
-    def of_one(self, content: Compared) -> "ControlState":
-        """The state of one seed, or of a profile and the seeds that it replaces."""
+    def of_one(self, content: SeedOrProfile) -> "ControlState":
+        """One seed, or a profile with the seeds that it replaces."""
         names = content.seeds if isinstance(content, Profile) else ()
-        return state_of([content, *(self.seeds[name] for name in names if name in self.seeds)])
+        return build_state([content, *(self.seeds[name] for name in names if name in self.seeds)])
 
     def with_seeds(self, seeds: Iterable[Seed]) -> "ControlState":
-        """The state after these seeds were added or replaced."""
+        """Added or replaced."""
         new = {seed.id: seed for seed in seeds}
-        refused = {key: each for key, each in self.refused.items() if each.id not in new}
+        refused = {key: seed for key, seed in self.refused.items() if seed.id not in new}
         return replace(self, seeds={**self.seeds, **new}, refused=refused)
 
     def with_profiles(self, profiles: Iterable[Profile]) -> "ControlState":
-        """The state after these profiles replaced those of their events."""
+        """In the place of those of their events."""
         new = {profile.event: profile for profile in profiles}
         ids = {profile.id for profile in new.values()}
-        refused = {key: each for key, each in self.refused.items() if each.id not in ids}
+        refused = {key: seed for key, seed in self.refused.items() if seed.id not in ids}
         return replace(self, profiles={**self.profiles, **new}, refused=refused)
 
     def value(self, key: bytes) -> bytes | None:
         record = self.records.get(table_key(key))
         return None if record is None else record.value
 
-    def resolve(self, model: ModelFacts | None, unknown: str = NO_MODEL) -> "Resolution":
-        """Which profiles are in force with this model; without a model that is unknown."""
-        compared: dict[str, Compared] = {
-            name: each for name, each in self.seeds.items() if not each.paused
+    def resolve(self, model: ModelFacts | None, unknown: str = MODEL_UNKNOWN) -> "Resolution":
+        """Which profiles are in force with this model; unknown without one."""
+        compared: dict[str, SeedOrProfile] = {
+            name: seed for name, seed in self.seeds.items() if not seed.paused
         }
         ends: dict[str, int | None] = {}
         idle: dict[str, Status] = {}
         for profile in self.profiles.values():
             if model is None:
                 idle[profile.id] = Status("unknown", unknown)
-            elif why := stale_reason(profile, self.seeds, model.digest):
-                idle[profile.id] = Status("stale", why)
-            elif why := profile_error(profile, model):
-                idle[profile.id] = Status("refused", why)
+            elif reason := stale_reason(profile, self.seeds, model.digest):
+                idle[profile.id] = Status("stale", reason)
+            elif reason := profile_error(profile, model):
+                idle[profile.id] = Status("refused", reason)
             else:
                 for name in profile.seeds:
                     del compared[name]
                     end = self.seeds[name].expires_at
                     idle[name] = Status("replaced", by=profile.id, ends_at=end)
                 compared[profile.id] = profile
-                ends[profile.id] = last_end(self.seeds[name].expires_at for name in profile.seeds)
+                ends[profile.id] = latest_end(self.seeds[name].expires_at for name in profile.seeds)
         return Resolution(self, compared, ends, idle)
 
     def status(self, name: str, at_ms: int) -> Status:
-        """The status of an existing seed, as far as the records alone decide it."""
+        """As far as the records alone decide it; the seed exists."""
         if (seed := self.seeds.get(name)) is None:
             return Status("refused", self.refused[table_key(name.encode())].reason)
         end = seed.expires_at
@@ -167,22 +169,22 @@ class ControlState:
 
 @dataclass(frozen=True)
 class Resolution:
-    """The profiles in force with a model, and those that are not."""
+    """Which profiles are in force with a model."""
 
     state: ControlState
-    compared: Mapping[str, Compared]  # by id: profiles in force, and seeds that none replaces
+    compared: Mapping[str, SeedOrProfile]  # by id: profiles in force, and seeds that none replaces
     ends: Mapping[str, int | None]  # of these profiles: milliseconds, that of the last seed
     _idle: Mapping[str, Status]  # profiles not in force, and replaced seeds
 
     @cached_property
     def stale(self) -> tuple[StaleProfile, ...]:
-        """The profiles whose seeds or model have changed, sorted by id."""
+        """By id."""
         stale = (pair for pair in self._idle.items() if pair[1].state == "stale")
         return tuple(sorted(StaleProfile(name, status.reason) for name, status in stale))
 
     @cached_property
     def refused(self) -> tuple[RefusedSeed, ...]:
-        """The profiles that the model cannot use, sorted by id."""
+        """Profiles that the model cannot use, by id."""
         refused = (pair for pair in self._idle.items() if pair[1].state == "refused")
         return tuple(sorted(RefusedSeed(name, status.reason) for name, status in refused))
 
@@ -230,7 +232,7 @@ class ControlReducer(TopicReducer[ControlState]):
         if value is None:
             return
         if self._room is not None:
-            size = OVERHEAD + len(key) + len(value)
+            size = RECORD_OVERHEAD_BYTES + len(key) + len(value)
             if size > self._room:
                 self._left_out += 1
                 return
@@ -240,12 +242,12 @@ class ControlReducer(TopicReducer[ControlState]):
             self._records[key] = ControlRecord(
                 record.key, value, record.timestamp, record.offset, record.partition
             )
-        content = read_record(record.key, value, self._limits)
+        content = parse_control_record(record.key, value, self._limits)
         if isinstance(content, Seed):
             self._seeds[content.id] = content
             self._resumed += not content.paused
         elif isinstance(content, Profile):
-            self._profiles[content.event] = content if self._values else content.bare()
+            self._profiles[content.event] = content if self._values else content.without_history()
         elif content is not None:
             self._refused[key] = content
 
@@ -256,13 +258,13 @@ class ControlReducer(TopicReducer[ControlState]):
         if self._refused.pop(key, None):
             return
         name = key.decode("utf-8", "surrogateescape")  # which no id holds
-        if name.startswith(PREFIX):
-            self._profiles.pop(name.removeprefix(PREFIX), None)
+        if name.startswith(PROFILE_PREFIX):
+            self._profiles.pop(name.removeprefix(PROFILE_PREFIX), None)
         elif seed := self._seeds.pop(name, None):
             self._resumed -= not seed.paused
 
     def _own_tables(self) -> None:
-        """Copy the tables before the next change, since a state shares them."""
+        """Copies the tables that a state shares."""
         if self._shared:
             self._seeds, self._profiles = self._seeds.copy(), self._profiles.copy()
             self._refused, self._records = self._refused.copy(), self._records.copy()
@@ -274,44 +276,47 @@ class ControlReducer(TopicReducer[ControlState]):
         seeds, profiles, most = self._seeds, self._profiles, self._limits.seeds
         if self._resumed <= most and len(profiles) <= most:
             return seeds, profiles, self._refused
-        over = sorted(name for name, seed in seeds.items() if not seed.paused)[most:]
-        over += sorted(profile.id for profile in profiles.values())[most:]
-        why = f"limits.seeds: {most} are allowed, and as many come before it by their ids"
-        beyond = {name: RefusedSeed(name, why) for name in over}
+        excess = sorted(name for name, seed in seeds.items() if not seed.paused)[most:]
+        excess += sorted(profile.id for profile in profiles.values())[most:]
+        reason = f"limits.seeds: {most} are allowed, and as many come before it by their ids"
+        refused_ids = {name: RefusedSeed(name, reason) for name in excess}
         return (
-            {name: seed for name, seed in seeds.items() if name not in beyond},
-            {name: each for name, each in profiles.items() if each.id not in beyond},
-            self._refused | {name.encode(): each for name, each in beyond.items()},
+            {name: seed for name, seed in seeds.items() if name not in refused_ids},
+            {name: content for name, content in profiles.items() if content.id not in refused_ids},
+            self._refused | {name.encode(): content for name, content in refused_ids.items()},
         )
 
 
-def control_state(values: Mapping[bytes, bytes], limits: Limits = DEFAULT_LIMITS) -> ControlState:
+def parse_control_state(
+    values: Mapping[bytes, bytes], limits: Limits = DEFAULT_LIMITS
+) -> ControlState:
     reducer = ControlReducer(limits)
     reducer.apply(
-        ControlRecord(key, value, offset=at) for at, (key, value) in enumerate(values.items())
+        ControlRecord(key, value, offset=offset)
+        for offset, (key, value) in enumerate(values.items())
     )
     reducer.finish()
     return reducer.snapshot()
 
 
-def state_of(contents: Iterable[Compared]) -> ControlState:
-    """The state of a control topic with these seeds and profiles; the last one of an id counts."""
+def build_state(contents: Iterable[SeedOrProfile]) -> ControlState:
+    """The last content of an id counts."""
     seeds, profiles = dict[str, Seed](), dict[str, Profile]()
-    for each in contents:
-        if isinstance(each, Seed):
-            seeds[each.id] = each
+    for content in contents:
+        if isinstance(content, Seed):
+            seeds[content.id] = content
         else:
-            profiles[each.event] = each
+            profiles[content.event] = content
     return ControlState(seeds, profiles, {}, {}, complete=True)
 
 
 def table_key(key: bytes) -> bytes:
-    """A key as tables store it: one that is too long for a seed is replaced by its digest."""
-    return key if len(key) <= KEY_BYTES else hashlib.sha512(key).digest()
+    """A key that is too long for a seed is replaced by its digest."""
+    return key if len(key) <= MAX_KEY_BYTES else hashlib.sha512(key).digest()
 
 
 def profile_error(profile: Profile, model: ModelFacts) -> str:
-    """Why this model cannot use a profile; empty if it can."""
+    """Why this model cannot use a profile, or ""."""
     axes = len(profile.vector.dense)
     if axes != model.dim:
         return f"vectors: {axes} axes, the model has {model.dim}; learn the event again"
@@ -321,7 +326,7 @@ def profile_error(profile: Profile, model: ModelFacts) -> str:
 
 
 def stale_reason(profile: Profile, seeds: Mapping[str, Seed], model: str) -> str:
-    """Why a profile does not fit its seeds; empty if it does."""
+    """Why a profile does not fit its seeds and model, or ""."""
     if profile.model != model:
         return f"model: learned with {profile.model[:12]!r}, the worker's is {model[:12]!r}"
     for name, version in sorted(profile.seeds.items()):
@@ -337,8 +342,8 @@ def stale_reason(profile: Profile, seeds: Mapping[str, Seed], model: str) -> str
     return ""
 
 
-def last_end(ends: Iterable[int | None]) -> int | None:
-    """The latest of several end times; None if one has no end."""
+def latest_end(ends: Iterable[int | None]) -> int | None:
+    """None if one has no end."""
     last = 0
     for index, end in enumerate(ends):
         if end is None:

@@ -12,11 +12,11 @@ import numpy as np
 from encoder.embeddings import Embeddings, Product, float_product, reaching_pairs
 from encoder.model.weights import F32, I64
 
-STEP = 2.0**-23  # at least the distance of neighbouring float32 numbers up to 1
+FLOAT32_STEP = 2.0**-23  # no smaller than the distance of neighbouring float32 up to 1
 
 
-class Passing(NamedTuple):
-    """The background posts that reach the threshold of a seed, and by how much."""
+class PassingPosts(NamedTuple):
+    """Background posts that reach the threshold of a seed, and by how much."""
 
     posts: I64  # [p]
     margins: F32  # [p], at least 0
@@ -25,16 +25,17 @@ class Passing(NamedTuple):
 def passing_posts(
     background: Embeddings, seeds: Embeddings, thresholds: F32,
     product_with: Callable[[F32], Product] = float_product,
-) -> list[Passing]:  # fmt: skip
-    """For each seed."""
+) -> list[PassingPosts]:  # fmt: skip
     pairs, scores = reaching_pairs(seeds, background, thresholds, product_with)
     rows, posts = pairs.T
     ends = np.searchsorted(rows, np.arange(1, len(seeds)))
     parts = np.split(posts, ends), np.split(scores - thresholds[rows], ends)
-    return [Passing(*part) for part in zip(*parts, strict=True)][: len(seeds)]
+    return [PassingPosts(*part) for part in zip(*parts, strict=True)][: len(seeds)]
 
 
-def raise_for_all(passing: Iterable[Passing], background: Embeddings, rate: float) -> float:
+def total_rate_constant(
+    passing: Iterable[PassingPosts], background: Embeddings, rate: float
+) -> float:
     """The least constant for which at most this share of each language's posts passes any seed.
 
     A post passes a seed if its margin is at least the constant.
@@ -46,13 +47,15 @@ def raise_for_all(passing: Iterable[Passing], background: Embeddings, rate: floa
         np.maximum.at(best, posts, margins)
     ends = background.ends or (len(background),)
     parts = np.split(best, ends[:-1])
-    return max(_raise_for(part, max(1, int(rate * len(part) + STEP))) for part in parts)
+    return max(
+        _language_constant(part, max(1, int(rate * len(part) + FLOAT32_STEP))) for part in parts
+    )
 
 
-def _raise_for(margins: F32, most: int) -> float:
-    """The least constant that at most so many margins reach."""
+def _language_constant(margins: F32, most: int) -> float:
+    """The least constant that at most `most` margins reach."""
     falling = np.sort(margins)[::-1]
     if len(falling) <= most or falling[most] < 0:
         return 0.0
     # So that the next one is excluded after rounding, too
-    return max(float(falling[most - 1]), float(falling[most]) + STEP)
+    return max(float(falling[most - 1]), float(falling[most]) + FLOAT32_STEP)

@@ -19,7 +19,7 @@ from encoder.support.readonly import frozen
 
 @dataclass(frozen=True, eq=False)
 class SeedVectors:
-    """The vector of each seed: a row of one of the parts; a part may have more rows than these."""
+    """A row of one of the parts for each seed; a part may have more rows."""
 
     parts: tuple[Embeddings, ...]  # at least one, which says what the model is
     part: I32  # [k]
@@ -30,8 +30,7 @@ class SeedVectors:
             raise InputError("seed vectors: no part, or parts and rows differ in number")
 
     @classmethod
-    def of(cls, embeddings: Embeddings) -> Self:
-        """All rows of one part."""
+    def single_part(cls, embeddings: Embeddings) -> Self:
         count = len(embeddings)
         return cls((embeddings,), np.zeros(count, np.int32), np.arange(count))
 
@@ -44,42 +43,43 @@ class SeedVectors:
 
     @property
     def digest(self) -> str:
-        """The model's."""
         return self.parts[0].digest
 
     def places(self, part: int) -> I64:
-        """For each row of a part, the seed that it belongs to, or -1: [r]."""
+        """The seed of each row of a part, or -1: [r]."""
         places = np.full(len(self.parts[part]), -1)
-        own = np.flatnonzero(self.part == part)
-        places[self.row[own]] = own
+        seeds = np.flatnonzero(self.part == part)
+        places[self.row[seeds]] = seeds
         return places
 
     def __getitem__(self, key: "slice | Sequence[int] | np.ndarray[Any, Any]") -> Embeddings:
         part, row = self.part[key], self.row[key]
         used = np.unique(part).tolist()
         if len(used) < 2:
-            whole = self.parts[used[0] if used else 0]
-            every = len(row) == len(whole) and bool((row == np.arange(len(row))).all())
-            return whole if every else whole[row]
+            part_vectors = self.parts[used[0] if used else 0]
+            is_whole_part = len(row) == len(part_vectors) and bool(
+                (row == np.arange(len(row))).all()
+            )
+            return part_vectors if is_whole_part else part_vectors[row]
         dense = np.empty((len(row), self.parts[0].dense.shape[1]), np.float32)
         words: list[SparseRows] = []
         order: list[I64] = []
         for number in used:
-            own = np.flatnonzero(part == number)
-            rows = self.parts[number][row[own]]
-            dense[own] = rows.dense
+            positions = np.flatnonzero(part == number)
+            rows = self.parts[number][row[positions]]
+            dense[positions] = rows.dense
             words.append(rows.lexical)
-            order.append(own)
+            order.append(positions)
         lexical = SparseRows.concat(words)[np.argsort(np.concatenate(order))]
         return Embeddings(frozen(dense), lexical, self.mix, self.digest)
 
     def scores(self, posts: Embeddings, pairs: I64) -> F32:
-        """The exact scores of pairs [n, 2] of a post and a seed: [n]."""
+        """Exact scores of pairs [n, 2] of post and seed: [n]."""
         scores = np.empty(len(pairs), np.float32)
         part = self.part[pairs[:, 1]]
         for number in np.unique(part).tolist():
-            own, rows = np.flatnonzero(part == number), self.parts[number]
-            of_part = np.stack([pairs[own, 0], self.row[pairs[own, 1]]], axis=1)
+            positions, rows = np.flatnonzero(part == number), self.parts[number]
+            of_part = np.stack([pairs[positions, 0], self.row[pairs[positions, 1]]], axis=1)
             halves = (posts.dense, posts.lexical), (rows.dense, rows.lexical)
-            scores[own] = pair_scores(*halves, posts.mix, of_part)
+            scores[positions] = pair_scores(*halves, posts.mix, of_part)
         return scores

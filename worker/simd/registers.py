@@ -1,4 +1,4 @@
-"""Constants in a type: numba compiles each function once per value, and caches it on disk.
+"""Registers of 512 bits for numba, with shapes that are known at compile time.
 
 A jitted closure or generated source would fix the shape of a model just as well, but the closure
 misses numba's cache and the source cannot be read. Here the shape is an argument like any other:
@@ -48,7 +48,7 @@ class Static:
 
 @cache
 def type_of(value: Static) -> StaticType:
-    """The numba type of a value, cached because every call needs it."""
+    """Cached, because every call needs it."""
     return StaticType(value)
 
 
@@ -57,18 +57,18 @@ register_model(StaticType)(models.OpaqueModel)
 
 @unbox(StaticType)
 def unbox_static(typ: Any, obj: Any, c: Any) -> Any:
-    """Carries nothing over from Python: the type holds everything."""
+    """The type holds everything."""
     return NativeValue(c.context.get_dummy_value())
 
 
 @infer_getattr
 class StaticAttributes(AttributeTemplate):  # type: ignore[misc]  # numba has no types
-    """Gives an attribute of a Static its type: a literal, or another Static."""
+    """An attribute is a literal, or another Static."""
 
     key = StaticType
 
     def generic_resolve(self, typ: StaticType, attr: str) -> Any:
-        """The type of one attribute; None makes numba report it as unknown."""
+        """None makes numba report an unknown attribute."""
         value = getattr(typ.value, attr, None)
         if isinstance(value, Static):
             return StaticType(value)
@@ -84,7 +84,7 @@ def lower_static(context: Any, builder: Any, typ: StaticType, value: Any, attr: 
     return context.get_constant(types.intp, constant)
 
 
-LANES = 16  # float32 or int32 in a register of 512 bits
+LANES = 16  # float32 or int32 in 512 bits
 # Of the processor that is compiled for: NUMBA_CPU_NAME names another than the host.
 FEATURES = {} if config.CPU_NAME else binding.get_host_cpu_features()
 
@@ -100,24 +100,22 @@ def up(value: int, step: int) -> int:
 
 @dataclass(frozen=True)
 class Tile(Static):
-    """The part of a matrix product that stays in registers: `rows` rows of `vectors` registers."""
+    """The part of a matrix product that stays in registers."""
 
     vectors: int
     group: int  # factors in a lane: four of int8, or two of int16
 
     @property
     def rows(self) -> int:
-        """As many rows as there are registers for."""
         return min(SUMS // self.vectors, 12)
 
     @property
     def registers(self) -> int:
-        """The number of registers for the sums."""
         return self.rows * self.vectors
 
     @property
     def width(self) -> int:
-        """The columns of the tile."""
+        """columns"""
         return self.vectors * LANES
 
 
@@ -129,7 +127,7 @@ FAST = ("contract", "arcp", "nsz", "afn")
 
 
 class Vectors(types.Type):
-    """`count` registers of float32, int32 or int16 lanes."""
+    """`count` registers of float32, int32 or int16."""
 
     def __init__(self, count: int, element: Any) -> None:
         self.count, self.element = count, element
@@ -137,12 +135,12 @@ class Vectors(types.Type):
 
     @property
     def lanes(self) -> int:
-        """Lanes of one register."""
+        """of one register"""
         return BITS // int(self.element.bitwidth)
 
     @property
     def register(self) -> Any:
-        """The LLVM type of one register."""
+        """the LLVM type of one register"""
         return ir.VectorType(ELEMENTS[self.element], self.lanes)
 
 
@@ -160,12 +158,11 @@ def constant_count(count: Any) -> int:
 
 
 def registers(builder: Any, value: Any) -> list[Any]:
-    """The registers of a Vectors value."""
     return [builder.extract_value(value, i) for i in range(value.type.count)]
 
 
 def pack(builder: Any, parts: Sequence[Any]) -> Any:
-    """A Vectors value of these registers."""
+    """The inverse of `registers`."""
     value = ir.Constant(ir.ArrayType(parts[0].type, len(parts)), ir.Undefined)
     for i, part in enumerate(parts):
         value = builder.insert_value(value, part, i)
@@ -186,7 +183,6 @@ def splat(builder: Any, scalar: Any, lanes: int) -> Any:
 
 
 def constant(register: Any, value: float) -> Any:
-    """A register with the same constant in every lane."""
     return ir.Constant(register, [value] * register.count)
 
 
@@ -240,7 +236,6 @@ lower_builtin(operator.sub, Vectors, Vectors)(lower_difference)
 
 
 def larger(builder: Any, x: Any, y: Any) -> Any:
-    """The larger of two float registers, lane by lane."""
     return builder.select(builder.fcmp_ordered(">", x, y), x, y)
 
 
@@ -257,21 +252,20 @@ def element_at(context: Any, builder: Any, typ: Any, array: Any, at: Any, offset
 
 
 def read(builder: Any, pointer: Any, register: Any) -> Any:
-    """One register from memory aligned to its elements only."""
+    """Memory is aligned to elements only."""
     loaded = builder.load(builder.bitcast(pointer, register.as_pointer()))
     loaded.align = register.element.width // 8 if isinstance(register.element, ir.IntType) else 4
     return loaded
 
 
 def write(builder: Any, register: Any, pointer: Any) -> None:
-    """One register to memory aligned to its elements only."""
+    """Memory is aligned to elements only."""
     element = register.type.element
     stored = builder.store(register, builder.bitcast(pointer, register.type.as_pointer()))
     stored.align = element.width // 8 if isinstance(element, ir.IntType) else 4
 
 
 def read_all(context: Any, builder: Any, typ: Any, array: Any, at: Any, kind: Vectors) -> list[Any]:
-    """As many registers as `kind` has, from array[at]."""
     return [
         read(builder, element_at(context, builder, typ, array, at, kind.lanes * i), kind.register)
         for i in range(kind.count)

@@ -39,7 +39,7 @@ F64 = NDArray[np.float64]
 binding.initialize_native_asmparser()  # of the instruction below
 BYTES, HALVES = Tile(2, 4), Tile(2, 2)
 TILE = BYTES if FEATURES.get("avx512vnni") else HALVES
-SHIFT = 128  # added to int8 factors of rows: the instruction takes them without a sign
+SHIFT = 128  # makes int8 factors of rows unsigned, as the instruction needs them
 COLUMNS_AT_ONCE = 4096  # whole panels
 
 WIDE = ir.VectorType(ir.IntType(32), 2 * LANES)
@@ -164,7 +164,7 @@ class RoundedMatrix:
         return cls(tile, flat, fixed(scale), fixed(excess), depth, room, longest, lost)
 
     def rounded(self, rows: F32) -> RoundedRows:
-        """Rows no wider than the matrix is deep, as they are multiplied."""
+        """Rows no wider than the matrix is deep."""
         count, kind = up(len(rows), self.tile.rows), np.uint8 if self.tile == BYTES else np.int16
         levels, scales = np.zeros((count, self.depth), kind), np.zeros(count, np.float32)
         lengths, lost = np.zeros((2, len(rows)))

@@ -23,8 +23,8 @@ from worker.stream.transactions import OpenTransactions
 
 POLL_MS = 500
 BACKOFF_S = 0.5
-CHECK_S = 2.0  # between two checks that the topic was not created again
-MAX_LOGGED = 10  # refused seeds and stale profiles that are logged by their ids
+IDENTITY_CHECK_S = 2.0
+MAX_LOGGED = 10
 REMEDY = (
     "posts wait until it has seeds (`newsift topics create`, `newsift seeds import FILE`), "
     "or until the worker is restarted"
@@ -47,48 +47,52 @@ class Control:
         topic: str,
         metrics: Metrics,
         limits: Limits,
-        check: Callable[[], None],
-        held: Callable[[str], None],
+        check_topics: Callable[[], None],
+        on_hold: Callable[[str], None],
     ) -> None:
         self._consumer, self._topic, self._metrics, self._limits = consumer, topic, metrics, limits
-        self._check = check  # raises what makes a topic unfit
-        self._held = held
-        self._open = OpenTransactions(metrics)
-        self._place = TopicPartition(topic, 0)
-        self._which: Identity | None = None
+        self._check_topics = check_topics  # raises what makes a topic unfit
+        self._on_hold = on_hold
+        self._transactions = OpenTransactions(metrics)
+        self._partition = TopicPartition(topic, 0)
+        self._identity: Identity | None = None
         self._checked_at = 0.0
         self._reducer = ControlReducer(limits, values=False)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="seeds")
-        self._since = 0.0
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="seeds")
+        self._seeds_since = 0.0
         self._reported: frozenset[tuple[str, str, str]] = frozenset()
-        self._had = False  # seeds, before the topic was lost
+        self._had_seeds = False  # seeds, before the topic was lost
         self.prepare: Callable[[SeedSet], None] = lambda seeds: None  # before a set is in place
         self.seeds: SeedSet | None = None
-        self.lost = ""  # why posts wait
+        self.hold_reason = ""  # why posts wait
         self.cluster_id = ""  # Kafka's, once it has answered
 
     async def start(self) -> None:
-        """Connect, and read the records that exist now."""
-        self._consumer.assign([self._place])  # else it does not ask for the topic at all
-        self._consumer.pause(self._place)  # a fetch that waits for records would hold up the rest
+        """Reads the records that exist now."""
+        self._consumer.assign([self._partition])  # else it does not ask for the topic at all
+        self._consumer.pause(
+            self._partition
+        )  # a fetch that waits for records would hold up the rest
         await self._consumer.start()
-        self._which = await identity(self._consumer._client, self._topic)
-        if self._which is None:
+        self._identity = await identity(self._consumer._client, self._topic)
+        if self._identity is None:
             raise UnknownTopicOrPartitionError(self._topic)
-        self.cluster_id = self._which.cluster_id
+        self.cluster_id = self._identity.cluster_id
         await self._read()
 
     async def stop(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False, cancel_futures=True)
         await self._consumer.stop()
 
     async def embed(self, embedder: SeedEmbedder) -> None:
-        """Build the seed set from the current records and put it in place."""
-        seeds = await asyncio.get_running_loop().run_in_executor(self._thread, self._make, embedder)
+        """Builds a seed set from the current records and puts it in place."""
+        seeds = await asyncio.get_running_loop().run_in_executor(
+            self._executor, self._make, embedder
+        )
         log.info("%d seeds, set %s", len(seeds), seeds.digest)
         self._log_idle(seeds)
-        self.seeds, self._since = seeds, time.time()
-        self._had = bool(seeds) or (self._had and bool(self.lost))
+        self.seeds, self._seeds_since = seeds, time.time()
+        self._had_seeds = bool(seeds) or (self._had_seeds and bool(self.hold_reason))
         self._metrics.name_events(seed.event for seed in seeds.seeds)
         self.describe()
 
@@ -98,7 +102,7 @@ class Control:
         return seeds
 
     async def follow(self, embedder: SeedEmbedder) -> None:
-        """Apply further records until cancelled."""
+        """Until cancelled."""
         outage = Outage(log, "reading the control topic")
         while True:
             checked_at = self._checked_at
@@ -114,96 +118,96 @@ class Control:
                     outage.ended()
 
     def describe(self) -> None:
-        """Report the seeds as of this time to the metrics."""
+        """Reports the seeds to the metrics."""
         seeds = self.seeds
         if seeds is None:
             return
-        self._open.observe(self._consumer)
+        self._transactions.observe(self._consumer)
         expired = int((seeds.expiry <= int(time.time() * 1000)).sum())
         counts = (len(seeds) - expired, len(seeds.refused), expired, len(seeds.paused))
-        self._metrics.seeds(*counts, len(seeds.stale), seeds.digest, self._since)
+        self._metrics.seeds(*counts, len(seeds.stale), seeds.digest, self._seeds_since)
 
     async def _step(self, embedder: SeedEmbedder) -> None:
-        """Apply new records; check from time to time whether the topic is still the same."""
+        """Applies new records; sometimes checks whether the topic was created again."""
         try:
             records = await self._records()
         except OffsetOutOfRangeError:
-            self._which, self._checked_at = None, 0.0  # records that were read are there no more
+            self._identity, self._checked_at = None, 0.0  # records that were read are there no more
             records = []
         if records:
-            self._take(records)
+            self._apply(records)
             await self.embed(embedder)
-        elif self.lost and self._which is not None and self.seeds:
+        elif self.hold_reason and self._identity is not None and self.seeds:
             self._hold("")
-        if time.monotonic() - self._checked_at > CHECK_S:
+        if time.monotonic() - self._checked_at > IDENTITY_CHECK_S:
             await self._check_identity(embedder)
             self._checked_at = time.monotonic()
 
     async def _check_identity(self, embedder: SeedEmbedder) -> None:
-        """Read the topic again if it was replaced."""
+        """Reads the topic again if it was replaced."""
         topic_id = await identity(self._consumer._client, self._topic)
         if topic_id is not None:
             self.cluster_id = topic_id.cluster_id
         if topic_id is None:
             self._hold(f"the control topic {self._topic} is gone")
-            self._which = None
-        elif topic_id != self._which:
-            await asyncio.to_thread(self._check)
+            self._identity = None
+        elif topic_id != self._identity:
+            await asyncio.to_thread(self._check_topics)
             self._reducer = ControlReducer(self._limits, values=False)
             await self._read()
             log.warning("the control topic %s was recreated or reset: it is read again",
                         self._topic)  # fmt: skip
             seeds = self._reducer.snapshot().seeds.values()
-            is_empty = self._had and all(seed.paused for seed in seeds)
+            is_empty = self._had_seeds and all(seed.paused for seed in seeds)
             if is_empty:
                 self._hold(f"the control topic {self._topic} was made again and is empty")
             await self.embed(embedder)
             if not is_empty:
                 self._hold("")  # only now: a batch is taken at once, with the seeds there are
-            self._which = topic_id
+            self._identity = topic_id
 
     async def _read(self) -> None:
-        """Read the topic from its beginning to its current end."""
-        begin = (await self._consumer.beginning_offsets([self._place]))[self._place]
-        end = (await self._consumer.end_offsets([self._place]))[self._place]
-        self._consumer.seek(self._place, begin)
-        self._consumer.resume(self._place)
+        """From the beginning to the current end."""
+        begin = (await self._consumer.beginning_offsets([self._partition]))[self._partition]
+        end = (await self._consumer.end_offsets([self._partition]))[self._partition]
+        self._consumer.seek(self._partition, begin)
+        self._consumer.resume(self._partition)
         # Compaction leaves gaps on the way.
-        while end > begin and await self._consumer.position(self._place) < end:
-            self._take(await self._records())
+        while end > begin and await self._consumer.position(self._partition) < end:
+            self._apply(await self._records())
         self._reducer.finish()
 
     def _hold(self, why: str) -> None:
-        """Pause the posts for a reason; None resumes them."""
-        if why == self.lost:
+        """Pauses the posts for a reason; "" resumes them."""
+        if why == self.hold_reason:
             return
         if why:
             seeds = f", and with it {len(self.seeds)} seeds" if self.seeds else ""
             log.error("%s%s: %s", why, seeds, REMEDY)
         else:
             log.warning("the control topic %s has its seeds again", self._topic)
-        self.lost = why
-        self._held(why)
+        self.hold_reason = why
+        self._on_hold(why)
 
-    def _take(self, records: Sequence[Any]) -> None:
+    def _apply(self, records: Sequence[Any]) -> None:
         for record in records:
             if isinstance(record, Unreadable):
                 log.error("%s; whatever seeds they held are not known", record)
                 self._metrics.unreadable("seeds", record.count)
                 self._reducer.skip(record.count)
-        self._reducer.apply(each for each in records if not isinstance(each, Unreadable))
+        self._reducer.apply(r for r in records if not isinstance(r, Unreadable))
 
     async def _records(self) -> list[Any]:
         batches = await self._consumer.getmany(timeout_ms=POLL_MS)
-        return [record for some in batches.values() for record in some]
+        return [record for batch in batches.values() for record in batch]
 
     def _log_idle(self, seeds: SeedSet) -> None:
-        """Log refused and stale seeds once, the first few of many."""
+        """Logs refused and stale seeds once, the first few of many."""
         refused = [(seed.id, "refused", seed.reason) for seed in seeds.refused]
         idle = [*refused, *((profile.id, "stale", profile.reason) for profile in seeds.stale)]
-        fresh = [one for one in idle if one not in self._reported]
-        for one in fresh[:MAX_LOGGED]:
-            log.warning("seed %r is %s: %s", *one)
+        fresh = [entry for entry in idle if entry not in self._reported]
+        for entry in fresh[:MAX_LOGGED]:
+            log.warning("seed %r is %s: %s", *entry)
         if len(fresh) > MAX_LOGGED:
             log.warning("%d seeds more are refused or stale; see `newsift seeds list`",
                         len(fresh) - MAX_LOGGED)  # fmt: skip

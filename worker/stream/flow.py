@@ -1,4 +1,4 @@
-"""The story group of each match, partition by partition."""
+"""The steps that a batch takes: match, group into stories, deliver, finish."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from encoder.embeddings import Embeddings
 from worker import crashpoint
 from worker.config import TopicsConfig
 from worker.kafka.delivery import Delivery
-from worker.kafka.producer import Letter
+from worker.kafka.producer import ProducerRecord
 from worker.match.bursts import Bursts
 from worker.match.drift import Drift
 from worker.match.matcher import prepare_index
@@ -33,12 +33,10 @@ from worker.match.records import (
 )
 from worker.metrics.registry import Metrics
 from worker.posts.read import Reason
-from worker.posts.times import rfc3339
+from worker.posts.times import MINUTE_MS, rfc3339
 from worker.seeds.set import SeedSet
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.tenures import Tenures
-
-MINUTE_MS = 60_000
 
 
 def group_matches(batch: Batch, outcome: Outcome, tenures: Tenures) -> None:
@@ -47,30 +45,30 @@ def group_matches(batch: Batch, outcome: Outcome, tenures: Tenures) -> None:
     Batches come one at a time, in the order of their offsets.
     """
     matches = [
-        (at, record.story_key) for at, record in enumerate(outcome.records)
+        (index, record.story_key) for index, record in enumerate(outcome.records)
         if record.story_key is not None
     ]  # fmt: skip
     partitions: defaultdict[int, list[int]] = defaultdict(list)
-    for number, (at, _) in enumerate(matches):
-        partitions[batch.messages[outcome.records[at].source].partition].append(number)
+    for number, (index, _) in enumerate(matches):
+        partitions[batch.messages[outcome.records[index].source].partition].append(number)
     vectors = Embeddings.concat(outcome.vectors)  # a row for each match
     for partition, numbers in partitions.items():
         groups = tenures[partition].groups
         stories = groups.place([matches[number][1] for number in numbers], vectors[numbers])
         for number, story in zip(numbers, stories, strict=True):
-            at, key = matches[number]
-            record = outcome.records[at]
-            outcome.records[at] = with_group(record, story)
+            index, key = matches[number]
+            record = outcome.records[index]
+            outcome.records[index] = with_group(record, story)
             if story.new:
                 minute = (batch.messages[record.source].timestamp or 0) // MINUTE_MS
                 outcome.stories.update((partition, event, minute) for event in key.events)
 
 
-MAX_BATCHES = 1024  # remembered; each is larger than the limit, so no more are under way at once
+MAX_TRACKED_BATCHES = 1024  # Each is larger than the limit, so no more are in flight.
 
 
 class RecordBatch(NamedTuple):
-    """A record batch, by its place in the topic of posts."""
+    """As its producer packed it."""
 
     topic: str
     partition: int
@@ -91,12 +89,12 @@ class RejectedBytes:
         self._lock = Lock()
 
     def note(self, topic: str, partition: int, first: int, last: int, size: int) -> None:
-        """Track a batch and its unpacked bytes. One that is fetched again keeps its count."""
+        """A batch that is fetched again keeps its count."""
         if size <= self._limit:
             return
         with self._lock:
             self._left.setdefault(RecordBatch(topic, partition, first, last), self._limit)
-            if len(self._left) > MAX_BATCHES:
+            if len(self._left) > MAX_TRACKED_BATCHES:
                 self._left.popitem(last=False)
 
     def take(self, epoch: int, topic: str, partition: int, offset: int, size: int) -> bool:
@@ -115,7 +113,8 @@ class RejectedBytes:
         return True
 
 
-THREADS = min(2, os.cpu_count() or 1)  # batches at a time: while one is in the kernel, the next
+# Python code of one batch runs beside compiled code of another.
+MATCH_THREADS = min(2, os.cpu_count() or 1)
 log = logging.getLogger("newsift.stream")
 
 
@@ -141,73 +140,78 @@ class Flow:
         self._pipeline, self._seeds, self._delivery = pipeline, seeds, delivery
         self._ledger, self._tenures = ledger, tenures
         self._topics, self._metrics = topics, metrics
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sift")
+        self._threads = ThreadPoolExecutor(MATCH_THREADS, thread_name_prefix="sift")
         self._bursts, self._group_lock = Bursts(), Lock()
         self.drift, self.near, self.finished = drift, near, 0
         self._rejected_bytes = rejected_bytes
 
     def prepare(self, seeds: SeedSet) -> None:
-        """Prepare what matching and measuring need of a seed set before it is used."""
+        """Prepares a seed set for matching and measuring, before it is used."""
         prepare_index(seeds)
         self.near.prepare(seeds)
         self.drift.prepare(seeds)
 
     async def match(self, batch: Batch) -> Outcome:
-        """Decode, encode and match a batch under one set of seeds, and group its matches."""
+        """Decodes, encodes and matches a batch under one seed set, and groups its matches."""
         run = asyncio.get_running_loop().run_in_executor
         try:
             await self._tenures.ready.wait()
-            outcome, grouped = await run(self._threads, self._matched, batch, self._seeds())
-            if not grouped:
-                await self._ledger.until(lambda: self._ledger.is_turn_of(batch))
+            outcome, is_grouped = await run(self._threads, self._run_pipeline, batch, self._seeds())
+            if not is_grouped:
+                await self._ledger.wait_until(lambda: self._ledger.is_turn_of(batch))
                 await run(self._threads, self._group, batch, outcome)
         finally:
-            self._ledger.pass_on(batch)
+            self._ledger.end_turn(batch)
         return outcome
 
     async def deliver(self, batch: Batch, outcome: Outcome) -> None:
-        """Write the records of a batch and wait until the broker has acknowledged all of them."""
+        """Returns once the broker has acknowledged all records of a batch."""
         if not (outcome.records and self._ledger.holds(batch)):
             return
         began = perf_counter()
 
-        def shrink(letter: Letter) -> Letter | None:
+        def shrink(outgoing_record: ProducerRecord) -> ProducerRecord | None:
             """A dead letter in the place of a match that is too large for the broker."""
-            if letter.topic == self._topics.rejected:
-                return bare(letter)
+            if outgoing_record.topic == self._topics.rejected:
+                return smaller_record(outgoing_record)
             outcome.rejected[Reason.RECORD_TOO_LARGE] += 1
-            detail = f"its match record of {len(letter.value or b'')} bytes is too large"
-            message = batch.messages[letter.source]
-            return self._letter(
-                to_dead_letter(letter.source, message, Reason.RECORD_TOO_LARGE, detail)
+            detail = f"its match record of {len(outgoing_record.value or b'')} bytes is too large"
+            message = batch.messages[outgoing_record.source]
+            return self._producer_record(
+                to_dead_letter(outgoing_record.source, message, Reason.RECORD_TOO_LARGE, detail)
             )
 
-        letters = [self._bounded(batch, self._letter(each)) for each in outcome.records]
-        await self._delivery.deliver(letters, shrink)
+        outgoing = [
+            self._without_excess_value(batch, self._producer_record(record))
+            for record in outcome.records
+        ]
+        await self._delivery.deliver(outgoing, shrink)
         self._metrics.stage("produce", perf_counter() - began)
 
     def finish(self, batch: Batch, outcome: Outcome) -> None:
-        """Mark a batch as finished: all its records are acknowledged, so it may be committed."""
+        """The batch may be committed from here on."""
         if not self._ledger.holds(batch):
             return
         crashpoint.reached("produced")
-        at = time.time()
-        self._metrics.batch(outcome, ages((message.timestamp for message in batch.messages), at))
-        self._metrics.progress(at)
-        self._report_bursts(outcome, int(at // 60))
+        time_s = time.time()
+        self._metrics.batch(
+            outcome, seconds_since((message.timestamp for message in batch.messages), time_s)
+        )
+        self._metrics.progress(time_s)
+        self._report_bursts(outcome, int(time_s // 60))
         self.finished += 1
         self._ledger.finish(batch)
 
-    def _matched(self, batch: Batch, seeds: SeedSet) -> tuple[Outcome, bool]:
-        """The outcome of a batch, and whether its matches are already grouped."""
+    def _run_pipeline(self, batch: Batch, seeds: SeedSet) -> tuple[Outcome, bool]:
+        """Also returns whether the matches are grouped already."""
         self._metrics.stage("wait", perf_counter() - batch.arrived)
         edges = self.near.edges(seeds)
         outcome = self._pipeline.run(batch.messages, seeds, now, edges)
         if self._ledger.holds(batch):
             self.near.add(edges, outcome.nears, len(outcome.best))
         if outcome.sample is not None:
-            counted = outcome.hits, outcome.posts_by_event, outcome.sample
-            self.drift.add(seeds, len(outcome.best), *counted)
+            measurements = outcome.hits, outcome.posts_by_event, outcome.sample
+            self.drift.add(seeds, len(outcome.best), *measurements)
         if outcome.matched and not self._ledger.is_turn_of(batch):
             return outcome, False
         if outcome.matched:
@@ -215,7 +219,6 @@ class Flow:
         return outcome, True
 
     def _report_bursts(self, outcome: Outcome, minute: int) -> None:
-        """Log each event that has more new story groups than its history predicts."""
         for burst in self._bursts.add(self._tenures.counts, outcome.stories, minute):
             self._metrics.burst(burst.event)
             log.warning(
@@ -231,37 +234,41 @@ class Flow:
                 group_matches(batch, outcome, self._tenures)
         self._metrics.stage("group", perf_counter() - began)
 
-    def _bounded(self, batch: Batch, letter: Letter) -> Letter:
-        """The letter, without its value if its record batch has used up its bytes."""
-        if letter.topic != self._topics.rejected or not letter.value:
-            return letter
-        message = batch.messages[letter.source]
+    def _without_excess_value(self, batch: Batch, record: ProducerRecord) -> ProducerRecord:
+        """Without its value if its record batch has used up its bytes."""
+        if record.topic != self._topics.rejected or not record.value:
+            return record
+        message = batch.messages[record.source]
         place = message.topic, message.partition, message.offset
-        fits = self._rejected_bytes.take(batch.epoch, *place, len(letter.value))
-        return letter if fits else replace(letter, value=None)
+        fits = self._rejected_bytes.take(batch.epoch, *place, len(record.value))
+        return record if fits else replace(record, value=None)
 
-    def _letter(self, record: Record) -> Letter:
+    def _producer_record(self, record: Record) -> ProducerRecord:
         topic = self._topics.matches if record.kind == "match" else self._topics.rejected
-        written = record.timestamp
-        if written is not None:  # a broker refuses what comes from the future
-            written = min(written, round(time.time() * 1000))
-        return Letter(topic, record.key, record.value, record.headers, record.source, written)
+        timestamp_ms = record.timestamp
+        if timestamp_ms is not None:  # a broker refuses what comes from the future
+            timestamp_ms = min(timestamp_ms, round(time.time() * 1000))
+        return ProducerRecord(
+            topic, record.key, record.value, record.headers, record.source, timestamp_ms
+        )
 
 
-def bare(letter: Letter) -> Letter | None:
-    """A dead letter without the input's value, then without its headers; then None."""
-    if letter.value is not None:
-        return replace(letter, value=None)
-    own = without_input_headers(letter.headers)
-    return replace(letter, headers=own) if len(own) < len(letter.headers) else None
+def smaller_record(record: ProducerRecord) -> ProducerRecord | None:
+    """First without its value, then without the input's headers; None if neither helps."""
+    if record.value is not None:
+        return replace(record, value=None)
+    worker_headers = without_input_headers(record.headers)
+    if len(worker_headers) == len(record.headers):
+        return None
+    return replace(record, headers=worker_headers)
 
 
-def ages(timestamps: Iterable[int | None], at: float) -> npt.NDArray[np.float64]:
-    """Seconds since each timestamp [n]; Kafka marks a missing one by None or -1."""
+def seconds_since(timestamps: Iterable[int | None], time_s: float) -> npt.NDArray[np.float64]:
+    """[n]; a missing timestamp is None or -1."""
     stamps = [stamp for stamp in timestamps if stamp is not None and stamp >= 0]
-    return np.maximum(at - np.array(stamps, float) / 1000, 0)
+    return np.maximum(time_s - np.array(stamps, float) / 1000, 0)
 
 
 def now() -> str:
-    """The time in the format of a match record."""
+    """As in a match record."""
     return rfc3339(int(time.time() * 1000))

@@ -22,15 +22,15 @@ from worker.stream.offsets import Positions
 from worker.stream.outage import Outage
 
 POLL_MS = 500
-HELD_POLL_MS = 100
-HOLD_S = 1.0  # so long a full ledger is waited for before the consumer is paused
+PAUSED_POLL_MS = 100
+MAX_FULL_S = 1.0  # A ledger that is full for longer pauses the consumer.
 BACKOFF_S = 0.5
-STEP = 64  # records
+STEP_RECORDS = 64
 log = logging.getLogger("newsift.ingest")
 
 
 class Ingest:
-    """The reader of posts. A batch is what has arrived when the ledger has room."""
+    """A batch is what has arrived when the ledger has room."""
 
     def __init__(
         self,
@@ -57,36 +57,36 @@ class Ingest:
         await self._consumer.stop()
 
     async def read(self) -> None:
-        """Read posts until `close`."""
+        """Until `close`."""
         while not self._closed:
             if self._ledger.full:
-                await self._hold()
+                await self._wait_for_room()
             else:
                 await self._poll(POLL_MS)
 
     def close(self) -> None:
-        """Read no more posts. Those in the ledger can still be committed."""
+        """Posts in the ledger can still be committed."""
         self._closed = True
 
-    async def _hold(self) -> None:
+    async def _wait_for_room(self) -> None:
         """Wait until the ledger has room.
 
         A longer wait pauses the consumer but keeps polling; without polls the group would expel it.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(HOLD_S):
-                await self._ledger.until(lambda: not self._ledger.full)
+            async with asyncio.timeout(MAX_FULL_S):
+                await self._ledger.wait_until(lambda: not self._ledger.full)
                 return
         self._metrics.paused("backlog")
         while self._ledger.full and not self._closed:
             self._consumer.pause(*self._consumer.assignment())
-            await self._poll(HELD_POLL_MS)
+            await self._poll(PAUSED_POLL_MS)
         self._consumer.resume(*self._consumer.paused())
         self._metrics.resumed("backlog")
 
     async def _poll(self, wait_ms: int) -> None:
         try:
-            records = await self._gathered(wait_ms)
+            records = await self._read_batch(wait_ms)
         except IllegalStateError as error:
             log.info("the group rebalances: %s", error)
         except KafkaError as error:
@@ -100,8 +100,8 @@ class Ingest:
                 await self._take(records)
 
     async def _take(self, records: Sequence[Any]) -> None:
-        """Add records to the ledger and remember the positions."""
-        for part in split(records, self._bytes):
+        """Adds records to the ledger and remembers the read positions."""
+        for part in split_by_size(records, self._bytes):
             self._positions.take(part)
             self._report(part)
             crashpoint.reached("ingested")
@@ -110,31 +110,31 @@ class Ingest:
         if self._ledger.epoch == epoch:  # else the partition's new owner reads the rest
             self._positions.reached(reached)
 
-    async def _gathered(self, wait_ms: int) -> list[Any]:
+    async def _read_batch(self, wait_ms: int) -> list[Any]:
         """New records, about one batch of them.
 
         They are read in small steps: aiokafka unpacks as many records as are requested, and
         packed records may be large.
         """
         records, epoch = await self._step(wait_ms, self._posts), self._ledger.epoch
-        size, more = sum(weights(records)), bool(records)
+        size, more = sum(record_sizes(records)), bool(records)
         while more and size < self._bytes and (room := self._posts - len(records)):
             try:
                 fetched = await self._step(0, room)
             except Exception:
-                self._give_back(records)
+                self._seek_back(records)
                 raise
             if self._ledger.epoch != epoch:  # it has waited for the new assignment
                 records, epoch, size = [], self._ledger.epoch, 0
             records += fetched
-            size, more = size + sum(weights(fetched)), bool(fetched)
+            size, more = size + sum(record_sizes(fetched)), bool(fetched)
         return records
 
     async def _step(self, wait_ms: int, room: int) -> list[Any]:
-        """The next records. A partition without a position gets one instead."""
+        """A partition without a position gets one instead."""
         fetch = self._consumer.getmany
         try:
-            records = await fetch(timeout_ms=wait_ms, max_records=min(STEP, room))
+            records = await fetch(timeout_ms=wait_ms, max_records=min(STEP_RECORDS, room))
         except NoOffsetForPartitionError as error:
             await self._consumer.seek_to_beginning(*error.args)
             return []
@@ -143,33 +143,33 @@ class Ingest:
             return []
         return [record for some in records.values() for record in some]
 
-    def _give_back(self, records: Sequence[Any]) -> None:
-        """Set the position back so that these records are read again."""
+    def _seek_back(self, records: Sequence[Any]) -> None:
+        """These records are read again."""
         for record in reversed(records):
             with suppress(IllegalStateError):
                 first = record.first if isinstance(record, Unreadable) else record.offset
                 self._consumer.seek(TopicPartition(record.topic, record.partition), first)
 
     def _report(self, records: Sequence[Any]) -> None:
-        """Count and log the record batches that could not be read. Each becomes one message."""
+        """Counts and logs record batches that could not be read."""
         for record in records:
             if isinstance(record, Unreadable):
                 log.error("%s", record)
                 self._metrics.unreadable("posts", record.count)
 
 
-def weights(records: Sequence[Any]) -> list[int]:
-    """The bytes of each record's key and value."""
+def record_sizes(records: Sequence[Any]) -> list[int]:
+    """Bytes of key and value."""
     return [len(record.value or b"") + len(record.key or b"") for record in records]
 
 
-def split(records: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    """Runs of records of at most this many bytes, each of at least one record."""
+def split_by_size(records: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    """Runs of at most this many bytes, each of at least one record."""
     start = total = 0
-    for at, one in enumerate(weights(records)):
-        if total + one > size and at > start:
-            yield records[start:at]
-            start, total = at, 0
-        total += one
+    for index, record_size in enumerate(record_sizes(records)):
+        if total + record_size > size and index > start:
+            yield records[start:index]
+            start, total = index, 0
+        total += record_size
     if start < len(records):
         yield records[start:]

@@ -59,29 +59,29 @@ class Ledger:
 
     @property
     def unfinished(self) -> int:
-        """The batches with posts that are not yet matched and acknowledged."""
+        """Batches that are not yet acknowledged."""
         return sum(not batch.finished for batch in self._batches)
 
     @property
     def places(self) -> set[TopicPartition]:
-        """The partitions with posts in flight."""
+        """Partitions with posts in flight."""
         return {place for batch in self._batches for place in batch.ends}
 
     def add(self, messages: "Sequence[Message]") -> Batch:
-        """Add a batch, in the order of its offsets."""
+        """In the order of the offsets."""
         batch = Batch(self.epoch, messages)
         self._batches.append(batch)
         self._wake()
         return batch
 
     async def next(self) -> Batch:
-        """The oldest batch not yet taken; waits for one, and while paused."""
+        """Waits for a batch that is not taken, and while paused."""
         while (batch := self.take()) is None:
-            await self.changed()
+            await self.wait_for_change()
         return batch
 
     def take(self) -> Batch | None:
-        """The oldest batch not yet taken, or None; None while paused."""
+        """The oldest batch that is not taken; None while paused."""
         for batch in () if self._paused else self._batches:
             if not batch.taken:
                 batch.taken = True
@@ -89,7 +89,6 @@ class Ledger:
         return None
 
     def pause(self, paused: bool) -> None:
-        """Stop or resume handing out batches."""
         self._paused = paused
         self._wake()
 
@@ -98,17 +97,16 @@ class Ledger:
         return batch.epoch == self.epoch
 
     def is_turn_of(self, batch: Batch) -> bool:
-        """Whether each older batch has had its turn, or this batch was dropped."""
+        """True once each older batch has had its turn, and for a dropped batch."""
         waiting = [other for other in self._batches if not other.had_turn]
         return batch not in waiting or waiting[0] is batch
 
-    def pass_on(self, batch: Batch) -> None:
-        """End the turn of a batch; the next one begins."""
+    def end_turn(self, batch: Batch) -> None:
         batch.had_turn = True
         self._wake()
 
     def finish(self, batch: Batch) -> None:
-        """Mark a batch as acknowledged and release its posts."""
+        """All records of the batch are acknowledged."""
         batch.taken = batch.had_turn = batch.finished = True
         batch.messages = ()
         self._wake()
@@ -139,18 +137,18 @@ class Ledger:
         self._wake()
 
     def drop(self) -> int:
-        """Begin a new epoch without batches; returns how many were not committed."""
+        """Begins a new epoch; returns how many batches were not committed."""
         dropped = len(self._batches)
         self._batches = []
         self.epoch += 1
         self._wake()
         return dropped
 
-    async def until(self, holds: Callable[[], bool]) -> None:
+    async def wait_until(self, holds: Callable[[], bool]) -> None:
         while not holds():
-            await self.changed()
+            await self.wait_for_change()
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         await self._change.wait()
 
     def _wake(self) -> None:

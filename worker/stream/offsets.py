@@ -12,7 +12,7 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from worker import crashpoint
-from worker.kafka.consumers import REVOKE_S
+from worker.kafka.consumers import MAX_REVOKE_S
 from worker.metrics.registry import Metrics
 from worker.stream.ledger import Ledger, Offsets
 from worker.stream.tenures import Tenures
@@ -21,14 +21,14 @@ from worker.stream.transactions import OpenTransactions
 if TYPE_CHECKING:
     from worker.match.records import Message
 
-GAP_S = 1.0
-COMMIT_S = 0.5  # the part of the time of a revoke that is reserved for the commit
+MAX_COMMIT_WAIT_S = 1.0
+MIN_COMMIT_S = 0.5  # The commit gets this part of the time of a revoke.
 log = logging.getLogger("newsift.ingest")
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The lag of one partition, as the worker and `newsift status` count it."""
+    """As the worker and `newsift status` count it."""
 
     first: int
     committed: int | None
@@ -41,7 +41,7 @@ class Backlog:
 
     @property
     def lag(self) -> int:
-        """Posts not yet committed, including the markers and gaps between them."""
+        """Includes the markers and gaps between posts."""
         return max(self.end - self.done, 0)
 
 
@@ -65,71 +65,70 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         self._consumer, self._topic = consumer, topic
         self._ledger, self._tenures = ledger, tenures
         self._metrics, self._fail = metrics, fail
-        self._read: Offsets = {}  # all before is in the ledger, or done
+        self._read_offsets: Offsets = {}  # all before is in the ledger, or done
         self._committed: dict[TopicPartition, int | None] = {}  # as far as this worker knows
         self._committing = asyncio.Lock()
-        self._open = OpenTransactions(metrics)
-        self._silent: set[int] = set()
+        self._transactions = OpenTransactions(metrics)
+        self._silent_partitions: set[int] = set()
 
     def take(self, records: "Sequence[Message]") -> None:
-        """Add records to the ledger as one batch."""
+        """As one batch."""
         for place in self._ledger.add(records).ends:
-            self._read.pop(place, None)  # what was read before may be committed before this
+            self._read_offsets.pop(place, None)  # what was read before may be committed before this
 
     def reached(self, offsets: Offsets) -> None:
-        """Remember the read positions after all records are in the ledger."""
-        self._read |= offsets
+        """All records before these offsets are in the ledger."""
+        self._read_offsets |= offsets
 
     async def commit(self) -> bool:
-        """Commit what may be committed, in offset order; returns whether there was anything."""
+        """In offset order; False if there is nothing to commit."""
         async with self._committing:
-            done, settled = self._ledger.committable(), self._settled()
+            done, idle = self._ledger.committable(), self._idle_positions()
             epoch, began = self._ledger.epoch, perf_counter()
-            if not done and not settled:
+            if not done and not idle:
                 return False
             try:
-                await self._consumer.commit(settled | done)
+                await self._consumer.commit(idle | done)
             except (CommitFailedError, IllegalStateError) as error:
                 log.info("not committed, as the group rebalances: %s", error)
                 return False
-            offsets = {place.partition: at for place, at in (settled | done).items()}
+            offsets = {place.partition: offset for place, offset in (idle | done).items()}
             self._tenures.commit(offsets)
             if done:
                 crashpoint.reached("committed")
             self._metrics.stage("commit", perf_counter() - began)
             if self._ledger.epoch == epoch:  # else what is in the ledger now is other batches
-                self._committed |= settled | done
+                self._committed |= idle | done
                 self._ledger.committed(done)
             return True
 
     async def keep_committing(self) -> None:
-        """Commit whenever there is something to commit, all of it at once."""
+        """All that can be committed, at once."""
         while True:
             while await self.commit():
                 pass
-            with suppress(
-                TimeoutError
-            ):  # aiokafka does not signal a position past markers and gaps
-                async with asyncio.timeout(GAP_S):
-                    await self._ledger.changed()
+            # aiokafka does not signal a position past markers and gaps.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MAX_COMMIT_WAIT_S):
+                    await self._ledger.wait_for_change()
 
     async def settle(self, timeout_s: float) -> None:
-        """Wait at most this long for everything in flight."""
+        """Waits at most this long for what is in flight."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self._ledger.until(lambda: not self._ledger.unfinished)
+                await self._ledger.wait_until(lambda: not self._ledger.unfinished)
         except TimeoutError:
             log.info("%d batches were not finished in time", self._ledger.unfinished)
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Remember which partitions belong to this worker, and what it remembers of them."""
+        """Restores what this worker remembers of the partitions."""
         self._begin_epoch()  # a position read since the last one may be of the old assignment
         self._metrics.rebalanced()
-        numbers = _listed(place.partition for place in assigned) or "none"
+        numbers = _join_numbers(place.partition for place in assigned) or "none"
         log.info("partitions of %s to read: %s", self._topic, numbers)
         offsets: dict[TopicPartition, int | None] = {}
         try:
-            async with asyncio.timeout(REVOKE_S):
+            async with asyncio.timeout(MAX_REVOKE_S):
                 offsets = await self._consumer.committed_offsets(assigned)
         except (KafkaError, TimeoutError) as error:
             log.info("story groups start again: %s", type(error).__name__)
@@ -143,10 +142,10 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         )
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Finish what is in flight, commit it and forget the rest."""
+        """Finishes and commits what is in flight, and forgets the rest."""
         try:
-            async with asyncio.timeout(REVOKE_S):
-                await self.settle(REVOKE_S - COMMIT_S)
+            async with asyncio.timeout(MAX_REVOKE_S):
+                await self.settle(MAX_REVOKE_S - MIN_COMMIT_S)
                 await self.commit()
         except TimeoutError:
             log.warning("the broker accepted no commit before the rebalance")
@@ -156,8 +155,8 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             self._forget(revoked)
 
     async def backlogs(self) -> dict[int, Backlog]:
-        """The lag of each of this worker's partitions whose leader answers."""
-        self._open.observe(self._consumer)
+        """Of each partition whose leader answers."""
+        self._transactions.observe(self._consumer)
         epoch, committed = self._ledger.epoch, self._committed
         bounds = await self._consumer.bounds()
         self._log_silent({p.partition for p in self._consumer.assignment() - bounds.keys()})
@@ -185,37 +184,36 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             self._report(place, offset, first)
             self._consumer.seek(place, first)
             self._committed.setdefault(place, offset)
-            self._read[place] = first
+            self._read_offsets[place] = first
         await self.commit()
 
-    def _settled(self) -> Offsets:
-        """New positions of partitions with nothing in flight."""
+    def _idle_positions(self) -> Offsets:
+        """Read positions of partitions with nothing in flight."""
         busy, committed = self._ledger.places, self._committed
         return {
             place: offset
-            for place, offset in self._read.items()
+            for place, offset in self._read_offsets.items()
             if place not in busy and place in committed and committed[place] != offset
         }
 
     def _forget(self, revoked: set[TopicPartition]) -> None:
-        """Clear everything when partitions are reassigned."""
         if dropped := self._begin_epoch():
             log.info("%d batches in flight are left to the next owner of the partitions", dropped)
         self._tenures.revoke()
         self._metrics.revoked(sorted(place.partition for place in revoked))
 
     def _begin_epoch(self) -> int:
-        """Drop what is in flight; returns the number of batches."""
-        self._read, self._committed = {}, {}
+        """Returns the number of batches that were dropped."""
+        self._read_offsets, self._committed = {}, {}
         return self._ledger.drop()
 
     def _log_silent(self, silent: set[int]) -> None:
-        """Log once which partitions no broker answers for."""
-        if silent - self._silent:
-            log.warning("no broker answers for partition %s: waiting", _listed(silent))
-        if self._silent and not silent:
+        """Logs once which partitions no broker answers for."""
+        if silent - self._silent_partitions:
+            log.warning("no broker answers for partition %s: waiting", _join_numbers(silent))
+        if self._silent_partitions and not silent:
             log.info("the brokers answer for every partition again")
-        self._silent = silent
+        self._silent_partitions = silent
 
     def _report(self, place: TopicPartition, offset: int, first: int) -> None:
         where = f"{place.topic}, partition {place.partition}"
@@ -232,5 +230,5 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         )  # fmt: skip
 
 
-def _listed(numbers: Iterable[int]) -> str:
+def _join_numbers(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(numbers)))

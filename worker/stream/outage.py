@@ -4,11 +4,11 @@ import logging
 import time
 from collections.abc import Callable
 
-AGAIN_S = 60.0
+LOG_INTERVAL_S = 60.0
 
 
 class Outage:
-    """An operation that is retried until it succeeds."""
+    """Of an operation that is retried until it succeeds."""
 
     def __init__(
         self, log: logging.Logger, what: str, clock: Callable[[], float] = time.monotonic
@@ -18,19 +18,19 @@ class Outage:
         self._last = 0.0  # when it was logged last
 
     def failed(self, error: Exception) -> None:
-        """Log a failure, at most once a minute."""
+        """Logs at most once a minute."""
         now = self._clock()
         if self._began is None:
             self._began = now
             self._log.warning("%s failed and is tried again: %s", self._what, error)
-        elif now - self._last < AGAIN_S:
+        elif now - self._last < LOG_INTERVAL_S:
             return
         else:
             self._log.warning("%s has failed for %.0f s: %s", self._what, now - self._began, error)
         self._last = now
 
     def ended(self) -> None:
-        """Log the recovery, if there was a failure."""
+        """Logs only after a failure."""
         if self._began is not None:
             self._log.warning(
                 "%s works again, after %.0f s", self._what, self._clock() - self._began

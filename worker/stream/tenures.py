@@ -13,13 +13,11 @@ from math import inf
 from worker.match.bursts import StoryCounts
 from worker.match.groups import Stories
 
-UNKNOWN = -1  # an offset that no broker has answered
+UNKNOWN_OFFSET = -1  # No broker has answered.
 
 
 @dataclass(slots=True, eq=False)
 class Tenure:
-    """What is remembered of one partition."""
-
     committed: int | None  # the offset at which another worker would go on
     counts: StoryCounts
     groups: Stories = field(default_factory=Stories)
@@ -33,7 +31,7 @@ class Tenures:
     """
 
     def __init__(self, keep_s: float) -> None:
-        """`keep_s`: how long a partition may be away."""
+        """`keep_s` is how long a partition may be away."""
         self._keep_s = keep_s
         self._current: dict[int, Tenure] = {}
         self._away: dict[int, Tenure] = {}
@@ -41,7 +39,7 @@ class Tenures:
         self.ready.set()
 
     def __getitem__(self, partition: int) -> Tenure:
-        """A new tenure for a partition that is gone; a batch of an older assignment may name it."""
+        """An empty tenure for a partition that is gone; a batch of an older epoch may name it."""
         tenure = self._current.get(partition) or self._away.get(partition)
         return tenure or Tenure(None, StoryCounts(0))
 
@@ -50,12 +48,12 @@ class Tenures:
         return {partition: tenure.counts for partition, tenure in self._current.items()}
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Remember what this worker has committed."""
+        """Of this worker."""
         for partition, offset in offsets.items():
             self[partition].committed = offset
 
     def revoke(self) -> None:
-        """Keep the tenures for as long as their partitions may be away."""
+        """Tenures are kept while their partitions may come back."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         for tenure in self._current.values():
@@ -66,10 +64,10 @@ class Tenures:
         loop.call_later(self._keep_s, self._expire, now)
 
     def assign(self, partitions: Iterable[int], committed: Mapping[int, int | None]) -> None:
-        """Continue the tenure of each partition in which nobody else has committed."""
+        """A tenure continues if no other worker has committed in its partition."""
         minute = int(time.time() // 60)
         for partition in partitions:
-            offset = committed.get(partition, UNKNOWN)
+            offset = committed.get(partition, UNKNOWN_OFFSET)
             tenure = self._away.pop(partition, None)
             if tenure is None or tenure.committed != offset:
                 tenure = Tenure(offset, StoryCounts(minute))
@@ -78,4 +76,6 @@ class Tenures:
         self.ready.set()
 
     def _expire(self, left: float) -> None:
-        self._away = {at: tenure for at, tenure in self._away.items() if tenure.left > left}
+        self._away = {
+            partition: tenure for partition, tenure in self._away.items() if tenure.left > left
+        }

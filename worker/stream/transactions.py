@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 
 from worker.metrics.registry import Metrics
 
-LONG_S = 60.0  # after which it is logged: as long as a producer's transaction may take by default
+LOG_AFTER_S = 60.0  # A producer's transaction may last as long by default.
 log = logging.getLogger("newsift.ingest")
 
 
@@ -20,14 +20,15 @@ class OpenTransactions:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._since: dict[TopicPartition, tuple[int, float]] = {}  # at which offset, since when
-        self._reported: set[TopicPartition] = set()
+        self._first_seen: dict[
+            TopicPartition, tuple[int, float]
+        ] = {}  # at which offset, since when
+        self._logged: set[TopicPartition] = set()
 
     def observe(self, consumer: Any) -> None:
-        """Update from the positions of each partition."""
         places = consumer.assignment()
-        for place in self._since.keys() - places:
-            del self._since[place]
+        for place in self._first_seen.keys() - places:
+            del self._first_seen[place]
             self._metrics.open_transaction(place.topic, place.partition, 0, 0.0)
         for place in places:
             stable, high = consumer.last_stable_offset(place), consumer.highwater(place)
@@ -37,17 +38,17 @@ class OpenTransactions:
             if high > stable:
                 seconds = self._seconds(place, stable, consumer.last_poll_timestamp(place) / 1000)
             else:
-                self._since.pop(place, None)
+                self._first_seen.pop(place, None)
             self._metrics.open_transaction(place.topic, place.partition, high - stable, seconds)
 
     def _seconds(self, place: TopicPartition, stable: int, at: float) -> float:
-        """How long the transaction at this offset has been open, as observed here."""
-        if self._since.get(place, (None, at))[0] != stable:
-            self._since[place] = stable, at
-            self._reported.discard(place)
-        seconds = at - self._since[place][1]
-        if seconds >= LONG_S and place not in self._reported:
-            self._reported.add(place)
+        """How long the transaction at this offset has been open, as seen here."""
+        if self._first_seen.get(place, (None, at))[0] != stable:
+            self._first_seen[place] = stable, at
+            self._logged.discard(place)
+        seconds = at - self._first_seen[place][1]
+        if seconds >= LOG_AFTER_S and place not in self._logged:
+            self._logged.add(place)
             log.warning(
                 "a transaction is open in %s, partition %d, from offset %d on: what follows is "
                 "read when its producer or the broker ends it", place.topic, place.partition,

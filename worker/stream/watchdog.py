@@ -10,9 +10,7 @@ from worker.stream.offsets import Backlog
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What the watchdog observes at one moment."""
-
+class Observation:
     backlogs: Mapping[int, Backlog]  # by partition; without those whose broker does not answer
     paused: bool  # something outside holds the worker up, and it waits on purpose
     finished: int  # batches, since the start
@@ -32,24 +30,24 @@ class Watchdog:
         self._finished = 0
         self._progress: dict[int, tuple[int, float]] = {}  # how far a partition was, and since when
 
-    def observe(self, sight: Sight) -> None:
-        """Observe once. Raises StalledError if nothing progressed for the whole stall time."""
+    def observe(self, sight: Observation) -> None:
+        """Raises StalledError if nothing progressed for the whole stall time."""
         now = self._clock()
-        behind = {number: each for number, each in sight.backlogs.items() if each.lag}
+        behind = {number: backlog for number, backlog in sight.backlogs.items() if backlog.lag}
         before, self._progress = self._progress, {}
         moved = {
             number
-            for number, each in sight.backlogs.items()
-            if number in before and before[number][0] != each.done
+            for number, backlog in sight.backlogs.items()
+            if number in before and before[number][0] != backlog.done
         }
         if moved or sight.finished != self._finished or sight.paused or not behind:
             self._since = now
         self._finished = sight.finished
-        for number, each in behind.items():
+        for number, backlog in behind.items():
             stuck = number in before and number not in moved and not sight.paused
-            self._progress[number] = before[number] if stuck else (each.done, now)
+            self._progress[number] = before[number] if stuck else (backlog.done, now)
         if now - self._since >= self._stall_s:
-            waiting = sum(each.lag for each in behind.values())
+            waiting = sum(backlog.lag for backlog in behind.values())
             self._fire("no batch has finished", now - self._since, f"{waiting} posts wait")
         for number, (_, since) in self._progress.items():
             if now - since >= self._stall_s * len(behind):

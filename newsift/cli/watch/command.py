@@ -66,7 +66,7 @@ def watch(
     config = replace(config, kafka=replace(config.kafka, group=group))
     with connected(config) as cluster:  # a missing broker or topic is an error at once
         cluster.partitions(config.topics.matches)
-    log.set_up(config.log, None)
+    log.configure_logging(config.log, None)
     if target is not None:
         notify(f"matches go to {target[0].host}, group {group}; Ctrl-C ends it")
     if web is not None and web.port:

@@ -28,7 +28,7 @@ from newsift.cli.watch.records import (
 )
 from newsift.cli.watch.webhook import Webhook
 from worker.config import Config
-from worker.kafka.consumers import Offsets, group_consumer, in_time, lone_consumer
+from worker.kafka.consumers import Offsets, group_consumer, groupless_consumer, stop_within
 
 MAX_QUEUES = 128  # with so many, reading pauses
 MAX_QUEUE_MATCHES = 100
@@ -197,7 +197,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         """A new group begins at `since`, or with the next match."""
         self._topic, self._filters, self._since = config.topics.matches, filters, since
         self._metrics, self._fail, self._webhook = metrics, fail, webhook
-        self._consumer, self._reader = group_consumer(config), lone_consumer(config)
+        self._consumer, self._reader = group_consumer(config), groupless_consumer(config)
         self.queues = EventQueues(webhook.deliver, fail, self._reader, filters, metrics)
         self._read = deque[Any]()  # records that are not yet in a queue
         self._committed: Offsets = {}
@@ -212,10 +212,10 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def stop(self) -> None:
         await self.queues.settle(MAX_STOP_S)
-        await in_time(self.commit(), MAX_STOP_S)
+        await stop_within(self.commit(), MAX_STOP_S)
         await self.queues.drop()
         for part in (self._consumer, self._reader, self._webhook):
-            await in_time(part.stop(), MAX_STOP_S)
+            await stop_within(part.stop(), MAX_STOP_S)
 
     async def run(self) -> None:
         await run_together(self._keep_reading(), self._keep_committing(), self._measure_lag())

@@ -14,33 +14,35 @@ from newsift.cli.matches import MatchFilter
 from newsift.files.rows import parse_match_record
 from worker.kafka.consumers import Offsets
 from worker.match.records import Match, MatchRecord, encode_json
-from worker.metrics.registry import Exported, registered
+from worker.metrics.registry import MetricSpec, register_metric
 from worker.posts.outcome import Unreadable
 
 MATCH_ID = re.compile(r"[!-~]{1,100}")  # ids that may be sent in an HTTP header
 log = logging.getLogger("newsift.watch")
 PREFIX = "newsift_watch_"
 WATCH_METRICS = (
-    Exported(
+    MetricSpec(
         f"{PREFIX}posted_total",
         Counter,
         "Matches that the receiver took, or refused for good",
         ("end",),
         ("taken", "refused"),
     ),
-    Exported(f"{PREFIX}attempts_failed_total", Counter, "Attempts that are made again"),
-    Exported(f"{PREFIX}records_unread_total", Counter, "Records of the topic that are no matches"),
-    Exported(f"{PREFIX}offsets_lost_total", Counter, "Offsets deleted before they were read"),
-    Exported(f"{PREFIX}events_waiting", Gauge, "Events of which something waits"),
-    Exported(f"{PREFIX}lag", Gauge, "Records of its partitions that are not done"),
-    Exported(f"{PREFIX}streams", Gauge, "Who listens to /matches"),
+    MetricSpec(f"{PREFIX}attempts_failed_total", Counter, "Attempts that are made again"),
+    MetricSpec(
+        f"{PREFIX}records_unread_total", Counter, "Records of the topic that are no matches"
+    ),
+    MetricSpec(f"{PREFIX}offsets_lost_total", Counter, "Offsets deleted before they were read"),
+    MetricSpec(f"{PREFIX}events_waiting", Gauge, "Events of which something waits"),
+    MetricSpec(f"{PREFIX}lag", Gauge, "Records of its partitions that are not done"),
+    MetricSpec(f"{PREFIX}streams", Gauge, "Who listens to /matches"),
 )
 
 
 class WatchMetrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        metrics = [registered(row, self._registry) for row in WATCH_METRICS]
+        metrics = [register_metric(row, self._registry) for row in WATCH_METRICS]
         self.posted, self.failed, self.unread, self.offsets_lost = metrics[:4]
         self.waiting, self.lag, self.streams = metrics[4:]
         ProcessCollector(registry=self._registry)

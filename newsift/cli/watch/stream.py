@@ -17,9 +17,9 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPar
 from newsift.cli.matches import MatchFilter
 from newsift.cli.watch.records import WatchMetrics, first_offsets, match_record_in, narrowed
 from worker.config import Config, WebConfig
-from worker.kafka.consumers import Consumer, Offsets, in_time, lone_consumer
+from worker.kafka.consumers import Consumer, Offsets, groupless_consumer, stop_within
 from worker.kafka.metadata import identity
-from worker.metrics.web import EVENTS, Site, json_answer, visit_of
+from worker.metrics.web import EVENT_STREAM, Site, json_answer, visit_of
 
 MAX_LISTENERS = 32
 POLL_MS = 500
@@ -71,8 +71,8 @@ class MatchStream(Site):
             self._metrics.streams.set(self.streams)
 
     async def _served(self, request: web.Request, resume_at: Position | None) -> web.StreamResponse:
-        response = web.StreamResponse(headers=EVENTS)
-        consumer = lone_consumer(
+        response = web.StreamResponse(headers=EVENT_STREAM)
+        consumer = groupless_consumer(
             self._full_config,
             fetch_max_bytes=MAX_FETCH_BYTES,
             max_partition_fetch_bytes=MAX_FETCH_BYTES,
@@ -81,14 +81,14 @@ class MatchStream(Site):
         assert link is not None
         try:
             await response.prepare(request)
-            visit_of(request).stay()
+            visit_of(request).disable_timeout()
             await consumer.start()
             await self._send(response, link, consumer, resume_at)
         except (OSError, KafkaError) as error:
             log.info("a listener is gone: %s: %s", type(error).__name__, error)
             link.abort()  # the server would wait for a client that takes nothing
         finally:
-            await in_time(consumer.stop(), MAX_STOP_S)
+            await stop_within(consumer.stop(), MAX_STOP_S)
         return response
 
     async def _send(

@@ -1,12 +1,12 @@
 // The desk's frame: which page is open, navigation, the user's name and the token.
 import { html, render, useEffect, useRef, useState } from "/vendor/preact.js";
 import { listen, login, read, setUserName, useAnswer, useOnline, userName } from "/lib/api.js";
-import { Button, Facts, Loaded, notify, Notices, percent, plural } from "/lib/ui.js";
-import { Refused, useKeys } from "/lib/ui.js";
+import { Button, Facts, LazyView, notify, Notices, percent, plural } from "/lib/ui.js";
+import { ErrorText, useKeys } from "/lib/ui.js";
 
-const HEALTH_MS = 2000;
+const HEALTH_REFRESH_MS = 2000;
 
-// Pages by the first word after #/, with the title in the navigation.
+// Pages by the first word after #/; those with a title are in the navigation.
 const PAGES = {
   __proto__: null,
   "": ["Events", () => import("/pages/events.js")],
@@ -19,11 +19,11 @@ function addressParts() {
   try {
     return location.hash.replace(/^#\//, "").split("/").map(decodeURIComponent);
   } catch {
-    return [""]; // not encoded by us
+    return [""]; // Somebody else made the address.
   }
 }
 
-// A value that is read again at each of these events of the window.
+// The value of `read`, read again at each event of the window with this name.
 function useLatest(eventName, read) {
   const [value, setValue] = useState(read());
   useEffect(() => {
@@ -41,20 +41,20 @@ function Page({ name, rest, session }) {
   useEffect(() => {
     document.title = `${title || rest[0] || "Event"} – newsift`;
     if (!isFirst) document.querySelector("main").focus({ preventScroll: true });
-    isFirst = false; // at first the keyboard begins at the top
+    isFirst = false; // On the first page the keyboard focus begins at the top.
   }, [name, rest[0]]);
-  return html`<${Loaded} load=${load} rest=${rest} session=${session} />`;
+  return html`<${LazyView} load=${load} rest=${rest} session=${session} />`;
 }
 
 function Health() {
-  const [health] = useAnswer("/api/health/summary", {}, ["health"], HEALTH_MS);
+  const [health] = useAnswer("/api/health/summary", {}, ["health"], HEALTH_REFRESH_MS);
   if (!health) return html`<span role="status"></span>`;
   const { file, state, problems, text } = health;
   return html`<span role="status">${file && html`<${FileState} file=${file} />`}
     <a class=${`badge ${state}`} href="#/health" title=${problems[0]}>${text}</a></span>`;
 }
 
-// How far the file is read whose posts are the stream.
+// The progress of the file whose posts are the stream.
 function FileState({ file }) {
   const { name, state, posts, share, seconds_left: left } = file;
   const text = {
@@ -126,7 +126,7 @@ function KeyList() {
 }
 
 function Desk() {
-  useLatest("storage", userName); // another tab may change the name
+  useLatest("storage", userName); // Another tab may change the name.
   const [session, setSession] = useState(null);
   const [error, setError] = useState(null);
   const [name, ...rest] = useLatest("hashchange", addressParts);
@@ -143,7 +143,7 @@ function Desk() {
   }, []);
   if (error?.status === 401) return html`<${Login} again=${begin} />`;
   if (error) {
-    return html`<main><${Refused} error=${error} /><${Button} run=${begin}>Try again<//></main>`;
+    return html`<main><${ErrorText} error=${error} /><${Button} run=${begin}>Try again<//></main>`;
   }
   if (!session) return null;
   const skip = (event) => {

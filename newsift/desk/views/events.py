@@ -7,38 +7,46 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from encoder.errors import InputError
-from newsift.desk.api import BY_CHARS, WHOLE_CHARS, EventName, Nothing, post_fields, reads
+from newsift.desk.api import (
+    MAX_BY_CHARS,
+    MAX_POST_CHARS,
+    EmptyRequest,
+    EventName,
+    get_endpoint,
+    post_fields,
+)
 from newsift.desk.matches import MAX_ID_CHARS, MatchRow, StoryFilter
 from newsift.desk.session import Desk
 from newsift.operations.actor import current_user
-from newsift.operations.events import NONE, EventState
+from newsift.operations.events import NO_PROFILE, EventState
 from newsift.operations.promises import lapse_reason
 from newsift.operations.times import now_ms
 from newsift.statistics.pass_rates import describe_window, hourly_rate
-from worker.match.records import WHY_TOKENS
-from worker.metrics.registry import label_of
+from worker.match.records import MAX_WHY_TOKENS
+from worker.metrics.registry import metric_label
 from worker.posts.outcome import PostId
 from worker.posts.times import rfc3339
-from worker.seeds.record import PREFIX
-from worker.text import cut, one_line
+from worker.seeds.record import PROFILE_PREFIX
+from worker.text import one_line, shorten
 
-MAX_EVENTS = 50  # on a page
+MAX_EVENTS = 50
 MAX_REFUSED = 10
-REASON_CHARS = 200
-TEXT_CHARS = 600  # of a post in a list
-WORD_CHARS, NAME_CHARS = 60, 200
-MAX_MARKS = 6  # labels beside a post
-STATES = ("live", "paused", "expired", "refused")  # of an event: the first that a record has
+MAX_REASON_CHARS = 200
+MAX_LIST_TEXT_CHARS = 600
+MAX_WORD_CHARS, MAX_NAME_CHARS = 60, 200
+MAX_MARKS = 6
+# An event has the first state that one of its records has.
+STATES = ("live", "paused", "expired", "refused")
 PostName = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
 Json = dict[str, Any]
 Marks = Mapping[PostId, list[Json]]
 
 
-@reads("/api/session", Nothing)
-def session(desk: Desk, _request: Nothing) -> Json:
+@get_endpoint("/api/session", EmptyRequest)
+def session(desk: Desk, _request: EmptyRequest) -> Json:
     return {
         "read_only": desk.read_only,
-        "you": cut(one_line(current_user()), BY_CHARS) or "somebody",  # until a name is given
+        "you": shorten(one_line(current_user()), MAX_BY_CHARS) or "somebody",
     }
 
 
@@ -47,7 +55,7 @@ class EventsRequest(Struct, frozen=True):
     skip: Annotated[int, Meta(ge=0, le=10**7)] = 0
 
 
-@reads("/api/events", EventsRequest)
+@get_endpoint("/api/events", EventsRequest)
 def events(desk: Desk, request: EventsRequest) -> Json:
     """A page of events by name, and refused seeds."""
     desk.health.note_viewer()
@@ -55,12 +63,10 @@ def events(desk: Desk, request: EventsRequest) -> Json:
     refused = []
     for row in desk.model.rows():
         if row["state"] == "refused":
-            refused.append(
-                {"id": cut(row["id"], REASON_CHARS), "reason": cut(row["reason"], REASON_CHARS)}
-            )
-            if not row.get("event") and not row["id"].startswith(PREFIX):
+            refused.append({key: shorten(row[key], MAX_REASON_CHARS) for key in ("id", "reason")})
+            if not row.get("event") and not row["id"].startswith(PROFILE_PREFIX):
                 continue  # its event is unknown
-        by_event[row.get("event") or row["id"].removeprefix(PREFIX)].append(row)
+        by_event[row.get("event") or row["id"].removeprefix(PROFILE_PREFIX)].append(row)
     drift, bursts = desk.health.drift(), desk.health.bursts()
     text = request.text.casefold()
     names = sorted(name for name in {*by_event, *desk.matches.events()} if text in name.casefold())
@@ -68,7 +74,7 @@ def events(desk: Desk, request: EventsRequest) -> Json:
     return {
         "events": [
             event_row(desk, name, by_event.get(name, ()))
-            | {"drift": drift.get(label_of(name)), "bursts": bursts[label_of(name)]}
+            | {"drift": drift.get(metric_label(name)), "bursts": bursts[metric_label(name)]}
             for name in names[request.skip : request.skip + MAX_EVENTS]
         ],
         "total": len(names),
@@ -83,14 +89,16 @@ def events(desk: Desk, request: EventsRequest) -> Json:
 
 def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
     """`rows` are those of its seeds and of its profile."""
-    seeds = [row for row in rows if not row["id"].startswith(PREFIX)]
-    row = profile_row([row for row in rows if row["id"].startswith(PREFIX)])
+    seeds = [row for row in rows if not row["id"].startswith(PROFILE_PREFIX)]
+    row = profile_row([row for row in rows if row["id"].startswith(PROFILE_PREFIX)])
     profile = desk.mirrors.control.profiles.get(name) if row else None
-    event = EventState(name, profile=profile, state=row["state"] if row else NONE)
+    event = EventState(name, profile=profile, state=row["state"] if row else NO_PROFILE)
     counts = desk.matches.counts(name)
     return {
         "event": name,
-        "state": next((each for each in STATES if any(r["state"] == each for r in rows)), "none"),
+        "state": next(
+            (state for state in STATES if any(r["state"] == state for r in rows)), "none"
+        ),
         "seeds": Counter(row["state"] for row in seeds),
         "thresholds": thresholds_of(row for row in rows if row["state"] == "live"),
         "profile": row,
@@ -103,40 +111,42 @@ def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
 
 
 def hourly_row(desk: Desk, posts: int) -> Json | None:
-    """The rate of matches and its window; None where too little time has passed."""
+    """None where too little time has passed."""
     now = now_ms()
-    since = max(desk.matches.since, desk.stream.traffic().since)
+    since = max(desk.matches.since, desk.stream.stream_rate().since)
     rate = hourly_rate(posts, since, now)
     return None if rate is None else {"rate": rate, "window": describe_window(since, now)}
 
 
 def thresholds_of(live: Iterable[Json]) -> list[float]:
-    """Rising; automatic thresholds only with the model."""
+    """Rising; automatic ones only with the model."""
     thresholds = (row.get("cut") or row.get("threshold") for row in live)
-    return sorted({each for each in thresholds if each is not None})
+    return sorted({threshold for threshold in thresholds if threshold is not None})
 
 
 def threshold_now(desk: Desk, event: str) -> float | None:
-    """The lowest one of an event's live seeds, or of its profile; None where that is unknown."""
+    """The lowest threshold in force; None if it is unknown."""
     live = (row for row in desk.model.rows() if row["state"] == "live")
-    own = (row for row in live if event in (row.get("event"), row["id"].removeprefix(PREFIX)))
-    return min(thresholds_of(own), default=None)
+    event_rows = (
+        row for row in live if event in (row.get("event"), row["id"].removeprefix(PROFILE_PREFIX))
+    )
+    return min(thresholds_of(event_rows), default=None)
 
 
 def profile_row(profiles: Sequence[Json]) -> Json | None:
     for row in profiles:
         state = "in force" if row["state"] == "live" else row["state"]
-        return {"state": state, "why": cut(str(row.get("reason") or ""), REASON_CHARS)}
+        return {"state": state, "why": shorten(str(row.get("reason") or ""), MAX_REASON_CHARS)}
     return None
 
 
 def promise_row(event: EventState, rate: float | None) -> Json | None:
-    """The promise of an event's threshold, if it is sound, and why it has lapsed, if so."""
+    """None unless the promise is sound."""
     profile = event.profile
     if profile is None or profile.promise is None:
         return None
     numbers = {name: profile.promise.get(name) for name in ("precision", "confidence")}
-    if not all(isinstance(each, float) for each in numbers.values()):
+    if not all(isinstance(number, float) for number in numbers.values()):
         return None
     return {**numbers, "threshold": profile.threshold, "lapsed": lapse_reason(event, rate)}
 
@@ -156,12 +166,12 @@ class PostRequest(Struct, frozen=True):
     id: PostName
 
 
-@reads("/api/matches", MatchesRequest)
+@get_endpoint("/api/matches", MatchesRequest)
 def matches(desk: Desk, request: MatchesRequest) -> Json:
-    """A page of stories, newest or best first, and the values that filters may have."""
+    """A page of stories, and the values that filters may have."""
     counts = desk.matches.counts(request.event)
     page = desk.matches.find(request.event, request)
-    marks = marks_of(desk, request.event)
+    marks = marks_by_post(desk, request.event)
     return {
         "stories": [
             post_row(row, request.event, marks) | {"count": story.count}
@@ -180,53 +190,54 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
     }
 
 
-@reads("/api/story", StoryRequest)
+@get_endpoint("/api/story", StoryRequest)
 def story(desk: Desk, request: StoryRequest) -> list[Json]:
-    """The posts of a story that are kept, in the order of their arrival."""
-    marks = marks_of(desk, request.event)
+    """In the order of arrival."""
+    marks = marks_by_post(desk, request.event)
     rows = desk.matches.copies(request.event, request.group)
     return [post_row(row, request.event, marks) for row in rows]
 
 
-@reads("/api/match", PostRequest)
+@get_endpoint("/api/match", PostRequest)
 def match(desk: Desk, request: PostRequest) -> Json:
-    """One post in full, with its score with each of the event's seeds."""
+    """One post in full, with its score with each seed of the event."""
     row = desk.matches.row(request.event, (request.platform, request.id))
     if row is None:
         raise InputError(
             "the post is not among the newest matches any more; all of them can be exported"
         )
     record = row.record
-    own = [each for each in record.matches if each.event == request.event]
+    event_matches = [scored for scored in record.matches if scored.event == request.event]
+    names = {shorten(scored.event, MAX_NAME_CHARS) for scored in record.matches}
     source = record.source
-    return post_row(row, request.event, marks_of(desk, request.event), WHOLE_CHARS) | {
+    return post_row(row, request.event, marks_by_post(desk, request.event), MAX_POST_CHARS) | {
         "seeds": [
             {
-                "id": cut(each.seed_id, NAME_CHARS),
-                "title": cut(each.title, NAME_CHARS),
-                "score": each.score,
-                "threshold": each.threshold,
-                "why": why_fields(each.why),
+                "id": shorten(scored.seed_id, MAX_NAME_CHARS),
+                "title": shorten(scored.title, MAX_NAME_CHARS),
+                "score": scored.score,
+                "threshold": scored.threshold,
+                "why": shorten_words(scored.why),
             }
-            for each in own[:NAME_CHARS]
+            for scored in event_matches[:MAX_NAME_CHARS]
         ],
-        "events": sorted({cut(each.event, NAME_CHARS) for each in record.matches})[:NAME_CHARS],
-        "model": cut(record.model, WORD_CHARS),
-        "seed_set": cut(record.seed_set, WORD_CHARS),
-        "source": cut(f"{source.topic}-{source.partition}-{source.offset}", NAME_CHARS),
+        "events": sorted(names)[:MAX_NAME_CHARS],
+        "model": shorten(record.model, MAX_WORD_CHARS),
+        "seed_set": shorten(record.seed_set, MAX_WORD_CHARS),
+        "source": shorten(f"{source.topic}-{source.partition}-{source.offset}", MAX_NAME_CHARS),
     }
 
 
-def marks_of(desk: Desk, event: str) -> Marks:
+def marks_by_post(desk: Desk, event: str) -> Marks:
     by_post: defaultdict[PostId, list[Json]] = defaultdict(list)
-    for label in desk.mirrors.labels.of(event):
+    for label in desk.mirrors.labels.event_labels(event):
         if len(marks := by_post[label.post_id]) < MAX_MARKS:
-            marks.append({"by": cut(label.by, WORD_CHARS), "label": label.label})
+            marks.append({"by": shorten(label.by, MAX_WORD_CHARS), "label": label.label})
     return by_post
 
 
-def post_row(row: MatchRow, event: str, marks: Marks, most: int = TEXT_CHARS) -> Json:
-    """A match for the page; all texts are of strangers, and bounded."""
+def post_row(row: MatchRow, event: str, marks: Marks, most: int = MAX_LIST_TEXT_CHARS) -> Json:
+    """Bounded: all texts are of strangers."""
     record, post = row.record, row.record.post
     best = max((m for m in record.matches if m.event == event), key=lambda m: m.score)
     return post_fields(post, most) | {
@@ -238,10 +249,10 @@ def post_row(row: MatchRow, event: str, marks: Marks, most: int = TEXT_CHARS) ->
         "threshold": best.threshold,
         "new": row.new,
         "group": row.group,
-        "why": why_fields(best.why),
+        "why": shorten_words(best.why),
         "marks": marks.get(row.post_id, []),
     }
 
 
-def why_fields(why: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    return [(cut(word, WORD_CHARS), part) for word, part in why[:WHY_TOKENS]]
+def shorten_words(why: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    return [(shorten(word, MAX_WORD_CHARS), part) for word, part in why[:MAX_WHY_TOKENS]]

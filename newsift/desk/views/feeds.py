@@ -7,7 +7,7 @@ from typing import Any
 from encoder.errors import NewsiftError
 from newsift.collect.feeds import Followed, FollowedArticle, link_identity
 from newsift.desk import feeds
-from newsift.desk.api import Action, Nothing, acts, reads
+from newsift.desk.api import Action, EmptyRequest, get_endpoint, post_endpoint
 from newsift.desk.feeds import FeedSubscription
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
@@ -17,9 +17,9 @@ from newsift.web.polite import PoliteWeb
 from worker.errors import RunError
 from worker.posts.times import rfc3339
 
-SAMPLE = 3  # articles that are read before a feed is followed
+PREVIEW_ARTICLES = 3
 MAX_ARTICLES = 50
-PATIENCE_S = 15.0  # between two requests, at most, while a page waits
+MAX_PAUSE_S = 15.0
 
 
 class FeedAction(Action, frozen=True, kw_only=True):
@@ -35,31 +35,31 @@ class StopAction(Action, frozen=True, kw_only=True):
     feed: str
 
 
-@reads("/api/feeds", Nothing)
-def feed_list(desk: Desk, _request: Nothing) -> list[dict[str, Any]]:
+@get_endpoint("/api/feeds", EmptyRequest)
+def feed_list(desk: Desk, _request: EmptyRequest) -> list[dict[str, Any]]:
     return desk.feeds.rows()
 
 
-@acts("/api/feeds/preview", FeedAction, "feeds look")
+@post_endpoint("/api/feeds/preview", FeedAction, "feeds look")
 def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
-    """What a feed lists, and what its newest articles would be; nothing is published."""
+    """Publishes nothing."""
     subscription = request.subscription()
-    plan = FollowOptions(subscription.event, subscription.plan().keep, SAMPLE, dry=True)
-    web = PoliteWeb(feeds.OPEN, sleep=_sleep)
+    plan = FollowOptions(subscription.event, subscription.plan().keep, PREVIEW_ARTICLES, dry=True)
+    web = PoliteWeb(feeds.PUBLIC_BOUNDS, sleep=_sleep_or_refuse)
     followed = Followed(subscription.feed, subscription.feed)
     follower = Follower(web, followed, plan, desk.config, lambda: None, lambda _line: None)
     busy = lock_or_busy(desk.feeds.previewing, "another feed is being read")
     with busy, capture() as messages:
-        follower.look()
+        follower.fetch_feed()
         try:
-            follower.read()
+            follower.read_due_articles()
         except NewsiftError as error:
             notify(str(error))
     articles = sorted(followed.articles.values(), key=attrgetter("published"), reverse=True)
     seeds = follower.index.by_link
     return {
         "total": len(articles),
-        "articles": [_row(each, seeds) for each in articles[:MAX_ARTICLES]],
+        "articles": [_row(article, seeds) for article in articles[:MAX_ARTICLES]],
         "messages": [line for line in messages if not line.startswith("no seed: ")],
     }
 
@@ -81,21 +81,21 @@ def _row(article: FollowedArticle, seeds: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _sleep(seconds: float) -> None:
-    if seconds > PATIENCE_S:
+def _sleep_or_refuse(seconds: float) -> None:
+    if seconds > MAX_PAUSE_S:
         raise RunError(
             f"the site wants {seconds:,.0f} s between two requests; followed, it gets them"
         )
     time.sleep(seconds)
 
 
-@acts("/api/feeds/follow", FeedAction, "seeds follow")
+@post_endpoint("/api/feeds/follow", FeedAction, "seeds follow")
 def follow(desk: Desk, request: FeedAction) -> None:
-    """Follow a feed for as long as the desk is open, and again at its next start."""
+    """While the desk is open, and again at its next start."""
     desk.feeds.follow(request.subscription())
 
 
-@acts("/api/feeds/stop", StopAction, "seeds follow no more")
+@post_endpoint("/api/feeds/stop", StopAction, "seeds follow no more")
 def stop(desk: Desk, request: StopAction) -> None:
-    """The seeds of its articles stay."""
+    """The seeds of the feed stay."""
     desk.feeds.end(request.feed)

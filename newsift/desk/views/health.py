@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.api import Action, Nothing, acts, reads
-from newsift.desk.dead_letters import REASONS, whole_letter
+from newsift.desk.api import Action, EmptyRequest, get_endpoint, post_endpoint
+from newsift.desk.dead_letters import RETRYABLE_REASONS, read_letter
 from newsift.desk.mirrors import NOT_READ
 from newsift.desk.session import Desk
 from newsift.operations.dead_letters import DeadLetter, LetterSelection, retry_letters
@@ -24,38 +24,38 @@ class LetterPlace(msgspec.Struct, frozen=True):
 
 
 class Retry(Action, frozen=True, kw_only=True):
-    """Letters by name, all of a reason, or all that can be retried."""
+    """Letters by id, all of a reason, or all."""
 
     names: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_NAMES)] = ()
     reason: str | None = None
     every: bool = False
 
 
-@reads("/api/health", Nothing)
-def health(desk: Desk, _request: Nothing) -> dict[str, Any]:
+@get_endpoint("/api/health", EmptyRequest)
+def health(desk: Desk, _request: EmptyRequest) -> dict[str, Any]:
     desk.health.note_viewer(letters=True)
     return desk.health.status()
 
 
-@reads("/api/health/summary", Nothing)
-def summary(desk: Desk, _request: Nothing) -> dict[str, Any]:
+@get_endpoint("/api/health/summary", EmptyRequest)
+def summary(desk: Desk, _request: EmptyRequest) -> dict[str, Any]:
     desk.health.note_viewer()
     return desk.health.summary() | {"file": desk.file.progress if desk.file else None}
 
 
-@reads("/api/dead-letters", Nothing)
-def letters(desk: Desk, _request: Nothing) -> dict[str, Any]:
+@get_endpoint("/api/dead-letters", EmptyRequest)
+def letters(desk: Desk, _request: EmptyRequest) -> dict[str, Any]:
     desk.health.note_viewer(letters=True)
     follower = desk.health.letters_follower
     away = "" if follower.away == NOT_READ else follower.away
     return desk.health.letters.summary() | {"away": away, "ready": follower.ready.is_set()}
 
 
-@reads("/api/dead-letters/one", LetterPlace)
+@get_endpoint("/api/dead-letters/one", LetterPlace)
 def one_letter(desk: Desk, request: LetterPlace) -> dict[str, Any]:
     with connected(desk.config) as cluster:
         cluster.partitions(desk.config.topics.rejected)
-        return whole_letter(cluster, desk.config, request.partition, request.offset)
+        return read_letter(cluster, desk.config, request.partition, request.offset)
 
 
 def _outcome(answer: dict[str, Any]) -> str:
@@ -63,12 +63,12 @@ def _outcome(answer: dict[str, Any]) -> str:
     return f"{answer['count']:,} sent again" + (f"; not sent: {unsent}" if unsent else "")
 
 
-@acts("/api/dead-letters/retry", Retry, "dead-letters.retry", _outcome)
+@post_endpoint("/api/dead-letters/retry", Retry, "dead-letters.retry", _outcome)
 def retry(desk: Desk, request: Retry) -> dict[str, Any]:
-    """Send each letter once; letters that are not sent are counted by reason."""
+    """Each letter once; letters that are not sent are counted by reason."""
     if bool(request.names) + (request.reason is not None) + request.every != 1:
         raise InputError("retry: name letters, or a reason, or say every")
-    if request.reason is not None and request.reason not in REASONS:
+    if request.reason is not None and request.reason not in RETRYABLE_REASONS:
         raise InputError(f"reason: {request.reason[:40]!r} is none; give one of those listed")
     if not desk.health.retrying.acquire(blocking=False):
         raise InputError("retry: another one is under way; wait for its end")

@@ -8,25 +8,34 @@ from typing import Annotated, Any
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.api import DONE, Action, EventName, Nothing, OfEvent, acts, post_fields, reads
+from newsift.desk.api import (
+    DONE_OUTCOME,
+    Action,
+    EmptyRequest,
+    EventName,
+    EventRequest,
+    get_endpoint,
+    post_endpoint,
+    post_fields,
+)
 from newsift.desk.labelling import LabelSession, QueueKey
 from newsift.desk.promise_tests import PromiseTest
 from newsift.desk.session import Desk
 from newsift.operations.cluster_status import StreamRate
-from newsift.operations.events import NONE, require_event
+from newsift.operations.events import NO_PROFILE, require_event
 from newsift.operations.labels import QueueKind
-from newsift.operations.promises import missing_text, require_profile, set_promise
-from newsift.operations.times import now_ms, present
-from newsift.statistics.estimates import MAX_JUDGES, agreements, labels_by_person
+from newsift.operations.promises import describe_missing, require_profile, set_promise
+from newsift.operations.times import now_ms, now_text
+from newsift.statistics.estimates import MAX_JUDGES, agreements, count_labels
 from newsift.statistics.labels import Label, Verdict, check_names
-from newsift.statistics.pass_rates import DAY, describe_window, hourly_rate
+from newsift.statistics.pass_rates import describe_window, hourly_rate
 from worker.kafka.reading import connected
 from worker.posts.outcome import PostId
-from worker.posts.times import milliseconds, utc
+from worker.posts.times import DAY_MS, milliseconds, utc
 from worker.seeds.profile import Profile
 
 MAX_PEOPLE = 100
-MAX_DISPUTED = 50  # posts, the newest labels first
+MAX_DISPUTED = 50
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
@@ -56,47 +65,47 @@ class UndoRequest(QueueAction, frozen=True, kw_only=True):
     step: int  # of the answer
 
 
-@reads("/api/judge/question", QueueRequest)
+@get_endpoint("/api/judge/question", QueueRequest)
 def question(desk: Desk, request: QueueRequest) -> dict[str, Any]:
-    """The queue's state, drawn where there is none; or that it is being drawn."""
+    """The state of the queue, or that it is being drawn."""
     key = _queue_key(request)
     active = desk.queues.queue(key)
     if active is None:
         return {"drawing": True}
-    active.session.merge(desk.mirrors.labels.of(key.event))
+    active.session.merge(desk.mirrors.labels.event_labels(key.event))
     return active.session.state() | {"drawing": False, "why": active.replaced_because}
 
 
 def _outcome(state: dict[str, Any]) -> str:
     if state["published"]:
-        return DONE
+        return DONE_OUTCOME
     return f"not published: {state.get('missed') or 'it stands already'}"
 
 
-@acts("/api/judge/answer", AnswerRequest, "labels.answer", _outcome)
+@post_endpoint("/api/judge/answer", AnswerRequest, "labels.answer", _outcome)
 def answer(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
-    """`missed` says why an answer to an earlier question is not published."""
-    queue = _queue(desk, request)
+    """`missed` is the reason if the answer was not published."""
+    queue = _session(desk, request)
     outcome = queue.answer(request.post_id, request.verdict)
     return queue.state() | {"missed": outcome.problem, "published": outcome.published}
 
 
-@acts("/api/judge/correct", AnswerRequest, "labels.correct", _outcome)
+@post_endpoint("/api/judge/correct", AnswerRequest, "labels.correct", _outcome)
 def correct(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
-    queue = _queue(desk, request)
+    queue = _session(desk, request)
     is_new = queue.correct(request.post_id, request.verdict)
     return queue.state() | {"published": is_new}
 
 
-@acts("/api/judge/undo", UndoRequest, "labels.undo", _outcome)
+@post_endpoint("/api/judge/undo", UndoRequest, "labels.undo", _outcome)
 def undo(desk: Desk, request: UndoRequest) -> dict[str, Any]:
-    queue = _queue(desk, request)
+    queue = _session(desk, request)
     return {"published": queue.undo(request.step)} | queue.state()
 
 
-@acts(
+@post_endpoint(
     "/api/judge/redraw", QueueAction, "labels.draw",
-    lambda discarded: DONE if discarded else "nothing done: the queue has gone before",
+    lambda discarded: DONE_OUTCOME if discarded else "nothing done: the queue has gone before",
 )  # fmt: skip
 def redraw(desk: Desk, request: QueueAction) -> bool:
     return desk.queues.discard(_queue_key(request), request.queue)
@@ -109,7 +118,7 @@ class MarkRequest(Action, frozen=True, kw_only=True):
     verdict: Verdict
 
 
-@acts("/api/judge/mark", MarkRequest, "labels.mark")
+@post_endpoint("/api/judge/mark", MarkRequest, "labels.mark")
 def mark(desk: Desk, request: MarkRequest) -> bool:
     """Label a match of the list: as given, or drawn as this judge's label was before.
 
@@ -119,18 +128,20 @@ def mark(desk: Desk, request: MarkRequest) -> bool:
     with connected(desk.config) as cluster:
         desk.mirrors.catch_up(cluster)  # an answer of a moment ago keeps its draw
     post_id = request.platform, request.id
-    own = (each for each in desk.mirrors.labels.of(request.event) if each.by == request.by)
-    current = next((label for label in own if label.post_id == post_id), None)
+    judge_labels = (
+        label for label in desk.mirrors.labels.event_labels(request.event) if label.by == request.by
+    )
+    current = next((label for label in judge_labels if label.post_id == post_id), None)
     row = desk.matches.row(request.event, post_id)
     if current is not None and current.label == request.verdict:
         return False
     if current is not None:
-        label = msgspec.structs.replace(current, label=request.verdict, at=present())
+        label = msgspec.structs.replace(current, label=request.verdict, at=now_text())
     elif row is not None:
         record = row.record
         label = Label(
             label=request.verdict, event=request.event, post=record.post, by=request.by,
-            at=present(), drawn="given", score=row.score, seed_set=record.seed_set,
+            at=now_text(), drawn="given", score=row.score, seed_set=record.seed_set,
             model=record.model,
         )  # fmt: skip
     else:
@@ -144,56 +155,56 @@ def _queue_key(request: QueueRequest | QueueAction) -> QueueKey:
     return QueueKey(request.event, request.by, request.kind)
 
 
-def _queue(desk: Desk, request: QueueAction) -> LabelSession:
+def _session(desk: Desk, request: QueueAction) -> LabelSession:
     queue = desk.queues.session(_queue_key(request), request.queue)
-    queue.merge(desk.mirrors.labels.of(request.event))
+    queue.merge(desk.mirrors.labels.event_labels(request.event))
     return queue
 
 
-@reads("/api/judge/judges", OfEvent)
-def judges(desk: Desk, request: OfEvent) -> dict[str, Any]:
-    """Counts by judge, κ of each two, and the posts on which judges differ."""
-    labels = desk.mirrors.labels.of(request.event)
-    counts, disputed = labels_by_person(labels), _disputed(labels)
+@get_endpoint("/api/judge/judges", EventRequest)
+def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
+    """Counts by judge, κ of each pair, and posts on which judges differ."""
+    labels = desk.mirrors.labels.event_labels(request.event)
+    counts, disputed = count_labels(labels), _disputed(labels)
     return {
         "counts": counts[:MAX_PEOPLE],
         "people": len(counts),
         "pairs": [asdict(pair) for pair in agreements(labels)],
         "disputed": [
-            post_fields(own[0].post) | {"score": own[0].score, "labels": _labels(own)}
-            for own in disputed[:MAX_DISPUTED]
+            post_fields(first.post) | {"score": first.score, "labels": _labels([first, *others])}
+            for first, *others in disputed[:MAX_DISPUTED]
         ],
         "all_disputed": len(disputed),
         "away": desk.mirrors.labels_follower.away if counts else "",
     }
 
 
-def _labels(own: Iterable[Label]) -> list[dict[str, str]]:
-    by_name = sorted(own, key=lambda label: label.by)
+def _labels(labels: Iterable[Label]) -> list[dict[str, str]]:
+    by_name = sorted(labels, key=lambda label: label.by)
     return [{"by": label.by, "label": label.label} for label in by_name[:MAX_JUDGES]]
 
 
 def _disputed(labels: Iterable[Label]) -> list[list[Label]]:
-    """The labels of each post on which judges differ, the newest post first."""
+    """Labels of each post on which judges differ, the newest first."""
     by_post: defaultdict[PostId, list[Label]] = defaultdict(list)
     for label in labels:
         by_post[label.post_id].append(label)
 
-    def newest(own: list[Label]) -> tuple[int, PostId]:
-        return max(milliseconds(utc(label.at)) for label in own), own[0].post_id
+    def newest(post_labels: list[Label]) -> tuple[int, PostId]:
+        return max(milliseconds(utc(label.at)) for label in post_labels), post_labels[0].post_id
 
-    groups = [own for own in by_post.values() if len({label.label for label in own}) > 1]
-    return sorted(groups, key=newest, reverse=True)
+    disputed = (group for group in by_post.values() if len({label.label for label in group}) > 1)
+    return sorted(disputed, key=newest, reverse=True)
 
 
-@reads("/api/judge/left-out", Nothing)
-def left_out(desk: Desk, _request: Nothing) -> dict[str, int]:
-    """Labels of all events that no page shows: for want of room, and refused ones."""
+@get_endpoint("/api/judge/left-out", EmptyRequest)
+def left_out(desk: Desk, _request: EmptyRequest) -> dict[str, int]:
+    """Of all events."""
     labels = desk.mirrors.labels
     return {"left_out": labels.left_out, "refused": len(labels.refused)}
 
 
-class PromiseRequest(OfEvent, frozen=True, kw_only=True):
+class PromiseRequest(EventRequest, frozen=True, kw_only=True):
     precision: Share = 0.8
     confidence: Share = 0.9
 
@@ -205,14 +216,14 @@ class PromiseAction(Action, frozen=True, kw_only=True):
     threshold: float  # that the page showed
 
 
-@reads("/api/judge/promise-test", PromiseRequest)
+@get_endpoint("/api/judge/promise-test", PromiseRequest)
 def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
-    """What the labels show, what is missing, and the rate of matches above the threshold."""
+    """What the labels show, what is missing, and rates of matches."""
     control = desk.mirrors.control
     profile = control.profiles.get(request.event)
     if profile is None:
         return {"profile": None, "loading": not control.complete}
-    test = _test(desk, profile, request.precision, request.confidence)
+    test = _promise_test(desk, profile, request.precision, request.confidence)
     event = desk.model.events().get(request.event) if desk.model.now() else None
     return {
         "profile": profile.version,
@@ -221,24 +232,24 @@ def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
         "promise": profile.promise,
         "stale": event.why if event else "",
         "result": test.result,
-        "missing": missing_text(test.result) if test.result.threshold is None else "",
-        "hourly": _hourly(test, desk.stream.traffic()),
+        "missing": describe_missing(test.result) if test.result.threshold is None else "",
+        "hourly": _hourly(test, desk.stream.stream_rate()),
     }
 
 
-@acts("/api/judge/promise", PromiseAction, "events.promise")
+@post_endpoint("/api/judge/promise", PromiseAction, "events.promise")
 def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
-    """Set the threshold that the labels show, if it is the one on the page."""
+    """Sets the threshold that the labels show, if the page showed the same."""
     context = desk.model.wait()
     desk.mirrors.require_current()
     view = desk.model.view()
     event = require_event(view.events, request.event).require_seeds()
-    if event.state == NONE:
+    if event.state == NO_PROFILE:
         raise InputError("a promise is of a profile: that comes first, see Learned")
     profile = require_profile(event)
-    test = _test(desk, profile, request.precision, request.confidence)
+    test = _promise_test(desk, profile, request.precision, request.confidence)
     if test.result.threshold is None:
-        raise InputError(missing_text(test.result))
+        raise InputError(describe_missing(test.result))
     if test.result.threshold != request.threshold:
         raise InputError(
             f"threshold: the labels show {test.result.threshold:.4f} by now, and not "
@@ -249,21 +260,23 @@ def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
     return {"threshold": test.result.threshold}
 
 
-def _test(desk: Desk, profile: Profile, precision: float, confidence: float) -> PromiseTest:
-    labels, matches = desk.mirrors.labels.of(profile.event), desk.promise_tests.matches
-    return desk.promise_tests.of(profile, labels, matches(profile.event), precision, confidence)
+def _promise_test(desk: Desk, profile: Profile, precision: float, confidence: float) -> PromiseTest:
+    labels, matches = desk.mirrors.labels.event_labels(profile.event), desk.promise_tests.matches
+    return desk.promise_tests.test(profile, labels, matches(profile.event), precision, confidence)
 
 
 def _hourly(test: PromiseTest, stream: StreamRate) -> dict[str, float | str | None] | None:
-    """How many of the profile's matches an hour pass now, and would above what is shown."""
+    """Matches an hour now, and above the threshold that the labels show."""
     profile, threshold = test.profile, test.result.threshold
-    own = profile.id, profile.version
-    scores = [each.candidate.score for each in test.matches.values() if each.profile == own]
+    profile_id = profile.id, profile.version
+    scores = [
+        match.candidate.score for match in test.matches.values() if match.profile == profile_id
+    ]
     if not scores:
         return None
     present = -1.0 if profile.threshold is None else profile.threshold
     now, trained_at = now_ms(), milliseconds(utc(profile.made.get("at")))
-    since = max(now - DAY, stream.since, trained_at)
+    since = max(now - DAY_MS, stream.since, trained_at)
 
     def hourly(cut: float) -> float | None:
         return hourly_rate(sum(score >= cut for score in scores), since, now)

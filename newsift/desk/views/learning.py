@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.api import Action, EventName, OfEvent, acts, reads
+from newsift.desk.api import Action, EventName, EventRequest, get_endpoint, post_endpoint
 from newsift.desk.session import Desk
 from newsift.desk.training import TrainingRun
-from newsift.operations.events import NONE, EventState, require_event
+from newsift.operations.events import NO_PROFILE, EventState, require_event
 from newsift.operations.messages import notify
 from newsift.operations.profile_training import (
     LearnOptions,
@@ -18,11 +18,11 @@ from newsift.operations.profile_training import (
     proposal_row,
 )
 from newsift.operations.promises import event_row
-from worker.text import cut
+from worker.text import shorten
 
 MAX_WORDS, MAX_POSTS, MAX_SEEDS = 10, 50, 20
-WORD_CHARS, TEXT_CHARS, NAME_CHARS = 40, 300, 200
-HOURS = (0, 1, 6, 24)
+MAX_WORD_CHARS, MAX_TEXT_CHARS, MAX_NAME_CHARS = 40, 300, 200
+STREAM_HOURS = (0, 1, 6, 24)
 Version = Annotated[str, msgspec.Meta(max_length=64)]
 
 
@@ -37,8 +37,8 @@ class VersionAction(Action, frozen=True, kw_only=True):
     version: Version  # of the profile on the page, empty without one
 
 
-@reads("/api/learned", OfEvent)
-def learned(desk: Desk, request: OfEvent) -> dict[str, Any]:
+@get_endpoint("/api/learned", EventRequest)
+def learned(desk: Desk, request: EventRequest) -> dict[str, Any]:
     if desk.model.now() is None:
         return {"away": desk.model.away}
     event = require_event(desk.model.events(), request.event)
@@ -51,22 +51,22 @@ def learned(desk: Desk, request: OfEvent) -> dict[str, Any]:
     }
 
 
-@acts("/api/learned/learn", LearnAction, "events.lesson")
+@post_endpoint("/api/learned/learn", LearnAction, "events.lesson")
 def learn(desk: Desk, request: LearnAction) -> None:
-    """Begin a run, which ends with a proposal and publishes nothing."""
-    if request.hours not in HOURS:
-        raise InputError(f"hours: {request.hours} is none of {', '.join(map(str, HOURS))}")
+    """Begins a run, which publishes nothing."""
+    if request.hours not in STREAM_HOURS:
+        raise InputError(f"hours: {request.hours} is none of {', '.join(map(str, STREAM_HOURS))}")
     span = 3600.0 * request.hours if request.hours else None
     desk.training.begin(LearnOptions(request.event, span, request.labels), request.by)
     desk.changes.notify("events")
 
 
-@acts("/api/learned/publish", VersionAction, "events.learn")
+@post_endpoint("/api/learned/publish", VersionAction, "events.learn")
 def publish(desk: Desk, request: VersionAction) -> dict[str, Any]:
     return _event_row(desk.training.publish(request.event, request.version))
 
 
-@acts("/api/learned/forget", VersionAction, "events.forget")
+@post_endpoint("/api/learned/forget", VersionAction, "events.forget")
 def forget(desk: Desk, request: VersionAction) -> dict[str, Any]:
     event = desk.training.forget(request.event, request.version)
     if event.why:
@@ -81,19 +81,19 @@ def _event_row(event: EventState) -> dict[str, Any]:
     back = previous_profile(profile)
     return {
         **{name: row[name] for name in names},
-        "has_profile": event.state != NONE,
-        "seeds": [cut(name, NAME_CHARS) for name in row["seeds"][:MAX_SEEDS]],
+        "has_profile": event.state != NO_PROFILE,
+        "seeds": [shorten(name, MAX_NAME_CHARS) for name in row["seeds"][:MAX_SEEDS]],
         "all_seeds": len(row["seeds"]),
         "thresholds": row["thresholds"][:1] + row["thresholds"][-1:],
         "promised": profile is not None and profile.promise is not None,
         "creation": creation_row(row["made"]),
-        "before": [creation_row(each.get("made")) for each in before],
+        "before": [creation_row(version.get("made")) for version in before],
         "back_to": back.version if back else None,
     }
 
 
 def creation_row(made: object) -> dict[str, Any]:
-    """How a profile was made, as far as its record is sound; bounded."""
+    """What is sound of a record that anybody may have written; bounded."""
     fields: Mapping[str, Any] = made if isinstance(made, dict) else {}
     texts = {name: fields.get(name) for name in ("at", "by", "method")}
     numbers = {
@@ -101,20 +101,25 @@ def creation_row(made: object) -> dict[str, Any]:
     }
     posts = fields.get("posts")
     return {
-        **{name: cut(text, NAME_CHARS) for name, text in texts.items() if isinstance(text, str)},
-        **{name: each for name, each in numbers.items() if _is_number(each, 10**6)},
-        "posts": [_post_id(each) for each in posts[:MAX_POSTS]] if isinstance(posts, list) else [],
-        "gained": _words(fields.get("gained")),
-        "lost": _words(fields.get("lost")),
+        **{
+            name: shorten(text, MAX_NAME_CHARS)
+            for name, text in texts.items()
+            if isinstance(text, str)
+        },
+        **{name: value for name, value in numbers.items() if _is_number(value, 10**6)},
+        "posts": [_post_id(value) for value in posts[:MAX_POSTS]]
+        if isinstance(posts, list)
+        else [],
+        "gained": _word_changes(fields.get("gained")),
+        "lost": _word_changes(fields.get("lost")),
     }
 
 
-def _words(words: object) -> list[tuple[str, float]]:
-    """Words with the changes of their weights."""
+def _word_changes(words: object) -> list[tuple[str, float]]:
     pairs = words[:MAX_WORDS] if isinstance(words, list) else []
-    sound = [each for each in pairs if isinstance(each, list | tuple) and len(each) == 2]
+    sound = [pair for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
     return [
-        (cut(word, WORD_CHARS), float(change))
+        (shorten(word, MAX_WORD_CHARS), float(change))
         for word, change in sound
         if isinstance(word, str) and _is_number(change, 2)
     ]
@@ -126,13 +131,13 @@ def _is_number(value: object, most: int) -> bool:
 
 def _post_id(name: object) -> list[str]:
     parts = name if isinstance(name, list | tuple) else ()
-    return [cut(part, NAME_CHARS) for part in parts[:2] if isinstance(part, str)]
+    return [shorten(part, MAX_NAME_CHARS) for part in parts[:2] if isinstance(part, str)]
 
 
 def _run_row(run: TrainingRun) -> dict[str, Any]:
     return {
         "hours": round((run.learning.span or 0) / 3600),
-        "by": cut(run.by, NAME_CHARS),
+        "by": shorten(run.by, MAX_NAME_CHARS),
         "seconds": round(run.seconds, 1),
         "ended": run.end is not None,
         "refusal": run.refusal,
@@ -145,9 +150,9 @@ def _run_row(run: TrainingRun) -> dict[str, Any]:
 def _proposal_row(proposal: Proposal) -> dict[str, Any]:
     row = proposal_row(proposal, False)
     return {
-        **{name: each for name, each in row.items() if name != "made"},
+        **{name: value for name, value in row.items() if name != "made"},
         **{
-            name: [post | {"text": cut(post["text"], TEXT_CHARS)} for post in row[name]]
+            name: [post | {"text": shorten(post["text"], MAX_TEXT_CHARS)} for post in row[name]]
             for name in ("come", "go")
         },
         "threshold": {name: [*cuts[:1], *cuts[-1:]] for name, cuts in row["threshold"].items()},

@@ -9,30 +9,36 @@ import msgspec
 import numpy as np
 
 from encoder.errors import InputError
-from newsift.desk.api import Action, EventName, OfEvent, acts, post_fields, reads
+from newsift.desk.api import (
+    Action,
+    EventName,
+    EventRequest,
+    get_endpoint,
+    post_endpoint,
+    post_fields,
+)
 from newsift.desk.scoring import Measure, NearAnswers, ScoredMatches, drawn_labels
 from newsift.desk.session import Desk
-from newsift.desk.views.events import TEXT_CHARS, promise_row, why_fields
+from newsift.desk.views.events import MAX_LIST_TEXT_CHARS, promise_row, shorten_words
 from newsift.operations.cluster_status import StreamRate
 from newsift.operations.events import IN_FORCE
-from newsift.operations.labels import candidates_in
+from newsift.operations.labels import merge_near_candidates
 from newsift.operations.messages import notify
 from newsift.operations.seed_drafts import change_seeds
 from newsift.operations.times import now_ms
 from newsift.statistics.estimates import (
     LabelledScore,
     bin_counts,
-    joint_verdicts,
     score_grid,
     score_summaries,
     share_above,
 )
-from newsift.statistics.labels import Label, Verdict
-from newsift.statistics.pass_rates import HOUR, NearMissSample, describe_window, pass_rates
+from newsift.statistics.labels import Label, Verdict, joint_verdicts
+from newsift.statistics.pass_rates import NearMissSample, describe_window, pass_rates
 from newsift.statistics.queues import Candidate
 from worker.match.reservoir import NearAnswer
 from worker.posts.outcome import PostId
-from worker.posts.times import milliseconds, utc
+from worker.posts.times import HOUR_MS, milliseconds, utc
 
 MAX_ROWS = 50
 Score = Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -50,11 +56,14 @@ class FigureData:
     rate: float | None = None  # of the last hour's posts, those that match the profile
 
 
-def figure(data: FigureData) -> dict[str, Any]:
-    """The histogram, what would pass above each of its edges, and what the labels show."""
+def figure_fields(data: FigureData) -> dict[str, Any]:
+    """The histogram, what would pass above each edge, and what the labels show."""
     measure, stories = data.measure, data.matches.stories
     event, cuts = measure.event, sorted(measure.cuts.tolist())
-    near, draws = NearMissSample.of(data.near.answers), drawn_labels(data.matches, data.labels)
+    near, draws = (
+        NearMissSample.from_answers(data.near.answers),
+        drawn_labels(data.matches, data.labels),
+    )
     edges = score_grid(
         measure.background,
         [story.scored.score for story in stories],
@@ -63,7 +72,7 @@ def figure(data: FigureData) -> dict[str, Any]:
         measure.cuts,
     )
     since = max(data.matches.since, data.stream.since)
-    hours = max(data.now - since, 0) / HOUR
+    hours = max(data.now - since, 0) / HOUR_MS
     return {
         "event": event.name,
         "state": event.state,
@@ -81,10 +90,10 @@ def figure(data: FigureData) -> dict[str, Any]:
         "edges": edges,
         "bins": _bins(edges, data, near, hours),
         "background": [1000 * share for share in share_above(edges, measure.background)],
-        "hourly": _hourly(edges, data, near, since),
+        "hourly": _hourly_rates(edges, data, near, since),
         "floor": _finite(near.floor),
         "marks": [[mark.score, mark.verdict] for mark in data.marks],
-        "summaries": [asdict(each) for each in score_summaries(data.marks, draws)],
+        "summaries": [asdict(summary) for summary in score_summaries(data.marks, draws)],
         "lowest_covered": _finite(draws.lowest_covered),
         "messages": [*data.near.messages, *filter(None, [data.stream.why])],
     }
@@ -93,7 +102,7 @@ def figure(data: FigureData) -> dict[str, Any]:
 def _bins(
     edges: Sequence[float], data: FigureData, near: NearMissSample, hours: float
 ) -> dict[str, list[float]]:
-    """Counts between the edges; of near misses as many as came while the matches did."""
+    """Near misses are scaled to the time of the matches."""
     scored = [story.scored for story in data.matches.stories]
     bins = {
         "background": bin_counts(edges, data.measure.background),
@@ -102,17 +111,17 @@ def _bins(
         ),
         "near": bin_counts(edges, near.scores, near.shares * (data.stream.hourly * hours)),
     }
-    return {name: np.round(each, 2).tolist() for name, each in bins.items()}
+    return {name: np.round(counts, 2).tolist() for name, counts in bins.items()}
 
 
-def _hourly(
+def _hourly_rates(
     edges: Sequence[float], data: FigureData, near: NearMissSample, since: int
 ) -> list[float | None]:
     matches = [story.scored for story in data.matches.stories]
     top = float(data.measure.cuts.max(initial=0.0))
     hourly = data.stream.hourly
     if data.stream.why:
-        near, hourly = NearMissSample.of([]), 0.0
+        near, hourly = NearMissSample.from_answers([]), 0.0
     return pass_rates(edges, matches, since, data.now, top, near, hourly)
 
 
@@ -123,18 +132,18 @@ def _finite(score: float) -> float | None:
 def near_rows(
     measure: Measure, answers: Sequence[NearAnswer], verdict_of: Mapping[PostId, Verdict]
 ) -> list[dict[str, Any]]:
-    """The newest near misses, with the words that make their scores."""
+    """The newest first, with the words that make their scores."""
 
     def written(near: Candidate) -> tuple[int, float]:
-        at = utc(near.post.created_at)
-        return (milliseconds(at) if at else -1), near.score
+        created_at = utc(near.post.created_at)
+        return (milliseconds(created_at) if created_at else -1), near.score
 
-    newest = sorted(candidates_in(answers), key=written, reverse=True)[:MAX_ROWS]
+    newest = sorted(merge_near_candidates(answers), key=written, reverse=True)[:MAX_ROWS]
     texts = [near.post.text for near in newest]
     words = measure.why(texts) if len(measure.rows) else [[] for _ in newest]
     return [
-        post_fields(near.post, TEXT_CHARS)
-        | {"score": near.score, "why": why_fields(why), "label": verdict_of.get(near.post_id)}
+        post_fields(near.post, MAX_LIST_TEXT_CHARS)
+        | {"score": near.score, "why": shorten_words(why), "label": verdict_of.get(near.post_id)}
         for near, why in zip(newest, words, strict=True)
     ]
 
@@ -144,40 +153,40 @@ class ThresholdAction(Action, frozen=True, kw_only=True):
     threshold: Score | None  # None: automatic
 
 
-@reads("/api/scores", OfEvent)
-def scores(desk: Desk, request: OfEvent) -> dict[str, Any]:
+@get_endpoint("/api/scores", EventRequest)
+def scores(desk: Desk, request: EventRequest) -> dict[str, Any]:
     if desk.model.now() is None:
         return {"away": desk.model.away}
     measure = desk.scores.measure(request.event)
-    labels, matches = desk.mirrors.labels.of(request.event), desk.scores.matches(measure)
+    labels, matches = desk.mirrors.labels.event_labels(request.event), desk.scores.matches(measure)
     data = FigureData(
         measure, matches, labels, desk.scores.marks(measure, matches, labels),
-        desk.stream.near_misses(request.event), desk.stream.traffic(), now_ms(),
+        desk.stream.near_misses(request.event), desk.stream.stream_rate(), now_ms(),
         desk.pass_rate(measure.event.profile),
     )  # fmt: skip
-    return {"away": "", **figure(data)}
+    return {"away": "", **figure_fields(data)}
 
 
-@reads("/api/scores/near", OfEvent)
-def near(desk: Desk, request: OfEvent) -> dict[str, Any]:
+@get_endpoint("/api/scores/near", EventRequest)
+def near(desk: Desk, request: EventRequest) -> dict[str, Any]:
     if desk.model.now() is None:
         return {"away": desk.model.away}
     measure, near = desk.scores.measure(request.event), desk.stream.near_misses(request.event)
-    verdict_of = joint_verdicts(desk.mirrors.labels.of(request.event))
+    verdict_of = joint_verdicts(desk.mirrors.labels.event_labels(request.event))
     return {
         "away": "",
         "near": near_rows(measure, near.answers, verdict_of),
-        "count": sum(stratum.count for each in near.answers for stratum in each.strata),
+        "count": sum(stratum.count for answer in near.answers for stratum in answer.strata),
         "messages": near.messages,
     }
 
 
-@acts("/api/scores/threshold", ThresholdAction, "events.threshold")
+@post_endpoint("/api/scores/threshold", ThresholdAction, "events.threshold")
 def set_threshold(desk: Desk, request: ThresholdAction) -> dict[str, Any]:
-    """Set the threshold of the event's profile and of all its seeds, or delete it."""
+    """Of the event's profile and seeds; None makes it automatic."""
     desk.model.wait()
     measure = desk.scores.measure(request.event)
-    ids = [each.id for each in measure.compared]
+    ids = [seed.id for seed in measure.compared]
     if not ids:
         raise InputError(f"event {request.event!r}: no seed of it matches; add one or resume it")
     promise = measure.event.state == IN_FORCE and promise_row(measure.event, None)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from encoder.errors import InputError
-from newsift.desk.api import Action, acts, reads
+from newsift.desk.api import Action, get_endpoint, post_endpoint
 from newsift.desk.seed_editor import Removal, mark_of
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
@@ -19,43 +19,43 @@ from newsift.files.read import DASH
 from newsift.operations.model_context import draft_thresholds, heaviest_words, thresholds_of
 from newsift.operations.seed_drafts import (
     SeedDraft,
-    draft_of_url,
-    drafts_in,
+    fetch_draft,
     parse_seed,
+    read_drafts,
     require_articles,
 )
 from newsift.operations.seed_publication import (
-    AT_TERMINAL,
+    TERMINAL_LIMITS,
+    count_event_seeds,
     draft_status,
-    event_seeds,
     preview_row,
     preview_seeds,
 )
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, content_row
-from newsift.operations.seed_topic import key_of, seed_topic
-from newsift.operations.times import until
+from newsift.operations.seed_topic import find_key, seed_topic
+from newsift.operations.times import parse_until
 from newsift.web.client import RequestLimits
 from worker.posts.times import rfc3339
-from worker.seeds.record import PREFIX, Seed, object_in
-from worker.seeds.state import ControlState, control_state, table_key
-from worker.text import cut, escaped
+from worker.seeds.record import PROFILE_PREFIX, Seed, parse_object
+from worker.seeds.state import ControlState, parse_control_state, table_key
+from worker.text import escape, shorten
 
-DEFAULT_COUNT, MAX_SEEDS = 100, 1_000  # in a list
+DEFAULT_SEEDS, MAX_SEEDS = 100, 1_000
 MAX_REFUSED, MAX_EVENTS = 50, 500
-TITLE_CHARS, URL_CHARS, NAME_CHARS = 200, 2_048, 200
-SEARCHED = ("id", "title", "event", "url")
+MAX_TITLE_CHARS, MAX_URL_CHARS, MAX_NAME_CHARS = 200, 2_048, 200
+SEARCH_KEYS = ("id", "title", "event", "url")
 MAX_DRAFTS = 100
-PASTED = "the text"
-BOUNDS = RequestLimits()  # public addresses only
-FORCE = ", or tick “Publish all the same”"
-FOREIGN = (
+PASTED_TEXT = "the text"
+PUBLIC_BOUNDS = RequestLimits()
+FORCE_REMEDY = ", or tick “Publish all the same”"
+NOT_ENGLISH = (
     "does not look English; newsift is made for English, and finds few posts by other articles"
 )
 
 
 class SeedSearch(msgspec.Struct, frozen=True):
     search: str = ""  # words that a seed has
-    most: int = DEFAULT_COUNT
+    most: int = DEFAULT_SEEDS
 
 
 class SeedRequest(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class SeedRequest(msgspec.Struct, frozen=True):
 
 
 class ChangeAction(Action, frozen=True, kw_only=True):
-    """Changes of the record with this mark; null deletes a key."""
+    """Refused if the record has another mark; null deletes a key."""
 
     id: str
     mark: str
@@ -83,9 +83,9 @@ class UndoAction(Action, frozen=True, kw_only=True):
     number: int  # of the removal
 
 
-@reads("/api/seeds", SeedSearch)
+@get_endpoint("/api/seeds", SeedSearch)
 def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
-    """The seeds by event, refused ones, and what the page offers beside them."""
+    """A page of seeds, and refused ones."""
     rows, control = desk.model.rows(), desk.mirrors.control
     words = request.search.casefold().split()
     matching = [row for row in rows if _has_words(row, words)]
@@ -94,11 +94,11 @@ def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
     events = sorted({row["event"] for row in rows if row["state"] != "refused"})
     removal = desk.editor.last_removal
     return {
-        "rows": [_brief(row, control) for row in page],
+        "rows": [_list_row(row, control) for row in page],
         "matching": len(matching),
         "total": len(rows),
         "states": Counter(row["state"] for row in rows),
-        "refused": [_brief(row, control) for row in refused[:MAX_REFUSED]],
+        "refused": [_list_row(row, control) for row in refused[:MAX_REFUSED]],
         "events": events[:MAX_EVENTS],
         "configured": desk.config.matching.threshold,
         "one_in": round(1 / desk.config.matching.automatic_rate),
@@ -111,40 +111,42 @@ def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
 
 
 def _has_words(row: SeedRow, words: list[str]) -> bool:
-    text = " ".join(str(row.get(name) or "") for name in SEARCHED).casefold()
+    text = " ".join(str(row.get(name) or "") for name in SEARCH_KEYS).casefold()
     return all(word in text for word in words)
 
 
-def _brief(row: SeedRow, control: ControlState) -> SeedRow:
-    title = cut(str(row.get("title") or ""), TITLE_CHARS)
-    url = str(row.get("url") or "")[:URL_CHARS]
-    return _for_page(row | {"title": title, "url": url}, control)
+def _list_row(row: SeedRow, control: ControlState) -> SeedRow:
+    title = shorten(str(row.get("title") or ""), MAX_TITLE_CHARS)
+    url = str(row.get("url") or "")[:MAX_URL_CHARS]
+    return _page_row(row | {"title": title, "url": url}, control)
 
 
-def _for_page(row: SeedRow, control: ControlState) -> SeedRow:
-    """With the mark of the record in the place of its key."""
+def _page_row(row: SeedRow, control: ControlState) -> SeedRow:
+    """The mark of the record takes the place of its key."""
     fields = row.copy()
     record = control.records.get(fields.pop("key"))
     mark = mark_of(record.value if record else None)
-    return fields | {"is_profile": str(row["id"]).startswith(PREFIX), "mark": mark}
+    return fields | {"is_profile": str(row["id"]).startswith(PROFILE_PREFIX), "mark": mark}
 
 
-@reads("/api/seed", SeedRequest)
+@get_endpoint("/api/seed", SeedRequest)
 def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
-    """One seed whole, with its heaviest words."""
+    """With its whole text and its heaviest words."""
     control = desk.mirrors.control
-    key = table_key(key_of(control, request.id))
+    key = table_key(find_key(control, request.id))
     content = control.content(control.records[key].key or b"")
     assert content is not None
     row = content_row(content, control.records[key], whole=True)
-    row |= next((each for each in desk.model.rows() if each["key"] == key), {"key": key})
+    row |= next(
+        (seed_row for seed_row in desk.model.rows() if seed_row["key"] == key), {"key": key}
+    )
     context = desk.model.now()
     if context is not None and "text" in row:
         row["words"] = heaviest_words(context.enc, row["title"], row["text"])
-    return _for_page(row | {"configured": desk.config.matching.threshold}, control)
+    return _page_row(row | {"configured": desk.config.matching.threshold}, control)
 
 
-@acts("/api/seeds/set", ChangeAction, "seeds set")
+@post_endpoint("/api/seeds/set", ChangeAction, "seeds set")
 def change(desk: Desk, request: ChangeAction) -> dict[str, Any]:
     values = msgspec.structs.asdict(request)
     changes = {
@@ -153,20 +155,20 @@ def change(desk: Desk, request: ChangeAction) -> dict[str, Any]:
         if values[name] is not UNSET
     }
     if changes.get("expires_at"):
-        changes["expires_at"] = rfc3339(until(changes["expires_at"], "ends"))
+        changes["expires_at"] = rfc3339(parse_until(changes["expires_at"], "ends"))
     if "paused" in changes:
         changes["paused"] = changes["paused"] or None
     seed = desk.editor.change(request.id, request.mark, changes)
     return {"id": seed.id, "version": seed.version}
 
 
-@acts("/api/seeds/remove", RemoveAction, "seeds remove")
+@post_endpoint("/api/seeds/remove", RemoveAction, "seeds remove")
 def remove(desk: Desk, request: RemoveAction) -> dict[str, Any]:
-    """Delete a seed; this can be undone while the desk is open."""
+    """Can be undone while the desk is open."""
     return _removal_row(desk.editor.remove(request.id, request.mark, request.by))
 
 
-@acts("/api/seeds/undo", UndoAction, "seeds undo")
+@post_endpoint("/api/seeds/undo", UndoAction, "seeds undo")
 def undo(desk: Desk, request: UndoAction) -> dict[str, Any]:
     return _removal_row(desk.editor.undo(request.number))
 
@@ -176,7 +178,7 @@ def _removal_row(removal: Removal) -> dict[str, Any]:
 
 
 class ArticleSource(Action, frozen=True, kw_only=True):
-    """A pasted text, an address, or a file with its name."""
+    """One of text, address, or file name and content."""
 
     text: str = ""
     url: str = ""
@@ -185,7 +187,7 @@ class ArticleSource(Action, frozen=True, kw_only=True):
 
 
 class Edits(msgspec.Struct, frozen=True):
-    """Changes of an article, in the order of the keys that `seeds add` writes."""
+    """In the order of the keys that `seeds add` writes."""
 
     event: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
@@ -204,11 +206,11 @@ class DraftRequest(msgspec.Struct, frozen=True):
     mark: str = ""  # of the record that it would replace
 
     def draft(self) -> SeedDraft:
-        record = object_in(self.value.encode("utf-8", "surrogatepass"))
+        record = parse_object(self.value.encode("utf-8", "surrogatepass"))
         changes = msgspec.structs.asdict(self.edits)
         changes = {key: value for key, value in changes.items() if value is not UNSET}
         if ends := changes.get("expires_at"):
-            changes["expires_at"] = rfc3339(until(ends, "ends"))
+            changes["expires_at"] = rfc3339(parse_until(ends, "ends"))
         doubt = self.doubt
         if doubt and {"text", "title"} & changes.keys():
             now = record | changes
@@ -221,11 +223,11 @@ class DraftsAction(Action, frozen=True, kw_only=True):
     force: bool = False
 
     def all(self) -> list[SeedDraft]:
-        """Two drafts of one id are refused."""
+        """Raises if two drafts have one id."""
         if not 0 < len(self.drafts) <= MAX_DRAFTS:
             raise InputError(f"drafts: {len(self.drafts)}, give 1 to {MAX_DRAFTS} at a time")
         by_id: dict[str, SeedDraft] = {}
-        for draft in (each.draft() for each in self.drafts):
+        for draft in (request.draft() for request in self.drafts):
             if other := by_id.get(draft.id):
                 clash = f"{draft.source} and {other.source} are both seed {draft.id!r}"
                 raise InputError(f"{clash}; give one of them another id")
@@ -233,10 +235,10 @@ class DraftsAction(Action, frozen=True, kw_only=True):
         return list(by_id.values())
 
 
-@acts("/api/seeds/read", ArticleSource, "seeds read")
+@post_endpoint("/api/seeds/read", ArticleSource, "seeds read")
 def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
-    """The articles of a source; nothing is published."""
-    drafts = _read(request)
+    """Publishes nothing."""
+    drafts = _read_source(request)
     if len(drafts) > MAX_DRAFTS:
         raise InputError(
             f"{drafts[0].source}: {len(drafts)} seeds, {MAX_DRAFTS} are read here at a time; "
@@ -250,33 +252,33 @@ def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
             "value": draft.value.decode(),
             "source": draft.source,
             "doubt": draft.doubt,
-            "ignored": [escaped(name[:NAME_CHARS]) for name in draft.ignored[:MAX_DRAFTS]],
+            "ignored": [escape(name[:MAX_NAME_CHARS]) for name in draft.ignored[:MAX_DRAFTS]],
         }
         for draft in drafts
     ]
 
 
-def _read(request: ArticleSource) -> list[SeedDraft]:
+def _read_source(request: ArticleSource) -> list[SeedDraft]:
     if request.url:
-        return [draft_of_url(request.url.strip(), BOUNDS)]
+        return [fetch_draft(request.url.strip(), PUBLIC_BOUNDS)]
     if request.text:
-        return list(drafts_in(WebPage(PASTED, request.text.encode()), DASH))
-    name = PurePosixPath(request.name.replace("\\", "/")).name[-NAME_CHARS:]
+        return list(read_drafts(WebPage(PASTED_TEXT, request.text.encode()), DASH))
+    name = PurePosixPath(request.name.replace("\\", "/")).name[-MAX_NAME_CHARS:]
     if name in ("", "-", "..") or not request.content:
         raise InputError("give a text, an address, or a file that is not empty")
-    return list(drafts_in(WebPage(name, request.content), Path(name)))
+    return list(read_drafts(WebPage(name, request.content), Path(name)))
 
 
-@acts("/api/seeds/check", DraftsAction, "seeds check")
+@post_endpoint("/api/seeds/check", DraftsAction, "seeds check")
 def check(desk: Desk, request: DraftsAction) -> list[dict[str, Any]]:
-    """What each draft would be: refused or not, its threshold, its heaviest words."""
+    """Whether each draft is refused, its threshold, and its heaviest words."""
     drafts = request.all()
     control = desk.mirrors.control
     cuts: AutoThresholds = {}
     refused: Mapping[str, str] = {}
     if context := desk.model.now():
         cuts, refused = thresholds_of(
-            context, control_state({d.key: d.value for d in drafts}, desk.config.limits)
+            context, parse_control_state({d.key: d.value for d in drafts}, desk.config.limits)
         )
     return [_check_row(desk, draft, control, refused, cuts) for draft in drafts]
 
@@ -309,12 +311,12 @@ def _notes(draft: SeedDraft, seed: Seed) -> list[str]:
     """Doubts that are no reason to refuse."""
     doubt = None if draft.objection else rejection_reason(seed.title, seed.text)
     notes = [f"looks like {doubt}"] if doubt else []
-    return [*notes, FOREIGN] if looks_foreign(seed.text) else notes
+    return [*notes, NOT_ENGLISH] if looks_foreign(seed.text) else notes
 
 
-@acts("/api/seeds/try", DraftsAction, "seeds try")
+@post_endpoint("/api/seeds/try", DraftsAction, "seeds try")
 def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
-    """What the events of these articles would have matched in the last hours."""
+    """What the events would have matched in the last hours."""
     drafts = request.all()
     seeds = [parse_seed(draft, desk.config) for draft in drafts]
     context = desk.model.wait()
@@ -326,32 +328,34 @@ def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
         context.calibrate(state)
         seed_set = context.partial_seed_set(state.of_events({seed.event for seed in seeds}))
         result = preview_seeds(
-            topic.cluster, context, seed_set, {seed.id for seed in seeds}, AT_TERMINAL
+            topic.cluster, context, seed_set, {seed.id for seed in seeds}, TERMINAL_LIMITS
         )
     names = sorted({seed.event for seed in seeds})
     matches = {name: preview_row(result, name) for name in names}
-    return {"events": _event_rows(state, seeds), "matches": matches}
+    return {"events": _event_count_rows(state, seeds), "matches": matches}
 
 
-@acts("/api/seeds/publish", DraftsAction, "seeds add")
+@post_endpoint("/api/seeds/publish", DraftsAction, "seeds add")
 def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     drafts = request.all()
     seeds = [parse_seed(draft, desk.config) for draft in drafts]
     if context := desk.model.now():
         draft_thresholds(context, drafts)
     if not request.force:
-        require_articles(drafts, FORCE)
-    marks = {draft.key: each.mark for draft, each in zip(drafts, request.drafts, strict=True)}
+        require_articles(drafts, FORCE_REMEDY)
+    marks = {
+        draft.key: draft_request.mark
+        for draft, draft_request in zip(drafts, request.drafts, strict=True)
+    }
     before = desk.editor.publish({draft.key: draft.value for draft in drafts}, marks)
     rows = [
         {"id": seed.id, "version": seed.version, "published": draft_status(draft, before)}
         for draft, seed in zip(drafts, seeds, strict=True)
     ]
-    return {"seeds": rows, "events": _event_rows(before.with_seeds(seeds), seeds)}
+    return {"seeds": rows, "events": _event_count_rows(before.with_seeds(seeds), seeds)}
 
 
-def _event_rows(state: ControlState, seeds: Sequence[Seed]) -> list[dict[str, Any]]:
-    """For each event how many articles it has, and whether a profile would help."""
+def _event_count_rows(state: ControlState, seeds: Sequence[Seed]) -> list[dict[str, Any]]:
     return [
         {
             "event": name,
@@ -360,5 +364,5 @@ def _event_rows(state: ControlState, seeds: Sequence[Seed]) -> list[dict[str, An
             "few": counts.is_thin,
             "may_learn": counts.may_learn,
         }
-        for name, counts in event_seeds(state, seeds).items()
+        for name, counts in count_event_seeds(state, seeds).items()
     ]

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.error import HTTPError
 
 from newsift.cli.processes import free_port
-from newsift.operations.workers import ANSWER_ERRORS, get_answer
+from newsift.operations.workers import ANSWER_ERRORS, http_get
 from tests.deploy.cluster.control_plane import MERGE, ControlPlane
 from tests.faults.process import ARGUMENTS, FAUST, ROOT
 
@@ -141,7 +141,7 @@ class PodRunner:
 
 def is_ready(port: int) -> bool:
     try:
-        status, _ = get_answer(f"127.0.0.1:{port}", "/readyz", ANSWER_S)
+        status, _ = http_get(f"127.0.0.1:{port}", "/readyz", ANSWER_S)
     except ANSWER_ERRORS:
         return False
     return bool(status == 200)

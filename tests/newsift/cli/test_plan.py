@@ -3,7 +3,7 @@ from pathlib import Path
 
 import msgspec
 
-from newsift.operations.capacity import SHIPPED, LoadBurst, plan, read_costs
+from newsift.operations.capacity import DEFAULT_COSTS_FILE, LoadBurst, plan_capacity, read_costs
 from tests.worker.fake import Command
 
 RATE = ("--rate", "6000", "--seeds", "1000")
@@ -12,12 +12,12 @@ RATE = ("--rate", "6000", "--seeds", "1000")
 def test_json_is_the_plan(newsift: Command) -> None:
     done = newsift("plan", *RATE, "--burst", "3", "--drain", "600", "--share", "0.1", "--json")
     assert (done.code, done.err) == (0, "")
-    made = plan(read_costs().with_share(0.1), 6000, 1000, LoadBurst(3, 600))
+    made = plan_capacity(read_costs().with_share(0.1), 6000, 1000, LoadBurst(3, 600))
     assert json.loads(done.out) == msgspec.to_builtins(made)
 
 
 def test_other_costs_make_another_plan(newsift: Command, tmp_path: Path) -> None:
-    costs = json.loads(SHIPPED.read_bytes()) | {"python_us": 1e6}
+    costs = json.loads(DEFAULT_COSTS_FILE.read_bytes()) | {"python_us": 1e6}
     (tmp_path / "costs.json").write_text(json.dumps(costs))
     done = newsift("plan", *RATE, "--costs", str(tmp_path / "costs.json"), "--json")
     assert json.loads(done.out)["workers"] > 6000

@@ -14,7 +14,7 @@ GROUP = "newsift-ingest"
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.operations.cluster_status.RATE_SECONDS", 0.05)
+    monkeypatch.setattr("newsift.operations.cluster_status.RATE_INTERVAL_S", 0.05)
 
 
 def status(newsift: Command) -> dict[str, Any]:

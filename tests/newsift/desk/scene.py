@@ -10,7 +10,7 @@ import numpy as np
 
 from newsift.desk.matches import MatchStore
 from newsift.desk.model import ControlView, DeskModel
-from newsift.desk.scoring import EventScores, Measure, NearAnswers, measure_of, scored_matches
+from newsift.desk.scoring import EventScores, Measure, NearAnswers, make_measure, scored_matches
 from newsift.desk.views.scores import FigureData
 from newsift.operations.cluster_status import StreamRate
 from newsift.operations.model_context import ModelContext
@@ -19,12 +19,12 @@ from tests.encoder.small import WORDS
 from tests.newsift.desk.matched import moment
 from tests.worker.small import Mail
 from worker.kafka.reading import Offsets, TopicReader
-from worker.match.near import Cuts, Edges, Nears
+from worker.match.near import Cuts, Edges, NearMissRows
 from worker.match.pipeline import Pipeline
 from worker.match.reservoir import NearAnswer, NearMisses
 from worker.posts.outcome import Post
 from worker.seeds.set import SeedSet
-from worker.seeds.state import ModelFacts, control_state
+from worker.seeds.state import ModelFacts, parse_control_state
 
 HOUR = 3_600_000
 NOW = 1_795_000_000_000
@@ -34,7 +34,9 @@ SEEDS = {"river": "storm flood river city the river flood", "rain": "storm storm
 
 
 def view_of(context: ModelContext, records: Mapping[str, dict[str, object]]) -> ControlView:
-    state = control_state({key.encode(): json.dumps(row).encode() for key, row in records.items()})
+    state = parse_control_state(
+        {key.encode(): json.dumps(row).encode() for key, row in records.items()}
+    )
     seeds = context.seed_set(state)
     enc = context.enc
     return ControlView(state.resolve(ModelFacts(enc.digest, enc.dim, enc.mix)), seeds)
@@ -66,7 +68,7 @@ class FixedModel(DeskModel):
 
 
 class Topic:
-    def at(self, _topic: str, _since: int) -> Offsets:
+    def offsets_at(self, _topic: str, _since: int) -> Offsets:
         return {0: 0}
 
     def ends(self, _topic: str) -> Offsets:
@@ -93,24 +95,24 @@ class Town:
 
     def near(self, measure: Measure, seeds: SeedSet) -> NearAnswer:
         """What a worker tells that has looked at all posts with these seeds."""
-        edges, _ = Edges.of(
+        edges, _ = Edges.build(
             seeds, _cuts(self.context), (0.1, 0.15), {}
         )  # fewer than are kept at most
         near_misses = NearMisses([EVENT])
-        near_misses.look(len(self.posts))
+        near_misses.count_posts(len(self.posts))
         scores = measure.scores([post.text for post, _ in self.posts])
         vectors = self.context.enc.posts([post.text for post, _ in self.posts])
         levels = (vectors.similarity(seeds.embeddings)[:, :, None] < edges.edges[None]).sum(axis=2)
         level = levels.min(axis=1)
         rows = np.flatnonzero((level > 0) & (level < 3))
         none = np.zeros(len(rows), np.int64)
-        nears = Nears(rows, none, level[rows] - 1, scores[rows])
+        nears = NearMissRows(rows, none, level[rows] - 1, scores[rows])
         near_misses.add(
             [p for p, _ in self.posts], nears.posts, nears.events, nears.strata, nears.scores
         )
         of_seeds = {s.id: tuple(edges.edges[n].tolist()) for n, s in enumerate(seeds.seeds)}
         return NearAnswer(
-            EVENT, seeds.digest, of_seeds, near_misses.strata(EVENT), near_misses.seen(EVENT)
+            EVENT, seeds.digest, of_seeds, near_misses.strata(EVENT), near_misses.post_count(EVENT)
         )
 
 
@@ -127,7 +129,7 @@ def town(context: ModelContext, seed: int = 1) -> Town:
 def scene(
     here: Town, now: ControlView, labels: Sequence[Label] = (), answers: Sequence[NearAnswer] = ()
 ) -> FigureData:
-    measure = measure_of(here.context, now, EVENT)
+    measure = make_measure(here.context, now, EVENT)
     flow = StreamRate(len(here.posts), NOW - HOURS * HOUR, NOW, 100)
     result = scored_matches(here.store, measure)
     marks = EventScores(here.store, FixedModel(here.context, now)).marks(measure, result, labels)

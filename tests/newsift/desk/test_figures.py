@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from newsift.desk.figures import (
     BINS,
     HEIGHT,
-    LAST_HOUR,
-    LEFT,
+    MARGIN_LEFT,
+    MARGIN_RIGHT,
     MAX_BARS,
-    RIGHT,
     WIDTH,
     Histogram,
-    histogram,
     hours_figure,
+    score_histogram,
     scores_figure,
 )
+from worker.posts.times import HOUR_MS, LAST_MS
 
 SVG = "{http://www.w3.org/2000/svg}"
 START = 498_600  # hours since 1970: 2026-11-18 00:00
@@ -42,7 +42,7 @@ def test_the_height_of_a_bar_is_its_count() -> None:
     assert len(bottom) == 1
 
 
-@given(st.dictionaries(st.integers(0, LAST_HOUR), st.integers(1, 10**6), max_size=30))
+@given(st.dictionaries(st.integers(0, LAST_MS // HOUR_MS), st.integers(1, 10**6), max_size=30))
 def test_every_post_is_in_one_of_few_bars(hours: dict[int, int]) -> None:
     result = bars(hours_figure("ferry", hours))
     assert sum(count for _, count in result) == sum(hours.values())
@@ -73,12 +73,12 @@ def test_any_name_makes_a_plain_svg(event: str) -> None:
 
 
 def at_score(x: float) -> float:
-    return (x - LEFT) / (WIDTH - LEFT - RIGHT)
+    return (x - MARGIN_LEFT) / (WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
 
 
 @given(st.lists(st.floats(-1, 1), max_size=200))
 def test_bins_are_those_of_numpy(scores: list[float]) -> None:
-    result = histogram(scores)
+    result = score_histogram(scores)
     assert result.total == len(scores)
     inside = np.clip(np.array(scores), 0, 1 - 1e-9)
     expected = np.bincount((inside * BINS).astype(int), minlength=BINS)
@@ -89,7 +89,7 @@ def test_bins_are_those_of_numpy(scores: list[float]) -> None:
 
 @given(st.floats(0, 1))
 def test_the_threshold_is_drawn_at_its_score(threshold: float) -> None:
-    created = scores_figure("ferry", histogram([0.5]), None, [threshold])
+    created = scores_figure("ferry", score_histogram([0.5]), None, [threshold])
     cut = next(e for e in ElementTree.fromstring(created).iter() if e.get("class") == "cut")
     result = re.match(r"M([\d.]+) ", cut.attrib["d"])
     assert result

@@ -24,7 +24,7 @@ from worker.seeds.state import ControlRecord, ControlReducer
 def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("sending", "connected", "administering"):
+    for name in ("sending", "connected", "admin_client"):
         monkeypatch.setattr(file_stream, name, lambda _config: nullcontext())
     seeds = {"flood": SimpleNamespace(paused=False)}
     states: Iterator[Any] = iter(

@@ -16,18 +16,18 @@ from newsift.desk.health import (
     HealthSnapshot,
     PolledValue,
     ViewerPresence,
-    grows,
-    problems_of,
+    is_growing,
+    list_problems,
     query_worker,
     query_workers,
-    summary_of,
+    summarise,
 )
 from tests.broker.clients import until
 from tests.newsift.desk.client import DEADLINE_S
 from tests.newsift.desk.matched import HOSTILE
 from tests.newsift.worker_web import worker_web
 from worker.errors import BrokerError
-from worker.match.drift import Drifting
+from worker.match.drift import DriftMeasure
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
 
@@ -57,7 +57,7 @@ def full() -> Metrics:
     metrics = Metrics()
     metrics.model("ab" * 32, "kernel", 0.6)
     metrics.seeds(1, 2, 0, 0, 0, "5" * 12, 0.0)
-    metrics.drift([Drifting("ferry", "", 12.0, 0.1)])
+    metrics.drift([DriftMeasure("ferry", "", 12.0, 0.1)])
     metrics.offsets_lost(7)
     metrics.open_transaction("tweets", 0, 3, 5.0)
     metrics.open_transaction("tweets", 1, 3, 150.0)
@@ -191,7 +191,7 @@ def worker(**parts: Any) -> HealthSnapshot:
     ],
 )
 def test_all_well(snapshot: HealthSnapshot) -> None:
-    assert summary_of(snapshot) == {"state": "good", "text": "all well", "problems": []}
+    assert summarise(snapshot) == {"state": "good", "text": "all well", "problems": []}
 
 
 @pytest.mark.parametrize(
@@ -210,18 +210,18 @@ def test_all_well(snapshot: HealthSnapshot) -> None:
     ],
 )
 def test_each_problem_has_its_line(snapshot: HealthSnapshot, words: str) -> None:
-    (problem,) = problems_of(snapshot)
+    (problem,) = list_problems(snapshot)
     assert words in problem
-    assert summary_of(snapshot)["state"] == "bad"
+    assert summarise(snapshot)["state"] == "bad"
 
 
 def test_the_state_is_unknown_before_the_first_poll() -> None:
-    assert summary_of(changed(away=NOT_YET, group=None))["state"] == "unknown"
+    assert summarise(changed(away=NOT_YET, group=None))["state"] == "unknown"
 
 
 def test_texts_of_strangers_are_single_lines_of_bounded_length() -> None:
     odd = HOSTILE * 200
-    problems = problems_of(changed(workers=[WORKER | {"ready": False, "reason": odd}] * 100))
+    problems = list_problems(changed(workers=[WORKER | {"ready": False, "reason": odd}] * 100))
     assert len(problems) == 50
     assert all(each.isprintable() and len(each) <= 400 for each in problems)
 
@@ -237,4 +237,4 @@ def test_texts_of_strangers_are_single_lines_of_bounded_length() -> None:
     ],
 )
 def test_a_lag_grows_if_it_never_falls(lags: list[int], expected: bool) -> None:
-    assert grows([(100.0 + 5 * n, lag) for n, lag in enumerate(lags)]) is expected
+    assert is_growing([(100.0 + 5 * n, lag) for n, lag in enumerate(lags)]) is expected

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from encoder.model.weights import F32
-from newsift.desk.scoring import measure_of
+from newsift.desk.scoring import make_measure
 from newsift.desk.views.events import promise_row
-from newsift.desk.views.scores import figure
+from newsift.desk.views.scores import figure_fields
 from newsift.operations.model_context import ModelContext
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.queues import is_certify_post
@@ -22,7 +22,7 @@ from tests.newsift.desk.scene import (
 )
 from tests.worker.learned import profile_of
 from worker.posts.outcome import Post
-from worker.seeds.background import sides_of
+from worker.seeds.background import split_background
 
 FAR = 1e-6
 
@@ -47,9 +47,9 @@ def test_the_hourly_rates_are_those_of_all_posts(
 ) -> None:
     here, now = town(context), view_of(context, seeds_of(**threshold))
     here.run(now.seeds, here.posts)
-    measure = measure_of(context, now, EVENT)
+    measure = make_measure(context, now, EVENT)
     shown = scene(here, now, answers=[here.near(measure, now.seeds)])
-    data, scores = figure(shown), true_scores(here)
+    data, scores = figure_fields(shown), true_scores(here)
     rates = dict(zip(data["edges"], data["hourly"], strict=True))
     before = [(edge, rate) for edge, rate in rates.items() if rate is not None]
     assert [e for e in data["edges"] if e >= data["floor"]] == [edge for edge, _ in before]
@@ -61,7 +61,7 @@ def test_the_hourly_rates_are_those_of_all_posts(
             assert rate == pytest.approx((scores >= edge).sum() / HOURS)
     assert sum(data["bins"]["matches"]) == data["matched"] >= (scores >= top).sum()
     assert data["hours"] == pytest.approx(HOURS)
-    alone = figure(without_workers(shown))
+    alone = figure_fields(without_workers(shown))
     assert alone["floor"] is None
     assert alone["messages"] == ["worker 127.0.0.1:1: tells of no near misses"]
     assert [rate for rate in alone["hourly"] if rate is not None] == [
@@ -71,7 +71,7 @@ def test_the_hourly_rates_are_those_of_all_posts(
 
 def test_the_shares_of_the_background_are_those_of_a_slow_loop(context: ModelContext) -> None:
     here, now = town(context), view_of(context, seeds_of())
-    data = figure(scene(here, now))
+    data = figure_fields(scene(here, now))
     rows = context.enc.articles([("", text) for text in SEED_TEXTS])
     best = [float(context.background[n : n + 1].similarity(rows).max())
             for n in range(len(context.background))]  # fmt: skip
@@ -87,7 +87,7 @@ def test_rates_below_an_old_threshold_count_from_its_change(context: ModelContex
     high, low = (view_of(context, seeds_of(threshold=t)) for t in (0.5, 0.3))
     here.run(high.seeds, here.posts[:half])
     here.run(low.seeds, here.posts[half:])
-    data, scores = figure(scene(here, low)), true_scores(here)
+    data, scores = figure_fields(scene(here, low)), true_scores(here)
     rates = dict(zip(data["edges"], data["hourly"], strict=True))
     assert rates[0.6] == pytest.approx((scores >= 0.6).sum() / HOURS)
     last = max(at for (_, at), s in zip(here.posts[:half], scores, strict=False) if s >= 0.5)
@@ -103,9 +103,9 @@ def test_a_profile_is_measured_by_the_other_half_of_the_background(context: Mode
     now = view_of(context, seeds_of() | {profile.id: record})
     here = town(context)
     here.run(now.seeds, here.posts)
-    data = figure(scene(here, now))
+    data = figure_fields(scene(here, now))
     assert (data["state"], data["compared"]) == ("in force", 1)
-    assert data["background_posts"] == len(sides_of(context.background)[1])
+    assert data["background_posts"] == len(split_background(context.background)[1])
     assert data["promise"] == {
         "precision": 0.8, "confidence": 0.9, "threshold": 0.55, "lapsed": "",
     }  # fmt: skip
@@ -126,7 +126,7 @@ def test_labels_stand_at_their_scores_and_only_drawn_ones_estimate_a_share(
     below = next(post for post, _ in here.posts if scores[post.id] < 0.1)
     labels = [label(post, "off" if n % 5 == 4 else "on") for n, post in enumerate(drawn)]
     labels += [label(drawn[0], "off", "ben", "given"), label(below, "unsure", "ben", "learn")]
-    data = figure(scene(here, now, labels))
+    data = figure_fields(scene(here, now, labels))
     marks = {(round(score, 5), text) for score, text in data["marks"]}
     assert len(data["marks"]) == len(drawn) + 1
     assert (round(float(scores[below.id]), 5), "unsure") in marks
@@ -144,5 +144,5 @@ def test_labels_stand_at_their_scores_and_only_drawn_ones_estimate_a_share(
 
 def test_an_event_without_an_active_seed_has_an_empty_figure(context: ModelContext) -> None:
     stale = profile_of(context.enc, EVENT, {"old": ("", "storm flood")})
-    data = figure(scene(town(context), view_of(context, {stale.id: stale.record()})))
+    data = figure_fields(scene(town(context), view_of(context, {stale.id: stale.record()})))
     assert (data["compared"], data["thresholds"], data["state"]) == (0, [], "stale")

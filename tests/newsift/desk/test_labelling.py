@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from encoder.errors import InputError, NewsiftError
 from newsift.desk import labelling
-from newsift.desk.api import WHOLE_CHARS
+from newsift.desk.api import MAX_POST_CHARS
 from newsift.desk.labelling import ActiveQueue, LabelQueues, LabelSession, QueueKey
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import DaemonExecutor
@@ -106,7 +106,7 @@ def test_half_a_day_without_an_answer_ends_a_queue(kafka: Kafka, at: FakeMirrors
     kafka.fill(MATCHES, [match(n) for n in NAMES])
     with judging(at) as queues:
         first = drawn_queue(queues)
-        at.seconds = labelling.IDLE_S
+        at.seconds = labelling.MAX_IDLE_S
         assert drawn_queue(queues).session is first.session
         at.seconds *= 2.1
         second = drawn_queue(queues)
@@ -123,14 +123,14 @@ def test_an_empty_queue_is_drawn_again_after_some_time(kafka: Kafka, at: FakeMir
         kafka.fill(MATCHES, [match(n) for n in NAMES])
         for _ in range(4):  # a page that asks again and again
             assert drawn_queue(queues).session.empty
-            at.seconds += labelling.EMPTY_S / 3
+            at.seconds += labelling.EMPTY_QUEUE_S / 3
         assert not drawn_queue(queues).session.empty
 
 
 def test_the_least_recently_used_queue_is_discarded(
     kafka: Kafka, at: FakeMirrors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(labelling, "MAX_POSTS", 2 * len(NAMES))
+    monkeypatch.setattr(labelling, "MAX_QUEUED_POSTS", 2 * len(NAMES))
     kafka.fill(MATCHES, [match(n) for n in NAMES])
     three = [ANN._replace(by=by) for by in ("a", "b", "c")]
     with judging(at) as queues:
@@ -352,5 +352,5 @@ def test_posts_for_the_page_are_bounded() -> None:
     queue = CertifyQueue([replace(only.candidate, post=huge)])
     frozen = FrozenQueue(queue, result, None)
     state = LabelSession(frozen, AnswerLog("e", "a", frozen, (), Topic().publish)).state()
-    assert len(state["question"]["text"]) == WHOLE_CHARS
+    assert len(state["question"]["text"]) == MAX_POST_CHARS
     assert len(state["question"]["why"]) == 8

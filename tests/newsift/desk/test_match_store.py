@@ -14,10 +14,10 @@ from msgspec import structs
 
 from newsift.desk import dead_letters as letters
 from newsift.desk import matches
-from newsift.desk.dead_letters import DeadLetterList, as_text, in_hex
+from newsift.desk.dead_letters import DeadLetterList, escape_bytes, hex_dump
 from newsift.desk.matches import (
-    MAX_MATCHES,
-    MAX_STORIES,
+    MAX_EVENT_STORIES,
+    MAX_RECORD_MATCHES,
     MAX_VERSIONS,
     MatchRow,
     MatchStore,
@@ -122,11 +122,11 @@ def test_a_post_that_matches_again_counts_once_with_its_latest_score() -> None:
 
 
 class Long:
-    def at(self, _topic: str, _since: int) -> Offsets:
+    def offsets_at(self, _topic: str, _since: int) -> Offsets:
         return {0: 0}
 
     def ends(self, _topic: str) -> Offsets:
-        return {0: matches.MAX_READ + 1}
+        return {0: matches.MAX_READ_RECORDS + 1}
 
 
 def test_posts_of_the_last_hour_count_by_the_version_that_they_matched() -> None:
@@ -164,15 +164,15 @@ def test_the_latest_of_many_versions_are_counted() -> None:
 
 def test_a_record_with_too_many_matches_is_skipped() -> None:
     created = record("1", 0.5)
-    crowd = [created["matches"][0] | {"event": f"{n}"} for n in range(MAX_MATCHES + 1)]
+    crowd = [created["matches"][0] | {"event": f"{n}"} for n in range(MAX_RECORD_MATCHES + 1)]
     store = store_of([created | {"matches": crowd}])
     assert store.events() == []
     store = store_of([created | {"matches": crowd[1:]}])
-    assert len(store.events()) == MAX_MATCHES
+    assert len(store.events()) == MAX_RECORD_MATCHES
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matches, "MAX_BYTES", 200_000)
+    monkeypatch.setattr(matches, "MAX_ROW_BYTES", 200_000)
     monkeypatch.setattr(matches, "MAX_EVENTS", 20)
     store = MatchStore(Config(), pinned=lambda: {"event 0"}, now=lambda: NOW)
     for n in range(500):
@@ -183,10 +183,10 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_newest_stories_of_an_event_remain() -> None:
-    count = MAX_STORIES + MAX_STORIES // 2
+    count = MAX_EVENT_STORIES + MAX_EVENT_STORIES // 2
     store = store_of(record(f"{n}", 0.5, NOON + n, group=f"{n}") for n in range(count))
     remaining = {row.post_id[1] for row in rows_of(store)}
-    assert MAX_STORIES <= len(remaining) <= MAX_STORIES * 5 // 4
+    assert MAX_EVENT_STORIES <= len(remaining) <= MAX_EVENT_STORIES * 5 // 4
     assert remaining == {f"{n}" for n in range(count - len(remaining), count)}
 
 
@@ -241,7 +241,7 @@ def test_each_dead_letter_is_counted_once(created: DeadLetterList) -> None:
 def test_memory_is_bounded_and_of_a_long_topic_the_end_is_read(
     created: DeadLetterList, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(letters, "MAX_READ", 40)
+    monkeypatch.setattr(letters, "MAX_READ_LETTERS", 40)
     cluster: Any = SimpleNamespace(
         beginnings=lambda _: {0: 10, 1: 0}, ends=lambda _: {0: 100, 1: 5}
     )
@@ -276,15 +276,15 @@ def test_hostile_headers_are_shown_as_escapes(created: DeadLetterList) -> None:
 
 def test_bytes_are_shown_as_text_and_in_hex() -> None:
     raw = b'{"id": \xff,\n"t": "caf\xc3\xa9 \x1b[31m \xe2\x80\xae"}'
-    assert as_text(raw) == '{"id": \\xff,\n"t": "café \\x1b[31m \\u202e"}'
-    assert in_hex(b"AB\x00\xff") == "00000000  41 42 00 ff" + " " * 38 + "AB.."
-    assert len(as_text(b"a" * 10**6) or "") == 4096
+    assert escape_bytes(raw) == '{"id": \\xff,\n"t": "café \\x1b[31m \\u202e"}'
+    assert hex_dump(b"AB\x00\xff") == "00000000  41 42 00 ff" + " " * 38 + "AB.."
+    assert len(escape_bytes(b"a" * 10**6) or "") == 4096
 
 
 @given(st.binary(max_size=2000))
 def test_no_byte_steers_the_terminal(raw: bytes) -> None:
-    lines = in_hex(raw).splitlines()
+    lines = hex_dump(raw).splitlines()
     assert b"".join(bytes.fromhex(line[10:57]) for line in lines) == raw[:512]
     assert all(line.isprintable() for line in lines)
-    for char in as_text(raw) or "":
+    for char in escape_bytes(raw) or "":
         assert char == "\n" or char.isprintable() or category(char) == "Zs"

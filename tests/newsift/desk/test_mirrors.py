@@ -15,7 +15,7 @@ from encoder.model_directory import write_model
 from newsift.desk import mirrors
 from newsift.desk.mirrors import TopicConsumer, TopicFollower, TopicMirrors
 from newsift.desk.model import DeskModel
-from newsift.desk.promise_tests import FRESH_S, PromiseTests
+from newsift.desk.promise_tests import MATCHES_TTL_S, PromiseTests
 from newsift.operations.labels import EventMatch, label_topic
 from newsift.operations.seed_topic import seed_topic
 from newsift.statistics.labels import Label
@@ -30,7 +30,7 @@ from tests.worker.small import ARTICLES, same, small_encoder, value
 from worker.config import Config, ModelConfig, load_config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.posts.outcome import Post, PostId
-from worker.seeds.state import ControlState, control_state
+from worker.seeds.state import ControlState, parse_control_state
 
 
 class Recorder(TopicConsumer):
@@ -157,7 +157,7 @@ def test_mirrors_hold_what_commands_read_and_notify_changes(kafka: Kafka) -> Non
 
 def control(**seeds: str) -> ControlState:
     records = {name.encode(): value(text=text, event="flood") for name, text in seeds.items()}
-    return control_state(records)
+    return parse_control_state(records)
 
 
 def config_with(name: str) -> Config:
@@ -225,16 +225,16 @@ def test_a_test_is_the_same_object_until_profile_labels_matches_or_target_change
     tests = PromiseTests(Config())
     matches: dict[PostId, EventMatch] = {}
     profile = profile_of(small_encoder(), "storm", {"flood": ("", ARTICLES["flood"])})
-    first = tests.of(profile, (LABEL,), matches, 0.8, 0.9)
-    assert tests.of(profile, (LABEL,), matches, 0.8, 0.9) is first
+    first = tests.test(profile, (LABEL,), matches, 0.8, 0.9)
+    assert tests.test(profile, (LABEL,), matches, 0.8, 0.9) is first
     assert (first.result.threshold, first.result.matches, first.target.precision) == (None, 0, 0.8)
-    other = tests.of(profile, (LABEL,), matches, 0.7, 0.9)
+    other = tests.test(profile, (LABEL,), matches, 0.7, 0.9)
     assert other is not first
-    assert tests.of(profile, (LABEL,), matches, 0.8, 0.9) is first
+    assert tests.test(profile, (LABEL,), matches, 0.8, 0.9) is first
     for moved in (
-        tests.of(profile, (), matches, 0.8, 0.9),
-        tests.of(profile, (LABEL,), {}, 0.8, 0.9),
-        tests.of(replace(profile, threshold=0.5), (LABEL,), matches, 0.8, 0.9),
+        tests.test(profile, (), matches, 0.8, 0.9),
+        tests.test(profile, (LABEL,), {}, 0.8, 0.9),
+        tests.test(replace(profile, threshold=0.5), (LABEL,), matches, 0.8, 0.9),
     ):
         assert moved is not first
 
@@ -245,7 +245,7 @@ def test_matches_are_read_again_once_they_are_old(kafka: Kafka) -> None:
     kafka.fill(MATCHES, [match("1"), match("2", event="quake")])
     assert [*tests.matches("storm")] == [("x", "1")]
     kafka.fill(MATCHES, [match("3")])
-    now[0] = FRESH_S - 1
+    now[0] = MATCHES_TTL_S - 1
     assert [*tests.matches("storm")] == [("x", "1")]
-    now[0] = FRESH_S
+    now[0] = MATCHES_TTL_S
     assert [*tests.matches("storm")] == [("x", "1"), ("x", "3")]

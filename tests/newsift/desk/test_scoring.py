@@ -1,19 +1,19 @@
 import pytest
 
-from newsift.desk.api import AUTHOR_CHARS
+from newsift.desk.api import MAX_AUTHOR_CHARS
 from newsift.desk.matches import MatchStore
-from newsift.desk.scoring import EventScores, StreamMonitor, measure_of
-from newsift.desk.views.events import TEXT_CHARS
+from newsift.desk.scoring import EventScores, StreamMonitor, make_measure
+from newsift.desk.views.events import MAX_LIST_TEXT_CHARS
 from newsift.desk.views.scores import MAX_ROWS, near_rows
-from newsift.operations.cluster_status import DAY, StreamRate, stream_rate
+from newsift.operations.cluster_status import StreamRate, read_stream_rate
 from newsift.operations.model_context import ModelContext
-from newsift.statistics.pass_rates import HOUR
 from tests.newsift.desk.scene import EVENT, FixedModel, seeds_of, view_of
 from tests.worker.kafka_side import POSTS, Kafka
 from worker.config import Config, DeskConfig, KafkaConfig, load_config
 from worker.kafka.reading import connected
 from worker.match.reservoir import NearAnswer, NearMiss, Stratum
 from worker.posts.outcome import Post
+from worker.posts.times import DAY_MS, HOUR_MS
 
 
 def answer(*posts: Post) -> NearAnswer:
@@ -22,7 +22,7 @@ def answer(*posts: Post) -> NearAnswer:
 
 
 def test_the_newest_come_first_with_contributions(context: ModelContext) -> None:
-    measure = measure_of(context, view_of(context, seeds_of()), EVENT)
+    measure = make_measure(context, view_of(context, seeds_of()), EVENT)
     posts = [
         Post("1", "x", "storm cat", created_at="2026-11-22T10:00:00Z"),
         Post("2", "x", "the river", created_at="yesterday"),
@@ -38,12 +38,12 @@ def test_the_newest_come_first_with_contributions(context: ModelContext) -> None
 
 
 def test_near_misses_are_bounded(context: ModelContext) -> None:
-    measure = measure_of(context, view_of(context, seeds_of()), EVENT)
+    measure = make_measure(context, view_of(context, seeds_of()), EVENT)
     posts = [Post(str(n), "x", "storm " * 300, author="a" * 900, url="u" * 5000) for n in range(99)]
     rows = near_rows(measure, [answer(*posts)], {})
     assert len(rows) == MAX_ROWS
     assert {(len(row["text"]), len(row["author"]), row["url"]) for row in rows} == {
-        (TEXT_CHARS, AUTHOR_CHARS, None)
+        (MAX_LIST_TEXT_CHARS, MAX_AUTHOR_CHARS, None)
     }
 
 
@@ -62,15 +62,15 @@ NOW = 1_795_000_000_000
 
 
 def test_posts_are_counted_since_the_first_of_a_day(kafka: Kafka) -> None:
-    ages = [30 * HOUR, 20 * HOUR, 5 * HOUR, HOUR - 1, 5]
+    ages = [30 * HOUR_MS, 20 * HOUR_MS, 5 * HOUR_MS, HOUR_MS - 1, 5]
     for n, age in enumerate(ages):
         kafka.send(POSTS, b"{}", at=NOW - age, partition=n % 3)
     with connected(load_config()) as cluster:
-        result = stream_rate(cluster, POSTS, NOW)
-        assert result == StreamRate(4, NOW - 20 * HOUR, NOW, 2)
+        result = read_stream_rate(cluster, POSTS, NOW)
+        assert result == StreamRate(4, NOW - 20 * HOUR_MS, NOW, 2)
         assert result.hourly == pytest.approx(4 / 20)
-        later = stream_rate(cluster, POSTS, NOW + 2 * DAY)
-    assert (later.posts, later.hourly, later.since) == (0, 0.0, NOW + 2 * DAY)
+        later = read_stream_rate(cluster, POSTS, NOW + 2 * DAY_MS)
+    assert (later.posts, later.hourly, later.since) == (0, 0.0, NOW + 2 * DAY_MS)
 
 
 def test_an_unreachable_broker_and_worker_are_reported() -> None:
@@ -78,6 +78,6 @@ def test_an_unreachable_broker_and_worker_are_reported() -> None:
         kafka=KafkaConfig(bootstrap_servers="127.0.0.1:9"), desk=DeskConfig(workers="127.0.0.1:9")
     )
     monitor = StreamMonitor(config)
-    traffic, near = monitor.traffic(), monitor.near_misses("fire")
+    traffic, near = monitor.stream_rate(), monitor.near_misses("fire")
     assert (traffic.hourly, near.answers) == (0, ())
     assert all("127.0.0.1:9" in text for text in (traffic.why, *near.messages))

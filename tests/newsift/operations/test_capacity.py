@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from newsift.operations.capacity import BURST_S, Costs, LoadBurst, plan, read_costs, simulate
+from newsift.operations.capacity import (
+    BURST_S,
+    Costs,
+    LoadBurst,
+    plan_capacity,
+    read_costs,
+    simulate_burst,
+)
 
 COSTS = Costs(
     machine="one", date="today", command="none", posts="short", share=0.02, python_us=10,
@@ -17,7 +24,7 @@ COSTS = Costs(
 
 
 def test_a_plan_is_what_one_computes_by_hand() -> None:
-    made = plan(COSTS, 100_000, 1_000, LoadBurst(4))
+    made = plan_capacity(COSTS, 100_000, 1_000, LoadBurst(4))
     # 10 + 2 % of 100 for one thread at a time, 5 + 1,000 · 0.005 on all: 22 µs, so one thread
     assert (made.cpu_us, made.threads) == (22, 1)
     capacity = 4e6 / 22  # of 4 workers: 100,000 / 0.7 / 45,454.5 = 3.1
@@ -34,14 +41,14 @@ def test_a_plan_is_what_one_computes_by_hand() -> None:
 
 
 def test_workers_have_threads_where_there_is_work_for_them() -> None:
-    assert plan(COSTS, 1_000_000, 10_000).threads == 5  # 67 µs, of which 12 on one thread
-    assert plan(COSTS, 1_000_000, 10_000).worker_rate == pytest.approx(5e6 / 67, abs=0.1)
-    assert plan(COSTS, 1_000_000, 100_000).threads == 8  # no more, whatever the seeds
-    assert plan(COSTS, 100, 100_000).threads == 1  # 0.07 cores
+    assert plan_capacity(COSTS, 1_000_000, 10_000).threads == 5  # 67 µs, of which 12 on one thread
+    assert plan_capacity(COSTS, 1_000_000, 10_000).worker_rate == pytest.approx(5e6 / 67, abs=0.1)
+    assert plan_capacity(COSTS, 1_000_000, 100_000).threads == 8  # no more, whatever the seeds
+    assert plan_capacity(COSTS, 100, 100_000).threads == 1  # 0.07 cores
 
 
 def test_a_small_stream_needs_one_worker_and_no_seed_means_no_match() -> None:
-    made = plan(COSTS, 0.5, 0)
+    made = plan_capacity(COSTS, 0.5, 0)
     assert (made.partitions, made.workers, made.cores) == (4, 1, 1)
     assert (made.matches_s, made.cpu_us) == (0, 15)
     assert made.burst is None
@@ -54,7 +61,7 @@ FACTORS = st.floats(1, 100)
 @given(RATES, FACTORS, st.floats(1.01, 200))
 def test_a_burst_is_a_queue(rate: float, factor: float, more: float) -> None:
     capacity = rate * more
-    result = simulate(rate, factor, capacity)
+    result = simulate_burst(rate, factor, capacity)
     lag = max(0.0, factor * rate - capacity) * BURST_S
     assert result.lag == pytest.approx(lag, rel=1e-6, abs=1e-6)
     assert result.delay_s == pytest.approx(lag / capacity, rel=1e-6, abs=1e-6)
@@ -69,9 +76,9 @@ def test_the_workers_are_the_least_that_suffice(
         capacity = workers * COSTS.worker_rate(seeds, made.threads)
         if rate > 0.7 * capacity * (1 + 1e-9):
             return False
-        return simulate(rate, factor, capacity).drain_s <= drain * (1 + 1e-6)
+        return simulate_burst(rate, factor, capacity).drain_s <= drain * (1 + 1e-6)
 
-    made = plan(COSTS, rate, seeds, LoadBurst(factor, drain))
+    made = plan_capacity(COSTS, rate, seeds, LoadBurst(factor, drain))
     assert suffices(made.workers)
     assert made.workers == 1 or not suffices(made.workers - 1)
     assert made.partitions % made.workers == 0
@@ -92,7 +99,7 @@ def test_what_cannot_be_planned_for_is_refused(
     rate: float, seeds: int, burst: LoadBurst | None, key: str
 ) -> None:
     with pytest.raises(InputError, match=f"^{key}: "):
-        plan(COSTS, rate, seeds, burst)
+        plan_capacity(COSTS, rate, seeds, burst)
 
 
 def test_a_share_is_between_none_and_all() -> None:

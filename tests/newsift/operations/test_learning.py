@@ -9,8 +9,13 @@ from encoder import Encoder
 from newsift.operations.events import PromiseTarget
 from newsift.operations.labels import read_event_matches
 from newsift.operations.messages import capture
-from newsift.operations.profile_training import MAX_COUNTED, MatchCounter, PostPool, TrainingData
-from newsift.statistics.feedback import AuthoredPosts, mean, vector_of
+from newsift.operations.profile_training import (
+    MAX_COUNTED_TEXTS,
+    MatchCounter,
+    PostPool,
+    TrainingData,
+)
+from newsift.statistics.feedback import AuthoredPosts, event_vector, mean_vector
 from newsift.statistics.queues import is_certify_post
 from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
 from tests.newsift.desk.matched import record
@@ -28,7 +33,7 @@ ON = [str(post["text"]) for post in sample_posts() if is_on(post)]
 @pytest.fixture
 def start(enc: Encoder) -> EventVector:
     rows = enc.articles(list(ARTICLES.values()))
-    return vector_of(mean(rows), rows)
+    return event_vector(mean_vector(rows), rows)
 
 
 def shown(enc: Encoder, pool: PostPool, posts: list[Post], batch: int = 50) -> None:
@@ -69,7 +74,7 @@ def test_matches_are_counted_once_for_what_they_say() -> None:
     matches = MatchCounter()
     matches.add(5, ["A ferry burns", "RT @x: A ferry burns https://t.co/x", "Another", ""])
     assert (matches.read, matches.matched) == (5, 2)
-    assert matches.matched < MAX_COUNTED
+    assert matches.matched < MAX_COUNTED_TEXTS
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,7 @@ def test_a_burst_needs_a_history(
 
 
 def target(**promise: Any) -> PromiseTarget:
-    return PromiseTarget.of(
+    return PromiseTarget.for_profile(
         Profile(**profile("storm", {"flood": SMALL_ARTICLES["flood"]}, promise=promise))
     )
 
@@ -111,7 +116,7 @@ LARGE = 10_000
 
 
 class MatchTopic:
-    def at(self, _topic: str, _since: int) -> dict[int, int]:
+    def offsets_at(self, _topic: str, _since: int) -> dict[int, int]:
         return {0: 0}
 
     def read(self, _topic: str, _start: dict[int, int]) -> list[list[Mail]]:
@@ -127,7 +132,7 @@ def test_keeps_the_newest_matches_within_bounds(
     monkeypatch: pytest.MonkeyPatch, most: int, room: int, stored: int
 ) -> None:
     monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES", most)
-    monkeypatch.setattr("newsift.operations.labels.MATCHES_BYTES", room)
+    monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES_BYTES", room)
     with capture() as output:
         result = read_event_matches(cast(TopicReader, MatchTopic()), Config(), "ferry", 0)
     assert [name for _, name in result] == [f"{n}" for n in range(40 - stored, 40)]

@@ -3,7 +3,13 @@ import sys
 
 import pytest
 
-from newsift.operations.messages import MAX_CHARS, MAX_LINES, ProgressLine, capture, notify
+from newsift.operations.messages import (
+    MAX_CAPTURED_LINES,
+    MAX_MESSAGE_CHARS,
+    ProgressLine,
+    capture,
+    notify,
+)
 
 
 def test_captured_messages_are_not_printed(
@@ -34,7 +40,7 @@ def test_captures_threads_of_the_task_and_no_other_task(capsys: pytest.CaptureFi
 
 def test_a_capture_is_bounded() -> None:
     with capture() as output:
-        for _ in range(MAX_LINES + 50):
-            notify("x" * (MAX_CHARS + 50))
-    assert {len(line) for line in output} == {MAX_CHARS}
-    assert len(output) == MAX_LINES
+        for _ in range(MAX_CAPTURED_LINES + 50):
+            notify("x" * (MAX_MESSAGE_CHARS + 50))
+    assert {len(line) for line in output} == {MAX_MESSAGE_CHARS}
+    assert len(output) == MAX_CAPTURED_LINES

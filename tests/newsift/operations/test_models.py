@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from encoder.errors import InputError, ModelError
 from encoder.model_directory import read_model, write_model
 from encoder.support.named import model_directory, named_models
-from newsift.operations.models import FILES, add, download, is_secure, pack, remove, unpack
+from newsift.operations.models import MODEL_FILES, add, download, is_secure, pack, remove, unpack
 from tests.encoder.small import small_model
 from tests.worker.processes import started
 from tests.worker.web_side import Handler, Server, serving
@@ -283,7 +283,7 @@ def test_hostile_ones_are_refused_and_reach_nothing(tmp_path: Path, kind: str) -
 
 @given(st.data())
 def test_damage_is_contained(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    names = data.draw(st.lists(st.sampled_from(sorted(FILES)), unique=True, max_size=4))
+    names = data.draw(st.lists(st.sampled_from(sorted(MODEL_FILES)), unique=True, max_size=4))
     content = bytearray(b"".join(member(name, b"abc" * 300) for name in names) + bytes(1024))
     for _ in range(data.draw(st.integers(1, 6))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -298,6 +298,6 @@ def test_damage_is_contained(tmp_path_factory: pytest.TempPathFactory, data: st.
     assert output.isprintable()
     assert [path.name for path in outer.iterdir()] == ["into"]
     held = list((outer / "into").iterdir())
-    assert {path.name for path in held} <= FILES
+    assert {path.name for path in held} <= MODEL_FILES
     assert all(path.is_file() and not path.is_symlink() for path in held)
     assert sum(path.stat().st_size for path in held) <= len(content)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from encoder.errors import InputError
-from newsift.operations.keyed_topic import in_order
-from newsift.operations.seed_drafts import read_seed_files, require_articles, seed_id, with_event
+from newsift.operations.keyed_topic import merge_by_time
+from newsift.operations.seed_drafts import read_seed_files, require_articles, seed_id, set_event
 from newsift.operations.seed_topic import seed_topic
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
@@ -53,7 +53,7 @@ def test_a_subfolder_is_an_event_of_its_name(folder: Path) -> None:
 
 def test_an_event_that_is_named_counts_more(folder: Path) -> None:
     (folder / "dam/more.jsonl").unlink()
-    drafts = with_event(read_seed_files([folder / "dam", folder / "fire.md"]), "one")
+    drafts = set_event(read_seed_files([folder / "dam", folder / "fire.md"]), "one")
     assert [(draft.id, event_of(draft.record)) for draft in drafts] == [
         ("one", "one"), ("own", "one"), ("fire", "one"),
     ]  # fmt: skip
@@ -61,7 +61,7 @@ def test_an_event_that_is_named_counts_more(folder: Path) -> None:
 
 def test_a_profile_belongs_to_its_event(folder: Path) -> None:
     with pytest.raises(InputError, match="is the profile of an event; leave --event out"):
-        with_event(read_seed_files([folder]), "one")
+        set_event(read_seed_files([folder]), "one")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_partitions_are_merged_by_time_and_lose_no_record(late: int) -> None:
         message(0, 0, 50, b"a"), message(0, 1, late, b"b"), message(0, 2, late, b"a", None),
     ]  # fmt: skip
     second = [message(1, 0, 20, b"c"), message(1, 1, 60, b"b", None)]
-    (merged,) = in_order([first, second], 2)
+    (merged,) = merge_by_time([first, second], 2)
     assert b"".join(record.key or b"" for record in merged) == b"cabab"
     reducer = ControlReducer()
     reducer.apply(merged)

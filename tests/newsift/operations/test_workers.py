@@ -7,18 +7,18 @@ from threading import Event, Thread
 import pytest
 
 from newsift.operations.workers import (
-    LOCAL,
+    LOCAL_ADDRESSES,
     TOO_FEW,
     WorkerIdentity,
-    get_answer,
+    http_get,
+    local_web_address,
     own_workers,
     read_drift,
-    web_address,
     worker_addresses,
 )
 from tests.newsift.worker_web import worker_web
 from worker.config import Config, KafkaConfig, WebConfig, load_config
-from worker.match.drift import Drifting
+from worker.match.drift import DriftMeasure
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
 
@@ -37,7 +37,11 @@ def serving(*identities: WorkerIdentity) -> Iterator[list[str]]:
 
 
 def test_finds_local_workers_of_the_same_cluster_and_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (LOCAL[0], LOCAL[-1], len(LOCAL)) == ("127.0.0.1:6066", "127.0.0.1:6075", 10)
+    assert (LOCAL_ADDRESSES[0], LOCAL_ADDRESSES[-1], len(LOCAL_ADDRESSES)) == (
+        "127.0.0.1:6066",
+        "127.0.0.1:6075",
+        10,
+    )
     monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "a:1, [::1]:2")
     assert worker_addresses(load_config(), pytest.fail) == ["a:1", "[::1]:2"]
     config = Config(kafka=KafkaConfig(group="group"))
@@ -51,7 +55,7 @@ def test_finds_local_workers_of_the_same_cluster_and_group(monkeypatch: pytest.M
         socket.create_server(("127.0.0.1", 0)) as silent,
     ):
         every = (*addresses, f"127.0.0.1:{silent.getsockname()[1]}", "127.0.0.1:9")
-        monkeypatch.setattr("newsift.operations.workers.LOCAL", every)
+        monkeypatch.setattr("newsift.operations.workers.LOCAL_ADDRESSES", every)
         assert worker_addresses(config, lambda: "cluster") == [addresses[1]]
         assert worker_addresses(config, lambda: "") == []
 
@@ -73,7 +77,7 @@ def test_gives_up_a_worker_that_drips() -> None:
         thread = Thread(target=drip)
         thread.start()
         with pytest.raises(TimeoutError, match="too slow"):
-            get_answer(f"127.0.0.1:{listener.getsockname()[1]}", "/metrics", 0.3)
+            http_get(f"127.0.0.1:{listener.getsockname()[1]}", "/metrics", 0.3)
         left.set()
         thread.join(20)
 
@@ -82,7 +86,9 @@ def test_reads_the_drift_of_a_worker() -> None:
     metrics = Metrics()
     with worker_web(metrics, Health()) as address:
         assert read_drift([address]) == TOO_FEW
-        metrics.drift([Drifting("fire\n\x1b", 'a "b"', 31.4, 0.1), Drifting("fire", "", nan, 0.2)])
+        metrics.drift(
+            [DriftMeasure("fire\n\x1b", 'a "b"', 31.4, 0.1), DriftMeasure("fire", "", nan, 0.2)]
+        )
         message = str(read_drift([address]))
     assert message.startswith('seed a "b" passes 31 times the promised rate')
 
@@ -115,4 +121,4 @@ def test_another_server_is_no_worker(body: bytes) -> None:
     ("::", 7000, "[::1]:7000"), ("worker-1", None, "worker-1:6066"),
 ])  # fmt: skip
 def test_where_the_web_server_is(host: str, port: int | None, address: str) -> None:
-    assert web_address(WebConfig(host=host, port=port)) == address
+    assert local_web_address(WebConfig(host=host, port=port)) == address

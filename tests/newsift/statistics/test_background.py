@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.text.clean import POST_CHARS
-from newsift.statistics.background import SPARE, PostSampler, in_turns, text_hash
+from newsift.statistics.background import SPARE_FACTOR, PostSampler, take_author_turns, text_hash
 from worker.posts.read import Post
 
 SAID = "Storm over the river"
@@ -38,7 +38,7 @@ def test_copies_are_drawn_once(again: str) -> None:
 
 def test_the_draw_is_the_lowest_hashes_in_any_order() -> None:
     texts = [f"post number {i}" for i in range(300)]
-    lowest = sorted(texts, key=lambda text: text_hash(text) or 0)[: SPARE * 20]
+    lowest = sorted(texts, key=lambda text: text_hash(text) or 0)[: SPARE_FACTOR * 20]
     for seed in range(3):
         random.Random(seed).shuffle(texts)
         assert drawn(texts, 20)[0] == lowest
@@ -48,7 +48,7 @@ def test_the_draw_is_the_lowest_hashes_in_any_order() -> None:
 @given(st.lists(st.sampled_from([None, "", "a", "b", "c"]), max_size=30), st.integers(0, 40))
 def test_no_author_has_two_posts_before_all_have_one(authors: list[str | None], most: int) -> None:
     posts = [Post(str(i), "x", "", author=author) for i, author in enumerate(authors)]
-    result = in_turns(posts, most)
+    result = take_author_turns(posts, most)
     assert len(set(result)) == len(result) == min(most, len(posts))
     count = Counter(authors[at] for at in result if authors[at])
     whole = Counter(author for author in authors if author)

@@ -138,7 +138,7 @@ def test_after_the_walk_all_matches_are_queued(random: Random, count: int, right
             own = is_certify_post(question.candidate.post_id)
             assert question.drawn == ("certify" if own else "learn")
             assert 0 < (question.probability or 0) <= 0.5 if own else question.probability is None
-            assert queue.left(label_of) == count - len(label_of)
+            assert queue.labels_left(label_of) == count - len(label_of)
         assert question.candidate.post_id not in label_of
         label_of[question.candidate.post_id] = random.random() < right
     assert len(label_of) == count

@@ -11,20 +11,19 @@ from sklearn.metrics import cohen_kappa_score
 from newsift.statistics.estimates import (
     MAX_JUDGES,
     Agreement,
-    Draws,
+    DrawnLabels,
     LabelledScore,
     agreements,
     bin_counts,
     cohens_kappa,
-    draws_of,
-    joint_verdicts,
     recall_interval,
     score_grid,
     score_summaries,
     share_above,
     share_interval,
+    weigh_draws,
 )
-from newsift.statistics.labels import Label, Verdict
+from newsift.statistics.labels import Label, Verdict, joint_verdicts
 from newsift.statistics.promise import FrozenCuts
 from worker.posts.outcome import Post
 
@@ -96,8 +95,8 @@ def test_a_share_has_the_interval_of_clopper_and_pearson(rows: list[tuple[bool, 
 @given(st.lists(st.tuples(SCORES, st.sampled_from([None, None, True, False])), max_size=120))
 def test_each_draw_has_the_weight_of_its_step(rows: list[tuple[float, bool | None]]) -> None:
     scores = [s for s, _ in rows]
-    result = draws_of(scores, [labels for _, labels in rows])
-    cuts = FrozenCuts.among(scores).cuts  # the steps of the walk itself
+    result = weigh_draws(scores, [labels for _, labels in rows])
+    cuts = FrozenCuts.from_scores(scores).cuts  # the steps of the walk itself
     step = [next((n for n, cut in enumerate(cuts) if s >= cut), None) for s in scores]
     assert None not in step
     empty = [
@@ -126,7 +125,7 @@ def test_every_summary_is_what_its_labels_say(
     marks: list[tuple[float, Verdict]], drawn: list[tuple[float, bool, float]], reach: float
 ) -> None:
     scores, on, weights = zip(*drawn, strict=True) if drawn else ((), (), ())
-    draws = Draws(scores, on, weights, reach)
+    draws = DrawnLabels(scores, on, weights, reach)
     result = score_summaries(tuple(LabelledScore(*each) for each in marks), draws)
     assert [each.least for each in result] == sorted(
         {s for s, _ in marks} | {s for s, _, _ in drawn}, reverse=True

@@ -10,8 +10,14 @@ from scipy.stats import binom
 from encoder.embeddings import Embeddings, unit_rows
 from encoder.errors import InputError
 from encoder.score.lexical import SLOTS, SparseRows
-from newsift.statistics.feedback import NEAREST, AuthoredPosts, is_burst, learn, profile_threshold
-from worker.seeds.background import sides_of
+from newsift.statistics.feedback import (
+    MIN_SEED_COSINE,
+    AuthoredPosts,
+    is_burst,
+    learn,
+    profile_threshold,
+)
+from worker.seeds.background import split_background
 from worker.seeds.profile import EventVector
 
 F64 = NDArray[np.float64]
@@ -123,7 +129,7 @@ def test_a_profile_is_that_of_a_slow_loop(seed: int, mix: float) -> None:
     result = learn(
         seeds, background, stream, AuthoredPosts.anonymous(on), AuthoredPosts.anonymous(off), burst
     )  # fmt: skip
-    rows = (plain(seeds), plain(sides_of(background)[0]), plain(posts))
+    rows = (plain(seeds), plain(split_background(background)[0]), plain(posts))
     expected, entered = slow_learn(*rows, authors, plain(on), plain(off), burst)
     expected = slow_drawn_back(expected, plain_start(seeds))
     np.testing.assert_allclose(plain_profile(result.vector), expected, atol=1e-5)
@@ -132,7 +138,7 @@ def test_a_profile_is_that_of_a_slow_loop(seed: int, mix: float) -> None:
 
 def slow_drawn_back(profile: F64, start: F64) -> F64:
     """The first vector on the way to the seeds' mean, in small steps, that is near it."""
-    while profile @ start < NEAREST:
+    while profile @ start < MIN_SEED_COSINE:
         profile = profile + 1e-6 * start
         profile /= np.sqrt(profile @ profile)
     return profile
@@ -163,7 +169,7 @@ def test_any_profile_is_finite_and_near_its_seeds(
     )  # fmt: skip
     profile = plain_profile(result.vector)
     assert abs(np.sqrt(profile @ profile) - 1) < 1e-5
-    assert profile @ plain_start(articles) >= NEAREST - 1e-5
+    assert profile @ plain_start(articles) >= MIN_SEED_COSINE - 1e-5
     confirmed = len(result.on) >= 3
     assert 0 <= result.beta <= (0.3 if burst is False and not confirmed else 1)
     entered = [authors[row] for row in result.posts]
@@ -196,7 +202,7 @@ def test_a_threshold_uses_only_the_calibrating_side() -> None:
     rng = np.random.default_rng(5)
     background = texts(rng, 400)
     vector = learn(texts(rng, 2, about=3), background).vector
-    _, calibrating = sides_of(background)
+    _, calibrating = split_background(background)
     scores = sorted(plain(calibrating) @ plain_profile(vector), reverse=True)
     reach = round(0.02 * len(calibrating))
     result = profile_threshold(vector, background, 0.02)

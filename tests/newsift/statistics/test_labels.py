@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from newsift.statistics.labels import (
-    KEY_BYTES,
+    MAX_KEY_BYTES,
     MAX_LABELS_BYTES,
     MAX_PAIRS,
-    OVERHEAD,
+    RECORD_OVERHEAD_BYTES,
     Label,
     LabelReducer,
     LabelState,
@@ -74,7 +74,7 @@ def test_a_key_that_is_spelled_otherwise_is_refused(by: str) -> None:
     for wrong in (["fire", "x", "1"], ["fire", "x", "1", by, ""], ["fire", "x", 1, by], by):
         key = json.dumps(wrong, separators=(",", ":")).encode()
         assert isinstance(read_label(key, made.value), RefusedLabel)
-    assert isinstance(read_label(made.key + b" " * KEY_BYTES, made.value), RefusedLabel)
+    assert isinstance(read_label(made.key + b" " * MAX_KEY_BYTES, made.value), RefusedLabel)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_key_that_is_spelled_otherwise_is_refused(by: str) -> None:
         (tree(post={"id": "1", "platform": "x"}), "post"),
         (tree(post={"id": "1", "platform": "myspace", "text": ""}), "post.platform"),
         (tree(post={"id": "", "platform": "x", "text": ""}), "post.id"),
-        (tree(post={"id": "1" * KEY_BYTES, "platform": "x", "text": ""}), "post.id"),
+        (tree(post={"id": "1" * MAX_KEY_BYTES, "platform": "x", "text": ""}), "post.id"),
         (tree(post={"id": "1", "platform": "x", "text": "a" + "́" * 31}), "limits.marks"),
         (tree(queue={"nonce": "a" * 65, "until": AT}), "queue.nonce"),
         (tree(queue={"nonce": "a", "until": "now"}), "queue.until"),
@@ -167,7 +167,7 @@ def test_the_state_is_that_of_a_slow_reading_of_the_latest_records(log: list[Rec
     state = state_of(log)
     by_event = {n: tuple(e for e in labels if e.event == n) for n in ("fire", "flood")}
     assert state.by_event == {name: own for name, own in by_event.items() if own}
-    assert {name: state.of(name) for name in by_event} == by_event
+    assert {name: state.event_labels(name) for name in by_event} == by_event
     assert list(state.refused) == sorted(e for e in contents if isinstance(e, RefusedLabel))
 
 
@@ -190,7 +190,7 @@ def test_one_by_one_is_all_at_once_and_snapshots_stay(log: list[Record], looks: 
 def test_a_long_key_is_held_by_its_digest_and_can_be_taken_back() -> None:
     book = LabelTopic()
     book.put(b"k" * 10**6, b"{")
-    assert len(book.snapshot().refused[0].key) == KEY_BYTES
+    assert len(book.snapshot().refused[0].key) == MAX_KEY_BYTES
     book.put(b"k" * 10**6, None)
     assert book.snapshot().refused == ()
 
@@ -200,10 +200,10 @@ def test_room_is_for_ten_thousand_pairs() -> None:
     for n in range(MAX_PAIRS + 5):
         made = label(by=f"judge {n}")
         book.put(made.key, made.value)
-    assert (len(book.snapshot().of("fire")), book.snapshot().left_out) == (MAX_PAIRS, 5)
+    assert (len(book.snapshot().event_labels("fire")), book.snapshot().left_out) == (MAX_PAIRS, 5)
     book.put(label(by="judge 0").key, None)
     book.put(label(by="late").key, label(by="late").value)
-    assert len(book.snapshot().of("fire")) == MAX_PAIRS
+    assert len(book.snapshot().event_labels("fire")) == MAX_PAIRS
 
 
 @given(
@@ -221,16 +221,21 @@ def test_every_pair_has_its_share(records: list[tuple[str, int, int, bool]], roo
     largest = 0
     for by, post, more, back in records:
         made = label(post=str(post), by=by, seed_set="s" * more)
-        size = OVERHEAD + len(made.value)
+        size = RECORD_OVERHEAD_BYTES + len(made.value)
         book.put(made.key, None if back else made.value)
         own = expected.setdefault(by, {})
         own.pop(made.key, None)
         if not back:
             own[made.key] = size
         peak[by], largest = max(peak[by], sum(own.values())), max(largest, size)
-        held = {each.key: OVERHEAD + len(each.value) for each in book.snapshot().of("fire")}
+        held = {
+            each.key: RECORD_OVERHEAD_BYTES + len(each.value)
+            for each in book.snapshot().event_labels("fire")
+        }
         assert sum(held.values()) <= room
         assert all(expected[json.loads(key)[3]][key] == size for key, size in held.items())
     for by, own in expected.items():
         if peak[by] <= room / 3 - largest or not book.snapshot().left_out:
-            assert {each.key for each in book.snapshot().of("fire") if each.by == by} == own.keys()
+            assert {
+                each.key for each in book.snapshot().event_labels("fire") if each.by == by
+            } == own.keys()

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from newsift.statistics.pass_rates import (
-    HOUR,
     NearMissSample,
     ScoredMatch,
     describe_window,
@@ -16,9 +15,10 @@ from newsift.statistics.pass_rates import (
 )
 from worker.match.reservoir import NearAnswer, NearMiss, Stratum
 from worker.posts.outcome import Post
+from worker.posts.times import HOUR_MS
 
-NOBODY = NearMissSample.of([])
-NOW = 100 * HOUR
+NOBODY = NearMissSample.from_answers([])
+NOW = 100 * HOUR_MS
 WINDOWS = {
     0: "in the minute seen", 1: "in the minute seen", 6: "in the 6 minutes seen",
     89: "in the 89 minutes seen", 90: "in the 2 hours seen", 1_200: "in the 20 hours seen",
@@ -40,13 +40,13 @@ def test_near_misses_stand_for_those_that_were_only_counted() -> None:
     edges = {"a": (0.5, 0.3, 0.2), "b": (0.4, 0.35, 0.25)}
     one = answer(1_000, edges, (8, [("1", 0.45), ("2", 0.31)]), (1, [("3", 0.22)]))
     other = answer(3_000, edges, (2, [("4", 0.33), ("5", 0.3)]), (5, [("6", 0.26)]))
-    near = NearMissSample.of([one, other])
+    near = NearMissSample.from_answers([one, other])
     assert near.floor == 0.25
     # 10 of 4,000 posts are in the first stratum, of which four are kept; 6 and two in the second
     each, below = 2.5 / 4_000 * 2_000, 3 / 4_000 * 2_000
     questions = [0.5, 0.46, 0.45, 0.32, 0.3, 0.25, 0.24]
     result = pass_rates(
-        questions, [ScoredMatch(0.6, NOW - 1)], NOW - 2 * HOUR, NOW, 0.5, near, 2_000
+        questions, [ScoredMatch(0.6, NOW - 1)], NOW - 2 * HOUR_MS, NOW, 0.5, near, 2_000
     )
     assert result == pytest.approx(
         [0.5, 0.5, 0.5 + each, 0.5 + 2 * each, 0.5 + 4 * each, 0.5 + 4 * each + below, None]
@@ -54,10 +54,12 @@ def test_near_misses_stand_for_those_that_were_only_counted() -> None:
 
 
 def test_without_workers_nothing_below_the_threshold_is_known() -> None:
-    few = NearMissSample.of([answer(499, {"a": (0.5, 0.3, 0.2)}, (1, [("1", 0.4)]), (0, []))])
+    few = NearMissSample.from_answers(
+        [answer(499, {"a": (0.5, 0.3, 0.2)}, (1, [("1", 0.4)]), (0, []))]
+    )
     for near in (NOBODY, few):
         assert near.floor == inf
-        result = pass_rates([0.6, 0.5, 0.4], [], NOW - HOUR, NOW, 0.5, near, 100)
+        result = pass_rates([0.6, 0.5, 0.4], [], NOW - HOUR_MS, NOW, 0.5, near, 100)
         assert result == [0, 0, None]
 
 
@@ -80,7 +82,7 @@ def test_a_lowered_threshold_hides_nothing_above_the_old_one(moved_at: int, seed
     scores = np.random.default_rng(seed).random(100).round(2).tolist()
     scores[moved_at - 1] = 0.99  # the last one under the old threshold
     matches = [
-        ScoredMatch(score, hour * HOUR, 1.0, 0.7 if hour < moved_at else -inf)
+        ScoredMatch(score, hour * HOUR_MS, 1.0, 0.7 if hour < moved_at else -inf)
         for hour, score in enumerate(scores)
         if score >= (0.7 if hour < moved_at else 0.5)
     ]

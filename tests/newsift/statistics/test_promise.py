@@ -131,16 +131,18 @@ def test_the_evidence_is_an_even_bet_on_higher_precisions(n: int, precision: flo
 def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
     assert cut_ranks(300) == [25, 40, 64, 102, 164, 262, 419]
     scores = [float(score) for score in range(300)]
-    assert FrozenCuts.among(scores).cuts == (275, 260, 236, 198, 136, 38, 0)
-    assert FrozenCuts.among([1.0] * 99 + [0.5]).cuts == (1, 0.5)
-    assert FrozenCuts.among([]).cuts == ()
-    assert FrozenCuts.among([]).progress([], [], lambda _: None) == CertifyProgress(None, None, 0)
+    assert FrozenCuts.from_scores(scores).cuts == (275, 260, 236, 198, 136, 38, 0)
+    assert FrozenCuts.from_scores([1.0] * 99 + [0.5]).cuts == (1, 0.5)
+    assert FrozenCuts.from_scores([]).cuts == ()
+    assert FrozenCuts.from_scores([]).progress([], [], lambda _: None) == CertifyProgress(
+        None, None, 0
+    )
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120), st.floats(0.5, 0.9))
 def test_one_look_equals_a_look_after_each_label(right: list[bool], precision: float) -> None:
     scores = [float(place // 2) for place in range(len(right))]
-    cuts = FrozenCuts.among(scores, precision)
+    cuts = FrozenCuts.from_scores(scores, precision)
     progress, questions = walk(cuts, scores, right)
     at_once = cuts.progress(scores, [name(place) for place in range(len(right))], right.__getitem__)
     assert at_once.threshold == progress.threshold
@@ -151,7 +153,7 @@ def test_the_promise_holds_where_people_look_after_every_label() -> None:
     """On a flat null; the form for a fixed number breaks it, looked at as often."""
     random, broken, peeked, tries = np.random.default_rng(3), 0, 0, 300
     scores = np.arange(400.0)[::-1]
-    cuts = FrozenCuts.among(scores)
+    cuts = FrozenCuts.from_scores(scores)
     for _ in range(tries):
         right = random.uniform(size=400) < 0.795
         hashes = [f"{key:020}" for key in random.integers(0, 2**62, 400)]

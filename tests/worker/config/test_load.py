@@ -16,7 +16,7 @@ from tests.worker.fake import Command
 from worker.config import KEYS, Config, KafkaConfig, TopicsConfig, load_config
 from worker.config.load import load
 from worker.config.secret import Secret
-from worker.config.text import as_values, rendered
+from worker.config.text import render_config, to_values
 from worker.errors import ConfigError
 from worker.kafka.settings import tls_context
 
@@ -243,7 +243,7 @@ def test_the_rendered_configuration_can_be_read_again(file: Path, host: str) -> 
     loaded = load(None, {"NEWSIFT_WEB__HOST": host, "NEWSIFT_MATCHING__THRESHOLD": "0.25",
                          "NEWSIFT_KAFKA__SECURITY_PROTOCOL": "SSL",
                          "NEWSIFT_KAFKA__CA_FILE": f"/{host}"})  # fmt: skip
-    file.write_text(rendered(loaded), "utf-8")
+    file.write_text(render_config(loaded), "utf-8")
     assert load_config(file, {}) == loaded.config
 
 
@@ -283,7 +283,7 @@ def test_only_reveal_shows_a_secret(caplog: pytest.LogCaptureFixture) -> None:
     assert secret.reveal() == WORD
     logging.getLogger("x").warning("%s %r", secret, config)
     shown = [str(secret), repr(secret), f"{secret:>9}", repr(config), caplog.text,
-             str(asdict(config)), str(as_values(config)), str([secret])]  # fmt: skip
+             str(asdict(config)), str(to_values(config)), str([secret])]  # fmt: skip
     assert [text for text in shown if WORD in text] == []
     assert copy.deepcopy(secret) == copy.copy(secret) == secret
     for give_away in (pickle.dumps, json.dumps, vars):

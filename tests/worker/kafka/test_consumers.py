@@ -10,7 +10,13 @@ from newsift.broker.server import running
 from tests.broker.clients import create, producer
 from tests.worker.stream.fakes import met
 from worker.config import Config, KafkaConfig, LimitsConfig, StreamConfig
-from worker.kafka.consumers import REVOKE_S, Consumer, group_consumer, in_time, lone_consumer
+from worker.kafka.consumers import (
+    MAX_REVOKE_S,
+    Consumer,
+    group_consumer,
+    groupless_consumer,
+    stop_within,
+)
 
 pytestmark = pytest.mark.anyio
 PARTITIONS = 64
@@ -157,7 +163,7 @@ async def test_a_partition_without_a_leader_or_an_answer_hides_no_others(
         patch.setattr(consumer, "beginning_offsets", begin)
         patch.setattr(consumer, "end_offsets", end)
         bounds = await consumer.bounds()
-    await in_time(consumer.stop(), 5)  # a fetch that waits for the false leader cancels it
+    await stop_within(consumer.stop(), 5)  # a fetch that waits for the false leader cancels it
     assert {place.partition: bound for place, bound in bounds.items()} == dict.fromkeys(
         range(2, PARTITIONS, 2), (0, POSTS)
     )
@@ -169,12 +175,12 @@ async def test_a_heartbeat_and_revoking_fit_into_the_rebalance_time(session: flo
     rebalance, heartbeat = consumer._rebalance_timeout_ms, consumer._heartbeat_interval_ms
     await consumer.stop()
     assert heartbeat / 1000 <= session / 3
-    assert heartbeat / 1000 + REVOKE_S < rebalance / 1000
+    assert heartbeat / 1000 + MAX_REVOKE_S < rebalance / 1000
 
 
 @pytest.mark.parametrize("isolation", ["committed", "uncommitted"])
 async def test_the_isolation_level_is_that_of_the_configuration(isolation: str) -> None:
     config = replace(Config(), kafka=KafkaConfig(isolation=isolation))
-    for consumer in (group_consumer(config), lone_consumer(config)):
+    for consumer in (group_consumer(config), groupless_consumer(config)):
         assert consumer._isolation_level == f"read_{isolation}"
         await consumer.stop()

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import worker.kafka.delivery
 from tests.worker.stream.fakes import FakeCluster
 from worker.errors import BrokerError
-from worker.kafka.delivery import MISSED, Delivery
-from worker.kafka.producer import PARTITION, Letter
+from worker.kafka.delivery import MAX_MISSED_DEADLINES, Delivery
+from worker.kafka.producer import PARTITIONER, ProducerRecord
 
 pytestmark = pytest.mark.anyio
 TOPICS = ("matched-tweets", "rejected-tweets")
@@ -28,16 +28,16 @@ TOPICS = ("matched-tweets", "rejected-tweets")
 @pytest.fixture(autouse=True, scope="module")
 def short_waits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("BACKOFF_S", "REFUSED_S", "MAX_RETRY_S"):
+        for name in ("RETRY_S", "MAX_REFUSED_S", "MAX_RETRY_S"):
             patch.setattr(worker.kafka.delivery, name, getattr(worker.kafka.delivery, name) / 1000)
         yield
 
 
-def letters(count: int, topic: str = TOPICS[0]) -> list[Letter]:
-    return [Letter(topic, b"%d" % n, b"value %d" % n, (), n) for n in range(count)]
+def records(count: int, topic: str = TOPICS[0]) -> list[ProducerRecord]:
+    return [ProducerRecord(topic, b"%d" % n, b"value %d" % n, (), n) for n in range(count)]
 
 
-def unshrinkable(_: Letter) -> Letter | None:
+def unshrinkable(_: ProducerRecord) -> ProducerRecord | None:
     return None
 
 
@@ -64,34 +64,37 @@ async def started(
 async def test_every_letter_arrives_after_temporary_errors(
     addressed: list[tuple[str, bytes | None]], parcel: int, errors: list[KafkaError | None]
 ) -> None:
-    sent = [Letter(topic, key, b"value %d" % n, (), n) for n, (topic, key) in enumerate(addressed)]
+    sent = [
+        ProducerRecord(topic, key, b"value %d" % n, (), n)
+        for n, (topic, key) in enumerate(addressed)
+    ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker.kafka.delivery, "REFUSED_S", 60.0)  # however busy the machine is
+        patch.setattr(worker.kafka.delivery, "MAX_REFUSED_S", 60.0)  # however busy the machine is
         async with started(parcel=parcel) as (cluster, delivery, _):
             cluster.errors.extend(errors)
             await delivery.deliver(sent, unshrinkable)
     assert Counter((topic, key, value) for topic, _, key, value in cluster.written) == Counter(
-        (letter.topic, letter.key, letter.value) for letter in sent
+        (record.topic, record.key, record.value) for record in sent
     )
 
 
 async def test_records_of_one_key_share_a_partition_and_keep_their_order() -> None:
-    sent = [Letter(TOPICS[0], b"key %d" % (n % 5), b"%d" % n, (), n) for n in range(50)]
+    sent = [ProducerRecord(TOPICS[0], b"key %d" % (n % 5), b"%d" % n, (), n) for n in range(50)]
     async with started() as (cluster, delivery, _):
         await delivery.deliver(sent, unshrinkable)
     for number in range(5):
         key = b"key %d" % number
         own = [(partition, value) for _, partition, k, value in cluster.written if k == key]
         assert [value for _, value in own] == [x.value for x in sent if x.key == key]
-        assert {partition for partition, _ in own} == {PARTITION(key, [0, 1, 2, 3], [])}
+        assert {partition for partition, _ in own} == {PARTITIONER(key, [0, 1, 2, 3], [])}
 
 
 async def test_delivery_waits_for_the_acknowledgement_and_sends_nothing_twice() -> None:
     """aiokafka retries by itself: a second attempt of ours would only make duplicates."""
     async with started(deadline_s=0.01) as (cluster, delivery, stalls):
         cluster.away, cluster.answering = True, False
-        delivering = asyncio.ensure_future(delivery.deliver(letters(3), unshrinkable))
-        while stalls.count(True) < 4 * MISSED:
+        delivering = asyncio.ensure_future(delivery.deliver(records(3), unshrinkable))
+        while stalls.count(True) < 4 * MAX_MISSED_DEADLINES:
             await asyncio.sleep(0)
         assert not delivering.done()
         assert cluster.written == []
@@ -106,14 +109,14 @@ async def test_delivery_waits_for_the_acknowledgement_and_sends_nothing_twice() 
 
 async def test_a_stuck_producer_is_replaced() -> None:
     async with started(deadline_s=0.01, stuck=1) as (cluster, delivery, _):
-        await delivery.deliver(letters(3), unshrinkable)
+        await delivery.deliver(records(3), unshrinkable)
     assert (len(cluster.written), len(cluster.made)) == (3, 2)
 
 
 async def test_a_broker_that_answers_and_never_acknowledges_is_an_error() -> None:
     async with started(deadline_s=0.01, stuck=100) as (cluster, delivery, _):
         with pytest.raises(BrokerError, match="no acknowledgement"):
-            await delivery.deliver(letters(3), unshrinkable)
+            await delivery.deliver(records(3), unshrinkable)
     assert len(cluster.made) == 2
 
 
@@ -121,7 +124,7 @@ async def test_a_lasting_error_is_raised_and_not_retried() -> None:
     async with started() as (cluster, delivery, _):
         cluster.errors.append(TopicAuthorizationFailedError(TOPICS[0]))
         with pytest.raises(TopicAuthorizationFailedError):
-            await delivery.deliver(letters(1), unshrinkable)
+            await delivery.deliver(records(1), unshrinkable)
     assert cluster.attempts == 1
 
 
@@ -129,9 +132,9 @@ async def test_an_invalid_record_costs_few_producers_and_its_neighbours_arrive()
     """Such as a dead letter without a key on a compacted topic."""
     async with started() as (cluster, delivery, _):
         cluster.unfit = b"no key"
-        bad = Letter(TOPICS[1], None, b"no key", (), 0)
+        bad = ProducerRecord(TOPICS[1], None, b"no key", (), 0)
         with pytest.raises(BrokerError, match=r"topic rejected-tweets: .*InvalidRecordError"):
-            await delivery.deliver([*letters(3), bad], unshrinkable)
+            await delivery.deliver([*records(3), bad], unshrinkable)
     assert len(cluster.made) <= 10
     assert {value for _, _, _, value in cluster.written} == {b"value 0", b"value 1", b"value 2"}
 
@@ -140,7 +143,7 @@ async def test_a_missing_topic_is_named() -> None:
     async with started(deadline_s=0.01) as (cluster, delivery, _):
         cluster.away, cluster.missing = True, TOPICS[1]
         with pytest.raises(BrokerError, match="topic rejected-tweets: "):
-            await delivery.deliver(letters(1, TOPICS[1]), unshrinkable)
+            await delivery.deliver(records(1, TOPICS[1]), unshrinkable)
 
 
 @pytest.mark.parametrize("announces", [True, False], ids=["limit announced", "limit not announced"])
@@ -148,11 +151,11 @@ async def test_only_the_record_above_the_limit_is_replaced(announces: bool) -> N
     """Twelve letters to one partition; the broker refuses batches of more than 30 bytes."""
     shrunk: list[int] = []
 
-    def shrink(letter: Letter) -> Letter:
-        shrunk.append(letter.source)
-        return replace(letter, topic=TOPICS[1], value=None)
+    def shrink(record: ProducerRecord) -> ProducerRecord:
+        shrunk.append(record.source)
+        return replace(record, topic=TOPICS[1], value=None)
 
-    sent = [replace(letter, key=b"k") for letter in letters(12)]
+    sent = [replace(record, key=b"k") for record in records(12)]
     sent[5] = replace(sent[5], value=b"large" * 10)
     async with started() as (cluster, delivery, _):
         cluster.limit, cluster.announces = 30, announces
@@ -168,19 +171,19 @@ async def test_only_the_record_above_the_limit_is_replaced(announces: bool) -> N
 async def test_a_record_above_the_announced_limit_is_never_sent() -> None:
     async with started() as (cluster, delivery, _):
         cluster.limit = 7
-        await delivery.deliver(letters(1), lambda letter: replace(letter, value=b"small"))
+        await delivery.deliver(records(1), lambda record: replace(record, value=b"small"))
         cluster.limit = 8
-        await delivery.deliver(letters(1), unshrinkable)
+        await delivery.deliver(records(1), unshrinkable)
         # The first was refused, as the limit was lowered after the start; then it was known.
         assert cluster.refused == 1
         cluster.limit = 7
         with pytest.raises(MessageSizeTooLargeError):
-            await delivery.deliver(letters(3), unshrinkable)
+            await delivery.deliver(records(3), unshrinkable)
 
 
 async def test_a_refusal_in_one_partition_repeats_no_record_of_another() -> None:
     async with started() as (cluster, delivery, _):
         cluster.errors.extend([MessageSizeTooLargeError(), None, None, None])
-        await delivery.deliver(letters(20), lambda letter: letter)
+        await delivery.deliver(records(20), lambda record: record)
     written = Counter(value for _, _, _, value in cluster.written)
     assert written == Counter(b"value %d" % n for n in range(20))

@@ -45,6 +45,6 @@ def test_what_comes_while_a_time_is_looked_up_lies_after_it(
 
     monkeypatch.setattr(KafkaConsumer, "offsets_for_times", then_a_post)
     with connected(load_config()) as cluster:
-        start = cluster.at(POSTS, int(time.time() * 1000))
+        start = cluster.offsets_at(POSTS, int(time.time() * 1000))
         result = [record.value for batch in cluster.read(POSTS, start) for record in batch]
     assert result == [b"meanwhile"]

@@ -9,14 +9,21 @@ import pytest
 from newsift.broker.server import running
 from worker.config import Config, TopicsConfig, load_config
 from worker.errors import AccessError, ConfigError
-from worker.kafka.rules import Actual, Difference, differences, kafka_topics, new_topics, roomy
+from worker.kafka.rules import (
+    ActualTopic,
+    Difference,
+    create_command,
+    differences,
+    max_record_bytes,
+    new_topics,
+)
 from worker.kafka.settings import kafka_python_settings
 from worker.kafka.topics import (
     check_topics,
     create_topics,
     ensure_labels,
     ensure_topics,
-    refuse_unfit,
+    require_fit_topics,
 )
 
 NAMES = ["tweets", "seed-articles", "matched-tweets", "rejected-tweets"]
@@ -73,7 +80,7 @@ def test_the_labels_topic_is_created_only_for_labels(config: Config) -> None:
 def test_an_unfit_labels_topic_stops_no_worker(config: Config) -> None:
     make(config, {LABELS: {"num_partitions": 2}})
     assert ensure_topics(config) == NAMES
-    refuse_unfit(config)
+    require_fit_topics(config)
     actual = ensure_labels(config)
     assert [(d.setting, d.serious) for d in actual] == [
         ("partitions", True), ("cleanup.policy", True),
@@ -102,7 +109,7 @@ def test_an_unfit_topic_is_refused_with_the_remedy(config: Config) -> None:
     assert "newsift seeds export seeds.jsonl; " in message
     assert message.endswith("; 1 more: see `newsift topics check`")
     with pytest.raises(AccessError):
-        refuse_unfit(config)
+        require_fit_topics(config)
 
 
 def test_a_topic_that_another_worker_creates_first_is_no_error(
@@ -136,14 +143,14 @@ def test_a_broker_that_refuses_to_create_topics_is_an_error(
 
 
 CONFIG = Config()
-LARGE = {"max.message.bytes": str(roomy(CONFIG))}
+LARGE = {"max.message.bytes": str(max_record_bytes(CONFIG))}
 DELETED = {"cleanup.policy": "delete", "retention.ms": "604800000", **LARGE}
-GOOD: dict[str, Actual | None] = {
-    "tweets": Actual(4, 1, DELETED | {"max.message.bytes": "1048588"}),
-    "seed-articles": Actual(1, 1, {"cleanup.policy": "compact"}),
-    "matched-tweets": Actual(4, 1, DELETED),
-    "rejected-tweets": Actual(4, 1, DELETED),
-    "newsift-labels": Actual(1, 1, {"cleanup.policy": "compact"}),
+GOOD: dict[str, ActualTopic | None] = {
+    "tweets": ActualTopic(4, 1, DELETED | {"max.message.bytes": "1048588"}),
+    "seed-articles": ActualTopic(1, 1, {"cleanup.policy": "compact"}),
+    "matched-tweets": ActualTopic(4, 1, DELETED),
+    "rejected-tweets": ActualTopic(4, 1, DELETED),
+    "newsift-labels": ActualTopic(1, 1, {"cleanup.policy": "compact"}),
 }
 
 
@@ -155,18 +162,18 @@ def with_settings(name: str, **settings: str) -> list[Difference]:
 
 
 def test_new_topics_fit() -> None:
-    made: dict[str, Actual | None] = {}
+    made: dict[str, ActualTopic | None] = {}
     for name, new in new_topics(CONFIG).items():
         settings, partitions = new.get("configs", {}), new["num_partitions"]
         assert isinstance(settings, dict)
         assert isinstance(partitions, int)
-        made[name] = Actual(partitions, 1, {"cleanup.policy": "delete"} | settings)
+        made[name] = ActualTopic(partitions, 1, {"cleanup.policy": "delete"} | settings)
     assert differences(CONFIG, made, 1) == []
-    assert made["seed-articles"] == Actual(1, 1, {"cleanup.policy": "compact"})
+    assert made["seed-articles"] == ActualTopic(1, 1, {"cleanup.policy": "compact"})
 
 
 def test_missing_topics_come_first_with_the_command() -> None:
-    bad = GOOD | {"tweets": None, "seed-articles": Actual(4, 1, {"cleanup.policy": "delete"})}
+    bad = GOOD | {"tweets": None, "seed-articles": ActualTopic(4, 1, {"cleanup.policy": "delete"})}
     del bad["rejected-tweets"]
     actual = differences(CONFIG, bad, 1)
     assert [(d.topic, d.actual) for d in actual[:2]] == [
@@ -175,12 +182,12 @@ def test_missing_topics_come_first_with_the_command() -> None:
     assert [(d.setting, d.serious) for d in actual[2:]] == [
         ("partitions", True), ("cleanup.policy", True),
     ]  # fmt: skip
-    assert kafka_topics(CONFIG, "tweets") in actual[0].fix
+    assert create_command(CONFIG, "tweets") in actual[0].fix
 
 
 def test_the_command_is_kafka_s_own() -> None:
     config = load_config(None, {"NEWSIFT_TOPICS__REPLICATION": "3", "NEWSIFT_KAFKA": "b:1"})
-    assert kafka_topics(config, "seed-articles") == (
+    assert create_command(config, "seed-articles") == (
         "kafka-topics.sh --bootstrap-server b:1 --create --topic seed-articles --partitions 1 "
         "--replication-factor 3 --config cleanup.policy=compact --config min.insync.replicas=2"
     )
@@ -202,7 +209,7 @@ def test_hidden_settings_are_one_difference() -> None:
           for value in ("delete", "compact,delete", "delete, compact")),
         *((name, "cleanup.policy", "compact", "delete", True)
           for name in ("tweets", "matched-tweets", "rejected-tweets")),
-        *((name, "max.message.bytes", "1048588", str(roomy(CONFIG)), False)
+        *((name, "max.message.bytes", "1048588", str(max_record_bytes(CONFIG)), False)
           for name in ("matched-tweets", "rejected-tweets")),
         ("rejected-tweets", "retention.ms", "3600000", "at least 86400000", False),
         ("tweets", "retention.ms", "60000", "at least 3600000", False),
@@ -217,10 +224,10 @@ def test_each_setting_has_a_required_value(
 
 
 def test_one_partition_of_posts_is_for_one_worker() -> None:
-    actual = differences(CONFIG, GOOD | {"tweets": Actual(1, 1, DELETED)}, 1)
+    actual = differences(CONFIG, GOOD | {"tweets": ActualTopic(1, 1, DELETED)}, 1)
     assert [(d.setting, d.serious) for d in actual] == [("partitions", False)]
     alone = Config(topics=TopicsConfig(partitions=1))
-    assert differences(alone, GOOD | {"tweets": Actual(1, 1, DELETED)}, 1) == []
+    assert differences(alone, GOOD | {"tweets": ActualTopic(1, 1, DELETED)}, 1) == []
 
 
 @pytest.mark.parametrize(
@@ -241,7 +248,7 @@ def test_the_number_of_copies_depends_on_the_brokers(
 def test_of_three_copies_two_must_be_in_sync_and_never_more_than_there_are() -> None:
     def requirements(copies: int, least: str) -> list[tuple[str, bool]]:
         settings = {"cleanup.policy": "compact", "min.insync.replicas": least}
-        actual = differences(CONFIG, GOOD | {"seed-articles": Actual(1, copies, settings)}, 1)
+        actual = differences(CONFIG, GOOD | {"seed-articles": ActualTopic(1, copies, settings)}, 1)
         return [(d.required, d.serious) for d in actual if d.setting == "min.insync.replicas"]
 
     assert requirements(3, "1") == [("2", False)]

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from worker.match.bursts import (
-    ENOUGH,
-    HISTORY,
-    LATE,
+    HISTORY_MINUTES,
+    MAX_FALSE_ALARM,
+    MAX_LATE_MINUTES,
+    MIN_HISTORY_MINUTES,
     MIN_STORIES,
-    SURE,
     Burst,
     Bursts,
     StoryCounts,
@@ -82,17 +82,17 @@ class Watch:
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.3, 1.0, 7.0])
-@pytest.mark.parametrize("minutes", [ENOUGH, HISTORY])
+@pytest.mark.parametrize("minutes", [MIN_HISTORY_MINUTES, HISTORY_MINUTES])
 def test_a_steady_rate_raises_no_more_false_alarms_than_stated(rate: float, minutes: int) -> None:
     """The probability over all pairs of a minute and its history, summed up."""
     total = 0.0
     for before in range(int(stats.poisson.isf(1e-12, rate * minutes)) + 1):
         least = MIN_STORIES
-        while Burst("e", 0, least, before, minutes).chance >= SURE:
+        while Burst("e", 0, least, before, minutes).chance >= MAX_FALSE_ALARM:
             least += 1
         alarm = stats.poisson.sf(least - 1, rate)
         total += stats.poisson.pmf(before, rate * minutes) * alarm
-    assert total <= SURE
+    assert total <= MAX_FALSE_ALARM
 
 
 def test_five_stories_after_a_silent_hour_are_one_burst() -> None:
@@ -101,8 +101,10 @@ def test_five_stories_after_a_silent_hour_are_one_burst() -> None:
     assert watch.add({61: 1}, 61) == [Burst("e", BEGUN + 61, 5, 0, 60)]
     assert watch.add({61: 50}, 61) == []
     assert watch.add({62: 90}, 62) == []
-    assert watch.add({61 + HISTORY: 5}, 61 + HISTORY) == []  # the hour before was not silent
-    assert watch.add({62 + HISTORY: 990}, 62 + HISTORY) != []
+    assert (
+        watch.add({61 + HISTORY_MINUTES: 5}, 61 + HISTORY_MINUTES) == []
+    )  # the hour before was not silent
+    assert watch.add({62 + HISTORY_MINUTES: 990}, 62 + HISTORY_MINUTES) != []
 
 
 def test_a_busy_event_needs_more() -> None:
@@ -112,15 +114,15 @@ def test_a_busy_event_needs_more() -> None:
 
 
 def test_a_short_history_raises_no_burst_and_the_first_minute_does_not_count() -> None:
-    assert Watch().add({ENOUGH: 1000}, ENOUGH) == []
-    result = Watch().add({ENOUGH + 1: 1000, 0: 9}, ENOUGH + 1)
+    assert Watch().add({MIN_HISTORY_MINUTES: 1000}, MIN_HISTORY_MINUTES) == []
+    result = Watch().add({MIN_HISTORY_MINUTES + 1: 1000, 0: 9}, MIN_HISTORY_MINUTES + 1)
     assert result == [Burst("e", BEGUN + 11, 1000, 0, 10)]
 
 
 def test_late_stories_are_history_and_early_ones_count_now() -> None:
     watch = Watch()
-    assert watch.add({61: 100}, 62 + LATE) == []
-    assert watch.add({62 + LATE: 5}, 62 + LATE) == []
+    assert watch.add({61: 100}, 62 + MAX_LATE_MINUTES) == []
+    assert watch.add({62 + MAX_LATE_MINUTES: 5}, 62 + MAX_LATE_MINUTES) == []
     assert Watch().add({900: 5}, 61) == [Burst("e", BEGUN + 61, 5, 0, 60)]  # a clock that is wrong
     assert Watch().add({-5: 100}, 61) == []
 
@@ -132,7 +134,9 @@ def test_memory_is_bounded_by_events_and_minutes(news: list[tuple[str, int, int]
         bursts.add({0: partition}, {(0, event, BEGUN + minute): count}, BEGUN + now)
         minutes = [minute for counts in partition._counts.values() for minute in counts]
         assert len(partition._counts) <= 2
-        assert all(now - HISTORY - LATE <= minute - BEGUN <= now for minute in minutes)
+        assert all(
+            now - HISTORY_MINUTES - MAX_LATE_MINUTES <= minute - BEGUN <= now for minute in minutes
+        )
     bursts.add({0: partition}, {}, BEGUN + 10_000)
     assert (partition._counts, bursts._reported) == ({}, {})
 

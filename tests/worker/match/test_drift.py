@@ -9,7 +9,14 @@ import worker.match.drift
 from encoder.embeddings import Embeddings
 from encoder.model.weights import F32
 from tests.worker.small import ARTICLES, book_of, seed_set, small_encoder
-from worker.match.drift import HIGH, LEAST_SAMPLED, PROMISED, Drift, Drifting, in_a_sentence
+from worker.match.drift import (
+    HIGH_SHARE,
+    MIN_PROMISED_PASSES,
+    MIN_SAMPLED_POSTS,
+    Drift,
+    DriftMeasure,
+    describe_drift,
+)
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 
@@ -17,7 +24,7 @@ RATE = 0.01
 
 
 def cuts(rows: Embeddings) -> F32:
-    return small_encoder().thresholds(rows, HIGH)
+    return small_encoder().thresholds(rows, HIGH_SHARE)
 
 
 def drift_of(seeds: SeedSet) -> Drift:
@@ -60,10 +67,10 @@ def test_rates_are_those_of_a_list_of_all_posts(
         posts, on_water, texts = posts + count, on_water + water, texts + sample
         hits += result
     scores = enc.posts(texts).similarity(seeds.embeddings).reshape(-1, 4) >= cuts(seeds.embeddings)
-    high = scores.mean(axis=0) if len(texts) >= LEAST_SAMPLED else np.full(4, nan)
-    each = hits / (posts * RATE) if posts * RATE >= PROMISED else np.full(4, nan)
-    both = on_water / (posts * RATE * 2) if posts * RATE * 2 >= PROMISED else nan
-    rows = {(row.event, row.seed): (row.passes, row.high) for row in drift.drifting()}
+    high = scores.mean(axis=0) if len(texts) >= MIN_SAMPLED_POSTS else np.full(4, nan)
+    each = hits / (posts * RATE) if posts * RATE >= MIN_PROMISED_PASSES else np.full(4, nan)
+    both = on_water / (posts * RATE * 2) if posts * RATE * 2 >= MIN_PROMISED_PASSES else nan
+    rows = {(row.event, row.seed): (row.passes, row.high) for row in drift.measures()}
     names = ["flood", "game", "pets", "raid"]
     assert [seed.id for seed in seeds.seeds] == names
     expected = {
@@ -81,7 +88,7 @@ def test_unchanged_seeds_keep_their_counts() -> None:
     drift.add(before, 2000, np.array([7, 8, 9, 10]), {}, enc.posts([]))
     drift.prepare(after)
     drift.add(after, 2000, np.array([7, 8, 9, 10]), {}, enc.posts([]))
-    result = {row.seed: row.passes for row in drift.drifting() if row.seed}
+    result = {row.seed: row.passes for row in drift.measures() if row.seed}
     assert result == pytest.approx(
         {"flood": 0.35, "game": 0.4, "pets": nan, "raid": 0.5}, nan_ok=True
     )
@@ -90,43 +97,45 @@ def test_unchanged_seeds_keep_their_counts() -> None:
 def test_a_batch_of_a_former_seed_set_is_not_counted() -> None:
     first, second, enc = seeds_of(), seeds_of(), small_encoder()
     drift, hits = drift_of(first), np.full(4, 30)
-    assert drift.drifting() == []
+    assert drift.measures() == []
     drift.add(first, 2000, hits, {}, enc.posts([]))
     drift.prepare(second)
     drift.add(first, 2000, hits, {}, enc.posts([]))  # still in force: the next one is only ready
     drift.add(second, 2000, hits, {}, enc.posts([]))
     drift.add(first, 2000, hits * 100, {}, enc.posts([]))
-    assert {row.passes for row in drift.drifting() if row.seed} == {1.5}
+    assert {row.passes for row in drift.measures() if row.seed} == {1.5}
 
 
 def test_old_posts_lose_weight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.match.drift, "POSTS", 10_000)
+    monkeypatch.setattr(worker.match.drift, "POSTS_HALF_LIFE", 10_000)
     seeds, none = seed_set(), np.zeros(4, np.int64)
     drift = drift_of(seeds)
     for hits in (100, 0, 0, 0, 0, 0, 0, 0):
         drift.add(seeds, 9_999, none + hits, {}, small_encoder().posts([]))
-    assert all(row.passes < 0.05 for row in drift.drifting() if row.seed)
+    assert all(row.passes < 0.05 for row in drift.measures() if row.seed)
 
 
 def test_the_number_of_watched_seeds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.match.drift, "WATCHED", 2)
+    monkeypatch.setattr(worker.match.drift, "MAX_WATCHED_SEEDS", 2)
     seeds, nothing = seeds_of(), SeedSet.empty(small_encoder())
     drift = drift_of(nothing)
     sample = small_encoder().posts(["flood"])
     drift.add(nothing, 1, np.zeros(0, np.int64), {}, sample)
-    assert drift.drifting() == []
+    assert drift.measures() == []
     drift.prepare(seeds)
     drift.add(seeds, 5_000, np.full(4, 50), {}, sample)
-    assert {(row.event, row.seed) for row in drift.drifting()} == {
+    assert {(row.event, row.seed) for row in drift.measures()} == {
         ("water", "flood"), ("game", "game"), ("water", ""), ("game", ""),
     }  # fmt: skip
 
 
 def test_the_sentence_names_the_worst_event_or_seed() -> None:
-    calm = [Drifting("fire", "f", 1.5, 0.12), Drifting("fire", "", nan, 0.2)]
-    assert in_a_sentence([]) == in_a_sentence([Drifting("fire", "f")]) == ""
-    assert in_a_sentence(calm).startswith("none:")
-    assert "event flood passes 31 times" in in_a_sentence([*calm, Drifting("flood", "", 31.4, 0.1)])
-    assert "42% of the posts score as high with seed g" in in_a_sentence(
-        [*calm, Drifting("game", "g", 31.4, 0.42)]
+    calm = [DriftMeasure("fire", "f", 1.5, 0.12), DriftMeasure("fire", "", nan, 0.2)]
+    assert describe_drift([]) == describe_drift([DriftMeasure("fire", "f")]) == ""
+    assert describe_drift(calm).startswith("none:")
+    assert "event flood passes 31 times" in describe_drift(
+        [*calm, DriftMeasure("flood", "", 31.4, 0.1)]
+    )
+    assert "42% of the posts score as high with seed g" in describe_drift(
+        [*calm, DriftMeasure("game", "g", 31.4, 0.42)]
     )

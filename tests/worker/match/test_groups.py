@@ -5,10 +5,17 @@ from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings, unit_rows
 from encoder.score.lexical import SLOTS, SparseRows
-from worker.match.groups import ALIKE, BLOCK, COST, FIRSTS, PLACES, Stories
+from worker.match.groups import (
+    BLOCK_MATCHES,
+    FIRST_OVERHEAD_BYTES,
+    MAX_GROUPS,
+    MIN_STORY_SCORE,
+    WORD_TABLE_SIZE,
+    Stories,
+)
 from worker.match.records import StoryGroup, StoryKey
 
-SLOTS_USED = (3, 77, 99, 3 + PLACES, SLOTS - 1)  # two of them share a place of the table
+SLOTS_USED = (3, 77, 99, 3 + WORD_TABLE_SIZE, SLOTS - 1)  # two of them share a place of the table
 
 
 def embeddings(rng: np.random.Generator, count: int, mix: float, noise: float) -> Embeddings:
@@ -36,7 +43,9 @@ def scores_of(vectors: Embeddings) -> NDArray[np.float64]:
 def slow(keys: list[StoryKey], vectors: Embeddings, most: int) -> list[StoryGroup]:
     scores, lately, result = scores_of(vectors), list[int](), list[StoryGroup]()
     for n, match in enumerate(keys):
-        same = [m for m in lately if scores[n, m] >= ALIKE and match.events <= keys[m].events]
+        same = [
+            m for m in lately if scores[n, m] >= MIN_STORY_SCORE and match.events <= keys[m].events
+        ]
         first = min(same, default=n)
         if first in lately:
             lately.remove(first)
@@ -55,7 +64,7 @@ def test_groups_are_those_of_a_slow_loop_in_any_batching(
 ) -> None:
     rng = np.random.default_rng(seed)
     vectors = embeddings(rng, count, mix, noise)
-    assume((np.abs(scores_of(vectors) - ALIKE) > 1e-5).all())
+    assume((np.abs(scores_of(vectors) - MIN_STORY_SCORE) > 1e-5).all())
     events = [frozenset(rng.choice(["a", "b"], rng.integers(1, 3)).tolist()) for _ in range(count)]
     keys = [StoryKey(str(n), events[n]) for n in range(count)]
     groups, result, start = Stories(most), list[StoryGroup](), 0
@@ -76,18 +85,18 @@ def distinct(count: int) -> Embeddings:
 
 
 def test_memory_is_bounded_in_stories_and_bytes() -> None:
-    vectors = distinct(FIRSTS + 3 * BLOCK)
+    vectors = distinct(MAX_GROUPS + 3 * BLOCK_MATCHES)
     keys = [StoryKey(str(n), frozenset("a")) for n in range(len(vectors))]
     groups = Stories()
     assert all(group.new for group in groups.place(keys, vectors))
-    assert len(groups) == FIRSTS
+    assert len(groups) == MAX_GROUPS
     assert not groups.place([StoryKey("copy", frozenset("a"))], vectors[-1:])[0].new
     assert groups.place([StoryKey("copy", frozenset("a"))], vectors[:1])[0].new  # long forgotten
 
-    room_for_two = Stories(size=2 * (COST + 4 * 4 + 8))
+    room_for_two = Stories(size=2 * (FIRST_OVERHEAD_BYTES + 4 * 4 + 8))
     room_for_two.place(keys[:9], vectors[:9])
     assert len(room_for_two) == 2
-    none = Stories(size=COST)
+    none = Stories(size=FIRST_OVERHEAD_BYTES)
     assert [group.new for group in none.place(keys[:2], vectors[[0, 0]])] == [True, True]
     assert len(none) == 0
 

@@ -12,7 +12,7 @@ from encoder.model.weights import F32, I64
 from encoder.score.lexical import SparseRows
 from worker.match.matcher import Matcher, SeedIndex, SeedPairs
 from worker.seeds.record import Seed
-from worker.seeds.set import NEVER, SeedSet
+from worker.seeds.set import NEVER_EXPIRES, SeedSet
 from worker.seeds.vectors import SeedVectors
 from worker.simd.registers import Tile
 from worker.simd.rounded import HALVES, TILE
@@ -61,9 +61,14 @@ def learned(rng: np.random.Generator, seeds: Embeddings) -> Embeddings:
 
 def made_set(seeds: Embeddings, thresholds: F32, expiry: I64 | None = None) -> SeedSet:
     named = tuple(Seed(f"{i:05d}", "", f"text {i}", "e") for i in range(len(seeds)))
-    never = np.full(len(seeds), NEVER)
+    never = np.full(len(seeds), NEVER_EXPIRES)
     return SeedSet(
-        named, SeedVectors.of(seeds), thresholds, "0" * 12, (), never if expiry is None else expiry
+        named,
+        SeedVectors.single_part(seeds),
+        thresholds,
+        "0" * 12,
+        (),
+        never if expiry is None else expiry,
     )
 
 
@@ -117,15 +122,15 @@ def test_matches_are_those_of_the_slow_loop(
         exact = score(posts, int(rng.integers(n)), articles, at)
         above = np.nextafter(exact, np.float32(2), dtype=np.float32)
         thresholds[at] = max(np.float32(1e-6), exact if rng.random() < 0.5 else above)
-    expiry = rng.choice([100, 200, NEVER], k)
+    expiry = rng.choice([100, 200, NEVER_EXPIRES], k)
     times = rng.choice([-1, 99, 100, 101, 200, 500], n).astype(np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("worker.match.matcher.MAX_COLUMNS", columns)
-        patch.setattr("worker.match.matcher.COMMON_SHARE", 0.0)
-        patch.setattr("worker.match.matcher.SHORT_LIST", 2)
+        patch.setattr("worker.match.matcher.MIN_COLUMN_SHARE", 0.0)
+        patch.setattr("worker.match.matcher.MIN_COLUMN_SEEDS", 2)
         patch.setattr("worker.match.matcher.POSTS_AT_ONCE", 12)
         patch.setattr("worker.match.matcher.SEEDS_AT_ONCE", 32)
-        patch.setattr("worker.match.matcher.BLOCK_SCORES", block)
+        patch.setattr("worker.match.matcher.MAX_BLOCK_SCORES", block)
         seeds = made_set(articles, thresholds, expiry)
         result = Matcher(seeds, threads).match(posts, times)
         few = {most: Matcher(seeds, threads, most).match(posts, times) for most in (1, 3)}
@@ -185,15 +190,15 @@ def test_chosen_scores_are_the_most_that_those_of_the_embeddings_may_be(
     rng = np.random.default_rng(seed)
     posts, seeds = rows(rng, n, 30, mix, 0.1), rows(rng, k, 30, mix, 0.1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("worker.match.matcher.COMMON_SHARE", share)
-        patch.setattr("worker.match.matcher.SHORT_LIST", 0)
+        patch.setattr("worker.match.matcher.MIN_COLUMN_SHARE", share)
+        patch.setattr("worker.match.matcher.MIN_COLUMN_SEEDS", 0)
         patch.setattr("worker.match.matcher.MAX_COLUMNS", columns)
         patch.setattr("worker.match.matcher.POSTS_AT_ONCE", 12)
         patch.setattr("worker.match.matcher.SEEDS_AT_ONCE", part)
-        index = SeedIndex.of(seeds, tile)
+        index = SeedIndex.build(seeds, tile)
         chosen = rng.permutation(k)
         limits = index.sweep_limits(np.ones(k, np.float32), np.full(k, 9), 3, chosen)
-        result = index.compared(posts, np.zeros(n, np.int64), limits).chosen
+        result = index.sweep(posts, np.zeros(n, np.int64), limits).chosen
     assert result.shape == (n, k)
     above = result - posts.similarity(seeds)[:, chosen]
     assert -1e-6 <= above.min(initial=0) <= above.max(initial=0) < 2 * ROUNDING

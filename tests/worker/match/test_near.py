@@ -5,12 +5,12 @@ from encoder.embeddings import Embeddings
 from tests.worker.learned import profile
 from tests.worker.match.test_matcher import made_set, rows, score
 from worker.match.matcher import Matcher
-from worker.match.near import EVENTS, SEEDS, Edges, Nears, NearWatch
+from worker.match.near import MAX_EVENTS, MAX_SEEDS, Edges, NearMissRows, NearWatch
 from worker.match.reservoir import NearMiss
 from worker.posts.outcome import Post
 from worker.seeds.profile import Profile
 from worker.seeds.record import Seed
-from worker.seeds.set import NEVER, SeedSet
+from worker.seeds.set import NEVER_EXPIRES, SeedSet
 
 RATES = (0.1, 0.3)
 
@@ -19,7 +19,7 @@ def random_seeds(seed: int, count: int, events: int) -> tuple[SeedSet, np.ndarra
     """A set of seeds of so many events, and each seed's cut at each rate."""
     rng = np.random.default_rng(seed)
     thresholds = rng.uniform(0.3, 0.6, count).astype(np.float32)
-    expiry = np.where(rng.random(count) < 0.2, 50, NEVER)
+    expiry = np.where(rng.random(count) < 0.2, 50, NEVER_EXPIRES)
     made = made_set(rows(rng, count, 40, 0.5, 0.0), thresholds, expiry)
     named = tuple(Seed(s.id, "", "text", f"e{n % events}") for n, s in enumerate(made.seeds))
     cuts = np.stack([thresholds - 0.1, thresholds - 0.25]) + rng.uniform(0, 0.15, (2, count))
@@ -30,7 +30,7 @@ def random_seeds(seed: int, count: int, events: int) -> tuple[SeedSet, np.ndarra
 def edges_of(seeds: SeedSet, cuts: np.ndarray) -> Edges:
     """The edges, where the score that the background reaches is known by the seed's row."""
     by_row = {row.tobytes(): n for n, row in enumerate(seeds.embeddings.dense)}
-    return Edges.of(
+    return Edges.build(
         seeds,
         lambda e, rate: cuts[RATES.index(rate), [by_row[row.tobytes()] for row in e.dense]],
         *(RATES, {}),
@@ -58,7 +58,7 @@ def slow(seeds: SeedSet, cuts: np.ndarray, posts: Embeddings, times: np.ndarray)
     return result
 
 
-def near_rows(nears: Nears, edges: Edges) -> set[object]:
+def near_rows(nears: NearMissRows, edges: Edges) -> set[object]:
     events = [edges.events[n] for n in nears.events]
     return set(zip(nears.posts.tolist(), events, nears.strata.tolist(), nears.scores.tolist(),
                    strict=True))  # fmt: skip
@@ -80,16 +80,16 @@ def test_near_misses_are_those_of_the_slow_loop(count: int, events: int) -> None
 
 
 def test_events_are_bounded_and_those_with_a_profile_come_first() -> None:
-    seeds, cuts = random_seeds(3, SEEDS + 40, SEEDS + 40)
-    assert len(edges_of(seeds, cuts).events) == EVENTS
-    one, few = random_seeds(4, SEEDS + 40, 2)
+    seeds, cuts = random_seeds(3, MAX_SEEDS + 40, MAX_SEEDS + 40)
+    assert len(edges_of(seeds, cuts).events) == MAX_EVENTS
+    one, few = random_seeds(4, MAX_SEEDS + 40, 2)
     assert edges_of(one, few).events == ("e0",)  # the second would be too many
-    huge, cuts = random_seeds(5, SEEDS + 40, 1)
+    huge, cuts = random_seeds(5, MAX_SEEDS + 40, 1)
     assert edges_of(huge, cuts).events == ()
     learned = Profile(**profile("zebra", {"flood": "river flood"}))
     named = (*seeds.seeds[:-1], learned)
     with_one = SeedSet(named, seeds.vectors, seeds.thresholds, "0" * 12, (), seeds.expiry)
-    assert edges_of(with_one, random_seeds(3, SEEDS + 40, 1)[1]).events[0] == "zebra"
+    assert edges_of(with_one, random_seeds(3, MAX_SEEDS + 40, 1)[1]).events[0] == "zebra"
 
 
 def test_only_new_seeds_are_calibrated() -> None:
@@ -101,8 +101,8 @@ def test_only_new_seeds_are_calibrated() -> None:
         result: np.ndarray = cuts[0]
         return result
 
-    first, cache = Edges.of(seeds, ask, RATES, {})
-    again, _ = Edges.of(seeds, ask, RATES, cache)
+    first, cache = Edges.build(seeds, ask, RATES, {})
+    again, _ = Edges.build(seeds, ask, RATES, cache)
     assert calls == [10, 10]
     assert first.marks == again.marks
 
@@ -118,7 +118,7 @@ def watch() -> NearWatch:
 def near_to(watch: NearWatch, edges: Edges, event: str) -> None:
     """Add the post as a near miss of the event, in the first stratum."""
     zero = np.zeros(1, np.int64)
-    result = Nears(zero, zero + edges.events.index(event), zero, np.array([LOW]))
+    result = NearMissRows(zero, zero + edges.events.index(event), zero, np.array([LOW]))
     watch.add(edges, [([POST], result)], 5)
 
 

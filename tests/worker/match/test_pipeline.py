@@ -23,7 +23,7 @@ from tests.worker.small import (
     small_encoder,
     value,
 )
-from worker.assembly import assembled
+from worker.assembly import build_pipeline
 from worker.config import Config, PostsConfig
 from worker.config.limits import Limits
 from worker.match import pipeline as pipeline_module
@@ -327,10 +327,10 @@ LANGS = ["en", "de", "en-GB", None, "und"]
 def test_posts_in_other_languages_are_passed_over() -> None:
     text = "storm flood river in the city"
     messages = [mail(str(n), text, n, lang=lang) for n, lang in enumerate(LANGS)]
-    pipeline, _ = assembled(small_encoder(), Config(posts=PostsConfig(langs="en")))
+    pipeline, _ = build_pipeline(small_encoder(), Config(posts=PostsConfig(langs="en")))
     outcome = pipeline.run(messages, seed_set(), lambda: "now")
     result = [json.loads(record.value or b"")["post"]["id"] for record in outcome.records]
     assert result == ["0", "2", "3", "4"]
     assert outcome.passed_over == Counter(other_language=1)
-    everything, _ = assembled(small_encoder(), Config())
+    everything, _ = build_pipeline(small_encoder(), Config())
     assert everything.run(messages, seed_set(), lambda: "now").matched == len(LANGS)

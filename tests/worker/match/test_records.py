@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.worker.small import Mail
 from worker.match.records import (
     match_id,
-    shortest,
+    select_why_tokens,
+    shortest_float,
     to_dead_letter,
-    why_tokens,
     without_input_headers,
 )
 from worker.posts.read import Post, Reason
@@ -33,7 +33,7 @@ def test_a_match_id_is_that_of_the_contracts_formula(post_id: str, text: str, mo
 
 @given(st.floats(-1, 1, width=32), st.floats(-1, 1, width=32))
 def test_written_numbers_keep_value_and_order(a: float, b: float) -> None:
-    written = shortest(np.float32(a)), shortest(np.float32(b))
+    written = shortest_float(np.float32(a)), shortest_float(np.float32(b))
     assert [np.float32(x) for x in written] == [np.float32(a), np.float32(b)]
     assert (written[0] >= written[1]) == (a >= b)
 
@@ -110,9 +110,9 @@ def test_the_attempt_is_that_of_the_retry(headers: object, attempt: bytes) -> No
 
 def test_why_names_the_words_that_counted_most() -> None:
     parts = [(f"w{i}", (-1) ** i * i / 100) for i in range(12)] + [("", 9.0), ("faint", 1e-9)]
-    named = why_tokens(parts)
+    named = select_why_tokens(parts)
     assert named[:3] == [("w11", -0.11), ("w10", 0.1), ("w9", -0.09)]
     assert len(named) == 8
-    assert why_tokens([("a", 0.0), ("", 0.4)]) == []
+    assert select_why_tokens([("a", 0.0), ("", 0.4)]) == []
     few = [(":", 0.3), ("flood", 0.2), ("🌊", 0.1), ("the", 0.009), ("dry", -0.011)]
-    assert why_tokens(few) == [("flood", 0.2), ("🌊", 0.1), ("dry", -0.011)]
+    assert select_why_tokens(few) == [("flood", 0.2), ("🌊", 0.1), ("dry", -0.011)]

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from worker.match.reservoir import (
-    MAX_CHARS,
-    MAX_ID,
-    MAX_REST,
-    ROOM,
+    MAX_FIELD_CHARS,
+    MAX_ID_CHARS,
+    MAX_SAMPLE,
+    MAX_TEXT_CHARS,
     NearMiss,
     NearMisses,
     Stratum,
-    merged,
+    merge_strata,
 )
 from worker.posts.outcome import Post
 
@@ -48,10 +48,10 @@ def test_the_sample_is_full_and_without_repeats_and_all_are_counted(batch: int) 
         for number, stratum in enumerate(near.strata(name)):
             own = places(event, number)
             assert len(own) <= stratum.count <= len(own) + again
-            assert len(set(names(stratum))) == len(stratum.kept) == ROOM
+            assert len(set(names(stratum))) == len(stratum.kept) == MAX_SAMPLE
             assert set(names(stratum)) <= set(own)
             assert list(stratum.priorities) == sorted(stratum.priorities)
-            assert len(stratum.priorities) == ROOM
+            assert len(stratum.priorities) == MAX_SAMPLE
             assert all(each.score == SCORES[int(each.post.id)] for each in stratum.kept)
 
 
@@ -61,13 +61,13 @@ def test_every_near_miss_is_as_likely_in_the_merged_sample_of_workers() -> None:
         workers = [NearMisses(["fire", "flood"], nonce=f"{draw} {n}") for n in range(3)]
         for number, worker in enumerate(workers):
             add(worker, np.arange(number, len(POSTS), 3))
-        result = merged([worker.strata("flood")[0] for worker in workers])
-        assert len(set(names(result))) == len(result.kept) == ROOM
+        result = merge_strata([worker.strata("flood")[0] for worker in workers])
+        assert len(set(names(result))) == len(result.kept) == MAX_SAMPLE
         times[names(result)] += 1
-    expected = 60 * ROOM / len(own)
-    spread = np.sqrt(expected * (1 - ROOM / len(own)))
+    expected = 60 * MAX_SAMPLE / len(own)
+    spread = np.sqrt(expected * (1 - MAX_SAMPLE / len(own)))
     assert (np.abs(times[own] - expected) < 5 * spread).all()
-    assert merged([]) == Stratum(0, ())
+    assert merge_strata([]) == Stratum(0, ())
 
 
 def test_a_post_can_be_a_near_miss_of_several_events() -> None:
@@ -100,10 +100,13 @@ def test_unchanged_events_keep_their_samples() -> None:
 
 def test_long_strings_are_cut_and_posts_with_too_long_ids_only_counted() -> None:
     near = NearMisses(["fire"])
-    posts = [Post("1", "x", "a" * 10**6, author="b" * 10**6), Post("2" * (MAX_ID + 1), "x", "c")]
+    posts = [
+        Post("1", "x", "a" * 10**6, author="b" * 10**6),
+        Post("2" * (MAX_ID_CHARS + 1), "x", "c"),
+    ]
     zeros = np.zeros(2, np.int64)
     near.add(posts, np.arange(2), zeros, zeros, np.array([0.5, 0.5], np.float32))
     stratum, _ = near.strata("fire")
     assert stratum.count == 2
-    cut = Post("1", "x", "a" * MAX_CHARS, author="b" * MAX_REST)
+    cut = Post("1", "x", "a" * MAX_TEXT_CHARS, author="b" * MAX_FIELD_CHARS)
     assert stratum.kept == (NearMiss(cut, 0.5),)

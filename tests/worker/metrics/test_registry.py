@@ -6,16 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from worker.match.drift import Drifting
+from worker.match.drift import DriftMeasure
 from worker.match.pipeline import STAGES as PIPELINE_STAGES
 from worker.match.pipeline import Outcome
 from worker.metrics.registry import (
-    EVENTS,
+    MAX_NAMED_EVENTS,
     PASSED_OVER,
-    PAUSES,
+    PAUSE_REASONS,
     REASONS,
+    SEED_STATES,
     STAGES,
-    STATES,
     BatchHistogram,
     Metrics,
 )
@@ -65,7 +65,7 @@ def test_the_served_names_and_labels_are_stable() -> None:
     metrics = Metrics()
     metrics.lag(0, 1)
     metrics.open_transaction("tweets", 0, 3, 5.0)
-    metrics.drift([Drifting("fire", "", 1.0, 0.1)])
+    metrics.drift([DriftMeasure("fire", "", 1.0, 0.1)])
     metrics.seeds(0, 0, 0, 0, 0, "d", 0)
     metrics.model("d", "kernel", 0.0)
     result = dict[str, set[str]]()
@@ -79,8 +79,8 @@ def test_the_served_names_and_labels_are_stable() -> None:
 
 def test_drift_shows_the_current_events_alone() -> None:
     metrics = Metrics()
-    metrics.drift([Drifting("gone", "g", 2.0, 0.5)])
-    metrics.drift([Drifting("fire", "f", 3.0), Drifting("fire", "", high=0.25)])
+    metrics.drift([DriftMeasure("gone", "g", 2.0, 0.5)])
+    metrics.drift([DriftMeasure("fire", "f", 3.0), DriftMeasure("fire", "", high=0.25)])
     result = {key: n for key, n in samples(metrics).items() if "event" in dict(key[1])}
     current = {key: n for key, n in result.items() if dict(key[1])["event"] in ("fire", "gone")}
     assert current == {
@@ -92,8 +92,9 @@ def test_drift_shows_the_current_events_alone() -> None:
 def test_closed_lists_are_counted_from_zero() -> None:
     values = by_name(Metrics())
     for name, labels in {
-        "posts_rejected_total": Reason, "stage_seconds_count": STAGES, "pauses_total": PAUSES,
-        "posts_passed_over_total": PASSED_OVER, "seeds": STATES,
+        "posts_rejected_total": Reason, "stage_seconds_count": STAGES,
+        "pauses_total": PAUSE_REASONS,
+        "posts_passed_over_total": PASSED_OVER, "seeds": SEED_STATES,
     }.items():  # fmt: skip
         assert {values[f"{name} {label}"] for label in labels} == {0}
     assert set(PIPELINE_STAGES) < set(STAGES)
@@ -123,7 +124,7 @@ def test_a_batch_is_counted() -> None:
 
 
 def test_which_events_are_named_depends_on_the_seed_set_and_not_on_its_history() -> None:
-    now = [f"event {n:03}" for n in range(EVENTS + 50)]
+    now = [f"event {n:03}" for n in range(MAX_NAMED_EVENTS + 50)]
     first, second = Metrics(), Metrics()
     first.name_events(["a", *reversed(now)])
     first.batch(Outcome(events=Counter({"event 149": 5, "event 000": 1, "a": 1})))
@@ -137,7 +138,7 @@ def test_which_events_are_named_depends_on_the_seed_set_and_not_on_its_history()
     ]
     assert labels[0] == labels[1]
     named = {dict(key[1])["event"] for key in labels[0] if key[0] == "newsift_matches_total"}
-    assert named == {*now[:EVENTS], "other"}
+    assert named == {*now[:MAX_NAMED_EVENTS], "other"}
     assert by_name(second)["matches_total event 000"] == 1
     assert by_name(second)["matches_total other"] == 6
 

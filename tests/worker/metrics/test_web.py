@@ -20,10 +20,16 @@ from encoder.score.lexical import SparseRows
 from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.metrics.registry import Metrics
-from worker.metrics.visits import HEAD_BYTES, MAX_CONNECTIONS, Connections, Visit, asks_for_loopback
-from worker.metrics.web import PORT, Health, Web
+from worker.metrics.visits import (
+    MAX_CONNECTIONS,
+    MAX_HEAD_BYTES,
+    Connections,
+    Visit,
+    names_loopback,
+)
+from worker.metrics.web import DEFAULT_PORT, Health, Web
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.set import NEVER, SeedSet
+from worker.seeds.set import NEVER_EXPIRES, SeedSet
 from worker.seeds.state import StaleProfile
 from worker.seeds.vectors import SeedVectors
 
@@ -75,8 +81,8 @@ def seed_set() -> SeedSet:
     embeddings = Embeddings(np.eye(2, dtype=np.float32), SparseRows.empty(2), 0.0, "d")
     thresholds = np.array([0.25, 0.125], np.float32)
     refused = (RefusedSeed("bad\ud800", "text: missing"),)
-    return SeedSet(seeds, SeedVectors.of(embeddings), thresholds, "abcdef012345", refused,
-                   np.array([NEVER, 1_700_000_000_000]))  # fmt: skip
+    return SeedSet(seeds, SeedVectors.single_part(embeddings), thresholds, "abcdef012345", refused,
+                   np.array([NEVER_EXPIRES, 1_700_000_000_000]))  # fmt: skip
 
 
 @contextmanager
@@ -140,10 +146,10 @@ async def test_missing_pages_and_seeds_that_are_not_read_yet() -> None:
 
 async def test_the_default_port_taken_means_the_next(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    with taken(PORT, PORT + 1):
+    with taken(DEFAULT_PORT, DEFAULT_PORT + 1):
         async with serving(config=WebConfig()) as web:
-            assert web.port > PORT + 1
-    assert f"port {PORT} is taken; listening on" in caplog.text
+            assert web.port > DEFAULT_PORT + 1
+    assert f"port {DEFAULT_PORT} is taken; listening on" in caplog.text
 
 
 async def test_a_configured_port_taken_is_refused() -> None:
@@ -255,7 +261,7 @@ async def test_the_limit_of_header_bytes_is_exact() -> None:
     async with serving() as web:
         for more, code in ((0, b"200"), (1, b"431")):
             frame = HEALTH[:-2] + b"X: \r\n\r\n"
-            padding = b"y" * (HEAD_BYTES - len(frame) + more)
+            padding = b"y" * (MAX_HEAD_BYTES - len(frame) + more)
             result = await ask(web, frame.replace(b"X: ", b"X: " + padding))
             assert result.split(b" ")[1] == code
 
@@ -314,7 +320,7 @@ async def test_too_large_headers_are_refused_while_they_arrive_and_never_parsed(
         sent += 1024
     connection.connection_lost(None)
     assert link.sent.startswith(b"HTTP/1.1 431 ")
-    assert sent == HEAD_BYTES
+    assert sent == MAX_HEAD_BYTES
 
 
 HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
@@ -394,4 +400,4 @@ async def test_the_host_header_is_checked_on_loopback(
     ],
 )  # fmt: skip
 def test_loopback_names(header: str, local: bool) -> None:
-    assert asks_for_loopback(header) is local
+    assert names_loopback(header) is local

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from tests.worker.messages import EXAMPLES, Example
 from tests.worker.posts.test_fuzz import visible
+from worker.config import FORMATS
 from worker.config.limits import DEFAULT_LIMITS, Limits
-from worker.posts.checks import DEPTH, depth, longest_list, outline
+from worker.posts.checks import MAX_DEPTH, json_outline, longest_list_length, max_nesting
 from worker.posts.languages import Languages
-from worker.posts.mastodon import MAX_HTML_CHARS, spoken
-from worker.posts.read import FORMS, PassedOver, Post, Reason, Rejected, read_post
+from worker.posts.mastodon import MAX_HTML_CHARS, html_text
+from worker.posts.read import PassedOver, Post, Reason, Rejected, read_post
 from worker.posts.times import FIRST_MS, LAST_MS, milliseconds, rfc3339, utc
 
 
@@ -34,13 +35,13 @@ def test_each_example_is_read_as_its_file_says(example: Example) -> None:
             assert msgspec.structs.asdict(result) == example.expected
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("value", [b"\r\n", b"\n", b"\r\n\r\n"])
 def test_a_keep_alive_is_passed_over(form: str, value: bytes) -> None:
     assert read_post(value, form) == PassedOver("no_post")
 
 
-DEEP = b"[" * (DEPTH + 1) + b"]" * (DEPTH + 1)
+DEEP = b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1)
 BAD: list[tuple[bytes | None, Reason, str]] = [
     (None, Reason.EMPTY_VALUE, "value: null"),
     (b"", Reason.EMPTY_VALUE, "value: empty"),
@@ -52,7 +53,7 @@ BAD: list[tuple[bytes | None, Reason, str]] = [
     (rb'{"id": "1", "text": "\ud83d"}', Reason.LONE_SURROGATE, r"\ud83d at byte 22"),
     (rb'{"id": "1", "text": "x", "ignored": ["\uD800"]}', Reason.LONE_SURROGATE, r"\uD800"),
     (rb'{"id": "1", "text": "\\ud83d", oops}', Reason.BAD_JSON, "value: "),
-    (DEEP, Reason.TOO_DEEP, f"deeper than {DEPTH}"),
+    (DEEP, Reason.TOO_DEEP, f"deeper than {MAX_DEPTH}"),
     (b'{"id": "1", "text": "x", "ignored": ' + DEEP + b"}", Reason.TOO_DEEP, "deeper"),
     (b'{"a":' * 99_999, Reason.TOO_DEEP, "deeper"),
     (b"[1]", Reason.WRONG_TYPE, "value: expected an object, found an array"),
@@ -115,8 +116,8 @@ def test_the_limit_on_depth_is_exact() -> None:
     def below(frames: int) -> None:
         if frames:
             return below(frames - 1)
-        assert isinstance(read_post(nested(DEPTH)), Post)
-        assert rejected(nested(DEPTH + 1)).reason is Reason.TOO_DEEP
+        assert isinstance(read_post(nested(MAX_DEPTH)), Post)
+        assert rejected(nested(MAX_DEPTH + 1)).reason is Reason.TOO_DEEP
         return None
 
     below(0)
@@ -211,7 +212,7 @@ MARKUP = [
 
 @pytest.mark.parametrize(("markup", "text"), MARKUP)
 def test_markup_becomes_text(markup: str, text: str) -> None:
-    assert spoken(markup) == text
+    assert html_text(markup) == text
 
 
 WORD = st.text(st.characters(exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=8)
@@ -228,7 +229,7 @@ TREE = st.recursive(
 
 @given(TREE)
 def test_markup_reads_like_a_parser(markup: str) -> None:
-    assert spoken(markup).split() == visible(markup).split()
+    assert html_text(markup).split() == visible(markup).split()
 
 
 TIMES = [
@@ -288,19 +289,19 @@ def slow_longest(value: object) -> int:
 
 @given(TANGLE, st.booleans())
 def test_depth_and_longest_list_are_those_of_a_slow_walk(value: object, ascii_only: bool) -> None:
-    signs = outline(json.dumps(value, ensure_ascii=ascii_only).encode())
-    assert depth(signs) == slow_depth(value)
-    result = longest_list(signs)
+    signs = json_outline(json.dumps(value, ensure_ascii=ascii_only).encode())
+    assert max_nesting(signs) == slow_depth(value)
+    result = longest_list_length(signs)
     assert (result if result > 1 else 0) == (slow if (slow := slow_longest(value)) > 1 else 0)
 
 
 def test_the_page_explains_every_form_and_reason() -> None:
     page = (Path(__file__).parents[3] / "docs" / "posts.md").read_text("utf-8")
     first_cells = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
-    assert [*FORMS[1:], *Reason] == first_cells
+    assert [*FORMATS[1:], *Reason] == first_cells
 
 
-EN = Languages.of("en")
+EN = Languages.parse("en")
 PARTS = st.sampled_from(["en", "EN", "de", "pt", "BR", "GB", "zh", "Hant", "eng"])
 TAGS = st.lists(PARTS, min_size=1, max_size=3).flatmap(
     lambda parts: st.sampled_from("-_").map(lambda mark: mark.join(parts))
@@ -322,7 +323,7 @@ def spelled(tag: str) -> list[str]:
 def test_a_language_range_matches_its_prefix(required: list[str], named: str) -> None:
     parts = spelled(named)
     expected = any(spelled(tag) == parts[: len(spelled(tag))] for tag in required)
-    assert Languages.of(" , ".join(required)).keep(named) == expected
+    assert Languages.parse(" , ".join(required)).accepts(named) == expected
 
 
 @pytest.mark.parametrize(
@@ -338,7 +339,7 @@ def test_a_language_range_matches_its_prefix(required: list[str], named: str) ->
 def test_other_languages_are_passed_over_and_unknown_ones_kept(
     required: str | None, named: str | None, expected: bool
 ) -> None:
-    assert Languages.of(required).keep(named) == expected
+    assert Languages.parse(required).accepts(named) == expected
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
@@ -346,14 +347,14 @@ def test_the_language_of_every_form_decides(example: Example) -> None:
     value: bytes = json.dumps(example.message).encode()
     result: Any = read_post(value)
     if not isinstance(result, Post) or result.lang is None:
-        assert read_post(value, langs=Languages.of("tlh")) == result
+        assert read_post(value, langs=Languages.parse("tlh")) == result
     else:
-        assert read_post(value, langs=Languages.of(result.lang)) == result
-        assert read_post(value, langs=Languages.of("tlh")) == PassedOver("other_language")
+        assert read_post(value, langs=Languages.parse(result.lang)) == result
+        assert read_post(value, langs=Languages.parse("tlh")) == PassedOver("other_language")
 
 
 def test_of_several_languages_one_is_enough() -> None:
-    for langs, expected in ((EN, "en-GB"), (Languages.of(None), "de")):
+    for langs, expected in ((EN, "en-GB"), (Languages.parse(None), "de")):
         result = read_post(bluesky("de", "en-GB"), langs=langs)
         assert isinstance(result, Post)
         assert result.lang == expected

@@ -60,7 +60,7 @@ async def started(
     monkeypatch: pytest.MonkeyPatch, config: Config | None = None
 ) -> AsyncIterator[tuple[Any, FakeParts]]:
     """A started app that notes the errors that would end it."""
-    monkeypatch.setattr(module, "Parts", FakeParts)
+    monkeypatch.setattr(module, "WorkerParts", FakeParts)
     app = make_app()
     app.config, app.errors = config or Config(), []
     app.leave = app.errors.append
@@ -129,7 +129,7 @@ async def test_an_agent_that_fails_ends_the_process_and_is_not_restarted(
 
 
 async def test_a_stalled_worker_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHECK_S", 0.01)
+    monkeypatch.setattr(module, "WATCH_INTERVAL_S", 0.01)
     config = replace(Config(), stream=StreamConfig(stall_s=1.0))
     async with started(monkeypatch, config) as (app, parts):
         parts.pipeline.go = FakePipeline().go  # which nobody passes

@@ -7,9 +7,9 @@ from encoder import Embeddings
 from encoder.model.weights import F32
 from encoder.text.clean import Article
 from tests.worker.small import ARTICLES, WORDS, ControlTopic, book_of, same, small_encoder, value
-from worker.seeds.background import sides_of
+from worker.seeds.background import split_background
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.record import digest
+from worker.seeds.record import json_digest
 from worker.seeds.set import SeedSet
 
 
@@ -25,11 +25,11 @@ def test_each_background_post_is_on_one_side_with_its_copies() -> None:
     rng = np.random.default_rng(3)
     texts = [" ".join(rng.choice(list(WORDS), 4)) for _ in range(400)]
     background = small_encoder().posts([*texts, *texts[:50]])
-    one, other = sides_of(background)
+    one, other = split_background(background)
     assert sorted(keys(one) + keys(other)) == sorted(keys(background))
     assert not set(keys(one)) & set(keys(other))
     assert 25 < len(one) < 100
-    again, _ = sides_of(background[rng.permutation(len(background))])
+    again, _ = split_background(background[rng.permutation(len(background))])
     assert sorted(keys(again)) == sorted(keys(one))
 
 
@@ -120,7 +120,7 @@ def test_articles_whose_versions_collide_keep_their_own_vectors(
 ) -> None:
     """Twelve digits are soon made to collide; a vector goes by all sixty-four."""
     monkeypatch.setattr(
-        "worker.seeds.record.digest", lambda value: f"{'0' * 12}{digest(value)[12:]}"
+        "worker.seeds.record.json_digest", lambda value: f"{'0' * 12}{json_digest(value)[12:]}"
     )
     maker = embedder(Counting())
     maker.make(book_of(a={"text": ARTICLES["flood"]}).snapshot())

@@ -18,9 +18,15 @@ from tests.worker.small import ARTICLES, ControlTopic, seed_set, small_encoder, 
 from worker.config.limits import Limits
 from worker.posts.times import FIRST_MS, LAST_MS
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.profile import MAX_CHARS, MAX_WORDS, EventVector, Profile, read_record
-from worker.seeds.record import RefusedSeed, Seed, read_seed
-from worker.seeds.set import NEVER, SeedSet, digest_row, seed_set_digest
+from worker.seeds.profile import (
+    MAX_VECTOR_CHARS,
+    MAX_WORDS,
+    EventVector,
+    Profile,
+    parse_control_record,
+)
+from worker.seeds.record import RefusedSeed, Seed, parse_seed_record
+from worker.seeds.set import NEVER_EXPIRES, SeedSet, digest_row, seed_set_digest
 
 
 def sha(text: str) -> str:
@@ -32,7 +38,7 @@ def test_a_record_with_every_key_is_read() -> None:
         text="The dam broke.", title="Dam", event="texas", url="https://e.org/a", threshold=0.25,
         expires_at="2026-01-31T12:00:00.5+01:00", author="someone", version="ignored",
     )  # fmt: skip
-    seed = read_seed("dämme".encode(), given)
+    seed = parse_seed_record("dämme".encode(), given)
     assert seed == Seed(
         "dämme", "Dam", "The dam broke.", "texas", "https://e.org/a", 0.25, 1769857200500
     )
@@ -40,13 +46,13 @@ def test_a_record_with_every_key_is_read() -> None:
 
 
 def test_optional_keys_may_be_absent_or_null() -> None:
-    bare = read_seed(b"s1", value(text="Überflutung"))
+    bare = parse_seed_record(b"s1", value(text="Überflutung"))
     assert bare == Seed("s1", "", "Überflutung", "s1", None, None, None)
     assert bare.version == sha('["","Überflutung"]')[:12]
     nulls = dict.fromkeys(("title", "event", "url", "threshold", "expires_at"))
-    assert read_seed(b"s1", value(text="Überflutung", **nulls)) == bare
-    assert read_seed(b"s1", None) is None
-    assert read_seed(None, None) is None
+    assert parse_seed_record(b"s1", value(text="Überflutung", **nulls)) == bare
+    assert parse_seed_record(b"s1", None) is None
+    assert parse_seed_record(None, None) is None
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def test_optional_keys_may_be_absent_or_null() -> None:
     ],
 )  # fmt: skip
 def test_a_bad_value_is_refused_with_its_reason(given: bytes, reason: str) -> None:
-    result = read_seed(b"s1", given)
+    result = parse_seed_record(b"s1", given)
     assert isinstance(result, RefusedSeed)
     assert result.id == "s1"
     assert result.reason.startswith(reason)
@@ -96,7 +102,7 @@ def test_a_bad_value_is_refused_with_its_reason(given: bytes, reason: str) -> No
     ],
 )
 def test_expiry_is_in_whole_milliseconds(given: str, expected: int) -> None:
-    seed = read_seed(b"s", value(text="a", expires_at=given))
+    seed = parse_seed_record(b"s", value(text="a", expires_at=given))
     assert isinstance(seed, Seed)
     assert seed.expires_at == expected
 
@@ -110,11 +116,11 @@ def test_expiry_is_in_whole_milliseconds(given: str, expected: int) -> None:
     ],
 )
 def test_a_bad_key_is_refused(key: bytes | None, shown: str, reason: str) -> None:
-    result = read_seed(key, value(text="a"))
+    result = parse_seed_record(key, value(text="a"))
     assert isinstance(result, RefusedSeed)
     assert result.id == shown
     assert result.reason.startswith(reason)
-    assert isinstance(read_seed(b"k" * 256, value(text="a")), Seed)
+    assert isinstance(parse_seed_record(b"k" * 256, value(text="a")), Seed)
 
 
 values = st.sampled_from(
@@ -137,7 +143,7 @@ def test_a_set_holds_embeddings_thresholds_and_expiry_of_the_latest_records(
     log: list[tuple[bytes | None, bytes | None]],
 ) -> None:
     latest: dict[bytes | None, bytes | None] = dict(log)
-    readings = {key: read_seed(key, held) for key, held in latest.items()}
+    readings = {key: parse_seed_record(key, held) for key, held in latest.items()}
     expected = sorted((s for s in readings.values() if isinstance(s, Seed)), key=lambda s: s.id)
     refused = sorted(s for s in readings.values() if isinstance(s, RefusedSeed))
 
@@ -155,7 +161,7 @@ def test_a_set_holds_embeddings_thresholds_and_expiry_of_the_latest_records(
     automatic = small_encoder().thresholds(articles, 0.01)
     own = [np.float32(s.threshold or t) for s, t in zip(expected, automatic, strict=True)]
     assert made.thresholds.tolist() == own
-    assert made.expiry.tolist() == [s.expires_at or NEVER for s in expected]
+    assert made.expiry.tolist() == [s.expires_at or NEVER_EXPIRES for s in expected]
 
 
 def test_the_digest_of_a_set_by_hand() -> None:
@@ -183,9 +189,9 @@ def test_a_set_checks_its_parts() -> None:
 def test_the_limit_on_an_article_s_bytes_is_exact() -> None:
     given = value(text="a" * 100)
     fits, exceeds = Limits(article_bytes=len(given)), Limits(article_bytes=len(given) - 1)
-    assert isinstance(read_seed(b"s", given, fits), Seed)
+    assert isinstance(parse_seed_record(b"s", given, fits), Seed)
     reason = f"limits.article_bytes: {len(given)} bytes, {len(given) - 1} are allowed; shorten it"
-    assert read_seed(b"s", given, exceeds) == RefusedSeed("s", reason)
+    assert parse_seed_record(b"s", given, exceeds) == RefusedSeed("s", reason)
 
 
 @pytest.mark.parametrize("key", ["title", "text"])
@@ -193,9 +199,9 @@ def test_the_limit_on_combining_marks_is_exact(key: str) -> None:
     def marked(count: int) -> bytes:
         return value(**{"text": "a", key: "na" + "\u0301" * count})
 
-    assert isinstance(read_seed(b"s", marked(30)), Seed)
+    assert isinstance(parse_seed_record(b"s", marked(30)), Seed)
     reason = f"limits.marks: {key}: a letter has 31 combining marks, 30 are allowed"
-    assert read_seed(b"s", marked(31)) == RefusedSeed("s", reason)
+    assert parse_seed_record(b"s", marked(31)) == RefusedSeed("s", reason)
 
 
 SEEDS = {name: ARTICLES[name] for name in ("flood", "raid")}
@@ -205,7 +211,7 @@ PROMISE = {"precision": 0.8, "confidence": 0.9}
 
 
 def read_profile(key: bytes = KEY, **changes: Any) -> Profile:
-    result = read_record(key, value(**RECORD | changes))
+    result = parse_control_record(key, value(**RECORD | changes))
     assert isinstance(result, Profile)
     return result
 
@@ -217,16 +223,18 @@ def test_a_record_with_every_key_is_read_and_written() -> None:
     assert (result.model, result.threshold, result.promise) == (RECORD["model"], 0.4, PROMISE)
     assert (result.made, result.before) == (MADE, (RECORD,))
     assert result.vector.encoded() == RECORD["vectors"] == result.vectors
-    assert read_record(KEY, result.value()) == result
+    assert parse_control_record(KEY, result.value()) == result
     assert json.loads(read_profile().value()) == RECORD
     assert result.version == hashlib.sha256(RECORD["vectors"].encode()).hexdigest()[:12]
 
 
 def test_optional_keys_of_a_profile_may_be_absent_or_null() -> None:
     bare = {name: RECORD[name] for name in ("event", "vectors", "seeds", "model")}
-    result = read_record(KEY, value(**bare, threshold=None, promise=None, made=None, before=None))
-    assert result == read_record(KEY, value(**bare)) == Profile(**bare)
-    assert read_record(KEY, None) is None
+    result = parse_control_record(
+        KEY, value(**bare, threshold=None, promise=None, made=None, before=None)
+    )
+    assert result == parse_control_record(KEY, value(**bare)) == Profile(**bare)
+    assert parse_control_record(KEY, None) is None
 
 
 def test_the_last_three_versions_are_kept_and_restored() -> None:
@@ -257,13 +265,13 @@ def test_old_versions_are_dropped_above_the_size_limit() -> None:
 
 
 def test_the_prefix_of_a_key_is_reserved_for_profiles() -> None:
-    result = read_record(b"profile|a", value(text="The dam broke."))
+    result = parse_control_record(b"profile|a", value(text="The dam broke."))
     assert result == RefusedSeed(
         "profile|a", "key: profile| begins the ids of profiles; give the seed another id"
     )
-    assert read_seed(b"profile|a", value(text="The dam broke.")) == result
-    assert isinstance(read_record(b"profile", value(text="The dam broke.")), Seed)
-    assert isinstance(read_record(b"Profile|a", value(text="The dam broke.")), Seed)
+    assert parse_seed_record(b"profile|a", value(text="The dam broke.")) == result
+    assert isinstance(parse_control_record(b"profile", value(text="The dam broke.")), Seed)
+    assert isinstance(parse_control_record(b"Profile|a", value(text="The dam broke.")), Seed)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +293,7 @@ def test_the_prefix_of_a_key_is_reserved_for_profiles() -> None:
     ],
 )  # fmt: skip
 def test_a_bad_profile_is_refused_with_its_reason(changes: dict[str, Any], reason: str) -> None:
-    result = read_record(KEY, value(**RECORD | changes))
+    result = parse_control_record(KEY, value(**RECORD | changes))
     assert isinstance(result, RefusedSeed)
     assert result.id == "profile|stürm"
     assert result.reason.startswith(reason)
@@ -296,7 +304,7 @@ def test_a_bad_profile_is_refused_with_its_reason(changes: dict[str, Any], reaso
 @pytest.mark.parametrize("key", [b"profile|", b"profile|\xff", b"profile|" + b"e" * 249])
 def test_a_bad_key_of_a_profile_is_refused(key: bytes) -> None:
     event = key.removeprefix(b"profile|").decode(errors="replace")
-    result = read_record(key, profile_value(event, SEEDS))
+    result = parse_control_record(key, profile_value(event, SEEDS))
     assert isinstance(result, RefusedSeed)
     assert result.reason.startswith(("event: ", "key: "))
 
@@ -349,18 +357,21 @@ def test_only_the_heaviest_words_are_kept() -> None:
     count = MAX_WORDS + 500
     weights = np.random.default_rng(7).normal(size=count).astype(np.float32)
     slots = np.arange(0, 20 * count, 20, dtype=np.int32)
-    made = EventVector.of(np.zeros(DIM, np.float32), slots, weights)
+    made = EventVector.normalised(np.zeros(DIM, np.float32), slots, weights)
     heavy = sorted(range(count), key=lambda i: -abs(weights[i]))[:MAX_WORDS]
     assert made.slots.tolist() == [20 * i for i in sorted(heavy)]
-    assert len(made.encoded()) <= MAX_CHARS
+    assert len(made.encoded()) <= MAX_VECTOR_CHARS
     with pytest.raises(InputError, match="0 long"):
-        EventVector.of(np.zeros(DIM, np.float32), slots, weights * 0)
+        EventVector.normalised(np.zeros(DIM, np.float32), slots, weights * 0)
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("A" * (MAX_CHARS + 1), f"{MAX_CHARS + 1} characters, {MAX_CHARS} are allowed"),
+        (
+            "A" * (MAX_VECTOR_CHARS + 1),
+            f"{MAX_VECTOR_CHARS + 1} characters, {MAX_VECTOR_CHARS} are allowed",
+        ),
         ("ü", "no base64"),
         ("AAA", "no base64"),
         (base64.b64encode(b"\xff" * 64).decode(), "no safetensors"),
@@ -385,6 +396,6 @@ def test_a_bad_vector_is_refused_with_its_reason(text: object, reason: str) -> N
 def test_a_vector_of_another_model_is_refused() -> None:
     with pytest.raises(MismatchError, match="has words"):
         event().as_row(0, "")
-    narrow = EventVector.of(event().dense[1:], event().slots, event().weights)
+    narrow = EventVector.normalised(event().dense[1:], event().slots, event().weights)
     with pytest.raises(MismatchError, match=f"{DIM - 1} axes"):
         narrow.scores(posts())

@@ -11,12 +11,18 @@ from hypothesis import strategies as st
 from tests.worker.learned import profile, profile_value, vector_of
 from tests.worker.small import ARTICLES, ControlTopic, Mail, same, small_encoder, value
 from worker.config.limits import Limits
-from worker.seeds.background import sides_of
+from worker.seeds.background import split_background
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.profile import EventVector, Profile, read_record
+from worker.seeds.profile import EventVector, Profile, parse_control_record
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.set import NEVER, SeedSet, digest_row, seed_set_digest
-from worker.seeds.state import OVERHEAD, ControlReducer, ControlState, ModelFacts, control_state
+from worker.seeds.set import NEVER_EXPIRES, SeedSet, digest_row, seed_set_digest
+from worker.seeds.state import (
+    RECORD_OVERHEAD_BYTES,
+    ControlReducer,
+    ControlState,
+    ModelFacts,
+    parse_control_state,
+)
 
 Record = tuple[bytes | None, bytes | None]
 PROFILE = b"profile|storm"
@@ -54,7 +60,7 @@ def feed(reducer: ControlReducer, log: Sequence[Record]) -> None:
 
 def by_hand(log: Sequence[Record], limits: Limits) -> tuple[set[str], set[str], list[str]]:
     latest = {key or b"": value for key, value in log}
-    contents = [read_record(key, value, limits) for key, value in latest.items()]
+    contents = [parse_control_record(key, value, limits) for key, value in latest.items()]
     seeds = sorted(each.id for each in contents if isinstance(each, Seed) and not each.paused)
     profiles = sorted(each.event for each in contents if isinstance(each, Profile))
     refused = [each.id for each in contents if isinstance(each, RefusedSeed)]
@@ -102,17 +108,17 @@ def test_without_values_the_state_is_the_same(log: list[Record]) -> None:
     assert (state.seeds, state.refused) == (whole.seeds, whole.refused)
     assert state.records == {}
     for event, without in state.profiles.items():
-        assert without == whole.profiles[event].bare()
+        assert without == whole.profiles[event].without_history()
         assert (without.made, without.before, without.promise) == ({}, (), None)
         assert without.vector.encoded() == whole.profiles[event].vector.encoded()
 
 
 def test_the_digest_by_hand() -> None:
-    one = control_state({b"a": b"bc", b"d": b""})
+    one = parse_control_state({b"a": b"bc", b"d": b""})
     rows = [hashlib.sha256(b"1:abc").digest(), hashlib.sha256(b"1:d").digest()]
     assert one.digest == hashlib.sha256(b"".join(sorted(rows))).hexdigest()
-    assert control_state({b"ab": b"c", b"d": b""}).digest != one.digest
-    assert control_state({}).digest == hashlib.sha256(b"").hexdigest()
+    assert parse_control_state({b"ab": b"c", b"d": b""}).digest != one.digest
+    assert parse_control_state({}).digest == hashlib.sha256(b"").hexdigest()
 
 
 def test_a_paused_seed_is_neither_matched_nor_counted() -> None:
@@ -123,7 +129,7 @@ def test_a_paused_seed_is_neither_matched_nor_counted() -> None:
     assert [seed.id for seed in made.seeds] == ["b"]
     assert [seed.id for seed in made.paused] == ["a"]
     assert made.refused == ()
-    alone = control_state({b"b": value(text="Fire")})
+    alone = parse_control_state({b"b": value(text="Fire")})
     assert made.digest == SeedEmbedder(small_encoder(), 0.01, 0.4).make(alone).digest
 
 
@@ -144,14 +150,16 @@ def test_memory_is_bounded_and_holds_the_latest_records(log: list[Record], room:
     reducer = ControlReducer(room=room)
     feed(reducer, log)
     state, latest = reducer.snapshot(), {k or b"": v for k, v in log if v is not None}
-    sizes = [OVERHEAD + len(key) + len(r.value or b"") for key, r in state.records.items()]
+    sizes = [
+        RECORD_OVERHEAD_BYTES + len(key) + len(r.value or b"") for key, r in state.records.items()
+    ]
     assert sum(sizes) <= room
     assert all(record.value == latest[record.key or b""] for record in state.records.values())
     assert state.left_out or state == state_of(log)
 
 
 def test_the_status_by_records_alone() -> None:
-    state = control_state({
+    state = parse_control_state({
         b"live": value(text="dam"), b"paused": value(text="dam", paused=True),
         b"ends": value(text="dam", expires_at="1970-01-01T00:00:02Z"), b"broken": b"{",
         b"profile|no": b"{}",
@@ -169,7 +177,7 @@ def test_the_status_by_a_model() -> None:
     rows = {b"flood": value(text=seeds["flood"], event="storm", expires_at="1970-01-01T00:00:02Z")}
     rows |= {b"profile|storm": profile_value("storm", seeds)}
     rows |= {b"profile|gone": profile_value("gone", {"x": "y"})}
-    state = control_state(rows)
+    state = parse_control_state(rows)
 
     def statuses(model: ModelFacts | None, at: int) -> list[str]:
         resolution = state.resolve(model)
@@ -197,7 +205,9 @@ def test_unreadable_records_are_counted() -> None:
 
 KEY = b"profile|storm"
 SEEDS = {name: ARTICLES[name] for name in ("flood", "raid")}
-NARROW = EventVector.of(np.ones(3, np.float32), np.zeros(0, np.int32), np.zeros(0, np.float32))
+NARROW = EventVector.normalised(
+    np.ones(3, np.float32), np.zeros(0, np.int32), np.zeros(0, np.float32)
+)
 Records = Mapping[bytes, bytes | None]
 
 
@@ -285,21 +295,26 @@ def test_a_refused_profile_leaves_its_seeds_in_force(vectors: object, why: str) 
 
 @pytest.mark.parametrize(
     ("ends", "last"),
-    [((1000, 2000), 2000), ((2000, 1000), 2000), ((1000, None), NEVER), ((None, None), NEVER)],
+    [
+        ((1000, 2000), 2000),
+        ((2000, 1000), 2000),
+        ((1000, None), NEVER_EXPIRES),
+        ((None, None), NEVER_EXPIRES),
+    ],
 )
 def test_a_profile_expires_with_its_last_seed(ends: Sequence[int | None], last: int) -> None:
     result = dict(records())
     for (name, text), end in zip(SEEDS.items(), ends, strict=True):
         expires = None if end is None else f"1970-01-01T00:00:0{end // 1000}Z"
         result[name.encode()] = value(text=text, event="storm", expires_at=expires)
-    assert made(result).expiry.tolist() == [NEVER, last]
+    assert made(result).expiry.tolist() == [NEVER_EXPIRES, last]
 
 
 def test_the_threshold_of_a_profile_is_its_own_or_configured_or_automatic() -> None:
     assert made(records(threshold=0.7)).thresholds[1] == np.float32(0.7)
     assert made(records(threshold=0.7), threshold=0.3).thresholds[1] == np.float32(0.7)
     assert made(records(), threshold=0.3).thresholds.tolist() == [np.float32(0.3)] * 2
-    calibrating = sides_of(small_encoder().background)[1]
+    calibrating = split_background(small_encoder().background)[1]
     for rate in (0.01, 0.2):
         vector = EventVector.read(profile("storm", SEEDS)["vectors"])
         reached = sorted(vector.scores(calibrating).tolist())[-round(rate * len(calibrating))]

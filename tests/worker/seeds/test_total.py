@@ -8,12 +8,12 @@ import pytest
 from encoder.embeddings import Embeddings, thresholds
 from encoder.score.lexical import SparseRows
 from tests.worker.small import ARTICLES, ControlTopic, book_of, same, small_encoder, value
-from worker.assembly import assembled
+from worker.assembly import build_pipeline
 from worker.config import Config, MatchingConfig
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder, rounded_product
 from worker.seeds.set import SeedSet
-from worker.seeds.total import passing_posts, raise_for_all
+from worker.seeds.total import passing_posts, total_rate_constant
 
 RATE = 0.02
 EVERY = {name: {"text": text} for name, text in ARTICLES.items()}
@@ -54,7 +54,7 @@ def passes(background: Embeddings, seeds: Embeddings, cuts: np.ndarray) -> int:
 def test_the_constant_is_the_least_at_which_the_rate_holds(count: int) -> None:
     background, seeds = rows(2_000, 1), rows(count, 2)
     cuts = thresholds(background, seeds, RATE)
-    raised = raise_for_all(passing_posts(background, seeds, cuts), background, RATE)
+    raised = total_rate_constant(passing_posts(background, seeds, cuts), background, RATE)
     assert passes(background, seeds, cuts + raised + 1e-6) <= 40
     if count == 1:
         assert raised == 0
@@ -68,7 +68,7 @@ def test_copies_in_the_background_do_not_exceed_the_rate() -> None:
     background = Embeddings.concat([posts] * 20)
     seeds = rows(10, 2)
     cuts = thresholds(background, seeds, RATE)
-    raised = raise_for_all(passing_posts(background, seeds, cuts), background, RATE)
+    raised = total_rate_constant(passing_posts(background, seeds, cuts), background, RATE)
     assert 20 <= passes(background, seeds, (cuts + raised).astype(np.float32) + 1e-7) <= 40
 
 
@@ -76,8 +76,10 @@ def test_the_language_with_the_highest_constant_decides() -> None:
     one, other, seeds = rows(1_500, 1), rows(500, 3), rows(50, 2)
     both = replace(Embeddings.concat([one, other]), ends=(1_500, 2_000))
     cuts = thresholds(both, seeds, RATE)
-    raised = raise_for_all(passing_posts(both, seeds, cuts), both, RATE)
-    least = [raise_for_all(passing_posts(each, seeds, cuts), each, RATE) for each in (one, other)]
+    raised = total_rate_constant(passing_posts(both, seeds, cuts), both, RATE)
+    least = [
+        total_rate_constant(passing_posts(each, seeds, cuts), each, RATE) for each in (one, other)
+    ]
     assert raised == max(least) > min(least)
 
 
@@ -169,6 +171,6 @@ def test_a_rate_that_the_background_cannot_tell_is_refused() -> None:
 
 def test_the_configuration_sets_it_in_the_place_of_the_rate_of_each_seed() -> None:
     config = Config(matching=MatchingConfig(background_rate=0.5, total_rate=RATE))
-    made = assembled(small_encoder(), config)[1].make(book_of(**EVERY).snapshot())
+    made = build_pipeline(small_encoder(), config)[1].make(book_of(**EVERY).snapshot())
     alone = SeedEmbedder(small_encoder(), RATE, None, None, True).make(book_of(**EVERY).snapshot())
     assert same(made, alone)

@@ -33,7 +33,7 @@ async def bench() -> AsyncIterator[ControlBench]:
 
 @pytest.fixture(autouse=True)
 def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_module, "CHECK_S", 0.02)
+    monkeypatch.setattr(control_module, "IDENTITY_CHECK_S", 0.02)
     monkeypatch.setattr(control_module, "POLL_MS", 20)
 
 
@@ -97,7 +97,7 @@ async def test_a_topic_made_again_with_other_seeds_is_read_again(bench: ControlB
         await bench.create()
         await bench.publish(GAME)
         await wait_for(lambda: state(control) == ({"b": ARTICLES["game"]}, set()))
-        await wait_for(lambda: not control.lost)
+        await wait_for(lambda: not control.hold_reason)
 
 
 async def test_a_deleted_topic_pauses_posts_until_somebody_creates_it_with_seeds(
@@ -106,13 +106,13 @@ async def test_a_deleted_topic_pauses_posts_until_somebody_creates_it_with_seeds
     await bench.publish(FLOOD)
     async with bench.following() as control:
         await bench.delete()
-        await wait_for(lambda: control.lost)
-        assert control.lost == f"the control topic {TOPIC} is gone"
+        await wait_for(lambda: control.hold_reason)
+        assert control.hold_reason == f"the control topic {TOPIC} is gone"
         await asyncio.sleep(1)
         assert TOPIC not in await bench.admin.list_topics()
         await bench.create()
         await bench.publish(GAME)
-        await wait_for(lambda: not control.lost)
+        await wait_for(lambda: not control.hold_reason)
         assert bench.reasons[-1] == ("", ({"b": ARTICLES["game"]}, set()))
 
 
@@ -121,10 +121,10 @@ async def test_an_empty_new_topic_pauses_posts_until_it_has_seeds(bench: Control
     async with bench.following() as control:
         await bench.delete()
         await bench.create()
-        await wait_for(lambda: "made again and is empty" in control.lost)
+        await wait_for(lambda: "made again and is empty" in control.hold_reason)
         await wait_for(lambda: state(control) == ({}, set()))
         await bench.publish(GAME)
-        await wait_for(lambda: not control.lost)
+        await wait_for(lambda: not control.hold_reason)
         assert bench.reasons[-1] == ("", ({"b": ARTICLES["game"]}, set()))
 
 
@@ -135,9 +135,9 @@ async def test_where_there_were_no_seeds_an_empty_topic_pauses_nothing(
     await bench.publish(*changes)
     async with bench.following() as control:
         await bench.delete()
-        await wait_for(lambda: control.lost)
+        await wait_for(lambda: control.hold_reason)
         await bench.create()
-        await wait_for(lambda: not control.lost)
+        await wait_for(lambda: not control.hold_reason)
         assert state(control) == ({}, set())
 
 

@@ -13,14 +13,14 @@ from aiokafka import TopicPartition
 from tests.worker.small import Mail, mail, seed_set, small_encoder, value
 from tests.worker.stream.fakes import FakeConsumer, ended, met
 from worker.config import TopicsConfig
-from worker.kafka.producer import Letter
+from worker.kafka.producer import ProducerRecord
 from worker.match.drift import Drift
 from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import MatchRecord, Record, to_dead_letter
 from worker.metrics.registry import Metrics
 from worker.posts.read import Reason
-from worker.stream.flow import MAX_BATCHES, Flow, RejectedBytes, group_matches
+from worker.stream.flow import MAX_TRACKED_BATCHES, Flow, RejectedBytes, group_matches
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
 from worker.stream.tenures import Tenures
@@ -48,9 +48,9 @@ class FakePipeline:
 
 class FakeDelivery:
     def __init__(self) -> None:
-        self.sent, self.acknowledge = list[Letter](), asyncio.Event()
+        self.sent, self.acknowledge = list[ProducerRecord](), asyncio.Event()
 
-    async def deliver(self, letters: Sequence[Letter], _: object) -> None:
+    async def deliver(self, letters: Sequence[ProducerRecord], _: object) -> None:
         self.sent += letters
         await self.acknowledge.wait()
 
@@ -293,6 +293,6 @@ def test_a_batch_read_again_keeps_its_count_until_a_new_assignment_or_a_new_topi
 
 def test_memory_is_bounded() -> None:
     left = RejectedBytes(10)
-    for first in range(2 * MAX_BATCHES):
+    for first in range(2 * MAX_TRACKED_BATCHES):
         left.note("tweets", 0, first, first, 11)
-    assert len(left._left) == MAX_BATCHES
+    assert len(left._left) == MAX_TRACKED_BATCHES

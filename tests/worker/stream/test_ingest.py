@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.worker.small import Mail
 from tests.worker.stream.bench import PLACE, Bench
 from worker.stream import ingest as module
-from worker.stream.ingest import split
+from worker.stream.ingest import split_by_size
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 @given(st.lists(st.integers(0, 40), max_size=20), st.integers(1, 60))
 def test_batches_are_bounded_in_bytes(sizes: list[int], limit: int) -> None:
     mails = [Mail(b"x" * size, offset=n) for n, size in enumerate(sizes)]
-    parts = list(split(mails, limit))
+    parts = list(split_by_size(mails, limit))
     assert [mail for part in parts for mail in part] == mails
     for part in parts:
         assert len(part) == 1 or sum(len(mail.value or b"") for mail in part) <= limit
@@ -65,7 +65,7 @@ async def test_large_posts_are_not_unpacked_beyond_a_batch_and_a_step(bench: Ben
     mails = [Mail(b"x" * 500, offset=n) for n in range(90)]
     bench.consumer.ready.append({PLACE: mails})
     await bench.wait_for(lambda: bench.ledger.full)
-    assert len(bench.consumer.rest[PLACE]) == 90 - module.STEP
+    assert len(bench.consumer.rest[PLACE]) == 90 - module.STEP_RECORDS
 
 
 async def test_messages_read_just_before_an_error_are_read_again(bench: Bench) -> None:
@@ -78,7 +78,7 @@ async def test_messages_read_just_before_an_error_are_read_again(bench: Bench) -
         return await fetch(**options)
 
     bench.consumer.getmany = failing  # type: ignore[method-assign]
-    bench.feed(module.STEP * 2)
+    bench.feed(module.STEP_RECORDS * 2)
     await bench.wait_for(lambda: bench.consumer.sought)
     assert bench.consumer.sought == {PLACE: 0}
 
@@ -87,7 +87,7 @@ async def test_a_full_ledger_pauses_all_partitions_but_polling_goes_on(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A consumer that does not poll leaves the group."""
-    monkeypatch.setattr(module, "HOLD_S", 0.0)
+    monkeypatch.setattr(module, "MAX_FULL_S", 0.0)
     for _ in range(3):
         bench.feed()
     await bench.wait_for(lambda: bench.consumer.held == {PLACE})

@@ -43,9 +43,9 @@ async def test_turns_come_in_the_order_of_arrival(order: list[int], finished: in
     batches = [ledger.add([Mail(b"", offset=number)]) for number in range(4)]
 
     async def wait(number: int) -> None:
-        await ledger.until(lambda: ledger.is_turn_of(batches[number]))
+        await ledger.wait_until(lambda: ledger.is_turn_of(batches[number]))
         turns.append(number)
-        ledger.pass_on(batches[number])
+        ledger.end_turn(batches[number])
 
     waiting = [asyncio.ensure_future(wait(n)) for n in order if n != finished]
     await asyncio.sleep(0)
@@ -59,7 +59,7 @@ async def test_a_batch_that_is_dropped_waits_for_no_turn() -> None:
     ledger = Ledger(2)
     ledger.add([Mail(b"", offset=0)])
     later = ledger.add([Mail(b"", offset=1)])
-    second = asyncio.ensure_future(ledger.until(lambda: ledger.is_turn_of(later)))
+    second = asyncio.ensure_future(ledger.wait_until(lambda: ledger.is_turn_of(later)))
     await asyncio.sleep(0)
     assert not second.done()
     ledger.drop()

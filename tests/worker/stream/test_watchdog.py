@@ -12,8 +12,8 @@ from worker.errors import StalledError
 from worker.metrics.registry import Metrics
 from worker.stream.offsets import Backlog
 from worker.stream.outage import Outage
-from worker.stream.transactions import LONG_S, OpenTransactions
-from worker.stream.watchdog import Sight, Watchdog
+from worker.stream.transactions import LOG_AFTER_S, OpenTransactions
+from worker.stream.watchdog import Observation, Watchdog
 
 STALL_S = 5.0
 
@@ -22,17 +22,17 @@ backlogs = st.dictionaries(
     st.builds(Backlog, st.just(0), st.integers(0, 1), st.integers(0, 2)),
     max_size=3,
 )
-sights = st.builds(Sight, backlogs, st.booleans(), st.integers(0, 1))
+sights = st.builds(Observation, backlogs, st.booleans(), st.integers(0, 1))
 
 
-def moved(before: Sight, after: Sight) -> bool:
+def moved(before: Observation, after: Observation) -> bool:
     """Whether a batch was finished, or a partition that waited has come on."""
     waited = [n for n, each in before.backlogs.items() if each.lag and n in after.backlogs]
     on = any(before.backlogs[n].done != after.backlogs[n].done for n in waited)
     return on or before.finished != after.finished
 
 
-def stalls(looks: Sequence[Sight]) -> bool:
+def stalls(looks: Sequence[Observation]) -> bool:
     """Whether all stood still for the last looks, one a second, or one partition for longer."""
     last = looks[-1]
     behind = [n for n, each in last.backlogs.items() if each.lag]
@@ -57,9 +57,11 @@ def stalls(looks: Sequence[Sight]) -> bool:
 
 
 @given(st.lists(st.tuples(sights, st.integers(1, 12)), max_size=12))
-def test_it_fires_after_so_many_looks_without_an_excuse(runs: list[tuple[Sight, int]]) -> None:
+def test_it_fires_after_so_many_looks_without_an_excuse(
+    runs: list[tuple[Observation, int]],
+) -> None:
     """One look a second; the model looks back from each of them."""
-    at, looks = 0.0, [Sight({}, paused=False, finished=0)]
+    at, looks = 0.0, [Observation({}, paused=False, finished=0)]
     dog = Watchdog(STALL_S, lambda: at)
     for sight in [sight for sight, times in runs for _ in range(times)]:
         at += 1
@@ -71,7 +73,7 @@ def test_it_fires_after_so_many_looks_without_an_excuse(runs: list[tuple[Sight, 
         dog.observe(sight)
 
 
-def watched(looks: Sequence[Sight]) -> int | None:
+def watched(looks: Sequence[Observation]) -> int | None:
     at = 0.0
     dog = Watchdog(STALL_S, lambda: at)
     for count, sight in enumerate(looks, 1):
@@ -88,20 +90,23 @@ WAITING = Backlog(0, 10, 20)
 
 def test_a_partition_without_a_leader_neither_disarms_nor_fires() -> None:
     comes_and_goes = [
-        Sight({0: WAITING} | ({1: WAITING} if n % 2 else {}), paused=False, finished=0)
+        Observation({0: WAITING} | ({1: WAITING} if n % 2 else {}), paused=False, finished=0)
         for n in range(20)
     ]
     assert watched(comes_and_goes) == STALL_S
-    gone = [Sight({}, paused=False, finished=0)] * 100
+    gone = [Observation({}, paused=False, finished=0)] * 100
     assert watched(gone) is None
 
 
 def test_one_stalled_partition_is_detected_while_others_move() -> None:
     looks = [
-        Sight({0: WAITING, 1: Backlog(0, n, 200)}, paused=False, finished=n) for n in range(40)
+        Observation({0: WAITING, 1: Backlog(0, n, 200)}, paused=False, finished=n)
+        for n in range(40)
     ]
     assert watched(looks) == 1 + 2 * STALL_S
-    alone = [Sight({0: WAITING, 1: Backlog(0, n, n)}, paused=False, finished=n) for n in range(40)]
+    alone = [
+        Observation({0: WAITING, 1: Backlog(0, n, n)}, paused=False, finished=n) for n in range(40)
+    ]
     assert watched(alone) == 1 + STALL_S
 
 
@@ -109,7 +114,7 @@ def test_the_error_names_the_time_and_the_lag() -> None:
     times = iter([0.0, 61.0])
     dog = Watchdog(60.0, lambda: next(times))
     with pytest.raises(StalledError, match=r"for 61 s .* although 10 posts wait"):
-        dog.observe(Sight({0: WAITING}, paused=False, finished=0))
+        dog.observe(Observation({0: WAITING}, paused=False, finished=0))
 
 
 PLACE = TopicPartition("tweets", 3)
@@ -171,7 +176,7 @@ def test_without_a_stable_offset_there_are_no_values(stable: dict[TopicPartition
 
 def test_a_long_one_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
-    scene.look(10, 13, seconds=int(LONG_S) + 100)
+    scene.look(10, 13, seconds=int(LOG_AFTER_S) + 100)
     [message] = [row.message for row in caplog.records if row.name == "newsift.ingest"]
     assert "open in tweets, partition 3, from offset 10 on" in message
 

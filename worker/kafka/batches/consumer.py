@@ -1,4 +1,4 @@
-"""The walk over records, compiled, for readers of many records."""
+"""aiokafka's consumer with bounds on what it unpacks, and a compiled walk over records."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from aiokafka.protocol.fetch import FetchRequest
 
 from encoder.support.jit import jit
 from worker.kafka.batches.header import Bytes, walk
-from worker.kafka.batches.opener import Opener, Room
+from worker.kafka.batches.opener import Opener, UnpackBudget
 
 _walk = jit()(walk)
 
 
 def fast_walk(body: Bytes, count: int, last_delta: int, most: int) -> int:
-    """The result of `walk`, compiled."""
+    """`walk`, compiled."""
     return int(_walk(np.frombuffer(body, np.uint8), count, last_delta, most))
 
 
@@ -45,7 +45,7 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 aiokafka.consumer.fetcher.ConsumerRecord = ConsumerRecord  # it has no option for it
 
 
-NoteBatch = Callable[[str, int, int, int, int], None]
+OnBatch = Callable[[str, int, int, int, int], None]
 
 
 class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
@@ -61,9 +61,7 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     each readable batch, by the thread that unpacks it.
     """
 
-    def __init__(
-        self, batch_bytes: int, note: NoteBatch = lambda *_: None, **settings: Any
-    ) -> None:
+    def __init__(self, batch_bytes: int, note: OnBatch = lambda *_: None, **settings: Any) -> None:
         super().__init__(check_crcs=False, **settings)  # the opener does
         self._opener, self._note = Opener(batch_bytes, fast_walk), note
         self._turn, self._polled = asyncio.Lock(), asyncio.Event()
@@ -73,17 +71,17 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     async def getmany(
         self, *places: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[Any]]:
-        """New messages; each unreadable batch is one message."""
+        """An unreadable batch becomes one message."""
         records = await super().getmany(*places, timeout_ms=timeout_ms, max_records=max_records)
         self._polled.set()
         if not self._opener.has_marked:
             return dict(records)
-        seen = self._opener.seen
+        seen = self._opener.unreadable_batch
         return {place: [seen(row) or row for row in rows] for place, rows in records.items()}
 
     @property
     def buffered(self) -> int:
-        """The unpacked bytes that are read ahead."""
+        """Unpacked bytes that are read ahead."""
         results = self._fetcher._records.values()
         parts = (getattr(result, "_partition_records", None) for result in results)
         return sum(part._records.size_in_bytes() for part in parts if part is not None)
@@ -103,24 +101,28 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 while (buffered := self.buffered) > self._opener.limit // 2:
                     self._polled.clear()
                     await self._polled.wait()
-                room = self._opener.room(buffered)
-                await asyncio.to_thread(_open, answer, request, self._opener, room, self._note)
+                room = self._opener.budget(buffered)
+                await asyncio.to_thread(
+                    _open_batches, answer, request, self._opener, room, self._note
+                )
         return answer
 
 
-def _open(answer: Any, request: FetchRequest, opener: Opener, room: Room, note: NoteBatch) -> None:
-    """Replace the fetched batches by opened ones; they are last in each partition."""
+def _open_batches(
+    answer: Any, request: FetchRequest, opener: Opener, room: UnpackBudget, note: OnBatch
+) -> None:
+    """Replaces the fetched batches of each partition, which are the last field of a part."""
     starts = {
         (topic, partition): offset
         for topic, parts in request.topics
         for partition, offset, _ in parts
     }
 
-    def opened(topic: str, part: tuple[Any, ...]) -> tuple[Any, ...]:
+    def open_part(topic: str, part: tuple[Any, ...]) -> tuple[Any, ...]:
         start, end = starts[topic, part[0]], part[2]
-        noted = partial(note, topic, part[0])
-        return (*part[:-1], opener.opened(part[-1] or b"", start, end, room, noted))
+        on_opened = partial(note, topic, part[0])
+        return (*part[:-1], opener.open_batches(part[-1] or b"", start, end, room, on_opened))
 
     answer.topics = [
-        (topic, [opened(topic, part) for part in parts]) for topic, parts in answer.topics
+        (topic, [open_part(topic, part) for part in parts]) for topic, parts in answer.topics
     ]

@@ -1,4 +1,4 @@
-"""The fixed part of a record batch of format 2, and its checksum."""
+"""Record batches of format 2: the header, the checksum, and a check of the records."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -10,14 +10,14 @@ from encoder.errors import NewsiftError
 from worker.posts.outcome import Reason
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
-LENGTH = struct.Struct(">i")
+BATCH_LENGTH = struct.Struct(">i")
 OFFSET_AND_LENGTH = 12
-MAGIC = 16
-CRC = 17  # offset of the checksum, which covers all that follows
-ATTRIBUTES = 21
-CODEC = 0x07
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
+MAGIC_OFFSET = 16
+CRC_OFFSET = 17  # The checksum covers all that follows it.
+ATTRIBUTES_OFFSET = 21
+CODEC_BITS = 0x07
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
 
 Bytes = bytes | bytearray | memoryview
 
@@ -30,19 +30,17 @@ class UnreadableError(NewsiftError):
         self.why, self.detail = why, detail
 
 
-def bad(detail: str) -> UnreadableError:
+def bad_batch(detail: str) -> UnreadableError:
     return UnreadableError(Reason.BAD_BATCH, detail)
 
 
-def too_large(limit: int) -> UnreadableError:
+def too_large_batch(limit: int) -> UnreadableError:
     return UnreadableError(
         Reason.BATCH_BYTES, f"the record batch has more than {limit} bytes once it is unpacked"
     )
 
 
 class Header(NamedTuple):
-    """The fixed part of a record batch."""
-
     base_offset: int
     length: int
     leader_epoch: int
@@ -58,13 +56,13 @@ class Header(NamedTuple):
     record_count: int
 
     @classmethod
-    def of(cls, data: Bytes) -> Self:
+    def parse(cls, data: Bytes) -> Self:
         return cls(*HEADER.unpack_from(data))
 
     @property
     def codec(self) -> int:
-        """The number of the compression; 0 means none."""
-        return self.attributes & CODEC
+        """0 for no compression."""
+        return self.attributes & CODEC_BITS
 
     @property
     def last_offset(self) -> int:
@@ -73,35 +71,34 @@ class Header(NamedTuple):
 
 
 def checksum(data: Bytes) -> int:
-    return int(crc32c(memoryview(data)[ATTRIBUTES:]))
+    return int(crc32c(memoryview(data)[ATTRIBUTES_OFFSET:]))
 
 
-def uncompressed(header: Header, body: Bytes) -> bytes:
-    """The header of the same batch with uncompressed records, without the checksum."""
+def uncompressed_header(header: Header, body: Bytes) -> bytes:
+    """For the same batch with uncompressed records; without the checksum."""
     length = HEADER.size - OFFSET_AND_LENGTH + len(body)
     return HEADER.pack(
-        *header._replace(length=length, crc=0, attributes=header.attributes & ~CODEC)
+        *header._replace(length=length, crc=0, attributes=header.attributes & ~CODEC_BITS)
     )
 
 
 def split_frames(data: memoryview) -> Iterator[memoryview]:
     """Consecutive batches, as far as their lengths are plausible."""
-    at = 0
-    while len(data) - at > MAGIC:
-        (length,) = LENGTH.unpack_from(data, at + 8)
-        end = at + OFFSET_AND_LENGTH + length
-        if length + OFFSET_AND_LENGTH <= MAGIC or end > len(data):
+    start = 0
+    while len(data) - start > MAGIC_OFFSET:
+        (length,) = BATCH_LENGTH.unpack_from(data, start + 8)
+        end = start + OFFSET_AND_LENGTH + length
+        if length + OFFSET_AND_LENGTH <= MAGIC_OFFSET or end > len(data):
             return
-        yield data[at:end]
-        at = end
+        yield data[start:end]
+        start = end
 
 
-GOOD, CROWDED, FOREIGN = -1, -2, -3
-RECORD_LENGTH, TIME, OFFSET, KEY, VALUE, HEADERS, NAME, CONTENT = range(
-    8
-)  # a record's numbers, in order
+WALK_OK, TOO_MANY_RECORDS, FOREIGN_NAMES = -1, -2, -3
+# The numbers in a record, in their order.
+RECORD_LENGTH, TIME, OFFSET, KEY, VALUE, HEADERS, NAME, CONTENT = range(8)
 HIGH_BIT, LOW_BITS = 0x80, 0x7F
-MAX_NUMBER_BITS, MAX_TIME_BITS = 35, 70  # bits of a number, and of a time
+MAX_NUMBER_BITS, MAX_TIME_BITS = 35, 70
 
 Walk = Callable[[Any, int, int, int], int]
 
@@ -111,7 +108,7 @@ def walk(body: Any, count: int, last_delta: int, most: int) -> int:  # noqa: C90
 
     One loop over all numbers of all records, so that numba compiles it unchanged.
     """
-    size, verdict = len(body), GOOD
+    size, verdict = len(body), WALK_OK
     at = end = left = items = records = 0
     delta, field = -1, RECORD_LENGTH
     while records < count:
@@ -135,10 +132,10 @@ def walk(body: Any, count: int, last_delta: int, most: int) -> int:  # noqa: C90
             wrong = not 0 <= value <= end - at
             if field == NAME and not wrong:
                 for place in range(at, at + value):
-                    verdict = verdict if body[place] < HIGH_BIT else FOREIGN
+                    verdict = verdict if body[place] < HIGH_BIT else FOREIGN_NAMES
             at, left = at + value, left - 1 if field == CONTENT else left
         if wrong or at > end or items > most:
-            return CROWDED if items > most else began
+            return TOO_MANY_RECORDS if items > most else began
         if field < HEADERS:
             field += 1
         elif left > 0:

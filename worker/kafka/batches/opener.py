@@ -16,38 +16,36 @@ from typing import Any
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from worker.kafka.batches.header import (
-    CROWDED,
-    FOREIGN,
-    GOOD,
+    FOREIGN_NAMES,
     HEADER,
-    MAGIC,
+    MAGIC_OFFSET,
     OFFSET_AND_LENGTH,
-    TRANSACTIONAL,
+    TOO_MANY_RECORDS,
+    TRANSACTIONAL_BIT,
+    WALK_OK,
     Bytes,
     Header,
     UnreadableError,
     Walk,
-    bad,
+    bad_batch,
     checksum,
     split_frames,
-    too_large,
-    uncompressed,
+    too_large_batch,
+    uncompressed_header,
     walk,
 )
-from worker.kafka.batches.unpack import CODECS, unpacked
+from worker.kafka.batches.unpack import CODECS, unpack
 from worker.posts.outcome import Reason, Unreadable
 
-MIN_RECORD_BYTES = (
-    16  # bytes of the limit that a record or a header counts for, however small it is
-)
-Note = Callable[[int, int, int], None]
-MARKER_SLACK_BYTES = 1000  # bytes beside what a marker says
-MAX_OFFSET_SPAN = 2**31 - 1  # from the first to the last offset of a batch
-COST = 8  # this many refused batches count as one kept batch
+MIN_RECORD_BYTES = 16  # A record or header counts for this much, however small it is.
+OnOpened = Callable[[int, int, int], None]
+MARKER_SLACK_BYTES = 1000
+MAX_OFFSET_SPAN = 2**31 - 1
+REFUSED_BATCHES_PER_KEPT = 8  # A refused batch uses an eighth of the budget.
 
 
 @dataclass(slots=True)
-class Room:
+class UnpackBudget:
     left: int
 
 
@@ -60,56 +58,63 @@ class Opener:
     mark: str = field(default_factory=lambda: f"newsift.{secrets.token_hex(16)}")
     has_marked: bool = False  # whether any batch was not read, so far
 
-    def room(self, buffered: int = 0) -> Room:
-        """The budget of one response; what exceeds it is cut off and fetched again."""
-        return Room(self.limit - buffered)
+    def budget(self, buffered: int = 0) -> UnpackBudget:
+        """What exceeds the budget of a response is cut off and fetched again."""
+        return UnpackBudget(self.limit - buffered)
 
-    def opened(
-        self, data: bytes, start: int, end: int, room: Room, note: Note = lambda *_: None
+    def open_batches(
+        self,
+        data: bytes,
+        start: int,
+        end: int,
+        room: UnpackBudget,
+        note: OnOpened = lambda *_: None,
     ) -> bytes:
         """The batches of a partition that was fetched from `start`; `end` is after the last one.
 
         `note` is called with first offset, last offset and bytes of each readable batch.
         """
-        view, parts, at = memoryview(data), list[Bytes](), start
+        view, parts, next_offset = memoryview(data), list[Bytes](), start
         frames: Sequence[memoryview] = list(split_frames(view))
         if data and not frames:
             frames = [view]  # no length to go by: then it is one batch that cannot be read
         for number, frame in enumerate(frames):
-            if room.left <= 0 or at >= end:  # written since the end was stated: comes again
+            if (
+                room.left <= 0 or next_offset >= end
+            ):  # written since the end was stated: comes again
                 break
             try:
-                last, part = self.read(frame)
-                if last < at:
-                    raise bad("the record batch has offsets that are over")
+                last, part = self.open_batch(frame)
+                if last < next_offset:
+                    raise bad_batch("the record batch has offsets that are over")
                 if last >= end:  # a disk has changed the first offset, which no checksum covers
-                    raise bad("the record batch has offsets beyond the partition's end")
+                    raise bad_batch("the record batch has offsets beyond the partition's end")
                 room.left -= len(part[1]) if len(part) > 1 else 0
-                note(_offset(frame), last, sum(map(len, part)))
+                note(_base_offset(frame), last, sum(map(len, part)))
             except UnreadableError as error:
                 following = frames[number + 1 :]
-                ceiling = _offset(following[0]) - 1 if following else end - 1
-                marker, last = self._marker(frame, at, max(at, ceiling), error)
+                ceiling = _base_offset(following[0]) - 1 if following else end - 1
+                marker, last = self._marker(frame, next_offset, max(next_offset, ceiling), error)
                 part = (marker,)
-                room.left -= self.limit // COST
+                room.left -= self.limit // REFUSED_BATCHES_PER_KEPT
             parts += part
-            at = last + 1
+            next_offset = last + 1
         return b"".join(parts)
 
-    def read(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
-        """The last offset of a batch, and the batch: unchanged, or its header and its records."""
-        header = trusted(data)
+    def open_batch(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
+        """The last offset of a batch, and the batch: unchanged, or unpacked."""
+        header = check_header(data)
         if header.codec == 0:
             self._check(header, data[HEADER.size :])
             return header.last_offset, (data,)
         if header.record_count == 0 and len(data) == HEADER.size:
-            return header.last_offset, (uncompressed(header, b""),)
-        body = unpacked(header.codec, data[HEADER.size :], self.limit)
+            return header.last_offset, (uncompressed_header(header, b""),)
+        body = unpack(header.codec, data[HEADER.size :], self.limit)
         self._check(header, body)
-        return header.last_offset, (uncompressed(header, body), body)
+        return header.last_offset, (uncompressed_header(header, body), body)
 
-    def seen(self, record: Any) -> Unreadable | None:
-        """The unreadable batch in whose place a client has this record, if any."""
+    def unreadable_batch(self, record: Any) -> Unreadable | None:
+        """The batch whose marker this record is, if it is one."""
         if not (record.headers and record.headers[0][0] == self.mark):
             return None
         first, why, detail = json.loads(record.headers[0][1])
@@ -119,33 +124,35 @@ class Opener:
     def _check(self, header: Header, body: Bytes) -> None:
         """Refuse records whose number, lengths or order contradict the header."""
         if len(body) > self.limit:
-            raise too_large(self.limit)
+            raise too_large_batch(self.limit)
         most = self.limit // MIN_RECORD_BYTES
         walked = self.walk(body, header.record_count, header.last_offset_delta, most)
-        if walked == CROWDED:
+        if walked == TOO_MANY_RECORDS:
             raise UnreadableError(
                 Reason.BATCH_BYTES, f"the record batch has more than {most} records and headers"
             )
-        if walked == FOREIGN:
+        if walked == FOREIGN_NAMES:
             _decode_names(header, body)
-        elif walked != GOOD:
-            raise bad(f"the record batch is malformed at byte {walked} of its records")
+        elif walked != WALK_OK:
+            raise bad_batch(f"the record batch is malformed at byte {walked} of its records")
 
     def _marker(
-        self, data: memoryview, at: int, ceiling: int, error: UnreadableError
+        self, data: memoryview, start: int, ceiling: int, error: UnreadableError
     ) -> tuple[bytes, int]:
-        """A batch of one record in the place of an unreadable batch, and its offset."""
-        first, last, stamp, transactional, producer = at, at, round(time() * 1000), 0, -1
-        if len(data) >= HEADER.size and data[MAGIC] == 2:
-            header = Header.of(data)
-            first, last = max(at, header.base_offset), max(at, header.last_offset)
+        """A batch with one marker record, and the offset of that record."""
+        first, last, stamp, transactional, producer = start, start, round(time() * 1000), 0, -1
+        if len(data) >= HEADER.size and data[MAGIC_OFFSET] == 2:
+            header = Header.parse(data)
+            first, last = max(start, header.base_offset), max(start, header.last_offset)
             if header.crc == checksum(data):
                 stamp = header.max_timestamp if header.max_timestamp > 0 else stamp
-                transactional = int(bool(header.attributes & TRANSACTIONAL))
+                transactional = int(bool(header.attributes & TRANSACTIONAL_BIT))
                 producer = header.producer_id
-        elif len(data) > MAGIC:  # an older format: the offset of the last message packed in it
-            last = max(at, _offset(data))
-        last = min(last, ceiling, at + MAX_OFFSET_SPAN)
+        elif (
+            len(data) > MAGIC_OFFSET
+        ):  # an older format: the offset of the last message packed in it
+            last = max(start, _base_offset(data))
+        last = min(last, ceiling, start + MAX_OFFSET_SPAN)
         first = min(first, last)
         self.has_marked = True
         value = json.dumps([first, error.why, error.detail]).encode()
@@ -156,38 +163,40 @@ class Opener:
         return first.to_bytes(8, signed=True) + bytes(builder.build()[8:]), last
 
 
-def trusted(data: Bytes) -> Header:
-    """The header of the one whole batch in these bytes, after checking checksum and claims."""
-    if len(data) > MAGIC and data[MAGIC] != 2:
-        raise bad(f"message format {data[MAGIC]} is not read; Kafka writes format 2 since 0.11")
+def check_header(data: Bytes) -> Header:
+    """The header of one batch, after its checksum, length and counts were checked."""
+    if len(data) > MAGIC_OFFSET and data[MAGIC_OFFSET] != 2:
+        raise bad_batch(
+            f"message format {data[MAGIC_OFFSET]} is not read; Kafka writes format 2 since 0.11"
+        )
     if len(data) < HEADER.size:
-        raise bad(f"{len(data)} bytes are too few for a record batch")
-    header = Header.of(data)
+        raise bad_batch(f"{len(data)} bytes are too few for a record batch")
+    header = Header.parse(data)
     if header.length != len(data) - OFFSET_AND_LENGTH:
-        raise bad(f"the record batch has {len(data)} bytes, and not as many as it says")
+        raise bad_batch(f"the record batch has {len(data)} bytes, and not as many as it says")
     if header.crc != checksum(data):
-        raise bad("the record batch has a wrong checksum")
+        raise bad_batch("the record batch has a wrong checksum")
     if header.codec not in CODECS:
-        raise bad(f"compression {header.codec} is unknown")
+        raise bad_batch(f"compression {header.codec} is unknown")
     if not 0 <= header.record_count <= header.last_offset_delta + 1:
-        raise bad(f"the record batch counts {header.record_count} records to its last offset")
+        raise bad_batch(f"the record batch counts {header.record_count} records to its last offset")
     return header
 
 
 def _decode_names(header: Header, body: Bytes) -> None:
-    """Refuse header names that are not UTF-8, as the clients do."""
+    """Refuses header names that are not UTF-8, as the clients do."""
     try:
-        for _ in DefaultRecordBatch(b"".join((uncompressed(header, body), body))):
+        for _ in DefaultRecordBatch(b"".join((uncompressed_header(header, body), body))):
             pass
     except UnicodeDecodeError as error:
-        raise bad("the name of a header is no UTF-8") from error
+        raise bad_batch("the name of a header is no UTF-8") from error
 
 
-def _offset(data: memoryview) -> int:
+def _base_offset(data: memoryview) -> int:
     return int.from_bytes(data[:8], signed=True)
 
 
-def opening(consumer: Any, batch_bytes: int) -> Any:
+def bound_consumer(consumer: Any, batch_bytes: int) -> Any:
     """The consumer with a bound on the unpacked size of a batch; made with check_crcs=False.
 
     An unreadable batch is reported on standard error, counted by topic in the consumer's
@@ -198,13 +207,13 @@ def opening(consumer: Any, batch_bytes: int) -> Any:
     handle, poll = fetcher._handle_fetch_response, consumer.poll
 
     def take(node: Any, starts: Any, sent_at: float, answer: Any) -> None:
-        room = opener.room()
+        room = opener.budget()
         for topic in answer.responses:
             for part in topic.partitions:
                 if part.records:
                     start = starts[topic.topic, part.partition_index]
                     end = part.high_watermark
-                    part.records = opener.opened(bytes(part.records), start, end, room)
+                    part.records = opener.open_batches(bytes(part.records), start, end, room)
         handle(node, starts, sent_at, answer)
 
     def read(*places: Any, **settings: Any) -> dict[Any, list[Any]]:
@@ -218,7 +227,7 @@ def opening(consumer: Any, batch_bytes: int) -> Any:
 
 def _readable(rows: Sequence[Any], opener: Opener, counts: Counter[str]) -> Iterator[Any]:
     for row in rows:
-        if (passed := opener.seen(row)) is None:
+        if (passed := opener.unreadable_batch(row)) is None:
             yield row
         else:
             counts[passed.topic] += passed.count

@@ -9,19 +9,19 @@ import cramjam
 import lz4.frame
 import zstandard
 
-from worker.kafka.batches.header import Bytes, UnreadableError, bad, too_large
+from worker.kafka.batches.header import Bytes, UnreadableError, bad_batch, too_large_batch
 
-XERIAL = b"\x82SNAPPY\x00"  # the first bytes of snappy in blocks; 8 of versions follow
-XERIAL_HEADER = 16
-STEP = 2**16  # the first read of a codec; doubled each time
+XERIAL_MAGIC = b"\x82SNAPPY\x00"  # Eight bytes with versions follow.
+XERIAL_HEADER_BYTES = 16
+FIRST_READ_BYTES = 2**16  # Each further read is twice as long.
 MAX_STEP_BYTES = 2**20
 _thread_state = threading.local()  # a zstd unpacker is for one thread
-PIECE = 2**14
-GZIP = 31  # zlib's word for a gzip header and trailer
+GZIP_PIECE_BYTES = 2**14
+GZIP_WINDOW_BITS = 31  # For zlib this means a gzip header and trailer.
 
 
-def unpacked(codec: int, packed: Bytes, limit: int) -> Bytes:
-    """The bytes of a batch; more than the limit, or damaged ones, are refused."""
+def unpack(codec: int, packed: Bytes, limit: int) -> Bytes:
+    """Refuses more bytes than the limit, and damaged ones."""
     parts: list[bytes] = []
     room = limit
     try:
@@ -29,85 +29,84 @@ def unpacked(codec: int, packed: Bytes, limit: int) -> Bytes:
             parts.append(part)
             room -= len(part)
             if room < 0:
-                raise too_large(limit)
+                raise too_large_batch(limit)
     except UnreadableError:
         raise
     except MemoryError:
-        raise too_large(limit) from None
+        raise too_large_batch(limit) from None
     except Exception as error:  # each codec fails in a way of its own
-        raise bad(f"the record batch cannot be unpacked ({type(error).__name__})") from error
+        raise bad_batch(f"the record batch cannot be unpacked ({type(error).__name__})") from error
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _as_it_is(packed: Bytes, _limit: int) -> Iterator[bytes]:
+def _copy(packed: Bytes, _limit: int) -> Iterator[bytes]:
     yield bytes(packed)
 
 
 def _gzip(packed: Bytes, limit: int) -> Iterator[bytes]:
-    """Every member of the file; fed in pieces, because zlib copies what follows a member."""
-    view, at, room, member = memoryview(packed), 0, limit, None
-    while at < len(view):
-        member = member or zlib.decompressobj(GZIP)
-        piece = view[at : at + PIECE]
+    """Every member of the file; in pieces, because zlib copies what follows a member."""
+    view, start, room, member = memoryview(packed), 0, limit, None
+    while start < len(view):
+        member = member or zlib.decompressobj(GZIP_WINDOW_BITS)
+        piece = view[start : start + GZIP_PIECE_BYTES]
         part = member.decompress(piece, room + 1)
-        at += len(piece) - len(member.unused_data) - len(member.unconsumed_tail)
+        start += len(piece) - len(member.unused_data) - len(member.unconsumed_tail)
         room, member = room - len(part), None if member.eof else member
         yield part
     if member is not None:
-        raise bad("the record batch is cut off inside its gzip")
+        raise bad_batch("the record batch is cut off inside its gzip")
 
 
 def _lz4(packed: Bytes, _limit: int) -> Iterator[bytes]:
-    """One frame; bytes after it are ignored."""
-    frame, step = lz4.frame.LZ4FrameDecompressor(), STEP
+    """Bytes after the first frame are ignored."""
+    frame, step = lz4.frame.LZ4FrameDecompressor(), FIRST_READ_BYTES
     data: Bytes = packed
     while not frame.eof:
         part = frame.decompress(data, max_length=step)
         if not part and not frame.eof:
-            raise bad("the record batch is cut off inside its lz4")
+            raise bad_batch("the record batch is cut off inside its lz4")
         data, step = b"", min(2 * step, MAX_STEP_BYTES)
         yield part
 
 
 def _zstd(packed: Bytes, _limit: int) -> Iterator[bytes]:
-    """Every frame in turn; a declared size is ignored."""
-    if (
-        unpacker := getattr(_thread_state, "zstd", None)
-    ) is None:  # making one takes as long as a post
+    """Every frame; a declared size is ignored."""
+    unpacker = getattr(_thread_state, "zstd", None)
+    if unpacker is None:  # Making one takes as long as a post.
         unpacker = _thread_state.zstd = zstandard.ZstdDecompressor()
     with unpacker.stream_reader(packed, read_across_frames=True) as reader:
-        step = STEP
+        step = FIRST_READ_BYTES
         while part := reader.read(step):
             yield part
             step = min(2 * step, MAX_STEP_BYTES)
 
 
 def _snappy(packed: Bytes, limit: int) -> Iterator[bytes]:
-    """One block, or the blocks of xerial's format; the declared size is checked first."""
+    """The declared size is checked first."""
     room = limit
-    for block in _blocks(packed):
+    for block in _snappy_blocks(packed):
         size = cramjam.snappy.decompress_raw_len(block)
         room -= size
         if room < 0:
-            raise too_large(limit)
+            raise too_large_batch(limit)
         yield bytes(cramjam.snappy.decompress_raw(block))
 
 
-def _blocks(packed: Bytes) -> Iterator[memoryview]:
+def _snappy_blocks(packed: Bytes) -> Iterator[memoryview]:
     view = memoryview(packed)
-    if len(view) <= XERIAL_HEADER or view[: len(XERIAL)] != XERIAL:
+    if len(view) <= XERIAL_HEADER_BYTES or view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         yield view
         return
-    at = XERIAL_HEADER
-    while at < len(view):
-        (size,) = struct.unpack_from(">i", view, at)
-        at += 4
-        if not 0 < size <= len(view) - at:
-            raise bad(f"the record batch has a snappy block of {size} bytes, and not as many")
-        yield view[at : at + size]
-        at += size
+    start = XERIAL_HEADER_BYTES
+    while start < len(view):
+        (size,) = struct.unpack_from(">i", view, start)
+        start += 4
+        if not 0 < size <= len(view) - start:
+            raise bad_batch(f"the record batch has a snappy block of {size} bytes, and not as many")
+        yield view[start : start + size]
+        start += size
 
 
 CODECS: dict[int, Callable[[Bytes, int], Iterator[bytes]]] = {
-    0: _as_it_is, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd,
+    0: _copy, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd,
 }  # fmt: skip

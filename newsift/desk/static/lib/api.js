@@ -1,4 +1,4 @@
-// Requests to the desk, and the stream that tells which of its parts have changed.
+// Requests to the desk, and the stream of its changes.
 import { useEffect, useRef, useState } from "/vendor/preact.js";
 
 const RETRY_MS = 2000;
@@ -33,7 +33,7 @@ export async function read(path, question = {}) {
   return (await request(query ? `${path}?${query}` : path)).answer;
 }
 
-// Does something under the user's name; resolves to {answer, messages}.
+// Performs an action under the user's name; resolves to {answer, messages}.
 export async function act(path, question = {}) {
   return request(path, {
     method: "POST",
@@ -49,10 +49,10 @@ export async function login(token) {
 export const userName = () => localStorage.getItem("newsift.by") || "somebody";
 export function setUserName(name) {
   localStorage.setItem("newsift.by", name);
-  dispatchEvent(new Event("storage")); // the browser sends it to other tabs only
+  dispatchEvent(new Event("storage")); // The browser sends it to other tabs only.
 }
 
-// Numbers that grow when a part of the desk has changed.
+// Version numbers of the parts of the desk.
 const listeners = new Set();
 let numbers = {};
 let online = true;
@@ -74,7 +74,8 @@ export function listen() {
     notify();
     if (source?.readyState !== EventSource.CLOSED) return;
     source = null;
-    setTimeout(() => read("/api/session").then(listen, listen), RETRY_MS); // asks for the token
+    // Without a session this leads to the login.
+    setTimeout(() => read("/api/session").then(listen, listen), RETRY_MS);
   };
 }
 
@@ -95,11 +96,11 @@ export function useOnline() {
   return state;
 }
 
-// The answer to a question, asked again when one of these parts changes, at most once in `apart`
-// milliseconds and not while the tab is hidden: [answer, error, ask again].
-export function useAnswer(path, question, parts = [], apart = 1000) {
+// Requests an answer, and again when one of these parts changes: at most once in `intervalMs`
+// milliseconds, and not while the tab is hidden. Returns [answer, error, refresh].
+export function useAnswer(path, question, parts = [], intervalMs = 1000) {
   const [state, setState] = useState([undefined, undefined]);
-  const again = useRef(() => {});
+  const refresh = useRef(() => {});
   useEffect(() => {
     let gone = false;
     let busy = false;
@@ -120,14 +121,14 @@ export function useAnswer(path, question, parts = [], apart = 1000) {
       timer = setTimeout(() => {
         busy = false;
         if (due && !gone) ask();
-      }, apart);
+      }, intervalMs);
     };
     const update = (now, on) => {
       if (on && versionOf(now, on) !== version) ask();
       version = versionOf(now, on);
     };
     const appear = () => due && !busy && ask();
-    again.current = ask;
+    refresh.current = ask;
     setState([undefined, undefined]);
     ask();
     listeners.add(update);
@@ -139,5 +140,5 @@ export function useAnswer(path, question, parts = [], apart = 1000) {
       document.removeEventListener("visibilitychange", appear);
     };
   }, [`${path}?${queryOf(question)}`]);
-  return [...state, () => again.current()];
+  return [...state, () => refresh.current()];
 }

@@ -1,6 +1,6 @@
-// What the pages of seeds share: states, thresholds, fields, changes and drafts.
+// Shared by the pages of seeds: states, thresholds, fields and changes.
 import { html } from "/vendor/preact.js";
-import { eventPage, perform, plural } from "/lib/ui.js";
+import { eventAddress, perform, plural } from "/lib/ui.js";
 
 const STATES = {
   live: ["live", "good"],
@@ -27,15 +27,15 @@ export function thresholdWords(row, configured) {
   return row.cut ? `auto ${row.cut.toFixed(4)}` : "auto";
 }
 
-// What an empty field of a threshold means.
+// The meaning of an empty threshold field.
 export function defaultThreshold(automatic, configured) {
   if (isNumber(configured)) return `nothing: ${configured} (matching.threshold)`;
   return automatic ? `nothing: automatic, ${automatic.toFixed(4)}` : "nothing: automatic";
 }
 
-export const seedPage = (id) => `#/seeds/seed/${encodeURIComponent(id)}`;
+export const seedAddress = (id) => `#/seeds/seed/${encodeURIComponent(id)}`;
 
-// Names that are offered wherever an event is asked for.
+// Event names that inputs suggest.
 export const EventNames = ({ names = [] }) =>
   html`<datalist id="events">${names.map((name) => html`<option value=${name} />`)}</datalist>`;
 
@@ -55,7 +55,7 @@ export function pauseSeed({ id, mark, state }) {
   return perform("/api/seeds/set", { id, mark, paused }, done);
 }
 
-// A threshold to be sent: null for an empty field; a text that is no number is refused there.
+// Null for an empty field; the desk refuses a text that is no number.
 export function thresholdOf(text) {
   if (String(text).trim() === "") return null;
   const value = Number(String(text).replace(",", "."));
@@ -64,10 +64,10 @@ export function thresholdOf(text) {
 
 export const heaviestWords = (words) => {
   const names = words.slice(0, 12).map(([word]) => word);
-  return html`<p class="quiet">Lit are the words that carry it: ${names.join(", ")}.</p>`;
+  return html`<p class="quiet">Highlighted are the words that weigh most: ${names.join(", ")}.</p>`;
 };
 
-// What would help events of few articles, or of several.
+// Advice for events with few articles, and for those that could learn a profile.
 export function Advice({ events }) {
   const few = ({ event, seeds }) =>
     html`<p>The event <strong class="quoted">${event}</strong> has ${plural(seeds, "article")}: with
@@ -75,7 +75,7 @@ export function Advice({ events }) {
       same event.</p>`;
   const learn = ({ event, seeds }) =>
     html`<p>The event <strong class="quoted">${event}</strong> has ${plural(seeds, "article")}: one
-      profile of them all finds more; <a href=${eventPage(event, "learned")}>see what it would
+      profile of them all finds more; <a href=${eventAddress(event, "learned")}>see what it would
       learn</a>.</p>`;
   return events.map((each) => html`${each.few && few(each)}${each.may_learn && learn(each)}`);
 }

@@ -1,4 +1,4 @@
-// Parts of all pages: numbers and times, notices, buttons, tables, dialogs, texts with lit words.
+// Shared by all pages: numbers, times, notices, buttons, tables, dialogs and highlighted texts.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "/vendor/preact.js";
 import { act } from "/lib/api.js";
 
@@ -30,7 +30,7 @@ function timeText(moment) {
   return minutes < HOUR_MIN ? `${minutes} min ago` : `${Math.floor(minutes / HOUR_MIN)} h ago`;
 }
 
-// Of the last day how long ago, else in the reader's time zone; the title has both that and UTC.
+// Up to a day ago as an age, else in the reader's time zone; the tooltip adds UTC.
 export function Time({ at }) {
   const moment = new Date(at ?? NaN);
   const [, update] = useState();
@@ -45,42 +45,43 @@ export function Time({ at }) {
     ${timeText(moment)}</time>`;
 }
 
-export const eventPage = (name, tab = "matches") => `#/event/${encodeURIComponent(name)}/${tab}`;
+export const eventAddress = (name, tab = "matches") => `#/event/${encodeURIComponent(name)}/${tab}`;
 
-// A link to the web, and to nothing else: a post may name any address.
-export function Out({ href, children }) {
+// A link only to http and https: a post may name any address.
+export function ExternalLink({ href, children }) {
   let isSafe = false;
   try {
     isSafe = ["http:", "https:"].includes(new URL(href).protocol);
   } catch {
-    // no address
+    // It is no address.
   }
   if (!isSafe) return html`<span>${children}</span>`;
   return html`<a href=${href} target="_blank" rel="noopener noreferrer nofollow">${children}</a>`;
 }
 
-export const Refused = ({ error }) =>
+export const ErrorText = ({ error }) =>
   error && html`<p class="refused" role="alert">${error.message}</p>`;
 
-// A paragraph of a class, where there is a text.
-export const note = (kind, text, role) => text && html`<p class=${kind} role=${role}>${text}</p>`;
+// A paragraph of a CSS class, if there is a text.
+export const paragraph = (kind, text, role) =>
+  text && html`<p class=${kind} role=${role}>${text}</p>`;
 
-// The attributes of the input of one of several fields.
-export const inputs = (fields, setFields) => (name) => ({
+// A function that gives the attributes of the input for one field.
+export const fieldInputs = (fields, setFields) => (name) => ({
   value: fields[name],
   onInput: ({ target }) => setFields({ ...fields, [name]: target.value }),
 });
 
-export const Waiting = ({ what = "Asking" }) =>
+export const LoadingText = ({ what = "Asking" }) =>
   html`<p class="waiting" role="status">${what} …</p>`;
 
-// For an answer that is not there: its error, or that it is on its way. It is always an element:
-// where a component is nothing, this version of Preact moves what follows, and focus is lost.
-export const Status = ({ answer, error, what }) =>
-  html`<div>${error && html`<${Refused} error=${error} />`}
-    ${!answer && !error && html`<${Waiting} what=${what} />`}</div>`;
+// The error of a request, or that its answer is on its way. It is always an element: where a
+// component renders nothing, this version of Preact moves what follows, and focus is lost.
+export const LoadStatus = ({ answer, error, what }) =>
+  html`<div>${error && html`<${ErrorText} error=${error} />`}
+    ${!answer && !error && html`<${LoadingText} what=${what} />`}</div>`;
 
-// A table that scrolls within the page; a head with # has numbers below it.
+// A table that scrolls within the page; columns whose head begins with # hold numbers.
 export function Table({ name, caption, heads, rows, kind }) {
   const isNumber = heads.map((text) => text.startsWith("#"));
   const kindOf = (n) => (isNumber[n] ? "number" : undefined);
@@ -95,14 +96,14 @@ export function Table({ name, caption, heads, rows, kind }) {
   </table></div>`;
 }
 
-// Names with values; entries that are false are left out.
+// A list of names with values; rows that are false are left out.
 export function Facts({ rows, kind = "facts" }) {
   const fact = ([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
   return html`<dl class=${kind}>${rows.filter(Boolean).map(fact)}</dl>`;
 }
 
-// The view of a module that is loaded when it is first needed.
-export function Loaded({ load, ...rest }) {
+// Loads a module when it is first needed, and shows its default export.
+export function LazyView({ load, ...rest }) {
   const [[loaded, View, error], setState] = useState([]);
   useEffect(() => {
     let gone = false;
@@ -113,8 +114,8 @@ export function Loaded({ load, ...rest }) {
     );
     return () => (gone = true);
   }, [load]);
-  if (loaded !== load) return html`<${Waiting} what="Loading" />`;
-  return error ? html`<${Refused} error=${error} />` : html`<${View} ...${rest} />`;
+  if (loaded !== load) return html`<${LoadingText} what="Loading" />`;
+  return error ? html`<${ErrorText} error=${error} />` : html`<${View} ...${rest} />`;
 }
 
 // Short notices, which a screen reader reads out: notify("saved").
@@ -136,7 +137,7 @@ export function Notices() {
   return html`<div class="news" role="status" aria-live="polite">${notices.map(line)}</div>`;
 }
 
-// Does something and tells how it ended; resolves to the answer, undefined where it is refused.
+// Performs an action and notifies the result; resolves to undefined if it is refused.
 export async function perform(path, question, done) {
   try {
     const { answer, messages } = await act(path, question);
@@ -198,7 +199,7 @@ export function useKeys(keys) {
 }
 
 const WORD = /(#?)([\p{L}\p{M}\p{N}_]+)/gu;
-// Words that carry nothing: they are never lit.
+// Words that are never highlighted.
 const STOP_WORDS = new Set(
   (
     "a an and are as at be been but by can do for from had has have he her his i if in into is it " +
@@ -208,9 +209,9 @@ const STOP_WORDS = new Set(
 );
 const SPECIAL = /[.*+?^${}()|[\]\\]/g;
 
-// A text in which words are lit by their contributions; `why` is [[word, contribution], …].
-// Of a hashtag the parts are lit.
-export function Lit({ text, why = [] }) {
+// A text whose words are highlighted by their contributions; `why` is [[word, contribution], …].
+// In a hashtag the parts are highlighted.
+export function HighlightedText({ text, why = [] }) {
   const named = why.filter(([word]) => word).map(([word, part]) => [word.toLowerCase(), part]);
   const parts = new Map(named);
   const top = Math.max(0, ...[...parts.values()].map(Math.abs));

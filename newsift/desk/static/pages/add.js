@@ -1,20 +1,20 @@
-// An article on its way to being a seed: pasted, fetched or from a file; read, tried, published.
+// New seeds: articles are pasted, fetched or dropped as files, then checked, tried and published.
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { act, useAnswer } from "/lib/api.js";
-import { Button, Lit, note, notify, number, Out, plural, Refused, score } from "/lib/ui.js";
-import { Waiting } from "/lib/ui.js";
+import { Button, ErrorText, ExternalLink, HighlightedText, LoadingText, notify } from "/lib/ui.js";
+import { number, paragraph, plural, score } from "/lib/ui.js";
 import { Advice, defaultThreshold, ENDS_NOTE, EventNames, Field } from "/lib/seeds.js";
-import { heaviestWords, seedPage, thresholdOf } from "/lib/seeds.js";
+import { heaviestWords, seedAddress, thresholdOf } from "/lib/seeds.js";
 
-const FILE_BYTES = 5.5 * 2 ** 20; // that fit into a request
+const MAX_FILE_BYTES = 5.5 * 2 ** 20; // A request has room for so much in base64.
 const MAX_FILES = 50;
 const ACCEPT = ".txt,.md,.markdown,.html,.htm,.xhtml,.json,.jsonl";
-const TYPING_MS = 500; // after the last key, before drafts are checked
-const LOADING_MS = 3000; // before a check is repeated while the model is loaded
-const LIT_CHARS = 4000;
+const TYPING_MS = 500; // Drafts are checked this long after the last key.
+const LOADING_MS = 3000; // Checks are repeated while the model is loaded.
+const MAX_TEXT_CHARS = 4000;
 const POST_CHARS = 500;
 
-// Files that were dropped on a page of seeds, until this page reads them.
+// Dropped files wait here until this page reads them.
 const dropped = [];
 export function dropFiles(files) {
   dropped.push(...files);
@@ -33,7 +33,7 @@ const readArticles = async (question) => (await act("/api/seeds/read", question)
 
 async function readFile(file) {
   if (!file.size) throw new Error(`${file.name}: is empty`);
-  if (file.size > FILE_BYTES)
+  if (file.size > MAX_FILE_BYTES)
     throw new Error(`${file.name}: is larger than 5.5 MiB; give smaller ones`);
   return readArticles({ name: file.name, content: await base64(file) });
 }
@@ -95,8 +95,8 @@ export function Add() {
   if (result) return html`${head}<${Published} result=${result} again=${() => setResult(null)} />`;
   return html`${head}
     ${!drafts.length && html`<${Sources} run=${run} readFiles=${readFiles} busy=${busy} />`}
-    <div role="status">${busy && html`<${Waiting} what=${busy} />`}</div>
-    ${errors.map((error) => html`<${Refused} error=${error} />`)}
+    <div role="status">${busy && html`<${LoadingText} what=${busy} />`}</div>
+    ${errors.map((error) => html`<${ErrorText} error=${error} />`)}
     ${drafts.length > 0 && review}`;
 }
 
@@ -133,7 +133,7 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
   const [event, setEvent] = useState("");
   const [error, setError] = useState(null);
   const [force, setForce] = useState(false);
-  const latest = useRef(0); // check
+  const latest = useRef(0); // number of the latest check
   const name = event.trim();
   const named = drafts.map((draft) => ({ ...draft, edits: { ...draft.edits, event: name } }));
   const sent = name ? named : drafts;
@@ -191,7 +191,7 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
       <input list="events" maxlength="240" value=${event}
         onInput=${(typed) => setEvent(typed.target.value)} /><//></div>
     ${drafts.map(draftRow)}
-    ${error && html`<${Refused} error=${error} /><${Button} run=${check}>Look again<//>`}
+    ${error && html`<${ErrorText} error=${error} /><${Button} run=${check}>Look again<//>`}
     ${isChecked && !isRefused && html`<${Trial} drafts=${sent} version=${version} />`}
     ${isDoubted && forceBox}
     <div class="row sticky"><${Button} kind="main" run=${publish} disabled=${disabled}>
@@ -213,8 +213,9 @@ function Draft({ draft, event, configured, edit, drop }) {
     },
   });
   const words = plural(text.trim().split(/\s+/).length, "word");
-  const left = `${number(text.length - LIT_CHARS)} letters more`;
-  const link = html` · <${Out} href=${record.url}><span class="quoted">${record.url}</span><//>`;
+  const left = `${number(text.length - MAX_TEXT_CHARS)} letters more`;
+  const link = html` · <${ExternalLink} href=${record.url}>
+    <span class="quoted">${record.url}</span><//>`;
   return html`<article class="card form" aria-label=${`Draft of ${source}`}>
     <h2 class="quoted">${now.title || id}</h2>
     <p class="quiet">from <span class="quoted">${source}</span>${record.url && link} · ${words} ·
@@ -231,8 +232,9 @@ function Draft({ draft, event, configured, edit, drop }) {
     </div>
     <details><summary>Change the text</summary>
       <${Field} label="Text"><textarea rows="12" ...${field("text")}></textarea><//></details>
-    <section aria-label="Text"><${Lit} text=${text.slice(0, LIT_CHARS)} why=${check?.words ?? []} />
-      ${text.length > LIT_CHARS && html`<span class="quiet"> … and ${left}</span>`}</section>
+    <section aria-label="Text">
+      <${HighlightedText} text=${text.slice(0, MAX_TEXT_CHARS)} why=${check?.words ?? []} />
+      ${text.length > MAX_TEXT_CHARS && html`<span class="quiet"> … and ${left}</span>`}</section>
     ${check?.words?.length > 0 && heaviestWords(check.words)}
     <div class="row"><${Button} run=${drop} aria-label=${`Leave ${id} out`}>Leave it out<//></div>
   </article>`;
@@ -244,12 +246,12 @@ function Doubts({ check, doubt, ignored }) {
   const remedy = "Correct the text, or publish it all the same below.";
   const keys = ignored?.length > 0 && `Left out, as a seed has no such keys: ${ignored.join(", ")}`;
   const replaces = "A seed of this id is there already: this would take its place.";
-  return html`${note("refused", refused, "alert")}
-    ${note("refused", reason && `This ${verb} ${reason}. ${remedy}`, "alert")}
-    ${notes?.map((text) => note("warn", `It ${text}.`))}
-    ${note("warn", published === "replaced" && replaces)}
-    ${note("quiet", published === "unchanged" && "This very seed is on the topic already.")}
-    ${note("quiet quoted", keys)}${note("quiet", away)}`;
+  return html`${paragraph("refused", refused, "alert")}
+    ${paragraph("refused", reason && `This ${verb} ${reason}. ${remedy}`, "alert")}
+    ${notes?.map((text) => paragraph("warn", `It ${text}.`))}
+    ${paragraph("warn", published === "replaced" && replaces)}
+    ${paragraph("quiet", published === "unchanged" && "This very seed is on the topic already.")}
+    ${paragraph("quiet quoted", keys)}${paragraph("quiet", away)}`;
 }
 
 // What the events of new articles would have matched in the last hours.
@@ -269,8 +271,8 @@ function Trial({ drafts, version }) {
     return html`<${EventMatches} event=${event} matches=${matches} others=${others} />`;
   };
   return html`<section class="card" aria-label="What it would have matched">
-    <h2>What it would have matched</h2><${Refused} error=${error} />
-    ${!answer && !error && html`<${Waiting} what="Trying it on the posts of the last hours" />`}
+    <h2>What it would have matched</h2><${ErrorText} error=${error} />
+    ${!answer && !error && html`<${LoadingText} what="Trying it on the posts of the last hours" />`}
     ${answer && Object.entries(answer.matches).map(row)}
     ${answer && html`<${Advice} events=${answer.events} />`}</section>`;
 }
@@ -293,7 +295,7 @@ function EventMatches({ event, matches, others }) {
 
 function Published({ result, again }) {
   const seed = ({ id, version, published }) =>
-    html`<p class="card"><a class="quoted" href=${seedPage(id)}>${id}</a> <code>${version}</code>
+    html`<p class="card"><a class="quoted" href=${seedAddress(id)}>${id}</a> <code>${version}</code>
       ${` ${published}`}: it is on the topic, and every worker compares posts with it.</p>`;
   return html`<section role="status">${result.seeds.map(seed)}
     <${Advice} events=${result.events} />

@@ -1,7 +1,7 @@
-// One event: a frame with tabs, each a page that is loaded when it is opened.
+// One event, with tabs that are loaded when they are opened.
 import { html } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { eventPage, Loaded, note, plural } from "/lib/ui.js";
+import { eventAddress, LazyView, paragraph, plural } from "/lib/ui.js";
 
 const TABS = {
   __proto__: null,
@@ -19,18 +19,18 @@ function LeftOutLabels() {
   const full = `${count(left)} left out, of all events: there is no room for them. Each person has a
     fair share for each event.`;
   const odd = `${count(refused)} refused, of all events: not written as a label is.`;
-  return html`${note("refused", left > 0 && full)}${note("quiet", refused > 0 && odd)}`;
+  return html`${paragraph("refused", left > 0 && full)}${paragraph("quiet", refused > 0 && odd)}`;
 }
 
 export default function Event({ rest, session }) {
   const [event = "", name = "matches", filters] = rest;
   const current = TABS[name] ? name : "matches";
   const tab = ([each, [title]]) =>
-    html`<a href=${eventPage(event, each)} aria-current=${each === current ? "page" : undefined}>
+    html`<a href=${eventAddress(event, each)} aria-current=${each === current ? "page" : undefined}>
       ${title}</a>`;
   return html`<h1><bdi>${event}</bdi></h1>
     <nav class="tabs" aria-label="Of this event">${Object.entries(TABS).map(tab)}</nav>
     <${LeftOutLabels} />
-    <${Loaded} key=${event} load=${TABS[current][1]} event=${event} session=${session}
+    <${LazyView} key=${event} load=${TABS[current][1]} event=${event} session=${session}
       filters=${filters} />`;
 }

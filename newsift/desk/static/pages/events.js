@@ -1,10 +1,10 @@
-// The events: what is in force, what matched in the last day, and which seeds are refused.
+// All events: their thresholds, matches of the last day, and refused seeds.
 import { html, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { eventPage, note, number, percent, plural, rate, Refused, scores } from "/lib/ui.js";
-import { Status, Time, Waiting } from "/lib/ui.js";
+import { ErrorText, eventAddress, LoadingText, LoadStatus, number, paragraph } from "/lib/ui.js";
+import { percent, plural, rate, scores, Time } from "/lib/ui.js";
 
-const APART_MS = 2000;
+const REFRESH_MS = 2000;
 const PAGE = 50;
 const WIDTH = 144;
 const HEIGHT = 36;
@@ -20,13 +20,13 @@ const STATES = {
 export default function Events() {
   const [text, setText] = useState("");
   const [skip, setSkip] = useState(0);
-  const [answer, error] = useAnswer("/api/events", { text, skip }, PARTS, APART_MS);
+  const [answer, error] = useAnswer("/api/events", { text, skip }, PARTS, REFRESH_MS);
   const last = useRef();
   const isLong = useRef(false);
   if (answer) last.current = answer;
   const data = last.current;
-  if (!data) return html`<h1>Events</h1><${Status} error=${error} />`;
-  isLong.current ||= data.total > PAGE; // the search stays while its result is short
+  if (!data) return html`<h1>Events</h1><${LoadStatus} error=${error} />`;
+  isLong.current ||= data.total > PAGE; // The search stays while its result is short.
   const search = (event) => {
     setSkip(0);
     setText(event.target.value);
@@ -42,19 +42,19 @@ export default function Events() {
   const since = html`Matches are counted since <${Time} at=${data.since} />
     ${data.ready ? "." : "; they are still being read."}`;
   return html`<h1>Events</h1>
-    <${Refused} error=${error} />
-    ${note("refused", data.away && `Not up to date: ${data.away}`)}
+    <${ErrorText} error=${error} />
+    ${paragraph("refused", data.away && `Not up to date: ${data.away}`)}
     ${isLong.current && find}
     <ul class="plain events">${data.events.map(row)}</ul>
     ${!data.events.length && html`<${Empty} data=${data} text=${text} />`}
     ${(skip > 0 || data.total > skip + PAGE) && pages}
     <${RefusedSeeds} data=${data} />
-    ${note("quiet", data.events.length > 0 && since)}`;
+    ${paragraph("quiet", data.events.length > 0 && since)}`;
 }
 
 function Empty({ data, text }) {
-  if (text) return note("card", `No event has “${text}” in its name.`);
-  if (!data.ready) return data.away ? null : html`<${Waiting} what="Reading the topics" />`;
+  if (text) return paragraph("card", `No event has “${text}” in its name.`);
+  if (!data.ready) return data.away ? null : html`<${LoadingText} what="Reading the topics" />`;
   return html`<div class="card"><h2>No event yet</h2>
     <p>An event begins with a seed: an article about it. Posts about the same are its matches,
       which appear here as they arrive.</p>
@@ -74,7 +74,7 @@ function Event({ row, model }) {
   const bursts = `Bursts: in ${plural(row.bursts, "minute")} since the workers started far more
     stories came than in the hour before`;
   return html`<li class="card event">
-    <div class="row"><h2><a href=${eventPage(row.event)}><bdi>${row.event}</bdi></a></h2>
+    <div class="row"><h2><a href=${eventAddress(row.event)}><bdi>${row.event}</bdi></a></h2>
       <span class=${`badge ${kind}`}>${state}</span>${profile && learned}
       <${Promise} promise=${promise} /></div>
     <div class="row numbers"><${Hours} hours=${row.posts} name=${row.event} />
@@ -84,10 +84,10 @@ function Event({ row, model }) {
       ${row.last && html`<span class="quiet">last <${Time} at=${row.last} /></span>`}</div>
     <p class="quiet"><${Threshold} row=${row} model=${model} /> · ${seeds.join(", ") || "no seed"}
       </p>
-    ${note("quiet", profile?.why && `The profile is ${profile.state}: ${profile.why}`)}
-    ${note("quiet", promise?.lapsed && `The promise has lapsed: ${promise.lapsed}`)}
-    ${note("quiet", row.bursts > 0 && bursts)}
-    ${note("quiet", row.drift && `Drift: ${row.drift}`)}</li>`;
+    ${paragraph("quiet", profile?.why && `The profile is ${profile.state}: ${profile.why}`)}
+    ${paragraph("quiet", promise?.lapsed && `The promise has lapsed: ${promise.lapsed}`)}
+    ${paragraph("quiet", row.bursts > 0 && bursts)}
+    ${paragraph("quiet", row.drift && `Drift: ${row.drift}`)}</li>`;
 }
 
 function Promise({ promise }) {

@@ -1,8 +1,8 @@
 // Feeds: previewed, followed for as long as the desk is open, and stopped.
 import { html, useState } from "/vendor/preact.js";
 import { act, useAnswer } from "/lib/api.js";
-import { Button, Confirm, inputs, note, number, Out, perform, plural } from "/lib/ui.js";
-import { Refused, Status, Time, Waiting } from "/lib/ui.js";
+import { Button, Confirm, ErrorText, ExternalLink, fieldInputs, LoadingText } from "/lib/ui.js";
+import { LoadStatus, number, paragraph, perform, plural, Time } from "/lib/ui.js";
 import { EventNames, Field } from "/lib/seeds.js";
 
 const STATES = {
@@ -22,21 +22,22 @@ const ARTICLES = {
 
 export function Feeds({ session }) {
   const [rows, error] = useAnswer("/api/feeds", {}, ["seeds"]);
-  const [ending, setEnding] = useState(null);
+  const [feedToStop, setFeedToStop] = useState(null);
   const stop = () =>
-    perform("/api/feeds/stop", { feed: ending.feed }, "the feed is followed no more");
+    perform("/api/feeds/stop", { feed: feedToStop.feed }, "the feed is followed no more");
   const feed = (row) =>
     html`<${Feed} key=${row.feed} row=${row}
-      stop=${!session.read_only && (() => setEnding(row))} />`;
-  const confirm = html`<${Confirm} kind="bad" yes="Stop" run=${stop} close=${() => setEnding(null)}
-    title=${`Follow ${ending?.feed} no more? Its seeds stay.`} />`;
+      stop=${!session.read_only && (() => setFeedToStop(row))} />`;
+  const confirm = html`<${Confirm} kind="bad" yes="Stop" run=${stop}
+    close=${() => setFeedToStop(null)} title=${`Follow ${feedToStop?.feed} no more? Its seeds stay.`} />`;
   return html`<p><a href="#/seeds">All seeds</a></p><h1>Feeds</h1>
     <p>Each article that a feed names, RSS or Atom, becomes a seed, for as long as this desk is open
       and again at its next start; <code>newsift seeds follow</code> does the same without it.</p>
     ${!session.read_only && html`<${Follow} />`}
-    <${Status} answer=${rows} error=${error} />
+    <${LoadStatus} answer=${rows} error=${error} />
     ${rows?.map(feed)}
-    ${note("quiet", rows?.length === 0 && "This desk follows no feed.")}${ending && confirm}`;
+    ${paragraph("quiet", rows?.length === 0 && "This desk follows no feed.")}
+    ${feedToStop && confirm}`;
 }
 
 function Follow() {
@@ -45,13 +46,13 @@ function Follow() {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(null);
   const [list] = useAnswer("/api/seeds", { most: 0 });
-  const field = inputs(fields, setFields);
+  const field = fieldInputs(fields, setFields);
   const show = async (event) => {
     event.preventDefault();
     setError(null);
     setBusy(true);
     try {
-      setPreview({ of: fields, ...(await act("/api/feeds/preview", fields)).answer });
+      setPreview({ fields, ...(await act("/api/feeds/preview", fields)).answer });
     } catch (failure) {
       setError(failure);
     }
@@ -74,8 +75,8 @@ function Follow() {
       <${Field} label="Keep each for" note="7d, 2w, 48h">
         <input maxlength="20" ...${field("keep")} /><//></div>
     <button class="main" disabled=${busy || !fields.feed.trim()}>Show what it names</button>
-    <div role="status">${busy && html`<${Waiting} what=${waiting} />`}</div>
-    <${Refused} error=${error} />${preview?.of === fields && review}</form>`;
+    <div role="status">${busy && html`<${LoadingText} what=${waiting} />`}</div>
+    <${ErrorText} error=${error} />${preview?.fields === fields && review}</form>`;
 }
 
 function Preview({ preview: { articles, total, messages } }) {
@@ -85,11 +86,11 @@ function Preview({ preview: { articles, total, messages } }) {
     : "The feed names no article now that would not have ended already.";
   const article = (each) =>
     html`<li class="post">
-      <${Out} href=${each.link}><span class="quoted">${each.title || each.link}</span><//>
+      <${ExternalLink} href=${each.link}><span class="quoted">${each.title || each.link}</span><//>
       ${" "}<span class="quiet"><${Time} at=${each.published} /> · ${ARTICLES[each.state]}</span>
       ${each.why && html`<div class="quoted bad">${each.why}</div>`}</li>`;
   return html`<p>${text}</p>
-    ${messages.map((line) => note("quiet quoted", line))}
+    ${messages.map((line) => paragraph("quiet quoted", line))}
     <ul class="plain">${articles.map(article)}</ul>`;
 }
 
@@ -107,9 +108,9 @@ function Feed({ row, stop }) {
   const button = html`<div class="row"><${Button} run=${stop}
     aria-label=${`Stop following ${row.feed}`}>Stop<//></div>`;
   return html`<article class="card" aria-label=${`Feed ${row.feed}`}>
-    <h2><${Out} href=${row.feed}><span class="quoted">${row.feed}</span><//>
+    <h2><${ExternalLink} href=${row.feed}><span class="quoted">${row.feed}</span><//>
       ${" "}<span class=${`badge ${isBad ? "bad" : "good"}`}>${STATES[row.state]}</span></h2>
-    ${note("quoted bad", row.why)}
+    ${paragraph("quoted bad", row.why)}
     <p class="quiet quoted">${event}, kept ${row.keep}; added by ${row.by}.
       ${row.last && html` Last read <${Time} at=${row.last} />.`}
       ${` ${plural(row.articles, "article")}`} known, ${number(row.seed_articles)} of them

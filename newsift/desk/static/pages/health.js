@@ -1,17 +1,17 @@
-// Health: what stands in the way of matches and what to do, then each part by itself.
+// Health: problems with their remedies, then the broker, workers, collectors and topics.
 import { html } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Facts, note, number, plural, Status, Table, Time } from "/lib/ui.js";
+import { Facts, paragraph, number, plural, LoadStatus, Table, Time } from "/lib/ui.js";
 import { DeadLetters } from "/pages/letters.js";
 
-const APART_MS = 2000;
+const REFRESH_MS = 2000;
 const LINE_WIDTH = 320;
 const LINE_HEIGHT = 64;
-const PAUSE_MS = 20000; // between two polls: nobody had a page open
+const PAUSE_MS = 20000; // A longer gap between polls means that no page was open.
 const quoted = (text) => html`<span class="quoted">${text}</span>`;
 
 export default function Health({ session }) {
-  const [data, error] = useAnswer("/api/health", {}, ["health"], APART_MS);
+  const [data, error] = useAnswer("/api/health", {}, ["health"], REFRESH_MS);
   const parts = html`<${Problems} data=${data} />
     <div class="cards"><${Broker} data=${data} /><${Lag} data=${data} /></div>
     <${Members} data=${data} />
@@ -20,7 +20,7 @@ export default function Health({ session }) {
     <${Topics} data=${data?.topics} />
     <${Sources} rows=${data?.sources} />`;
   return html`<h1>Health</h1>
-    <${Status} answer=${data} error=${error} what="Looking" />
+    <${LoadStatus} answer=${data} error=${error} what="Looking" />
     ${data && parts}
     <${DeadLetters} session=${session} />`;
 }
@@ -28,7 +28,7 @@ export default function Health({ session }) {
 function Problems({ data }) {
   if (!data.problems.length) {
     const text = data.broker.since ? "All well: nothing has to be done." : "Looking …";
-    return note("card", text, "status");
+    return paragraph("card", text, "status");
   }
   const row = (problem) => html`<li>${quoted(problem)}</li>`;
   return html`<ul class="problems" aria-label="What to do">${data.problems.map(row)}</ul>`;
@@ -68,16 +68,16 @@ function Lag({ data: { broker, lags } }) {
   const more = all - rows?.length;
   const details = html`<details><summary>By partition</summary>
     <${Table} name="Waiting by partition" heads=${heads} rows=${rows} />
-    ${note("quiet", more > 0 && `${number(more)} more wait for less.`)}</details>`;
+    ${paragraph("quiet", more > 0 && `${number(more)} more wait for less.`)}</details>`;
   return html`<section class="card" aria-labelledby="lag"><h2 id="lag">Posts that wait</h2>
     <p class="big">${number(broker.lag)}</p>
     <${LagLine} lags=${lags} />${rows && details}</section>`;
 }
 
-// The lag of the last minutes; the line has a break where nobody had a page open.
+// The lag of the last minutes; the line is broken where no page was open.
 function LagLine({ lags }) {
   if (lags.length < 2) {
-    return note("quiet", "A line of the last minutes begins with the second look.");
+    return paragraph("quiet", "A line of the last minutes begins with the second look.");
   }
   const [first, start] = lags[0];
   const [last, end] = lags.at(-1);
@@ -119,7 +119,7 @@ function Workers({ data }) {
     ${" "}<code>desk.workers</code> names workers on other machines.`;
   return html`<section aria-labelledby="workers"><h2 id="workers">What workers report</h2>
     <${Away} data=${data} what="They are" />
-    ${note("quiet", isSilent && silence)}
+    ${paragraph("quiet", isSilent && silence)}
     ${data.rows.map((row) => html`<${Worker} key=${row.address} row=${row} />`)}</section>`;
 }
 
@@ -134,7 +134,7 @@ function Worker({ row }) {
   return html`<div class="card">
     <p class="row"><strong class="quoted">${row.address}</strong>
       <span class=${`badge ${row.ready ? "good" : "bad"}`}>${state}</span></p>
-    ${note("quiet quoted", row.away)}${note("quoted", row.reason)}
+    ${paragraph("quiet quoted", row.away)}${paragraph("quoted", row.reason)}
     ${!row.away && html`<${Facts} kind="pairs" rows=${pairs} />`}
   </div>`;
 }
@@ -153,7 +153,7 @@ function Collectors({ data }) {
   return html`<section aria-labelledby="collectors">
     <h2 id="collectors">Collectors of this host</h2>
     <${Away} data=${data} what="Their state files are" />
-    ${note("quiet", !rows.length && data.since && none)}
+    ${paragraph("quiet", !rows.length && data.since && none)}
     ${rows.length > 0 && html`<${Table} name="Sources" rows=${rows} heads=${heads} />`}</section>`;
 }
 
@@ -168,7 +168,7 @@ function Topics({ data }) {
       <p class="quiet quoted">${each.why}</p><p><code class="quoted">${each.fix}</code></p></div>`;
   return html`<section aria-labelledby="topics"><h2 id="topics">Topics</h2>
     <${Away} data=${data} what="Their settings are" />
-    ${note("quiet", !data.away && !data.rows.length && "All topics are as they should be.")}
+    ${paragraph("quiet", !data.away && !data.rows.length && "All topics are as they should be.")}
     ${!data.away && data.rows.map(row)}</section>`;
 }
 
@@ -176,7 +176,7 @@ function Sources({ rows }) {
   const away = rows.filter((row) => row.away);
   const row = ({ name, away: why }) =>
     html`<li key=${name}><strong class="quoted">${name}</strong>: ${quoted(why)}</li>`;
-  const all = note("quiet", `All of it: ${rows.map(({ name }) => name).join(", ")}.`);
+  const all = paragraph("quiet", `All of it: ${rows.map(({ name }) => name).join(", ")}.`);
   return html`<section aria-labelledby="sources"><h2 id="sources">What this desk reads</h2>
     ${away.length ? html`<ul>${away.map(row)}</ul>` : all}
   </section>`;

@@ -1,16 +1,17 @@
 // Dead letters: counts by reason, single letters with their bytes, and retries.
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Button, Confirm, Facts, note, number, perform, plural, Status, Time } from "/lib/ui.js";
+import { Button, Confirm, Facts, LoadStatus, number, paragraph, perform, plural } from "/lib/ui.js";
+import { Time } from "/lib/ui.js";
 
-const APART_MS = 2000;
-const STEP = 10; // letters that are shown at once
+const REFRESH_MS = 2000;
+const LETTERS_PER_STEP = 10;
 const HEX_BYTES = 512;
 
 export function DeadLetters({ session }) {
-  const [data, error] = useAnswer("/api/dead-letters", {}, ["health"], APART_MS);
+  const [data, error] = useAnswer("/api/dead-letters", {}, ["health"], REFRESH_MS);
   const [reason, setReason] = useState("");
-  const [choice, setChoice] = useState(null); // of letters to retry
+  const [choice, setChoice] = useState(null); // {names}, {reason} or {every}
   const [result, setResult] = useState(null);
   const mayRetry = !session.read_only;
   const retryReason = html`<${Button} run=${() => setChoice({ reason })}>
@@ -26,7 +27,7 @@ export function DeadLetters({ session }) {
   return html`<section aria-labelledby="letters"><h2 id="letters">Dead letters</h2>
     <p class="quiet">Messages that the workers could not work on. Another attempt sends the same
       bytes to the topic of posts, each letter once, and at most three attempts are made.</p>
-    <${Status} answer=${data} error=${error} />
+    <${LoadStatus} answer=${data} error=${error} />
     ${data?.away && html`<p class="refused">Not read: <span class="quoted">${data.away}</span></p>`}
     ${data && letters}${choice && confirm}
     <div role="status">
@@ -35,7 +36,7 @@ export function DeadLetters({ session }) {
 }
 
 function Counts({ data, reason, choose }) {
-  if (!data.all) return note("", data.ready ? "There are none." : "Reading them …");
+  if (!data.all) return paragraph("", data.ready ? "There are none." : "Reading them …");
   const chip = ([name, count]) =>
     html`<button type="button" key=${name} class="chip" aria-pressed=${name === reason}
       onClick=${() => choose(name)}><span class="quoted">${name || "all"}</span>
@@ -44,16 +45,17 @@ function Counts({ data, reason, choose }) {
     ${" "}<code>newsift dead-letters list</code> reads all.`;
   return html`<div class="row" role="group" aria-label="By reason">
     ${[["", data.all], ...Object.entries(data.reasons)].map(chip)}</div>
-    ${note("quiet", data.older > 0 && older)}`;
+    ${paragraph("quiet", data.older > 0 && older)}`;
 }
 
 function List({ rows, retry }) {
-  const [most, setMost] = useState(STEP);
+  const [most, setMost] = useState(LETTERS_PER_STEP);
   const row = (each) =>
     html`<${Letter} key=${`${each.partition}-${each.offset}`} row=${each} retry=${retry} />`;
-  const older = plural(Math.min(STEP, rows.length - most), "older one");
+  const older = plural(Math.min(LETTERS_PER_STEP, rows.length - most), "older one");
+  const button = html`<${Button} run=${() => setMost(most + LETTERS_PER_STEP)}>${older}<//>`;
   return html`<ul class="letters">${rows.slice(0, most).map(row)}</ul>
-    ${rows.length > most && html`<${Button} run=${() => setMost(most + STEP)}>${older}<//>`}`;
+    ${rows.length > most && button}`;
 }
 
 function Letter({ row, retry }) {
@@ -75,14 +77,14 @@ function Letter({ row, retry }) {
 
 function Bytes({ row: { partition, offset } }) {
   const [letter, error] = useAnswer("/api/dead-letters/one", { partition, offset });
-  if (!letter) return html`<${Status} error=${error} />`;
+  if (!letter) return html`<${LoadStatus} error=${error} />`;
   const { text, hex, headers, key } = letter;
   const block = (content) => html`<pre class="bytes" tabindex="0">${content}</pre>`;
   const quoted = (content) => html`<span class="quoted">${content}</span>`;
   const pairs = headers.map((pair) => pair.map(quoted));
   const bytes = html`<h3>As text${letter.cut && ", its beginning"}</h3>${block(text)}
     <h3>In hex${letter.bytes > HEX_BYTES && ", its beginning"}</h3>${block(hex)}`;
-  return html`${text === null ? note("quiet", "It has no bytes.") : bytes}<h3>Headers</h3>
+  return html`${text === null ? paragraph("quiet", "It has no bytes.") : bytes}<h3>Headers</h3>
     <${Facts} kind="pairs" rows=${[...pairs, key !== null && ["key", quoted(key)]]} />`;
 }
 

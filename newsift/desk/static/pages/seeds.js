@@ -1,17 +1,18 @@
-// Seeds: the articles that posts are compared with, by event, with refused ones on top; one seed.
+// All seeds by event, with refused ones on top, and the page of one seed.
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Button, Confirm, eventPage, Facts, inputs, Lit, note, notify, number } from "/lib/ui.js";
-import { Out, perform, plural, Status, Time } from "/lib/ui.js";
+import { Button, Confirm, eventAddress, ExternalLink, Facts, fieldInputs } from "/lib/ui.js";
+import { HighlightedText, LoadStatus, notify, number, paragraph, perform } from "/lib/ui.js";
+import { plural, Time } from "/lib/ui.js";
 import { defaultThreshold, ENDS_NOTE, EventNames, Field, heaviestWords } from "/lib/seeds.js";
-import { pauseSeed, removeSeed, seedPage, State, thresholdOf } from "/lib/seeds.js";
+import { pauseSeed, removeSeed, seedAddress, State, thresholdOf } from "/lib/seeds.js";
 import { thresholdWords, undoRemoval } from "/lib/seeds.js";
 import { Add, dropFiles } from "/pages/add.js";
 import { Feeds } from "/pages/feeds.js";
 
 const PAGE = 100;
 const MAX_SEEDS = 1000;
-const TEXT_CHARS = 4000; // that are shown at first
+const FIRST_TEXT_CHARS = 4000;
 
 export default function Seeds({ rest, session }) {
   const [page = "", id = ""] = rest;
@@ -25,7 +26,7 @@ export default function Seeds({ rest, session }) {
     ${(Object.hasOwn(views, page) && views[page]) || html`<${List} session=${session} />`}</div>`;
 }
 
-// Files may be dropped anywhere on the page; the browser would open them.
+// Files may be dropped anywhere on the page; otherwise the browser would open them.
 function acceptFiles() {
   const over = (event) => event.dataTransfer.types.includes("Files") && event.preventDefault();
   const drop = (event) => {
@@ -45,17 +46,17 @@ function acceptFiles() {
 function List({ session }) {
   const [search, setSearch] = useState("");
   const [most, setMost] = useState(PAGE);
-  const [doomed, setDoomed] = useState(null);
+  const [rowToRemove, setRowToRemove] = useState(null);
   const [answer, error] = useAnswer("/api/seeds", { search, most }, ["seeds"]);
   const last = useRef();
   if (answer) last.current = answer;
   const data = last.current;
-  const remove = session.read_only ? null : setDoomed;
+  const remove = session.read_only ? null : setRowToRemove;
   const more = html`<${Button} run=${() => setMost(most + PAGE)}>Show more<//> `;
   const rest = html`<p>${most < MAX_SEEDS && more}<span class="quiet">${number(data?.rows.length)}
     ${" "}of ${number(data?.matching)} are shown; search for the others</span></p>`;
-  const confirm = html`<${ConfirmRemoval} row=${doomed} run=${() => removeSeed(doomed)}
-    close=${() => setDoomed(null)} />`;
+  const confirm = html`<${ConfirmRemoval} row=${rowToRemove} run=${() => removeSeed(rowToRemove)}
+    close=${() => setRowToRemove(null)} />`;
   return html`<div class="row head"><h1>Seeds</h1>
       ${!session.read_only && html`<a class="button main" href="#/seeds/add">Add an article</a>`}
       <a class="button" href="#/seeds/feeds">Feeds</a>
@@ -63,17 +64,17 @@ function List({ session }) {
         placeholder="Search id, title, event, address"
         onInput=${(event) => setSearch(event.target.value)} />
     </div>
-    <${Status} answer=${data} error=${error} />
+    <${LoadStatus} answer=${data} error=${error} />
     ${data && html`<${Overview} data=${data} session=${session} remove=${remove} />`}
     ${data && html`<${Groups} data=${data} remove=${remove} />`}
-    ${data?.matching > data?.rows.length && rest}${doomed && confirm}`;
+    ${data?.matching > data?.rows.length && rest}${rowToRemove && confirm}`;
 }
 
 const ConfirmRemoval = ({ row, run, close }) =>
   html`<${Confirm} kind="bad" yes="Remove it" run=${run} close=${close}
     title=${`Remove the seed ${row.id}? Posts are no longer compared with it.`} />`;
 
-// Above the list: what is not up to date, what can be undone, what is refused.
+// Above the list: counts, the last removal, and refused seeds.
 function Overview({ data, session, remove }) {
   const { removed, refused, states } = data;
   const counts = Object.entries(states).map(([state, n]) => `${number(n)} ${state}`);
@@ -87,7 +88,8 @@ function Overview({ data, session, remove }) {
     <${Button} run=${() => undoRemoval(removed)}>Undo<//></p>`;
   const leftOut = `${plural(data.left_out, "record")} had no room here.`;
   const away = data.away && `The seeds are not up to date: ${data.away}`;
-  return html`${note("refused", away, "status")}${note("refused", data.left_out > 0 && leftOut)}
+  return html`${paragraph("refused", away, "status")}
+    ${paragraph("refused", data.left_out > 0 && leftOut)}
     ${removed && !session.read_only && undo}
     ${refused.length > 0 && html`<${RefusedSeeds} data=${data} remove=${remove} />`}
     <p class="quiet">${data.total ? total : "No seeds yet: posts are compared with nothing."}
@@ -96,15 +98,16 @@ function Overview({ data, session, remove }) {
 
 function RefusedSeeds({ data: { refused, states }, remove }) {
   const all = (states.refused ?? 0) + (states.stale ?? 0);
+  const more = `and ${number(all - refused.length)} more`;
   const button = (each) => html`<${Button} kind="small" run=${() => remove(each)}>Remove<//>`;
   const row = (each) =>
     html`<li key=${each.id} class="row"><${State} row=${each} />
-      <a class="quoted" href=${seedPage(each.id)}>${each.id || "(no id)"}</a>
+      <a class="quoted" href=${seedAddress(each.id)}>${each.id || "(no id)"}</a>
       <span class="quoted">${each.reason}</span>${remove && each.mark && button(each)}</li>`;
   return html`<section aria-label="Refused" class="card warn">
     <h2>Refused or stale: ${plural(all, "record")}</h2>
     <ul class="plain">${refused.map(row)}</ul>
-    ${note("quiet", all > refused.length && `and ${number(all - refused.length)} more`)}</section>`;
+    ${paragraph("quiet", all > refused.length && more)}</section>`;
 }
 
 function Groups({ data, remove }) {
@@ -116,7 +119,7 @@ function Groups({ data, remove }) {
   }
   const seed = (row) =>
     html`<${Row} key=${row.id} row=${row} configured=${data.configured} remove=${remove} />`;
-  const link = (name) => html`<a class="quoted" href=${eventPage(name)}>${name}</a>`;
+  const link = (name) => html`<a class="quoted" href=${eventAddress(name)}>${name}</a>`;
   const group = ([name, rows]) =>
     html`<section key=${name}><h2>${name ? link(name) : "Refused"}</h2>
       <ul class="plain">${rows.map(seed)}</ul></section>`;
@@ -125,16 +128,18 @@ function Groups({ data, remove }) {
 
 function Row({ row, configured, remove }) {
   const name = row.is_profile ? `Profile of ${row.event}` : row.title || row.id;
-  const href = row.is_profile && row.event ? eventPage(row.event, "learned") : seedPage(row.id);
+  const hasPage = row.is_profile && row.event;
+  const href = hasPage ? eventAddress(row.event, "learned") : seedAddress(row.id);
   const pause = row.state === "paused" ? "Resume" : "Pause";
   const pauseButton = html`<${Button} run=${() => pauseSeed(row)} aria-label=${`${pause} ${row.id}`}>
     ${pause}<//>`;
+  const link = html` · <${ExternalLink} href=${row.url}><span class="quoted">${row.url}</span><//>`;
   const actions = html`<div class="row acts">${row.state !== "refused" && pauseButton}
     <${Button} run=${() => remove(row)} aria-label=${`Remove ${row.id}`}>Remove<//></div>`;
   return html`<li class="card seed">
     <div class="what"><a class="quoted" href=${href}>${name}</a> <${State} row=${row} />
       <div class="quiet"><span class="quoted">${row.id}</span>
-        ${row.url && html` · <${Out} href=${row.url}><span class="quoted">${row.url}</span><//>`}</div>
+        ${row.url && link}</div>
       ${row.reason && html`<div class="quoted bad">${row.reason}</div>`}</div>
     <dl><div><dt>Threshold</dt><dd>${thresholdWords(row, configured)}</dd></div>
       <div><dt>Ends</dt><dd><${Ends} at=${row.expires_at} /></dd></div></dl>
@@ -145,21 +150,21 @@ const Ends = ({ at }) => (at ? html`<${Time} at=${at} />` : html`<span>never</sp
 
 function Seed({ id, session }) {
   const [row, error] = useAnswer("/api/seed", { id }, ["seeds"]);
-  const [asking, setAsking] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const mayChange = row && !session.read_only && !row.is_profile;
   const remove = async () => (await removeSeed(row)) && (location.hash = "#/seeds");
   const pause = html`<${Button} run=${() => pauseSeed(row)}>
     ${row?.state === "paused" ? "Resume" : "Pause"}<//>`;
   const actions = html`<div class="row acts">${row?.state !== "refused" && pause}
-    <${Button} kind="bad" run=${() => setAsking(true)}>Remove<//></div>`;
+    <${Button} kind="bad" run=${() => setConfirming(true)}>Remove<//></div>`;
   const confirm = html`<${ConfirmRemoval} row=${row} run=${remove}
-    close=${() => setAsking(false)} />`;
+    close=${() => setConfirming(false)} />`;
   return html`<p><a href="#/seeds">All seeds</a></p>
-    <${Status} answer=${row} error=${error} />
+    <${LoadStatus} answer=${row} error=${error} />
     ${row && html`<h1 class="quoted">${row.title || row.id}</h1><${Details} row=${row} />`}
     ${mayChange && actions}
     ${mayChange && row.state !== "refused" && html`<${Settings} row=${row} />`}
-    ${row && html`<${Text} row=${row} />`}${asking && confirm}`;
+    ${row && html`<${Text} row=${row} />`}${isConfirming && confirm}`;
 }
 
 function Details({ row }) {
@@ -167,10 +172,10 @@ function Details({ row }) {
   const rows = [
     ["Id", quoted(row.id)],
     ["State", html`<${State} row=${row} /> ${quoted(row.reason)}`],
-    row.event && ["Event", html`<a class="quoted" href=${eventPage(row.event)}>${row.event}</a>`],
+    row.event && ["Event", html`<a href=${eventAddress(row.event)}>${quoted(row.event)}</a>`],
     ["Threshold", thresholdWords(row, row.configured)],
     row.state !== "refused" && ["Ends", html`<${Ends} at=${row.expires_at} />`],
-    row.url && ["Address", html`<${Out} href=${row.url}>${quoted(row.url)}<//>`],
+    row.url && ["Address", html`<${ExternalLink} href=${row.url}>${quoted(row.url)}<//>`],
     row.seed_version && ["Version", html`<code>${row.seed_version}</code>`],
     row.published_at && ["Published", html`<${Time} at=${row.published_at} />`],
   ];
@@ -189,7 +194,7 @@ function changeOf(name, value) {
   return name === "expires_at" && !value.trim() ? null : value.trim();
 }
 
-// Keep what was typed when another person has changed the seed.
+// The fields of a seed; what was typed stays when another person changes the seed.
 function Settings({ row }) {
   const [{ mark, fields }, setState] = useState({ mark: row.mark, fields: fieldsOf(row) });
   const [before, setBefore] = useState(fieldsOf(row));
@@ -204,7 +209,7 @@ function Settings({ row }) {
   useEffect(() => {
     if (row.mark !== mark && !changed.length) take();
   }, [row.mark, mark]);
-  const field = inputs(fields, (next) => setState({ mark, fields: next }));
+  const field = fieldInputs(fields, (next) => setState({ mark, fields: next }));
   const save = async () => {
     const changes = Object.fromEntries(changed.map((name) => [name, changeOf(name, fields[name])]));
     if (typeof changes.threshold === "string") {
@@ -217,7 +222,7 @@ function Settings({ row }) {
   const conflict = html`Somebody has changed this seed since you began.
     ${" "}<${Button} run=${take}>Show it as it is now<//>`;
   return html`<form class="card form" onSubmit=${(event) => event.preventDefault()}>
-    ${note("refused", row.mark !== mark && changed.length > 0 && conflict, "alert")}
+    ${paragraph("refused", row.mark !== mark && changed.length > 0 && conflict, "alert")}
     <${EventNames} names=${list?.events} />
     <div class="fields">
       <${Field} label="Title" note="another title makes another version">
@@ -233,11 +238,12 @@ function Settings({ row }) {
 function Text({ row }) {
   const [isWhole, setWhole] = useState(false);
   const text = row.text ?? row.value ?? "";
-  const isCut = !isWhole && text.length > TEXT_CHARS;
+  const isCut = !isWhole && text.length > FIRST_TEXT_CHARS;
   const all = html`<${Button} run=${() => setWhole(true)}>
     Show all ${number(text.length)} letters<//>`;
   return html`<section class="card"><h2>Text</h2>
     ${row.words?.length > 0 && heaviestWords(row.words)}
-    <${Lit} text=${isCut ? text.slice(0, TEXT_CHARS) : text} why=${row.words ?? []} />
-    ${note("", isCut && all)}</section>`;
+    <${HighlightedText} why=${row.words ?? []}
+      text=${isCut ? text.slice(0, FIRST_TEXT_CHARS) : text} />
+    ${paragraph("", isCut && all)}</section>`;
 }

@@ -38,12 +38,12 @@ def opened() -> Target:
 
     def feed(data: bytes) -> bool:
         given = made(data)
-        result = read(quick.opened(given, START, END, quick.room()))
-        slow = read(plain.opened(given, START, END, plain.room()))
+        result = read(quick.open_batches(given, START, END, quick.budget()))
+        slow = read(plain.open_batches(given, START, END, plain.budget()))
         offsets = [row.offset for row in result]
         assert all(offset < END for offset in offsets)
         assert offsets == [row.offset for row in slow]
-        return not any(map(plain.seen, result))
+        return not any(map(plain.unreadable_batch, result))
 
     return Target(corpus, TOKENS, feed, ms_per_kb=40, largest=2**15)
 

@@ -6,7 +6,7 @@ from tests.hostile.fuzz.target import Target
 from tests.hostile.shapes import marks
 from tests.worker.learned import profile
 from tests.worker.small import ARTICLES, ControlTopic, small_encoder, value
-from worker.metrics.web import seeds_listed
+from worker.metrics.web import seed_list
 from worker.seeds.embedder import SeedEmbedder
 
 TEXT = ARTICLES["flood"]
@@ -39,7 +39,7 @@ def opened() -> Target:
         ):  # fmt: skip
             topic.put(key, content)
         seeds = SeedEmbedder(enc, 0.01, None).make(topic.snapshot())
-        json.dumps(seeds_listed(seeds), ensure_ascii=False).encode()
+        json.dumps(seed_list(seeds), ensure_ascii=False).encode()
         reasons = [each.reason for each in seeds.refused] + [each.reason for each in seeds.stale]
         assert all(reason.isprintable() for reason in reasons)
         in_force = any(each.id == "profile|storm" for each in seeds.seeds)

@@ -6,7 +6,7 @@ from typing import Any
 
 from encoder import Encoder
 from newsift.files.rows import parse_match_record
-from newsift.operations.times import present
+from newsift.operations.times import now_text
 from newsift.statistics.labels import Label
 from newsift.statistics.queues import is_certify_post
 from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
@@ -15,7 +15,7 @@ from worker.match.pipeline import Pipeline
 from worker.match.records import MatchRecord
 from worker.match.reservoir import draw_key
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.profile import Profile, read_record
+from worker.seeds.profile import Profile, parse_control_record
 
 KEY = b"profile|ferry"
 PLACES = ("the car deck", "Port Maren", "the Sound of Tarrow", "the harbour", "deck two")
@@ -24,7 +24,7 @@ PEOPLE = ("passengers", "nine people", "my aunt", "the crew", "two lifeboats", "
 
 def published(kafka: Kafka) -> Profile:
     result = [record for record in kafka.records(SEEDS) if record.key == KEY]
-    made = read_record(KEY, result[-1].value)
+    made = parse_control_record(KEY, result[-1].value)
     assert isinstance(made, Profile)
     return made
 
@@ -41,7 +41,7 @@ def match_all(kafka: Kafka, enc: Encoder) -> list[MatchRecord]:
     for record in kafka.records(SEEDS):
         book.put(record.key, record.value)
     seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
-    made = Pipeline(enc).run(kafka.records(POSTS), seeds, present).records
+    made = Pipeline(enc).run(kafka.records(POSTS), seeds, now_text).records
     kafka.fill(MATCHES, [each.value for each in made if each.value])
     return [result for each in made if (result := parse_match_record(each.value))]
 
@@ -58,5 +58,5 @@ def first_cut(own: list[MatchRecord]) -> float:
 
 def label(kafka: Kafka, record: MatchRecord, verdict: Any, by: str = "anna") -> None:
     score = record.matches[0].score
-    output = Label(verdict, "ferry", record.post, by, present(), "certify", 0.5, score)
+    output = Label(verdict, "ferry", record.post, by, now_text(), "certify", 0.5, score)
     kafka.send(LABELS, output.value, output.key)

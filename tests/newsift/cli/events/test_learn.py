@@ -18,7 +18,7 @@ from tests.worker.processes import started
 from tests.worker.small import ControlTopic
 from worker.posts.outcome import Post
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.profile import Profile, read_record
+from worker.seeds.profile import Profile, parse_control_record
 
 HOUR = 3_600_000
 
@@ -121,7 +121,11 @@ def test_shows_hostile_values_of_a_record(newsift: Command, kafka: Kafka, enc: E
 
 
 def versions(kafka: Kafka) -> list[Profile]:
-    result = [read_record(r.key, r.value) for r in kafka.records(SEEDS) if r.key == KEY and r.value]
+    result = [
+        parse_control_record(r.key, r.value)
+        for r in kafka.records(SEEDS)
+        if r.key == KEY and r.value
+    ]
     assert all(isinstance(each, Profile) for each in result)
     return [each for each in result if isinstance(each, Profile)]
 

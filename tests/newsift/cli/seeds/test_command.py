@@ -7,7 +7,7 @@ from tests.newsift.cli.test_matches import rows
 from tests.newsift.files.articles.pages import STORIES, STORY, TITLE
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
-from worker.seeds.record import Seed, read_seed
+from worker.seeds.record import Seed, parse_seed_record
 
 FERRY = b'{"text": "A ferry burns.", "title": "Fire", "event": "ferry"}'
 NOBODY = "127.0.0.1:1"
@@ -39,7 +39,7 @@ def test_files_of_every_kind_become_records(newsift: Command, kafka: Kafka, tmp_
         **{name: {"text": name.upper()} | event for name in "abcd"},
     }
     assert all(("schema", b"newsift.seed/1") in record.headers for record in kafka.records(SEEDS))
-    marked = read_seed(b"marked", kafka.records(SEEDS)[1].value)
+    marked = parse_seed_record(b"marked", kafka.records(SEEDS)[1].value)
     assert isinstance(marked, Seed)
     assert f"marked  {marked.version}  new, automatic threshold" in done.out
     assert "one  " in done.out

@@ -14,7 +14,7 @@ import pytest
 
 from newsift.cli.options import configuration
 from newsift.collect.feeds import Followed
-from newsift.operations.feeds import LINGER, Follower, FollowLoop, FollowOptions
+from newsift.operations.feeds import MIN_LINGER_MS, Follower, FollowLoop, FollowOptions
 from newsift.operations.times import now_ms
 from newsift.web.client import RequestLimits
 from newsift.web.polite import PoliteWeb
@@ -160,9 +160,9 @@ def followed(once: Any, site: Site, kafka: Kafka) -> Any:
 
 
 def test_deletes_a_seed_that_ended_long_ago_once(followed: Any, later: Any, kafka: Kafka) -> None:
-    later(LINGER)  # a worker that lags, or a backfill, may still compare posts with it
+    later(MIN_LINGER_MS)  # a worker that lags, or a backfill, may still compare posts with it
     assert "deleted" not in followed().err
-    later(LINGER + 2 * HOUR)
+    later(MIN_LINGER_MS + 2 * HOUR)
     assert "deleted" not in followed("--dry-run").err
     assert seeds_of(kafka)[NAME] is not None
     assert "seeds that ended long ago, deleted: 1" in followed().err
@@ -176,7 +176,7 @@ def test_keeps_a_seed_that_people_changed(
     followed: Any, later: Any, kafka: Kafka, newsift: Command, change: list[str]
 ) -> None:
     assert newsift("seeds", "set", NAME, *change).code == 0
-    later(LINGER + 2 * HOUR)
+    later(MIN_LINGER_MS + 2 * HOUR)
     assert followed().code == 0
     assert seeds_of(kafka)[NAME] is not None
 
@@ -184,7 +184,7 @@ def test_keeps_a_seed_that_people_changed(
 def test_keeps_a_seed_as_long_as_its_profile(followed: Any, later: Any, kafka: Kafka) -> None:
     key = b"profile|ferry"
     kafka.send(SEEDS, profile_value("ferry", {NAME: "0" * 12}), key)
-    later(LINGER + 2 * HOUR)
+    later(MIN_LINGER_MS + 2 * HOUR)
     assert "deleted" not in followed().err
     kafka.send(SEEDS, None, key)
     assert "deleted: 1" in followed().err
@@ -325,7 +325,7 @@ def tour(site: Site, kafka: Kafka) -> FollowLoop:
 
 def again(tour: FollowLoop) -> None:
     tour.follower.followed.wait_until = 0
-    tour.round()
+    tour.run_once()
 
 
 def test_an_absent_feed_is_reported_once_and_tried_with_growing_pauses(

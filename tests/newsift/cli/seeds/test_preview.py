@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from encoder import Encoder
-from newsift.operations.seed_publication import BEST, PreviewLimits
+from newsift.operations.seed_publication import MAX_BEST_POSTS, PreviewLimits
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, SEEDS, Kafka
@@ -18,7 +18,7 @@ TITLE, TEXT = ARTICLES["fire"]
 @pytest.fixture(autouse=True)
 def _no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "newsift.operations.seed_publication.IN_A_SCRIPT", PreviewLimits(5_000, 60.0)
+        "newsift.operations.seed_publication.SCRIPT_LIMITS", PreviewLimits(5_000, 60.0)
     )
 
 
@@ -59,7 +59,7 @@ def test_add_previews_the_matches(newsift: Command, kafka: Kafka, enc: Encoder, 
     head = f"'ferry': {of} would have matched:"
     assert head in done.err
     shown = [line for line in done.err.splitlines() if line.startswith("newsift:   0.")]
-    assert 0 < len(shown) <= BEST
+    assert 0 < len(shown) <= MAX_BEST_POSTS
     assert float(shown[0].split()[1]) == pytest.approx(expected[0], abs=0.0051)
     assert "event 'ferry' has fewer than three articles: with three an event found" in done.err
     assert newsift("seeds", "list").out.splitlines()[1].split()[4:6] == ["auto", f"{cut:.4f}"]
@@ -79,7 +79,7 @@ def test_json_previews_by_option(newsift: Command, kafka: Kafka, enc: Encoder, f
     assert (seen["posts"], seen["whole"], seen["hours"]) == (readable(enc), True, 24)
     assert len(matched_by(enc, texts(), "fire", "rescue")) <= seen["matched"]
     assert seen["gained"] <= seen["matched"]
-    assert len(seen["best"]) == BEST
+    assert len(seen["best"]) == MAX_BEST_POSTS
 
 
 def test_publishes_without_a_model(

@@ -244,7 +244,7 @@ async def test_counts_deleted_matches_and_ends_on_a_refusal(
     monkeypatch: pytest.MonkeyPatch, error: KafkaError, lost: int | None
 ) -> None:
     consumer, metrics = FakeConsumer(error), WatchMetrics()
-    for name in ("group_consumer", "lone_consumer"):
+    for name in ("group_consumer", "groupless_consumer"):
         monkeypatch.setattr(newsift.cli.watch.delivery, name, lambda _: consumer)
     for name in ("BACKOFF_S", "COMMIT_INTERVAL_S"):
         monkeypatch.setattr(newsift.cli.watch.delivery, name, 0.0)

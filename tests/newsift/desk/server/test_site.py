@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import worker.metrics.visits
-from newsift.desk.api import LINE_CHARS, Attachment, log_action
+from newsift.desk.api import MAX_LINE_CHARS, Attachment, log_action
 from newsift.desk.site import (
-    CHUNK,
+    CHUNK_BYTES,
     MAX_REQUEST_BYTES,
     MAX_REQUESTS,
     MAX_STREAMS,
@@ -35,7 +35,7 @@ from tests.newsift.desk.server.visiting import (
     read_all,
     visited,
 )  # fmt: skip
-from worker.log import AUDIT, JsonLine, OneLine
+from worker.log import AUDIT_LOGGER, JsonLine, OneLine
 
 NOT_THERE = [
     "/metrics", "/index.html", "/desk.css/", "//", "/..", "/../newsift/desk/desk.py",
@@ -202,8 +202,8 @@ def test_a_stream_names_what_changed() -> None:
 
 
 def test_a_page_that_reads_no_stream_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.desk.site.STREAM_S", 0.2)
-    monkeypatch.setattr("newsift.desk.site.EVENTS", {})
+    monkeypatch.setattr("newsift.desk.site.MAX_MESSAGE_S", 0.2)
+    monkeypatch.setattr("newsift.desk.site.EVENT_STREAM", {})
     monkeypatch.setattr(worker.metrics.visits, "MAX_REQUEST_S", 0.2)
 
     async def flood(_changes: object) -> object:
@@ -230,7 +230,7 @@ AUDITED = [("hello", "done"), ("refused", "word: is refused; give another")]
 
 @pytest.mark.parametrize(("word", "outcome"), AUDITED)
 def test_the_audit_names_user_action_address_and_outcome(word: str, outcome: str) -> None:
-    with listened(AUDIT) as lines:
+    with listened(AUDIT_LOGGER) as lines:
         visited(lambda visitor: visitor.do(word))
         visited(lambda visitor: visitor.ask("/api/echo"))
     assert lines == [ACTED % word + outcome]
@@ -247,18 +247,18 @@ def test_refused_actions_are_logged() -> None:
 
 def test_a_record_of_the_audit_is_one_short_line() -> None:
     word = "\n\x1b[31m\u202e " + "z" * 100_000
-    with listened(AUDIT) as lines:
+    with listened(AUDIT_LOGGER) as lines:
         visited(lambda visitor: visitor.do(word))
     (line,) = lines
     assert len(line) < 2500
-    created = logging.LogRecord(AUDIT, logging.INFO, __file__, 1, line, None, None)
+    created = logging.LogRecord(AUDIT_LOGGER, logging.INFO, __file__, 1, line, None, None)
     assert OneLine("%(message)s").format(created).isprintable()
     assert json.loads(JsonLine().format(created))["message"] == line
 
 
 def test_a_user_name_cannot_forge_a_record() -> None:
     body = json.dumps({"by": 'Ann" from 127.0.0.1: {}: done', "word": "x"}).encode()
-    with listened(AUDIT) as lines:
+    with listened(AUDIT_LOGGER) as lines:
         visited(lambda visitor: visitor.ask("/api/say", "POST", body))
     by = lines[0].removeprefix("say.word by ")
     assert msgspec.json.decode(by[: by.index(' from 127.0.0.1: {"')]) == json.loads(body)["by"]
@@ -272,7 +272,7 @@ def test_the_audit_names_each_of_several_long_articles(caplog: pytest.LogCapture
         log_action(publish, DraftsAction(by="ada", drafts=values), "done", "127.0.0.1")
     (text,) = caplog.messages
     assert all(f'"seed-{n}"' in text for n in range(5))
-    assert len(text) < LINE_CHARS + 100
+    assert len(text) < MAX_LINE_CHARS + 100
 
 
 @asynccontextmanager
@@ -311,7 +311,7 @@ def fetched(file: Attachment) -> tuple[bytes, dict[str, str]]:
     return asyncio.run(ask())
 
 
-@pytest.mark.parametrize("size", [0, 1, CHUNK, 3 * CHUNK + 7])
+@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, 3 * CHUNK_BYTES + 7])
 def test_a_file_is_sent_whole_and_closed(size: int) -> None:
     content = io.BytesIO(bytes(n % 251 for n in range(size)))
     expected = content.getvalue()

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.api import Action, Endpoint, Nothing, acts, reads
+from newsift.desk.api import Action, EmptyRequest, Endpoint, get_endpoint, post_endpoint
 from newsift.desk.session import Desk
 from newsift.desk.site import DeskSite
 from newsift.operations.messages import notify
@@ -40,17 +40,17 @@ DONE: list[Word] = []
 HELD = threading.Event()
 
 
-@reads("/api/echo", Asked)
+@get_endpoint("/api/echo", Asked)
 def echo(_desk: Desk, values: Asked) -> str:
     return values.word * values.times
 
 
-@reads("/api/held", Nothing)
-def held(_desk: Desk, _asked: Nothing) -> None:
+@get_endpoint("/api/held", EmptyRequest)
+def held(_desk: Desk, _asked: EmptyRequest) -> None:
     HELD.wait(PATIENCE_S)
 
 
-@acts("/api/say", Word, "say.word")
+@post_endpoint("/api/say", Word, "say.word")
 def say_word(_desk: Desk, values: Word) -> int:
     """Say something on the way, or be refused in one of three ways."""
     if values.word == "refused":

@@ -16,7 +16,7 @@ from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
 from newsift.desk.views import scores
-from newsift.desk.views.events import MAX_MARKS, TEXT_CHARS, events, match, matches, story
+from newsift.desk.views.events import MAX_LIST_TEXT_CHARS, MAX_MARKS, events, match, matches, story
 from tests.broker.clients import until
 from tests.encoder.small import small_model
 from tests.newsift.desk.client import call, open_desk
@@ -27,7 +27,7 @@ from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
 from worker.config import load_config
 from worker.errors import BrokerError
-from worker.match.drift import Drifting
+from worker.match.drift import DriftMeasure
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
 
@@ -231,7 +231,7 @@ def test_drift_and_bursts_are_those_of_the_workers(
     one, other = Metrics(), Metrics()
     for metrics in (one, other):
         metrics.name_events(["flood", long])
-    one.drift([Drifting("flood", "", 12.0, 0.1)])
+    one.drift([DriftMeasure("flood", "", 12.0, 0.1)])
     for metrics, event in ((one, "flood"), (one, "flood"), (other, "flood"), (other, long)):
         metrics.burst(event)
     with worker_web(one, Health("")) as first, worker_web(other, Health("")) as second:
@@ -275,7 +275,7 @@ def test_labels_stand_beside_their_posts(plain_desk: Desk, kafka: Kafka) -> None
     label(kafka, "1", "on", "cid", event="quake")
     for n in range(MAX_MARKS + 1):
         label(kafka, "2", "on", f"judge {n}")
-    until(lambda: len(plain_desk.mirrors.labels.of("ferry")) == 2 + MAX_MARKS + 1)
+    until(lambda: len(plain_desk.mirrors.labels.event_labels("ferry")) == 2 + MAX_MARKS + 1)
     one, two = asks(plain_desk, story, group="a")
     assert [(mark["by"], mark["label"]) for mark in one["marks"]] == [
         ("ann", "off"), ("b" * 59 + "…", "unsure"),
@@ -292,7 +292,7 @@ def test_a_post_in_full_has_its_score_with_each_seed_of_the_event(
     created["matches"] += [created["matches"][0] | each for each in more]
     came(plain_desk, kafka, [created])
     (brief,) = asks(plain_desk)["stories"]
-    assert (len(brief["text"]), brief["cut"], brief["score"]) == (TEXT_CHARS, True, 0.75)
+    assert (len(brief["text"]), brief["cut"], brief["score"]) == (MAX_LIST_TEXT_CHARS, True, 0.75)
     answer = asks(plain_desk, match, platform="plain", id="1")
     assert (answer["text"], answer["cut"], answer["score"]) == ("x" * 2000, False, 0.75)
     assert [(each["id"], each["score"]) for each in answer["seeds"]] == [("s1", 0.5), ("s2", 0.75)]
@@ -325,8 +325,10 @@ def test_hostile_records_are_refused_or_cut(plain_desk: Desk, kafka: Kafka) -> N
     assert asks(plain_desk)["total"] == 1
     for answer in (asks(plain_desk), asks(plain_desk, story, group="a")):
         plain = msgspec.json.decode(msgspec.json.encode(answer))
-        assert max(map(len, texts_in(plain))) <= TEXT_CHARS
+        assert max(map(len, texts_in(plain))) <= MAX_LIST_TEXT_CHARS
     full = msgspec.json.decode(msgspec.json.encode(asks(plain_desk, match, platform="x", id="1")))
-    assert sum(len(text) > TEXT_CHARS for text in texts_in(full)) == 1  # its own text alone
+    assert (
+        sum(len(text) > MAX_LIST_TEXT_CHARS for text in texts_in(full)) == 1
+    )  # its own text alone
     assert full["url"] is None
     assert len(full["why"]) <= 8

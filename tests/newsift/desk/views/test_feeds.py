@@ -28,7 +28,7 @@ ITEMS = item("/a", "Astrid"), item("/b", "Birka", 1)
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read_in_process: None) -> Iterator[Site]:
     monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(keeping_feed, "OPEN", RequestLimits(allow=lambda _: True))
+    monkeypatch.setattr(keeping_feed, "PUBLIC_BOUNDS", RequestLimits(allow=lambda _: True))
     for module in (keeping_feed, views_feeds):
         monkeypatch.setattr(module, "PoliteWeb", partial(PoliteWeb, pause_s=0.0))
     monkeypatch.setattr(keeping_feed, "RETRY_S", 0.1)
@@ -57,7 +57,7 @@ def followed(ask: Client, site: Site, state: str) -> dict[str, Any]:
 def test_a_preview_publishes_nothing(
     ask: Client, site: Site, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(views_feeds, "SAMPLE", 2)
+    monkeypatch.setattr(views_feeds, "PREVIEW_ARTICLES", 2)
     kafka.send(SEEDS, json.dumps({"text": "x", "url": f"{site.url}/old"}).encode(), b"mine")
     site.replies["/feed"] = feed(
         item("/a", "Astrid"), item("/menu", "Menu", 1), item("/b", "Birka", 2),
@@ -95,7 +95,7 @@ def test_an_invalid_feed_is_refused(
 def test_a_feed_of_the_own_network_is_refused(
     ask: Client, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping_feed, "OPEN", RequestLimits())
+    monkeypatch.setattr(keeping_feed, "PUBLIC_BOUNDS", RequestLimits())
     with pytest.raises(InputError, match="is no public address"):
         ask("/api/feeds/preview", feed=f"{site.url}/feed")
     ask("/api/feeds/follow", feed=f"{site.url}/feed")
@@ -146,7 +146,7 @@ def test_a_restarted_desk_resumes_its_feeds(ask: Client, site: Site, kafka: Kafk
 def test_a_feed_that_fails_is_tried_again(
     ask: Client, site: Site, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping_feed, "EVERY_S", 0.1)
+    monkeypatch.setattr(keeping_feed, "FETCH_INTERVAL_S", 0.1)
     site.replies["/feed"] = Reply(status=503)
     ask("/api/feeds/follow", feed=f"{site.url}/feed")
     until(lambda: row_of(ask, site)["messages"])

@@ -27,7 +27,7 @@ GROUP = "newsift-ingest"
 def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "127.0.0.1:1")
-    monkeypatch.setattr("newsift.operations.cluster_status.RATE_SECONDS", 0.05)
+    monkeypatch.setattr("newsift.operations.cluster_status.RATE_INTERVAL_S", 0.05)
 
 
 @pytest.fixture

@@ -77,12 +77,16 @@ def test_a_label_from_the_list_keeps_how_the_post_was_drawn(kafka: Kafka) -> Non
         listed = next(name for name in NAMES if name != first)
         assert mark(listed, "on") is True
         says(desk, state, "on")
-        until(lambda: len(desk.mirrors.labels.of("storm")) == 2)
+        until(lambda: len(desk.mirrors.labels.event_labels("storm")) == 2)
         assert (mark(first, "on"), mark(first, "off")) == (False, True)
         with pytest.raises(InputError, match="judge another"):
             mark("nowhere", "on")
-        until(lambda: {each.label for each in desk.mirrors.labels.of("storm")} == {"on", "off"})
-        labels = {each.post.id: each for each in desk.mirrors.labels.of("storm")}
+        until(
+            lambda: (
+                {each.label for each in desk.mirrors.labels.event_labels("storm")} == {"on", "off"}
+            )
+        )
+        labels = {each.post.id: each for each in desk.mirrors.labels.event_labels("storm")}
     assert labels[listed].drawn == "given"
     assert labels[listed].score == pytest.approx(0.9 - 0.001 * int(listed))
     assert (labels[first].label, labels[first].drawn) == ("off", "certify")
@@ -147,7 +151,9 @@ def given_label(post: int, by: str, verdict: Verdict, **changes: Any) -> Label:
 
 def answer(labels: list[Label], away: str = "") -> Any:
     mirrors = SimpleNamespace(
-        labels=SimpleNamespace(of=lambda event: tuple(labels) if event == "storm" else ()),
+        labels=SimpleNamespace(
+            event_labels=lambda event: tuple(labels) if event == "storm" else ()
+        ),
         labels_follower=SimpleNamespace(away=away),
     )
     desk: Any = SimpleNamespace(mirrors=mirrors)
@@ -282,10 +288,10 @@ def test_a_profile_that_changes_during_a_promise_is_not_overwritten(
     def read(_desk: Desk, profile: Profile, *_: float) -> PromiseTest:
         kafka.send(SEEDS, other, b"profile|ferry")
         data = PromiseEvidence(0.5, 0, False, 20, 20, 30)
-        return PromiseTest(profile, (), {}, PromiseTarget.of(profile), data)
+        return PromiseTest(profile, (), {}, PromiseTarget.for_profile(profile), data)
 
     wait_for(ferry_desk, lambda result: result["profile"])
-    monkeypatch.setattr(promising, "_test", read)
+    monkeypatch.setattr(promising, "_promise_test", read)
     with pytest.raises(ConflictError, match="was published by somebody else"):
         set_promise(ferry_desk, threshold=0.5)
     assert (published(kafka).threshold, published(kafka).promise) == (0.75, None)

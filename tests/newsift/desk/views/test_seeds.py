@@ -17,7 +17,7 @@ from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.loaded_once import enc, loaded_once
 from tests.worker.web_side import web_server
-from worker.seeds.record import digest
+from worker.seeds.record import json_digest
 
 __all__ = ["enc", "loaded_once"]
 
@@ -186,7 +186,7 @@ GERMAN = "Auf der Fähre brach am Dienstag ein Feuer aus, und neun Menschen werd
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(drafts, "BOUNDS", RequestLimits(allow=lambda _: True))
+    monkeypatch.setattr(drafts, "PUBLIC_BOUNDS", RequestLimits(allow=lambda _: True))
     with web_server() as port:
         yield f"http://127.0.0.1:{port}"
 
@@ -279,7 +279,7 @@ def test_a_draft_is_checked_before_it_is_published(ask: Client, kafka: Kafka, en
     ask.until("/api/seeds", lambda answer: answer["total"] == 2)
     (result,) = read_file(ask, "fire.md", f"# {TITLE}\n\n{TEXT}".encode())
     (row,) = ask("/api/seeds/check", drafts=[given(result, event="ferry")])
-    assert (row["published"], row["version"]) == ("replaced", digest([TITLE, TEXT])[:12])
+    assert (row["published"], row["version"]) == ("replaced", json_digest([TITLE, TEXT])[:12])
     cut = float(enc.thresholds(enc.articles([(TITLE, TEXT)]), 0.001)[0])
     assert row["auto_threshold"] == pytest.approx(cut)
     assert {word.casefold() for word, _ in row["words"][:6]} & {"astrid", "vane", "ferry"}
@@ -294,7 +294,7 @@ def test_a_draft_is_checked_before_it_is_published(ask: Client, kafka: Kafka, en
         publish(ask, bad[1])
     (foreign,) = ask("/api/seeds/read", text=GERMAN)
     (row,) = ask("/api/seeds/check", drafts=[given(foreign)])
-    assert row["notes"] == [drafts.FOREIGN]
+    assert row["notes"] == [drafts.NOT_ENGLISH]
     assert len(kafka.records(SEEDS)) == 2
 
 

@@ -11,7 +11,7 @@ from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import encode_varint
 
-from worker.kafka.batches.header import ATTRIBUTES, CRC, HEADER, Header, checksum
+from worker.kafka.batches.header import ATTRIBUTES_OFFSET, CRC_OFFSET, HEADER, Header, checksum
 from worker.kafka.batches.opener import Opener
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -41,7 +41,7 @@ def sealed(body: bytes, codec: int, base: int, count: int, **header: int) -> byt
 
 
 def fixed(data: bytes) -> bytes:
-    return data[:CRC] + struct.pack(">I", checksum(data)) + data[ATTRIBUTES:]
+    return data[:CRC_OFFSET] + struct.pack(">I", checksum(data)) + data[ATTRIBUTES_OFFSET:]
 
 
 def record(
@@ -100,4 +100,4 @@ def squeezed(codec: int, size: int, head: bytes = b"", tail: bytes = b"") -> byt
 
 def opened(data: bytes, start: int = 0, end: int = 2**41, opener: Opener | None = None) -> bytes:
     opener = opener or Opener(LIMIT)
-    return opener.opened(data, start, end, opener.room())
+    return opener.open_batches(data, start, end, opener.budget())

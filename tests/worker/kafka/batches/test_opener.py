@@ -27,7 +27,7 @@ from worker.config import Config, KafkaConfig
 from worker.kafka.batches.consumer import fast_walk
 from worker.kafka.batches.header import Header
 from worker.kafka.batches.opener import Opener
-from worker.kafka.batches.unpack import unpacked
+from worker.kafka.batches.unpack import unpack
 from worker.kafka.reading import connected
 
 optional = st.none() | st.binary(max_size=60)
@@ -60,7 +60,7 @@ def rows_of(data: bytes, opener: Opener) -> list[tuple[Any, ...]]:
 
     out: list[tuple[Any, ...]] = []
     for row in read(data):
-        seen = opener.seen(At(row))
+        seen = opener.unreadable_batch(At(row))
         out.append((row.offset, row.value) if seen is None else (seen.offsets, seen.why.value))
     return out
 
@@ -68,7 +68,7 @@ def rows_of(data: bytes, opener: Opener) -> list[tuple[Any, ...]]:
 def between(middle: bytes, opener: Opener) -> list[tuple[Any, ...]]:
     """The rows of a batch at offset 2 between good ones at 0 and 12."""
     whole = batch(values(2)) + middle + batch(values(1), 4, base=12)
-    return rows_of(opener.opened(whole, 0, 13, Opener(2**30).room()), opener)
+    return rows_of(opener.open_batches(whole, 0, 13, Opener(2**30).budget()), opener)
 
 
 def neighbours(message: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -228,7 +228,7 @@ def test_a_file_of_many_members_costs_what_its_bytes_cost() -> None:
 
     def seconds(members: int) -> float:
         began = process_time()
-        assert unpacked(1, gzip.compress(b"") * members, LIMIT) == b""
+        assert unpack(1, gzip.compress(b"") * members, LIMIT) == b""
         return process_time() - began
 
     assert min(seconds(80_000) for _ in range(3)) < 8 * min(seconds(20_000) for _ in range(3))
@@ -252,7 +252,7 @@ def test_a_bomb_between_two_posts(capsys: Any) -> None:
         before = peak()
         with connected(Config(kafka=KafkaConfig(bootstrap_servers=address))) as cluster:
             result = [row for batch in cluster.read("tweets") for row in batch]
-    last = 1 + Header.of(poison).last_offset_delta
+    last = 1 + Header.parse(poison).last_offset_delta
     assert [(row.offset, row.value) for row in result] == [(0, b"before"), (last + 1, b"after")]
     message = capsys.readouterr().err
     assert message.startswith(f"newsift: offsets 1-{last} of tweets, partition 0, are passed over ")

@@ -1,9 +1,9 @@
 // Export: an event's matches, labels and figures, as files.
 import { html, useState } from "/vendor/preact.js";
 import { AWAY, useAnswer, userName } from "/lib/api.js";
-import { Button, inputs, note, notify, plural, Status, Time } from "/lib/ui.js";
+import { Button, fieldInputs, paragraph, notify, plural, LoadStatus, Time } from "/lib/ui.js";
 
-const APART_MS = 10000;
+const REFRESH_MS = 10000;
 const FORMS = {
   csv: ["CSV", "a table for a spreadsheet, labels as two columns"],
   db: ["SQLite", "posts, seeds, matches and labels as tables, with full text search"],
@@ -45,9 +45,9 @@ export default function Export({ event }) {
   const [filter, setFilter] = useState({});
   const question = { event, ...filter };
   const parts = ["seeds", "labels"];
-  const [data, error] = useAnswer("/api/export/summary", question, parts, APART_MS);
+  const [data, error] = useAnswer("/api/export/summary", question, parts, REFRESH_MS);
   return html`<${Filter} filter=${filter} setFilter=${setFilter} />
-    <${Status} answer=${data} error=${error} what="Counting what the topics hold" />
+    <${LoadStatus} answer=${data} error=${error} what="Counting what the topics hold" />
     ${data && html`<${Counts} data=${data} />`}
     <${Files} question=${question} labels=${data?.labels} />
     <h2>Figures</h2>
@@ -62,7 +62,7 @@ function Counts({ data: { posts, records, labels, first, last } }) {
 
 function Filter({ filter, setFilter }) {
   const [fields, setFields] = useState(UNFILTERED);
-  const input = inputs(fields, setFields);
+  const input = fieldInputs(fields, setFields);
   const moment = (value) => value && new Date(value).toISOString();
   const apply = (event) => {
     event.preventDefault();
@@ -108,6 +108,7 @@ function Figures({ question, data }) {
       <figcaption class="row"><span>${name}</span><${Button} run=${run}>Save SVG<//></figcaption>
     </figure>`;
   };
-  return html`${note("quiet", data.model && `The second one lacks the background: ${data.model}.`)}
+  const problem = data.model && `The second one lacks the background: ${data.model}.`;
+  return html`${paragraph("quiet", problem)}
     <div class="figures">${Object.entries(FIGURES).map(figure)}</div>`;
 }

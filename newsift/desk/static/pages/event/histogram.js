@@ -1,4 +1,4 @@
-// The histogram of an event's scores, with the threshold as a handle to drag or to move by keys.
+// The histogram of an event's scores; the threshold is a handle that is dragged or moved by keys.
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { number } from "/lib/ui.js";
 import { inRange, inWords, snap } from "/pages/event/reading.js";
@@ -22,7 +22,7 @@ const STEPS = {
   End: 9,
 };
 
-// The figure is drawn at the width of its place, so that its words keep their size.
+// The figure is drawn at the width of its box, so that its text keeps its size.
 function useWidth() {
   const box = useRef();
   const [width, setWidth] = useState(0);

@@ -1,8 +1,9 @@
-// Judging an event's posts one at a time by keys; promises; and who agrees with whom.
+// Judging an event's posts by keys, its promise, and the agreement of judges.
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer, userName } from "/lib/api.js";
-import { Button, eventPage, Lit, note, number, Out, percent, plural, Refused } from "/lib/ui.js";
-import { score, Table, Time, useKeys, Waiting } from "/lib/ui.js";
+import { Button, ErrorText, eventAddress, ExternalLink, HighlightedText } from "/lib/ui.js";
+import { LoadingText, number, paragraph, percent, plural, score, Table, Time } from "/lib/ui.js";
+import { useKeys } from "/lib/ui.js";
 import { Promises } from "/pages/event/promise.js";
 import { useQueue } from "/pages/event/queue.js";
 
@@ -21,7 +22,7 @@ const COUNT_HEADS = ["Person", "#on", "#off", "#unsure", "#at random", "#to lear
 
 export default function Judge({ event, session }) {
   const [kind, setKind] = useState("certify");
-  const [post, setPost] = useState(null); // to judge again
+  const [post, setPost] = useState(null); // A post that is judged again.
   const by = userName();
   useEffect(() => setPost(null), [event, kind, by]);
   const judgeAgain = (next) => {
@@ -34,9 +35,9 @@ export default function Judge({ event, session }) {
     <${Kinds} kind=${kind} choose=${setKind} />
     <${Queue} key=${JSON.stringify([event, kind, by])} event=${event} kind=${kind} by=${by}
       again=${post} leave=${() => setPost(null)} />`;
-  const only = html`<p class="refused">This desk only shows; open one that may change things to
-    judge.</p>`;
-  return html`<div class="judging"><div>${session.read_only ? only : queue}</div>
+  const readOnlyText = html`<p class="refused">This desk only shows; open one that may change
+    things to judge.</p>`;
+  return html`<div class="judging"><div>${session.read_only ? readOnlyText : queue}</div>
     <${Promises} event=${event} session=${session} />
     <${Judges} event=${event} by=${by} judgeAgain=${session.read_only ? null : judgeAgain} />
   </div>`;
@@ -67,10 +68,10 @@ function Queue({ event, kind, by, again, leave }) {
   }
   useKeys(keys);
   if (queue.error && !state) {
-    return html`<${Refused} error=${queue.error} />
-      <${Button} run=${queue.again}>Try again<//>`;
+    return html`<${ErrorText} error=${queue.error} />
+      <${Button} run=${queue.refresh}>Try again<//>`;
   }
-  if (!state) return html`<${Waiting} what="Drawing from the matches of the last 24 hours" />`;
+  if (!state) return html`<${LoadingText} what="Drawing from the matches of the last 24 hours" />`;
   const last = state.undo ? ` (${state.undo.label})` : "";
   const repeat = html`<p class="row"><b>Judge again</b> what you called ${again?.yours}
     <${Button} run=${leave}>Leave it <kbd>Esc</kbd><//></p>`;
@@ -80,7 +81,7 @@ function Queue({ event, kind, by, again, leave }) {
     ${again && repeat}
     ${post && html`<${Card} post=${post} judge=${judge} />`}
     ${post === null && html`<${NoQuestion} queue=${queue} />`}
-    ${post === undefined && html`<${Waiting} what="Saving" />`}
+    ${post === undefined && html`<${LoadingText} what="Saving" />`}
     <div class="row">
       <${Button} run=${queue.undo} disabled=${!state.undo && !queue.waiting}>
         <kbd>z</kbd> Undo${last}<//>
@@ -114,15 +115,15 @@ function Progress({ queue }) {
   const failure = html`${plural(unsaved, "answer is", "answers are")} kept on this page and tried
     again: ${problem} <${Button} run=${queue.retry}>Try now<//>`;
   return html`<div class="progress">
-    ${note("refused", state.why && `A new queue: ${state.why}.`, "status")}
-    ${state.messages.map((line) => note("quiet", line))}
+    ${paragraph("refused", state.why && `A new queue: ${state.why}.`, "status")}
+    ${state.messages.map((line) => paragraph("quiet", line))}
     <p class="row"><progress value=${done} max=${done + state.left || 1}
         aria-label="labels given, of those that are to give"></progress>
       <strong>${state.progress}</strong>
       <span class="quiet">${plural(done, "label")} of yours</span>
       <${Shares} shares=${state.shares} />
       <span class="saved" role="status">${saved}</span></p>
-    ${note("refused", problem && failure, "alert")}</div>`;
+    ${paragraph("refused", problem && failure, "alert")}</div>`;
 }
 
 function Missed({ queue, entry: { verdict, text, why }, entry }) {
@@ -160,9 +161,9 @@ function Card({ post, judge }) {
   return html`<article class="card post">
     <p class="row quiet from"><span class="badge">${post.platform}</span>
       ${post.author && html`<bdi>${post.author}</bdi>`}<${Time} at=${post.created_at} />
-      ${post.url && html`<${Out} href=${post.url}>Open the post<//>`}</p>
+      ${post.url && html`<${ExternalLink} href=${post.url}>Open the post<//>`}</p>
     <p class="words" tabindex="0" aria-live="polite" aria-atomic="true">
-      <${Lit} text=${post.text} why=${post.why} /></p>
+      <${HighlightedText} text=${post.text} why=${post.why} /></p>
     <p>Score <b>${score(post.score)}</b> <span class="quiet">${limit}</span></p>
     <div class="answers" role="group" aria-label="Is it on the event?">${ANSWERS.map(button)}</div>
     ${words?.length > 0 && details}</article>`;
@@ -170,11 +171,11 @@ function Card({ post, judge }) {
 
 function Judges({ event, by, judgeAgain }) {
   const [data, error] = useAnswer("/api/judge/judges", { event }, ["labels"]);
-  const none = "No label yet. The first answer makes the topic of labels, if there is none.";
-  return html`<section><h2>Who judged</h2><${Refused} error=${error} />
-    ${note("quiet", data?.counts.length === 0 && none)}
+  const noLabels = "No label yet. The first answer makes the topic of labels, if there is none.";
+  return html`<section><h2>Who judged</h2><${ErrorText} error=${error} />
+    ${paragraph("quiet", data?.counts.length === 0 && noLabels)}
     ${data?.counts.length > 0 && html`<${Labels} data=${data} by=${by} judgeAgain=${judgeAgain} />`}
-    <p><a href=${eventPage(event, "export")}>Take labels along, or bring some</a></p>
+    <p><a href=${eventAddress(event, "export")}>Take labels along, or bring some</a></p>
   </section>`;
 }
 
@@ -188,21 +189,21 @@ function Labels({ data, by, judgeAgain }) {
     pair.agreement.toFixed(2),
     pair.kappa === null ? "–" : pair.kappa.toFixed(2),
   ]);
-  const apart = (post) =>
+  const disputedPost = (post) =>
     html`<${Disputed} key=${`${post.platform} ${post.id}`} post=${post} by=${by}
       judgeAgain=${judgeAgain} />`;
   const agreement = html`<${Table} name="How far two agree" rows=${agreements}
     caption="How far two agree: κ is 1 where always, 0 where by chance alone"
     heads=${["One", "Other", "#Posts", "#Same", "#κ"]} />`;
-  const alone = `No two people have judged the same post yet. Two who judge the same fifty show what
-    the labels are worth.`;
+  const noPairs = `No two people have judged the same post yet. Two who judge the same fifty show
+    what the labels are worth.`;
   const differences = html`<h3>${plural(all, "post")} on which they differ</h3>
-    <ul class="disputed">${disputed.map(apart)}</ul>`;
+    <ul class="disputed">${disputed.map(disputedPost)}</ul>`;
   return html`<${Table} name="Labels by person" caption="Labels by person" heads=${COUNT_HEADS}
       rows=${rows} />
-    ${note("quiet", people > counts.length && `and ${number(people - counts.length)} more`)}
-    ${pairs.length > 0 ? agreement : note("quiet", alone)}
-    ${note("refused", away && `These may be old: ${away}`)}
+    ${paragraph("quiet", people > counts.length && `and ${number(people - counts.length)} more`)}
+    ${pairs.length > 0 ? agreement : paragraph("quiet", noPairs)}
+    ${paragraph("refused", away && `These may be old: ${away}`)}
     ${disputed.length > 0 && differences}`;
 }
 
@@ -212,6 +213,6 @@ function Disputed({ post, by, judgeAgain }) {
   const again = () => judgeAgain({ ...post, yours });
   return html`<li class="card"><p class="row">${post.labels.map(label)}</p>
     <p class="quoted">${post.text}</p>
-    <p class="row">${post.url && html`<${Out} href=${post.url}>Open the post<//>`}
+    <p class="row">${post.url && html`<${ExternalLink} href=${post.url}>Open the post<//>`}
       ${yours && judgeAgain && html`<${Button} run=${again}>Judge again<//>`}</p></li>`;
 }

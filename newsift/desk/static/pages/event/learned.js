@@ -1,8 +1,8 @@
-// What an event has learned, what it would learn now, and the way back.
+// The profile of an event, what it would learn now, and its earlier versions.
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Button, Confirm, eventPage, Facts, note, number, perform, plural } from "/lib/ui.js";
-import { score, scores, Status, Time } from "/lib/ui.js";
+import { Button, Confirm, eventAddress, Facts, LoadStatus, number, paragraph } from "/lib/ui.js";
+import { perform, plural, score, scores, Time } from "/lib/ui.js";
 
 const SPANS = [
   [1, "the last hour"],
@@ -16,8 +16,8 @@ export default function Learned({ event, session }) {
   const [data, error] = useAnswer("/api/learned", { event }, ["events", "seeds"]);
   const parts = html`<${Profile} data=${data} /><${Learn} data=${data} session=${session} />
     <${Versions} data=${data} session=${session} />`;
-  return html`<${Status} answer=${data} error=${error} />
-    ${note("refused", data?.away, "status")}
+  return html`<${LoadStatus} answer=${data} error=${error} />
+    ${paragraph("refused", data?.away, "status")}
     ${data?.event && parts}`;
 }
 
@@ -31,7 +31,7 @@ function Profile({ data }) {
     ${thresholdWords(data.thresholds)}, ${data.automatic ? "automatic" : "set"}.`;
   const problem = `The profile is ${data.profile}: ${data.why}. Its seeds serve: ${seeds}.`;
   return html`<h2>What it has learned</h2>
-    ${data.why ? note("refused", problem) : note("", state)}
+    ${data.why ? paragraph("refused", problem) : paragraph("", state)}
     <${Words} creation=${data.creation} />
     <${Creation} creation=${data.creation} />`;
 }
@@ -42,8 +42,8 @@ function Learn({ data, session }) {
   const { event, busy, run } = data;
   if (data.promised) {
     return html`<h2>Learn now</h2><p>Its threshold has a promise, which other vectors would break.
-      Renew the promise on the page <a href=${eventPage(event, "judge")}>Judge</a>, or give it up by
-      going back below.</p>`;
+      Renew the promise on the page <a href=${eventAddress(event, "judge")}>Judge</a>, or give it
+      up by going back below.</p>`;
   }
   if (!data.all_seeds) {
     return html`<h2>Learn now</h2><p>It has no seed that matches; <a href="#/seeds">add one</a> or
@@ -60,13 +60,13 @@ function Learn({ data, session }) {
       onChange=${(change) => setLabels(change.target.checked)} /> and from labels</label>
     <p class="row"><${Button} run=${begin} disabled=${!!busy}>See what it would learn<//>
       <span class="quiet">Nothing is published before you have seen it.</span></p>
-    ${note("quiet", other)}</fieldset>`;
+    ${paragraph("quiet", other)}</fieldset>`;
   return html`<h2>Learn now</h2>${!session.read_only && fields}
     ${run && html`<${Run} data=${data} run=${run} session=${session} />`}`;
 }
 
 function Versions({ data, session }) {
-  const [asking, setAsking] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   if (!data.has_profile) return null;
   const target = data.back_to ? "the version before" : "no profile: its seeds serve";
   const question = { event: data.event, version: data.version ?? "" };
@@ -76,22 +76,22 @@ function Versions({ data, session }) {
       ${by && html` by <bdi>${by}</bdi>`}${method && `, of ${method}`}
       ${labels > 0 && `, ${plural(labels, "label")}`}</li>`;
   const versions = html`<ol>${data.before.map(version)}</ol>`;
-  const none = note("quiet", "None: before this profile its seeds served.");
+  const none = paragraph("quiet", "None: before this profile its seeds served.");
   const consequence = data.back_to
     ? "The version before takes the place of this profile."
     : "The profile is deleted, and posts are compared with the seeds again.";
   const confirm = html`<${Confirm} title="Go back?" yes="Go back" run=${go}
-    close=${() => setAsking(false)}>
+    close=${() => setConfirming(false)}>
     <p>${consequence} This version is not kept. All workers follow within a second.</p>
-    ${note("refused", data.promised && "The promise of its threshold is given up with it.")}<//>`;
-  const button = html`<p><button type="button" class="bad" onClick=${() => setAsking(true)}>
+    ${paragraph("refused", data.promised && "The promise of its threshold is given up with it.")}<//>`;
+  const button = html`<p><button type="button" class="bad" onClick=${() => setConfirming(true)}>
     Go back to ${target}</button></p>`;
   return html`<h2>Versions before</h2>
     ${data.before.length ? versions : none}
-    ${!session.read_only && button}${asking && confirm}`;
+    ${!session.read_only && button}${isConfirming && confirm}`;
 }
 
-// A training: that it runs, why it failed, or what it proposes.
+// A training run: its progress, its failure or its proposal.
 export function Run({ data, run, session }) {
   if (!run.ended) return html`<${Running} run=${run} />`;
   if (run.refusal) return html`<p class="refused" role="alert">${run.refusal}</p>`;
@@ -113,27 +113,27 @@ function Running({ run }) {
 }
 
 function Proposal({ data, run, proposal, session }) {
-  const [asking, setAsking] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const question = { event: data.event, version: proposal.version };
   const publish = () => perform("/api/learned/publish", question, "the profile is published");
   const replaced = data.has_profile
     ? "the profile that the event has, which is kept as a version before"
     : plural(data.all_seeds, "seed");
   const lost = data.automatic === false ? "; the one that was set is gone" : "";
-  const button = html`<button type="button" class="main" onClick=${() => setAsking(true)}>
+  const button = html`<button type="button" class="main" onClick=${() => setConfirming(true)}>
     Publish this profile</button>`;
   const confirm = html`<${Confirm} title="Publish this profile?" yes="Publish" run=${publish}
-    close=${() => setAsking(false)}>
+    close=${() => setConfirming(false)}>
     <p>It takes the place of ${replaced}. Scores are others from then on, and so are
-      thresholds${lost}.</p>${note("refused", run.danger)}<//>`;
+      thresholds${lost}.</p>${paragraph("refused", run.danger)}<//>`;
   return html`<section class="card" aria-label="What it would learn">
     <h3>${proposal.is_news ? "What it would learn" : "Nothing new: the profile stays as it is"}</h3>
-    ${run.messages.map((line) => note("quiet", line))}
-    ${note("refused", run.danger && `Look before you publish: ${run.danger}`)}
+    ${run.messages.map((line) => paragraph("quiet", line))}
+    ${paragraph("refused", run.danger && `Look before you publish: ${run.danger}`)}
     <${Words} creation=${proposal.creation} />
     <${Change} proposal=${proposal} />
     <${Creation} creation=${proposal.creation} />
-    ${proposal.is_news && !session.read_only && button}${asking && confirm}</section>`;
+    ${proposal.is_news && !session.read_only && button}${isConfirming && confirm}</section>`;
 }
 
 function Change({ proposal }) {
@@ -161,7 +161,7 @@ function Posts({ title, posts }) {
 }
 
 function Words({ creation: { gained, lost } }) {
-  if (!gained.length && !lost.length) return note("quiet", "No words moved.");
+  if (!gained.length && !lost.length) return paragraph("quiet", "No words moved.");
   const most = Math.max(1e-6, ...[...gained, ...lost].map(([, change]) => Math.abs(change)));
   const row = ([word, change]) => {
     const size = Math.abs(change);

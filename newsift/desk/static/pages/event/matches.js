@@ -1,16 +1,16 @@
 // The matches of an event as they arrive: filters, stories, and the posts of each story.
 import { html, useEffect, useMemo, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { eventPage, Lit, note, number, Out, perform, plural, score, Status } from "/lib/ui.js";
-import { Table, Time, useKeys } from "/lib/ui.js";
+import { eventAddress, ExternalLink, HighlightedText, LoadStatus, number } from "/lib/ui.js";
+import { paragraph, perform, plural, score, Table, Time, useKeys } from "/lib/ui.js";
 
-const PAGE = 50; // stories
-const APART_MS = 500;
+const STORIES_PER_PAGE = 50;
+const REFRESH_MS = 500;
 const PARTS = ["matches", "labels", "seeds"];
-const COPIES_MS = 2000;
-const MAX_STORIES = 5000; // that the desk keeps of an event
-const TYPING_MS = 300; // after the last key
-const LANGUAGE = /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i; // a screen reader can read it
+const COPIES_REFRESH_MS = 2000;
+const MAX_STORIES = 5000; // The desk holds no more of an event.
+const TYPING_MS = 300; // An input takes effect this long after the last key.
+const LANGUAGE = /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i; // A screen reader may know it.
 const UNFILTERED = Object.freeze({});
 const TIMES = [
   ["", "any time"],
@@ -21,15 +21,15 @@ const TIMES = [
 const keyOf = (post) => `${post.platform}|${post.id}`;
 const activeCard = () => document.activeElement?.closest("article[data-card]");
 
-// Live, the list is the latest answer; held, its order stays, and counts and labels are updated.
+// A live list shows the latest answer; on hold its order stays, and counts and labels are updated.
 function useStories(event, filters) {
   const [hold, setHold] = useState(null); // {seen, skip, by}
   const rows = useRef({ list: [] });
   const question = useMemo(
-    () => ({ ...filters, event, seen: hold?.seen, skip: hold?.skip, count: PAGE }),
+    () => ({ ...filters, event, seen: hold?.seen, skip: hold?.skip, count: STORIES_PER_PAGE }),
     [event, filters, hold],
   );
-  const [answer, error] = useAnswer("/api/matches", question, PARTS, APART_MS);
+  const [answer, error] = useAnswer("/api/matches", question, PARTS, REFRESH_MS);
   if (answer && answer !== rows.current.answer) {
     const fresh = new Map(answer.stories.map((each) => [keyOf(each), each]));
     const latest = (old) => fresh.get(keyOf(old)) ?? old;
@@ -63,7 +63,7 @@ function useMarkKeys(event, stories, session) {
   return { y: mark("on"), n: mark("off"), u: mark("unsure") };
 }
 
-// Calls `changed` when the mark comes into view, or leaves it.
+// Calls `changed` when the mark enters the view or leaves it.
 function useVisible(mark, changed) {
   useEffect(() => {
     const observer = new IntersectionObserver(([entry]) => changed.current(entry.isIntersecting));
@@ -72,11 +72,11 @@ function useVisible(mark, changed) {
   }, []);
 }
 
-// Filters as the last part of the page's address, so that it can be kept and passed on.
+// The filters are the last part of the page's address, so that a link keeps them.
 const readFilters = (text) => (text ? Object.fromEntries(new URLSearchParams(text)) : UNFILTERED);
 const addressOf = (event, filters) => {
   const text = new URLSearchParams(filters).toString();
-  return eventPage(event) + (text && `/${encodeURIComponent(text)}`);
+  return eventAddress(event) + (text && `/${encodeURIComponent(text)}`);
 };
 
 export default function Matches({ event, session, filters: inAddress }) {
@@ -107,7 +107,7 @@ export default function Matches({ event, session, filters: inAddress }) {
     html`<${Story} key=${keyOf(each)} event=${event} post=${each} threshold=${data.threshold} />`;
   const nothing = html`<${Nothing} data=${data} filtered=${filters !== UNFILTERED} />`;
   return html`<${Filters} now=${filters} data=${data} change=${filter} />
-    <${Status} answer=${data} error=${error} />
+    <${LoadStatus} answer=${data} error=${error} />
     <div class="row bar" ref=${mark}>
       <${Count} data=${data} count=${stories.length} />
       <button type="button" aria-pressed=${!!hold} onClick=${toggle}>
@@ -135,23 +135,24 @@ function Count({ data, count }) {
 
 function Nothing({ data, filtered }) {
   if (data.newer) return null;
-  if (filtered) return note("card", "No match is like that. Take a filter away.");
-  if (!data.ready) return note("card", "The matches are being read.");
-  return note("card", "Nothing has matched in the last day. Matches show here by themselves.");
+  if (filtered) return paragraph("card", "No match is like that. Take a filter away.");
+  if (!data.ready) return paragraph("card", "The matches are being read.");
+  return paragraph("card", "Nothing has matched in the last day. Matches show here by themselves.");
 }
 
 function Pages({ data, hold, setHold }) {
   const skip = hold?.skip ?? 0;
-  if (!data || (data.total <= PAGE && !skip)) return null;
+  if (!data || (data.total <= STORIES_PER_PAGE && !skip)) return null;
   const turn = (to) => {
     setHold({ seen: hold?.seen ?? data.seen, skip: to, by: "page" });
     scrollTo({ top: 0 });
   };
-  const end = Math.min(skip + PAGE, data.total);
+  const end = Math.min(skip + STORIES_PER_PAGE, data.total);
   return html`<div class="row">
-    <button type="button" disabled=${!skip} onClick=${() => turn(skip - PAGE)}>Newer</button>
-    <button type="button" disabled=${skip + PAGE >= data.total}
-      onClick=${() => turn(skip + PAGE)}>Older</button>
+    <button type="button" disabled=${!skip}
+      onClick=${() => turn(skip - STORIES_PER_PAGE)}>Newer</button>
+    <button type="button" disabled=${skip + STORIES_PER_PAGE >= data.total}
+      onClick=${() => turn(skip + STORIES_PER_PAGE)}>Older</button>
     <span class="quiet">${number(skip + 1)} to ${number(end)} of ${number(data.total)}</span>
   </div>`;
 }
@@ -163,7 +164,7 @@ function Filters({ now, data, change }) {
     change(Object.keys(next).length ? next : UNFILTERED);
   };
   const select = (name) => (event) => set(name)(event.target.value);
-  const [folded] = useState(now); // open at first where filters are set
+  const [folded] = useState(now); // The filters are open at first if some are set.
   const bounds = { type: "number", min: "-1", max: "1", step: "0.01", class: "short" };
   const time = ([value, title]) => html`<option value=${value}>${title}</option>`;
   const all = html`<button type="button" onClick=${() => change(UNFILTERED)}>All</button>`;
@@ -195,7 +196,7 @@ function Choice({ label, now = "", names = [], onChange }) {
     ${all.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>`;
 }
 
-// Its value counts once nobody has typed for a moment.
+// An input whose value takes effect once nobody types.
 function DelayedInput({ label, now = "", set, ...rest }) {
   const [text, setText] = useState(now);
   const timer = useRef(0);
@@ -222,7 +223,7 @@ function Story({ event, post, threshold }) {
     key.preventDefault();
     setWhole(!whole);
   };
-  const isBelow = threshold !== null && post.score < threshold; // it was raised since
+  const isBelow = threshold !== null && post.score < threshold; // The threshold was raised since.
   const version = [event, post.count, post.marks, post.score, post.why, whole, copies, isBelow];
   const others = html`<button type="button" class="link" aria-expanded=${copies}
     onClick=${() => setCopies(!copies)}>and ${number(more)} more that
@@ -260,17 +261,17 @@ function Post({ post }) {
       ${post.marks.map(mark)}
       ${!post.new && html`<span class="quiet">said before</span>`}
       <span title=${reach}>${score(post.score)}</span>
-      ${post.url && html`<${Out} href=${post.url}>open<//>`}
+      ${post.url && html`<${ExternalLink} href=${post.url}>open<//>`}
     </p>
     <p class="text" dir="auto" lang=${LANGUAGE.test(post.lang) ? post.lang : undefined}>
-      <${Lit} text=${post.text} why=${post.why} /></p>`;
+      <${HighlightedText} text=${post.text} why=${post.why} /></p>`;
 }
 
 // All of a post's text, and its score with each of the event's seeds.
 function Whole({ event, post }) {
   const question = { event, platform: post.platform, id: post.id };
   const [full, error] = useAnswer("/api/match", question);
-  if (!full) return html`<${Status} error=${error} />`;
+  if (!full) return html`<${LoadStatus} error=${error} />`;
   const words = (why) => why.map(([word, part]) => html`<bdi>${word}</bdi> ${score(part)} `);
   const row = ({ id, title, score: own, threshold, why }) => {
     const name = html`<bdi>${title || id}</bdi>
@@ -279,7 +280,8 @@ function Whole({ event, post }) {
   };
   const { events } = full;
   const others = `; matches ${plural(events.length, "event")}: ${events.join(", ")}`;
-  const text = html`<p class="text" dir="auto"><${Lit} text=${full.text} why=${full.why} /></p>`;
+  const text = html`<p class="text" dir="auto">
+    <${HighlightedText} text=${full.text} why=${full.why} /></p>`;
   return html`${(full.cut || post.cut) && text}
     <${Table} name="Scores" heads=${["Seed", "#Score", "#Threshold", "Words"]}
       rows=${full.seeds.map(row)} />
@@ -290,11 +292,11 @@ function Whole({ event, post }) {
 
 function Copies({ event, post }) {
   const question = { event, group: post.group };
-  const [posts, error] = useAnswer("/api/story", question, ["matches"], COPIES_MS);
-  if (!posts) return html`<${Status} error=${error} />`;
+  const [posts, error] = useAnswer("/api/story", question, ["matches"], COPIES_REFRESH_MS);
+  if (!posts) return html`<${LoadStatus} error=${error} />`;
   const others = posts.filter((each) => keyOf(each) !== keyOf(post));
   const left = post.count - 1 - others.length;
   return html`<ul class="plain copies">
       ${others.map((each) => html`<li key=${keyOf(each)}><${Post} post=${each} /></li>`)}</ul>
-    ${note("quiet", left > 0 && `and ${number(left)} more, which are only counted`)}`;
+    ${paragraph("quiet", left > 0 && `and ${number(left)} more, which are only counted`)}`;
 }

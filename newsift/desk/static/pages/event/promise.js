@@ -1,13 +1,13 @@
-// What the labels show of an event's threshold, and the promise of it.
+// What labels prove of an event's threshold, and its promise.
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Button, Confirm, note, number, perform, percent, plural, rate, Refused } from "/lib/ui.js";
-import { Time, Waiting } from "/lib/ui.js";
+import { Button, Confirm, ErrorText, LoadingText, number, paragraph, percent } from "/lib/ui.js";
+import { perform, plural, rate, Time } from "/lib/ui.js";
 import { Run } from "/pages/event/learned.js";
 
 const PRECISIONS = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95];
 const CONFIDENCES = [0.8, 0.9, 0.95, 0.99];
-const APART_MS = 2000;
+const REFRESH_MS = 2000;
 
 export function Promises({ event, session }) {
   const [precision, setPrecision] = useState(0.8);
@@ -15,17 +15,17 @@ export function Promises({ event, session }) {
   const target = { precision, confidence };
   const question = { event, ...target };
   const parts = ["labels", "seeds"];
-  const [test, error, again] = useAnswer("/api/judge/promise-test", question, parts, APART_MS);
+  const [test, error, again] = useAnswer("/api/judge/promise-test", question, parts, REFRESH_MS);
   const choice = html`<p class="row">
       <${Choice} name="Precision" values=${PRECISIONS} value=${precision} set=${setPrecision} />
       <${Choice} name="Confidence" values=${CONFIDENCES} value=${confidence} set=${setConfidence} />
       <small class="quiet">Choose before you judge: each other choice is another test.</small></p>
-    ${!test && !error && html`<${Waiting} />`}`;
+    ${!test && !error && html`<${LoadingText} />`}`;
   const first = html`<${FirstProfile} event=${event} session=${session} />`;
   const result = html`<${Result} event=${event} test=${test} target=${target} again=${again}
     session=${session} />`;
-  return html`<section class="promised"><h2>What the labels show</h2><${Refused} error=${error} />
-    ${test?.loading && html`<${Waiting} what="Reading the seeds" />`}
+  return html`<section class="promised"><h2>What the labels show</h2><${ErrorText} error=${error} />
+    ${test?.loading && html`<${LoadingText} what="Reading the seeds" />`}
     ${test?.profile === null && !test.loading && first}
     ${test?.profile && html`<${Present} test=${test} />`}
     ${test?.profile !== null && choice}
@@ -39,15 +39,15 @@ function Choice({ name, values, value, set }) {
     ${values.map(option)}</select></label>`;
 }
 
-// A promise is of a profile: the first one is made here, as the page Learned does it.
+// A promise needs a profile: the first one can be made here.
 function FirstProfile({ event, session }) {
   const [data, error] = useAnswer("/api/learned", { event }, ["events", "seeds"]);
   const begin = () => perform("/api/learned/learn", { event, hours: 0, labels: false });
   const disabled = session.read_only || data?.busy;
   const button = html`<${Button} run=${begin} disabled=${disabled}>See that profile<//>`;
   return html`<p>A promise is of a profile: one of the seeds and of everyday posts comes first.</p>
-    <${Refused} error=${error} />
-    ${note("refused", data?.away, "status")}
+    <${ErrorText} error=${error} />
+    ${paragraph("refused", data?.away, "status")}
     ${data?.run && html`<${Run} data=${data} run=${data.run} session=${session} />`}
     ${data?.away === "" && !data.run && button}`;
 }
@@ -57,8 +57,8 @@ function Present({ test: { promise, threshold, stale } }) {
   const remedy = "Let it learn again, and judge its matches.";
   const problem = `The profile is not in force, the seeds serve: ${stale}. ${remedy}`;
   return html`${promise && html`<${Promised} promise=${promise} threshold=${threshold} />`}
-    ${note("quiet", !promise && `Nothing is promised yet: the threshold ${state}.`)}
-    ${note("refused", stale && problem)}`;
+    ${paragraph("quiet", !promise && `Nothing is promised yet: the threshold ${state}.`)}
+    ${paragraph("refused", stale && problem)}`;
 }
 
 const Promised = ({ promise: { at, by, precision, confidence }, threshold }) =>
@@ -66,7 +66,7 @@ const Promised = ({ promise: { at, by, precision, confidence }, threshold }) =>
     ${` ${percent(confidence)} confidence`}, from ${threshold?.toFixed(4)} on.</p>`;
 
 function Result({ event, test, target, again, session }) {
-  const [asking, setAsking] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const { result, promise } = test;
   const isShown = result.threshold !== null;
   const isPromised =
@@ -80,22 +80,22 @@ function Result({ event, test, target, again, session }) {
   const missing = plural(result.missing, "more label");
   const lower = ` ${missing} would show a lower threshold, if none is wrong.`;
   const ask = html`<${Ask} event=${event} test=${test} target=${target} again=${again}
-    close=${() => setAsking(false)} />`;
+    close=${() => setConfirming(false)} />`;
   const disabled = session.read_only || isPromised || test.stale || !isShown;
   return html`<p role="status">${isShown ? shown : `Not shown yet: ${claim}; ${test.missing}.`}</p>
     <p class="quiet">By ${plural(result.labels, "label")}, ${number(result.on)} of them on the
       event, of ${plural(result.matches, "match", "matches")} of this profile.
       ${isShown && result.more && lower}</p>
     <${Rates} rates=${test.hourly} />
-    <${Button} kind="main" disabled=${disabled} run=${() => setAsking(true)}>
+    <${Button} kind="main" disabled=${disabled} run=${() => setConfirming(true)}>
       ${isPromised ? "This is promised" : "Promise this"}<//>
-    ${asking && isShown && ask}`;
+    ${isConfirming && isShown && ask}`;
 }
 
 function Rates({ rates }) {
   if (!rates) return null;
   if (rates.now === null) {
-    return note("", "Too little time has passed to tell how many posts an hour match.");
+    return paragraph("", "Too little time has passed to tell how many posts an hour match.");
   }
   const then = html`, <b>${rates.then !== null && rate(rates.then)}</b> would from there on`;
   return html`<p>About ${rate(rates.now)} posts an hour match now${rates.then !== null && then}:

@@ -1,35 +1,35 @@
-// A judge's queue as the page sees it, and answers that wait until the broker has them.
+// A judge's queue, and an outbox of answers that wait until the broker has them.
 import { useEffect, useRef, useState } from "/vendor/preact.js";
 import { act, useAnswer } from "/lib/api.js";
 import { notify } from "/lib/ui.js";
 
-const KEY = "newsift.unsaved";
-const TEXT_CHARS = 200;
+const STORAGE_KEY = "newsift.unsaved";
+const MAX_TEXT_CHARS = 200;
 const FIRST_RETRY_MS = 1000;
-const LAST_RETRY_MS = 15000;
-const AWAY = [0, 401, 502, 503]; // the desk or its broker is away, or the token is missing
-const DRAWING_MS = 700; // before a queue that is drawn is asked for again
-const EMPTY_MS = 6000; // the same, of a queue without a question
+const MAX_RETRY_MS = 15000;
+const RETRY_STATUSES = [0, 401, 502, 503]; // desk or broker away, session ended
+const DRAWING_POLL_MS = 700; // while a queue is drawn
+const EMPTY_POLL_MS = 6000; // while a queue has no question
 const MAX_MISSED = 20;
 const PARTS = ["labels", "events", "seeds"];
 const listeners = new Set();
 
-// Requests in order, kept through a reload of the page; one is sent at a time.
-const outbox = { items: restored(), problem: "", busy: false, retryMs: FIRST_RETRY_MS, timer: 0 };
+// Requests in order, which survive a reload of the page; one is sent at a time.
+const outbox = { items: loadItems(), problem: "", busy: false, retryMs: FIRST_RETRY_MS, timer: 0 };
 
-function restored() {
+function loadItems() {
   try {
-    return JSON.parse(sessionStorage.getItem(KEY)) ?? [];
+    return JSON.parse(sessionStorage.getItem(STORAGE_KEY)) ?? [];
   } catch {
     return [];
   }
 }
 
-function changed(item, answer, error) {
+function notifyListeners(item, answer, error) {
   try {
-    sessionStorage.setItem(KEY, JSON.stringify(outbox.items));
+    sessionStorage.setItem(STORAGE_KEY, JSON.stringify(outbox.items));
   } catch {
-    // without storage they are kept while the page is open
+    // Without storage they last while the page is open.
   }
   listeners.forEach((each) => each(item, answer, error));
 }
@@ -48,22 +48,22 @@ async function sendNext() {
     error = refusal;
   }
   outbox.busy = false;
-  if (error && AWAY.includes(error.status)) {
+  if (error && RETRY_STATUSES.includes(error.status)) {
     outbox.problem = error.message;
     outbox.timer = setTimeout(sendNext, outbox.retryMs);
-    outbox.retryMs = Math.min(2 * outbox.retryMs, LAST_RETRY_MS);
-    return changed();
+    outbox.retryMs = Math.min(2 * outbox.retryMs, MAX_RETRY_MS);
+    return notifyListeners();
   }
   const why = error?.message ?? answer?.missed;
   if (why && !listeners.size) notify(`Not saved: ${item.text ?? "that"}: ${why}`, true);
   Object.assign(outbox, { items: outbox.items.slice(1), problem: "", retryMs: FIRST_RETRY_MS });
-  changed(item, answer, error);
+  notifyListeners(item, answer, error);
   sendNext();
 }
 
-function put(path, question, text) {
-  outbox.items = [...outbox.items, { path, question, text: text?.slice(0, TEXT_CHARS) }];
-  changed();
+function enqueue(path, question, text) {
+  outbox.items = [...outbox.items, { path, question, text: text?.slice(0, MAX_TEXT_CHARS) }];
+  notifyListeners();
   sendNext();
 }
 
@@ -85,23 +85,23 @@ function useOutbox(finished) {
 
 const isSame = (one, other) => other && one.platform === other.platform && one.id === other.id;
 
-// The question to show: while one answer is on its way, the one that follows it.
+// While one answer is on its way, the question that follows it is shown.
 function nextQuestion(state, waiting) {
   if (!waiting.length) return state.question;
   const [{ path, question }] = waiting;
-  const isKnown = path.endsWith("/answer") && isSame(question, state.question);
-  if (waiting.length > 1 || !isKnown) return undefined;
+  const isCurrent = path.endsWith("/answer") && isSame(question, state.question);
+  if (waiting.length > 1 || !isCurrent) return undefined;
   return state.following?.[question.verdict === "on" ? "on" : "off"] || undefined;
 }
 
 export function useQueue(event, kind, by) {
   const key = { event, by, kind };
-  const [latest, error, again] = useAnswer("/api/judge/question", key, PARTS);
+  const [latest, error, refresh] = useAnswer("/api/judge/question", key, PARTS);
   const [state, setState] = useState(null);
   const [missed, setMissed] = useState([]);
-  const [undos, setUndos] = useState(0); // that wait for answers before them
+  const [undos, setUndos] = useState(0); // Undos that wait for the answers before them.
   const isWaiting = useRef(false);
-  const take = (next) =>
+  const mergeState = (next) =>
     setState((old) =>
       old?.queue === next.queue && next.change < old.change ? old : { ...old, ...next },
     );
@@ -109,20 +109,20 @@ export function useQueue(event, kind, by) {
     const why = failure?.message ?? answer?.missed;
     const entry = { ...item.question, text: item.text, why };
     if (why) setMissed((all) => [...all.slice(1 - MAX_MISSED), entry]);
-    if (failure || !answer) again();
-    else if (answer?.queue === state?.queue) take(answer);
+    if (failure || !answer) refresh();
+    else if (answer?.queue === state?.queue) mergeState(answer);
   });
   const waiting = outbox.items.filter((item) => item.question.queue === state?.queue);
   isWaiting.current = waiting.length > 0;
   const send = (name, more, text) =>
-    put(`/api/judge/${name}`, { ...key, queue: state.queue, ...more }, text);
+    enqueue(`/api/judge/${name}`, { ...key, queue: state.queue, ...more }, text);
   const judge = (name, { platform, id, text }, verdict) =>
     send(name, { platform, id, verdict }, text);
   useEffect(() => {
     const isOld = isWaiting.current && latest?.queue === state?.queue;
-    if (latest && !latest.drawing && !isOld) take(latest);
-    const wait = latest?.drawing ? DRAWING_MS : latest?.empty ? EMPTY_MS : 0;
-    const timer = wait && setTimeout(again, wait);
+    if (latest && !latest.drawing && !isOld) mergeState(latest);
+    const wait = latest?.drawing ? DRAWING_POLL_MS : latest?.empty ? EMPTY_POLL_MS : 0;
+    const timer = wait && setTimeout(refresh, wait);
     return () => clearTimeout(timer);
   }, [latest]);
   useEffect(() => {
@@ -136,7 +136,7 @@ export function useQueue(event, kind, by) {
     question,
     error,
     missed,
-    again,
+    refresh,
     waiting: waiting.length,
     problem: outbox.problem,
     unsaved: outbox.items.length,

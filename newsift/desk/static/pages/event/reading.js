@@ -1,4 +1,4 @@
-// What the desk has counted, read at any threshold.
+// The desk's figures at any threshold.
 import { number, rate } from "/lib/ui.js";
 
 export const STEP = 0.001;
@@ -17,7 +17,7 @@ function interpolate({ edges }, values, score) {
   return low + (high - low) * Math.min(Math.max(part, 0), 1);
 }
 
-// All that is known at a threshold; a label counts for its score and those below.
+// A label counts for its score and those below.
 export function readAt(data, score) {
   return {
     score,
@@ -62,7 +62,7 @@ export function recallWords(data, { labels }) {
   return `${low} to ${high} of those on the event that score ${data.lowest_covered.toFixed(3)} or more`;
 }
 
-// In one line, for a screen reader.
+// For a screen reader.
 export function inWords(data, score) {
   const reading = readAt(data, score);
   return (

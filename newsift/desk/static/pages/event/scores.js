@@ -1,14 +1,15 @@
-// An event's scores: their histogram, what another threshold would do, and near misses.
+// An event's scores: the histogram, the effect of another threshold, and near misses.
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Confirm, eventPage, Facts, Lit, note, number, Out, percent, perform } from "/lib/ui.js";
-import { plural, score, scores, Status, Table, Time } from "/lib/ui.js";
+import { Confirm, eventAddress, ExternalLink, Facts, HighlightedText } from "/lib/ui.js";
+import { LoadStatus, number, paragraph, percent, perform, plural, score, scores } from "/lib/ui.js";
+import { Table, Time } from "/lib/ui.js";
 import { Histogram, Legend } from "/pages/event/histogram.js";
-import { backgroundWords, hourlyWords, labelWords, recallWords } from "/pages/event/reading.js";
-import { inRange, readAt, shareWords, STEP } from "/pages/event/reading.js";
+import { backgroundWords, hourlyWords, inRange, labelWords, readAt } from "/pages/event/reading.js";
+import { recallWords, shareWords, STEP } from "/pages/event/reading.js";
 
-const SCORES_MS = 3000;
-const NEAR_MS = 10000;
+const SCORES_REFRESH_MS = 3000;
+const NEAR_REFRESH_MS = 10000;
 const TABLE_ROWS = 24;
 const SCORES_PARTS = ["matches", "labels", "seeds", "events"];
 
@@ -20,9 +21,9 @@ const promiseWords = ({ precision, confidence }) =>
   `${percent(precision)} of the matches on the event, at ${percent(confidence)} confidence`;
 
 export default function Scores({ event, session }) {
-  const [data, error] = useAnswer("/api/scores", { event }, SCORES_PARTS, SCORES_MS);
-  return html`<${Status} answer=${data} error=${error} />
-    ${note("refused", data?.away, "status")}
+  const [data, error] = useAnswer("/api/scores", { event }, SCORES_PARTS, SCORES_REFRESH_MS);
+  return html`<${LoadStatus} answer=${data} error=${error} />
+    ${paragraph("refused", data?.away, "status")}
     ${data?.edges && !data.compared && html`<${NoSeed} data=${data} />`}
     ${data?.compared > 0 && html`<${Thresholds} data=${data} event=${event} session=${session} />`}
     <${NearMisses} event=${event} />`;
@@ -36,10 +37,11 @@ function Thresholds({ data, event, session }) {
   const [choice, setChoice] = useState(null);
   const at = choice ?? inRange(data.thresholds[0]);
   const reading = readAt(data, at);
+  const problem = data.why && `The profile is ${data.state}, its seeds serve: ${data.why}`;
   const compared = data.state === "in force" ? "the profile" : plural(data.compared, "seed");
   return html`
-    ${data.messages.map((line) => note("refused", line))}
-    ${note("refused", data.why && `The profile is ${data.state}, its seeds serve: ${data.why}`)}
+    ${data.messages.map((line) => paragraph("refused", line))}
+    ${paragraph("refused", problem)}
     <h2>Where the scores lie</h2>
     <p class="quiet">${number(data.matched)} matches of the last ${span(data.hours)},
       by ${compared}. The threshold is ${scores(data.thresholds)},
@@ -67,7 +69,7 @@ function Reading({ data, reading }) {
     <p class="quiet">These intervals hold at 90 % confidence for a threshold that was chosen before
       anybody looked. If you move the handle until you like the figures, chance has a part in
       them. A promise is shown by labels, on the page${" "}
-      <a href=${eventPage(data.event, "judge")}>Judge</a>.</p>`;
+      <a href=${eventAddress(data.event, "judge")}>Judge</a>.</p>`;
 }
 
 function promiseState(promise, at) {
@@ -122,7 +124,7 @@ function Consequences({ data, isAutomatic, reading }) {
       ${" "}${scores(data.thresholds)}${data.is_automatic ? ", automatic" : ""}; it becomes
       ${" "}${isAutomatic ? next : score(reading.score)}. All workers follow within a second; matches
       that were published stay.</p>
-    ${note("", !isAutomatic && rates)}${note("refused", promise && loss())}`;
+    ${paragraph("", !isAutomatic && rates)}${paragraph("refused", promise && loss())}`;
 }
 
 function ScoreTable({ data }) {
@@ -139,21 +141,22 @@ function ScoreTable({ data }) {
 }
 
 function NearMisses({ event }) {
-  const [data, error] = useAnswer("/api/scores/near", { event }, ["matches", "seeds"], NEAR_MS);
+  const parts = ["matches", "seeds"];
+  const [data, error] = useAnswer("/api/scores/near", { event }, parts, NEAR_REFRESH_MS);
   const reasons = data?.messages?.length ? `: ${data.messages.join("; ")}` : "";
   const text = `${number(data?.count)} posts came near and did not match. The workers keep some of
     them, drawn at random; the newest are:`;
   const posts = data?.near?.map((post) => html`<${NearMiss} post=${post} />`);
   return html`<h2>Just below the threshold</h2>
-    <${Status} answer=${data} error=${error} />
-    ${note("quiet", posts?.length === 0 && `No near misses are kept${reasons}.`)}
-    ${posts?.length > 0 && html`${note("quiet", text)}<ul class="plain">${posts}</ul>`}`;
+    <${LoadStatus} answer=${data} error=${error} />
+    ${paragraph("quiet", posts?.length === 0 && `No near misses are kept${reasons}.`)}
+    ${posts?.length > 0 && html`${paragraph("quiet", text)}<ul class="plain">${posts}</ul>`}`;
 }
 
 const NearMiss = ({ post }) =>
-  html`<li class="card"><p><${Lit} text=${post.text} why=${post.why} /></p>
+  html`<li class="card"><p><${HighlightedText} text=${post.text} why=${post.why} /></p>
     <p class="quiet row"><span>${score(post.score)}</span> <span>${post.platform}</span>
       ${post.author && html`<bdi>${post.author}</bdi>`}
       ${post.created_at && html`<${Time} at=${post.created_at} />`}
-      ${post.url && html`<${Out} href=${post.url}>open<//>`}
+      ${post.url && html`<${ExternalLink} href=${post.url}>open<//>`}
       ${post.label && html`<span class="badge">labelled ${post.label}</span>`}</p></li>`;
