@@ -159,8 +159,10 @@ def list_labels(event: str | None, as_json: bool, config: Config) -> None:
     κ is 1 where they always agree, and 0 where they agree as often as chance would.
     """
     by_event = _by_event(config, event)
-    counts = [{"event": n} | row for n, own in by_event.items() for row in labels_by_person(own)]
-    pairs = [{"event": n} | asdict(pair) for n, own in by_event.items() for pair in agreements(own)]
+    counts = [{"event": n} | row for n, part in by_event.items() for row in labels_by_person(part)]
+    pairs = [
+        {"event": n} | asdict(pair) for n, part in by_event.items() for pair in agreements(part)
+    ]
     if as_json:
         print_json([*counts, *pairs])
         return

@@ -202,8 +202,8 @@ def print_publication(
     threshold = f"threshold {threshold_text(seed_fields(seed), config.matching.threshold)}"
     if config.matching.threshold is None and seed.threshold is None:
         one_in = round(1 / config.matching.automatic_rate)
-        own = config.matching.background
-        posts = f"posts of {own.name}" if own else "everyday posts"
+        background = config.matching.background
+        posts = f"posts of {background.name}" if background else "everyday posts"
         number = f" {auto[seed.id]:.4f}" if seed.id in auto else ""
         reach = "reaches it" if config.matching.total_rate is None else "matches any seed"
         threshold = f"automatic threshold{number} (1 in {one_in:,} {posts} {reach})"
