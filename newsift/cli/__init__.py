@@ -14,12 +14,11 @@ from newsift.cli.signals import interruptible
 from newsift.cli.table import ReaderLeft, TableGroup
 from worker.text import escape
 
-FAILED = 1
-# The extra of the distribution that has a module which is not always installed.
+FAILED_CODE, INTERRUPTED_CODE = 1, 130
+# The extra of the distribution for each module that is not always installed.
 EXTRAS = {"torch": "train", "entmax": "train", "matplotlib": "figures", "sklearn": "figures"}
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-INTERRUPTED = 130
-# SIGTERM is the regular end of these, from their first import on.
+DISK_FULL_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+# SIGTERM is the regular end of these commands, even while they are still imported.
 LONG_RUNNING = {"collect", "watch", "desk", "broker"}
 
 # Headings of `newsift --help`, with the names of the commands and what they do.
@@ -34,33 +33,33 @@ GROUPS = {
         "desk": "Open the page to watch, judge and steer by.",
     },
     "Watch": {
-        "matches": "Print what the workers find, as it comes.",
-        "watch": "Send matches on: by webhook, or as a stream of events.",
+        "matches": "Print matches as they arrive.",
+        "watch": "Forward matches: to a webhook, or as a stream of events.",
         "status": "Show workers, lag, seeds and rates.",
     },
     "Judge": {
-        "labels": "Ask people whether posts are on an event; keep what they said.",
-        "events": "What events have learned; let them learn.",
+        "labels": "Judge whether posts are on an event; list, export and import labels.",
+        "events": "Show and make the profiles that events learn.",
     },
     "Operate": {
         "check": "Check the configuration and the topics.",
         "plan": "Plan workers, cores and memory for a rate of posts.",
         "replay": "Send the posts of files to the posts topic.",
         "backfill": "Filter past posts again, for one seed.",
-        "background": "Build the posts that thresholds are found on.",
-        "dead-letters": "List, show and retry what could not be read.",
-        "topics": "Make the topics, or say what is wrong with them.",
+        "background": "Build the posts that thresholds are computed from.",
+        "dead-letters": "List, show and retry messages that could not be processed.",
+        "topics": "Create the topics, or check their settings.",
         "config": "Check the configuration, or show it.",
         "models": "List, add and remove models beside the one that ships.",
     },
     "Develop": {
         "embed": "Turn posts or articles into embeddings.",
-        "explain": "Show which words carry a post, or its score.",
+        "explain": "Show the weights of a post's words, or what they add to its score.",
         "schemas": "Print the JSON Schemas of the records.",
         "train": "Train a model by a recipe.",
-        "evaluate": "Judge models beside what one could take instead.",
+        "evaluate": "Compare models with their alternatives.",
         "figures": "Draw the paper's figures for a model.",
-        "bench": "Measure what the README claims.",
+        "bench": "Measure the figures of the README.",
     },
 }
 FIRST_STEPS = """First steps:
@@ -68,8 +67,8 @@ FIRST_STEPS = """First steps:
   $ newsift filter posts.csv --seeds articles/              a file of posts, here
   $ newsift desk --file posts.csv --seeds articles/         the same, in the browser
   $ newsift COMMAND --help                                  two examples of each command"""
-# The places of commands that are not newsift.cli.NAME:NAME.
-PLACES = {
+# Module and attribute of the commands that are not newsift.cli.NAME:NAME.
+LOCATIONS = {
     "check": "newsift.cli.config:check",
     "filter": "newsift.cli.filter:filter_posts",
     "watch": "newsift.cli.watch.command:watch",
@@ -80,7 +79,7 @@ PLACES = {
     "bench": "bench.cli:bench",
 }
 COMMANDS = {
-    name: (PLACES.get(name, f"newsift.cli.{name}:{name}"), text)
+    name: (LOCATIONS.get(name, f"newsift.cli.{name}:{name}"), text)
     for commands in GROUPS.values()
     for name, text in commands.items()
 }
@@ -121,18 +120,24 @@ def run(args: Sequence[str] | None = None) -> int:
         return 0
     except NewsiftError as error:
         return _print_error(str(error), error.exit_code)
-    except Exception as error:  # noqa: BLE001 - the last resort: one line instead of a traceback
-        if interrupts:  # a compiler fails with an error of its own
+    except Exception as error:  # noqa: BLE001 - one line instead of a traceback
+        if interrupts:  # an interrupted compiler raises its own error
             return _interrupted(interrupts, command_name)
-        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+        if (
+            isinstance(error, OSError)
+            and error.errno in DISK_FULL_ERRORS
+            and error.filename is None
+        ):
             _discard_output()
-            message = f"what it prints, or puts by, cannot be written ({error.strerror}); make room"
-            return _print_error(message, FAILED)
+            message = (
+                f"the output, or a temporary file, cannot be written ({error.strerror}); make room"
+            )
+            return _print_error(message, FAILED_CODE)
         if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
             extra = EXTRAS[error.name]
             message = f"{error.name} is not installed; pip install 'newsift[{extra}]'"
             return _print_error(message, NewsiftError.exit_code)
-        return _print_error(f"{type(error).__name__}: {error}", FAILED)
+        return _print_error(f"{type(error).__name__}: {error}", FAILED_CODE)
 
 
 def main() -> None:
@@ -143,7 +148,7 @@ def _interrupted(interrupts: Sequence[int], command_name: Sequence[str]) -> int:
     """SIGTERM is the regular end of a long-running command and an interruption of any other."""
     if signal.SIGTERM in interrupts and LONG_RUNNING.intersection(command_name):
         return 0
-    return _print_error("interrupted", INTERRUPTED)
+    return _print_error("interrupted", INTERRUPTED_CODE)
 
 
 def _print_error(message: str, code: int) -> int:

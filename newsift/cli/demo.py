@@ -59,11 +59,11 @@ def read_articles() -> dict[str, tuple[str, str]]:
     return {name: (article.title, article.text) for name, article in articles.items()}
 
 
-WHEN = "2026-03-01T10:00:00.000Z"
+POST_TIME = "2026-03-01T10:00:00.000Z"
 DID = "did:plc:newsiftdemo"
-ON_X, ON_MASTODON = 1_890_000_000_000_000_000, 113_000_000_000_000_000  # their ids count from here
+FIRST_X_ID, FIRST_MASTODON_ID = 1_890_000_000_000_000_000, 113_000_000_000_000_000
 
-POISON: tuple[bytes | None, ...] = (
+BROKEN_MESSAGES: tuple[bytes | None, ...] = (
     b'{"id": "poison-1", "text": "cut off in the mid',
     b'["a list", "is no post"]',
     b'{"id": "poison-2", "text": ' + b"[" * 500 + b"]" * 500 + b"}",
@@ -75,7 +75,7 @@ POISON: tuple[bytes | None, ...] = (
     b'{"temperature": 21.5, "room": "kitchen"}',
 )
 EVENT = '{"did": "%s", "kind": "commit", "commit": {"operation": "%s", "collection": "%s"}}'
-HARMLESS: tuple[bytes, ...] = (
+MESSAGES_WITHOUT_POST: tuple[bytes, ...] = (
     b'{"delete": {"status": {"id": 1, "id_str": "1", "user_id": 7}}}',
     (EVENT % (DID, "create", "app.bsky.feed.like")).encode(),
     (EVENT % (DID, "delete", "app.bsky.feed.post")).encode(),
@@ -89,7 +89,8 @@ def as_message(post: SamplePost) -> bytes:
     forms: tuple[dict[str, Any], ...] = (
         {
             "data": {
-                "id": str(ON_X + post.id), "text": post.text, "author_id": "7", "created_at": WHEN
+                "id": str(FIRST_X_ID + post.id), "text": post.text, "author_id": "7",
+                "created_at": POST_TIME,
             },
             "includes": {"users": [{"id": "7", "username": "sample"}]},
         },
@@ -98,12 +99,12 @@ def as_message(post: SamplePost) -> bytes:
             "kind": "commit",
             "commit": {
                 "operation": "create", "collection": kind, "rkey": f"3demo{post.id:08d}",
-                "record": {"$type": kind, "text": post.text, "createdAt": WHEN},
+                "record": {"$type": kind, "text": post.text, "createdAt": POST_TIME},
             },
         },
         {
-            "id": str(ON_MASTODON + post.id), "content": f"<p>{escape(post.text)}</p>",
-            "account": {"acct": "sample@social.example"}, "created_at": WHEN,
+            "id": str(FIRST_MASTODON_ID + post.id), "content": f"<p>{escape(post.text)}</p>",
+            "account": {"acct": "sample@social.example"}, "created_at": POST_TIME,
             "uri": f"https://social.example/users/sample/statuses/{post.id}",
         },
         {"id": f"sample-{post.id}", "text": post.text},
@@ -111,11 +112,11 @@ def as_message(post: SamplePost) -> bytes:
     return json.dumps(forms[post.id % len(forms)], ensure_ascii=False).encode()
 
 
-ADDED, REMOVED = "cable-car-stuck", "clinic-hack"
-ADD_AT, REMOVE_AT = 0.3, 0.65  # of the whole time
-BEFORE, AFTER = 0.5, 1.5  # seconds around a change in which nothing about its event is sent
+ADDED_SEED, REMOVED_SEED = "cable-car-stuck", "clinic-hack"
+ADD_AT_SHARE, REMOVE_AT_SHARE = 0.3, 0.65  # of the whole time
+QUIET_BEFORE_S, QUIET_AFTER_S = 0.5, 1.5  # around a change, without posts on its event
 MIN_SECONDS = 8.0
-ORDER = 7  # the seed of the order, so that every run is the same
+RANDOM_SEED = 7  # the same order of the posts in every run
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,28 +142,31 @@ class Script:
     seconds: float
 
 
-def script_of(posts: Sequence[SamplePost], seconds: float) -> Script:
-    """Spread these posts and the broken messages evenly over the time."""
+def make_script(posts: Sequence[SamplePost], seconds: float) -> Script:
+    """Spread the posts and the broken messages evenly over the time."""
     changes = (
-        SeedChange(seconds * ADD_AT, ADDED, True),
-        SeedChange(seconds * REMOVE_AT, REMOVED, False),
+        SeedChange(seconds * ADD_AT_SHARE, ADDED_SEED, True),
+        SeedChange(seconds * REMOVE_AT_SHARE, REMOVED_SEED, False),
     )
     cues = []
     for post in posts:
         value = as_message(post)
         read = read_post(value)
         cues.append(Cue(value, post.event, read.id) if isinstance(read, Post) else Cue(value))
-    cues += [*map(Cue, HARMLESS), *map(Cue, POISON)]
-    random.Random(ORDER).shuffle(cues)
+    cues += [*map(Cue, MESSAGES_WITHOUT_POST), *map(Cue, BROKEN_MESSAGES)]
+    random.Random(RANDOM_SEED).shuffle(cues)
     step = seconds / len(cues)
     timeline = []
     for n in range(len(cues)):
         at = n * step
-        quiet_events = {c.seed for c in changes if c.at - BEFORE <= at <= c.at + AFTER}
+        quiet_events = {
+            c.seed for c in changes if c.at - QUIET_BEFORE_S <= at <= c.at + QUIET_AFTER_S
+        }
         first = next((i for i, cue in enumerate(cues) if cue.event not in quiet_events), 0)
         cue = cues.pop(first)
-        own = (change for change in changes if change.seed == cue.event)
-        live = cue.event is not None and all(change.adds == (at > change.at) for change in own)
+        seed_changes = (change for change in changes if change.seed == cue.event)
+        live = all(change.adds == (at > change.at) for change in seed_changes)
+        live = live and cue.event is not None
         timeline.append(replace(cue, at=at, live=live))
     return Script(tuple(timeline), changes, seconds)
 
@@ -170,9 +174,10 @@ def script_of(posts: Sequence[SamplePost], seconds: float) -> Script:
 def next_steps() -> Iterator[str]:
     """Commands to try after the demo, one on each line."""
     on_path = shutil.which("newsift")
-    beside = Path(sys.executable).with_name("newsift")
-    if beside.exists() and not (on_path and Path(on_path).samefile(beside)):
-        yield f"To have newsift and faust at hand:  source {_near(beside.with_name('activate'))}"
+    script = Path(sys.executable).with_name("newsift")
+    if script.exists() and not (on_path and Path(on_path).samefile(script)):
+        activate = _relative(script.with_name("activate"))
+        yield f"To put newsift and faust on the PATH:  source {activate}"
     yield "Next, your own files, without a broker:"
     yield _step("filter POSTS.jsonl --seeds ARTICLE.md", "the posts that match an article")
     yield "Or a stream, each in a terminal of its own:"
@@ -185,24 +190,24 @@ def next_steps() -> Iterator[str]:
         yield _step("broker", "or any Kafka: NEWSIFT_KAFKA=host:port")
     where = "the worker, on that broker" if broker is None else f"the worker, on {broker}"
     yield _step("-A worker worker", where, "faust")
-    yield _step(f"seeds add {_near(SAMPLES)}/seeds/ferry-fire.md", "an article, or yours")
-    yield _step("matches", "what is found, as it is found")
-    yield _step(f"replay {_near(SAMPLES)}/posts.jsonl --rate 100", "posts, or yours")
+    yield _step(f"seeds add {_relative(SAMPLES)}/seeds/ferry-fire.md", "an article, or yours")
+    yield _step("matches", "matches as they arrive")
+    yield _step(f"replay {_relative(SAMPLES)}/posts.jsonl --rate 100", "posts, or yours")
 
 
-def _step(typed: str, does: str, command: str = "newsift") -> str:
-    return f"  {command + ' ' + typed:<58}  {does}"
+def _step(arguments: str, meaning: str, command: str = "newsift") -> str:
+    return f"  {command + ' ' + arguments:<58}  {meaning}"
 
 
-def _near(path: Path) -> str:
-    """A path as one types it in the current folder."""
+def _relative(path: Path) -> str:
+    """The path from the current folder, if it is inside."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return str(path)
 
 
-WIDTH = 18  # of an event's name
+EVENT_WIDTH = 18
 
 
 @dataclass
@@ -216,8 +221,8 @@ class DemoResults:
         self.matches |= {(record.post.id, match.event) for match in record.matches}
         self.latencies.append(now - record.source.timestamp / 1000)
 
-    def about(self, event: str, live: bool) -> set[str]:
-        """The ids of the posts on an event that are sent while its seed is live, or is not."""
+    def posts_on(self, event: str, live: bool) -> set[str]:
+        """The ids of the posts on an event that were sent while its seed was live, or was not."""
         return {cue.id for cue in self.script.cues if (cue.event, cue.live) == (event, live)}
 
     def matched_posts(self, event: str) -> set[str]:
@@ -225,8 +230,10 @@ class DemoResults:
 
     def latency(self, share: float) -> float:
         """A quantile of the latency, in milliseconds."""
-        rising = sorted(self.latencies)
-        return 1e3 * rising[min(int(share * len(rising)), len(rising) - 1)] if rising else 0.0
+        latencies = sorted(self.latencies)
+        if not latencies:
+            return 0.0
+        return 1e3 * latencies[min(int(share * len(latencies)), len(latencies) - 1)]
 
 
 def match_lines(record: MatchRecord, colour: bool, weights: bool = True) -> Iterator[str]:
@@ -237,22 +244,22 @@ def match_lines(record: MatchRecord, colour: bool, weights: bool = True) -> Iter
     for match in record.matches:
         text = one_line(record.post.text)
         words = highlight_text(text, match.why, colour) if colour or weights else text
-        yield f"{match.score:.2f}  {one_line(match.event):<{WIDTH}}{words}"
+        yield f"{match.score:.2f}  {one_line(match.event):<{EVENT_WIDTH}}{words}"
 
 
 def summary(
     tally: DemoResults, events: Sequence[str], rejected: Counter[str], passed_over: int
 ) -> Iterator[str]:
     """Precision and recall count the posts that were sent while their seed was live."""
-    yield f"{'event':<{WIDTH}}{'posts':>7}{'found':>7}{'precision':>11}{'recall':>8}"
+    yield f"{'event':<{EVENT_WIDTH}}{'posts':>7}{'found':>7}{'precision':>11}{'recall':>8}"
     for event in events:
-        expected, matched = tally.about(event, live=True), tally.matched_posts(event)
+        expected, matched = tally.posts_on(event, live=True), tally.matched_posts(event)
         shares = (
             f"{_share(expected & matched, matched):>11}{_share(expected & matched, expected):>8}"
         )
-        yield f"{event:<{WIDTH}}{len(expected):>7}{len(matched):>7}{shares}"
+        yield f"{event:<{EVENT_WIDTH}}{len(expected):>7}{len(matched):>7}{shares}"
     for change in tally.script.changes:
-        off_posts = tally.about(change.seed, live=False)
+        off_posts = tally.posts_on(change.seed, live=False)
         matched_off = len(off_posts & tally.matched_posts(change.seed))
         when = "before its article was added" if change.adds else "after its article was removed"
         yield f"{change.seed}: {len(off_posts)} posts came {when}; {matched_off} of them matched."
@@ -266,13 +273,13 @@ def summary(
     yield f"Dead letters: {rejected.total()}{reasons}. Passed over: {passed_over}."
 
 
-def _share(right: set[str], all_of_them: set[str]) -> str:
-    return f"{len(right) / len(all_of_them):.2f}" if all_of_them else "-"
+def _share(part: set[str], total: set[str]) -> str:
+    return f"{len(part) / len(total):.2f}" if total else "-"
 
 
 POLL_MS = 10
-DRAIN_S = 15.0
-QUIET_S = 0.3
+MAX_DRAIN_S = 15.0
+DRAIN_QUIET_S = 0.3  # without a new match, after which the demo ends
 
 
 @click.command()
@@ -282,7 +289,7 @@ QUIET_S = 0.3
 )  # fmt: skip
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N",
-    help="The broker's port, to look on with other commands; any free one if not given.",
+    help="The broker's port, for other commands; any free one if not given.",
 )  # fmt: skip
 @click.option("--desk", "with_desk", is_flag=True, help="Show it in the browser, until Ctrl-C.")
 @model_options
@@ -310,7 +317,7 @@ def demo(seconds: float, port: int, with_desk: bool, model: ModelConfig) -> None
         settings["NEWSIFT_MODEL__THREADS"] = str(model.threads)
     with running(port) as broker, tempfile.TemporaryDirectory() as scratch:
         config = Config(kafka=KafkaConfig(bootstrap_servers=broker.address))
-        _show(config, script_of(read_posts(), seconds), Path(scratch), settings)
+        _show(config, make_script(read_posts(), seconds), Path(scratch), settings)
     click.echo("\n" + "\n".join(next_steps()), err=True)
 
 
@@ -325,7 +332,7 @@ def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str
         config.topics.matches, **settings_of_consumer, auto_offset_reset="earliest"
     )
     with sending(config) as outbox, closing(match_consumer) as consumer:
-        for name in articles.keys() - {ADDED}:
+        for name in articles.keys() - {ADDED_SEED}:
             outbox.send(config.topics.seeds, articles[name], name.encode())
         outbox.settle()
         click.echo("The worker starts; its very first start compiles it for this CPU.", err=True)
@@ -357,7 +364,7 @@ def play(
         if isinstance(step, SeedChange):
             record = articles[step.seed] if step.adds else None
             outbox.send(topics.seeds, record, step.seed.encode())
-            line = f"----  {step.seed:<{WIDTH}}article {'added' if step.adds else 'removed'}"
+            line = f"----  {step.seed:<{EVENT_WIDTH}}article {'added' if step.adds else 'removed'}"
             click.echo(click.style(line, bold=True) if printer.colour else line)
         else:
             outbox.send(topics.posts, step.value, step.id.encode())
@@ -384,7 +391,7 @@ class MatchPrinter:
         """Print until the worker has read everything and no more matches arrive."""
         total = len(self.tally.script.cues)
         began = quiet = time.monotonic()
-        while time.monotonic() - quiet < QUIET_S and time.monotonic() - began < DRAIN_S:
+        while time.monotonic() - quiet < DRAIN_QUIET_S and time.monotonic() - began < MAX_DRAIN_S:
             before = len(self.tally.matches)
             self.print_new()
             read = self._worker.counter_values("newsift_posts_read_total").total()

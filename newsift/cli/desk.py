@@ -38,7 +38,7 @@ from worker.memory import return_large_blocks
 from worker.metrics.visits import is_loopback
 
 TOKEN_BYTES = 32
-SAVE_S = 1.0
+SAVE_INTERVAL_S = 1.0
 
 
 @click.command()
@@ -97,33 +97,37 @@ def desk(
         drafts = read_seed_files(seeds)
         if not force:
             require_articles(drafts)
-        with local_cluster(config) as (own, worker):
+        with local_cluster(config) as (local_config, worker):
             opened.describe(sources, options)
-            opened.restore(own)
-            _publish(own, drafts)
-            local = Desk(own, read_only)
+            opened.restore(local_config)
+            _publish(local_config, drafts)
+            local = Desk(local_config, read_only)
             stream = local.file = FileStream(
-                own, inputs, lambda: local.mirrors.control, lambda: local.changes.notify("health")
+                local_config,
+                inputs,
+                lambda: local.mirrors.control,
+                lambda: local.changes.notify("health"),
             )
             if project is None:
                 notify("articles and labels end with this desk; --project DIR keeps them")
             saving = partial(save_project, opened, local)
             services = worker, ThreadService(stream.run), ThreadService(saving)
             try:
-                serve(own, port, no_token, local, services)
+                serve(local_config, port, no_token, local, services)
             finally:
-                opened.save_topics(own)
+                opened.save_topics(local_config)
 
 
 def check_access(config: Config, no_token: bool) -> None:
-    own = config.desk
-    if own.token is None and not is_loopback(own.host):
+    settings = config.desk
+    if settings.token is None and not is_loopback(settings.host):
         raise ConfigError(
-            f"desk.host: {own.host} is open to others; set NEWSIFT_DESK__TOKEN or desk.token_file"
+            f"desk.host: {settings.host} is open to others; set NEWSIFT_DESK__TOKEN or "
+            "desk.token_file"
         )
-    if own.token is not None and no_token:
+    if settings.token is not None and no_token:
         raise ConfigError("--no-token: but desk.token is set; leave one of the two out")
-    if own.token is not None and len(own.token.reveal()) < MIN_TOKEN_CHARS:
+    if settings.token is not None and len(settings.token.reveal()) < MIN_TOKEN_CHARS:
         raise ConfigError(
             f"desk.token: is easily guessed; give {MIN_TOKEN_CHARS} characters or more"
         )
@@ -133,11 +137,11 @@ def serve(
     config: Config, port: int | None, no_token: bool, opened: Desk,
     services: Sequence[Service] = (), on_open: Callable[[str], None] = announce,
 ) -> None:  # fmt: skip
-    own = config.desk
+    settings = config.desk
     return_large_blocks()
     log.configure_logging(config.log, None)
-    token = None if no_token else own.token or Secret(secrets.token_urlsafe(TOKEN_BYTES))
-    listen, is_printed = WebConfig(own.host, port), own.token is None
+    token = None if no_token else settings.token or Secret(secrets.token_urlsafe(TOKEN_BYTES))
+    listen, is_printed = WebConfig(settings.host, port), settings.token is None
     site = DeskSite(opened, listen, token, ENDPOINTS, print_token=is_printed, on_open=on_open)
     failure = asyncio.run(run_services(lambda _leave: [site, *services]))
     if failure is not None:
@@ -147,7 +151,7 @@ def serve(
 def _sources(
     project: Project, files: Sequence[Path], options: FileOptions
 ) -> tuple[list[Path], FileOptions]:
-    """The files of posts and how to read them: as given, else those of the project."""
+    """The files of posts and the options to read them; without files, those of the project."""
     if not files:
         description = project.description
         if not description.files:
@@ -160,7 +164,7 @@ def _sources(
 
 
 def _publish(config: Config, drafts: Sequence[SeedDraft]) -> None:
-    """Publish articles, except those that a project has already, with what was set since."""
+    """Publish articles. Those that the project already has keep their changes."""
     with seed_topic(config) as topic:
         versions = {(seed.id, seed.version) for seed in topic.state().seeds.values()}
         pairs = [(draft, parse_seed(draft, config)) for draft in drafts]
@@ -169,9 +173,9 @@ def _publish(config: Config, drafts: Sequence[SeedDraft]) -> None:
 
 
 def save_project(project: Project, desk: Desk, end: Event) -> None:
-    """Save every second; what cannot be written now is tried again."""
+    """Save every second, and try again after an error."""
     is_unsaved = False
-    while not end.wait(SAVE_S):
+    while not end.wait(SAVE_INTERVAL_S):
         try:
             project.save(desk.mirrors.control, desk.mirrors.labels)
         except (OSError, NewsiftError) as error:

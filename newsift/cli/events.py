@@ -50,7 +50,7 @@ from worker.seeds.state import ControlState
 from worker.text import one_line, shorten
 
 HEADER = ("event", "seeds", "profile", "threshold", "promise", "made", "by", "from")
-POST_CHARS = 160
+MAX_POST_CHARS = 160
 MAX_WORDS = 10
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 NAME = click.argument("name", metavar="EVENT")
@@ -111,13 +111,14 @@ def show_event(name: str, as_json: bool, config: Config) -> None:
 
 def _cells(row: dict[str, Any]) -> list[object]:
     state = f"{row['profile']}: {row['why']}" if row["why"] else row["profile"]
-    own = "" if row["automatic"] is False else " auto"
-    cuts = thresholds_text(row["thresholds"]) + (own if row["thresholds"] else "")
+    thresholds = thresholds_text(row["thresholds"])
+    if row["thresholds"] and row["automatic"] is not False:
+        thresholds += " auto"
     promise = _promise_text(row["promise"])
     if row["lapsed"]:
         promise = f"{promise}, lapsed: {row['lapsed']}"
     origin = [row["made"].get(name) for name in ("at", "by", "method")]
-    return [row["event"], len(row["seeds"]), state, cuts, promise, *origin]
+    return [row["event"], len(row["seeds"]), state, thresholds, promise, *origin]
 
 
 def _promise_text(promise: Any) -> str:
@@ -141,10 +142,12 @@ def words_text(words: Any) -> str:
     return "  ".join(texts)
 
 
-def thresholds_text(cuts: Sequence[float]) -> str:
+def thresholds_text(thresholds: Sequence[float]) -> str:
     """One, or the lowest and the highest."""
-    ends = dict.fromkeys(f"{cut:.4f}" for cut in (*cuts[:1], *cuts[-1:]))
-    return "–".join(ends) or "-"
+    lowest_and_highest = dict.fromkeys(
+        f"{threshold:.4f}" for threshold in (*thresholds[:1], *thresholds[-1:])
+    )
+    return "–".join(lowest_and_highest) or "-"
 
 
 @events.command("learn")
@@ -176,8 +179,8 @@ def learn_event(
     with connected(config) as cluster:
         options = LearnOptions(name, stream, labels)
         training = ProfileTraining(cluster, ModelContext(config), options)
-        well = learn_once(training, yes, as_json, again=pause is not None)
-        if well and pause is not None:
+        may_continue = learn_once(training, yes, as_json, again=pause is not None)
+        if may_continue and pause is not None:
             learn_repeatedly(training, pause)
 
 
@@ -248,10 +251,9 @@ def print_proposal(proposal: Proposal) -> None:
             fields["stream"] += f", {rates} an hour"
     print_fields(fields)
     for sign, posts in (("+", comparison.come), ("-", comparison.go)):
-        for each in posts:
-            click.echo(
-                f"  {sign} {each.score:.2f}  {shorten(one_line(each.post.text), POST_CHARS)}"
-            )
+        for scored in posts:
+            text = shorten(one_line(scored.post.text), MAX_POST_CHARS)
+            click.echo(f"  {sign} {scored.score:.2f}  {text}")
 
 
 @events.command()

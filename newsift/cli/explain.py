@@ -55,10 +55,10 @@ def explain(
 
 
 def _article(text: str, title: str | None) -> tuple[str, str]:
-    """A file if there is one with this name, else the text itself."""
+    """Title and text. `text` may be the name of a file."""
     if os.path.isfile(text):  # noqa: PTH113 - pathlib raises on a text too long for a name
-        read = read_article(Path(text))
-        return title if title is not None else read.title, read.text
+        article = read_article(Path(text))
+        return title if title is not None else article.title, article.text
     if " " not in text.strip() and ("/" in text or Path(text).suffix):
         raise InputError(f"--article {text}: there is no such file; give a file or a text")
     return title or "", text

@@ -38,9 +38,9 @@ from worker.text import one_line
 
 SHARE = click.FloatRange(0, 1, min_open=True)
 
-MAX_LETTERS = 100  # dead letters that are reported; the rest is counted
+MAX_REPORTED_ROWS = 100
 MAX_EVENTS = 10
-NO_ATTEMPTS: dict[str, Any] = {"attempts": 0}  # a match does not depend on when and by whom
+NO_ATTEMPTS: dict[str, Any] = {"attempts": 0}  # matches must not depend on the time and the user
 Letter = tuple[FileMessage, str]  # a row that was rejected, and why
 
 
@@ -201,19 +201,19 @@ def _filter_batch(
             outcome.rejected[message.reading.reason] += 1
             letters.append((message, f"{message.reading.reason} ({message.reading.detail})"))
     records: list[OutputRecord] = []
-    for each in outcome.records:
-        if each.kind == "rejected":
-            headers = {name: value.decode() for name, value in each.headers}
-            letters.append((posts[each.source], f"{headers['reason']} ({headers['detail']})"))
-        elif each.value and (record := parse_match_record(each.value)):
-            columns = posts[each.source].columns
-            records.append(OutputRecord(each.value, record, record.matches, columns))
+    for produced in outcome.records:
+        if produced.kind == "rejected":
+            headers = {name: value.decode() for name, value in produced.headers}
+            letters.append((posts[produced.source], f"{headers['reason']} ({headers['detail']})"))
+        elif produced.value and (record := parse_match_record(produced.value)):
+            columns = posts[produced.source].columns
+            records.append(OutputRecord(produced.value, record, record.matches, columns))
     if rejected_file is not None:
-        # In one call: Ctrl-C comes before or after it, and leaves no half a line.
+        # In one call, so that Ctrl-C leaves no incomplete line.
         rejected_file.write(b"".join(message.raw + b"\n" for message, _ in letters))
     show(records)
-    for count, (message, why) in zip(range(reported, MAX_LETTERS + 1), letters, strict=False):
-        if count == MAX_LETTERS:
+    for count, (message, why) in zip(range(reported, MAX_REPORTED_ROWS + 1), letters, strict=False):
+        if count == MAX_REPORTED_ROWS:
             notify("rejected: more lines are rejected; from here on they are only counted")
             break
         notify(f"rejected: {message.topic} {message.place}: {why}")

@@ -40,16 +40,16 @@ from worker.posts.times import rfc3339
 from worker.text import one_line
 
 VERDICTS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
-UNDO, QUIT, ESCAPE = ("z", "\x7f", "\x08"), ("q", "\x04"), "\x1b"
-MAX_LINES = 40  # of a post; one of more is shown as running text
-KEYS = "[y] on  [n] off  [u] unsure  [z] undo  [q] quit"
-DAY = "24h"
+UNDO_KEYS, QUIT_KEYS, ESCAPE = ("z", "\x7f", "\x08"), ("q", "\x04"), "\x1b"
+MAX_POST_LINES = 40  # the lines of a longer post are joined
+KEY_HELP = "[y] on  [n] off  [u] unsure  [z] undo  [q] quit"
+DEFAULT_SPAN = "24h"
 EVENT = click.option("--event", metavar="NAME", help="Only this event's.")
 
 
 @click.group()
 def labels() -> None:
-    """Ask people whether posts are on an event; list, read and write what they said."""
+    """Judge whether posts are on an event; list, export and import labels."""
 
 
 @labels.command()
@@ -58,7 +58,7 @@ def labels() -> None:
     "--queue", "kind", type=click.Choice(["certify", "learn"]), default="certify",
     show_default=True, help="Matches drawn at random, or posts around the threshold.",
 )  # fmt: skip
-@click.option("--by", metavar="NAME", help="Who answers; else you.")
+@click.option("--by", metavar="NAME", help="The name of the judge; yours if not given.")
 @since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
 @kafka_options
 def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: Config) -> None:
@@ -78,7 +78,7 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
     check_names(**{"EVENT": event, "--by": name})
     with label_topic(config, create=True) as topic:
         labels = topic.state().event_labels(event)
-        begin = parse_since(DAY) if start is None else start
+        begin = parse_since(DEFAULT_SPAN) if start is None else start
         profile = SeedTopic(topic.cluster, config).state().profiles.get(event)
         frozen = freeze_queue(
             topic.cluster, config, event, kind, begin, labels, profile, token_hex(8)
@@ -100,38 +100,38 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
 class Session:
     def __init__(self, frozen: FrozenQueue, answers: AnswerLog) -> None:
         self._frozen, self._queue, self._answers = frozen, frozen.queue, answers
-        self._pressed = ""
+        self._pressed_keys = ""
 
     def run(self) -> None:
         with single_keys() as keys:
             while (question := self._queue.next(self._answers.verdicts())) is not None:
                 self._show(question)
-                while (go_on := self._act(question, self._key(keys))) is None:
+                while (continues := self._act(question, self._key(keys))) is None:
                     pass
-                if not go_on:
+                if not continues:
                     break
         progress = self._queue.summary(self._answers.verdicts())
         click.echo(f"{self._answers.count:,} labels given; {progress}")
 
     def _act(self, question: Question, key: str) -> bool | None:
-        """Whether to go on after a key; None if the key has no meaning."""
+        """Whether to continue after a key; None for a key without a meaning."""
         if key in VERDICTS:
             self._answers.answer(question, VERDICTS[key])
             click.echo(f"  {VERDICTS[key]}")
             return True
-        if key in UNDO and self._answers.count:
+        if key in UNDO_KEYS and self._answers.count:
             self._answers.undo()
             click.echo("  undone")
             return True
-        return False if key in QUIT else None
+        return False if key in QUIT_KEYS else None
 
     def _key(self, keys: Callable[[], str]) -> str:
-        """The next key; fast ones come together, and an arrow as several, which mean nothing."""
-        if not self._pressed:
-            self._pressed = keys().lower() or QUIT[0]
-        if self._pressed.startswith(ESCAPE):
-            self._pressed = ""
-        key, self._pressed = self._pressed[:1], self._pressed[1:]
+        """The next key. Fast keys are read together; an arrow is several keys, and is ignored."""
+        if not self._pressed_keys:
+            self._pressed_keys = keys().lower() or QUIT_KEYS[0]
+        if self._pressed_keys.startswith(ESCAPE):
+            self._pressed_keys = ""
+        key, self._pressed_keys = self._pressed_keys[:1], self._pressed_keys[1:]
         return key
 
     def _show(self, question: Question) -> None:
@@ -142,11 +142,11 @@ class Session:
         head = [score, post.platform, post.author, post.created_at, post.url]
         click.echo(f"\n{'  '.join(one_line(part) for part in head if part)}")
         paragraphs = [line for line in map(one_line, post.text.splitlines()) if line]
-        if len(paragraphs) > MAX_LINES:
+        if len(paragraphs) > MAX_POST_LINES:
             paragraphs = [one_line(post.text)]
-        for line in (line for each in paragraphs for line in wrapped(each, page_width() - 2)):
+        for line in (line for part in paragraphs for line in wrapped(part, page_width() - 2)):
             click.echo(f"  {highlight_text(line, why, colour)}", color=colour)
-        click.echo(f"{self._queue.summary(self._answers.verdicts())}   {KEYS}")
+        click.echo(f"{self._queue.summary(self._answers.verdicts())}   {KEY_HELP}")
 
 
 @labels.command("list")
@@ -159,8 +159,10 @@ def list_labels(event: str | None, as_json: bool, config: Config) -> None:
     κ is 1 where they always agree, and 0 where they agree as often as chance would.
     """
     by_event = _by_event(config, event)
-    counts = [{"event": n} | row for n, own in by_event.items() for row in count_labels(own)]
-    pairs = [{"event": n} | asdict(pair) for n, own in by_event.items() for pair in agreements(own)]
+    counts = [{"event": n} | row for n, part in by_event.items() for row in count_labels(part)]
+    pairs = [
+        {"event": n} | asdict(pair) for n, part in by_event.items() for pair in agreements(part)
+    ]
     if as_json:
         print_json([*counts, *pairs])
         return
@@ -188,7 +190,7 @@ def export_labels(file: Path, event: str | None, config: Config) -> None:
     """Write all labels to FILE: .csv, .tsv, .json, else JSON lines; - is standard output."""
     check_targets({"FILE": file}, [])
     check_ending("FILE", file, ENDINGS)
-    labels = [label for own in _by_event(config, event).values() for label in own]
+    labels = [label for part in _by_event(config, event).values() for label in part]
     with label_writer(file) as add:
         for label in labels:
             add(label)
@@ -197,7 +199,7 @@ def export_labels(file: Path, event: str | None, config: Config) -> None:
 
 @labels.command("import")
 @click.argument("file", metavar="FILE", type=PATH)
-@click.option("--by", metavar="NAME", help="Who labelled what names nobody; else you.")
+@click.option("--by", metavar="NAME", help="The judge of labels that name none; you if not given.")
 @YES
 @kafka_options
 def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None:

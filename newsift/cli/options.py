@@ -21,11 +21,13 @@ R = TypeVar("R")
 
 PATH = click.Path(path_type=Path)
 KAFKA = click.option(
-    "--kafka", metavar="ADDRESS", help="The broker, host:port; else NEWSIFT_KAFKA or the config."
+    "--kafka",
+    metavar="ADDRESS",
+    help="The broker, host:port; by default NEWSIFT_KAFKA or the configuration.",
 )
 CONFIG = click.option(
     "--config", "config_file", metavar="FILE", type=PATH,
-    help="The configuration; else NEWSIFT_CONFIG or ./config.yaml.",
+    help="The configuration; by default NEWSIFT_CONFIG or ./config.yaml.",
 )  # fmt: skip
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 ONE_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -67,7 +69,9 @@ def configuration(kafka: str | None, config_file: Path | None) -> Config:
     return load(config_file, with_servers(os.environ, kafka)).config
 
 
-def _models(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[CompletionItem]:
+def _complete_model(
+    _ctx: click.Context, _param: click.Parameter, prefix: str
+) -> list[CompletionItem]:
     return [CompletionItem(name) for name in named_models() if name.startswith(prefix)]
 
 
@@ -75,7 +79,8 @@ kafka_options = option_group("config", configuration, KAFKA, CONFIG)
 model_options = option_group(
     "model",
     ModelConfig,
-    click.option("--model", "name", default="default", metavar="NAME", shell_complete=_models,
+    click.option("--model", "name", default="default", metavar="NAME",
+                 shell_complete=_complete_model,
                  help="A model that ships or was added, or a directory."),
     click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]),
                  help="Where it runs."),
@@ -86,11 +91,12 @@ file_options = option_group(
     "file_options",
     FileOptions,
     click.option("--format", default="auto", type=click.Choice(FORMATS),
-                 help="What the files are; auto tells by what is in them."),
+                 help="The format of the files; auto recognises it by the content."),
     click.option("--text-column", "text", metavar="NAME",
-                 help="What holds the text, in tables and in JSON."),
-    click.option("--id-column", "id", metavar="NAME", help="What holds the id."),
-    click.option("--time-column", "time", metavar="NAME", help="What holds the time."),
+                 help="The column or JSON key of the text."),
+    click.option("--id-column", "id", metavar="NAME", help="The column or JSON key of the id."),
+    click.option("--time-column", "time", metavar="NAME",
+                 help="The column or JSON key of the time."),
     click.option("--timezone", metavar="NAME",
                  help="Of times without an offset, such as Europe/Berlin; UTC if not given."),
 )  # fmt: skip

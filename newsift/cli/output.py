@@ -35,19 +35,19 @@ from worker.text import escape_json, one_line, printable, shorten
 
 SHADES = ((94, 231), (136, 16), (178, 16), (220, 16))  # background and text, from weak to strong
 GREY = 244
-FAINT = 0.1
-NUMBERED = 8
-VISIBLE = 0.005
+MIN_WEIGHT_SHARE = 0.1  # of the largest weight; words with less are not highlighted
+MAX_NUMBERED_WORDS = 8
+MIN_SHOWN_WEIGHT = 0.005
 WORD = re.compile(r"(#?)(\w+)")
 WIDE, WIDE_COLUMNS = ("W", "F"), 2
-MARKS = ("Mn", "Me")  # of no width
-PIPE_WIDTH = 100  # of a page whose width is unknown
+ZERO_WIDTH = ("Mn", "Me")
+PIPE_WIDTH = 100  # if the width is unknown
 MIN_COLUMN_WIDTH = 20
 EVENT_WIDTH = 20
-MIN_ROOM = 40  # columns for a post beside its head; with fewer it begins on the next line
+MIN_POST_WIDTH = 40  # with less room after its head, a post starts on the next line
 INDENT = "  "
-COPY = "="  # after the score of a post that repeats an earlier one
-MAX_POST_CHARS = 10_000  # characters of a post on a terminal
+COPY_SIGN = "="  # after the score of a post that repeats an earlier one
+MAX_POST_CHARS = 10_000
 
 
 def highlight_words(pairs: Sequence[tuple[str, float]], colour: bool) -> str:
@@ -56,47 +56,47 @@ def highlight_words(pairs: Sequence[tuple[str, float]], colour: bool) -> str:
     The largest weight is brightest, a negative one is grey. The entry "" (what belongs to no word)
     and control characters are left out.
     """
-    words = [(plain, part) for word, part in pairs if (plain := printable(word))]
-    sizes = [abs(part) for _, part in words]
+    words = [(plain, weight) for word, weight in pairs if (plain := printable(word))]
+    sizes = [abs(weight) for _, weight in words]
     ranking = sorted(range(len(words)), key=lambda i: -sizes[i])
-    lit = set(ranking if colour else ranking[:NUMBERED])
+    highlighted = set(ranking if colour else ranking[:MAX_NUMBERED_WORDS])
     top = max(sizes, default=0.0)
     return " ".join(
-        _highlight(word, part, top, colour) if i in lit else word
-        for i, (word, part) in enumerate(words)
+        _highlight(word, weight, top, colour) if i in highlighted else word
+        for i, (word, weight) in enumerate(words)
     )
 
 
 def highlight_text(text: str, why: Sequence[tuple[str, float]], colour: bool) -> str:
     """A text with the words of `why` coloured, or numbered without colour."""
-    parts = {word.lower(): part for word, part in why if word}
-    top = max(map(abs, parts.values()), default=0.0)
+    weights = {word.lower(): weight for word, weight in why if word}
+    top = max(map(abs, weights.values()), default=0.0)
     if not top:
         return text
-    longest_first = map(re.escape, sorted(parts, key=len, reverse=True))
-    inside = re.compile("|".join(longest_first), re.IGNORECASE)
+    longest_first = map(re.escape, sorted(weights, key=len, reverse=True))
+    pattern = re.compile("|".join(longest_first), re.IGNORECASE)
 
     def highlighted(word: str) -> str:
-        return _highlight(word, parts.get(word.lower(), 0.0), top, colour)
+        return _highlight(word, weights.get(word.lower(), 0.0), top, colour)
 
     def replacement(match: re.Match[str]) -> str:
         sign, word = match.groups()
-        if word.lower() in parts:
+        if word.lower() in weights:
             return sign + highlighted(word)
-        return sign + inside.sub(lambda piece: highlighted(piece[0]), word) if sign else word
+        return sign + pattern.sub(lambda piece: highlighted(piece[0]), word) if sign else word
 
     return WORD.sub(replacement, text)
 
 
-def _highlight(word: str, part: float, top: float, colour: bool) -> str:
+def _highlight(word: str, weight: float, top: float, colour: bool) -> str:
     """`top` is the largest weight of the score."""
-    if abs(part) < FAINT * top or not part:
+    if abs(weight) < MIN_WEIGHT_SHARE * top or not weight:
         return word
     if not colour:
-        return f"{word}[{part:.2f}]" if abs(part) >= VISIBLE else word
-    if part < 0:
+        return f"{word}[{weight:.2f}]" if abs(weight) >= MIN_SHOWN_WEIGHT else word
+    if weight < 0:
         return click.style(word, fg=GREY)
-    shade = min(int(part / top * len(SHADES)), len(SHADES) - 1)
+    shade = min(int(weight / top * len(SHADES)), len(SHADES) - 1)
     background, text = SHADES[shade]
     return click.style(word, fg=text, bg=background, bold=shade == len(SHADES) - 1 or None)
 
@@ -120,11 +120,11 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def columns(text: str) -> int:
-    """The width of a text on a terminal."""
+    """The number of columns of a text on a terminal."""
     if text.isascii():
         return len(text)
     return sum(
-        WIDE_COLUMNS if east_asian_width(letter) in WIDE else category(letter) not in MARKS
+        WIDE_COLUMNS if east_asian_width(letter) in WIDE else category(letter) not in ZERO_WIDTH
         for letter in text
     )
 
@@ -172,8 +172,8 @@ class LineView:
         self._moment, self._colour, self._width = moment, use_colour(), page_width()
 
     def show(self, records: Sequence[OutputRecord]) -> None:
-        for each in records:
-            self._show(each.record, each.matches)
+        for record in records:
+            self._show(record.record, record.matches)
         sys.stdout.flush()
 
     def _show(self, record: MatchRecord, matches: Sequence[Match]) -> None:
@@ -181,12 +181,12 @@ class LineView:
         events = list(dict.fromkeys(match.event for match in matches))
         more = f" +{len(events) - 1}" if len(events) > 1 else ""
         name = shorten(one_line(best.event), EVENT_WIDTH - len(more)) + more
-        copy = COPY if record.new is False else " "
+        copy = COPY_SIGN if record.new is False else " "
         head = f"{self._moment(record)}  {best.score:.2f}{copy} {name:<{EVENT_WIDTH}}"
-        beside = self._width - columns(head) - len(INDENT) >= MIN_ROOM
-        before = " " * columns(head) + INDENT if beside else INDENT
+        fits_beside = self._width - columns(head) - len(INDENT) >= MIN_POST_WIDTH
+        before = " " * columns(head) + INDENT if fits_beside else INDENT
         lines = self._lines(one_line(record.post.text), best.why, len(before))
-        first = [head + INDENT + lines.pop(0)] if beside else [head]
+        first = [head + INDENT + lines.pop(0)] if fits_beside else [head]
         for line in [*first, *(before + line for line in lines)]:
             click.echo(line.rstrip(), color=self._colour)
 
@@ -206,8 +206,8 @@ def match_time(record: MatchRecord) -> str:
 
 def post_time(record: MatchRecord) -> str:
     """When the post was written, else when it arrived in the topic."""
-    came = record.source.timestamp
-    time = record.post.created_at or (rfc3339(came) if came > 0 else None)
+    arrived = record.source.timestamp
+    time = record.post.created_at or (rfc3339(arrived) if arrived > 0 else None)
     return f"{one_line(time)[:19]:19}Z" if time else f"{'-':20}"
 
 
@@ -219,7 +219,7 @@ class Output:
     per: Per | None
 
     def check(self, sources: Sequence[Path] = (), **others: Path | None) -> None:
-        """Refuse what cannot be written, before any work."""
+        """Raises an error if the output cannot be written, before any work is done."""
         targets = {f"--{name}": path for name, path in others.items() if path}
         check_targets({"--out": self.path or DASH} | targets, sources)
         if self.as_json and self.as_csv:
@@ -267,7 +267,7 @@ class Output:
 output_options = option_group(
     "output",
     Output,
-    click.option("--json", "as_json", is_flag=True, help="Print the records as they are."),
+    click.option("--json", "as_json", is_flag=True, help="Print the records as JSON lines."),
     click.option("--csv", "as_csv", is_flag=True, help="Print one row a match."),
     click.option("--out", "path", type=PATH, metavar="FILE", help="Write to this file, by its "
                  "ending: .csv .tsv .jsonl .json (.gz, .zst) .parquet .db"),

@@ -54,11 +54,11 @@ def plan(
     burst = None if factor is None else LoadBurst(factor, drain)
     plans = [plan_for(costs, rate, count, burst) for rate, count in product(rates, seeds)]
     if as_json:
-        print_json(msgspec.to_builtins(each) for each in plans)
+        print_json(msgspec.to_builtins(plan) for plan in plans)
     elif len(plans) == 1:
         print_plan(plans[0], costs, factor)
     else:
-        table(HEADER, [table_row(each) for each in plans])
+        table(HEADER, [table_row(plan) for plan in plans])
 
 
 def print_plan(plan: Plan, costs: Costs, factor: float | None) -> None:

@@ -34,7 +34,7 @@ from worker.seeds.record import Seed
 from worker.text import escape, one_line, shorten
 
 MAX_EVENTS = 5
-MARGIN = 17  # characters of a line that are no post
+INDENT_CHARS = 17  # of a line, before the post
 
 
 def preview_limits() -> PreviewLimits:
@@ -84,7 +84,7 @@ def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: st
     if not preview.posts:
         notify(f"{topic} holds no post of the last {PREVIEW_HOURS} hours to try the seeds on")
         return
-    width = get_terminal_size((PIPE_WIDTH, 24)).columns - MARGIN
+    width = get_terminal_size((PIPE_WIDTH, 24)).columns - INDENT_CHARS
     among = f"{preview.posts:,} posts"
     if not preview.is_whole:
         among = f"a sample of {preview.posts:,} of {preview.there:,} posts"

@@ -52,8 +52,8 @@ PUBLIC_FEEDS = RequestLimits(
 PUBLIC_PAGES = RequestLimits(
     remedy=f"{SAVE_THE_TEXT}, or give --intranet if it is your own network"
 )
-LEAD = 300  # characters of a page's article that are shown
-MAX_NAMED = 10  # refused seeds
+MAX_LEAD_CHARS = 300
+MAX_REPORTED_SEEDS = 10  # refused ones
 AUTO, NEVER = "auto", "never"
 
 
@@ -65,12 +65,12 @@ def seeds() -> None:
     """
 
 
-def threshold_text(row: SeedRow, common: float | None) -> str:
-    """`common` is the threshold of the configuration, for seeds that have none."""
+def threshold_text(row: SeedRow, configured: float | None) -> str:
+    """`configured` is the threshold of the configuration, for seeds that have none."""
     if row["threshold"] is not None:
         return f"{row['threshold']:g}"
-    if common is not None:
-        return f"{common:g} (matching.threshold)"
+    if configured is not None:
+        return f"{configured:g} (matching.threshold)"
     automatic = row.get("auto_threshold")
     return "auto" if automatic is None else f"auto {automatic:.4f}"
 
@@ -95,10 +95,12 @@ def list_seeds(as_json: bool, config: Config) -> None:
         table(header, [[row.get(name) for name in HEADER] for row in cells])
 
 
-def _table_row(row: SeedRow, common: float | None) -> SeedRow:
+def _table_row(row: SeedRow, configured: float | None) -> SeedRow:
     title = f"for {', '.join(row['seeds'])}" if "seeds" in row else row.get("title")
     row = row | {"title": row.get("reason", title)}
-    return row if row["state"] == "refused" else row | {"threshold": threshold_text(row, common)}
+    return (
+        row if row["state"] == "refused" else row | {"threshold": threshold_text(row, configured)}
+    )
 
 
 @seeds.command("show")
@@ -190,7 +192,7 @@ def _confirm_article(seed: Seed) -> bool:
     click.echo(f"id      {one_line(seed.id)}", err=True)
     click.echo(f"title   {one_line(seed.title) or '-'}", err=True)
     click.echo(f"length  {len(seed.text.split()):,} words", err=True)
-    click.echo(f"lead    {shorten(one_line(seed.text), LEAD)}\n", err=True)
+    click.echo(f"lead    {shorten(one_line(seed.text), MAX_LEAD_CHARS)}\n", err=True)
     return confirm_publish(False, "Publish this article as a seed?")
 
 
@@ -200,8 +202,8 @@ def print_publication(
     threshold = f"threshold {threshold_text(seed_fields(seed), config.matching.threshold)}"
     if config.matching.threshold is None and seed.threshold is None:
         one_in = round(1 / config.matching.automatic_rate)
-        own = config.matching.background
-        posts = f"posts of {own.name}" if own else "everyday posts"
+        background = config.matching.background
+        posts = f"posts of {background.name}" if background else "everyday posts"
         number = f" {auto[seed.id]:.4f}" if seed.id in auto else ""
         reach = "reaches it" if config.matching.total_rate is None else "matches any seed"
         threshold = f"automatic threshold{number} (1 in {one_in:,} {posts} {reach})"
@@ -346,10 +348,10 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
     notify_version(before)
     if without_key is not None:
         notify("a record without a key is left out: a compacted topic takes none")
-    for seed in refused[:MAX_NAMED]:
+    for seed in refused[:MAX_REPORTED_SEEDS]:
         notify(f"refused, as in every worker: {seed.id}: {seed.reason}")
-    if len(refused) > MAX_NAMED:
-        notify(f"{len(refused) - MAX_NAMED} more are refused; see newsift seeds list")
+    if len(refused) > MAX_REPORTED_SEEDS:
+        notify(f"{len(refused) - MAX_REPORTED_SEEDS} more are refused; see newsift seeds list")
 
 
 def _preview_events(topic: SeedTopic, config: Config, seeds: Sequence[Seed]) -> None:

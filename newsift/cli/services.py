@@ -1,4 +1,4 @@
-"""Run the services of a long-running command until a signal arrives or one fails."""
+"""Runs the services of a long-running command until a signal arrives or one of them fails."""
 
 import asyncio
 import signal

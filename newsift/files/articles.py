@@ -267,13 +267,8 @@ def article_from(page: WebPage, is_page: bool = False) -> Article:
         raise _refusal(page.url, f"is {other_type}")
     if page.is_markup or (is_page and b"<" in page.body):
         return extract_article(page)
-    return _text_article(page)
-
-
-def _text_article(page: WebPage) -> Article:
-    """A first line that starts with "# " is the title."""
     text = text_in(page.body, page.url).strip()
     first, _, rest = text.partition("\n")
-    if first.startswith("# "):
+    if first.startswith("# "):  # the title
         return Article(first.lstrip("# "), rest.strip())
     return Article("", text)

@@ -354,13 +354,13 @@ class ObjectReader:
     def _plain(self, read: FileMessage) -> FileMessage:
         """A plain post without an id gets one made of its text."""
         if isinstance(read.reading, Rejected) and read.reading.reason is Reason.NO_ID:
-            whole = RAW_OBJECT.decode(read.raw)
-            if recognise_form(read.raw) == "plain" and bytes(whole.get("text", ABSENT)).startswith(
-                b'"'
-            ):
-                text = decode(whole["text"], type=str)
-                whole["id"] = Raw(msgspec.json.encode(text_id(text)))
-                value = msgspec.json.encode(whole)
+            content = RAW_OBJECT.decode(read.raw)
+            if recognise_form(read.raw) == "plain" and bytes(
+                content.get("text", ABSENT)
+            ).startswith(b'"'):
+                text = decode(content["text"], type=str)
+                content["id"] = Raw(msgspec.json.encode(text_id(text)))
+                value = msgspec.json.encode(content)
                 read = self._maker.post(value, read.offset + 1, read.raw)
         if self._platform == "twarc" and _platform(read) == "plain":
             read = self._maker.post(wrap_tweet(read.raw), read.offset + 1, read.raw)

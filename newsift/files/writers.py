@@ -42,8 +42,8 @@ def _table(out: IO[bytes], layout: Layout, delimiter: str) -> Iterator[AddRecord
         return row.encode("utf-8", "replace")
 
     def add(records: Sequence[OutputRecord]) -> None:
-        for each in records:
-            for row in layout.rows(each):  # not a list, as each row repeats the post's text
+        for record in records:
+            for row in layout.rows(record):  # not a list, as each row repeats the post's text
                 out.write(line(row))
 
     out.write(line(layout.names))
@@ -86,14 +86,14 @@ json_array = partial(_json, is_array=True)
 
 
 def _objects(records: Sequence[OutputRecord], layout: Layout) -> Iterator[bytes]:
-    for each in records:
+    for record in records:
         if layout.per != "match":
-            value = each.value
-            if each.columns:
-                value = value.rstrip()[:-1] + b',"columns":' + _encoded(each.columns) + b"}"
+            value = record.value
+            if record.columns:
+                value = value.rstrip()[:-1] + b',"columns":' + _encoded(record.columns) + b"}"
             yield json_line(value)
             continue
-        for row in layout.rows(each):
+        for row in layout.rows(record):
             yield json_line(_encoded(dict(zip(layout.names, row, strict=True))))
 
 
@@ -118,8 +118,8 @@ def parquet_table(out: IO[bytes], layout: Layout) -> Iterator[AddRecords]:
         group = _RowGroup(writer, schema)
 
         def add(records: Sequence[OutputRecord]) -> None:
-            for each in records:
-                for row in layout.rows(each):
+            for record in records:
+                for row in layout.rows(record):
                     group.add(row)
 
         yield add

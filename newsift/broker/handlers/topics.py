@@ -31,7 +31,7 @@ async def cluster_metadata(cluster: Cluster, call: Call) -> Any:
         topics = [_topic(topic) for topic in cluster.topics.values()]
     else:
         may_create = call.version < 4 or call.body.allow_auto_topic_creation
-        topics = [_named_topic(cluster, each, may_create) for each in entries]
+        topics = [_named_topic(cluster, entry, may_create) for entry in entries]
     node = MetadataResponse.MetadataResponseBroker(
         NODE_ID, call.client.host, call.client.port, None
     )
@@ -114,7 +114,7 @@ async def create_topics(cluster: Cluster, call: Call) -> Any:
     for item in call.body.topics:
         try:
             _check_replicas(item.replication_factor, item.assignments)
-            overrides = {each.name: each.value for each in item.configs}
+            overrides = {config.name: config.value for config in item.configs}
             only_check = call.body.validate_only
             topic = cluster.topics.create(item.name, item.num_partitions, overrides, only_check)
             topics.append(_created(topic))

@@ -222,8 +222,8 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def commit(self) -> None:
         async with self._commit_lock:
-            offsets, own = self.queues.committable().items(), self._consumer.assignment()
-            changed = {p: o for p, o in offsets if p in own and self._committed.get(p) != o}
+            offsets, assigned = self.queues.committable().items(), self._consumer.assignment()
+            changed = {p: o for p, o in offsets if p in assigned and self._committed.get(p) != o}
             if not changed:
                 return
             try:
@@ -326,11 +326,11 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         """Logs once when no broker answers, and once when it does again."""
         silent = False
         while True:
-            bounds, own = await self._consumer.bounds(), self._consumer.assignment()
+            bounds, assigned = await self._consumer.bounds(), self._consumer.assignment()
             done = self.queues.committable()
             ends = ((end, done.get(place, first)) for place, (first, end) in bounds.items())
             self._metrics.lag.set(sum(max(end - at, 0) for end, at in ends))
-            if silent != bool(own - bounds.keys()):
+            if silent != bool(assigned - bounds.keys()):
                 silent = not silent
                 if silent:
                     log.warning("the broker does not answer: waiting")

@@ -70,8 +70,8 @@ class Notice:
         """The record as JSON, with the matches of this event alone."""
         record = parse_match_record(self.value)
         assert record is not None
-        own = [match for match in self.filters.select(record) if match.event == self.event]
-        return narrowed(record, own)
+        matches = [m for m in self.filters.select(record) if m.event == self.event]
+        return with_matches(record, matches)
 
 
 def notices_of(record: Any, filters: MatchFilter) -> dict[str, Notice] | None:
@@ -91,7 +91,7 @@ def partition_of(record: Any) -> TopicPartition:
     return TopicPartition(record.topic, record.partition)
 
 
-def narrowed(record: MatchRecord, matches: list[Match]) -> bytes:
+def with_matches(record: MatchRecord, matches: list[Match]) -> bytes:
     return encode_json(msgspec.structs.replace(record, matches=matches))
 
 

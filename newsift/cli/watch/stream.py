@@ -15,7 +15,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 
 from newsift.cli.matches import MatchFilter
-from newsift.cli.watch.records import WatchMetrics, first_offsets, match_record_in, narrowed
+from newsift.cli.watch.records import WatchMetrics, first_offsets, match_record_in, with_matches
 from worker.config import Config, WebConfig
 from worker.kafka.consumers import Consumer, Offsets, groupless_consumer, stop_within
 from worker.kafka.metadata import identity
@@ -130,9 +130,12 @@ class MatchStream(Site):
     def _event(self, record: Any, at: Position) -> bytes:
         """The event's id is the position after it; empty if no match is selected."""
         match_record = match_record_in(record)
-        if match_record is None or not (own := self._filters.select(match_record)):
+        if match_record is None or not (matches := self._filters.select(match_record)):
             return b""
-        return b"id: %s\nevent: match\ndata: %s\n\n" % (event_id(at), narrowed(match_record, own))
+        return b"id: %s\nevent: match\ndata: %s\n\n" % (
+            event_id(at),
+            with_matches(match_record, matches),
+        )
 
     async def _write(self, response: web.StreamResponse, data: bytes) -> None:
         async with asyncio.timeout(MAX_WRITE_S):  # a TimeoutError is an OSError

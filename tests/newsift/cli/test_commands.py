@@ -78,7 +78,9 @@ def test_a_full_disk_is_one_line() -> None:
     code = "import sys, newsift.cli; sys.exit(newsift.cli.run(['--help']))"
     shell = f'"{sys.executable}" -c "{code}" > /dev/full'
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
-    message = "what it prints, or puts by, cannot be written (No space left on device); make room"
+    message = (
+        "the output, or a temporary file, cannot be written (No space left on device); make room"
+    )
     assert (done.returncode, done.stderr) == (1, f"newsift: {message}\n")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from newsift.cli.demo import ADDED, REMOVED, read_articles
+from newsift.cli.demo import ADDED_SEED, REMOVED_SEED, read_articles
 from tests.worker.fake import Command
 from tests.worker.processes import started
 
@@ -38,11 +38,11 @@ def test_the_demo_streams_matches_changes_its_seeds_and_sums_up(newsift: Command
     table = dict(re.findall(rf"^({'|'.join(EVENTS)}) +\d+ +(\d+) ", done.out, re.MULTILINE))
     assert sorted(table) == EVENTS
     assert sum(map(int, table.values())) == len(matches)
-    added = lines.index(f"----  {ADDED:<18}article added")
-    removed = lines.index(f"----  {REMOVED:<18}article removed")
-    assert not [line for line in lines[:added] if line in matches and ADDED in line]
-    assert [line for line in lines[added:] if line in matches and ADDED in line]
-    assert [line for line in lines[:removed] if line in matches and REMOVED in line]
+    added = lines.index(f"----  {ADDED_SEED:<18}article added")
+    removed = lines.index(f"----  {REMOVED_SEED:<18}article removed")
+    assert not [line for line in lines[:added] if line in matches and ADDED_SEED in line]
+    assert [line for line in lines[added:] if line in matches and ADDED_SEED in line]
+    assert [line for line in lines[:removed] if line in matches and REMOVED_SEED in line]
     assert "posts came before its article was added; 0 of them matched." in done.out
     assert "posts came after its article was removed; 0 of them matched." in done.out
     assert "Dead letters: 9 (bad_json 1, " in done.out

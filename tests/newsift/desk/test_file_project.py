@@ -57,7 +57,7 @@ def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
 def test_a_project_that_cannot_be_written_is_tried_again_and_the_desk_stays_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "SAVE_S", 0.001)
+    monkeypatch.setattr(command, "SAVE_INTERVAL_S", 0.001)
     tries: list[int] = []
 
     def save(*_states: object) -> None:
