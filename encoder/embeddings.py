@@ -1,4 +1,4 @@
-"""The file of embeddings: safetensors, written in parts in bounded memory."""
+"""Embeddings, their scores and thresholds, and their safetensors file."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 FORMAT = "newsift.embeddings/1"
-# By falling width, so that every number stands at a multiple of its own.
+# Widest type first, so that every array is aligned.
 KINDS: dict[str, tuple[str, np.dtype[Any]]] = {
     "lexical.indptr": ("I64", np.dtype("<i8")),
     "dense": ("F32", np.dtype("<f4")),
@@ -39,7 +39,7 @@ KINDS: dict[str, tuple[str, np.dtype[Any]]] = {
 
 
 class EmbeddingsWriter:
-    """Takes the rows of one model's embeddings in parts; made by `saving`."""
+    """Appends embeddings of one model to a file; `saving` creates it."""
 
     def __init__(self, spools: Mapping[str, IO[bytes]], dim: int) -> None:
         self._spools, self._dim = spools, dim
@@ -47,7 +47,6 @@ class EmbeddingsWriter:
         self._append("lexical.indptr", np.zeros(1, np.int64))
 
     def add(self, dense: F32, words: SparseRows) -> None:
-        """Append rows of both halves."""
         self._append("lexical.indptr", words.indptr[1:] + self._entries)
         self._append("dense", dense)
         self._append("lexical.slots", words.slots)
@@ -55,7 +54,7 @@ class EmbeddingsWriter:
         self._entries += len(words.slots)
 
     def write(self, file: IO[bytes], note: Mapping[str, str]) -> None:
-        """Write everything that was added as one file with a note on its origin."""
+        """Write all rows and the metadata to one file."""
         header = self._header(note)
         file.write(len(header).to_bytes(8, "little") + header)
         for spool in self._spools.values():
@@ -82,9 +81,9 @@ class EmbeddingsWriter:
 def saving(
     path: Path, dim: int, mix: float, digest: str, note: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[EmbeddingsWriter]:
-    """A file of embeddings that replaces the old one only if all went well.
+    """Write a file of embeddings that replaces the old one when the block ends without an error.
 
-    Parts wait on the disk of the file, which needs twice its size until it is complete.
+    Temporary files on the same disk need as much space again until then.
     """
     try:
         with ExitStack() as stack:
@@ -100,7 +99,7 @@ def saving(
 
 
 def opened(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
-    """The note and the arrays of a file of embeddings."""
+    """Read the metadata and the arrays of a file of embeddings."""
     if path.exists() and not path.is_file():
         raise InputError("it is no regular file")
     with safe_open(path, framework="numpy") as file:
@@ -110,20 +109,20 @@ def opened(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
         return note, {name: frozen(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
 
 
-WORTH_THREADS = 2**20  # scores
+MIN_SCORES_FOR_THREADS = 2**20
 BLOCK = 2**22  # scores at a time
-CUTS = 64  # articles at a time: their scores with a background stay in the cache
+ARTICLES_AT_ONCE = 64  # their scores with a background fit the CPU cache
 UNIT_SLACK = 1e-3
 
 
 def row_blocks(rows: int, columns: int) -> Iterator[slice]:
-    """The rows of a score matrix in blocks of bounded memory."""
+    """Divide the rows of a score matrix into blocks of bounded memory."""
     step = max(1, BLOCK // max(1, columns))
     return (slice(start, start + step) for start in range(0, rows, step))
 
 
 def unit_rows(vectors: F32, out: F32 | None = None) -> F32:
-    """The rows scaled to length one, into `out` if it is given; a row of zeros stays as it is."""
+    """Scale rows to length 1, into `out` if given; a row of zeros is unchanged."""
     length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))[:, None]  # [n, 1]
     scale = np.divide(1, length, out=np.zeros_like(length), where=length != 0)
     return np.asarray(np.multiply(vectors, scale, out=out), dtype=np.float32)
@@ -133,10 +132,9 @@ def dense_rows(
     forward: Callable[[I32, I64, Side], F32], ids: I32, offsets: I64, side: Side, lead: int,
     out: F32 | None = None,
 ) -> F32:  # fmt: skip
-    """The unit rows [n, d] of texts, into `out` if given; the lead of an article counts twice.
+    """Compute unit rows [n, d], into `out` if given; the lead of an article counts twice.
 
-    News articles begin with what they are about. An article within the lead has the row of its
-    whole.
+    News articles start with their topic. An article no longer than the lead is unaffected.
     """
     whole = forward(ids, offsets, side)
     if side is Side.POST or not lead:
@@ -154,7 +152,7 @@ class Embeddings:
     lexical: SparseRows  # [n, slots], unit rows or empty
     mix: float
     digest: str
-    ends: tuple[int, ...] = ()  # of each language's rows, in a background of several
+    ends: tuple[int, ...] = ()  # of each language's rows, in a multilingual background
 
     def __post_init__(self) -> None:
         dense = np.asarray(self.dense)
@@ -189,7 +187,7 @@ class Embeddings:
         return type(self), (self.dense, self.lexical, self.mix, self.digest, self.ends)
 
     def by_language(self) -> "list[Self]":
-        """The rows of each language of a background, or all rows if languages are not marked."""
+        """Divide a background by language; without `ends` it is one part."""
         return [self[begin:end] for begin, end in pairwise((0, *self.ends))] or [self]
 
     def is_unit(self) -> bool:
@@ -204,9 +202,9 @@ class Embeddings:
         return bool((halves.all(axis=0) | (abs(whole - 1) <= UNIT_SLACK)).all())
 
     def similarity(self, other: "Embeddings") -> F32:
-        """The score of every text with every text of the other: [n, k] in [-1, 1]."""
+        """Compute all scores with the texts of `other`: [n, k] in [-1, 1]."""
         self._same_model(other)
-        with one_thread() if len(self) * len(other) < WORTH_THREADS else nullcontext():
+        with one_thread() if len(self) * len(other) < MIN_SCORES_FOR_THREADS else nullcontext():
             score: F32 = self.dense @ other.dense.T  # [n, k]
         if self.mix:
             score *= np.float32(1 - self.mix)
@@ -215,24 +213,24 @@ class Embeddings:
         return np.clip(score, -1, 1, out=score)
 
     def search(self, other: "Embeddings", k: int = 10) -> tuple[F32, I64]:
-        """The k best texts of the other for every text: scores and positions [n, k], falling.
+        """Find the k best texts of `other` for every text: scores and indices [n, k], best first.
 
-        Equal scores are in order of position. With fewer than k texts there are fewer columns.
+        Equal scores are ordered by index. With fewer than k texts there are fewer columns.
         """
         if k != int(k) or k < 1:
             raise InputError(f"k: {k!r} is not a whole number of at least 1")
         self._same_model(other)
         refuse_odd(texts=self, others=other)
         k = min(int(k), len(other))
-        scores, places = np.empty((len(self), k), np.float32), np.empty((len(self), k), np.int64)
+        scores, indices = np.empty((len(self), k), np.float32), np.empty((len(self), k), np.int64)
         for rows in row_blocks(len(self), len(other)):
             block = self[rows].similarity(other)  # [step, others]
             best = _highest(block, k)  # [step, k]
-            scores[rows], places[rows] = np.take_along_axis(block, best, axis=1), best
-        return scores, places
+            scores[rows], indices[rows] = np.take_along_axis(block, best, axis=1), best
+        return scores, indices
 
     def as_vectors(self) -> "csr_matrix":
-        """Both halves in one sparse row for each text [n, d + slots]: a dot product is a score."""
+        """Return one sparse matrix [n, d + slots] whose dot products are the scores."""
         try:
             from scipy.sparse import csr_matrix, hstack
         except ImportError as error:
@@ -252,9 +250,9 @@ class Embeddings:
     def load(cls, path: str | Path) -> Self:
         """Read embeddings from a file that `save` wrote."""
         try:
-            note, named = opened(Path(path))
-            rows = SparseRows(*(named[f"lexical.{p}"] for p in ("indptr", "slots", "weights")))
-            embeddings = cls(named["dense"], rows, float(note["mix"]), note["digest"])
+            note, tensors = opened(Path(path))
+            rows = SparseRows(*(tensors[f"lexical.{p}"] for p in ("indptr", "slots", "weights")))
+            embeddings = cls(tensors["dense"], rows, float(note["mix"]), note["digest"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: cannot be read as embeddings ({error})") from error
         if not embeddings.is_unit():
@@ -265,7 +263,7 @@ class Embeddings:
 
     @classmethod
     def concat(cls, parts: "Iterable[Embeddings]") -> Self:
-        """Several embeddings of one model in a row."""
+        """Concatenate embeddings of one model."""
         parts = list(parts)
         if not parts:
             raise InputError("concat: no embeddings given; there is no model to take")
@@ -287,7 +285,7 @@ class Embeddings:
 
 
 def refuse_odd(**named: Embeddings) -> None:
-    """Refuse arrays, by name, that are not embeddings of texts."""
+    """Raise InputError for rows that are not embeddings of texts."""
     for name, embeddings in named.items():
         if not embeddings.is_unit():
             raise InputError(f"{name}: a row is neither of length 1 nor zero; embed them again")
@@ -297,10 +295,10 @@ Product = Callable[[F32], tuple[F32, F32]]  # [n, d] → [n, at least the table'
 
 
 def float_product(table: F32) -> Product:
-    """Products of rows with a table's rows, and how far those of each row may be off."""
+    """Return a function for products with the table's rows and a bound on each row's error."""
 
     def product(rows: F32) -> tuple[F32, F32]:
-        with one_thread() if len(rows) * len(table) < WORTH_THREADS else nullcontext():
+        with one_thread() if len(rows) * len(table) < MIN_SCORES_FOR_THREADS else nullcontext():
             products: F32 = rows @ table.T
         return products, np.full(len(rows), rounding(table.shape[1]), np.float32)
 
@@ -311,10 +309,9 @@ def thresholds(
     background: Embeddings, articles: Embeddings, rate: float,
     product_with: Callable[[F32], Product] = float_product,
 ) -> F32:  # fmt: skip
-    """The score that this share of the background posts reaches, for each article: [k].
+    """Compute the score that a share `rate` of the background reaches, for each article: [k].
 
-    For a background in several languages it is the highest of theirs, so that no language passes
-    more.
+    For a multilingual background it is the maximum over the languages.
     """
     if not 0 < rate < 1:
         raise InputError(f"rate: {rate!r} is no share between 0 and 1")
@@ -328,22 +325,22 @@ def thresholds(
     highest: F32 = np.full(len(articles), np.finfo(np.float32).tiny)
     for posts in background.by_language():
         count, product = max(1, round(rate * len(posts))), product_with(posts.dense)
-        for start in range(0, len(articles), CUTS):
-            block = slice(start, start + CUTS)
-            cuts = _reached_by(count, posts, articles[block], product)
+        for start in range(0, len(articles), ARTICLES_AT_ONCE):
+            block = slice(start, start + ARTICLES_AT_ONCE)
+            cuts = _nth_scores(count, posts, articles[block], product)
             highest[block] = np.maximum(highest[block], cuts)
     return highest
 
 
-def _reached_by(count: int, posts: Embeddings, articles: Embeddings, product: Product) -> F32:
-    """The highest score that this many posts reach, for each article: [k].
+def _nth_scores(count: int, posts: Embeddings, articles: Embeddings, product: Product) -> F32:
+    """Compute the `count`-th highest score of each article: [k].
 
-    Candidates by the matrix product are summed again in a fixed order, so that an article has the
-    same threshold whatever articles are computed with it.
+    Candidates are scored again in a fixed order of summation, so an article's threshold does not
+    depend on the other articles.
     """
     least = np.zeros(len(articles), np.float32)
     pairs, exact = _scored_pairs(articles, posts, product, count, least)
-    rising = exact[np.lexsort((exact, pairs[:, 0]))]  # article after article
+    rising = exact[np.lexsort((exact, pairs[:, 0]))]  # grouped by article
     ends = np.searchsorted(pairs[:, 0], np.arange(len(articles)), side="right")  # [k]
     cut: F32 = rising[ends - count]
     return cut
@@ -353,8 +350,11 @@ def reaching_pairs(
     articles: Embeddings, background: Embeddings, cuts: F32,
     product_with: Callable[[F32], Product] = float_product,
 ) -> tuple[I64, F32]:  # fmt: skip
-    """The pairs [p, 2] of an article and a background post that reach its cut, and their scores."""
-    blocks = [slice(start, start + CUTS) for start in range(0, len(articles), CUTS)]
+    """Return the pairs [p, 2] of article and post that reach its threshold, and their scores."""
+    blocks = [
+        slice(start, start + ARTICLES_AT_ONCE)
+        for start in range(0, len(articles), ARTICLES_AT_ONCE)
+    ]
     pairs, scores = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.float32)]
     product = product_with(background.dense)
     for block in blocks:
@@ -368,9 +368,9 @@ def reaching_pairs(
 def _scored_pairs(
     articles: Embeddings, posts: Embeddings, product: Product, count: int, least: F32
 ) -> tuple[I64, F32]:
-    """Pairs with exact scores: the `count` highest of each article, or those from `least` on.
+    """Return the `count` best pairs of each article, or those from `least` on, and their scores.
 
-    Some more may be among them, since rounding hides the order of scores that are nearly equal.
+    More pairs may be included, since rounding hides the order of nearly equal scores.
     """
     words, mix = articles.lexical, articles.mix
     dense, errors = product(np.multiply(articles.dense, 1 - mix, dtype=np.float32))
@@ -384,13 +384,13 @@ def _scored_pairs(
 
 
 def _highest(scores: F32, k: int) -> I64:
-    """The positions of the k highest of each row, by falling score and then by position: [n, k]."""
+    """Return the indices of the k highest of each row, ordered by score, then index: [n, k]."""
     if k == 0:
         return np.zeros((len(scores), 0), np.int64)
     least = np.partition(scores, -k, axis=1)[:, [-k]]  # [n, 1]
     above, level = scores > least, scores == least
     room = k - above.sum(axis=1, keepdims=True)  # [n, 1]
     best = above | (level & (level.cumsum(axis=1) <= room))
-    places = np.nonzero(best)[1].reshape(-1, k)
-    order = np.argsort(-np.take_along_axis(scores, places, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(places, order, axis=1)
+    indices = np.nonzero(best)[1].reshape(-1, k)
+    order = np.argsort(-np.take_along_axis(scores, indices, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(indices, order, axis=1)

@@ -23,18 +23,18 @@ from encoder.support.jit_cache import announce_first_start
 from encoder.support.named import MODELS, model_directory
 from encoder.support.readonly import frozen
 from encoder.support.threads import Crew, PerProcess
-from encoder.text.clean import POST_CHARS, Article, checked
+from encoder.text.clean import POST_CHARS, Article, validate_texts
 from encoder.text.tokenizer import Tokenizer, Tokens, Word
 
-BLOCK = 4096  # texts
-MAX_BLOCKS = 4  # at a time, however many threads there are
-WORTH_A_THREAD = 4000  # letters: about half a millisecond; handing over costs a tenth of that
+BLOCK = 4096  # texts per thread
+MAX_BLOCKS = 4  # at a time, for any number of threads
+MIN_LETTERS_PER_THREAD = 4000  # half a millisecond; starting a job costs a tenth of that
 CUT = ("…", 0.0)
 T = TypeVar("T", bound=Article)
 
 
 class Encoder:
-    """A loaded model; `load` makes one."""
+    """A loaded model; created by `load`."""
 
     def __init__(
         self, model: Model, backend: Backend, path: str, source: "partial[Encoder] | None" = None
@@ -68,7 +68,7 @@ class Encoder:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._source is None:
             raise InputError("encoder: made of parts; only one that `load` made can be pickled")
-        return _again, (self._source, self.digest)
+        return _unpickle, (self._source, self.digest)
 
     @property
     def dim(self) -> int:
@@ -106,14 +106,14 @@ class Encoder:
     def thresholds(
         self, articles: Embeddings, rate: float = 0.001, background: Embeddings | None = None
     ) -> F32:
-        """The score that this share of the model's or the given background reaches: [k]."""
+        """The score that a share `rate` of the background reaches, for each article: [k]."""
         _ = self._tokenizer  # refuses when closed
         return thresholds(self._background if background is None else background, articles, rate)
 
     def tokenize(self, text: str) -> list[tuple[str, float]]:
         """The words of a post, each with its weight in the words half.
 
-        A "…" marks where the dense half stops reading, and the end of a post that is cut.
+        A "…" marks the cap of the dense half, and the end of a truncated post.
         """
         words, row = self._tokenizer.words(text, Side.POST), self._tokenizer.posts([text]).lexical
         weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
@@ -128,7 +128,7 @@ class Encoder:
     ) -> list[tuple[str, float]]:
         """Each word's share of the post's vector, or its contribution to the score with article k.
 
-        The last entry, "", has the rest of the score: the biases and the rounding of another path.
+        The last entry, "", is the rest of the score: biases and rounding.
         """
         if articles is None:
             return self._explainer.attention(self._tokenizer.words(text, Side.POST))
@@ -141,12 +141,12 @@ class Encoder:
     def contributions(
         self, texts: Sequence[str], articles: Embeddings, pairs: Sequence[tuple[int, int]]
     ) -> list[list[tuple[str, float]]]:
-        """Each word's contribution, for pairs of a post and an article, without the rest."""
+        """Each word's contribution, for pairs of post and article indices, without the rest."""
         words = [self._tokenizer.words(text, Side.POST) for text in texts]
         return self._explainer.contributions(words, articles, pairs)
 
     def compile_explanations(self) -> None:
-        """Explain one token, so that the first match does not wait for compilation."""
+        """Compile the explanation code, so that the first match does not wait for it."""
         word = Word("", (0,), NO_SLOT, 0.0)
         self._explainer.contributions([[word]], self._background[:1], [(0, 0)])
 
@@ -165,23 +165,23 @@ class Encoder:
     ) -> Embeddings:
         """Tokenize and embed the texts in parts."""
         forward, lead = self._backend.forward, self.model.weights.config.lead
-        given = checked(texts, side)
-        dense = np.empty((len(given), self.dim), np.float32)  # [n, d]
+        items = validate_texts(texts, side)
+        dense = np.empty((len(items), self.dim), np.float32)  # [n, d]
 
-        def embedded(part: slice) -> SparseRows:
-            tokens = read(given[part])
+        def embed_part(part: slice) -> SparseRows:
+            tokens = read(items[part])
             dense_rows(forward, tokens.ids, tokens.offsets, side, lead, dense[part])
             return tokens.lexical
 
-        words = list(self._crew.map(embedded, _parts(given, self.threads)))
+        words = list(self._crew.map(embed_part, _parts(items, self.threads)))
         lexical = words[0] if len(words) == 1 else SparseRows.concat(words)
         return Embeddings(frozen(dense), lexical, self.mix, self.digest)
 
 
 def _parts(texts: Sequence[Article], threads: int) -> Iterator[slice]:
-    """The texts in parts of bounded memory; each thread's share is one piece.
+    """Divide the texts into parts of bounded memory, one per thread.
 
-    Smaller pieces cost more: tokenizer and kernel evict each other's tables from the cache.
+    Smaller parts are slower: tokenizer and kernel evict each other's tables from the cache.
     """
     step = BLOCK * min(threads, MAX_BLOCKS)
     for start in range(0, len(texts), step):
@@ -190,7 +190,7 @@ def _parts(texts: Sequence[Article], threads: int) -> Iterator[slice]:
             for text in texts[start : start + step]
         )
         ends = list(accumulate(letters))
-        count = max(1, min(threads, ends[-1] // WORTH_A_THREAD))
+        count = max(1, min(threads, ends[-1] // MIN_LETTERS_PER_THREAD))
         goals = (ends[-1] * part // count for part in range(1, count))
         bounds = [0, *(bisect_left(ends, goal) + 1 for goal in goals), len(ends)]
         yield from (slice(start + a, start + b) for a, b in pairwise(bounds) if a < b)
@@ -208,8 +208,8 @@ def load(
     return Encoder(model, backend, path, partial(load, name, device, threads))
 
 
-def _again(source: "partial[Encoder]", digest: str) -> Encoder:
-    """The encoder of an unpickled source."""
+def _unpickle(source: "partial[Encoder]", digest: str) -> Encoder:
+    """Load the encoder after unpickling."""
     try:
         enc = source()
     except ModelError as error:

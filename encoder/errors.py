@@ -1,6 +1,6 @@
-"""Every error that newsift raises on purpose, as one tree.
+"""The exceptions of newsift.
 
-NewsiftError                  the one thing a caller needs to catch
+NewsiftError                  the base class
 ├── InputError                an argument is refused
 ├── ModelError                a model directory is missing, damaged or of another kind
 ├── MismatchError             embeddings of two models were combined
@@ -9,7 +9,7 @@ NewsiftError                  the one thing a caller needs to catch
 
 
 class NewsiftError(Exception):
-    """The root of every error that newsift raises on purpose; its message is one line."""
+    """The base class of newsift's errors; the message is one line."""
 
     exit_code = 2
 
@@ -19,7 +19,7 @@ class InputError(NewsiftError, ValueError):
 
 
 class ModelError(NewsiftError):
-    """A refused model directory; the message has the file and the remedy."""
+    """An invalid model directory; the message names the file and the remedy."""
 
 
 class MismatchError(NewsiftError, ValueError):
@@ -27,10 +27,10 @@ class MismatchError(NewsiftError, ValueError):
 
 
 class DeviceError(NewsiftError):
-    """A device that was asked for by name and is not available."""
+    """A requested device that is not available."""
 
 
 def one_line(message: str, most: int = 500) -> str:
-    """A message in one line, without control characters of embedded foreign text."""
+    """Put a message on one line, without control characters."""
     plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message[: most + 1])
     return plain if len(message) <= most else f"{plain[:most]}…"

@@ -1,4 +1,4 @@
-"""A model's manifest: its settings, and size and digest of every file."""
+"""Read and write model directories: files, and a manifest with settings, sizes and digests."""
 
 import hashlib
 import json
@@ -45,8 +45,7 @@ class Manifest(msgspec.Struct, frozen=True):
     vocabulary: str
     mix: float
     files: dict[str, FileFacts]
-    # What a better check proves is the code that runs the model: the model itself stays the same,
-    # so these files are no part of the digest.
+    # These files test the code that runs the model, so the digest does not include them.
     checks: dict[str, FileFacts]
     metrics: dict[str, Any]
     provenance: dict[str, Any]
@@ -58,7 +57,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def digest_of(manifest: Mapping[str, Any]) -> str:
-    """The digest of everything that decides an embedding or a threshold; notes are excluded."""
+    """The digest of everything that affects embeddings or thresholds; notes are excluded."""
     content = [manifest[key] for key in ("format", "config", "vocabulary", "mix", "files")]
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -72,14 +71,14 @@ def facts_of(files: Mapping[str, bytes]) -> dict[str, dict[str, int | str]]:
 
 
 def read_directory(folder: Path) -> tuple[Manifest, dict[str, bytes]]:
-    """The manifest of a model directory and its checked files."""
+    """Read a model directory; every file is checked against the manifest."""
     manifest = read_manifest(folder)
     facts = manifest.files | manifest.checks
     return manifest, {name: _read_file(folder / name, facts[name]) for name in facts}
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a model directory, checked against its digest."""
+    """Read the manifest of a model directory and check its digest."""
     file = folder / MANIFEST
     try:
         content = msgspec.json.decode(read_regular(file, MANIFEST_BYTES))
@@ -121,7 +120,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelfCheck:
-    """Token sequences and their exact vectors, to check a fast path before it is used."""
+    """Token sequences and their exact vectors, to check a backend before it is used."""
 
     ids: I32  # [tokens]
     offsets: I64  # [texts + 1]
@@ -149,9 +148,9 @@ class Model:
     vocabulary: Vocabulary
     idf: Idf | None
     mix: float
-    background: Embeddings  # of everyday posts, against which automatic thresholds are set
+    background: Embeddings  # everyday posts, for automatic thresholds
     check: SelfCheck  # of posts
-    article_check: SelfCheck  # a short one, one as long as can be, and one without a token
+    article_check: SelfCheck  # short texts, one of maximal length, and one without tokens
     metrics: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
@@ -178,15 +177,15 @@ class Model:
 
 
 def write_model(path: str | Path, model: Model) -> str:
-    """Write a model directory; its digest."""
-    files, checks = _contents(model), {ARTICLE_CHECK: _saved(model.article_check)}
+    """Write a model directory and return its digest."""
+    files, checks = _contents(model), {ARTICLE_CHECK: _check_tensors(model.article_check)}
     manifest = _manifest(model, files, checks)
     write_directory(Path(path), {**files, **checks}, manifest)
     return str(manifest["digest"])
 
 
 def write_directory(path: Path, files: Mapping[str, bytes], manifest: Mapping[str, Any]) -> None:
-    """Write files and a manifest atomically in place of an older model directory."""
+    """Write files and a manifest; an older model directory is replaced atomically."""
     if path.exists() and not (path / MANIFEST).exists():
         raise ModelError(f"{path}: exists and is no model directory; name another place")
     noted = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
@@ -216,7 +215,7 @@ def _swap(new: Path, path: Path, aside: Path) -> None:
 
 
 def read_model(path: str | Path) -> Model:
-    """Read a model directory, or refuse it with the file at fault and the remedy."""
+    """Read a model directory; a ModelError names the file and the remedy."""
     path = Path(path)
     manifest, files = read_directory(path)
     try:
@@ -242,12 +241,12 @@ def _contents(model: Model) -> dict[str, bytes]:
         WEIGHTS: save(named),
         VOCABULARY: "".join(f"{line}\n" for line in model.vocabulary.lines()).encode(),
         BACKGROUND: save(background),
-        CHECK: _saved(model.check),
+        CHECK: _check_tensors(model.check),
         **({IDF: save({"idf": model.idf.table.astype(np.float16)})} if model.idf else {}),
     }
 
 
-def _saved(check: SelfCheck) -> bytes:
+def _check_tensors(check: SelfCheck) -> bytes:
     return save({"ids": check.ids, "offsets": check.offsets, "vectors": check.vectors})
 
 

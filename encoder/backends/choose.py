@@ -1,4 +1,4 @@
-"""Chooses the code that computes the vectors: the CPU kernel, or torch on a CPU or GPU."""
+"""Select the backend: the CPU kernel, or torch on a CPU or GPU."""
 
 import ctypes
 import logging
@@ -19,12 +19,12 @@ log = logging.getLogger("newsift.encoder")
 
 class Backend(Protocol):
     def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
-        """The vectors of the texts whose tokens lie between consecutive offsets: [n, d]."""
+        """Compute the vectors [n, d]; text i is ids[offsets[i]:offsets[i + 1]]."""
         ...
 
 
 def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backend, str]:
-    """The fastest backend that this machine runs correctly, and its name, kernel or torch."""
+    """Open the fastest backend that passes its check; return it and its name, kernel or torch."""
     if device not in ("auto", "cpu", "cuda"):
         raise InputError(f"device: {device!r} is unknown; use auto, cpu or cuda")
     if threads is not None and (type(threads) is not int or threads < 1):
@@ -41,7 +41,7 @@ def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backen
 
 
 def cuda_present() -> bool:
-    """Whether a CUDA driver with a device answers. Asks the driver, since torch loads slowly."""
+    """Whether there is a CUDA device. Asks the driver, since importing torch is slow."""
     count = ctypes.c_int(0)
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -64,18 +64,18 @@ def _error(backend: Backend, check: SelfCheck) -> float:
 
 
 def _gpu(model: Model, threads: int | None) -> Backend | None:
-    """The GPU if PyTorch can use it; otherwise None and one warning."""
+    """Open the GPU; log a warning and return None if PyTorch cannot use it."""
     try:
         return _torch(model, "cuda", threads)
-    except Exception as error:  # noqa: BLE001 - a driver can fail in as many ways as there are
+    except Exception as error:  # noqa: BLE001 - a driver can fail in any way
         log.warning("the GPU is not used, the CPU runs instead: %s", one_line(str(error)))
         return None
 
 
 def _kernel(model: Model, threads: int) -> Backend | None:
-    """The kernel if it passes its check; otherwise None and one warning."""
+    """Open the kernel; log a warning and return None if it does not pass its check."""
     if model.weights.config.has_star:
-        return None  # a star runs by torch alone
+        return None  # only torch runs a star
     try:
         from encoder.backends.gated_mean import GatedMeanKernel
 

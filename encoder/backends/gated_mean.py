@@ -1,7 +1,6 @@
-"""The gated mean on a CPU: token vectors in int8, weighted and summed by compiled code.
+"""The gated mean on a CPU: compiled code that sums weighted int8 token vectors.
 
-Thread-safe; each call works in its own thread. A text's vector is summed in token order, so it has
-the same bits in any batch.
+Thread-safe. A text's vector is summed in token order, so it has the same bits in any batch.
 """
 
 from collections.abc import Sequence
@@ -21,10 +20,10 @@ from encoder.support.readonly import fixed, frozen
 class TokenTables(NamedTuple):
     """The tables by token and position on one side of the pair."""
 
-    codes: I8  # [vocabulary, d], the token vectors over their scales
+    codes: I8  # [vocabulary, d], token vectors divided by their scales
     scales: F32  # [vocabulary]
-    gates: F32  # [vocabulary], how much a token counts
-    positions: F32  # [MAX_TOKENS], how much a position counts
+    gates: F32  # [vocabulary], token weights
+    positions: F32  # [MAX_TOKENS], position weights
 
 
 def token_tables(weights: Weights) -> Sequence[TokenTables]:
@@ -53,7 +52,7 @@ class GatedMeanKernel:
 
     def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
         """y of every text, not normalised [n, d]; text i is ids[offsets[i]:offsets[i + 1]]."""
-        ids, offsets = checked_texts(ids, offsets, len(self.tables[side].codes))
+        ids, offsets = validate_tokens(ids, offsets, len(self.tables[side].codes))
         out = np.empty((len(offsets) - 1, self._dim), np.float32)
         write_means(ids, offsets, self.tables[side], out)
         return out
@@ -65,7 +64,7 @@ class GatedMeanKernel:
     def shares(self, ids: I32, offsets: I64, side: Side) -> F32:
         """The share of each token in its text's mean: ≥ 0 with sum 1 for each text."""
         tables = self.tables[side]
-        ids, offsets = checked_texts(ids, offsets, len(tables.codes))
+        ids, offsets = validate_tokens(ids, offsets, len(tables.codes))
         shares = np.empty(len(ids), np.float32)
         write_shares(ids, offsets, tables, shares)
         return shares
@@ -78,14 +77,14 @@ class GatedMeanKernel:
         lengths = np.maximum(np.sqrt(np.einsum("nd,nd->n", y, y)), np.finfo(np.float32).tiny)
         ends = np.append(0, np.cumsum(np.diff(offsets)[pairs[:, 0]]))
         out = np.zeros(int(ends[-1]), np.float32)
-        ids, offsets = checked_texts(ids, offsets, len(tables.codes))
+        ids, offsets = validate_tokens(ids, offsets, len(tables.codes))
         read_only = map(fixed, (lengths, pairs, rows, ends))
         write_contributions(ids, offsets, tables, shares, *read_only, out)
         return out
 
 
-def checked_texts(ids: I32, offsets: I64, vocabulary: int) -> tuple[I32, I64]:
-    """The texts for compiled code, which checks no index."""
+def validate_tokens(ids: I32, offsets: I64, vocabulary: int) -> tuple[I32, I64]:
+    """Validate texts for compiled code, which does not check indices."""
     ids, offsets = fixed(np.asarray(ids, np.int32)), fixed(np.asarray(offsets, np.int64))
     refuse_outside(ids, offsets, vocabulary)
     longest = np.diff(offsets).max(initial=0)

@@ -1,6 +1,6 @@
-"""The serving path by torch, for a GPU, and for a CPU that cannot run the kernel.
+"""The torch backend, for a GPU and for a CPU that cannot run the kernel.
 
-It runs the reference model over parts of a batch that bound its memory.
+A batch is divided into parts that bound the memory.
 """
 
 import os
@@ -17,12 +17,12 @@ from encoder.model.siamese import Siamese
 from encoder.model.weights import F32, I32, I64, Weights
 from encoder.support.threads import PerProcess
 
-TOKENS_AT_ONCE = {"cuda": 2**15, "cpu": 2**11}  # a CPU's fit its cache
+TOKENS_AT_ONCE = {"cuda": 2**15, "cpu": 2**11}  # the CPU's fit its cache
 MIN_TOKENS = 64
 
 
 class TorchBackend:
-    """Token ids in, vectors out, by torch on one device."""
+    """Computes vectors with torch on one device."""
 
     def __init__(self, weights: Weights, device: str) -> None:
         self._device = torch.device(device)
@@ -39,23 +39,23 @@ class TorchBackend:
         y, first = np.zeros((len(offsets) - 1, self._dim), np.float32), 0
         with self._lock.get(), torch.inference_mode():
             while first < len(y):
-                last = first + fitting(offsets[first:], self.tokens_at_once)
+                last = first + count_fitting(offsets[first:], self.tokens_at_once)
                 try:
                     y[first:last] = self._part(ids, offsets[first : last + 1], side)
                     first = last
                 except torch.OutOfMemoryError as error:
-                    self._take_less(error)
+                    self._shrink_parts(error)
         return y
 
     def _part(self, ids: I32, offsets: I64, side: Side) -> F32:
-        """The vectors of some texts [n, d], all at once."""
+        """Compute the vectors of one part: [n, d]."""
         tokens = torch.tensor(ids[offsets[0] : offsets[-1]], dtype=torch.int64)
-        begins = torch.tensor(offsets - offsets[0])
-        y = self.model(tokens.to(self._device), begins.to(self._device), side)
+        starts = torch.tensor(offsets - offsets[0])
+        y = self.model(tokens.to(self._device), starts.to(self._device), side)
         return np.asarray(y.cpu())
 
-    def _take_less(self, error: Exception) -> None:
-        """Retry with smaller parts after the device's memory was exhausted."""
+    def _shrink_parts(self, error: Exception) -> None:
+        """Halve the part size after the device ran out of memory."""
         if self.tokens_at_once <= MIN_TOKENS:
             raise DeviceError(f"device: {self._device} has too little free memory") from error
         self.tokens_at_once //= 2
@@ -64,15 +64,15 @@ class TorchBackend:
             torch.cuda.empty_cache()
 
     def _enter_process(self) -> threading.Lock:
-        """The lock on shared state; a forked child resets what it inherited."""
+        """Create the lock of this process; a forked child may use one thread and no GPU."""
         if os.getpid() != self._process:
             if self._device.type == "cuda":
                 raise DeviceError("device: a forked process has no GPU; start processes by spawn")
-            torch.set_num_threads(1)  # OpenMP waits for ever for its threads in the parent
+            torch.set_num_threads(1)  # OpenMP would wait for ever for the parent's threads
         return threading.Lock()
 
 
-def fitting(offsets: I64, most: int) -> int:
-    """How many of the first texts have at most this many tokens together; at least one."""
+def count_fitting(offsets: I64, most: int) -> int:
+    """Count the leading texts that have at most `most` tokens in total; at least one."""
     count = int(np.searchsorted(offsets, offsets[0] + most, "right")) - 1
     return min(max(count, 1), most)

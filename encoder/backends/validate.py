@@ -7,10 +7,10 @@ from encoder.model.weights import I32, I64
 
 
 def refuse_outside(ids: I32, offsets: I64, vocabulary: int) -> None:
-    """Refuse ids outside the vocabulary, and offsets that do not divide them into texts."""
+    """Raise InputError for ids outside the vocabulary, or invalid offsets."""
     lengths = np.diff(offsets)
     if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(ids) or (lengths < 0).any():
         raise InputError(f"offsets: must rise from 0 to the number of ids, {len(ids)}")
-    # As unsigned, a negative id is a large one: one pass finds both.
+    # Read as unsigned, a negative id is too large as well.
     if ids.view(np.uint32).max(initial=0) >= vocabulary:
         raise InputError(f"ids: some are outside the vocabulary of {vocabulary}")

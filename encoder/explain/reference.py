@@ -1,7 +1,7 @@
 """Explanations by torch's gradients, for a model of any depth.
 
-With all attention, norms and max-pooling choices held fixed, y is affine in the token vectors. A
-token's part of a product with y is its vector times the gradient there.
+With attention, norms and max-pooling choices fixed, y is affine in the token vectors. A token's
+part of a product with y is the dot product of its vector and the gradient.
 """
 
 import os
@@ -24,20 +24,20 @@ PAIRS_AT_ONCE = 32  # of long texts: a few hundred MB
 
 
 class ReferenceReader:
-    """Runs the trainable model and records what an explanation needs."""
+    """Runs the trainable model and records its attention."""
 
     def __init__(self, weights: Weights) -> None:
         self._model = Siamese.from_weights(weights).requires_grad_(False)
         self._attention: list[Tensor] = []
         for module in self._model.modules():
             if isinstance(module, Attention | PoolingStar):
-                module.shares.register_forward_hook(self._hold)
+                module.shares.register_forward_hook(self._record)
             if isinstance(module, Norm):
                 module.statistics.register_forward_hook(lambda _module, _given, x: x.detach())
         self._process, self._lock = os.getpid(), PerProcess(self._enter_process)
 
-    def looks(self, ids: I32, side: Side) -> tuple[F32, F32]:
-        """The attention of the last ring [n, h, 2c+2] and star [h, 1+n] over one text."""
+    def star_attention(self, ids: I32, side: Side) -> tuple[F32, F32]:
+        """Compute the attention of the last ring [n, h, 2c+2] and star [h, 1+n] over one text."""
         with self._lock.get():
             self._read(ids, np.array([0, len(ids)]), side)
             ring, star = self._attention[-2:]
@@ -51,27 +51,27 @@ class ReferenceReader:
         """The attention of the last star on each token: ≥ 0 with sum 1, many 0 [n]."""
         if len(ids) == 0:
             return np.zeros(0, np.float32)
-        ring, star = self.looks(ids, side)
-        for looked in (star[:, 1:].sum(axis=0), received(ring)):
-            if looked.sum() > 0:
-                return np.asarray(looked / looked.sum(), np.float32)
+        ring, star = self.star_attention(ids, side)
+        for weights in (star[:, 1:].sum(axis=0), received_attention(ring)):
+            if weights.sum() > 0:
+                return np.asarray(weights / weights.sum(), np.float32)
         return np.full(len(ids), 1 / len(ids), np.float32)
 
     def parts(self, ids: I32, offsets: I64, side: Side, pairs: I64, rows: F32) -> F32:
         """Each token's part of the cosine of a text's y with a unit row, pair after pair.
 
-        For pairs [pairs, 2] of a text, none without tokens, and a row; y's length is held fixed.
+        `pairs` [pairs, 2] index texts with tokens, and rows; y's length is a constant.
         """
         parts = [np.zeros(0, np.float32)]
         for first in range(0, len(pairs), PAIRS_AT_ONCE):
             text, row = pairs[first : first + PAIRS_AT_ONCE].T
             lengths = np.diff(offsets)[text]
-            there = ids[spans(offsets[text], lengths)]
-            parts.append(self._parts(there, np.append(0, np.cumsum(lengths)), side, rows[row]))
+            tokens = ids[spans(offsets[text], lengths)]
+            parts.append(self._parts(tokens, np.append(0, np.cumsum(lengths)), side, rows[row]))
         return np.concatenate(parts)
 
     def _parts(self, ids: I32, offsets: I64, side: Side, rows: F32) -> F32:
-        """The parts for texts with one row each."""
+        """Compute the parts for texts with one row each."""
         with self._lock.get():
             tokens, y = self._read(ids, offsets, side)  # [N, d], [n, d]
             length = y.norm(dim=1, keepdim=True).clamp(min=torch.finfo(y.dtype).tiny)
@@ -85,22 +85,22 @@ class ReferenceReader:
         tokens = self._model.embedding[index].requires_grad_()
         return tokens, self._model.read(tokens, index, torch.tensor(offsets), side)
 
-    def _hold(self, _module: nn.Module, _given: object, p: Tensor) -> Tensor:
+    def _record(self, _module: nn.Module, _given: object, p: Tensor) -> Tensor:
         """Record an attention and stop its gradient."""
         self._attention.append(p.detach())
         return self._attention[-1]
 
     def _enter_process(self) -> Lock:
         if os.getpid() != self._process:
-            torch.set_num_threads(1)  # OpenMP waits for ever for its threads in the parent
+            torch.set_num_threads(1)  # OpenMP would wait for ever for the parent's threads
         return Lock()
 
 
-def received(ring: F32) -> F32:
-    """The attention [n, h, 2c+2] of the ring that each token received: [n]."""
+def received_attention(ring: F32) -> F32:
+    """Sum the ring's attention [n, h, 2c+2] on each token: [n]."""
     window = ring[:, :, :-1].sum(axis=1)  # [n, 2c+1]
     n, width = window.shape
-    there = np.arange(n)[:, None] + np.arange(width) - width // 2
-    drawn = np.zeros(n, np.float32)
-    np.add.at(drawn, there.clip(0, n - 1), window)  # beyond the text it is 0
-    return drawn
+    target = np.arange(n)[:, None] + np.arange(width) - width // 2
+    total = np.zeros(n, np.float32)
+    np.add.at(total, target.clip(0, n - 1), window)  # 0 outside the text
+    return total

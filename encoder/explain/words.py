@@ -28,9 +28,9 @@ class RowArrays(NamedTuple):
 def word_parts(
     texts: Sequence[Sequence[Word]], articles: Embeddings, pairs: I64, tokens: F32, cap: int
 ) -> list[Parts]:
-    """Each word with its contribution, for pairs [pairs, 2] of a text and an article.
+    """Return each word with its contribution, for pairs [pairs, 2] of text and article.
 
-    `tokens` has the parts of the tokens that were read, at most `cap` of a text, pair after pair.
+    `tokens` has the parts of each pair's tokens, at most `cap` per text.
     """
     words = list(chain.from_iterable(texts))
     offsets = np.cumsum([0, *map(len, texts)])
@@ -42,12 +42,12 @@ def word_parts(
         *(pairs, tokens, pieces, slots, offsets, cap),
         *(arrays_of(own), arrays_of(articles.lexical), articles.mix),
     ).tolist()
-    named, end = [], 0
+    results, end = [], 0
     for text in pairs[:, 0].tolist():
         first, end = end, end + len(texts[text])
         names = (word.text for word in texts[text])
-        named.append(list(zip(names, parts[first:end], strict=True)))
-    return named
+        results.append(list(zip(names, parts[first:end], strict=True)))
+    return results
 
 
 def arrays_of(rows: SparseRows) -> RowArrays:
@@ -55,8 +55,8 @@ def arrays_of(rows: SparseRows) -> RowArrays:
 
 
 @jit()
-def slot_place(slots: I32, first: int, end: int, slot: int) -> int:
-    """The position of a slot between two positions; np.searchsorted compiles for seconds."""
+def search_slot(slots: I32, first: int, end: int, slot: int) -> int:
+    """Binary search for a slot; np.searchsorted takes seconds to compile."""
     while first < end:
         middle = (first + end) // 2
         if slots[middle] < slot:
@@ -67,20 +67,20 @@ def slot_place(slots: I32, first: int, end: int, slot: int) -> int:
 
 
 @jit()
-def place_of(rows: Any, row: int, slot: int) -> int:
-    """The position of this slot in a row, or -1."""
+def index_of(rows: Any, row: int, slot: int) -> int:
+    """Return the index of a slot in a row, or -1."""
     end = rows.indptr[row + 1]
-    at = slot_place(rows.slots, rows.indptr[row], end, slot)
+    at = search_slot(rows.slots, rows.indptr[row], end, slot)
     return at if at < end and rows.slots[at] == slot else -1
 
 
 @jit()
 def even_shares(slots: I32, offsets: I64, own: Any) -> F64:
-    """Each word's equal share of the weight of its slot in its text: [words]."""
+    """Divide each slot's weight evenly among its words in a text: [words]."""
     places, counts = np.empty(len(slots), np.int64), np.zeros(len(own.slots), np.int64)
     for text in range(len(offsets) - 1):
         for word in range(offsets[text], offsets[text + 1]):
-            places[word] = place_of(own, text, slots[word])
+            places[word] = index_of(own, text, slots[word])
             if places[word] >= 0:
                 counts[places[word]] += 1
     shares = np.zeros(len(slots), np.float64)
@@ -95,7 +95,7 @@ def add_parts(
     pairs: I64, tokens: F32, pieces: I64, slots: I32, offsets: I64, cap: int,
     own: Any, articles: Any, mix: float,
 ) -> F64:  # fmt: skip
-    """The parts of every pair's words, pair after pair: those of their tokens and slots."""
+    """Add up the parts of each word's tokens and slot, for every pair."""
     shares, count = even_shares(slots, offsets, own), 0
     for pair in range(len(pairs)):
         count += offsets[pairs[pair, 0] + 1] - offsets[pairs[pair, 0]]
@@ -108,7 +108,7 @@ def add_parts(
             for i in range(token, token + read):
                 near += tokens[i]
             if shares[word] > 0:
-                at = place_of(articles, article, slots[word])
+                at = index_of(articles, article, slots[word])
                 same = shares[word] * articles.weights[at] if at >= 0 else 0.0
             out[end] = (1 - mix) * near + mix * same
             end, token, room = end + 1, token + read, room - read
@@ -128,7 +128,7 @@ class Reader(Protocol):
     def parts(self, ids: I32, offsets: I64, side: Side, pairs: I64, rows: F32) -> F32:
         """Each token's part of the cosine of a text's y with a unit row, pair after pair.
 
-        For pairs [pairs, 2] of a text and a row; y's length is held fixed.
+        `pairs` [pairs, 2] index texts and rows; y's length is a constant.
         """
         ...
 
@@ -149,7 +149,7 @@ class Explainer:
         self._cap = weights.config.post_tokens
 
     def attention(self, words: Sequence[Word]) -> Parts:
-        """Each word in reading order with its share of the attention."""
+        """Return each word in reading order with its share of the attention."""
         shares = iter(self._reader.attention(self._ids(words), Side.POST).tolist())
         return [(word.text, sum(islice(shares, len(word.ids)))) for word in words]
 
@@ -159,9 +159,9 @@ class Explainer:
         articles: Embeddings,
         pairs: Sequence[tuple[int, int]],
     ) -> list[Parts]:
-        """Each word's contribution, for pairs of a post and an article, without the biases.
+        """Return each word's contribution for pairs of post and article, without the biases.
 
-        Every post is read once for all its articles within a block of pairs.
+        Within a block of pairs, every post is read once.
         """
         parts: list[Parts] = []
         for start in range(0, len(pairs), PAIRS_AT_ONCE):
@@ -185,11 +185,11 @@ class Explainer:
         return word_parts(words, articles, index, tokens, self._cap)
 
     def _ids(self, words: Sequence[Word]) -> I32:
-        """The ids of these words that the model reads: [n]."""
+        """Return the ids of these words up to the model's cap: [n]."""
         return np.array([i for word in words for i in word.ids][: self._cap], np.int32)
 
 
 def distinct(values: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The distinct items in order, and the position of each item among them."""
+    """Return the distinct values in order, and each value's index among them."""
     places = {value: place for place, value in enumerate(dict.fromkeys(values))}
     return list(places), [places[value] for value in values]

@@ -1,4 +1,4 @@
-"""The settings of a model, needed before any weight is read."""
+"""The settings of a model."""
 
 from dataclasses import asdict, dataclass, fields
 from enum import IntEnum
@@ -36,7 +36,7 @@ class AstConfig:
     residual: bool = False
     post_tokens: int = 128
     article_tokens: int = 1024
-    lead: int = 0  # the number of an article's first tokens and words that count twice
+    lead: int = 0  # first tokens and words of an article that count twice
 
     def __post_init__(self) -> None:
         for key, low, high in (
@@ -57,7 +57,7 @@ class AstConfig:
         if self.star not in STARS:
             raise InputError(f"star: {self.star!r} is not one of {', '.join(STARS)}")
         if self.star != "paper" and not self.residual:
-            raise InputError(f"star: {self.star} stands on the gated mean; set residual: true")
+            raise InputError(f"star: {self.star} needs the gated mean; set residual: true")
         if self.star == "pooling" and (self.layers > 1 or self.dim % self.heads):
             raise InputError("star: pooling needs layers: 1, and heads that divide dim")
 
@@ -67,20 +67,19 @@ class AstConfig:
 
     @property
     def inner(self) -> int:
-        """The width of all heads side by side."""
+        """The total width of all heads."""
         return self.heads * self.head_dim
 
     def cap(self, side: Side) -> int:
-        """How many tokens of a text on this side are read."""
+        """The maximum of tokens of a text on this side."""
         return self.article_tokens if side is Side.ARTICLE else self.post_tokens
 
     def as_dict(self) -> dict[str, int | bool | str]:
-        """The settings as plain values for a manifest."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The settings of a manifest; an unknown or missing key is refused."""
+        """Create settings from a manifest; an unknown or missing key raises InputError."""
         names = {f.name for f in fields(cls)}
         if set(values) != names:
             odd = ", ".join(map(repr, sorted(names ^ set(values))))

@@ -39,7 +39,7 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Rows of any length: entry i belongs to row member[i]; the order of the entries is free."""
+    """Rows of any length: entry i belongs to row member[i]; entries may be in any order."""
 
     member: Tensor  # int64 [entries]
     count: int
@@ -62,15 +62,15 @@ def entmax(z: Tensor, alpha: Tensor | float, dim: int = -1) -> Tensor:
     first = z.movedim(dim, 0)
     if first.shape[0] < 64:
         first = first.contiguous()
-    return solved(first, alpha, Dense()).movedim(0, dim)
+    return solve(first, alpha, Dense()).movedim(0, dim)
 
 
 def entmax_ragged(z: Tensor, alpha: Tensor | float, member: Tensor, count: int) -> Tensor:
     """α-entmax of each of `count` rows of z [entries, …]; alpha broadcasts to z[0]."""
-    return solved(z, alpha, Ragged(member, count))
+    return solve(z, alpha, Ragged(member, count))
 
 
-def solved(z: Tensor, alpha: Tensor | float, rows: Dense | Ragged) -> Tensor:
+def solve(z: Tensor, alpha: Tensor | float, rows: Dense | Ragged) -> Tensor:
     """α-entmax along the first dimension, in at least float32."""
     if isinstance(alpha, float | int) and not 1 <= alpha <= 2:
         raise InputError(f"alpha: {alpha} is outside [1, 2]")
@@ -85,7 +85,6 @@ class Entmax(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, alpha: Tensor, rows: Dense | Ragged) -> Tensor:
-        """p, which is all that the backward pass needs."""
         p = newton(z, alpha, rows) if z.numel() else torch.zeros_like(z)
         ctx.save_for_backward(p, alpha)
         ctx.rows = rows
@@ -94,7 +93,6 @@ class Entmax(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        """The gradients in z and in α."""
         p, alpha = ctx.saved_tensors
         if not p.numel():
             return torch.zeros_like(p), torch.zeros_like(alpha), None
@@ -118,7 +116,7 @@ def newton(z: Tensor, alpha: Tensor, rows: Dense | Ragged) -> Tensor:
     accurate, wide = a * limits.eps**0.75, rows.spread(a)
     below = (z - rows.spread(top)).nan_to_num_(0, neginf=-torch.inf)  # +inf less +inf is 0
     scaled, inverse = below.mul_(wide), 1 / (wide * LN_2)
-    tau = torch.where(top.isnan(), top, 0)  # a NaN among the entries stays in sight
+    tau = torch.where(top.isnan(), top, 0)  # propagates a NaN
     for _ in range(iterations(z)):
         less = (scaled - rows.spread(tau)).clamp_(min=-1)  # u - 1
         # log1p stays exact as α nears 1; exp would stall on -inf, where exp2 does not.
@@ -129,18 +127,18 @@ def newton(z: Tensor, alpha: Tensor, rows: Dense | Ragged) -> Tensor:
         if z.device.type == "cpu" and not bool((step > accurate).any()):
             break
         tau.add_(step)
-    # The last step is taken on p itself: rounded into tau it would shift every entry of a long row.
+    # The last step is applied to p: rounding in tau would shift every entry of a long row.
     missing = (1 - rows.sum(p.double())).to(p.dtype)
     return p.addcmul_(pull, rows.spread(missing.div_(decay))).clamp_(min=0)
 
 
 def iterations(z: Tensor) -> int:
-    """How many Newton steps to allow; only a CPU can check cheaply that fewer suffice."""
-    return MAX_ITERATIONS if z.device.type == "cpu" else enough(len(z))
+    """The maximum of Newton steps; only a CPU can check cheaply for convergence."""
+    return MAX_ITERATIONS if z.device.type == "cpu" else sufficient_steps(len(z))
 
 
-def enough(entries: int) -> int:
-    """A number of Newton steps that always reaches the solution, with two in reserve."""
+def sufficient_steps(entries: int) -> int:
+    """A number of Newton steps that always converges, plus two."""
     return 6 + entries.bit_length() // 2
 
 

@@ -31,7 +31,7 @@ CHUNK = 128
 
 
 class Norm(nn.Module):
-    """Layer norm whose mean and length pass a module, so that an explanation can hold them."""
+    """Layer norm whose statistics pass through a module, so that explanations can hook it."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Norm(nn.Module):
 
 
 class PoolingStar(nn.Module):
-    """Token vectors [N, d] and how much each counts → the tokens' states and the text vectors."""
+    """Token vectors [N, d] and their log weights → the tokens' states and the text vectors."""
 
     def __init__(self, config: AstConfig) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class PoolingStar(nn.Module):
         self.star_query, self.star_key = nn.Linear(d, inner), nn.Linear(d, inner)
         self.near = nn.Parameter(torch.zeros(2 * config.window + 2, config.heads))
         self.raw_alpha = nn.Parameter(torch.zeros(2, config.heads))  # of the ring, of the star
-        self.shares = nn.Identity()  # passes on what is looked at; an explanation watches it here
+        self.shares = nn.Identity()  # explanations hook the attention here
 
     @property
     def alpha(self) -> Tensor:  # [2, h]
@@ -77,7 +77,7 @@ class PoolingStar(nn.Module):
         return node, texts.sum(node * wide)
 
     def _ring(self, x: Tensor, texts: Texts, chunks: Texts) -> Tensor:
-        """The sum of what each token takes from its neighbours and the relay [N, d]."""
+        """The attention output of each token over its neighbours and the relay [N, d]."""
         q, k, v = (self._last(f(x)) for f in (self.query, self.key, self.value))  # [h, k, N]
         keys, values = (
             [*self._around(y), chunks.spread(chunks.mean(y.flatten(0, 1).t())).t().view_as(y)]
@@ -105,7 +105,7 @@ class PoolingStar(nn.Module):
     def _star(
         self, x: Tensor, log_weight: Tensor, texts: Texts, chunks: Texts, text: Tensor
     ) -> Tensor:
-        """The weight of each token in its text for every head; those of a text sum to 1 [N, h]."""
+        """The weight of each token per head; they sum to 1 in each text [N, h]."""
         width = self.star_key.out_features // self.heads
         q = self.star_query(chunks.mean(x)).view(chunks.count, self.heads, width)  # [m, h, k]
         k = self.star_key(x).view(len(x), self.heads, width)  # [N, h, k]
@@ -122,8 +122,8 @@ class PoolingStar(nn.Module):
 
 
 def chunk_offsets(offsets: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the chunks of all texts begin [m+1], and the text of each [m]."""
-    counts = ((offsets.diff() + CHUNK - 1) // CHUNK).clamp(min=1)  # none without tokens either
+    """The offsets of the chunks of all texts [m+1], and the text of each chunk [m]."""
+    counts = ((offsets.diff() + CHUNK - 1) // CHUNK).clamp(min=1)  # one for a text without tokens
     numbers = torch.arange(len(counts), device=offsets.device)
     text = torch.repeat_interleave(numbers, counts)
     inside = torch.arange(len(text), device=offsets.device) - (counts.cumsum(0) - counts)[text]

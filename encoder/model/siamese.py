@@ -22,7 +22,7 @@ from encoder.model.weights import (
     shapes,
 )
 
-LAST_PLACE = 2047  # from here on every position has the same weight
+LAST_POSITION = 2047  # later positions have the same weight
 MIN_ALPHA_DISTANCE = float(
     np.finfo(np.float32).eps
 )  # α - 1 keeps this distance from 0, where α leaves (1, 2]
@@ -39,7 +39,7 @@ class GatedMean(nn.Module):
         self.log_gates = nn.Parameter(torch.zeros(sides, vocabulary))
         self.log_positions = nn.Parameter(torch.zeros(sides, POSITION_BUCKETS))
         self.buckets: Tensor
-        buckets = torch.from_numpy(position_buckets(LAST_PLACE + 1))
+        buckets = torch.from_numpy(position_buckets(LAST_POSITION + 1))
         self.register_buffer("buckets", buckets, persistent=False)
 
     def forward(self, embedded: Tensor, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
@@ -53,7 +53,7 @@ class GatedMean(nn.Module):
     def log_weight(self, ids: Tensor, offsets: Tensor, texts: Texts, side: Side) -> Tensor:
         """The logarithm of each token's weight by its gate and position: [N]."""
         place = torch.arange(len(ids), device=ids.device) - texts.spread(offsets[:-1])
-        bucket = self.buckets[place.clamp(max=LAST_PLACE)]
+        bucket = self.buckets[place.clamp(max=LAST_POSITION)]
         return self.log_gates[side][ids] + self.log_positions[side][bucket]
 
 
@@ -73,7 +73,7 @@ class Siamese(nn.Module):
         return self.read(nn.functional.embedding(ids, self.embedding), ids, offsets, side)
 
     def read(self, embedded: Tensor, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
-        """y [n, d] of texts whose token vectors [N, d] have been looked up."""
+        """Compute y [n, d] from the token vectors [N, d]."""
         if self.residual is None:
             assert self.star is not None
             return cast(Tensor, self.star(embedded, offsets))
@@ -87,7 +87,7 @@ class Siamese(nn.Module):
     def states(
         self, embedded: Tensor, ids: Tensor, offsets: Tensor, side: Side
     ) -> tuple[Tensor, Tensor]:
-        """The states of the tokens [N, d], which training can teach one by one, and y [n, d]."""
+        """Compute the states of the tokens [N, d], which have a loss of their own, and y [n, d]."""
         if self.pooling is None:
             return embedded, self.read(embedded, ids, offsets, side)
         assert self.residual is not None
@@ -96,7 +96,7 @@ class Siamese(nn.Module):
 
     @classmethod
     def initial(cls, config: AstConfig, vectors: F32, seed: int = 0) -> Self:
-        """A model to start training from: these token vectors, α from U(1, 2), a gain of 0."""
+        """Create a model to train: these token vectors, α from U(1, 2), gain 0."""
         if vectors.ndim != 2 or vectors.shape[1] != config.dim:
             shape, expected = list(vectors.shape), f"[words, {config.dim}]"
             raise InputError(f"vectors: shape {shape}, expected {expected}")
@@ -111,14 +111,13 @@ class Siamese(nn.Module):
                 if isinstance(module, Attention | PoolingStar):
                     share = torch.rand(module.raw_alpha.shape, generator=draw)
                     module.raw_alpha.copy_(share.logit(0.01))
-            if model.pooling is not None:  # it begins as a mean, and changes no token
+            if model.pooling is not None:  # it starts as a mean with unchanged tokens
                 nn.init.zeros_(model.pooling.output.weight)
                 nn.init.zeros_(model.pooling.star_query.weight)
         return model
 
     @classmethod
     def from_weights(cls, weights: Weights) -> Self:
-        """The same model, trainable."""
         model = cls(weights.config, weights.vocabulary)
         parameters = dict(model.named_parameters())
         with torch.no_grad():
@@ -131,7 +130,7 @@ class Siamese(nn.Module):
         return model
 
     def weights(self) -> Weights:
-        """The current parameters in the form that is saved and served."""
+        """Convert the parameters to the stored form."""
         parameters = dict(self.named_parameters())
         rows = self.embedding.detach().float().cpu().numpy()
         codes, scales = quantised_rows(rows)
@@ -145,7 +144,7 @@ class Siamese(nn.Module):
 
 
 def stored(name: str, value: Tensor) -> tuple[str, Tensor]:
-    """The trained parameter of a weight: α and gates before their nonlinearity."""
+    """Convert a stored weight to a parameter: α and gates before their nonlinearity."""
     if name.endswith(".alpha"):
         raw = (value.double() - 1).logit(MIN_ALPHA_DISTANCE).to(value.dtype)
         name, value = f"{name.removesuffix('alpha')}raw_alpha", raw
@@ -155,7 +154,7 @@ def stored(name: str, value: Tensor) -> tuple[str, Tensor]:
 
 
 def served(name: str, raw: Tensor) -> Tensor:
-    """A weight from its trained parameter, within its range after rounding too."""
+    """Convert a parameter to the stored weight, clamped to its range."""
     if name.endswith(".alpha"):
         return (raw.double().sigmoid() + 1).float().clamp(1 + MIN_ALPHA_DISTANCE, 2)
     if name in ("residual.gates", "residual.positions"):

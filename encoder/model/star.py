@@ -28,7 +28,7 @@ class Texts:
 
     @classmethod
     def at(cls, offsets: Tensor, tokens: int) -> "Texts":
-        """The texts that begin at these offsets [n+1]."""
+        """Create from the offsets [n+1] of the texts."""
         lengths = offsets.diff()
         numbers = torch.arange(len(lengths), device=offsets.device)
         text = torch.repeat_interleave(numbers, lengths, output_size=tokens)
@@ -52,7 +52,7 @@ class Texts:
         return x.index_select(0, self.text)
 
     def outside(self, window: int) -> Tensor:  # [2c+1, N, 1]
-        """Where a token's neighbour at a distance of -c … c is not in the same text."""
+        """Whether a token's neighbour at distance -c … c is in another text."""
         padded = F.pad(self.text, (window, window), value=-1)
         return torch.stack([near != self.text for near in neighbours(padded, window)]).unsqueeze(2)
 
@@ -74,26 +74,25 @@ class Attention(nn.Module):
         self.value = nn.Linear(config.dim, config.inner)
         self.output = nn.Linear(config.inner, config.dim)
         self.raw_alpha = nn.Parameter(torch.zeros(config.heads))
-        self.shares = nn.Identity()  # passes on what is looked at; an explanation watches it here
+        self.shares = nn.Identity()  # explanations hook the attention here
 
     @property
     def alpha(self) -> Tensor:  # [h]
         """α = 1 + sigmoid(raw): it approaches softmax and sparsemax but stays between."""
         return torch.sigmoid(self.raw_alpha) + 1
 
-    def ask(self, x: Tensor) -> Tensor:  # [N, d] -> [N, h, k]
+    def queries(self, x: Tensor) -> Tensor:  # [N, d] -> [N, h, k]
         """Queries, scaled so that logits keep their spread."""
         return self.split(self.query(x)) / math.sqrt(self.head_dim)
 
-    def answer(self, x: Tensor) -> tuple[Tensor, Tensor]:  # [N, d] -> 2 × [N, h, k]
+    def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:  # [N, d] -> 2 × [N, h, k]
         return self.split(self.key(x)), self.split(self.value(x))
 
     def split(self, x: Tensor) -> Tensor:  # [N, h·k] -> [N, h, k]
-        """The heads side by side."""
         return x.view(len(x), self.heads, self.head_dim)
 
     def join(self, x: Tensor) -> Tensor:  # [N, h, k] -> [N, d]
-        """The heads' results, put together and projected."""
+        """Concatenate the heads and project."""
         return cast(Tensor, self.output(x.flatten(1)))
 
 
@@ -102,10 +101,10 @@ class Ring(Attention):
 
     def forward(self, nodes: Tensor, relay: Tensor, first: Tensor, texts: Texts) -> Tensor:
         """The tokens' new states [N, d]."""
-        q = self.ask(nodes)  # [N, h, k]
-        near = self.answer(nodes)
-        own = near if first is nodes else self.answer(first)
-        hub = (texts.spread(x) for x in self.answer(relay))
+        q = self.queries(nodes)  # [N, h, k]
+        near = self.keys_values(nodes)
+        own = near if first is nodes else self.keys_values(first)
+        hub = (texts.spread(x) for x in self.keys_values(relay))
         keys, values = (
             [*self.around(x), e, s] for x, e, s in zip(near, own, hub, strict=True)
         )  # lists of 2c+3, each [N, h, k]
@@ -120,7 +119,7 @@ class Ring(Attention):
 
 
 def single(x: Tensor) -> Tensor:
-    """At least single precision: shares are computed and summed in it."""
+    """Convert to at least single precision, for attention weights and their sums."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
@@ -137,9 +136,9 @@ class Star(Attention):
 
     def forward(self, nodes: Tensor, relay: Tensor, texts: Texts) -> Tensor:
         """The relays' new states [n, d]."""
-        q = self.ask(relay)  # [n, h, k]
-        own_k, own_v = self.answer(relay)  # [n, h, k]
-        k, v = self.answer(nodes)  # [N, h, k]
+        q = self.queries(relay)  # [n, h, k]
+        own_k, own_v = self.keys_values(relay)  # [n, h, k]
+        k, v = self.keys_values(nodes)  # [N, h, k]
         logits = single(torch.cat([(q * own_k).sum(2), (texts.spread(q) * k).sum(2)]))  # [n+N, h]
         member = torch.cat([torch.arange(texts.count, device=logits.device), texts.text])
         p = self.shares(entmax_ragged(logits, self.alpha, member, texts.count)).unsqueeze(2)
@@ -148,7 +147,7 @@ class Star(Attention):
 
 
 class Round(nn.Module):
-    """One layer: all tokens at once from the old states, then the relay from the new ones."""
+    """One layer: update all tokens from the old states, then the relay from the new ones."""
 
     def __init__(self, config: AstConfig) -> None:
         super().__init__()

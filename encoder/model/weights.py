@@ -1,4 +1,4 @@
-"""The parameters of a model as numpy arrays, independent of the code that computes with them."""
+"""The parameters of a model as numpy arrays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,19 +55,18 @@ class Weights:
 
     @property
     def embedding(self) -> F32:
-        """The token vectors [vocabulary, dim] in full, made at each call."""
+        """The token vectors [vocabulary, dim] in float32, computed at each call."""
         return dequantised(self.tensors[CODES], self.tensors[SCALES])
 
 
 def quantised_rows(rows: F32) -> tuple[I8, F32]:
-    """The rows in int8 and a scale for each."""
+    """Quantise rows to int8 with one scale each."""
     scales = (np.abs(rows).max(axis=1, initial=0) / 127).astype(np.float32)  # [n]
     safe = np.where(scales > 0, scales, 1)[:, None]
     return np.rint(rows / safe).astype(np.int8), scales
 
 
 def dequantised(rows: I8, scales: F32) -> F32:
-    """The rows in full precision of these int8 rows."""
     if rows.dtype != np.int8 or rows.ndim != 2 or scales.shape != rows.shape[:1]:
         raise InputError(f"{rows.dtype} {rows.shape} by {scales.shape}: no int8 rows with a scale")
     return np.asarray(rows * scales[:, None], dtype=np.float32)
@@ -104,7 +103,7 @@ def shapes(config: AstConfig, vocabulary: int) -> dict[str, tuple[int, ...]]:
 
 
 def refuse_unfit(name: str, value: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Refuse an array of another shape or type, with a NaN, or outside its range."""
+    """Raise InputError for a wrong shape or type, a NaN, or a value outside the range."""
     kind = "int8" if name == CODES else "float32"
     if value.shape != shape or value.dtype != kind:
         raise InputError(
@@ -119,7 +118,7 @@ def refuse_unfit(name: str, value: NDArray[Any], shape: tuple[int, ...]) -> None
 
 
 def random_weights(config: AstConfig, vocabulary: int, seed: int = 0) -> Weights:
-    """Weights drawn at random, for tests and for measuring speed."""
+    """Random weights, for tests and benchmarks."""
     rng = np.random.default_rng(seed)
 
     def draw(name: str, shape: tuple[int, ...]) -> F32:

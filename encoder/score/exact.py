@@ -1,7 +1,7 @@
-"""The exact score of a pair, summed in a fixed order: it depends on the texts and the model alone.
+"""The exact score of a pair, independent of the other pairs.
 
-Matrix products round differently from shape to shape. A score that is compared with a threshold is
-computed here: float64 sums over the dense axes, then over the common slots, in order.
+The rounding of a matrix product depends on its shape. Scores that are compared with a threshold are
+float64 sums over the dense axes, then over the common slots, in a fixed order.
 """
 
 from typing import Any, NamedTuple, Self
@@ -20,7 +20,7 @@ def rounding(terms: int) -> float:
 
 
 class ScoredRows(NamedTuple):
-    """The rows of embeddings, as compiled code takes them; row i's words: indptr[i : i + 2]."""
+    """Embeddings as read-only arrays for compiled code."""
 
     dense: F32  # [n, d]
     indptr: I64  # [n + 1]

@@ -20,7 +20,7 @@ SLOT_BITS = 18
 SLOTS = 2**SLOT_BITS
 NO_SLOT = -1
 GOLDEN = 0x9E3779B1
-MAX_REPEATS = 2  # that count, of an article's word
+MAX_REPEATS = 2  # of a word that count, in an article
 SHELL_GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
 
 
@@ -29,20 +29,20 @@ def slot(word: str) -> int:
     folded = fold(word)
     if not any(map(str.isalnum, folded)):
         return NO_SLOT
-    # crc32 alone is linear, so that likely words would collide in patterns
+    # crc32 alone is linear, so similar words would collide
     mixed = crc32(folded.encode("utf-8", "replace")) * GOLDEN & 0xFFFFFFFF
     return mixed >> (32 - SLOT_BITS)
 
 
 def spans(starts: I64, lengths: I64) -> I64:
-    """For each start, the places from it on, one per entry, concatenated."""
+    """Concatenate the ranges [start, start + length)."""
     ends = np.cumsum(lengths)
     return np.arange(lengths.sum()) + np.repeat(starts - ends + lengths, lengths)
 
 
 @dataclass(frozen=True, eq=False)
 class SparseRows:
-    """Rows over the slots in compressed form: of row i, the entries indptr[i] to indptr[i + 1]."""
+    """Sparse rows over the slots, as in CSR."""
 
     indptr: I64  # [rows + 1]
     slots: I32  # [entries], ascending within a row
@@ -52,7 +52,9 @@ class SparseRows:
         for name, kind in (("indptr", np.int64), ("slots", np.int32), ("weights", np.float32)):
             array = getattr(self, name)
             if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
-                raise InputError(f"sparse rows: {name} is no flat array of {kind.__name__}")
+                raise InputError(
+                    f"sparse rows: {name} is not a one-dimensional array of {kind.__name__}"
+                )
             object.__setattr__(self, name, read_only(array))
         if not well_formed(self.indptr, self.slots, self.weights):
             raise InputError(
@@ -106,14 +108,14 @@ class SparseRows:
 
     @cached_property
     def inverted(self) -> tuple[I32, I32, F32]:
-        """The entries by slot: where each slot begins, their rows and weights."""
+        """The entries by slot, as in CSC: starts, rows, weights."""
         starts, rows, weights = invert(self.indptr, self.slots, self.weights)
         return frozen(starts), frozen(rows), frozen(weights)
 
 
 @dataclass(frozen=True, eq=False)
 class Idf:
-    """The weight of a word by slot: high for rare words, low for common ones."""
+    """The inverse document frequency by slot."""
 
     table: F32  # [SLOTS]
 
@@ -135,18 +137,18 @@ class Idf:
 
 
 def post_rows(slots: I32, idf: F32, offsets: I64) -> SparseRows:
-    """The unit rows of posts given as their words' slots and idf, weighted (1 + log tf)·idf."""
+    """Compute the unit rows of posts, weighted (1 + log tf)·idf."""
     return word_rows(slots, idf, offsets, len(slots))
 
 
 def article_rows(slots: I32, idf: F32, offsets: I64, lead: int) -> SparseRows:
-    """The unit rows of articles: repeats are bounded, and the first words count twice."""
-    place = np.arange(len(slots)) - np.repeat(offsets[:-1], np.diff(offsets))
-    return word_rows(slots, np.where(place < lead, 2 * idf, idf), offsets, MAX_REPEATS)
+    """Compute the unit rows of articles: tf is bounded, and the first words count twice."""
+    position = np.arange(len(slots)) - np.repeat(offsets[:-1], np.diff(offsets))
+    return word_rows(slots, np.where(position < lead, 2 * idf, idf), offsets, MAX_REPEATS)
 
 
 def word_rows(slots: I32, weights: F32, offsets: I64, most: int) -> SparseRows:
-    """The unit rows of texts. A word has its highest weight, more for at most `most` repeats."""
+    """Compute unit rows: each slot's highest weight times 1 + log min(tf, most)."""
     indptr, slots, weights = map(frozen, weighted(slots, weights, offsets, most))
     return SparseRows(indptr, slots, frozen(scaled(indptr, weights)))
 
@@ -186,7 +188,7 @@ def scaled(indptr: I64, weights: F32) -> F32:
 
 @jit()
 def sort(slots: I32, idf: F32) -> None:
-    """Sort both by slot, in place, by Shell's method: rows short and long, quick to compile."""
+    """Sort both arrays by slot, in place. Shell sort, as it compiles fast."""
     for gap in SHELL_GAPS:
         for i in range(gap, len(slots)):
             moved, its_idf, place = slots[i], idf[i], i
@@ -198,7 +200,7 @@ def sort(slots: I32, idf: F32) -> None:
 
 @jit()
 def weighted(slots: I32, idf: F32, offsets: I64, most: int) -> tuple[I64, I32, F32]:
-    """The rows of texts: each slot once, its highest weight times 1 + log min(tf, most)."""
+    """Merge equal slots: the highest weight times 1 + log min(tf, most)."""
     indptr, sorted_slots, weights = np.zeros_like(offsets), slots.copy(), idf.copy()
     end = 0
     for text in range(len(offsets) - 1):
@@ -240,7 +242,7 @@ def invert(indptr: I64, slots: I32, weights: F32) -> tuple[I32, I32, F32]:
 def write_products(
     indptr: I64, slots: I32, weights: F32, starts: I32, rows: I32, other_weights: F32, out: F32
 ) -> None:
-    """Write the products of all pairs of rows, each summed by rising slot in float64."""
+    """Write the products of all pairs of rows, summed in order of slots in float64."""
     for row in range(len(indptr) - 1):
         total = np.zeros(out.shape[1], np.float64)
         for e in range(indptr[row], indptr[row + 1]):

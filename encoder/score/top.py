@@ -1,4 +1,4 @@
-"""The rows of a large table that score highest with each of some rows, up to rounding."""
+"""Find the rows of a large table with the highest scores, up to rounding."""
 
 import numpy as np
 
@@ -11,10 +11,10 @@ def top_pairs(
     scores: F32, width: int, indptr: I64, slots: I32, weights: F32,
     starts: I32, rows: I32, other_weights: F32, mix: float, count: int, least: F32, slack: F32,
 ) -> I64:  # fmt: skip
-    """The pairs [p, 2] of a row and a row of the table that may reach a score.
+    """Return the pairs [p, 2] of row and table row that may reach a limit.
 
-    `scores` [k, ≥ width] is the dense part; the words are added to it. The score is `least` [k], or
-    that of the `count`-th highest pair if count is above 0, less twice what each may be off [k].
+    `scores` [k, ≥ width] is the dense part; the words are added in place. The limit is the
+    `count`-th highest score, or `least` [k] if count is 0, minus twice the error `slack` [k].
     """
     pairs, end = np.empty((4096, 2), np.int64), 0
     places, heap = np.empty(width, np.int64), np.empty(max(count, 1), np.float32)
@@ -23,7 +23,7 @@ def top_pairs(
         line = scores[row, :width]
         add_words(line, slots[begin:stop], weights[begin:stop], starts, rows, other_weights, mix)
         limit = lowest_of_highest(line, heap) if count > 0 else least[row]
-        number = places_from(line, np.float32(limit - 2 * slack[row]), places)
+        number = indices_above(line, np.float32(limit - 2 * slack[row]), places)
         while end + number > len(pairs):
             pairs = np.concatenate((pairs, np.empty_like(pairs)))
         for i in range(number):
@@ -45,7 +45,7 @@ def add_words(
 
 @jit()
 def lowest_of_highest(line: F32, heap: F32) -> float:
-    """The lowest of as many highest values as the heap has places."""
+    """Return the len(heap)-th highest value."""
     heap[:] = -np.inf
     lowest = heap[0]
     for value in line:
@@ -56,8 +56,8 @@ def lowest_of_highest(line: F32, heap: F32) -> float:
 
 
 @jit()
-def places_from(line: F32, limit: float, places: I64) -> int:
-    """Write the places of the values from this limit on, and count them."""
+def indices_above(line: F32, limit: float, places: I64) -> int:
+    """Write the indices of values ≥ limit, and return their number."""
     number = 0
     for place in range(len(line)):
         if line[place] >= limit:
@@ -68,7 +68,7 @@ def places_from(line: F32, limit: float, places: I64) -> int:
 
 @jit()
 def replace_lowest(heap: F32, value: float) -> None:
-    """Replace the lowest value of a heap, which is its first."""
+    """Replace the first value of a heap, its lowest."""
     at, below = 0, 1
     while below < len(heap):
         if below + 1 < len(heap) and heap[below + 1] < heap[below]:

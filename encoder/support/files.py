@@ -1,7 +1,7 @@
-"""Files: written whole or not at all, read only when they are files, kept where nobody else can.
+"""Atomic writes, bounded reads of regular files, and private folders.
 
-What lies in a cache is run or believed, so it has to be our own: a folder or file is private when
-it belongs to us (or to root, who can do anything) and neither group nor others can write to it.
+Cached files are executed or trusted, so they must be private: owned by this user or root, and not
+writable by group or others.
 """
 
 import errno
@@ -19,13 +19,13 @@ from encoder.errors import InputError
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[BufferedWriter]:
-    """A file to write that takes the place of the old one only when all went well.
+    """Open a file that replaces the old one when the block ends without an error.
 
-    It outlives the loss of power unless `durable` is false: waiting for the disk takes time.
+    The file is flushed to disk unless `durable` is false, which is faster.
     """
     new = path.parent / f".newsift-{secrets.token_hex(8)}"
     try:
-        file = open(  # noqa: SIM115 - it is closed below
+        file = open(  # noqa: SIM115 - closed below
             new, "xb", opener=lambda name, flags: os.open(name, flags, mode)
         )
     except OSError as error:
@@ -42,7 +42,7 @@ def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterato
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """Put the content in place of the file in one step; a failure leaves the old file untouched."""
+    """Replace the file in one step; after an error the old file is unchanged."""
     try:
         with replacing(path, mode) as file:
             file.write(content)
@@ -52,7 +52,7 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold a lock file; BlockingIOError where another process holds it."""
+    """Hold a lock file; raise BlockingIOError if another process holds it."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -62,7 +62,7 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """The bytes of a file; OSError, unread, where there are more, or it is a pipe or a device."""
+    """Read a file; raise OSError if it is larger than `most` or is not a regular file."""
     with open(path, "rb", opener=without_waiting) as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
@@ -73,27 +73,27 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe that nobody writes to would keep us waiting for ever."""
+    """Open a file; a pipe without a writer does not block."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def cache_root() -> Path:
-    """The folder for what newsift can rebuild: NEWSIFT_CACHE, else the user's cache folder."""
-    named = os.environ.get("NEWSIFT_CACHE")
-    if named:
-        return Path(named)
+    """The folder for data that can be rebuilt: NEWSIFT_CACHE, else the user's cache folder."""
+    path = os.environ.get("NEWSIFT_CACHE")
+    if path:
+        return Path(path)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "newsift"
 
 
 def state_folder() -> Path:
-    """The folder for what must not be lost: NEWSIFT_STATE, else the user's state folder."""
-    if named := os.environ.get("NEWSIFT_STATE"):
-        return Path(named)
+    """The folder for data that must not be lost: NEWSIFT_STATE, else the user's state folder."""
+    if path := os.environ.get("NEWSIFT_STATE"):
+        return Path(path)
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "newsift"
 
 
 def private_folder(path: Path) -> Path:
-    """The folder, made where there is none; refused where others can change what lies in it."""
+    """Create a folder if necessary; raise InputError if others can change its content."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     real = path.resolve(strict=True)
     for outer in real.parents:
@@ -103,9 +103,10 @@ def private_folder(path: Path) -> Path:
 
 
 def refuse_public(path: Path, facts: os.stat_result, *, replaceable: bool = True) -> None:
-    """Refuse what others own or can write; of an outer folder, where they can replace what is ours.
+    """Raise InputError if others own the path or can write to it.
 
-    They cannot in a sticky folder; and many a home belongs to a group that its user is alone in.
+    With `replaceable=False`, a parent folder is accepted if it is sticky, or writable by this
+    process's own group only.
     """
     if facts.st_uid not in (os.geteuid(), 0):
         raise InputError(f"{path}: belongs to another user")
@@ -117,7 +118,7 @@ def refuse_public(path: Path, facts: os.stat_result, *, replaceable: bool = True
 
 
 def refuse_public_content(folder: Path) -> None:
-    """Refuse a private folder in which anything is a link, another's, or writable by others."""
+    """Raise InputError if a folder contains a link, a file of others, or one they can write."""
     with os.scandir(folder) as entries:
         for entry in entries:
             facts = entry.stat(follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""How newsift compiles: without the GIL, and with what was compiled kept between starts."""
+"""The decorator for compiled functions: without the GIL, cached on disk."""
 
 import os
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from encoder.support.jit_cache import FOLDER, FunctionCache
 
 FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
 
-# A child that is forked while another thread compiles would find numba locked for ever.
+# A child forked while another thread compiles would find numba's lock held for ever.
 os.register_at_fork(
     before=global_compiler_lock.acquire,
     after_in_parent=global_compiler_lock.release,
@@ -20,7 +20,7 @@ os.register_at_fork(
 
 
 def jit(*, fast: bool = False, inline: bool = False) -> Callable[[Callable[..., Any]], Any]:
-    """numba.njit without the GIL and with a cache; `fast` lets it reorder float sums."""
+    """Like numba.njit, without the GIL and with a cache; `fast` allows reordering float sums."""
     options: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
     if fast:
         options["fastmath"] = FAST_MATH
@@ -29,7 +29,7 @@ def jit(*, fast: bool = False, inline: bool = False) -> Callable[[Callable[..., 
 
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
-        if FOLDER is not None and dispatcher is not function:  # numba's compiler may be disabled
+        if FOLDER is not None and dispatcher is not function:
             dispatcher._cache = FunctionCache(function)
         return dispatcher
 

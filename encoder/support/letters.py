@@ -1,4 +1,4 @@
-"""Letters and their marks: in lower case, without accents, and no more marks than can be borne."""
+"""Fold case and accents, and limit combining marks."""
 
 import re
 import unicodedata
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 REMEMBERED = 2**14
-MAX_MARKS = 30  # combining marks on one letter that are read, as in Unicode's stream-safe text
+MAX_MARKS = 30  # combining marks per letter, as in Unicode's stream-safe text format
 BEYOND_MARKS = 0x1F000
-RARE = "\U000101fd-\U0001d244\U0001e000-\U0001e94a"  # where all marks beyond the first plane are
+RARE = "\U000101fd-\U0001d244\U0001e000-\U0001e94a"  # ranges of all marks beyond the first plane
 
 
 class Characters(dict[int, str]):
-    """A rule for single characters in the form str.translate wants, worked out when first met."""
+    """A table for str.translate, computed lazily by a rule for single characters."""
 
     def __init__(self, rule: Callable[[str], str]) -> None:
         super().__init__()
@@ -23,57 +23,56 @@ class Characters(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         if len(self) >= REMEMBERED:
-            self.clear()  # so that rare ones do not keep the usual ones out for ever
+            self.clear()  # rare characters must not fill it for ever
         value = self[code] = self.rule(chr(code))
         return value
 
 
-def without_accent(char: str) -> str:
-    """What folding leaves of one character, marks apart: nothing of an accent."""
+def remove_accent(char: str) -> str:
     return "" if unicodedata.category(char) == "Mn" else char
 
 
 def is_mark(char: str) -> bool:
-    """Whether a character begins, taken apart, with a mark that has a place in an order."""
+    """Whether a character's decomposition starts with a mark that has a combining class."""
     if unicodedata.category(char)[0] != "M":
         return False
     return unicodedata.combining(unicodedata.normalize("NFD", char)[0]) > 0
 
 
-WITHOUT_ACCENTS = Characters(without_accent)
+WITHOUT_ACCENTS = Characters(remove_accent)
 MARKS = list(filter(is_mark, map(chr, range(0x300, BEYOND_MARKS))))
 IS_MARK = np.zeros(BEYOND_MARKS + 1, np.bool_)
 IS_MARK[list(map(ord, MARKS))] = True
-# Beyond the first plane a few long ranges, as a set of many short ones is searched slowly.
+# Beyond the first plane a few long ranges: a pattern of many short ones is slow.
 COMMON = "".join(char for char in MARKS if char < "\U00010000")
 TWO_MARKS = re.compile(f"[{COMMON}{RARE}]{{2}}")
 
 
 def mark_numbers(text: str) -> NDArray[np.int64]:
-    """For each character how many marks it makes on its letter; 0 where it is none."""
+    """The position of each mark among the marks of its letter, from 1; 0 for other characters."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     marks = IS_MARK[np.minimum(codes, BEYOND_MARKS)]
-    places = np.arange(len(codes))
-    return places - np.maximum.accumulate(np.where(marks, -1, places))
+    positions = np.arange(len(codes))
+    return positions - np.maximum.accumulate(np.where(marks, -1, positions))
 
 
 def most_marks(text: str) -> int:
-    """The combining marks on the letter that has most of them, 0 or 1 if none has two."""
+    """The maximum of combining marks on a letter; 0 or 1 if no letter has two."""
     return int(mark_numbers(text).max()) if TWO_MARKS.search(text) else 0
 
 
 def limit_marks(text: str) -> str:
-    """The text with no more marks on a letter than are read: to put n in order takes n² steps."""
+    """Remove marks beyond MAX_MARKS per letter: normalising n marks takes n² steps."""
     if len(text) <= MAX_MARKS or most_marks(text) <= MAX_MARKS:
         return text
-    plain = mark_numbers(text) <= MAX_MARKS
-    return "".join(compress(text, plain.tolist()))
+    within_limit = mark_numbers(text) <= MAX_MARKS
+    return "".join(compress(text, within_limit.tolist()))
 
 
 def fold(word: str) -> str:
-    """The word in lower case and without accents, as BERT's uncased vocabularies write it."""
+    """Lower-case a word and remove accents, as in BERT's uncased vocabularies."""
     if word.isascii():
         return word.lower()
     bare = unicodedata.normalize("NFD", limit_marks(word)).translate(WITHOUT_ACCENTS)
-    # str.lower alone would turn a final Σ into ς
+    # str.lower alone turns a final Σ into ς
     return bare.replace("Σ", "σ").lower()

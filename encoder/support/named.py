@@ -1,4 +1,4 @@
-"""The names of models: those that ship, those that were added to this machine, and directories."""
+"""Find models by name: shipped or added to this machine."""
 
 import re
 from pathlib import Path
@@ -8,18 +8,18 @@ from encoder.support.files import read_regular, state_folder
 
 MODELS = Path(__file__).parents[1] / "models"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-OPTIONAL_MODELS = ("multilingual",)  # made by newsift's recipes, too large for everybody's wheel
+OPTIONAL_MODELS = ("multilingual",)  # trained by newsift's recipes, too large for the wheel
 CARD = "card.md"
 CARD_BYTES = 2**20
 
 
 def added_folder() -> Path:
-    """The folder of the models that `newsift models add` has brought."""
+    """The folder of the models added by `newsift models add`."""
     return state_folder() / "models"
 
 
 def named_models() -> dict[str, Path]:
-    """Every model that has a name, and its directory: those that ship come first."""
+    """The directory of every named model; a shipped one precedes an added one of that name."""
     models: dict[str, Path] = {}
     for folder in (MODELS, added_folder()):
         for path in sorted(folder.glob("*")):
@@ -29,7 +29,7 @@ def named_models() -> dict[str, Path]:
 
 
 def model_directory(name_or_path: str | Path) -> Path:
-    """The directory of a model: one that ships, one that was added, or the one that is named."""
+    """Return the directory of a shipped or added model, or the path itself."""
     if isinstance(name_or_path, str) and NAME.fullmatch(name_or_path):
         for folder in (MODELS, added_folder()):
             if (folder / name_or_path).is_dir():
@@ -48,7 +48,7 @@ def model_directory(name_or_path: str | Path) -> Path:
 
 
 def card_of(folder: Path) -> bytes:
-    """What the card in a model directory says, or the one beside it; empty without one."""
+    """Read the card in a model directory, or the one beside it; empty if there is none."""
     for file in (folder / CARD, folder.with_name(f"{folder.name}.md")):
         try:
             return read_regular(file, CARD_BYTES)

@@ -1,7 +1,7 @@
-"""Bare pointers: numba counts references to every array that a function receives.
+"""Pointers without reference counts for numba.
 
-Atomically, so that a tuple of twenty arrays costs a microsecond a call. The one entry point holds
-the arrays; all below it sees where they begin, and nothing else.
+numba counts references to array arguments atomically: a tuple of twenty costs a microsecond per
+call. The entry point keeps the arrays alive and passes pointers to the functions that it calls.
 """
 
 import operator
@@ -16,7 +16,7 @@ INDEX = ir.IntType(64)
 
 
 class Pointer(types.Type):
-    """Where an array of this element type begins, or a place inside it."""
+    """A pointer to an element of an array."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
@@ -25,13 +25,12 @@ class Pointer(types.Type):
 
 @register_model(Pointer)
 def pointer_model(manager: Any, typ: Pointer) -> Any:
-    """How a pointer is passed: as LLVM's own."""
     element = manager.lookup(typ.dtype).get_data_type()
     return models.PrimitiveModel(manager, typ, element.as_pointer())
 
 
 def bare_type(typ: Any) -> Any:
-    """The type without reference counts: of arrays their pointers, in tuples too."""
+    """Replace arrays by pointers, in tuples too."""
     if isinstance(typ, types.Array):
         return Pointer(typ.dtype)
     if isinstance(typ, BaseTuple):
@@ -54,16 +53,16 @@ def bare_value(context: Any, builder: Any, typ: Any, value: Any) -> Any:
 
 
 @intrinsic
-def bare(context: Any, held: Any) -> Any:
-    """An array, or a named tuple of arrays, as pointers; the caller keeps the arrays alive."""
+def bare(context: Any, arrays: Any) -> Any:
+    """Convert an array, or a named tuple of arrays, to pointers; the caller keeps it alive."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return bare_value(context, builder, held, values[0])
+        return bare_value(context, builder, arrays, values[0])
 
-    return bare_type(held)(held), codegen
+    return bare_type(arrays)(arrays), codegen
 
 
-def place(builder: Any, signature: Any, values: Any) -> Any:
+def element_address(builder: Any, signature: Any, values: Any) -> Any:
     pointer, index = values[:2]
     kind = signature.args[1]
     if kind.bitwidth < 64:
@@ -71,44 +70,39 @@ def place(builder: Any, signature: Any, values: Any) -> Any:
     return builder.gep(pointer, [index])
 
 
-def indexes(pointer: Any, index: Any) -> bool:
-    """Whether these two types are a pointer and a number."""
+def is_pointer_index(pointer: Any, index: Any) -> bool:
     return isinstance(pointer, Pointer) and isinstance(index, types.Integer)
 
 
 @type_callable(operator.getitem)
 def type_read(context: Any) -> Any:
-    """pointer[i] is an element."""
-    return lambda pointer, index: pointer.dtype if indexes(pointer, index) else None
+    return lambda pointer, index: pointer.dtype if is_pointer_index(pointer, index) else None
 
 
 @lower_builtin(operator.getitem, Pointer, types.Integer)
 def lower_read(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-    """Neither checks the index nor wraps a negative one."""
-    return builder.load(place(builder, signature, values))
+    """The index is not checked; a negative one does not wrap."""
+    return builder.load(element_address(builder, signature, values))
 
 
 @type_callable(operator.setitem)
 def type_write(context: Any) -> Any:
-    """pointer[i] = element."""
-    return lambda pointer, index, value: types.void if indexes(pointer, index) else None
+    return lambda pointer, index, value: types.void if is_pointer_index(pointer, index) else None
 
 
 @lower_builtin(operator.setitem, Pointer, types.Integer, types.Any)
 def lower_write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-    """Converts the value to the element's type, as an array does."""
+    """The value is converted to the element's type."""
     pointer, _, value = signature.args
     element = context.cast(builder, values[2], value, pointer.dtype)
-    builder.store(element, place(builder, signature, values))
+    builder.store(element, element_address(builder, signature, values))
 
 
 @type_callable(operator.add)
 def type_shift(context: Any) -> Any:
-    """pointer + i begins i elements further."""
-    return lambda pointer, index: pointer if indexes(pointer, index) else None
+    return lambda pointer, index: pointer if is_pointer_index(pointer, index) else None
 
 
 @lower_builtin(operator.add, Pointer, types.Integer)
 def lower_shift(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-    """The same place that pointer[i] reads."""
-    return place(builder, signature, values)
+    return element_address(builder, signature, values)

@@ -1,4 +1,4 @@
-"""Arrays that nobody can write: what a value object holds, and what compiled code is made for."""
+"""Read-only arrays, for value objects and as the type that compiled code is specialised for."""
 
 from typing import TypeVar
 
@@ -9,17 +9,17 @@ T = TypeVar("T", bound=np.generic)
 
 
 def frozen(array: NDArray[T]) -> NDArray[T]:
-    """An array that was just made, which nobody shall write to from now on."""
+    """Make a new array read-only, in place."""
     array.setflags(write=False)
     return array
 
 
 def fixed(array: NDArray[T]) -> NDArray[T]:
-    """A read-only view: compiled code is made once, for arrays that nobody can write."""
+    """A read-only view, so that a compiled function has one signature."""
     return frozen(np.ascontiguousarray(array).view())
 
 
 def read_only(array: NDArray[T]) -> NDArray[T]:
-    """The array as a value object keeps it: a copy, unless nobody can write to it anyway."""
+    """The array itself if nothing can write to it, otherwise a read-only copy."""
     array = np.ascontiguousarray(array)
     return frozen(array.copy()) if array.flags.writeable else array

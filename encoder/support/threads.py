@@ -1,4 +1,4 @@
-"""How many threads to use, and what of them survives a fork: threads do not, nor do held locks."""
+"""Thread pools and thread counts that are safe after a fork."""
 
 import math
 import os
@@ -19,71 +19,71 @@ R = TypeVar("R")
 
 
 class PerProcess(Generic[T]):
-    """Something that a forked child makes for itself, as its copy of the parent's may be locked."""
+    """A value that each process creates for itself, as a forked copy may be locked."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._instance: tuple[int, T] | None = None
 
     def get(self) -> T:
-        """This process's own; made now if there is none yet."""
+        """Return this process's value; create it on the first call."""
         instance, process = self._instance, os.getpid()
         if instance is None or instance[0] != process:
             instance = self._instance = (process, self._make())
         return instance[1]
 
     def take(self) -> T | None:
-        """This process's own, if it was made, which is forgotten here."""
+        """Remove and return this process's value, if there is one."""
         instance, self._instance = self._instance, None
         return instance[1] if instance is not None and instance[0] == os.getpid() else None
 
 
 class Crew:
-    """So many threads that do jobs side by side: started when first needed, ended by `close`."""
+    """A thread pool; threads start on first use and end with `close`."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._pool = PerProcess(lambda: ThreadPoolExecutor(count, thread_name_prefix="encoder"))
 
     def map(self, work: Callable[[T], R], jobs: Iterable[T]) -> Iterator[R]:
-        """What comes of each job, in order, with two for each thread under way.
+        """Yield the results in order, with at most two jobs per thread in flight.
 
-        A single job runs in the calling thread, as do all once the crew is closed.
+        A single job runs in the calling thread, as do all jobs after `close`.
         """
         rest = iter(jobs)
-        begun = list(islice(rest, 2 if self._count > 1 else 0))
-        if len(begun) < 2:
-            yield from map(work, chain(begun, rest))
+        first = list(islice(rest, 2 if self._count > 1 else 0))
+        if len(first) < 2:
+            yield from map(work, chain(first, rest))
             return
-        under_way = deque[Future[R]]()
+        in_flight = deque[Future[R]]()
         try:
-            for job in chain(begun, rest):
-                under_way.append(self._submitted(work, job))
-                if len(under_way) == 2 * self._count:
-                    yield under_way.popleft().result()
-            while under_way:
-                yield under_way.popleft().result()
-        finally:  # one failed, or nobody asks any further
-            for each in under_way:
+            for job in chain(first, rest):
+                in_flight.append(self._submit(work, job))
+                if len(in_flight) == 2 * self._count:
+                    yield in_flight.popleft().result()
+            while in_flight:
+                yield in_flight.popleft().result()
+        finally:  # a job failed, or the caller stopped iterating
+            for each in in_flight:
                 each.cancel()
 
     def close(self) -> None:
-        """End the threads, once they have done what they began."""
+        """Finish the jobs in flight and end the threads."""
         pool = self._pool.take()
         if pool is not None:
             pool.shutdown()
 
-    def _submitted(self, work: Callable[[T], R], job: T) -> Future[R]:
+    def _submit(self, work: Callable[[T], R], job: T) -> Future[R]:
         try:
             return self._pool.get().submit(work, job)
-        except RuntimeError:  # closed, or the interpreter ends
+        except RuntimeError:  # closed, or the interpreter is exiting
             done = Future[R]()
             done.set_result(work(job))
             return done
 
 
 def available_cpus(root: Path = Path("/")) -> int:
-    """How many CPUs this process may use, by its affinity and by the quotas of its cgroups."""
+    """Return the number of CPUs that affinity and cgroup quotas allow."""
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:
@@ -92,7 +92,7 @@ def available_cpus(root: Path = Path("/")) -> int:
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """The CPUs that each cgroup of this process may use, from its own up to the outermost."""
+    """Yield the CPU quota of each cgroup of this process, innermost first."""
     mounts = root / "sys/fs/cgroup"
     for line in filter(None, _words(root / "proc/self/cgroup", "\n")):
         _, controllers, path = line.split(":", 2)
@@ -105,7 +105,7 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def _quota(group: Path) -> Iterator[float]:
-    """The quota of one cgroup, of version 2 or 1, if it has one."""
+    """Yield the quota of one cgroup of version 2 or 1, if it has one."""
     words = _words(group / "cpu.max")
     if not words:
         words = [*_words(group / "cpu.cfs_quota_us"), *_words(group / "cpu.cfs_period_us")]
@@ -113,22 +113,22 @@ def _quota(group: Path) -> Iterator[float]:
         yield int(words[0]) / int(words[1])
 
 
-def _words(file: Path, between: str | None = None) -> list[str]:
-    """What a file of the kernel's says; nothing where there is none."""
+def _words(file: Path, separator: str | None = None) -> list[str]:
+    """Split the content of a file; an unreadable file gives no words."""
     try:
-        return file.read_text().strip().split(between)
+        return file.read_text().strip().split(separator)
     except (OSError, ValueError):
         return []
 
 
 @cache
 def libraries() -> ThreadpoolController:
-    """The BLAS libraries that are loaded; found once, as looking for them takes milliseconds."""
+    """The loaded BLAS libraries; cached, as the search takes milliseconds."""
     return ThreadpoolController()
 
 
-class Limit:
-    """The limit of the whole process: set by the first block that begins, undone by the last."""
+class BlasLimit:
+    """A limit on BLAS threads: set by the first block to start, restored by the last to end."""
 
     def __init__(self) -> None:
         self._lock, self._blocks = Lock(), 0
@@ -147,15 +147,15 @@ class Limit:
                 self._set.restore_original_limits()
 
 
-limit = PerProcess(Limit)
+blas_limit = PerProcess(BlasLimit)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """A block in which numpy's matrix products stay on the calling thread."""
-    ours = limit.get()
-    ours.begin()
+    """Run numpy's matrix products in the calling thread within the block."""
+    limit = blas_limit.get()
+    limit.begin()
     try:
         yield
     finally:
-        ours.end()
+        limit.end()

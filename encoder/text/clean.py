@@ -1,6 +1,6 @@
-"""The cleaning of posts and articles, chunk by chunk: a chunk is what stands between white space.
+"""Clean posts and articles, one chunk at a time; chunks are separated by white space.
 
-A chunk is cleaned without a look at its neighbours, so that the tokenizer can remember the result.
+The result depends on the chunk alone, so the tokenizer can cache it.
 """
 
 import html
@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.support.letters import Characters, limit_marks
-from encoder.text.split import invisible
+from encoder.text.split import is_invisible
 
 POST_CHARS = 8192
 ARTICLE_CHARS = 131_072
@@ -27,7 +27,7 @@ STYLES = ("<font>", "<circle>", "<square>")
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z]\w{1,30});")
 RETWEET = re.compile(r"(?<![^\W_])RT:?\s*+(?=[@＠])")
 URL = re.compile(
-    r"""https?://t\.co/[a-z\d]*+…?                      # words may be glued to it: it ends here
+    r"""https?://t\.co/[a-z\d]*+…?                      # ends here, even if a word follows directly
       | (?:h|(?<!t))tt++ps?(?::|…|\.\.\.)[^\s"<>…]*+…?
       | (?<![^\W_])ht?t?…                               # cut off by a limit on characters
       | (?:www\.[a-z\d-]++\.|pic\.twitter\.com)[^\s"<>…]*+…?
@@ -52,32 +52,31 @@ HASHTAG_BREAK = re.compile(
     """,
     re.VERBOSE,
 )
-LINK_SIGN = re.compile(r"/|…|www|http|pic\.", re.IGNORECASE).search
-# World War III, the KKK and the AAA are not drawn-out letters
-DRAWN_OUT = re.compile(r"([^\W\d_])\1{2,}(?:(?<!\b[A-Z]{3})|(?=\w))")
+MAY_CONTAIN_URL = re.compile(r"/|…|www|http|pic\.", re.IGNORECASE).search
+# Not repeated letters: World War III, the KKK, the AAA.
+REPEATED_LETTERS = re.compile(r"([^\W\d_])\1{2,}(?:(?<!\b[A-Z]{3})|(?=\w))")
 
 
-def plain(char: str) -> str:
-    """What the cleaning makes of one character: nothing, a space, its plain form, or itself."""
+def to_plain(char: str) -> str:
+    """Replace a character by its plain form, a space or nothing, or leave it unchanged."""
     if char in QUOTES:
         return QUOTES[char]
     if char.isspace():
         return " "
-    if invisible(char) or is_variation_selector(char):
+    if is_invisible(char) or is_variation_selector(char):
         return ""
-    if is_dressed_up(char):
+    if is_stylised(char):
         return unicodedata.normalize("NFKC", char)
-    return " " if pictorial(char) else char
+    return " " if is_pictorial(char) else char
 
 
 def is_variation_selector(char: str) -> bool:
-    """Whether a character only says which of its forms the one before it has."""
     marks = unicodedata.category(char) == "Mn"
     return marks and unicodedata.name(char, "").startswith("VARIATION SELECTOR")
 
 
-def is_dressed_up(char: str) -> bool:
-    """Whether a character is another's full-width, mathematical or circled form, or a ligature."""
+def is_stylised(char: str) -> bool:
+    """Whether a character is a ligature, or a full-width, mathematical or circled form."""
     style = unicodedata.decomposition(char).partition(" ")[0]
     if not style.startswith("<"):
         return False
@@ -87,50 +86,50 @@ def is_dressed_up(char: str) -> bool:
     return style in WIDTHS or (style in STYLES and bare.isalnum())
 
 
-def pictorial(char: str) -> bool:
-    """Whether a character is an emoji, a part of one, or another picture among the symbols."""
+def is_pictorial(char: str) -> bool:
+    """Whether a character is an emoji, part of an emoji, or another pictorial symbol."""
     in_emoji_blocks = "\U0001f000" <= char <= "\U0001faff"
     return in_emoji_blocks or unicodedata.category(char) in ("So", "Me")
 
 
-PLAIN = Characters(plain)
+PLAIN = Characters(to_plain)
 
 
-def tag_words(match: re.Match[str]) -> str:
-    """A hashtag as one word, followed by the words it is made of if there are several."""
+def expand_hashtag(match: re.Match[str]) -> str:
+    """Return a hashtag as one word, followed by its parts if there are several."""
     parts = HASHTAG_BREAK.sub(" ", match[1]).split()
     words = parts if len(parts) > 1 else []
     return f" {''.join(parts)} {' '.join(words)} "
 
 
-def resolved(entity: re.Match[str]) -> str:
-    """The character an HTML entity stands for; an unknown entity stays as it is."""
+def decode_entity(entity: re.Match[str]) -> str:
+    """Decode an HTML entity; an unknown entity is unchanged."""
     return html.unescape(entity[0])
 
 
-def characters(text: str) -> str:
-    """The text in plain characters, its entities resolved twice, as some sources escape twice."""
+def normalise(text: str) -> str:
+    """Normalise the characters of a text. Entities are decoded twice: some sources escape twice."""
     if "&" in text:
-        text = ENTITY.sub(resolved, ENTITY.sub(resolved, text))
+        text = ENTITY.sub(decode_entity, ENTITY.sub(decode_entity, text))
     if text.isascii() and text.isprintable():
         return text
     return unicodedata.normalize("NFC", limit_marks(text.translate(PLAIN)))
 
 
 def clean_chunk(chunk: str, side: Side) -> str:
-    """One chunk, cleaned: what is left of it, which may be nothing or several words."""
-    text = characters(chunk)
-    if LINK_SIGN(text):
+    """Clean one chunk; the result may be empty or contain several words."""
+    text = normalise(chunk)
+    if MAY_CONTAIN_URL(text):
         text = URL.sub(" ", text)
     if "#" in text:
-        text = HASHTAG.sub(tag_words, text)
+        text = HASHTAG.sub(expand_hashtag, text)
     if "@" in text:
         text = MENTION.sub(" ", text) if side is Side.POST else HANDLE.sub("", text)
-    return DRAWN_OUT.sub(r"\1\1", text) if side is Side.POST else text
+    return REPEATED_LETTERS.sub(r"\1\1", text) if side is Side.POST else text
 
 
 def post_text(post: str) -> str:
-    """A post up to the cap on its characters and without `RT @user:`'s RT."""
+    """Truncate a post and remove the `RT` of `RT @user:`."""
     text = post[:POST_CHARS]
     return RETWEET.sub(" ", text) if "RT" in text else text
 
@@ -140,7 +139,7 @@ def post_chunks(post: str) -> list[str]:
 
 
 def article_text(article: Article) -> str:
-    """An article, its title first, up to the cap on its characters."""
+    """Join title and text, and truncate."""
     if isinstance(article, tuple):
         article = f"{article[0][:ARTICLE_CHARS]}\n{article[1][:ARTICLE_CHARS]}"
     return article[:ARTICLE_CHARS]
@@ -151,18 +150,18 @@ def article_chunks(article: Article) -> list[str]:
 
 
 def clean_post(post: str) -> str:
-    """A post as the encoder reads it, its words set apart by single spaces."""
+    """Return a post as the encoder reads it, with single spaces between words."""
     return " ".join(" ".join(clean_chunk(c, Side.POST) for c in post_chunks(post)).split())
 
 
 def clean_article(article: Article) -> str:
-    """An article as the encoder reads it, its words set apart by single spaces."""
+    """Return an article as the encoder reads it, with single spaces between words."""
     chunks = article_chunks(article)
     return " ".join(" ".join(clean_chunk(c, Side.ARTICLE) for c in chunks).split())
 
 
 def each_of(texts: Iterable[T], side: Side) -> Iterator[T]:
-    """The texts one by one; what is no collection of them is refused with the remedy."""
+    """Iterate over texts; raise InputError if the argument is not a collection of texts."""
     kind = type(texts).__name__
     if isinstance(texts, str | bytes):
         raise InputError(f"texts: a single {kind} was given; put it into a list")
@@ -177,18 +176,17 @@ def each_of(texts: Iterable[T], side: Side) -> Iterator[T]:
 
 
 def is_pair(value: object) -> bool:
-    """Whether this is a (title, text)."""
     return isinstance(value, tuple) and [isinstance(part, str) for part in value] == [True, True]
 
 
-def checked(texts: Iterable[T], side: Side) -> list[T]:
-    """The texts as a list; what is no text is refused by its place and its type."""
-    listed = list(each_of(texts, side))
-    if set(map(type, listed)) <= {str}:
-        return listed
-    for i, text in enumerate(listed):
+def validate_texts(texts: Iterable[T], side: Side) -> list[T]:
+    """Return the texts as a list; raise InputError with the index and type of an invalid item."""
+    items = list(each_of(texts, side))
+    if set(map(type, items)) <= {str}:
+        return items
+    for i, text in enumerate(items):
         if not isinstance(text, str) and not (side is Side.ARTICLE and is_pair(text)):
             name = "posts" if side is Side.POST else "articles"
             expected = "str" if side is Side.POST else "str or a tuple (title, text) of two str"
             raise InputError(f"{name}[{i}]: {type(text).__name__}, expected {expected}")
-    return listed
+    return items

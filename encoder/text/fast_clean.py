@@ -1,8 +1,8 @@
-"""Everyday chunks in compiled code: links, mentions, words of ASCII, emoji, curly quotes, hashtags.
+"""Compiled fast path for common chunks: links, mentions, ASCII words, emoji, quotes, hashtags.
 
-What a chunk becomes is defined in clean.py, split.py and vocabulary.py. Of most chunks this says
-the same without the interpreter, and of all others that they are not everyday: what might be a link
-within text, a drawn-out word, an HTML entity, a letter outside ASCII.
+clean.py, split.py and vocabulary.py define the result; this module gives the same result or returns
+OTHER. It returns OTHER for a possible link within text, repeated letters, an HTML entity, or a
+letter outside ASCII.
 """
 
 from functools import cache
@@ -15,10 +15,10 @@ from encoder.model.weights import I32, I64
 from encoder.score.lexical import NO_SLOT
 from encoder.support.jit import jit
 from encoder.support.pointers import bare
-from encoder.text.clean import plain
+from encoder.text.clean import to_plain
 from encoder.text.fast_wordpiece import ELLIPSIS, alphanumeric, write_word
 
-MAX_CHUNK_BYTES = 96  # bytes; a longer chunk is not everyday
+MAX_CHUNK_BYTES = 96  # a longer chunk gives OTHER
 OTHER, NOTHING, SPACE = -1, 0, 32
 SYMBOLS = (
     *range(0x200B, 0x2C00),
@@ -30,11 +30,11 @@ A, H, P, S, T, Z = map(ord, "ahpstz")
 HASH, AND, AT, SLASH, DOT, SEMICOLON, COLON, LINE = map(ord, "#&@/.;:_")
 HTTP, AFTER_SCHEME, SHORTENED, CUT = map(tuple, (b"http", b"://", b"t.co/", "…".encode()))
 PIC = tuple(b"pic.")
-SMALL = 32  # the bit that makes a letter of ASCII a small one, and leaves `.` and `/` as they are
+LOWER_BIT = 32  # makes an ASCII letter lower-case; `.` and `/` already have it
 
 
 class ScanBuffers(NamedTuple):
-    """What one reading of texts writes on: the chunk cleaned, and in lower case, and its slots."""
+    """Scratch space for one chunk: its cleaned bytes, the same in lower case, and its slots."""
 
     cased: Any  # uint8 [MAX_CHUNK_BYTES]
     low: Any  # uint8 [MAX_CHUNK_BYTES]
@@ -44,11 +44,11 @@ class ScanBuffers(NamedTuple):
 
 @cache
 def plain_characters() -> NDArray[np.int8]:
-    """By code point the character of ASCII, `…`, space or nothing that stands for it; or OTHER."""
+    """Map each code point to ASCII, ELLIPSIS, a space, NOTHING or OTHER."""
     table = np.full(BEYOND, OTHER, np.int8)
     table[33:127] = np.arange(33, 127)
     for code in SYMBOLS:
-        letters = plain(chr(code))
+        letters = to_plain(chr(code))
         if letters == "":
             table[code] = NOTHING
         elif letters == "…":
@@ -59,7 +59,7 @@ def plain_characters() -> NDArray[np.int8]:
 
 
 def make_buffers() -> ScanBuffers:
-    """Fresh buffers; the caller keeps them alive while compiled code uses them."""
+    """Allocate buffers; the caller must keep them alive while compiled code uses them."""
     return ScanBuffers(
         np.empty(MAX_CHUNK_BYTES, np.uint8),
         np.empty(MAX_CHUNK_BYTES, np.uint8),
@@ -69,58 +69,57 @@ def make_buffers() -> ScanBuffers:
 
 
 @jit()
-def word_sign(char: int) -> bool:
-    """Whether a byte is what ASCII counts as part of a word."""
+def is_word_byte(char: int) -> bool:
     return alphanumeric(char) or char == LINE
 
 
 @jit()
-def link_sign(char: int) -> bool:
-    """Whether a byte may stand in a link that is nothing else: not white space, not `"&<>`."""
+def is_link_byte(char: int) -> bool:
+    """Whether a byte may be part of a link: not white space, not `"&<>`."""
     return 33 <= char <= 126 and char != 34 and char != AND and char != 60 and char != 62
 
 
 @jit()
-def passing(data: Any, start: int, stop: int, post: bool) -> bool:
-    """Whether a chunk is a link, or in a post a mention: cleaned to nothing."""
+def is_removed(data: Any, start: int, stop: int, post: bool) -> bool:
+    """Whether cleaning removes the whole chunk: a link, or in a post a mention."""
     if post and data[start] == AT:
         at = start + 1
-        while at < stop and word_sign(data[at]):
+        while at < stop and is_word_byte(data[at]):
             at += 1
         return at > start + 1 and (at == stop or (at == stop - 1 and data[at] == COLON))
-    return data[start] == H and stop - start > 8 and link(data, start, stop)
+    return data[start] == H and stop - start > 8 and is_link(data, start, stop)
 
 
 @jit()
-def begins(data: Any, at: int, signs: Any, bit: int) -> bool:
-    """Whether these signs stand here, with this bit set in every byte."""
+def starts_with(data: Any, at: int, prefix: Any, bit: int) -> bool:
+    """Whether data[at:], with `bit` set in every byte, starts with `prefix`."""
     i = 0
-    while i < len(signs) and data[at + i] | bit == signs[i]:
+    while i < len(prefix) and data[at + i] | bit == prefix[i]:
         i += 1
-    return i == len(signs)
+    return i == len(prefix)
 
 
 @jit()
-def link(data: Any, start: int, stop: int) -> bool:
-    """Whether a chunk of more than 8 bytes is a link, perhaps cut off with `…`, and no more."""
+def is_link(data: Any, start: int, stop: int) -> bool:
+    """Whether a chunk of more than 8 bytes is exactly one link, perhaps truncated with `…`."""
     at = start + 5 if data[start + 4] == S else start + 4
-    if not (begins(data, start, HTTP, 0) and begins(data, at, AFTER_SCHEME, 0)):
+    if not (starts_with(data, start, HTTP, 0) and starts_with(data, at, AFTER_SCHEME, 0)):
         return False
     at += 3
-    if begins(data, stop - 3, CUT, 0):
+    if starts_with(data, stop - 3, CUT, 0):
         stop -= 3
-    short = stop - at >= 5 and begins(data, at, SHORTENED, SMALL)
-    if short and (stop - at == 5 or not begins(data, at, SHORTENED, 0)):
+    short = stop - at >= 5 and starts_with(data, at, SHORTENED, LOWER_BIT)
+    if short and (stop - at == 5 or not starts_with(data, at, SHORTENED, 0)):
         return False
     first = at = at + 5 if short else at
-    while at < stop and (alphanumeric(data[at]) if short else link_sign(data[at])):
+    while at < stop and (alphanumeric(data[at]) if short else is_link_byte(data[at])):
         at += 1
     return first < at and at == stop
 
 
 @jit()
-def cleaned(data: Any, start: int, stop: int, characters: Any, buffers: Any) -> int:
-    """Write the characters of a chunk to the buffers; how many, or OTHER if it is not everyday."""
+def clean(data: Any, start: int, stop: int, characters: Any, buffers: Any) -> int:
+    """Write the cleaned characters of a chunk to the buffers; return their number, or OTHER."""
     end, at, entity = 0, start, 0
     while at < stop:
         code = int(data[at])
@@ -147,8 +146,8 @@ def cleaned(data: Any, start: int, stop: int, characters: Any, buffers: Any) -> 
 
 
 @jit()
-def cut_off(low: Any, stop: int) -> bool:
-    """Whether what stands before `…` might be the beginning of `http`."""
+def is_truncated_link(low: Any, stop: int) -> bool:
+    """Whether the letters before `…` may be a truncated `http`."""
     at = stop
     while at > 0 and (low[at - 1] == T or low[at - 1] == H):
         at -= 1
@@ -156,27 +155,27 @@ def cut_off(low: Any, stop: int) -> bool:
 
 
 @jit()
-def drawn_out(low: Any, i: int) -> bool:
-    """Whether a letter stands here for the third time."""
+def is_repeated(low: Any, i: int) -> bool:
+    """Whether this is the third equal letter in a row."""
     return A <= low[i] <= Z and i > 1 and low[i] == low[i - 1] and low[i] == low[i - 2]
 
 
 @jit()
-def linked(low: Any, i: int) -> bool:
-    """Whether a link may have begun here: `http`, `pic.`, or what `…` cut off."""
+def may_start_link(low: Any, i: int) -> bool:
+    """Whether a link may start here: `http`, `pic.`, or a link truncated with `…`."""
     if low[i] == P:
         return bool(i > 0 and low[i - 1] == T)
     if low[i] == DOT:
-        return bool(i > 2 and begins(low, i - 3, PIC, 0))
-    return bool(low[i] == ELLIPSIS and cut_off(low, i))
+        return bool(i > 2 and starts_with(low, i - 3, PIC, 0))
+    return bool(low[i] == ELLIPSIS and is_truncated_link(low, i))
 
 
 @jit()
 def needs_rules(low: Any, length: int) -> bool:
-    """Whether the rules for links, mentions or drawn-out words might change this chunk."""
+    """Whether the rules for links, mentions or repeated letters may change this chunk."""
     dots = paths = False
     for i in range(length):
-        if low[i] == AT or drawn_out(low, i) or linked(low, i):
+        if low[i] == AT or is_repeated(low, i) or may_start_link(low, i):
             return True
         dots |= low[i] == DOT
         paths |= low[i] == SLASH or low[i] == ELLIPSIS
@@ -184,8 +183,8 @@ def needs_rules(low: Any, length: int) -> bool:
 
 
 @jit()
-def breaks(cased: Any, at: int, stop: int) -> bool:
-    """Whether a hashtag's next word begins here: Hurricane|Sandy, NYC|Marathon, Sandy|2012."""
+def is_part_start(cased: Any, at: int, stop: int) -> bool:
+    """Whether the next word of a hashtag starts here: Hurricane|Sandy, NYC|Marathon, Sandy|2012."""
     before, char = cased[at - 1], cased[at]
     if (before <= 57) != (char <= 57):
         return True
@@ -197,7 +196,7 @@ def breaks(cased: Any, at: int, stop: int) -> bool:
 
 @jit()
 def word_end(cased: Any, first: int, length: int) -> int:
-    """Where a word ends that begins here: letters and digits, or one other sign."""
+    """Return the end of the word at `first`: letters and digits, or one other character."""
     at = first + 1
     while alphanumeric(cased[first]) and at < length and alphanumeric(cased[at]):
         at += 1
@@ -206,7 +205,7 @@ def word_end(cased: Any, first: int, length: int) -> int:
 
 @jit()
 def tag_end(cased: Any, first: int, length: int) -> int:
-    """Where the hashtag's word ends that begins here; OTHER if it has a `_`."""
+    """Return the end of the hashtag at `first`; OTHER if it contains a `_`."""
     for at in range(first, length):
         if cased[at] == LINE:
             return OTHER
@@ -217,18 +216,18 @@ def tag_end(cased: Any, first: int, length: int) -> int:
 
 @jit()
 def part_end(cased: Any, first: int, stop: int) -> int:
-    """Where the first of the words ends that a hashtag is made of."""
+    """Return the end of the hashtag's part at `first`."""
     at = first + 1
-    while at < stop and not breaks(cased, at, stop):
+    while at < stop and not is_part_start(cased, at, stop):
         at += 1
     return at
 
 
 @jit()
-def write_whole(
+def write_slotted_word(
     lexicon: Any, buffers: Any, first: int, stop: int, out: Any, end: int, slots: int
 ) -> tuple[int, int]:
-    """Write a word's ids to out[end:], and its slot to the buffers; the counts of both."""
+    """Write a word's ids to out[end:] and its slot to the buffers; return the new ends of both."""
     end, slot = write_word(lexicon, buffers.low, first, stop, buffers.crcs, out, end)
     if slot != NO_SLOT:
         buffers.slots[slots] = slot
@@ -240,24 +239,24 @@ def write_whole(
 def write_tag(
     lexicon: Any, buffers: Any, first: int, stop: int, out: Any, end: int, slots: int
 ) -> tuple[int, int]:
-    """Write a hashtag as one word, followed by the words it is made of if there are several."""
-    end, slots = write_whole(lexicon, buffers, first, stop, out, end, slots)
+    """Write a hashtag as one word, followed by its parts if there are several."""
+    end, slots = write_slotted_word(lexicon, buffers, first, stop, out, end, slots)
     several = part_end(buffers.cased, first, stop) < stop
     while several and first < stop:
         last = part_end(buffers.cased, first, stop)
-        end, slots = write_whole(lexicon, buffers, first, last, out, end, slots)
+        end, slots = write_slotted_word(lexicon, buffers, first, last, out, end, slots)
         first = last
     return end, slots
 
 
 @jit()
-def read_everyday(
+def encode_chunk(
     lexicon: Any, characters: Any, buffers: Any, data: Any, start: int, stop: int, out: Any, at: int
 ) -> int:
-    """Write a chunk's body as in fast_scan to out[at:]; where it ends, or OTHER: not everyday."""
+    """Write a chunk's body to out[at:]; return its end, or OTHER."""
     if not lexicon.usable or stop - start > MAX_CHUNK_BYTES:
         return OTHER
-    length = cleaned(data, start, stop, characters, buffers)
+    length = clean(data, start, stop, characters, buffers)
     if length < 0 or needs_rules(buffers.low, length):
         return OTHER
     end, slots, first = at + 2, 0, 0
@@ -265,7 +264,7 @@ def read_everyday(
         if (
             buffers.cased[first] == HASH
             and first + 1 < length
-            and word_sign(buffers.cased[first + 1])
+            and is_word_byte(buffers.cased[first + 1])
         ):
             last = tag_end(buffers.cased, first + 1, length)
             if last == OTHER:
@@ -274,7 +273,7 @@ def read_everyday(
         else:
             last = word_end(buffers.cased, first, length)
             if buffers.cased[first] != SPACE:
-                end, slots = write_whole(lexicon, buffers, first, last, out, end, slots)
+                end, slots = write_slotted_word(lexicon, buffers, first, last, out, end, slots)
         first = last
     out[at], out[at + 1] = end - at - 2, slots
     for k in range(slots):
@@ -283,12 +282,12 @@ def read_everyday(
 
 
 MISSED = -1
-NUMBERS_PER_BYTE = 4  # numbers of a body for each byte of its chunk, but for the two counts
+NUMBERS_PER_BYTE = 4  # of a body at most, per byte of its chunk, without the two counts
 
 
 @jit()
-def space(data: Any, at: int) -> int:
-    """How many bytes of white space, as str.split knows it, begin here: a character's, or none."""
+def space_length(data: Any, at: int) -> int:
+    """Return the bytes of the white-space character at `at`, as in str.split; 0 if it is none."""
     first = data[at]
     if first <= 32:
         return 1 if first == 32 or 9 <= first <= 13 or first >= 28 else 0
@@ -304,48 +303,47 @@ def space(data: Any, at: int) -> int:
 
 @jit()
 def chunk_stop(data: Any, at: int, stop: int) -> int:
-    """Where the chunk that begins here ends."""
-    while at < stop and space(data, at) == 0:
+    while at < stop and space_length(data, at) == 0:
         at += 1
     return at
 
 
 @jit()
-def longer(array: Any, least: int) -> Any:
-    """A copy of the array with room for twice as much as is needed."""
+def grow(array: Any, least: int) -> Any:
+    """Copy the array to one of twice the required length."""
     copy = np.empty(2 * least, array.dtype)
-    for i in range(len(array)):  # for a slice numba compiles its error's text, for two seconds
+    for i in range(len(array)):  # a slice assignment takes numba two seconds to compile
         copy[i] = array[i]
     return copy
 
 
 @jit()
 def scan(
-    text: Any, bounds: I64, lexicon: Any, characters: Any, held: Any, post: bool
+    text: Any, bounds: I64, lexicon: Any, characters: Any, scratch: Any, post: bool
 ) -> tuple[I32, I64, I64, I64]:
-    """The bodies of everyday chunks, where each chunk's is or MISSED, chunks up to each text's end.
+    """Return the bodies of all chunks, and each chunk's position among them or MISSED.
 
-    Last the starts and stops of what was missed, in turn.
+    Then the number of chunks up to each text's end, and start and stop of each missed chunk.
     """
     most = (len(text) + len(bounds)) // 2
     places, misses = np.empty(most, np.int64), np.empty(2 * most, np.int64)
     bodies, ends = np.empty(len(text) + 64, np.int32), np.empty_like(bounds[1:])
-    data, chars, words, buffers = bare(text), bare(characters), bare(lexicon), bare(held)
+    data, chars, words, buffers = bare(text), bare(characters), bare(lexicon), bare(scratch)
     end = chunks = missed = 0
     for i in range(len(ends)):
         at, stop = bounds[i], bounds[i + 1]
         while at < stop:
-            gap = space(data, at)
+            gap = space_length(data, at)
             if gap > 0:
                 at += gap
                 continue
             start, at = at, chunk_stop(data, at, stop)
-            if passing(data, start, at, post):
+            if is_removed(data, start, at, post):
                 continue
             needed = end + NUMBERS_PER_BYTE * (at - start) + 2
             if needed > len(bodies):
-                bodies = longer(bodies, needed)
-            last = read_everyday(words, chars, buffers, data, start, at, bare(bodies), end)
+                bodies = grow(bodies, needed)
+            last = encode_chunk(words, chars, buffers, data, start, at, bare(bodies), end)
             places[chunks] = MISSED if last == OTHER else end
             if last == OTHER:
                 misses[missed], misses[missed + 1] = start, at
@@ -359,7 +357,7 @@ def scan(
 
 @jit()
 def expand(bodies: I32, places: I64, ends: I64, cap: int) -> tuple[I32, I64, I32, I64]:
-    """The ids of every text, at most `cap`, and all its words' slots, each with offsets."""
+    """Return the ids of every text, at most `cap`, and all slots, each with offsets."""
     id_offsets, slot_offsets = np.zeros(len(ends) + 1, np.int64), np.zeros(len(ends) + 1, np.int64)
     chunk = 0
     for text in range(len(ends)):

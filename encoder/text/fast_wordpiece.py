@@ -1,8 +1,7 @@
-"""WordPiece in compiled code: a vocabulary as arrays, and the ids of a word of ASCII or of `…`.
+"""Compiled WordPiece for ASCII words and `…`, with the vocabulary as arrays.
 
-What a word becomes is defined in vocabulary.py; this says the same for plain words, without the
-interpreter. Entries are found by the crc32 of their bytes, which also makes a word's slot, and are
-compared byte by byte.
+vocabulary.py defines the result. Entries are found by the crc32 of their bytes, which also gives a
+word's slot, and are compared byte by byte.
 """
 
 from typing import Any, NamedTuple
@@ -17,21 +16,21 @@ from encoder.support.jit import jit
 from encoder.text.vocabulary import Scripts, Vocabulary, WordPiece
 
 LOW = 0xFFFFFFFF
-ELLIPSIS = 1  # the byte that stands for '…' among those of ASCII
+ELLIPSIS = 1  # the byte that represents '…' among ASCII bytes
 
 
 class Entries(NamedTuple):
-    """The heads or the tails of a vocabulary: a table from a crc32 to the entry that has it."""
+    """The word starts or the continuations of a vocabulary: a hash table from crc32 to entry."""
 
     cells: I64  # crc32 << 32 | number of the entry + 1; 0: empty
     size: int  # of the table, a power of two
-    starts: I64  # [entries + 1], where each entry's bytes begin
+    starts: I64  # [entries + 1], offsets into `text`
     text: Any  # all entries' bytes, uint8
     ids: I32  # [entries]
 
 
 class Lexicon(NamedTuple):
-    """All that makes ids, slots and weights of plain words; `usable` is false for other kinds."""
+    """The tables for ids and slots of plain words; `usable` is false for other vocabularies."""
 
     usable: bool
     heads: Entries
@@ -42,19 +41,18 @@ class Lexicon(NamedTuple):
     crc: I64  # [256], the table of crc32
 
 
-# Made once for all tokenizers over a vocabulary, and gone with it.
+# One per vocabulary, for all its tokenizers.
 LEXICONS: WeakKeyDictionary[Vocabulary, Lexicon] = WeakKeyDictionary()
 
 
 def make_lexicon(vocabulary: Vocabulary, idf: Idf | None) -> Lexicon:
-    """The arrays of a vocabulary, and whether its words have slots too."""
     lexicon = LEXICONS.get(vocabulary)
     if lexicon is None:
-        lexicon = LEXICONS[vocabulary] = lexicon_of(vocabulary)
+        lexicon = LEXICONS[vocabulary] = build_lexicon(vocabulary)
     return lexicon._replace(slots=idf is not None)
 
 
-def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
+def build_lexicon(vocabulary: Vocabulary) -> Lexicon:
     heads: dict[str, int] = {}
     if type(vocabulary) in (WordPiece, Scripts):
         heads = {entry: i for i, entry in enumerate(vocabulary.lines())}
@@ -72,31 +70,31 @@ def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
 
 
 def make_entries(ids: dict[str, int]) -> Entries:
-    """The table of these entries, at most a quarter full."""
+    """Build the hash table, at most a quarter full."""
     texts = [entry.encode("utf-8", "surrogatepass") for entry in ids]
     starts = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     cells = np.zeros(1 << (4 * len(texts) + 4).bit_length(), np.int64)
-    enter(cells, np.array(list(map(crc32, texts)), np.int64))
+    insert(cells, np.array(list(map(crc32, texts)), np.int64))
     text = np.array(np.frombuffer(b"".join(texts), np.uint8))
     return Entries(cells, len(cells), starts, text, np.array(list(ids.values()), np.int32))
 
 
 def crc_table() -> I64:
-    """What crc32 makes of each low byte, as its own results show it."""
+    """Compute the table of crc32 from its results for single bytes."""
     return np.array([crc32(bytes([b ^ 0xFF])) ^ 0xFF000000 for b in range(256)], np.int64)
 
 
 @jit()
-def home(crc: int, size: int) -> int:
-    """Where in a table of this size the search for a crc32 begins."""
+def first_cell(crc: int, size: int) -> int:
+    """Return the first cell to search for a crc32."""
     return (((crc * GOLDEN) & LOW) * size) >> 32
 
 
 @jit()
-def enter(cells: I64, crcs: I64) -> None:
-    """Enter these crc32 in the order of their numbers."""
+def insert(cells: I64, crcs: I64) -> None:
+    """Insert these crc32 into the table."""
     for number in range(len(crcs)):
-        at = home(crcs[number], len(cells))
+        at = first_cell(crcs[number], len(cells))
         while cells[at] != 0:
             at = (at + 1) & (len(cells) - 1)
         cells[at] = crcs[number] << 32 | (number + 1)
@@ -104,9 +102,9 @@ def enter(cells: I64, crcs: I64) -> None:
 
 @jit()
 def find(entries: Any, crc: int, word: Any, start: int, stop: int) -> int:
-    """The id of word[start:stop], whose crc32 is given; -1 if there is no such entry."""
+    """Return the id of word[start:stop], given its crc32; -1 if there is no such entry."""
     cells = entries.cells
-    at = home(crc, entries.size)
+    at = first_cell(crc, entries.size)
     while cells[at] != 0:
         if (cells[at] >> 32) & LOW == crc:
             number = (cells[at] & LOW) - 1
@@ -132,7 +130,7 @@ def write_crcs(table: Any, word: Any, start: int, stop: int, crcs: Any) -> None:
 
 @jit()
 def longest(entries: Any, crcs: Any, word: Any, start: int, stop: int) -> tuple[int, int]:
-    """The id of the longest entry that word[start:stop] begins with, or -1, and where it ends."""
+    """Return the id of the longest entry that word[start:stop] starts with, or -1, and its end."""
     for last in range(stop, start, -1):
         entry = find(entries, crcs[last - 1], word, start, last)
         if entry >= 0:
@@ -144,7 +142,7 @@ def longest(entries: Any, crcs: Any, word: Any, start: int, stop: int) -> tuple[
 def write_word(
     lexicon: Any, word: Any, start: int, stop: int, crcs: Any, ids: Any, end: int
 ) -> tuple[int, int]:
-    """Write the ids of word[start:stop] in lower case; where they end, and the word's slot."""
+    """Write the ids of the lower-case word[start:stop]; return their end and the word's slot."""
     if word[start] == ELLIPSIS:
         ids[end] = lexicon.ellipsis
         return end + 1, NO_SLOT
@@ -165,5 +163,4 @@ def write_word(
 
 @jit()
 def alphanumeric(char: int) -> bool:
-    """Whether a byte is a letter or a digit of ASCII."""
     return (97 <= char | 32 <= 122 and char < 128) or 48 <= char <= 57

@@ -1,7 +1,7 @@
-"""How text of many scripts falls into words, and what of a word is compared with other texts.
+"""Split text of many scripts into words, and reduce words to comparable terms.
 
-Where no spaces stand, a run of letters is read twice: cut into the longest known pieces,
-which make the dense half, and as pairs of neighbouring signs, which make the words half.
+Scripts without spaces are written in runs. A run is read twice: as the longest vocabulary entries
+for the dense half, and as bigrams of characters for the words half.
 """
 
 import re
@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from encoder.support.letters import Characters, limit_marks
-from encoder.text.split import spaced
+from encoder.text.split import separate
 
 HAN = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ebe0\U0002f800-\U0002fa1f"
 KANA = "\u3099\u309a\u30a1-\u30fa\u30fc-\u30fe"
@@ -20,8 +20,8 @@ RUN = re.compile(
     f"[{HAN}]+|[\u3041-\u3096\u3099\u309a\u309d-\u309f]+|[{KANA}]+|[\uac00-\ud7a3]+|[{THAI}]+"
 )
 JOINED = re.compile(f"[{UNSPACED}]")
-# A consonant of Thai with the vowels and tones around it is one sign.
-SIGN = re.compile("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]{0,4}|.")
+# A Thai consonant with its vowels and tone marks is one unit.
+CHARACTER = re.compile("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]{0,4}|.")
 SPELLING_MARKS = re.compile("[\u0e31-\u0e3a\u0e47-\u0e4e\u3099\u309a]")
 
 MIN_STEM_CHARS = 3
@@ -36,30 +36,30 @@ CYRILLIC_STEM = 4
 
 
 class ScriptPart(NamedTuple):
-    """A word as it is shown, the letters that its ids are made of, and those of its slot."""
+    """A word as displayed, the letters for its token ids, and the term for its slot."""
 
     text: str
     letters: str
     term: str
 
 
-def without_mark(char: str) -> str:
-    """What folding leaves of one character: nothing of an accent that is no letter by itself."""
-    gone = unicodedata.category(char) == "Mn" and not SPELLING_MARKS.match(char)
-    return "" if gone else char
+def remove_mark(char: str) -> str:
+    """Delete an accent, except marks that spell a vowel or tone."""
+    is_accent = unicodedata.category(char) == "Mn" and not SPELLING_MARKS.match(char)
+    return "" if is_accent else char
 
 
-def set_apart(char: str) -> str:
-    """What the split makes of one character: as BERT's, but ideographs and kana stand together."""
-    return char if JOINED.match(char) else spaced(char)
+def separate_scripts(char: str) -> str:
+    """Like BERT's split, but ideographs and kana are not separated."""
+    return char if JOINED.match(char) else separate(char)
 
 
-WITHOUT_MARKS = Characters(without_mark)
-SET_APART = Characters(set_apart)
+WITHOUT_MARKS = Characters(remove_mark)
+SEPARATE_SCRIPTS = Characters(separate_scripts)
 
 
 def fold_scripts(word: str) -> str:
-    """The word in lower case and without accents, its vowels and tones of Thai and kana kept."""
+    """Lower-case a word and remove accents, except the marks of Thai and kana."""
     if word.isascii():
         return word.lower()
     bare = unicodedata.normalize("NFD", limit_marks(word)).translate(WITHOUT_MARKS)
@@ -68,12 +68,12 @@ def fold_scripts(word: str) -> str:
 
 
 def split_scripts(text: str) -> list[str]:
-    """The words of a text: plain words, and runs of signs of one script that has no spaces."""
-    return [part for word in text.translate(SET_APART).split() for part in runs(word)]
+    """Split a text into words, and into runs of one script without spaces."""
+    return [part for word in text.translate(SEPARATE_SCRIPTS).split() for part in runs(word)]
 
 
 def runs(word: str) -> list[str]:
-    """A word between white space as its plain parts and its runs, in turn."""
+    """Split a string without white space into runs and the parts between them."""
     if word.isascii() or not JOINED.search(word):
         return [word]
     parts, end = [], 0
@@ -84,22 +84,22 @@ def runs(word: str) -> list[str]:
 
 
 def pairs(run: str) -> list[str]:
-    """The pairs of neighbouring signs of a run; a sign alone is one by itself."""
-    signs: list[str] = SIGN.findall(run)
-    return [a + b for a, b in pairwise(signs)] or signs
+    """Return the bigrams of a run; a single character is returned alone."""
+    characters: list[str] = CHARACTER.findall(run)
+    return [a + b for a, b in pairwise(characters)] or characters
 
 
 def stem(word: str) -> str:
-    """A folded word without what its grammar adds, for scripts in which that hides a name."""
+    """Stem a folded word of Arabic or Cyrillic script, where inflection would hide a name."""
     if ARABIC.fullmatch(word):
         return arabic_stem(word)
     return cyrillic_stem(word) if CYRILLIC.fullmatch(word) else word
 
 
 def arabic_stem(word: str) -> str:
-    """The word without its article and what is written before it, or without `and`.
+    """Remove the article with its prefixes, or the prefix for "and".
 
-    Other clitics of one letter stay: they look like the first letter of a name.
+    Other one-letter prefixes are not removed: a name may start with the same letter.
     """
     for article in ARTICLES:
         if word.startswith(article) and len(word) - len(article) >= MIN_STEM_CHARS:
@@ -108,7 +108,7 @@ def arabic_stem(word: str) -> str:
 
 
 def cyrillic_stem(word: str) -> str:
-    """The word without the vowels of its case."""
+    """Remove the case ending."""
     end, least = len(word), max(CYRILLIC_STEM, len(word) - MAX_ENDING)
     while end > least and word[end - 1] in ENDINGS:
         end -= 1

@@ -1,4 +1,4 @@
-"""How text falls into words: BERT's basic split, written once for both vocabularies."""
+"""BERT's basic tokenization: split a text into words, for all vocabularies."""
 
 import unicodedata
 
@@ -15,35 +15,35 @@ IDEOGRAPHS = (
 )
 
 
-def invisible(char: str) -> bool:
-    """Whether a character is a control, a format mark, a surrogate, private or a broken byte."""
+def is_invisible(char: str) -> bool:
+    """Whether a character is a control, format, private-use or surrogate character, or U+FFFD."""
     return unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs") or char == "\ufffd"
 
 
-def punctuation(char: str) -> bool:
-    """Whether a character is punctuation as BERT has it: Unicode's, and every ASCII symbol."""
+def is_punctuation(char: str) -> bool:
+    """Whether BERT treats a character as punctuation: Unicode punctuation and ASCII symbols."""
     return unicodedata.category(char)[0] == "P" or (char.isascii() and not char.isalnum())
 
 
-def ideograph(char: str) -> bool:
-    """Whether a character is one of those that BERT takes for a word of its own."""
+def is_ideograph(char: str) -> bool:
+    """Whether BERT treats a character as a separate word."""
     return char >= "\u3400" and any(low <= ord(char) <= high for low, high in IDEOGRAPHS)
 
 
-def spaced(char: str) -> str:
-    """What the basic split makes of one character: nothing, a space, a word of its own, itself."""
+def separate(char: str) -> str:
+    """Delete a character, replace it by a space, put spaces around it, or leave it unchanged."""
     if char in "\t\n\r" or unicodedata.category(char)[0] == "Z":
         return " "
-    if invisible(char):
+    if is_invisible(char):
         return ""
-    # '≠' is a symbol, but without its stroke it is the punctuation '='
-    alone = ideograph(char) or any(map(punctuation, unicodedata.normalize("NFD", char)))
+    # '≠' is a symbol, but decomposes to the punctuation '='.
+    alone = is_ideograph(char) or any(map(is_punctuation, unicodedata.normalize("NFD", char)))
     return f" {char} " if alone else char
 
 
-SPACED = Characters(spaced)
+SEPARATE = Characters(separate)
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text, with their case and accents: punctuation and ideographs stand alone."""
-    return text.translate(SPACED).split()
+    """Split a text into words, punctuation and ideographs; case and accents are preserved."""
+    return text.translate(SEPARATE).split()

@@ -1,4 +1,4 @@
-"""Texts → token ids and lexical rows, with a bounded memory of the chunks and words met before."""
+"""Texts → token ids and lexical rows, with bounded caches of chunks and words."""
 
 from array import array
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ from encoder.text.clean import (
     Article,
     article_chunks,
     article_text,
-    checked,
     clean_chunk,
     post_chunks,
     post_text,
+    validate_texts,
 )
 from encoder.text.fast_clean import MISSED, expand, make_buffers, plain_characters, scan
 from encoder.text.fast_wordpiece import make_lexicon
@@ -27,15 +27,15 @@ from encoder.text.vocabulary import Vocabulary
 
 CACHED_CHUNKS = 2**16
 CACHED_WORDS = 2**16
-CACHED_SPLITS = 2**14  # chunks, in their words
-CACHED_LETTERS = 32  # of a word
-CACHED_BYTES = 64  # of a chunk
-BYTES = 4  # of a number in a body
+CACHED_SPLITS = 2**14  # chunks
+CACHED_LETTERS = 32  # longer words are not cached
+CACHED_BYTES = 64  # longer chunks are not cached
+BYTES = 4  # per number of a body
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """A batch of texts as the model reads it: of text i, the ids offsets[i] to offsets[i + 1]."""
+    """A batch of tokenized texts; text i has ids[offsets[i]:offsets[i + 1]]."""
 
     ids: I32  # [tokens]
     offsets: I64  # [texts + 1]
@@ -52,27 +52,29 @@ class Word(NamedTuple):
 
 
 class Tokenizer:
-    """Reads posts and articles; safe to call from several threads."""
+    """Tokenizes posts and articles; thread-safe."""
 
     def __init__(self, vocabulary: Vocabulary, idf: Idf | None, config: AstConfig) -> None:
         self.vocabulary, self.idf, self._config = vocabulary, idf, config
         self._idf = np.array([] if idf is None else idf.table, np.float32)
-        self._word = lru_cache(CACHED_WORDS)(self._look_at)
+        self._word = lru_cache(CACHED_WORDS)(self._make_word)
         self._bodies = lru_cache(CACHED_CHUNKS)(self._body)
         self._split = lru_cache(CACHED_SPLITS)(self._read)
         self._lexicon, self._characters = make_lexicon(vocabulary, idf), plain_characters()
 
     def posts(self, texts: Sequence[str]) -> Tokens:
-        return self._tokens([post_text(text) for text in checked(texts, Side.POST)], Side.POST)
+        return self._tokens(
+            [post_text(text) for text in validate_texts(texts, Side.POST)], Side.POST
+        )
 
     def articles(self, texts: Sequence[Article]) -> Tokens:
-        """The tokens of articles, each a text or a (title, text)."""
-        joined = [article_text(text) for text in checked(texts, Side.ARTICLE)]
+        """Tokenize articles, each a text or a (title, text)."""
+        joined = [article_text(text) for text in validate_texts(texts, Side.ARTICLE)]
         return self._tokens(joined, Side.ARTICLE)
 
     def words(self, text: Article, side: Side) -> list[Word]:
-        """The words of one text as posts() or articles() read it, those beyond the cap too."""
-        (text,) = checked([text], side)
+        """Return the words of one text, including those beyond the cap on tokens."""
+        (text,) = validate_texts([text], side)
         chunks = article_chunks(text) if side is Side.ARTICLE else post_chunks(str(text))
         return [
             word
@@ -82,21 +84,20 @@ class Tokenizer:
 
     def _read(self, side: Side, chunk: str) -> list[Word]:
         return [
-            self._word(word) if len(word) <= CACHED_LETTERS else self._look_at(word)
+            self._word(word) if len(word) <= CACHED_LETTERS else self._make_word(word)
             for word in self.vocabulary.split(clean_chunk(chunk, side))
         ]
 
-    def _look_at(self, word: str | ScriptPart) -> Word:
-        """A word of the split with all that is known about it."""
+    def _make_word(self, word: str | ScriptPart) -> Word:
         text, letters, term = (word, word, word) if isinstance(word, str) else word
         ids = self.vocabulary.pieces(letters)
-        place = NO_SLOT if self.idf is None else slot(term)
-        if self.idf is None or place == NO_SLOT:
+        index = NO_SLOT if self.idf is None else slot(term)
+        if self.idf is None or index == NO_SLOT:
             return Word(text, ids, NO_SLOT, 0.0)
-        return Word(text, ids, place, self.idf.table.item(place))
+        return Word(text, ids, index, self.idf.table.item(index))
 
     def _tokens(self, texts: list[str], side: Side) -> Tokens:
-        encoded = in_utf8(texts)
+        encoded = encode_utf8(texts)
         bounds = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
         data, buffers = b"".join(encoded), make_buffers()
         rules = self._lexicon, self._characters, buffers
@@ -112,26 +113,26 @@ class Tokenizer:
         return Tokens(ids, offsets, rows)
 
     def _add(self, bodies: I32, places: I64, missed: list[bytes], side: Side) -> I32:
-        """The bodies with those of the chunks that were missed, whose places are written."""
+        """Append the bodies of the missed chunks, and write their positions to `places`."""
         added = dict.fromkeys(missed, b"")
         for chunk in added:
             read = self._bodies if len(chunk) <= CACHED_BYTES else self._body
             added[chunk] = read(chunk, side)
         ends = len(bodies) + np.cumsum([0, *map(len, added.values())]) // BYTES
-        place = dict(zip(added, ends.tolist(), strict=False))
-        places[places == MISSED] = [place[chunk] for chunk in missed]
+        position = dict(zip(added, ends.tolist(), strict=False))
+        places[places == MISSED] = [position[chunk] for chunk in missed]
         return np.concatenate([bodies, np.frombuffer(b"".join(added.values()), np.int32)])
 
     def _body(self, chunk: bytes, side: Side) -> bytes:
-        """What is known of a chunk, as `expand` reads it."""
+        """Encode a chunk for `expand`: the counts of ids and slots, the ids, the slots."""
         words = self._read(side, chunk.decode("utf-8", "surrogatepass"))
         ids = [i for word in words for i in word.ids]
         slots = [word.slot for word in words if word.slot != NO_SLOT]
         return array("i", (len(ids), len(slots), *ids, *slots)).tobytes()
 
 
-def in_utf8(texts: list[str]) -> list[bytes]:
-    """The texts in UTF-8, lone surrogates as they are."""
+def encode_utf8(texts: list[str]) -> list[bytes]:
+    """Encode texts in UTF-8; lone surrogates are allowed."""
     try:
         return list(map(str.encode, texts))
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Vocabularies: how a word becomes token ids, by WordPiece or as a whole."""
+"""Vocabularies: convert a word to token ids, by WordPiece or as a whole word."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from encoder.text.split import split_words
 WORD_CHARS = 100
 
 
-def numbered(lines: Sequence[str]) -> dict[str, int]:
-    """The id of every entry; an empty or doubled one is refused, as ids would be ambiguous."""
+def number_entries(lines: Sequence[str]) -> dict[str, int]:
+    """Return the id of every entry; raise InputError for an empty or duplicate one."""
     ids: dict[str, int] = {}
     for i, entry in enumerate(lines):
         if not entry or "\n" in entry or entry in ids:
-            fault = "stands there twice" if entry in ids else "is no single line of text"
+            fault = "appears twice" if entry in ids else "is not a single line of text"
             raise InputError(f"vocabulary line {i + 1}: {entry!r} {fault}; use an unedited file")
         ids[entry] = i
     if not ids:
@@ -34,39 +34,36 @@ def numbered(lines: Sequence[str]) -> dict[str, int]:
 
 
 class Vocabulary(ABC):
-    """What the tokenizer asks of a vocabulary: the id of each entry."""
-
     kind: ClassVar[str]
-    unknown: int | None  # the id that stands for what it lacks, if it has one
+    unknown: int | None  # the id of an unknown word, if the vocabulary has one
 
     def __init__(self, ids: dict[str, int]) -> None:
         self._ids = ids
 
     @classmethod
     def from_lines(cls, lines: Sequence[str]) -> Self:
-        """The vocabulary whose entries stand in these lines, the first with id 0."""
-        return cls(numbered(lines))
+        """Create a vocabulary from one entry per line; the first has id 0."""
+        return cls(number_entries(lines))
 
     def lines(self) -> list[str]:
-        """The entries by id, as a vocabulary file holds them."""
+        """Return the entries in the order of their ids, as in a vocabulary file."""
         return list(self._ids)
 
     @property
     def size(self) -> int:
-        """How many ids there are."""
         return len(self._ids)
 
     def split(self, text: str) -> Sequence[str | ScriptPart]:
-        """The words of a text; of a plain one both ids and slot are made of all its letters."""
+        """Split a text into words; a `str` gives both the token ids and the slot."""
         return split_words(text)
 
     @abstractmethod
     def pieces(self, word: str) -> tuple[int, ...]:
-        """The ids of one word of the split."""
+        """The token ids of one word."""
 
 
 class WordPiece(Vocabulary):
-    """BERT's uncased WordPiece: the longest known piece first, `##` before those that continue."""
+    """BERT's uncased WordPiece: longest match first, `##` marks a continuation."""
 
     kind = "wordpiece"
     unknown: int
@@ -80,15 +77,15 @@ class WordPiece(Vocabulary):
         self._longest = max(map(len, ids))
 
     def pieces(self, word: str) -> tuple[int, ...]:
-        """The ids of a word's pieces; [UNK] alone if it is over-long or no pieces make it up."""
-        folded = self.folded(word)
+        """Return the ids of a word's pieces; [UNK] if it is too long or does not split."""
+        folded = self.normalise(word)
         whole = self._ids.get(folded)
         if whole is not None and len(folded) <= WORD_CHARS:
             return (whole,)
         return self._greedy(folded) if folded else ()
 
-    def folded(self, word: str) -> str:
-        """A word as the entries are written."""
+    def normalise(self, word: str) -> str:
+        """Normalise a word to the form of the entries."""
         return fold(word)
 
     def _greedy(self, word: str) -> tuple[int, ...]:
@@ -107,7 +104,7 @@ class WordPiece(Vocabulary):
 
 
 class Scripts(WordPiece):
-    """Word pieces of many scripts; where no spaces stand, the longest entries cut a run."""
+    """Word pieces of many scripts; a run without spaces is split into the longest entries."""
 
     kind = "scripts"
 
@@ -115,12 +112,11 @@ class Scripts(WordPiece):
         super().__init__(ids)
         self._longest_run = max((len(entry) for entry in ids if JOINED.search(entry)), default=1)
 
-    def folded(self, word: str) -> str:
-        """A word as the entries are written: marks that are letters by themselves are kept."""
+    def normalise(self, word: str) -> str:
         return fold_scripts(word)
 
     def split(self, text: str) -> list[str | ScriptPart]:
-        """The words of a text, and of a run without spaces its pieces and its pairs of signs."""
+        """Split a text into words; a run without spaces gives its pieces and its bigrams."""
         words: list[str | ScriptPart] = []
         for word in split_scripts(text):
             if RUN.fullmatch(word):
@@ -131,12 +127,12 @@ class Scripts(WordPiece):
         return words
 
     def _part(self, word: str) -> str | ScriptPart:
-        short = stem(self.folded(word))
+        short = stem(self.normalise(word))
         return word if short == fold(word) else ScriptPart(word, word, short)
 
     def cut(self, run: str) -> list[str]:
-        """A run in the longest entries that it begins with, one after the other; else in signs."""
-        run, pieces, start = self.folded(run), [], 0
+        """Split a run greedily into the longest entries, or single characters if there is none."""
+        run, pieces, start = self.normalise(run), [], 0
         while start < len(run):
             end = min(len(run), start + self._longest_run)
             while end > start + 1 and run[start:end] not in self._ids:
@@ -147,9 +143,9 @@ class Scripts(WordPiece):
 
 
 class WordLevel(Vocabulary):
-    """Whole words, as pre-trained word vectors have them: as written, else lower-case, else folded.
+    """Whole words of pre-trained vectors, looked up as written, then lower-case, then folded.
 
-    A word it lacks has the id of `[UNK]` or `<unk>` if there is such an entry, else no id at all.
+    An unknown word has the id of `[UNK]` or `<unk>` if there is such an entry, else no id.
     """
 
     kind = "words"
@@ -159,7 +155,6 @@ class WordLevel(Vocabulary):
         self.unknown = ids.get("[UNK]", ids.get("<unk>"))
 
     def pieces(self, word: str) -> tuple[int, ...]:
-        """The one id of a word, or none."""
         for form in (word, word.lower(), fold(word)):
             entry = self._ids.get(form)
             if entry is not None:

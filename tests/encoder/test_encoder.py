@@ -242,7 +242,7 @@ def test_threads_give_each_text_the_bits_it_has_alone(
     alone = crews[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("encoder.encoder.BLOCK", block)
-        patch.setattr("encoder.encoder.WORTH_A_THREAD", worth)
+        patch.setattr("encoder.encoder.MIN_LETTERS_PER_THREAD", worth)
         posts, seeds = crews[threads].posts(iter(given)), crews[threads].articles(articles)
     nothing = alone.posts([])
     assert same(posts, Embeddings.concat([nothing, *(alone.posts([text]) for text in given)]))

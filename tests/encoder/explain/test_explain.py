@@ -209,7 +209,7 @@ def test_the_attention_of_a_pooling_star_is_the_oracles(
     weights, reader = model(POOLING, seed)
     tokens = weights.embedding[text].astype(np.float64)
     expected = reference_pooling(weights, tokens, token_shares(weights, text, side))
-    ring, star = reader.looks(np.array(text, np.int32), side)
+    ring, star = reader.star_attention(np.array(text, np.int32), side)
     np.testing.assert_allclose(star[:, 1:], expected.shares.T, atol=1e-5)
     assert ring.sum(2) == pytest.approx(np.ones(ring.shape[:2]), abs=1e-5)
     for i, p in enumerate(expected.ring):

@@ -44,7 +44,7 @@ def test_a_device_that_cannot_look_takes_enough_steps(
     for alpha in ALPHAS:
         monkeypatch.undo()
         expected = entmax(z, alpha)
-        monkeypatch.setattr(solver, "iterations", lambda z: solver.enough(len(z)))
+        monkeypatch.setattr(solver, "iterations", lambda z: solver.sufficient_steps(len(z)))
         assert (entmax(z, alpha) - expected).abs().max() <= 2e-7
 
 

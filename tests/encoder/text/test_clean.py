@@ -17,11 +17,11 @@ from encoder.text.clean import (
     POST_CHARS,
     Article,
     article_chunks,
-    checked,
     clean_article,
     clean_chunk,
     clean_post,
     post_chunks,
+    validate_texts,
 )
 from encoder.text.fast_clean import expand, make_buffers, scan
 from encoder.text.tokenizer import Tokenizer
@@ -169,7 +169,7 @@ def test_no_more_is_read_than_the_cap() -> None:
 )
 def test_a_bad_text_is_named_by_its_place(texts: list[object], side: Side, fault: str) -> None:
     with pytest.raises(InputError, match=fault):
-        list(checked(texts, side))
+        list(validate_texts(texts, side))
 
 
 IDF = Idf(np.random.default_rng(0).uniform(0, 9, SLOTS).astype(np.float32))
