@@ -17,7 +17,7 @@ from encoder.errors import InputError
 from train.data.corpus import read_everyday
 from train.data.readers import SkippedRows, rows
 from train.protocol.metrics import auc_of
-from train.run import everyday
+from train.run import read_background_posts
 
 ENGLISH = "en"
 NAMES = {
@@ -60,7 +60,7 @@ def measure_judged(model: str, data: Path) -> ResultTable:
 def read_judged(data: Path) -> dict[str, JudgedModel]:
     """The texts that judge in a folder, by language."""
     originals, topics = by_language(data, "originals"), by_language(data, "topics")
-    inside = set().union(*everyday(data, SkippedRows()))
+    inside = set().union(*read_background_posts(data, SkippedRows()))
     streams = read_everyday(data, SkippedRows())
     return {
         code: JudgedModel(

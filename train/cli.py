@@ -35,8 +35,8 @@ def train(
 ) -> None:  # fmt: skip
     """Train a model by RECIPE, a name that ships or a YAML file.
 
-    A run that was stopped goes on where its last checkpoint was kept, and ends as if it had not
-    been stopped. `newsift train default` makes the model that ships.
+    A stopped run resumes from its last checkpoint and gives the same model. `newsift train
+    default` makes the model that ships.
     """
     from train.recipe import read_recipe
 
@@ -47,12 +47,12 @@ def train(
     import torch
 
     from train.loop.progress import ProgressLog
-    from train.run import Order, train_model
+    from train.run import TrainingOptions, train_model
 
     if threads:
         torch.set_num_threads(threads)
     run_folder = work or out.with_name(f"{out.name}.run")
-    order = Order(read, recipe, data, out, run_folder, device, cache, vectors)
+    order = TrainingOptions(read, recipe, data, out, run_folder, device, cache, vectors)
     digest = train_model(order, ProgressLog())
     click.echo(f"{out}: digest {digest}")
 
@@ -141,14 +141,14 @@ def figures(
 ) -> None:  # fmt: skip
     """Draw the paper's figures for MODEL, a name or a directory, as SVG and PNG.
 
-    A figure whose data is not there is passed over, with a line that says what it needs.
+    A figure without data is skipped, with a message that names what it needs.
     """
-    from train.figures.draw import chosen, draw
+    from train.figures.draw import draw, parse_names
     from train.figures.subject import Subject
 
     subject = Subject(model, data, case, SPLITS[split], rate, device)
     written = 0
-    for file in draw(subject, chosen(only), out, _say):
+    for file in draw(subject, parse_names(only), out, _say):
         click.echo(file)
         written += 1
     if subject.passed.count:

@@ -1,4 +1,4 @@
-"""A recipe: everything that decides how a model is trained, read from YAML and checked."""
+"""A recipe: the settings of a training run, read from YAML and validated."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ class TokenOptions:
 
     kind: Literal["wordpiece", "scripts", "words"] = "wordpiece"
     vectors: str = TEACHER  # the teacher's, or a file in the format of GloVe or word2vec
-    most: Count = 400_000  # words kept of such a file, or entries of many scripts
+    most: Count = 400_000  # words of such a file, or entries of many scripts
     whole_words: Annotated[int, Meta(ge=0)] = 0  # frequent words added to the word pieces
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class TokenOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """How much each part of the loss counts; 0 leaves it out."""
+    """The weights of the losses; 0 disables one."""
 
     triplet: Weight = 0.0
     contrastive: Weight = 0.0
@@ -64,7 +64,7 @@ class Losses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSizes:
-    """How often a step is of each kind, and how many texts it then reads."""
+    """The relative frequency of each kind of step, and its number of texts."""
 
     pairs: Weight = 1.0
     posts: Weight = 0.0
@@ -73,11 +73,11 @@ class BatchSizes:
     claims: Weight = 0.0
     cloze: Weight = 0.0
     pair_size: Count = 128
-    headline_size: Annotated[int, Meta(ge=0)] = 0  # pairs of a title and its own body, beside them
+    headline_size: Annotated[int, Meta(ge=0)] = 0  # additional pairs of title and body
     post_size: Count = 256
     article_size: Count = 32
     cloze_size: Count = 32
-    drop: Share = 0.0  # tokens left out at random
+    drop: Share = 0.0  # the share of tokens dropped at random
 
     def __post_init__(self) -> None:
         if not any(getattr(self, kind) for kind in KINDS):
@@ -86,20 +86,20 @@ class BatchSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """How long, how fast, and when to stop."""
+    """The schedule."""
 
     count: Count = 1000
     rate: Positive = 1e-3
-    table_rate: Positive = 1e-3  # of what belongs to a token: its vector and its gates
-    star_rate: Positive | None = None  # of ring, star and their gain, if another
+    table_rate: Positive = 1e-3  # of token vectors and gates
+    star_rate: Positive | None = None  # of ring, star and gain; `rate` by default
     star_from: Annotated[float, Meta(ge=0, le=1)] = 0.0  # the share of steps before the star joins
     warm_up: Annotated[int, Meta(ge=0)] = 0  # steps, and as many again for the star when it joins
-    decay: bool = True  # to zero, in a straight line
+    decay: bool = True  # linear, to zero
     clip: Positive = 1.0
     average_from: Annotated[float, Meta(ge=0, le=1)] = 1.0  # the share of steps before averaging
     average_every: Count = 20
     judge_every: Count = 200
-    patience: Annotated[int, Meta(ge=0)] = 0  # judgements without a gain; 0 never stops early
+    patience: Annotated[int, Meta(ge=0)] = 0  # evaluations without improvement; 0 never stops early
     keep_every: Count = 200
 
     @property
@@ -110,8 +110,6 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """All of it."""
-
     encoder: str = "ast"
     model: AstConfig = field(default_factory=AstConfig)
     tokens: TokenOptions = field(default_factory=TokenOptions)
@@ -136,7 +134,6 @@ class Recipe:
             raise ValueError("batches.cloze: needs losses.cloze above 0")
 
     def has(self, kind: str) -> bool:
-        """Whether steps of this kind are wanted."""
         return bool(getattr(self.batches, kind))
 
     @property
@@ -154,14 +151,14 @@ class Recipe:
 
 
 def read_recipe(name: str) -> Recipe:
-    """The recipe of this name that ships, or the one in the file."""
+    """Read a shipped recipe by name, or a file."""
     shipped = RECIPES / f"{name}.yaml"
     file = shipped if shipped.is_file() else Path(name)
     return parse(read_values(file), str(file))
 
 
 def read_values(file: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The keys and values of a recipe's file, laid over those of the `base` beside it."""
+    """Read a recipe's file, merged into its `base` in the same folder."""
     if file in above:
         raise InputError(f"{above[0]}: base: {file.stem!r} is based on itself; name another recipe")
     values = read_yaml(file)
@@ -171,16 +168,16 @@ def read_values(file: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     if base is None:
         return values
     below = read_values(file.with_name(f"{base}.yaml"), (*above, file))
-    return below | {key: laid_over(below.get(key), value) for key, value in values.items()}
+    return below | {key: override(below.get(key), value) for key, value in values.items()}
 
 
-def laid_over(below: object, value: object) -> object:
-    """A value in the place of the one below; of a section only the keys that it names."""
+def override(below: object, value: object) -> object:
+    """Override a value; a section is merged by key."""
     return below | value if isinstance(below, dict) and isinstance(value, dict) else value
 
 
 def read_yaml(file: Path) -> object:
-    """What a YAML file holds, out of plain values alone."""
+    """Read a YAML file; only plain values are allowed."""
     try:
         return yaml.safe_load(file.read_text("utf-8")) or {}
     except OSError as error:
@@ -193,7 +190,7 @@ def read_yaml(file: Path) -> object:
 
 
 def parse(values: object, source: str) -> Recipe:
-    """A recipe out of plain values; an unknown key is refused and the nearest one named."""
+    """Make a recipe from plain values; an unknown key raises InputError with the nearest key."""
     refuse_unknown(values, Recipe, source)
     try:
         return msgspec.convert(values, Recipe)
@@ -203,7 +200,7 @@ def parse(values: object, source: str) -> Recipe:
 
 
 def refuse_unknown(values: object, kind: type, source: str, at: str = "") -> None:
-    """Refuse a key that a recipe does not have."""
+    """Raise InputError for an unknown key."""
     if not isinstance(values, dict):
         raise InputError(f"{source}: {at.rstrip('.') or 'a recipe'} must hold keys and values")
     hints = get_type_hints(kind)

@@ -28,12 +28,12 @@ from train.recipe import Recipe
 from train.teacher.use import open_store, open_targets
 
 BACKGROUND_POSTS = 20_000
-LANGUAGE_POSTS = 3_500  # of each language at most, where they come to more than that
+LANGUAGE_POSTS = 3_500  # per language at most, in a multilingual background
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What the command line asks for."""
+class TrainingOptions:
+    """The options of `newsift train`."""
 
     recipe: Recipe
     name: str
@@ -45,15 +45,15 @@ class Order:
     vectors: Path | None = None
 
 
-def train_model(order: Order, log: ProgressLog) -> str:
-    """Train, tune λ on dev, and write the model; its digest."""
-    recipe, passed = order.recipe, SkippedRows()
-    check(order)
+def train_model(order: TrainingOptions, log: ProgressLog) -> str:
+    """Train, select λ on dev, write the model and return its digest."""
+    recipe, skipped = order.recipe, SkippedRows()
+    validate_options(order)
     log.progress("reading")
-    background = everyday(order.data, passed)
-    texts = read_corpus(order.data, passed)
-    if passed.count:
-        log.line(str(passed))
+    background = read_background_posts(order.data, skipped)
+    texts = read_corpus(order.data, skipped)
+    if skipped.count:
+        log.line(str(skipped))
     if not texts.pairs and not texts.posts and not texts.articles:
         raise InputError(f"{order.data}: holds no pairs, posts or articles to train on")
     store = open_store(recipe.tokens.kind, order.cache) if recipe.needs_teacher else None
@@ -69,15 +69,15 @@ def train_model(order: Order, log: ProgressLog) -> str:
     datasets = make_datasets(texts, reader, store, targets)
     if targets is not None:
         start = start_in_context(start, datasets, targets)
-    model = begin(recipe, start).to(order.device)
+    model = make_model(recipe, start).to(order.device)
     sampler = BatchSampler(recipe, datasets, start.directions, targets)
     data = fingerprint(texts, start)
     trainer = Trainer(model, recipe, sampler.step, dev.judge, order.work, log, data)
-    return finish(order, trainer.run().cpu().eval(), start, dev, background)
+    return write_result(order, trainer.run().cpu().eval(), start, dev, background)
 
 
-def check(order: Order) -> None:
-    """Refuse what would fail only after the last step: a place that cannot be written, a device."""
+def validate_options(order: TrainingOptions) -> None:
+    """Check early what would fail after training: the output folder and the device."""
     if order.device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("device: no CUDA here; use --device cpu")
     sign = BASELINE if order.recipe.encoder in COMPARED else MANIFEST
@@ -91,12 +91,12 @@ def check(order: Order) -> None:
         raise ModelError(f"{order.out}: cannot be written ({error.strerror})") from error
 
 
-def everyday(data: Path, passed: SkippedRows) -> list[list[str]]:
-    """Everyday posts that never train, for the automatic threshold: as many of each language.
+def read_background_posts(data: Path, skipped: SkippedRows) -> list[list[str]]:
+    """Read everyday posts for automatic thresholds, equally many per language.
 
-    A threshold is the highest of several, which chance lifts where each comes from few posts.
+    The threshold is a maximum over languages, which few posts per language would bias upwards.
     """
-    by_language = read_everyday(data, passed)
+    by_language = read_everyday(data, skipped)
     room = max(BACKGROUND_POSTS // max(1, len(by_language)), LANGUAGE_POSTS)
     chosen = [sorted(posts, key=share)[:room] for _, posts in sorted(by_language.items())]
     if (count := sum(map(len, chosen))) < CHECKED_TEXTS:
@@ -107,8 +107,8 @@ def everyday(data: Path, passed: SkippedRows) -> list[list[str]]:
     return chosen
 
 
-def begin(recipe: Recipe, start: StartingPoint) -> nn.Module:
-    """The untrained model, its gates at the idf of their tokens."""
+def make_model(recipe: Recipe, start: StartingPoint) -> nn.Module:
+    """Create the untrained model, with the idf as gates."""
     model = make_encoder(recipe.encoder, recipe.model, start.vectors, recipe.seed)
     if isinstance(model, Siamese) and model.residual is not None:
         with torch.no_grad():
@@ -118,7 +118,7 @@ def begin(recipe: Recipe, start: StartingPoint) -> nn.Module:
 
 
 def fingerprint(texts: Corpus, start: StartingPoint) -> str:
-    """A digest of a run's data: its texts, and the vectors that it starts with."""
+    """A digest of the training texts and initial vectors."""
     digest = hashlib.sha256(start.vectors.tobytes())
     pairs: Iterable[tuple[str, ...]] = ((pair.post, *pair.story) for pair in texts.pairs)
     alone = ((text,) for text in (*texts.posts, *texts.sentences))
@@ -127,10 +127,14 @@ def fingerprint(texts: Corpus, start: StartingPoint) -> str:
     return digest.hexdigest()[:12]
 
 
-def finish(
-    order: Order, model: nn.Module, start: StartingPoint, dev: Dev, background: list[list[str]]
+def write_result(
+    order: TrainingOptions,
+    model: nn.Module,
+    start: StartingPoint,
+    dev: Dev,
+    background: list[list[str]],
 ) -> str:
-    """Write what was trained with its figures on dev, as it is served, and where it comes from."""
+    """Write the trained model with its dev figures and its provenance."""
     recipe = order.recipe
     provenance: dict[str, Any] = {
         "trained": True,

@@ -1,10 +1,9 @@
-"""The teacher's vectors of all public text, made once and kept outside the repository.
+"""Compute and store the teacher's vectors of all training texts.
 
 python -m train.teach --data ../shared/data [--recipe NAME] [--cache DIR] [--states COUNT]
 
-It may be stopped at any time and goes on where it was. A post has one vector; an article one for
-each of its chunks, the first with the title. For a recipe with `losses.tokens` the teacher's states
-of single tokens are kept too, of COUNT posts and sentences.
+A stopped run can be resumed. A post has one vector, an article one per chunk, the first with the
+title. With --states, token states of COUNT posts and sentences are stored for `losses.tokens`.
 """
 
 import time
@@ -21,7 +20,7 @@ from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
 from train.data.corpus import Corpus, read_corpus
 from train.data.readers import SkippedRows, share
-from train.loop.token_rows import halves
+from train.loop.token_rows import bf16_autocast
 from train.model.start import blocks_of, frequent_words
 from train.plainly import plainly
 from train.recipe import read_recipe
@@ -37,7 +36,7 @@ from train.teacher.store import (
 )
 from train.teacher.use import open_store, reader
 
-STATES_BLOCK = 4096  # texts whose states are added at a time
+STATES_BLOCK = 4096  # texts
 
 
 @click.command()
@@ -52,7 +51,7 @@ STATES_BLOCK = 4096  # texts whose states are added at a time
 )
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 def main(data: Path, cache: Path | None, recipe: str, states: int, threads: int) -> None:
-    """Embed every post, title and article's chunk of the data by the teacher."""
+    """Embed every post, title and article chunk of the data with the teacher."""
     torch.set_num_threads(threads)
     tokens = read_recipe(recipe).tokens
     corpus = read_corpus(data, SkippedRows())
@@ -65,13 +64,13 @@ def main(data: Path, cache: Path | None, recipe: str, states: int, threads: int)
     read = reader(tokens.kind)
     progress = TeachProgress(len(missing))
     for block in blocks_by_length(missing):
-        with halves("cpu"):
+        with bf16_autocast("cpu"):
             store.add(block, read([readable(text) for text in block]))
         click.echo(progress.add(len(block)))
 
 
 class TeachProgress:
-    """How many texts have been read, how fast, and how long the others will take."""
+    """Formats the number of texts, the speed and the time left."""
 
     def __init__(self, count: int) -> None:
         self._count, self._done, self._start = count, 0, time.monotonic()
@@ -84,7 +83,7 @@ class TeachProgress:
 
 
 def add_states(corpus: Corpus, whole_words: int, states: TokenStates, count: int) -> None:
-    """Add the states of this many posts and sentences, those of posts before others."""
+    """Add the states of `count` posts and sentences, posts first."""
     teacher = Teacher()
     lines = teacher.vocabulary()
     more = frequent_words(corpus, WordPiece.from_lines(lines), whole_words)
@@ -102,14 +101,14 @@ def add_states(corpus: Corpus, whole_words: int, states: TokenStates, count: int
     progress = TeachProgress(len(missing))
     for part in blocks_of(missing, STATES_BLOCK):
         if part:
-            with halves("cpu"):
+            with bf16_autocast("cpu"):
                 read = [one for block in blocks_of(part, BLOCK) for one in teacher.states(block)]
             states.add(part, read)
             click.echo(f"states: {progress.add(len(part))}")
 
 
 def texts(corpus: Corpus) -> Iterator[str]:
-    """Every text whose vector training needs."""
+    """Yield every text whose vector training needs."""
     yield from corpus.posts
     yield from corpus.sentences
     yield from corpus.pair_posts

@@ -11,7 +11,7 @@ import encoder
 from bench.judged import NAMES, read_judged
 from bench.languages import RATE, REMARKS, read_stories
 from tests.worker.fake import Command
-from train.data.corpus import taught
+from train.data.corpus import is_training
 from train.run import BACKGROUND_POSTS
 
 STORIES = read_stories()
@@ -104,7 +104,7 @@ def test_the_table_is_what_loops_count(newsift: Command, data: Path) -> None:
 
 def test_posts_that_judge_neither_taught_nor_stand_in_a_background(data: Path) -> None:
     languages = read_judged(data)
-    judging = {post for post in (everyday("en", i) for i in range(POSTS)) if not taught(post)}
+    judging = {post for post in (everyday("en", i) for i in range(POSTS)) if not is_training(post)}
     assert set(languages["en"].posts) < judging
     assert len(languages["en"].posts) == len(judging) - BACKGROUND_POSTS // len(STREAMS) > 0
     assert len(languages["en"].originals) == len(languages["it"].originals) == 8

@@ -14,12 +14,12 @@ from encoder.errors import InputError
 from tests.train import tiny
 from tests.train.folders import training_folder, write
 from tests.worker.fake import Command, Outcome
-from train.data.corpus import read_corpus, taught
+from train.data.corpus import is_training, read_corpus
 from train.data.readers import SkippedRows
 from train.loop.checkpoint import Checkpoint
 from train.model.encoders import BASELINE, ENCODERS, read_baseline
 from train.recipe import RECIPES, parse, read_recipe
-from train.run import everyday
+from train.run import read_background_posts
 from train.teach import add_states
 from train.teacher.minilm import WIDTH
 from train.teacher.store import STATES, TokenStates
@@ -119,13 +119,17 @@ def test_the_background_holds_equally_many_posts_of_each_language(
     )
     monkeypatch.setattr("train.run.BACKGROUND_POSTS", 240)
     monkeypatch.setattr("train.run.LANGUAGE_POSTS", 20)
-    none, japanese, thai = everyday(tmp_path, SkippedRows())
+    none, japanese, thai = read_background_posts(tmp_path, SkippedRows())
     assert len(none) == len(thai) == 80
     assert 8 <= len(japanese) < 30
     assert all(text.startswith("th") for text in thai)
-    assert not any(map(taught, [*none, *japanese, *thai]))
+    assert not any(map(is_training, [*none, *japanese, *thai]))
     monkeypatch.setattr("train.run.LANGUAGE_POSTS", 100)
-    assert [len(some) for some in everyday(tmp_path, SkippedRows())] == [100, len(japanese), 100]
+    assert [len(some) for some in read_background_posts(tmp_path, SkippedRows())] == [
+        100,
+        len(japanese),
+        100,
+    ]
 
 
 def test_a_baseline_encoder_is_saved_and_evaluated(

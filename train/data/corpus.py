@@ -1,4 +1,4 @@
-"""Which texts of a folder may train: none that tunes or judges, nor a near-copy of one."""
+"""The training texts of a folder: no text of dev or test, nor a near-copy of one."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -24,23 +24,23 @@ from train.data.readers import (
     split_pairs,
 )
 
-STREAMS_TAUGHT = 0.4  # the share of everyday posts that train; the others are for judging
+TRAINING_SHARE = 0.4  # of everyday posts; the others are for evaluation
 SHORT_TITLE = 3
-LEAD = 300  # characters by which a copy of an article is found whose end is another
+LEAD = 300  # characters; articles with the same lead are copies
 SENTENCE_WORDS = range(6, 46)
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]*[A-Z0-9])")
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The texts that train, before they are tokens."""
+    """The training texts."""
 
     posts: list[str]
     articles: list[TrainingArticle]
     claims: list[TrainingArticle]
     pairs: list[Pair]
-    sentences: list[str] = field(default_factory=list)  # out of the articles
-    languages: dict[str, list[str]] = field(default_factory=dict)  # everyday posts that name theirs
+    sentences: list[str] = field(default_factory=list)  # from the articles
+    languages: dict[str, list[str]] = field(default_factory=dict)  # everyday posts with a language
 
     @property
     def pair_posts(self) -> list[str]:
@@ -48,17 +48,16 @@ class Corpus:
 
     @property
     def pair_stories(self) -> list[TrainingArticle]:
-        """The articles of the pairs, one for each."""
         return [pair.story for pair in self.pairs]
 
 
 def read_corpus(data: Path, passed: SkippedRows) -> Corpus:
-    """All texts of a folder that may train: public posts and articles, and the pairs' own."""
+    """Read all training texts of a folder: posts, articles and pairs."""
     splits = {name: split_pairs(pairs) for name, pairs in pair_sets(data, passed)}
-    held = [pair for split in splits.values() for pair in (*split["dev"], *split["test"])]
-    held_out = HeldOutKeys(held, *held_crises(data))
+    evaluation = [pair for split in splits.values() for pair in (*split["dev"], *split["test"])]
+    held_out = HeldOutKeys(evaluation, *read_held_out_crises(data))
     pairs = {
-        name: list(filter(held_out.frees_pair, split["train"])) for name, split in splits.items()
+        name: list(filter(held_out.allows_pair, split["train"])) for name, split in splits.items()
     }
     names = files(data, "pairs")
     stories = [read_articles(data, passed)]
@@ -66,7 +65,7 @@ def read_corpus(data: Path, passed: SkippedRows) -> Corpus:
     for name, own in pairs.items():
         kind = claims if name + CLAIMS in names else stories
         kind.append(pair.story for pair in own)
-    articles = held_out.free(chain(*stories))
+    articles = held_out.filter_stories(chain(*stories))
     streams = read_streams(data, passed)
     posts = chain(
         *streams.values(),
@@ -74,13 +73,13 @@ def read_corpus(data: Path, passed: SkippedRows) -> Corpus:
         (title for title, _ in articles if len(title.split()) > SHORT_TITLE),
     )
     return Corpus(
-        list(filter(held_out.frees, dict.fromkeys(posts))),
+        list(filter(held_out.allows_post, dict.fromkeys(posts))),
         articles,
-        held_out.free(chain(*claims)),
+        held_out.filter_stories(chain(*claims)),
         list(chain(*pairs.values())),
-        list(filter(held_out.frees, dict.fromkeys(sentences(articles)))),
+        list(filter(held_out.allows_post, dict.fromkeys(sentences(articles)))),
         {
-            language: list(filter(held_out.frees, some))
+            language: list(filter(held_out.allows_post, some))
             for language, some in streams.items()
             if language
         },
@@ -88,14 +87,14 @@ def read_corpus(data: Path, passed: SkippedRows) -> Corpus:
 
 
 def sentences(articles: Iterable[TrainingArticle]) -> Iterator[str]:
-    """The sentences of every article that are neither very short nor very long."""
+    """Split articles into sentences; yield those of 6 to 45 words."""
     for _, text in articles:
         parts = SENTENCE_END.split(" ".join(text.split()))
         yield from (part.strip() for part in parts if len(part.split()) in SENTENCE_WORDS)
 
 
 class HeldOutKeys:
-    """What tunes or judges, by what stays the same between near-copies of it."""
+    """The normalised texts of dev and test, to find near-copies of them."""
 
     def __init__(
         self, pairs: Iterable[Pair], posts: Iterable[str], stories: Iterable[TrainingArticle]
@@ -107,67 +106,66 @@ class HeldOutKeys:
             self._keys |= story_keys(story)
         self._keys.discard("")
 
-    def frees(self, post: str) -> bool:
+    def allows_post(self, post: str) -> bool:
         return bare(post) not in self._keys
 
-    def frees_story(self, story: TrainingArticle) -> bool:
+    def allows_story(self, story: TrainingArticle) -> bool:
         return not story_keys(story) & self._keys
 
-    def frees_pair(self, pair: Pair) -> bool:
-        """Whether a post and its article may train."""
-        return self.frees(pair.post) and self.frees_story(pair.story)
+    def allows_pair(self, pair: Pair) -> bool:
+        return self.allows_post(pair.post) and self.allows_story(pair.story)
 
-    def free(self, stories: Iterable[TrainingArticle]) -> list[TrainingArticle]:
-        """The articles that may train, each once."""
-        return list(filter(self.frees_story, dict.fromkeys(stories)))
+    def filter_stories(self, stories: Iterable[TrainingArticle]) -> list[TrainingArticle]:
+        """Return the distinct articles that may train."""
+        return list(filter(self.allows_story, dict.fromkeys(stories)))
 
 
 def story_keys(story: TrainingArticle) -> set[str]:
-    """A title, how the text begins, and the text, each without marks; a copy shares one."""
+    """Return the normalised title, lead and text; a copy shares one of them."""
     return {bare(story.title), bare(story.text[:LEAD]), bare(story.text)} - {""}
 
 
 def read_articles(data: Path, passed: SkippedRows) -> Iterator[TrainingArticle]:
-    """The articles without posts: those of a part of their own, then those beside the pairs."""
+    """Read the articles without posts: `articles/`, then the pools in `pairs/`."""
     pools = [file for name, file in files(data, "pairs").items() if name.endswith(POOL)]
     for file in (*files(data, "articles").values(), *pools):
         yield from read_stories(file, passed)
 
 
 def read_streams(data: Path, passed: SkippedRows) -> dict[str, list[str]]:
-    """The everyday posts that train, by the languages that their rows tell."""
+    """Read the everyday posts for training, by language."""
     streams: dict[str, list[str]] = {}
     for text, language in read_tweets(data, passed):
-        if taught(text):
+        if is_training(text):
             streams.setdefault(language, []).append(text)
     return streams
 
 
 def read_everyday(data: Path, passed: SkippedRows) -> dict[str, set[str]]:
-    """The everyday posts that judge, each once, likewise."""
+    """Read the distinct everyday posts for evaluation, by language."""
     posts: dict[str, set[str]] = {}
     for text, language in read_tweets(data, passed):
-        if not taught(text):
+        if not is_training(text):
             posts.setdefault(language, set()).add(text)
     return posts
 
 
 def read_tweets(data: Path, passed: SkippedRows) -> Iterator[tuple[str, str]]:
-    """All everyday posts with their languages."""
+    """Read all everyday posts with their languages."""
     return chain.from_iterable(
         read_by_language(file, passed) for file in files(data, "tweets").values()
     )
 
 
-def taught(post: str) -> bool:
-    """Whether an everyday post is among those that train."""
-    return share(post) < STREAMS_TAUGHT
+def is_training(post: str) -> bool:
+    """Whether an everyday post is used for training."""
+    return share(post) < TRAINING_SHARE
 
 
-def held_crises(data: Path) -> tuple[list[str], list[TrainingArticle]]:
-    """The posts and the reports of the events that tune or judge."""
-    unseen = SkippedRows()  # rows skipped here are reported where the rest is read
-    posts = [p.text for p in crisis_posts(data, unseen) if split_of_event(p.event) != "train"]
-    by_event = reports(data, unseen).items()
+def read_held_out_crises(data: Path) -> tuple[list[str], list[TrainingArticle]]:
+    """Read the posts and the reports of the events of dev and test."""
+    ignored = SkippedRows()  # read_corpus reports these rows
+    posts = [p.text for p in crisis_posts(data, ignored) if split_of_event(p.event) != "train"]
+    by_event = reports(data, ignored).items()
     seeds = [s for event, some in by_event if split_of_event(event) != "train" for s in some]
     return posts, seeds

@@ -1,4 +1,4 @@
-"""Reading a folder of training data: files of many kinds, rows, texts, and the split by hash."""
+"""Read training data, and split it by hash."""
 
 import csv
 import gzip
@@ -16,7 +16,7 @@ from encoder.errors import InputError
 
 TABLES = {".csv": ",", ".tsv": "\t"}
 EXAMPLES = 5
-SNOWFLAKE = re.compile(r"[0-9]{17,19}")  # shorter ones tell no time
+SNOWFLAKE = re.compile(r"[0-9]{17,19}")  # shorter ids contain no time
 X_EPOCH = 1_288_834_974_657  # milliseconds
 csv.field_size_limit(2**26)
 T = TypeVar("T")
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 class TrainingArticle(NamedTuple):
-    """An article, or a short claim that stands for one: what the encoder takes as an article."""
+    """An article, or a short claim used as one."""
 
     title: str
     text: str
@@ -34,11 +34,11 @@ class TrainingArticle(NamedTuple):
 class Pair(NamedTuple):
     post: str
     story: TrainingArticle
-    year: int | None = None  # of the post, where its id says it
+    year: int | None = None  # of the post, if its id contains it
 
 
 class CrisisPost(NamedTuple):
-    """A post gathered for an event, and whether it talks about it."""
+    """A post labelled as on or off the topic of an event."""
 
     event: str
     text: str
@@ -47,7 +47,7 @@ class CrisisPost(NamedTuple):
 
 @dataclass(slots=True)
 class SkippedRows:
-    """The rows that could not be used: how many, and the first of them by file and line."""
+    """The number of skipped rows, and the file, line and reason of the first."""
 
     count: int = 0
     examples: list[str] = field(default_factory=list)
@@ -59,48 +59,48 @@ class SkippedRows:
 
     def __str__(self) -> str:
         examples = f" ({'; '.join(self.examples)}, …)" if self.examples else ""
-        return f"rows passed over: {self.count}{examples}"
+        return f"skipped rows: {self.count}{examples}"
 
 
-def read_pairs(file: Path, passed: SkippedRows) -> Iterator[Pair]:
-    """The pairs of one file: `post`, `article` and if there are any `title` and `post_id`."""
+def read_pairs(file: Path, skipped: SkippedRows) -> Iterator[Pair]:
+    """Read pairs with the keys `post`, `article` and optionally `title` and `post_id`."""
     return read_rows(
         file,
-        passed,
+        skipped,
         lambda row: Pair(text_under(row, "post"), _story(row), year_of(row.get("post_id"))),
     )
 
 
-def read_stories(file: Path, passed: SkippedRows) -> Iterator[TrainingArticle]:
-    """The articles of one file, with the keys `article` or `vclaim` and if there is one `title`."""
-    return read_rows(file, passed, _story)
+def read_stories(file: Path, skipped: SkippedRows) -> Iterator[TrainingArticle]:
+    """Read articles with the keys `article` or `vclaim`, and optionally `title`."""
+    return read_rows(file, skipped, _story)
 
 
-def read_reports(file: Path, passed: SkippedRows) -> Iterator[tuple[str, TrainingArticle]]:
-    """The events and the articles on them of one file, with the keys of an article and `event`."""
-    return read_rows(file, passed, lambda row: (text_under(row, "event"), _story(row)))
+def read_reports(file: Path, skipped: SkippedRows) -> Iterator[tuple[str, TrainingArticle]]:
+    """Read articles with the key `event`."""
+    return read_rows(file, skipped, lambda row: (text_under(row, "event"), _story(row)))
 
 
-def read_crisis_posts(file: Path, passed: SkippedRows) -> Iterator[CrisisPost]:
-    """The labelled posts of one file, with the keys `event`, `text` and `label`."""
-    return read_rows(file, passed, _crisis_post)
+def read_crisis_posts(file: Path, skipped: SkippedRows) -> Iterator[CrisisPost]:
+    """Read labelled posts with the keys `event`, `text` and `label`."""
+    return read_rows(file, skipped, _crisis_post)
 
 
-def read_posts(file: Path, passed: SkippedRows) -> Iterator[str]:
-    """The everyday posts of one file, with the key `text`; a row without one is no fault."""
-    return (text for text, _ in read_by_language(file, passed))
+def read_posts(file: Path, skipped: SkippedRows) -> Iterator[str]:
+    """Read everyday posts with the key `text`; rows without one are ignored."""
+    return (text for text, _ in read_by_language(file, skipped))
 
 
-def read_by_language(file: Path, passed: SkippedRows) -> Iterator[tuple[str, str]]:
-    """The everyday posts of one file, each with what its row has under `lang`, if anything."""
-    for _, row in rows(file, passed):
+def read_by_language(file: Path, skipped: SkippedRows) -> Iterator[tuple[str, str]]:
+    """Read everyday posts with their `lang`, or ""."""
+    for _, row in rows(file, skipped):
         text = row.get("text")
         if isinstance(text, str) and text.strip():
             yield text, str(row.get("lang") or "")
 
 
 def read_markdown(file: Path) -> TrainingArticle:
-    """An article out of Markdown; the first line is its title if it is a heading."""
+    """Read an article from Markdown; the first line is the title if it is a heading."""
     with _opened(file) as lines:
         text = lines.read().strip()
     first, _, rest = text.partition("\n")
@@ -111,8 +111,8 @@ def read_markdown(file: Path) -> TrainingArticle:
     )
 
 
-def rows(file: Path, passed: SkippedRows) -> Iterator[tuple[int, Row]]:
-    """Every row with its line number; a line that is no row is counted."""
+def rows(file: Path, skipped: SkippedRows) -> Iterator[tuple[int, Row]]:
+    """Yield every row with its line number; invalid lines are skipped and counted."""
     kind = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
     with _opened(file) as lines:
         if kind in TABLES:
@@ -129,16 +129,16 @@ def rows(file: Path, passed: SkippedRows) -> Iterator[tuple[int, Row]]:
             if isinstance(row, dict):
                 yield number, row
             else:
-                passed.add(file, number, "is no JSON object")
+                skipped.add(file, number, "is no JSON object")
 
 
-def read_rows(file: Path, passed: SkippedRows, make: Callable[[Row], T]) -> Iterator[T]:
-    """What each row makes; one of which nothing can be made is counted with the reason."""
-    for number, row in rows(file, passed):
+def read_rows(file: Path, skipped: SkippedRows, make: Callable[[Row], T]) -> Iterator[T]:
+    """Convert each row; one that raises ValueError is skipped and counted."""
+    for number, row in rows(file, skipped):
         try:
             value = make(row)
         except ValueError as error:
-            passed.add(file, number, str(error))
+            skipped.add(file, number, str(error))
         else:
             yield value
 
@@ -169,14 +169,14 @@ def _crisis_post(row: Row) -> CrisisPost:
 
 
 def year_of(post_id: object) -> int | None:
-    """The year of a post of X by its id, which holds the time since the end of 2010."""
+    """Return the year of an X post; ids contain the time since the end of 2010."""
     if not isinstance(post_id, str) or not SNOWFLAKE.fullmatch(post_id):
         return None
     return datetime.fromtimestamp(((int(post_id) >> 22) + X_EPOCH) / 1000, UTC).year
 
 
 def text_under(row: Row, key: str) -> str:
-    """The text that a row has to hold under a key."""
+    """Return a required text of a row."""
     value = row.get(key)
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"has no text under {key!r}")
@@ -188,77 +188,73 @@ CLAIMS, POOL, REPORTS = "_claims", "_pool", "seed_articles"
 
 
 def files(data: Path, part: str) -> dict[str, Path]:
-    """The files of rows in one part of a folder, by their names without endings, in order."""
+    """List the data files in one part of a folder by their names without extension."""
     folder = data / part
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
     return {file.name.partition(".")[0]: file for file in paths if file.name.endswith(KINDS)}
 
 
-def pair_sets(data: Path, passed: SkippedRows) -> Iterator[tuple[str, list[Pair]]]:
-    """The pairs of every file, by its name."""
+def pair_sets(data: Path, skipped: SkippedRows) -> Iterator[tuple[str, list[Pair]]]:
     for name, file in files(data, "pairs").items():
         if not name.endswith((CLAIMS, POOL)):
-            yield name, list(read_pairs(file, passed))
+            yield name, list(read_pairs(file, skipped))
 
 
-def pool(data: Path, name: str, ending: str, passed: SkippedRows) -> Iterator[TrainingArticle]:
-    """The further articles, or claims, beside the pairs of this name."""
+def pool(data: Path, name: str, ending: str, skipped: SkippedRows) -> Iterator[TrainingArticle]:
+    """Read the additional articles or claims of the pairs `name`."""
     file = files(data, "pairs").get(name + ending)
-    return iter(()) if file is None else read_stories(file, passed)
+    return iter(()) if file is None else read_stories(file, skipped)
 
 
-def crisis_posts(data: Path, passed: SkippedRows) -> Iterator[CrisisPost]:
-    """The labelled posts of all events."""
+def crisis_posts(data: Path, skipped: SkippedRows) -> Iterator[CrisisPost]:
     for name, file in files(data, "crisis").items():
         if name != REPORTS:
-            yield from read_crisis_posts(file, passed)
+            yield from read_crisis_posts(file, skipped)
 
 
-def reports(data: Path, passed: SkippedRows) -> dict[str, list[TrainingArticle]]:
-    """The articles on each event."""
+def reports(data: Path, skipped: SkippedRows) -> dict[str, list[TrainingArticle]]:
     by_event: dict[str, list[TrainingArticle]] = {}
     if file := files(data, "crisis").get(REPORTS):
-        for event, story in read_reports(file, passed):
+        for event, story in read_reports(file, skipped):
             by_event.setdefault(event, []).append(story)
     return by_event
 
 
 Split = Literal["train", "dev", "test"]
-DEV, TEST = 0.1, 0.3  # below the first dev, below the second test, the rest trains
+DEV, TEST = 0.1, 0.3  # hashes below the first are dev, below the second test, the rest train
 TEST_EVENTS, DEV_EVENTS = 0.35, 0.6
 MIRRORED = re.compile(r"https?://\S*|\bRT\b:?\s*(?=@)|@\w+:?")
 MARKS = re.compile(r"[\W_]+")
 
 
 def share(text: str) -> float:
-    """A number in [0, 1) that depends on the text alone, to draw samples that never change."""
+    """Hash a text to [0, 1), for reproducible samples."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
 
 
 def bare(text: str) -> str:
-    """A text by which near-duplicates are found: no links, retweet signs, mentions or marks."""
+    """Normalise a text to find near-copies: no links, RT, mentions or punctuation."""
     return MARKS.sub(" ", MIRRORED.sub(" ", unescape(text))).strip().casefold()
 
 
 def story_key(story: TrainingArticle) -> str:
-    """What stays the same between copies of an article: its title, else how it begins."""
+    """Return the key that copies of an article share: its title, else its lead."""
     return bare(story.title) or bare(story.text[:400])
 
 
 def split_of(key: str) -> Split:
-    """The split of an article or event by its key, the same on every machine for ever."""
     place = share(f"split {key}")
     return "dev" if place < DEV else "test" if place < TEST else "train"
 
 
 def split_of_event(event: str) -> Split:
-    """The split of a crisis: a third judges, a quarter tunes, the rest trains."""
+    """A third of the events is test, a quarter dev, the rest train."""
     place = share(f"event {event}")
     return "test" if place < TEST_EVENTS else "dev" if place < DEV_EVENTS else "train"
 
 
 def split_pairs(pairs: Iterable[Pair]) -> dict[Split, list[Pair]]:
-    """The pairs of each split; what also stands in a later one (test, then dev) is removed."""
+    """Split pairs; a copy of a pair in test is removed from dev, and of either from train."""
     splits: dict[Split, list[Pair]] = {"train": [], "dev": [], "test": []}
     for pair in pairs:
         splits[split_of(story_key(pair.story))].append(pair)
@@ -274,7 +270,7 @@ def split_pairs(pairs: Iterable[Pair]) -> dict[Split, list[Pair]]:
 
 
 def without_copies(posts: Iterable[CrisisPost]) -> list[CrisisPost]:
-    """The posts that have words and copy no earlier one of their event."""
+    """Remove posts without words, and copies within an event."""
     first: dict[tuple[str, str], CrisisPost] = {}
     for post in posts:
         first.setdefault((post.event, bare(post.text)), post)

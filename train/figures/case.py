@@ -1,7 +1,7 @@
 """The case study: seed articles, labelled posts, and which of them the thresholds find.
 
-A folder holds `seeds/`, a Markdown file for each event or a folder of them, its title in the first
-line, and `posts.jsonl` (or .csv, .tsv, .gz) with the keys `text` and `event`, empty for none.
+A folder contains `seeds/` with a Markdown file or folder per event, title first, and `posts.jsonl`
+(or .csv, .tsv, .gz) with the keys `text` and `event`, which is empty for no event.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from train.figures.subject import GREY, MissingDataError, Sheet, Subject, fonts,
 SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
 NONE = -1  # the number of no event
 OFF_TOPIC = "off-topic"
-LISTED = 10  # posts at either end
+LISTED = 10  # most similar posts, and as many least similar
 POST_COLUMNS = 84
 EVENT_COLUMNS = 20
 LINE = 0.105  # inches
@@ -50,7 +50,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """What came of every post: its best score, its label, and the event that it was found for."""
+    """The best score, the label and the matched event of every post."""
 
     case: Case
     score: F32  # [n], the maximum over all seeds
@@ -68,7 +68,7 @@ def draw_case(subject: Subject) -> list[Sheet]:
 
 
 def read_case(folder: Path, passed: SkippedRows) -> Case:
-    """The case study of a folder; a post about an event without an article is passed over."""
+    """Read a case study; posts on events without an article are skipped."""
     articles = sorted([*folder.glob("seeds/*.md"), *folder.glob("seeds/*/*.md")])
     seeds = tuple(
         (file.stem if file.parent.name == "seeds" else file.parent.name, read_markdown(file))
@@ -92,7 +92,7 @@ def _post(row: Row, events: Sequence[str]) -> LabelledPost:
 
 
 def judge(enc: Encoder, case: Case, rate: float) -> Result:
-    """Score every post with every article, and cut at the automatic thresholds."""
+    """Score every post with every article, and apply the automatic thresholds."""
     articles = enc.articles([story for _, story in case.seeds])
     scores = enc.posts([post.text for post in case.posts]).similarity(articles)
     number = {None: NONE} | {event: i for i, event in enumerate(case.events)}
@@ -103,20 +103,19 @@ def judge(enc: Encoder, case: Case, rate: float) -> Result:
 
 
 def decide(scores: F32, cuts: F32, owner: I64) -> I64:
-    """For each post the event whose seed it reaches with the highest score, if any: [n]."""
+    """Return the event of each post's best match, or NONE: [n]."""
     passing = np.where(scores >= cuts, scores, -np.inf)
     return np.where(np.isfinite(passing).any(1), owner[passing.argmax(1)], NONE)
 
 
 def confusion(result: Result) -> I64:
-    """How many posts of each label (row) each event found (column); the last are none."""
+    """Count posts by label (row) and matched event (column); the last is none."""
     table = np.zeros([len(result.case.events) + 1] * 2, np.int64)
     np.add.at(table, (result.labelled, result.matched), 1)
     return table
 
 
 def precision_and_recall(table: I64) -> tuple[float, float]:
-    """Of the found posts the share found for their own event; of those about one, the same."""
     right = np.trace(table[:-1, :-1])
     matches, about = table[:, :-1].sum(), table[:-1].sum()
     nan = float("nan")
@@ -140,7 +139,7 @@ def matrix_sheet(result: Result) -> Sheet:
 
 
 def cells(axes: Axes, table: I64, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """The counts, shaded by the share of their row, the numbers in ink that stands out."""
+    """Draw the counts, shaded by their share of the row."""
     share = table / np.maximum(table.sum(1, keepdims=True), 1)
     axes.imshow(share, cmap="Greys", vmin=0, vmax=1.25)
     for (i, j), count in np.ndenumerate(table):
@@ -154,7 +153,7 @@ def cells(axes: Axes, table: I64, rows: Sequence[str], columns: Sequence[str]) -
 
 def posts_sheet(result: Result) -> Sheet:
     """The most and the least similar posts as a table."""
-    lines = listed(result)
+    lines = post_table(result)
     height = LINE * (len(lines) + 1)
     figure = page(height, arranged=False)
     figure.text(
@@ -164,8 +163,8 @@ def posts_sheet(result: Result) -> Sheet:
     return Sheet("case-posts", "Most and least similar posts", figure)
 
 
-def listed(result: Result) -> list[str]:
-    """The posts at either end by falling score, as lines of columns."""
+def post_table(result: Result) -> list[str]:
+    """Format the most and the least similar posts as a table."""
     order = np.argsort(-result.score, kind="stable").tolist()
     names = [*result.case.events, "none"]  # NONE is the last
     lines = [f"{'score':>7}  {'labelled':<19}{'matched for':<19}post"]

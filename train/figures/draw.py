@@ -42,7 +42,7 @@ MARKS = {1.0: "softmax", 1.5: "1.5-entmax", 2.0: "sparsemax"}
 
 
 def draw_alpha(subject: Subject) -> list[Sheet]:
-    """A panel for each layer, a dot for each head of ring and star."""
+    """Draw α: a panel per layer, a dot per head of ring and star."""
     weights = subject.encoder.model.weights
     if not weights.config.has_star:
         raise MissingDataError("needs a model with a star")
@@ -63,7 +63,7 @@ def draw_alpha(subject: Subject) -> list[Sheet]:
 
 
 def dots(axes: Axes, alphas: dict[str, F32]) -> None:
-    """The heads side by side between softmax and sparsemax."""
+    """Draw one α per head."""
     for level, name in MARKS.items():
         axes.axhline(level, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
         axes.annotate(
@@ -101,7 +101,7 @@ def random_logits(count: int, seed: int = 0) -> F64:
 
 
 def attention_weights(logits: F64) -> dict[float, F64]:
-    """The weights that each α gives to the embeddings, by α."""
+    """Compute the attention weights for each α."""
     z = torch.from_numpy(logits)
     return {alpha: entmax(z, alpha).numpy() for alpha in ALPHAS}
 
@@ -115,7 +115,7 @@ def simulate(sizes: Sequence[int] | I64 = SIZES, draws: int = DRAWS) -> tuple[F6
 
 
 def draw_attention(_subject: Subject) -> list[Sheet]:
-    """Softmax beside 1.5-entmax and sparsemax, on few and on many embeddings."""
+    """Draw softmax, 1.5-entmax and sparsemax on few and on many embeddings."""
     figure = page(2.7)
     panels = figure.subplots(1, len(COUNTS), width_ratios=(1, 2.4))
     for axes, count in zip(panels, COUNTS, strict=True):
@@ -130,13 +130,13 @@ def draw_attention(_subject: Subject) -> list[Sheet]:
 
 
 def bars(axes: Axes, weights: dict[float, F64]) -> None:
-    """A group of bars for each embedding, a colour and a hatch for each α."""
+    """Draw a group of bars per embedding, one bar per α."""
     count, thick = len(weights[1.0]), 0.8 / len(weights)
     for i, (alpha, values) in enumerate(weights.items()):
-        held = np.flatnonzero(values)  # a bar of no height would still show its edge
-        place = held + 1 + (i - (len(weights) - 1) / 2) * thick
+        points = np.flatnonzero(values)  # a bar of height 0 would still have an edge
+        place = points + 1 + (i - (len(weights) - 1) / 2) * thick
         axes.bar(
-            place, values[held], thick * 0.8, label=ALPHAS[alpha], linewidth=0.8, **LINES[alpha]
+            place, values[points], thick * 0.8, label=ALPHAS[alpha], linewidth=0.8, **LINES[alpha]
         )
     step = 1 if count < 9 else 4
     axes.set(xticks=range(1, count + 1, step), xlim=(0.4, count + 0.6))
@@ -157,7 +157,7 @@ def draw_sums(_subject: Subject) -> list[Sheet]:
     axes.set(xscale="log", yscale="log", xlabel="number of embeddings S")
     axes.set_ylabel("Σ exp z over S scores z ~ U(−1, 1)")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter("{x:,g}")  # 10³ takes a formula to set
+        axis.set_major_formatter("{x:,g}")  # the default 10³ needs math text
     axes.minorticks_off()
     figure.legend(loc="outside upper center")
     axes.grid()
@@ -181,7 +181,7 @@ class Panel(NamedTuple):
 
 
 def draw_reliability(subject: Subject) -> list[Sheet]:
-    """For each set its precision by score, and under it how many posts stand behind each point."""
+    """Draw each set's precision by score, and below it the number of posts per point."""
     panels = panels_of(subject)
     lines = -(-len(panels) // ABREAST)
     figure = page(3.4 * lines + 0.3)
@@ -227,7 +227,7 @@ def panels_of(subject: Subject) -> list[Panel]:
 
 
 def precision(axes: Axes, panel: Panel) -> None:
-    """A dot with its interval for each bin, and where the automatic thresholds lie."""
+    """Draw the precision of each bin with its interval, and the automatic thresholds."""
     low, middle, high = np.percentile(panel.cuts, SPREAD)
     axes.axvspan(low, high, color=GREY, alpha=0.25, linewidth=0)
     axes.axvline(middle, color=GREY, linewidth=0.8, linestyle="--", label="automatic threshold")
@@ -245,28 +245,28 @@ def precision(axes: Axes, panel: Panel) -> None:
 
 
 def counts(axes: Axes, panel: Panel) -> None:
-    """How many on topic, and of each other kind, stand behind each dot."""
+    """Draw the number of posts of each kind per bin."""
     numbers = {"on topic": {one.low: one.on for bins in panel.bins.values() for one in bins}}
     numbers |= {kind: {one.low: one.other for one in bins} for kind, bins in panel.bins.items()}
     for kind, many in numbers.items():
         colour, marker = KIND_MARKERS[kind]
-        held = sorted((low + STEP / 2, number) for low, number in many.items() if number)
+        points = sorted((low + STEP / 2, number) for low, number in many.items() if number)
         axes.plot(
-            *np.array(held).reshape(-1, 2).T, f"{marker}:", color=colour, markersize=3,
+            *np.array(points).reshape(-1, 2).T, f"{marker}:", color=colour, markersize=3,
             linewidth=0.6, label=kind,
         )  # fmt: skip
     axes.set(yscale="log", xlabel="score")
-    axes.yaxis.set_major_formatter("{x:,g}")  # 10³ takes a formula to set
+    axes.yaxis.set_major_formatter("{x:,g}")  # the default 10³ needs math text
 
 
 ARTICLES = 10
-MIN_POSTS = 5  # posts; below, nothing can be laid out
+MIN_POSTS = 5  # for t-SNE
 PERPLEXITY = 30.0
 SEED = 0
 TITLE_COLUMNS = 52
 
 
-class Chosen(NamedTuple):
+class SharedArticles(NamedTuple):
     """The most shared articles of a set, and the posts on them."""
 
     stories: tuple[int, ...]  # by falling number of posts
@@ -274,8 +274,8 @@ class Chosen(NamedTuple):
     group: I64  # [n] which of the stories each post is on
 
 
-def most_shared(own: I64, count: int = ARTICLES) -> Chosen:
-    """The articles with the most posts; a post on several of them counts for the most shared."""
+def most_shared(own: I64, count: int = ARTICLES) -> SharedArticles:
+    """Select the articles with the most posts; a post on several is assigned to the first."""
     posts_on = np.bincount(own[:, 1])
     order = np.argsort(-posts_on, kind="stable")[:count]
     rank = {int(story): place for place, story in enumerate(order) if posts_on[story]}
@@ -284,11 +284,13 @@ def most_shared(own: I64, count: int = ARTICLES) -> Chosen:
         if story in rank:
             group[post] = min(rank[story], group.get(post, len(rank)))
     posts = sorted(group)
-    return Chosen(tuple(rank), np.array(posts, np.int64), np.array([group[p] for p in posts]))
+    return SharedArticles(
+        tuple(rank), np.array(posts, np.int64), np.array([group[p] for p in posts])
+    )
 
 
 def distances(enc: Encoder, texts: list[str]) -> F32:
-    """One less the score of every two posts: [n, n], symmetric, 0 on the diagonal."""
+    """Compute 1 - score for all pairs of posts: [n, n], symmetric, 0 on the diagonal."""
     posts = enc.posts(texts)
     apart = 1 - posts.similarity(posts)
     apart = np.maximum((apart + apart.T) / 2, 0)
@@ -297,15 +299,17 @@ def distances(enc: Encoder, texts: list[str]) -> F32:
 
 
 def layout(apart: F32) -> NDArray[np.float32]:
-    """Places in the plane by t-SNE, the same each time: [n, 2]."""
+    """Compute t-SNE coordinates, reproducibly: [n, 2]."""
     perplexity = min(PERPLEXITY, (len(apart) - 1) / 3)
     tsne = TSNE(metric="precomputed", init="random", random_state=SEED, perplexity=perplexity)
-    with threadpool_limits(1):  # sums of several threads end in another order each time
-        return np.asarray(tsne.fit_transform(apart.copy()), np.float32)  # squares what it is given
+    with threadpool_limits(1):  # the order of sums in several threads varies
+        return np.asarray(
+            tsne.fit_transform(apart.copy()), np.float32
+        )  # fit_transform modifies its input
 
 
 def draw_tsne(subject: Subject) -> list[Sheet]:
-    """The set of pairs that has the most posts on ten articles."""
+    """Draw the pair set with the most posts on ten articles."""
     counted = [(one, most_shared(one.own)) for one in subject.pair_sets]
     pairs, chosen = max(counted, key=lambda both: len(both[1].posts))
     if len(chosen.posts) < MIN_POSTS:
@@ -321,7 +325,9 @@ def draw_tsne(subject: Subject) -> list[Sheet]:
     return [Sheet("tsne", "t-SNE of posts on the most shared articles", figure)]
 
 
-def scatter(axes: Axes, places: NDArray[np.float32], chosen: Chosen, pairs: PairSet) -> None:
+def scatter(
+    axes: Axes, places: NDArray[np.float32], chosen: SharedArticles, pairs: PairSet
+) -> None:
     """A colour and a marker for each article."""
     for number, story in enumerate(chosen.stories):
         mine = places[chosen.group == number]
@@ -346,8 +352,8 @@ FIGURES: dict[str, Callable[[Subject], list[Sheet]]] = {
 }
 
 
-def chosen(only: str) -> list[str]:
-    """The figures of these names, by commas; all if none is named."""
+def parse_names(only: str) -> list[str]:
+    """Parse comma-separated figure names; empty means all."""
     names = [name.strip() for name in only.split(",") if name.strip()]
     for name in names:
         if name not in FIGURES:
@@ -358,7 +364,7 @@ def chosen(only: str) -> list[str]:
 def draw(
     subject: Subject, names: list[str], out: Path, say: Callable[[str], None]
 ) -> Iterator[Path]:
-    """Draw the figures one after another and write them; one without its data is passed over."""
+    """Draw and write the figures; one without data is skipped."""
     for name in names:
         try:
             with paper():

@@ -30,8 +30,8 @@ COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK)  # yellow is too 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 SALT = "newsift"
 OTHER_FONTS = ("Noto Sans", "Source Han Sans", "Noto Emoji", "Symbola")
-MARKS = ("Mn", "Me")  # are dropped where no font has them
-UNSEEN = ("Cf", "Cc")  # joiners, soft hyphens and what steers a terminal
+MARKS = ("Mn", "Me")  # dropped if no font has them
+UNSEEN = ("Cf", "Cc")  # joiners, soft hyphens and control characters
 HOLES = re.compile("□[□ ]*□")
 
 
@@ -44,21 +44,21 @@ class Sheet:
 
 @cache
 def fonts() -> tuple[str, ...]:
-    """DejaVu's, and those that are installed for what it does not hold."""
+    """DejaVu Sans, and installed fonts for characters that it lacks."""
     installed = sorted({font.name for font in fontManager.ttflist})
     return ("DejaVu Sans", *(name for name in installed if name.startswith(OTHER_FONTS)))
 
 
 @cache
 def glyphs() -> frozenset[int]:
-    """The code points that at least one of the installed families can draw."""
+    """The code points that at least one font can draw."""
     held = (get_font(findfont(FontProperties(family=name))) for name in fonts())
     return frozenset(code for font in held for code in font.get_charmap())
 
 
 @contextmanager
 def paper() -> Iterator[None]:
-    """Within this, figures are made and rendered in the style of the house."""
+    """Apply the style of all figures within the block."""
     settings: Any = {
         "font.family": list(fonts()),
         "font.size": 8,
@@ -76,7 +76,7 @@ def paper() -> Iterator[None]:
         "grid.color": "#DDDDDD",
         "grid.linewidth": 0.5,
         "axes.axisbelow": True,
-        "text.parse_math": False,  # a post may hold two dollar signs
+        "text.parse_math": False,  # a post may contain dollar signs
         "svg.hashsalt": SALT,
         "svg.fonttype": "path",
         "savefig.dpi": DPI,
@@ -86,33 +86,35 @@ def paper() -> Iterator[None]:
 
 
 def page(height: float, width: float = WIDTH, arranged: bool = True) -> Figure:
-    """An empty figure, in inches; its panels are arranged unless each is put in its place."""
+    """Create an empty figure, in inches; `arranged` enables automatic layout."""
     return Figure(figsize=(width, height), layout="constrained" if arranged else None)
 
 
 def shorten(text: str, columns: int = 40, lines: int = 1) -> str:
-    """A text from outside as it can be drawn: cut, in glyphs that are there, not read as a sign."""
+    """Truncate a text and replace characters that cannot be drawn."""
     drawn = drawable(text)
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in drawn)
-    narrow = max(1, columns * len(drawn) // max(1, len(drawn) + wide))  # a wide one takes two
+    narrow = max(
+        1, columns * len(drawn) // max(1, len(drawn) + wide)
+    )  # a wide character takes two columns
     wrapped = "\n".join(textwrap.wrap(drawn, narrow, max_lines=lines, placeholder="…"))
-    # A legend leaves out what starts with an underscore.
+    # Legends omit labels that start with an underscore.
     return f" {wrapped}" if wrapped.startswith("_") else wrapped
 
 
 def drawable(text: str) -> str:
-    """The text with one □ for every run of what no font can draw."""
+    """Replace each run of characters that no font can draw by one □."""
     visible = (c for c in " ".join(text.split()) if unicodedata.category(c) not in UNSEEN)
     drawn = (c for c in visible if ord(c) in glyphs() or unicodedata.category(c) not in MARKS)
     return HOLES.sub("□", "".join(c if ord(c) in glyphs() else "□" for c in drawn))
 
 
 def rendered(sheet: Sheet) -> dict[str, bytes]:
-    """The figure as SVG and PNG, the same bytes each time: no date, no version, no random name."""
+    """Render the figure as SVG and PNG, reproducibly."""
     files = {}
-    for kind, unsaid in (("svg", "Date"), ("png", "Software")):
+    for kind, omitted_key in (("svg", "Date"), ("png", "Software")):
         out = BytesIO()
-        sheet.figure.savefig(out, format=kind, metadata={unsaid: None, "Title": sheet.title})
+        sheet.figure.savefig(out, format=kind, metadata={omitted_key: None, "Title": sheet.title})
         files[kind] = out.getvalue()
     return files
 
@@ -123,7 +125,7 @@ class MissingDataError(InputError):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The model and the data; each part is read when a figure first asks for it."""
+    """The model and the data, loaded on first use."""
 
     model: str
     data: Path | None
@@ -135,12 +137,11 @@ class Subject:
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The model, loaded."""
         return encoder.load(self.model, device=self.device)
 
     @cached_property
     def pair_sets(self) -> list[PairSet]:
-        """The sets of pairs of the split; never none."""
+        """The pair sets of the split; raises MissingDataError if there are none."""
         if self.data is None or not (self.data / "pairs").is_dir():
             raise MissingDataError("needs --data with a folder pairs/")
         sets = read_pair_sets(self.data, self.split, self.passed)
@@ -150,7 +151,7 @@ class Subject:
 
     @cached_property
     def crises(self) -> list[CrisisSet]:
-        """The events of the split, if there are any."""
+        """The crises of the split."""
         if self.data is None:
             return []
         crises = read_crises(self.data, self.passed)

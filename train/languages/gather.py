@@ -1,9 +1,8 @@
-"""The folder of data that `newsift train multilingual` reads, out of public repositories.
+"""Build the data folder of `newsift train multilingual` from public repositories.
 
 python -m train.languages.gather --data ../shared/data --out DIR [--clones DIR]
 
---data is the English data, laid out as for training. What was fetched is kept in OUT.clones. Two
-runs write the same.
+--data is the English training data. Clones are stored in OUT.clones. The output is reproducible.
 """
 
 import gzip
@@ -28,7 +27,7 @@ from train.data.readers import (
     split_pairs,
 )
 from train.languages.sources import Clones, TextSource, Use, read_sources
-from train.languages.texts import choose_texts, crisis_of, crisis_rows, drawn, rows, sentences
+from train.languages.texts import choose_texts, crisis_rows, make_crisis, rows, sentences, shuffle
 from train.plainly import plainly
 
 ENGLISH = "en"
@@ -39,14 +38,14 @@ MORE_POSTS, SENTENCES, PARALLEL = 5_000, 7_000, 5_000  # a language
 Row = dict[str, Any]
 
 
-class Gathered:
-    """What the sources hold, by use and language."""
+class SourceTexts:
+    """The texts of the sources, by use and language."""
 
     def __init__(self, sources: Iterable[TextSource], clones: Clones) -> None:
         self._sources, self._clones = list(sources), clones
 
     def rows(self, use: Use, language: str | None = None) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The rows of one use, with their language; those of parallel files side by side."""
+        """Yield (language, row); the rows of parallel files are joined."""
         for source in (source for source in self._sources if source.use == use):
             for own, paths in source.paths():
                 if language in (None, own):
@@ -57,7 +56,7 @@ class Gathered:
         return (text for _, row in self.rows(use, language) for text in row)
 
     def languages(self) -> list[str]:
-        """Every language that the sources have texts of."""
+        """List the languages, sorted."""
         texts = (source for source in self._sources if source.use != "crises")
         return sorted({language for source in texts for language in source.files})
 
@@ -68,51 +67,51 @@ class Gathered:
 @click.option("--clones", type=click.Path(path_type=Path), help="Where clones are kept.")
 def main(data: Path, out: Path, clones: Path | None) -> None:
     """Gather posts, sentences and pairs in sixteen languages."""
-    gathered = Gathered(read_sources(), Clones(clones or out.with_name(f"{out.name}.clones")))
-    gather(gathered, data, out)
+    sources = SourceTexts(read_sources(), Clones(clones or out.with_name(f"{out.name}.clones")))
+    gather(sources, data, out)
 
 
-def gather(gathered: Gathered, data: Path, out: Path) -> None:
+def gather(sources: SourceTexts, data: Path, out: Path) -> None:
     """Write every part of the folder."""
     for part in PARTS:
         (out / part).mkdir(parents=True, exist_ok=True)
-    judged = write_judged(gathered, out / "judged")
-    parallel = pairs(gathered, judged)
-    taught = list(chain.from_iterable((one["article"], one["post"]) for one in parallel))
-    for language in gathered.languages():
-        posts, more = teaching(gathered, data, language, judged)
-        taught += more
+    judged = write_judged(sources, out / "judged")
+    parallel = pairs(sources, judged)
+    training = list(chain.from_iterable((one["article"], one["post"]) for one in parallel))
+    for language in sources.languages():
+        posts, more = training_texts(sources, data, language, judged)
+        training += more
         rows = ({"text": text, "lang": language} for text in posts)
         write(out / "tweets" / f"{language}.jsonl.gz", rows)
         click.echo(f"{language}: {len(posts):,} posts, {len(more):,} other texts")
     write(out / "pairs" / "parallel.jsonl.gz", parallel)
-    claims = ({"article": text} for text in drawn(dict.fromkeys(taught)))
+    claims = ({"article": text} for text in shuffle(dict.fromkeys(training)))
     write(out / "pairs" / f"parallel{CLAIMS}.jsonl.gz", claims)
     copy_english(data, out)
-    write_crises(gathered, out)
+    write_crises(sources, out)
     click.echo(f"{len(parallel):,} pairs, {len(judged):,} texts that judge")
 
 
-def write_judged(gathered: Gathered, folder: Path) -> set[str]:
-    """Write what judges, and give that by which copies of it are found."""
+def write_judged(sources: SourceTexts, folder: Path) -> set[str]:
+    """Write the evaluation texts and return their normalised forms."""
     originals = [
         {"id": name, "lang": language, "text": text}
-        for language, (text, name) in gathered.rows("originals")
+        for language, (text, name) in sources.rows("originals")
     ]
     topics = [
         {"id": name, "lang": language, "topic": topic, "text": text}
-        for language, (name, topic, text) in gathered.rows("topics")
+        for language, (name, topic, text) in sources.rows("topics")
     ]
     write(folder / "originals.jsonl.gz", originals)
     write(folder / "topics.jsonl.gz", topics)
     return {bare(row["text"]) for row in (*originals, *topics)}
 
 
-def pairs(gathered: Gathered, judged: set[str]) -> list[Row]:
+def pairs(sources: SourceTexts, judged: set[str]) -> list[Row]:
     """Sentences with their English originals, the first of each language; all train."""
     rows: list[Row] = []
-    for language in gathered.languages():
-        parallel = (row for _, row in gathered.rows("parallel", language))
+    for language in sources.languages():
+        parallel = (row for _, row in sources.rows("parallel", language))
         both = [
             Pair(text, TrainingArticle("", original)) for text, original in dict.fromkeys(parallel)
         ]
@@ -128,18 +127,18 @@ def pairs(gathered: Gathered, judged: set[str]) -> list[Row]:
     return rows
 
 
-def teaching(
-    gathered: Gathered, data: Path, language: str, judged: set[str]
+def training_texts(
+    sources: SourceTexts, data: Path, language: str, judged: set[str]
 ) -> tuple[list[str], list[str]]:
     """The everyday posts of a language, and its other texts; few posts are filled with those."""
     english = language == ENGLISH
     streams = files(data, "tweets").values() if english else ()
     everyday = chain(
-        gathered.texts("posts", language), *(read_posts(f, SkippedRows()) for f in streams)
+        sources.texts("posts", language), *(read_posts(f, SkippedRows()) for f in streams)
     )
     most = ENGLISH_POSTS if english else POSTS
     posts = choose_texts(everyday, language, judged, most + (0 if english else MORE_POSTS))
-    cut = chain.from_iterable(map(sentences, gathered.texts("sentences", language)))
+    cut = chain.from_iterable(map(sentences, sources.texts("sentences", language)))
     others = choose_texts(cut, language, judged, SENTENCES + MIN_POSTS)
     lent = max(0, MIN_POSTS - len(posts))
     return posts[:most] + others[:lent], posts[most:] + others[lent:][:SENTENCES]
@@ -152,15 +151,15 @@ def copy_english(data: Path, out: Path) -> None:
             write_atomically(out / part / file.name, file.read_bytes())
 
 
-def write_crises(gathered: Gathered, out: Path) -> None:
+def write_crises(sources: SourceTexts, out: Path) -> None:
     """Write the labelled crises as a folder of their own, with the everyday posts beside them."""
     folder = out / "judged" / "crises"
     for part in ("crisis", "tweets"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     by_file: dict[str, list[tuple[str, ...]]] = {}
-    for event, row in gathered.rows("crises"):
+    for event, row in sources.rows("crises"):
         by_file.setdefault(event, []).append(row)
-    posts, articles = crisis_rows({event: crisis_of(some) for event, some in by_file.items()})
+    posts, articles = crisis_rows({event: make_crisis(some) for event, some in by_file.items()})
     write(folder / "crisis" / "posts.jsonl.gz", posts)
     write(folder / "crisis" / f"{REPORTS}.jsonl.gz", articles)
     for file in files(out, "tweets").values():
@@ -168,7 +167,7 @@ def write_crises(gathered: Gathered, out: Path) -> None:
 
 
 def write(file: Path, rows: Iterable[Row]) -> None:
-    """Write rows as packed JSON lines, the same bytes each time."""
+    """Write gzipped JSON lines, reproducibly."""
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     write_atomically(file, gzip.compress(lines.encode(), mtime=0))
 

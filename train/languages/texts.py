@@ -1,4 +1,4 @@
-"""Texts out of the files of a source, and which of them are worth keeping."""
+"""Read texts from source files, and select texts."""
 
 import csv
 import gzip
@@ -16,15 +16,15 @@ from train.languages.sources import TextSource
 CONLLU_TEXT = re.compile(r"^# text = (.+)$", re.MULTILINE)
 NAMED = re.compile(r"^# sent_id = (\S+)$", re.MULTILINE)
 SENTENCE_END = re.compile(r"(?<=[.!?؟])\s+|(?<=[。！？])")
-DENSE = {"zh", "zh-tw", "ja", "ko", "th"}  # a text of few signs says much
+DENSE = {"zh", "zh-tw", "ja", "ko", "th"}  # short texts are informative
 MIN_CHARS, MIN_CHARS_DENSE, MAX_CHARS = 20, 8, 600
-WHOLE = 200  # a longer text of a source of sentences is cut into its sentences
+WHOLE = 200  # longer texts are split into sentences
 
 csv.field_size_limit(2**26)
 
 
 def rows(source: TextSource, path: str, raw: bytes) -> Iterator[tuple[str, ...]]:
-    """The rows of one file: a text each, or what its columns hold."""
+    """Read the rows of one file, as tuples of a text or of columns."""
     unpacked = gzip.decompress(raw) if path.endswith(".gz") else raw
     text = unpacked.decode("utf-8-sig", "replace")
     if source.form == "table":
@@ -68,23 +68,23 @@ def _under(content: Any, keys: set[str | int]) -> Iterator[str]:
 
 
 def sentences(text: str) -> Iterable[str]:
-    """A text as it is, or if it is long its sentences."""
+    """Split a long text into sentences."""
     return [text] if len(text) <= WHOLE else SENTENCE_END.split(text)
 
 
 def choose_texts(texts: Iterable[str], language: str, judged: set[str], most: int) -> list[str]:
-    """Texts neither short nor long, each once, none that judges, drawn by their hash alone."""
+    """Select distinct texts of medium length that are not in `judged`, in order of a hash."""
     least = MIN_CHARS_DENSE if language in DENSE else MIN_CHARS
-    chosen: dict[str, str] = {}
+    selection: dict[str, str] = {}
     for text in texts:
         key = bare(text)
         if least <= len(text) <= MAX_CHARS and key and key not in judged:
-            chosen.setdefault(key, text)
-    return list(islice(drawn(chosen.values()), most))
+            selection.setdefault(key, text)
+    return list(islice(shuffle(selection.values()), most))
 
 
-def drawn(texts: Iterable[str]) -> Iterator[str]:
-    """The same texts in an order that says nothing of how they stood or whether they train."""
+def shuffle(texts: Iterable[str]) -> Iterator[str]:
+    """Shuffle by a hash, independent of the order and of the split."""
     return iter(sorted(texts, key=lambda text: share(f"drawn {text}")))
 
 
@@ -92,21 +92,21 @@ RELATED = ("Related and informative", "Related - but not informative")
 UNRELATED = "Not related"
 MEDIA = "Media"
 HEADLINES = 10
-OTHERS = 2_000  # posts on other crises, for each
+OTHERS = 2_000  # posts on other crises, per crisis
 
 Row = dict[str, Any]
 
 
 class Crisis(NamedTuple):
-    """The headlines of one crisis, and the posts on it and beside it."""
+    """The headlines of one crisis, and its on-topic and off-topic posts."""
 
     headlines: list[str]
     on: list[str]
     off: list[str]
 
 
-def crisis_of(rows: Iterable[tuple[str, ...]]) -> Crisis:
-    """The posts of a crisis by their source and label; what copies a headline is no post."""
+def make_crisis(rows: Iterable[tuple[str, ...]]) -> Crisis:
+    """Sort the rows of a crisis by source and label; copies of a headline are removed."""
     headlines, on, off = dict[str, str](), list[str](), list[str]()
     for text, source, label in rows:
         name, key = label.strip(), bare(text)
@@ -118,11 +118,11 @@ def crisis_of(rows: Iterable[tuple[str, ...]]) -> Crisis:
 
 
 def crisis_rows(crises: Mapping[str, Crisis]) -> tuple[list[Row], list[Row]]:
-    """The posts of all crises with their labels, and an article on each."""
+    """Return labelled posts of all crises, and an article on each."""
     posts: list[Row] = []
     for event, crisis in crises.items():
         others = (text for name, other in crises.items() if name != event for text in other.on)
-        off = [*crisis.off, *list(drawn(others))[:OTHERS]]
+        off = [*crisis.off, *list(shuffle(others))[:OTHERS]]
         for label, texts in (("on-topic", crisis.on), ("off-topic", off)):
             posts += [{"event": event, "label": label, "text": text} for text in texts]
     by_event = {event: "\n".join(crisis.headlines) for event, crisis in crises.items()}

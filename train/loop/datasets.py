@@ -1,4 +1,4 @@
-"""What a model learns from: texts as tokens, with the teacher's vectors where there are any."""
+"""Training texts as tokens, with the teacher's vectors if the recipe needs them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,29 +18,28 @@ from train.model.start import StartingPoint
 from train.teacher.minilm import whole
 from train.teacher.store import TokenTargets, VectorStore
 
-MIN_TOKENS = 3  # tokens of which none is left out
-MIN_STATES = 5  # of a token that begins at their mean
+MIN_TOKENS = 3  # shorter texts lose no tokens
+MIN_STATES = 5  # of a token whose vector starts at their mean
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Texts of one kind: their tokens, their words, and what the teacher makes of them."""
+    """Texts of one kind, with the teacher's vectors and states."""
 
     tokens: Tokens
-    taught: Tensor | None  # [n, teacher], unit
+    teacher: Tensor | None  # [n, teacher], unit
     story: I64  # [n], the same for copies of one article
-    states: I64 | None = None  # [n], where the teacher's states of the tokens begin, or -1
+    states: I64 | None = None  # [n], the first row of the teacher's token states, or -1
 
     def __len__(self) -> int:
         return len(self.tokens.offsets) - 1
 
     @property
     def words(self) -> SparseRows:
-        """The lexical rows of the texts."""
         return self.tokens.lexical
 
     def take(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> Flat:
-        """The texts from their head, some tokens left out at random."""
+        """Return the first `cap` tokens of each text, with random tokens dropped."""
         places = self.places(drop, rng, cap)
         return flat([ids[place] for ids, place in zip(self.texts(), places, strict=True)])
 
@@ -48,7 +47,7 @@ class Dataset:
         return np.split(self.tokens.ids, self.tokens.offsets[1:-1])[: len(self)]
 
     def places(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> list[I64]:
-        """The places of the tokens of each text, some left out at random."""
+        """Return the first `cap` token indices of each text, with random ones dropped."""
         places = [np.arange(len(ids))[:cap] for ids in self.texts()]
         if drop:
             places = [p[rng.random(len(p)) >= drop] if len(p) > MIN_TOKENS else p for p in places]
@@ -56,33 +55,33 @@ class Dataset:
 
 
 def concat_rows(*parts: tuple[Dataset, I64]) -> Dataset:
-    """Chosen texts of several datasets, one after the other."""
+    """Concatenate rows of several datasets."""
     ids = flat([
         dataset.tokens.ids[dataset.tokens.offsets[i] : dataset.tokens.offsets[i + 1]]
-        for dataset, chosen in parts
-        for i in chosen
+        for dataset, indices in parts
+        for i in indices
     ])  # fmt: skip
-    words = SparseRows.concat([dataset.words[chosen] for dataset, chosen in parts])
-    taught = [
-        dataset.taught[torch.from_numpy(c)] for dataset, c in parts if dataset.taught is not None
+    words = SparseRows.concat([dataset.words[indices] for dataset, indices in parts])
+    teacher = [
+        dataset.teacher[torch.from_numpy(c)] for dataset, c in parts if dataset.teacher is not None
     ]
     return Dataset(
         Tokens(ids.ids, ids.offsets, words),
-        torch.cat(taught) if len(taught) == len(parts) else None,
-        np.concatenate([dataset.story[chosen] for dataset, chosen in parts]),
+        torch.cat(teacher) if len(teacher) == len(parts) else None,
+        np.concatenate([dataset.story[indices] for dataset, indices in parts]),
         states_of(parts),
     )
 
 
 def states_of(parts: Sequence[tuple[Dataset, I64]]) -> I64 | None:
-    """Where the states of chosen texts begin, if every dataset has some."""
-    starts = [dataset.states[chosen] for dataset, chosen in parts if dataset.states is not None]
+    """Concatenate `states` of the rows, if every dataset has it."""
+    starts = [dataset.states[indices] for dataset, indices in parts if dataset.states is not None]
     return np.concatenate(starts) if len(starts) == len(parts) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Datasets:
-    """Everything a recipe may draw from; an empty dataset if the data has none of that kind."""
+    """The datasets of a recipe; one is empty if the data has no texts of that kind."""
 
     posts: Dataset
     sentences: Dataset
@@ -91,27 +90,27 @@ class Datasets:
     pair_posts: Dataset
     pair_articles: Dataset
     bodies: Dataset
-    own: I64  # [pairs, 2]: of the pairs' posts and of their articles
-    headlines: I64  # [bodies]: of the posts, which is the title of a body
+    own: I64  # [pairs, 2]: indices into pair_posts and pair_articles
+    headlines: I64  # [bodies]: the index of each body's title in posts
 
 
 def make_datasets(
     texts: Corpus, reader: Tokenizer, store: VectorStore | None, targets: TokenTargets | None = None
 ) -> Datasets:
-    """The texts as tokens, with the teacher's vectors if a store is given, and states if any."""
-    numbers: dict[str, int] = {}  # of articles, one for all of one title or one beginning
+    """Tokenize the texts, with the teacher's vectors from `store` and states from `targets`."""
+    numbers: dict[str, int] = {}  # by story key
 
     def posts(own: Sequence[str]) -> Dataset:
-        taught = None if store is None else torch.from_numpy(unit_rows(store.get(own)))
-        dataset = Dataset(reader.posts(own), taught, np.arange(len(own)))
+        teacher = None if store is None else torch.from_numpy(unit_rows(store.get(own)))
+        dataset = Dataset(reader.posts(own), teacher, np.arange(len(own)))
         return (
             dataset if targets is None else replace(dataset, states=targets.starts(dataset.texts()))
         )
 
     def articles(own: Sequence[TrainingArticle], read: Sequence[TrainingArticle | str]) -> Dataset:
-        taught = None if store is None else torch.from_numpy(whole(own, store.get))
+        teacher = None if store is None else torch.from_numpy(whole(own, store.get))
         number = [numbers.setdefault(story_key(story), len(numbers)) for story in own]
-        return Dataset(reader.articles(read), taught, np.array(number, np.int64))
+        return Dataset(reader.articles(read), teacher, np.array(number, np.int64))
 
     pair_articles = list(dict.fromkeys(texts.pair_stories))
     place = {article: i for i, article in enumerate(pair_articles)}
@@ -125,7 +124,7 @@ def make_datasets(
         articles(texts.claims, texts.claims),
         posts(texts.pair_posts),
         articles(pair_articles, pair_articles),
-        articles(headed, [text for _, text in headed]),  # the titles stand beside them as posts
+        articles(headed, [text for _, text in headed]),  # their titles are among the posts
         np.array(own, np.int64).reshape(-1, 2),
         np.array([at[title] for title, _ in headed], np.int64),
     )
@@ -134,7 +133,7 @@ def make_datasets(
 def start_in_context(
     start: StartingPoint, datasets: Datasets, targets: TokenTargets
 ) -> StartingPoint:
-    """A start whose tokens begin at the mean of the teacher's states, where there are a few."""
+    """Start each token at the mean of the teacher's states, if it has at least MIN_STATES."""
     assert start.directions is not None
     total = np.zeros((len(start.vectors), len(start.directions)), np.float32)
     count = np.zeros(len(total))
@@ -150,6 +149,6 @@ def start_in_context(
 
 
 def flat(parts: Sequence[I32]) -> Flat:
-    """Lists of ids as flat tokens."""
+    """Concatenate lists of ids."""
     ends = np.cumsum([0, *map(len, parts)]).astype(np.int64)
     return Flat(np.concatenate([np.zeros(0, np.int32), *parts]), ends)

@@ -1,4 +1,4 @@
-"""The split that tunes: what decides when to stop, and which λ."""
+"""The dev split, which decides when to stop and which λ to use."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,28 +25,28 @@ from train.protocol.peers import similarity
 from train.protocol.sets import CrisisSet, PairSet, Scores, crisis_figures, pair_set, read_crises
 from train.recipe import Recipe
 
-DEV_POSTS = 3_000  # of each kind, of a crisis that tunes
+DEV_POSTS = 3_000  # of each kind, per crisis
 CRISIS = ("AUC off", "AUC background", "P@R80")
-DEV_STORIES = 500  # that train, among which an article of dev is to be found
+DEV_STORIES = 500  # training articles as distractors
 
 
 class Dev:
-    """Judges a model in training on the texts of the dev split."""
+    """Evaluates a model on the dev split."""
 
-    def __init__(self, data: Path, reader: Tokenizer, recipe: Recipe, passed: SkippedRows) -> None:
+    def __init__(self, data: Path, reader: Tokenizer, recipe: Recipe, skipped: SkippedRows) -> None:
         self._mixes, self._lead = recipe.mix, recipe.model.lead
         self._sets: list[tuple[PairSet | CrisisSet, Tokens, Tokens]] = [
             (pairs, reader.posts(pairs.posts), reader.articles(pairs.stories))
-            for pairs in dev_pairs(data, passed)
+            for pairs in dev_pairs(data, skipped)
         ]
-        for crisis in dev_crises(data, passed):
+        for crisis in dev_crises(data, skipped):
             self._sets.append((crisis, reader.posts(crisis.posts), reader.articles(crisis.seeds)))
 
     def __len__(self) -> int:
         return len(self._sets)
 
     def judge(self, model: nn.Module) -> dict[str, float]:
-        """The figures at the best λ; `score` is what decides, see `decisive`."""
+        """Return the figures at the best λ; `score` is the criterion."""
 
         def rows(tokens: Tokens, side: Side) -> Embeddings:
             return embedded(model, tokens, side, self._lead)
@@ -61,7 +61,7 @@ class Dev:
 def figures_at(
     mix: float, ready: Sequence[tuple[PairSet | CrisisSet, Embeddings, Embeddings]]
 ) -> dict[str, float]:
-    """The figures of all sets at one λ."""
+    """Compute the figures of all sets at one λ."""
     figures: dict[str, float] = {}
     for one, posts, stories in ready:
         score = similarity(posts, stories, mix)
@@ -74,18 +74,18 @@ def figures_at(
 
 
 def decisive(figures: Mapping[str, float]) -> float:
-    """The mean mAP of the pairs; where there are none, the mean AUC of the crises.
+    """Return the mean mAP of the pairs, or without pairs the mean AUC of the crises.
 
-    A crisis is one event: from one judgement to the next its AUC moves by more than models differ.
+    The AUC of a single event varies more between evaluations than between models.
     """
     pairs = [value for name, value in figures.items() if name.endswith("mAP")]
     values = pairs or [value for name, value in figures.items() if " AUC " in name]
     return float(np.mean(values)) if values else 0.0
 
 
-def dev_pairs(data: Path, passed: SkippedRows) -> list[PairSet]:
-    """The pairs of the dev split, among all articles of dev and some that train."""
-    splits = ((name, split_pairs(pairs)) for name, pairs in pair_sets(data, passed))
+def dev_pairs(data: Path, skipped: SkippedRows) -> list[PairSet]:
+    """Read the pairs of the dev split, with training articles as distractors."""
+    splits = ((name, split_pairs(pairs)) for name, pairs in pair_sets(data, skipped))
     return [
         pair_set(name, split["dev"], distractors(split["train"]))
         for name, split in splits
@@ -94,18 +94,18 @@ def dev_pairs(data: Path, passed: SkippedRows) -> list[PairSet]:
 
 
 def distractors(pairs: Sequence[Pair]) -> list[TrainingArticle]:
-    """Some articles of pairs, each once, the same ones in every run."""
+    """Select a fixed sample of distinct articles."""
     keyed = {story_key(one.story): one.story for one in pairs}
     return [keyed[key] for key in sorted(keyed, key=share)[:DEV_STORIES]]
 
 
-def dev_crises(data: Path, passed: SkippedRows) -> list[CrisisSet]:
-    """The crises of the dev split, some of their posts."""
+def dev_crises(data: Path, skipped: SkippedRows) -> list[CrisisSet]:
+    """Read the crises of the dev split, with a fixed sample of their posts."""
     return [
         CrisisSet(
             one.name, one.seeds,
             *(tuple(sorted(x, key=share)[:DEV_POSTS]) for x in (one.on, one.off, one.background)),
         )
-        for one in read_crises(data, passed)
+        for one in read_crises(data, skipped)
         if split_of_event(one.name) == "dev"
     ]  # fmt: skip

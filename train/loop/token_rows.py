@@ -1,4 +1,4 @@
-"""Matrix products in bf16, where the processor has them and is several times as fast by them."""
+"""Row-wise training of token tables, and matrix products in bf16 where that is faster."""
 
 from dataclasses import dataclass
 
@@ -18,13 +18,13 @@ FEATURES = ("avx512bf16", "amx-bf16")
 FAST = any(binding.get_host_cpu_features().get(feature) for feature in FEATURES)
 
 
-def halves(device: str | torch.device, enabled: bool = True) -> torch.autocast:
-    """Within it products are in bf16; on a device that gains nothing by it, as they always are."""
+def bf16_autocast(device: str | torch.device, enabled: bool = True) -> torch.autocast:
+    """Compute products in bf16 within the block, on devices where that is faster."""
     kind = torch.device(device).type
     return torch.autocast(kind, torch.bfloat16, enabled=enabled and FAST and kind == "cpu")
 
 
-AT_ONCE = {"cpu": 2**13, "cuda": 2**22}  # tokens: more at once is no faster
+AT_ONCE = {"cpu": 2**13, "cuda": 2**22}  # tokens; more are not faster
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
 VECTORS, GATES = "embedding", "residual.log_gates"
@@ -33,7 +33,7 @@ TABLES = (VECTORS, GATES)
 
 
 class RowAdam:
-    """Adam over the rows of a table; a row that no batch reads stays as it is."""
+    """Adam over rows of a table; rows that no batch reads are unchanged."""
 
     def __init__(self, table: Tensor) -> None:
         self.table = table  # [rows, …], changed in place
@@ -41,7 +41,7 @@ class RowAdam:
         self.steps = 0
 
     def step(self, rows: Tensor, gradient: Tensor, rate: float) -> None:
-        """Move these rows, each of which is named once, against their gradient."""
+        """Update distinct rows."""
         self.steps += 1
         one, two = BETAS
         first = self.first[rows].mul_(one).add_(gradient, alpha=1 - one)
@@ -59,7 +59,7 @@ class Flat:
 
 
 class StepRows:
-    """The rows that some batches read, as leaves of one step's graph."""
+    """The table rows of some batches, as leaves of one step's graph."""
 
     def __init__(self, table: "TokenTable", batches: tuple[Flat, ...]) -> None:
         every = np.concatenate([batch.ids for batch in batches])
@@ -75,11 +75,11 @@ class StepRows:
         }
 
     def embed(self, batch: int, side: Side) -> Tensor:
-        """The unit vectors of the texts of one batch: [n, d]."""
+        """Compute the unit vectors of the texts of one batch: [n, d]."""
         return self.read(batch, side)[1]
 
     def read(self, batch: int, side: Side) -> tuple[Tensor, Tensor]:
-        """The states of the tokens of one batch [N, d], and its texts' unit vectors [n, d]."""
+        """Compute the token states of one batch [N, d], and its texts' unit vectors [n, d]."""
         ids = self._place[self._ends[batch] : self._ends[batch + 1]]
         offsets = self._batches[batch].offsets
         named = {name: rows.T if name == GATES else rows for name, rows in self.leaves.items()}
@@ -93,19 +93,19 @@ class StepRows:
         return states, F.normalize(vectors, dim=1)
 
     def gradient_sum(self) -> Tensor:
-        """The sum of the gradients that the step has left: a number if all of them are."""
+        """Sum the gradients; the result is finite only if all of them are."""
         grads = [leaf.grad for leaf in self.leaves.values() if leaf.grad is not None]
         return torch.stack([grad.sum() for grad in grads]).sum() if grads else torch.zeros(())
 
     def step(self, rate: float) -> None:
-        """Move the rows against the gradients that the step has left in them."""
+        """Update the rows by their gradients."""
         for name, leaf in self.leaves.items():
             if leaf.grad is not None:
                 self._table.adams[name].step(self.rows, leaf.grad, rate)
 
 
 class TokenTable:
-    """A model whose token vectors, and gates if it has any, are trained row by row.
+    """A model whose token vectors and gates are trained row by row.
 
     With `in_halves` the star's matrix products are in bf16; what is kept never is.
     """
@@ -123,7 +123,7 @@ class TokenTable:
             if name not in TABLES and parameter.requires_grad
         }
         self.device = parameters[VECTORS].device
-        self.star = True  # without it the gated mean alone is trained, many times as fast
+        self.star = True  # false trains only the gated mean, many times as fast
 
     def rows(self, *batches: Flat) -> StepRows:
         return StepRows(self, batches)
@@ -131,17 +131,14 @@ class TokenTable:
     def run(
         self, named: dict[str, Tensor], block: tuple[Tensor, Tensor, Side]
     ) -> tuple[Tensor, Tensor]:
-        """The states of the tokens of some texts [N, d] and the texts' vectors [n, d].
-
-        These rows stand in the place of the tables.
-        """
+        """Compute token states [N, d] and text vectors [n, d], with `named` as the tables."""
         ids, offsets, side = block
         embedded = F.embedding(ids, named[VECTORS])
         if not self.star and GATES in named:
             mean = self.model.get_submodule(RESIDUAL)
             gates = {GATES.removeprefix(f"{RESIDUAL}."): named[GATES]}
             return embedded, functional_call(mean, gates, (embedded, ids, offsets, side))
-        with halves(self.device, self._in_halves):
+        with bf16_autocast(self.device, self._in_halves):
             if not isinstance(self.model, Siamese):
                 return embedded, functional_call(self.model, named, block).float()
             below = {f"model.{name}": rows for name, rows in named.items()}
@@ -150,7 +147,7 @@ class TokenTable:
 
 
 class States(nn.Module):
-    """A model that returns the states of tokens beside the vectors of texts."""
+    """Adapts a model to return token states as well as text vectors."""
 
     def __init__(self, model: Siamese) -> None:
         super().__init__()

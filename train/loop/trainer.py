@@ -1,4 +1,4 @@
-"""The one training loop: steps, judgements on dev, averages, checkpoints, and the way back."""
+"""The training loop: steps, evaluation on dev, averaging, checkpoints and resuming."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -22,28 +22,28 @@ STAR = ("star.", "pooling.", "residual.gain")
 
 
 Draw = Callable[[TokenTable, int], Step]
-"""What draws the step of a number; the same number, the same step."""
+"""Returns the step of a number; deterministic."""
 
 Judge = Callable[[nn.Module], dict[str, float]]
-"""The figures of a model on the dev split; `score` decides."""
+"""Returns the figures of a model on the dev split; `score` is the criterion."""
 
 
 @dataclass(slots=True)
 class RunProgress:
-    """How far a run is, and how well it has done."""
+    """The progress of a run, as stored in a checkpoint."""
 
     step: int = 0
     best: float = float("-inf")
     best_step: int = 0
-    worse: int = 0  # judgements since the best one
+    worse: int = 0  # evaluations since the best one
     averaged: int = 0
     stopped: bool = False
-    losses: dict[str, list[float]] = field(default_factory=dict)  # since the last judgement
-    log: list[dict[str, Any]] = field(default_factory=list)  # a line for each judgement
+    losses: dict[str, list[float]] = field(default_factory=dict)  # since the last evaluation
+    log: list[dict[str, Any]] = field(default_factory=list)  # a line for each evaluation
 
 
 class Trainer:
-    """Trains a model by a recipe in a folder of its own; called again, it goes on."""
+    """Trains a model by a recipe; a run in the same folder is resumed."""
 
     def __init__(
         self, model: nn.Module, recipe: Recipe, draw: Draw, judge: Judge, work: Path,
@@ -54,23 +54,23 @@ class Trainer:
         self._progress_log = progress_log or ProgressLog()
         self._origin = {"recipe": recipe.digest, "data": data}
         self._table = TokenTable(model, in_halves=True)
-        self._adam = torch.optim.Adam(groups(self._table, recipe.steps))
+        self._adam = torch.optim.Adam(parameter_groups(self._table, recipe.steps))
         self._rates = [group["lr"] for group in self._adam.param_groups]
         self._average: dict[str, Tensor] = {}
         self.progress = RunProgress()
         self._resume()
 
     def run(self) -> nn.Module:
-        """Train to the end, and return the model as it was judged best."""
+        """Train to the end and return the best model."""
         steps = self.recipe.steps
         pace = Pace(self.progress.step, steps.count)
         while self.progress.step < steps.count and not self.progress.stopped:
-            self._one()
+            self._step()
             done = self.progress.step
             if done % steps.judge_every == 0 or done == steps.count:
-                self._look(pace)
+                self._evaluate(pace)
             if done % steps.keep_every == 0 or done == steps.count or self.progress.stopped:
-                self._keep()
+                self._save()
             self._progress_log.progress(pace.text(done))
         best = Checkpoint.read(self._work / BEST)
         if best is None:
@@ -78,7 +78,7 @@ class Trainer:
         self.model.load_state_dict(dict(best.tensors))
         return self.model
 
-    def _one(self) -> None:
+    def _step(self) -> None:
         steps = self.recipe.steps
         self._table.star = self.progress.step >= steps.joins
         step = self._draw(self._table, self.progress.step)
@@ -95,18 +95,18 @@ class Trainer:
         step.rows.step(self.recipe.steps.table_rate * scale)
         self.progress.step += 1
         self.progress.losses.setdefault(step.kind, []).append(step.loss.item())
-        self._take_in()
+        self._update_average()
 
     def _refuse(self, kind: str, what: str, value: Tensor) -> None:
-        """End the run before a number that is none reaches the model."""
+        """Raise InputError before a NaN or infinity reaches the model."""
         if not torch.isfinite(value):
             raise InputError(
                 f"step {self.progress.step}: the {what} of {kind} is {value.item()}; lower "
                 f"`steps.rate` (the last good state is in {self._work})"
             )
 
-    def _take_in(self) -> None:
-        """Add the state of the model to its average, late in the run."""
+    def _update_average(self) -> None:
+        """Update the average of the parameters, late in the run."""
         steps, done = self.recipe.steps, self.progress.step
         if done <= steps.average_from * steps.count or done % steps.average_every:
             return
@@ -116,8 +116,8 @@ class Trainer:
                 mean = self._average.setdefault(name, torch.zeros_like(value))
                 mean += (value.detach() - mean) / self.progress.averaged
 
-    def _look(self, pace: Pace) -> None:
-        """Judge the model, or its average once there is one, and keep the best."""
+    def _evaluate(self, pace: Pace) -> None:
+        """Evaluate the model, or its average if there is one, and save the best."""
         own = {name: value.clone() for name, value in self.model.state_dict().items()}
         judged = own | self._average
         self.model.load_state_dict(judged)
@@ -125,8 +125,8 @@ class Trainer:
         self.model.train().load_state_dict(own)
         progress, steps = self.progress, self.recipe.steps
         if progress.step <= steps.joins < steps.count:
-            pass  # without its star it is not the model that was asked for
-        elif figures["score"] >= progress.best:  # where nothing is judged the last is the best
+            pass  # a model without its star does not count
+        elif figures["score"] >= progress.best:  # without dev data the last is the best
             progress.best, progress.best_step, progress.worse = figures["score"], progress.step, 0
             Checkpoint(judged, {"step": progress.step} | figures).write(self._work / BEST)
         else:
@@ -144,8 +144,8 @@ class Trainer:
         lines = (json.dumps(line) + "\n" for line in self.progress.log)
         write_atomically(self._work / LOG, "".join(lines).encode())
 
-    def _keep(self) -> None:
-        """Write all that the run needs to go on."""
+    def _save(self) -> None:
+        """Write a checkpoint."""
         tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
         for i, state in self._adam.state_dict()["state"].items():
             tensors |= {f"adam/{i}/{key}": value for key, value in state.items()}
@@ -157,7 +157,7 @@ class Trainer:
         Checkpoint(tensors, values).write(self._work / LAST)
 
     def _resume(self) -> None:
-        """Go on from the last state that was kept, if there is one."""
+        """Load the last checkpoint, if there is one."""
         try:
             self._work.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -165,10 +165,10 @@ class Trainer:
         last = Checkpoint.read(self._work / LAST)
         if last is None:
             return
-        for what, mine in self._origin.items():
-            if last.values.get(what) != mine:
+        for key, value in self._origin.items():
+            if last.values.get(key) != value:
                 raise InputError(
-                    f"{self._work}: holds a run with other {what}; name another place with --work, "
+                    f"{self._work}: holds a run with other {key}; name another place with --work, "
                     "or remove it to start again"
                 )
         try:
@@ -180,15 +180,14 @@ class Trainer:
         self._progress_log.line(f"going on from step {self.progress.step:,}")
 
     def _restore(self, last: Checkpoint) -> None:
-        """Put everything back as it was kept."""
         self.progress = RunProgress(**last.values["progress"])
-        self.model.load_state_dict(under(last.tensors, "model/"))
+        self.model.load_state_dict(select_prefix(last.tensors, "model/"))
         state: dict[int, dict[str, Tensor]] = {}
-        for name, value in under(last.tensors, "adam/").items():
+        for name, value in select_prefix(last.tensors, "adam/").items():
             number, _, key = name.partition("/")
             state.setdefault(int(number), {})[key] = value
         self._adam.load_state_dict(self._adam.state_dict() | {"state": state})
-        average = under(last.tensors, "average/")
+        average = select_prefix(last.tensors, "average/")
         self._average = {name: value.to(self._table.device) for name, value in average.items()}
         for name, rows in self._table.adams.items():
             rows.first.copy_(last.tensors[f"{name}/first"])
@@ -196,9 +195,9 @@ class Trainer:
             rows.steps = last.values["row steps"][name]
 
 
-def groups(table: TokenTable, steps: Steps) -> list[dict[str, Any]]:
-    """The parameters that are trained whole, in their order, each with its rate."""
-    rest = table.rest or {"": nn.Parameter(torch.zeros(0))}  # an encoder may be its table alone
+def parameter_groups(table: TokenTable, steps: Steps) -> list[dict[str, Any]]:
+    """Return the parameters except the tables, each with its rate."""
+    rest = table.rest or {"": nn.Parameter(torch.zeros(0))}  # an encoder may have only tables
     rates = {True: steps.star_rate or steps.rate, False: steps.rate}
     return [
         {"params": [parameter], "lr": rates[star], "star": star}
@@ -208,11 +207,11 @@ def groups(table: TokenTable, steps: Steps) -> list[dict[str, Any]]:
 
 
 def schedule(steps: Steps, number: int, since: int = 0) -> float:
-    """The share of the rate at a step: a rise since a step, then a straight line down to zero."""
+    """The factor of the rate: warm-up from step `since`, and linear decay to zero."""
     rise = min(1.0, max(0, number - since + 1) / steps.warm_up) if steps.warm_up else 1.0
     return rise * (1 - number / steps.count if steps.decay else 1.0)
 
 
-def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin so, by the rest of their names."""
+def select_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Select tensors by a prefix of their names, and remove the prefix."""
     return {name[len(prefix) :]: x for name, x in tensors.items() if name.startswith(prefix)}

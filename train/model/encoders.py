@@ -34,7 +34,7 @@ ZERO_PARTS = {"ast-ring": "star_query", "ast-pool": "output"}
 
 
 class TableEncoder(nn.Module):
-    """What the others than the star have: a vector for every token of the vocabulary."""
+    """The base of the compared encoders: a table of token vectors."""
 
     def __init__(self, config: AstConfig, vectors: F32) -> None:
         super().__init__()
@@ -42,7 +42,6 @@ class TableEncoder(nn.Module):
         self.embedding = nn.Parameter(torch.tensor(vectors))
 
     def look_up(self, ids: Tensor) -> Tensor:  # [N] -> [N, d]
-        """The tokens' vectors."""
         return F.embedding(ids, self.embedding)
 
 
@@ -50,7 +49,7 @@ class Mean(TableEncoder):
     """The mean of the token vectors."""
 
     def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
-        """One vector a text [n, d]; zero for a text without tokens."""
+        """Compute one vector per text [n, d]; zero for a text without tokens."""
         return Texts.at(offsets, len(ids)).mean(self.look_up(ids))
 
 
@@ -66,7 +65,7 @@ class Cnn(TableEncoder):
         )
 
     def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
-        """One vector a text [n, d]; what an n-gram lacks at a text's end counts as zeros."""
+        """Compute one vector per text [n, d]; n-grams are padded with zeros."""
         texts = Texts.at(offsets, len(ids))
         longest = max(NGRAMS) - 1
         near = neighbours(F.pad(self.look_up(ids), (0, 0, longest, longest)), longest)[longest:]
@@ -80,7 +79,7 @@ class Cnn(TableEncoder):
 
 
 class Gru(TableEncoder):
-    """A gated recurrent network; a text's vector is its last state, of both directions if two."""
+    """A gated recurrent network; a text's vector is its last state, of both directions if any."""
 
     def __init__(self, config: AstConfig, vectors: F32, both_ways: bool = False) -> None:
         super().__init__(config, vectors)
@@ -88,7 +87,7 @@ class Gru(TableEncoder):
         self.gru = nn.GRU(config.dim, hidden, batch_first=True, bidirectional=both_ways)
 
     def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
-        """One vector a text [n, d]; zero for a text without tokens."""
+        """Compute one vector per text [n, d]; zero for a text without tokens."""
         texts = Texts.at(offsets, len(ids))
         filled = texts.lengths > 0
         out = self.embedding.new_zeros(texts.count, self.config.dim)
@@ -115,7 +114,7 @@ ENCODERS = ("ast", *FIXED_ALPHA, *COMPARED)
 
 
 def make_encoder(kind: str, config: AstConfig, vectors: F32, seed: int) -> nn.Module:
-    """A new encoder of this kind, its weights drawn from the seed."""
+    """Create an encoder with random weights."""
     if kind not in ENCODERS:
         raise InputError(f"encoder: {kind!r} is not one of {', '.join(ENCODERS)}")
     if kind in COMPARED:
@@ -123,7 +122,7 @@ def make_encoder(kind: str, config: AstConfig, vectors: F32, seed: int) -> nn.Mo
             torch.manual_seed(seed)
             return COMPARED[kind](config, vectors)
     model = Siamese.initial(config, vectors, seed)
-    if kind in FIXED_ALPHA:  # one α for all heads that does not learn: an ablation
+    if kind in FIXED_ALPHA:  # ablation: one fixed α for all heads
         for module in model.modules():
             if isinstance(module, Attention | PoolingStar):
                 module.raw_alpha.requires_grad_(False).fill_(FIXED_ALPHA[kind])
@@ -140,7 +139,7 @@ IDF = "idf"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Baseline:
-    """A trained encoder of any kind with all that reads texts for it."""
+    """A trained encoder of any kind with its tokenizer."""
 
     kind: str
     config: AstConfig
@@ -151,7 +150,7 @@ class Baseline:
 
 
 def write_baseline(path: Path, model: Baseline, notes: Mapping[str, Any]) -> str:
-    """Write the folder, with notes on where it comes from; the digest of its file."""
+    """Write the folder with its provenance, and return the digest of its file."""
     tensors = model.model.state_dict() | {IDF: torch.from_numpy(model.idf.table)}
     values = {
         "encoder": model.kind,
@@ -166,12 +165,11 @@ def write_baseline(path: Path, model: Baseline, notes: Mapping[str, Any]) -> str
 
 
 def is_baseline(path: Path) -> bool:
-    """Whether a folder holds such an encoder."""
     return (path / BASELINE).is_file()
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read the folder, or refuse it with the file at fault."""
+    """Read the folder; an InputError names the invalid file."""
     checkpoint = Checkpoint.read(path / BASELINE)
     if checkpoint is None:
         raise ModelError(f"{path}: holds no {BASELINE}")

@@ -1,4 +1,4 @@
-"""From weights to a model that a directory can hold: rounding, background, self-check."""
+"""Make a model from weights: rounding, background, self-check."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -32,7 +32,6 @@ def export(
     metrics: Mapping[str, Any],
     provenance: Mapping[str, Any],
 ) -> Model:
-    """A model with its token vectors rounded as they ship, its background and its self-check."""
     posts = list(chain(*background))
     if len(posts) < CHECKED_TEXTS:
         raise InputError(f"background: {len(posts)} posts are too few; give some thousands")
@@ -57,7 +56,7 @@ def export(
 
 
 def article_check(reference: Siamese, ids: I32) -> SelfCheck:
-    """The self-check of articles: short ones, one as long as can be, and one without a token."""
+    """Make the self-check of articles: short ones, one of maximal length, one without tokens."""
     longest = min(reference.config.article_tokens, len(ids))
     lengths = [1, min(200, longest), 0, longest]
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
@@ -67,14 +66,14 @@ def article_check(reference: Siamese, ids: I32) -> SelfCheck:
 
 
 def embedded(model: nn.Module, tokens: Tokens, side: Side, lead: int) -> Embeddings:
-    """The embeddings of texts by a model that is not served."""
+    """Embed texts with a torch model."""
     dense = dense_rows(partial(vectors, model), tokens.ids, tokens.offsets, side, lead)
     return Embeddings(dense, tokens.lexical, 0.0, "not served")
 
 
 @torch.inference_mode()
 def vectors(model: nn.Module, ids: I32, offsets: I64, side: Side = Side.POST) -> F32:
-    """The vectors of texts by a model, in its own precision, rounded to float32: [n, d]."""
+    """Compute vectors in the model's precision, rounded to float32: [n, d]."""
     parts, device = [], next(model.parameters()).device
     for start, stop in text_blocks(offsets, TOKENS_AT_ONCE):
         own = offsets[start : stop + 1]
@@ -85,7 +84,7 @@ def vectors(model: nn.Module, ids: I32, offsets: I64, side: Side = Side.POST) ->
 
 
 def text_blocks(offsets: I64, tokens: int) -> Iterator[tuple[int, int]]:
-    """Blocks of texts with at most this many tokens, or of a single text; at least one block."""
+    """Divide texts into blocks of at most `tokens` tokens, or a single text; at least one block."""
     start, count = 0, len(offsets) - 1
     while start < count:
         stop = int(np.searchsorted(offsets, offsets[start] + tokens, "right")) - 1

@@ -1,4 +1,4 @@
-"""Pre-trained word vectors, read line by line: GloVe text and word2vec text, gzip or plain."""
+"""The vocabulary and vectors that training starts with."""
 
 import gzip
 import re
@@ -41,9 +41,9 @@ MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def read_vectors(path: Path, dim: int, most: int) -> tuple[list[str], F32]:
-    """The first words of a file up to a limit, each with its vector: [words, dim].
+    """Read up to `most` words of GloVe or word2vec text, maybe gzipped, and vectors [words, dim].
 
-    A malformed line, or a second one for the same word, is passed over.
+    Malformed lines and duplicate words are skipped.
     """
     words: dict[str, None] = {}
     values = array("f")
@@ -66,10 +66,10 @@ def read_vectors(path: Path, dim: int, most: int) -> tuple[list[str], F32]:
 
 
 def parsed(line: bytes, dim: int) -> tuple[str, list[float]]:
-    """The word of a line and its vector; an empty vector if the line is malformed.
+    """Parse a line to a word and its vector, which is empty if the line is malformed.
 
-    Taken from the right, as some words of GloVe hold spaces; a number before the vector is one of
-    a longer vector.
+    Parsed from the right, as some words of GloVe contain spaces; a number before the vector
+    belongs to a longer vector.
     """
     try:
         word, *fields = line.decode().rstrip().rsplit(" ", dim)
@@ -85,8 +85,8 @@ Shares = NDArray[np.float64]
 T = TypeVar("T")
 
 SAMPLE = 40_000
-MIN_LETTERS = 3  # of a whole word that is added to the word pieces
-TOKENS = "tokens"  # the folder of the teacher's vectors of single tokens, inside that of texts
+MIN_LETTERS = 3  # of a whole word
+TOKENS = "tokens"  # subfolder of the teacher's vectors of single tokens
 MIN_POSTS = 3  # of a language, of which few are known, that a word is in to be counted there
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MIN_GATE = np.float32(1e-3)
@@ -94,19 +94,19 @@ MIN_GATE = np.float32(1e-3)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StartingPoint:
-    """All that is fixed before the first step, and the vectors that training begins with."""
+    """The tokenizer's data, and the parameters that training starts with."""
 
     vocabulary: Vocabulary
     idf: Idf
     vectors: F32  # [vocabulary, d]
-    gates: F32  # [vocabulary], how much each token counts in the gated mean
+    gates: F32  # [vocabulary], token weights of the gated mean
     directions: Tensor | None  # [teacher, d]
 
 
 def make_start(
     recipe: Recipe, texts: Corpus, store: VectorStore | None, file: Path | None = None
 ) -> StartingPoint:
-    """Vocabulary, vectors and idf as the recipe names them, counted on the texts that train."""
+    """Make vocabulary, vectors and idf for a recipe from the training texts."""
     config, tokens = recipe.model, recipe.tokens
     directions = None if store is None else main_directions(texts, store, config.dim)
     vocabulary: Vocabulary
@@ -115,9 +115,9 @@ def make_start(
         assert directions is not None
         own = VectorStore(store.folder / TOKENS, store.width)
         if tokens.kind == Scripts.kind:
-            vocabulary, vectors = taught_scripts(directions, own, texts, tokens.most)
+            vocabulary, vectors = teacher_scripts(directions, own, texts, tokens.most)
         else:
-            vocabulary, vectors = taught_tokens(directions, own, texts, tokens.whole_words)
+            vocabulary, vectors = teacher_tokens(directions, own, texts, tokens.whole_words)
     else:
         vocabulary, vectors = from_file(tokens, file, config)
     pieces, words = frequencies(vocabulary, texts, config)
@@ -129,7 +129,7 @@ def make_start(
 
 
 def main_directions(texts: Corpus, store: VectorStore, width: int) -> F32:
-    """The directions in which the teacher's vectors of real texts differ most: [teacher, width]."""
+    """Compute the principal components of the teacher's text vectors: [teacher, width]."""
     if width > store.width:
         raise InputError(f"model.dim: {width} is more than the {store.width} of the teacher")
     posts = [*texts.posts[:SAMPLE], *texts.pair_posts]
@@ -139,10 +139,10 @@ def main_directions(texts: Corpus, store: VectorStore, width: int) -> F32:
     return np.ascontiguousarray(rows[:width].T, dtype=np.float32)
 
 
-def taught_tokens(
+def teacher_tokens(
     directions: F32, own: VectorStore, texts: Corpus, whole_words: int
 ) -> tuple[WordPiece, F32]:
-    """The teacher's word pieces, frequent words beside them, and its vector of each alone."""
+    """Return the teacher's word pieces and frequent words, with the teacher's vectors."""
     teacher = Teacher()
     lines = teacher.vocabulary()
     if missing := own.missing(lines):
@@ -156,10 +156,10 @@ def taught_tokens(
     return WordPiece.from_lines([*lines, *more]), vectors
 
 
-def taught_scripts(
+def teacher_scripts(
     directions: F32, own: VectorStore, texts: Corpus, most: int
 ) -> tuple[Scripts, F32]:
-    """Word pieces of many scripts, and the teacher's vector of each alone."""
+    """Return word pieces of many scripts, with the teacher's vectors."""
     teacher = Use()
     lines = teacher.vocabulary(counted_words(texts, split_scripts), most)
     read = [entry_letters(line) for line in lines]
@@ -170,7 +170,7 @@ def taught_scripts(
 
 
 def frequent_words(texts: Corpus, pieces: WordPiece, count: int) -> list[str]:
-    """The words that occur most often among those that are several word pieces."""
+    """Return the most frequent words that consist of several word pieces."""
     if not count:
         return []
     words: Counter[str] = Counter()
@@ -185,7 +185,7 @@ def frequent_words(texts: Corpus, pieces: WordPiece, count: int) -> list[str]:
 
 
 def counted_words(texts: Corpus, split: Callable[[str], list[str]]) -> Counter[str]:
-    """How often each word occurs, as it is written."""
+    """Count the words as written."""
     posts, articles = every_text(texts)
     chunks = {
         Side.POST: Counter(chain.from_iterable(map(post_chunks, posts))),
@@ -200,12 +200,12 @@ def counted_words(texts: Corpus, split: Callable[[str], list[str]]) -> Counter[s
 
 
 def every_text(texts: Corpus) -> tuple[list[str], list[TrainingArticle]]:
-    """All posts and all articles that are counted, those of the pairs too."""
+    """Return all posts and articles, including those of the pairs."""
     return [*texts.posts, *texts.pair_posts], [*texts.articles, *texts.pair_stories]
 
 
 def from_file(tokens: TokenOptions, file: Path | None, config: AstConfig) -> tuple[Vocabulary, F32]:
-    """Whole words with their vectors out of a file."""
+    """Read whole words with their vectors from a file."""
     path = file or Path(tokens.vectors)
     if not path.is_file():
         raise InputError(f"tokens.vectors: no file {path}; name where it lies by --vectors FILE")
@@ -214,10 +214,10 @@ def from_file(tokens: TokenOptions, file: Path | None, config: AstConfig) -> tup
 
 
 def frequencies(vocabulary: Vocabulary, texts: Corpus, config: AstConfig) -> tuple[Shares, Shares]:
-    """In what share of posts and articles each token, of posts and sentences each word, occurs.
+    """Compute the document frequency of tokens in posts and articles, and of words in short texts.
 
-    A word of a language whose posts are named counts as the share of these, if that is larger: in
-    all languages together each one's most common words are rare.
+    A word has its largest share over the languages: its share of all texts together would make
+    the common words of each language look rare.
     """
     reader = Tokenizer(vocabulary, Idf(np.ones(SLOTS, np.float32)), config)
     pieces = np.zeros(vocabulary.size)
@@ -232,7 +232,7 @@ def frequencies(vocabulary: Vocabulary, texts: Corpus, config: AstConfig) -> tup
 
 
 def word_shares(reader: Tokenizer, texts: list[str], fewest: int = 1) -> Shares:
-    """In what share of short texts each word occurs, those in fewer texts left out: [slots]."""
+    """Compute the document frequency of words; 0 in fewer than `fewest` texts: [slots]."""
     counts = np.zeros(SLOTS)
     for tokens in map(reader.posts, blocks_of(texts)):
         counts += np.bincount(tokens.lexical.slots, minlength=SLOTS)
@@ -240,22 +240,22 @@ def word_shares(reader: Tokenizer, texts: list[str], fewest: int = 1) -> Shares:
 
 
 def word_mask(vocabulary: Vocabulary) -> F32:
-    """Zero for the tokens that stand for no word, one for all others: [vocabulary]."""
+    """Return 0 for special tokens, 1 for all others: [vocabulary]."""
     return np.array([line not in SPECIAL for line in vocabulary.lines()], np.float32)
 
 
 def distinct_pieces(tokens: Tokens, size: int) -> NDArray[np.int64]:
-    """In how many of the texts each word piece occurs: [vocabulary]."""
+    """Count the texts that contain each word piece: [vocabulary]."""
     text = np.repeat(np.arange(len(tokens.offsets) - 1), np.diff(tokens.offsets))
     distinct = np.unique(text * size + tokens.ids) % size
     return np.bincount(distinct, minlength=size)
 
 
 def blocks_of(items: list[T], size: int = 2048) -> Iterator[list[T]]:
-    """The items in lists of this many; none make one empty list."""
+    """Divide the items into lists; no items give one empty list."""
     return (items[start : start + size] for start in range(0, max(len(items), 1), size))
 
 
 def idf_of(frequency: NDArray[np.float64]) -> F32:
-    """The idf of each share of texts, never negative, and bounded for what was hardly seen."""
+    """Compute the idf of document frequencies, clipped at 0 and for rare tokens."""
     return np.clip(-np.log(frequency + 1e-5), 0, None).astype(np.float32)

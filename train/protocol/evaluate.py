@@ -1,4 +1,4 @@
-"""The whole protocol: every scorer on every set, with the bootstrap of their differences."""
+"""Evaluate every scorer on every set, with bootstrap intervals of the differences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from encoder.support.files import cache_root
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows, Split, split_of_event, story_key
 from train.loop.progress import ProgressLog
-from train.loop.token_rows import halves
+from train.loop.token_rows import bf16_autocast
 from train.model.encoders import is_baseline, read_baseline
 from train.protocol import peers
 from train.protocol.metrics import Interval, ap_figure, auc_figure, clusters_of, compared
@@ -28,16 +28,16 @@ from train.protocol.sets import (
     read_pair_sets,
     threshold_figures,
 )
-from train.protocol.trust import Trust, Truster, news_words
-from train.teacher.minilm import WIDTH, Read, Teacher, remembering
+from train.protocol.trust import Trust, TrustReporter, news_words
+from train.teacher.minilm import WIDTH, Read, Teacher, cached
 from train.teacher.store import VectorStore
 
-DRAWN_PAIRS = 2**22  # a draw reads all pairs: larger sets are judged without intervals
+DRAWN_PAIRS = 2**22  # a draw reads all pairs; larger sets get no intervals
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What the command line asks for."""
+    """The options of `newsift evaluate`."""
 
     models: Sequence[str]
     data: Path
@@ -52,7 +52,7 @@ class Evaluation:
 
 @dataclass(slots=True)
 class Judged:
-    """The figures of every scorer on one set, and the intervals where they could be drawn."""
+    """The figures and intervals of every scorer on one set."""
 
     kind: str  # "pairs" or "crisis"
     name: str
@@ -63,7 +63,7 @@ class Judged:
 
 
 def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[Judged], SkippedRows]:
-    """Judge the models, and the peers that are installed, on all sets of the data."""
+    """Evaluate the models and the installed peers on all sets of the data."""
     passed, split = SkippedRows(), evaluation.split
     sets = read_pair_sets(evaluation.data, split, passed)
     crises = read_crises(evaluation.data, passed)
@@ -82,22 +82,22 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[Judged], S
             scorers[name] = peers.served(encoders[name], evaluation.mix)
     if evaluation.peers:
         scorers |= installed_peers(next(iter(encoders.values()), None), evaluation.data, log)
-    truster = first_truster(evaluation, encoders)
-    judged = [judge_set(one, scorers, truster, evaluation.draws, log) for one in sets]
-    judged += [judge_event(one, scorers, encoders, truster, evaluation, log) for one in crises]
+    reporter = make_reporter(evaluation, encoders)
+    judged = [judge_set(one, scorers, reporter, evaluation.draws, log) for one in sets]
+    judged += [judge_event(one, scorers, encoders, reporter, evaluation, log) for one in crises]
     return judged, passed
 
 
-def first_truster(evaluation: Evaluation, encoders: Mapping[str, Encoder]) -> Truster | None:
-    """What judges the trust in the first model; automatic thresholds go with its own λ alone."""
+def make_reporter(evaluation: Evaluation, encoders: Mapping[str, Encoder]) -> TrustReporter | None:
+    """Create the trust report of the first model; thresholds need the model's own λ."""
     first = encoders.get(evaluation.models[0])
     if first is None or evaluation.mix not in (None, first.model.mix):
         return None
-    return Truster(first, evaluation.rate, news_words(evaluation.data), evaluation.examples)
+    return TrustReporter(first, evaluation.rate, news_words(evaluation.data), evaluation.examples)
 
 
 def installed_peers(model: Encoder | None, data: Path, log: ProgressLog) -> dict[str, Scorer]:
-    """What a user would take instead; MiniLM only where it is installed."""
+    """Return the scorers to compare with; MiniLM only if it is installed."""
     scorers: dict[str, Scorer] = {"BM25": peers.bm25}
     training = training_text(data)
     if training:
@@ -106,7 +106,7 @@ def installed_peers(model: Encoder | None, data: Path, log: ProgressLog) -> dict
         log.line(f"newsift: no TF-IDF by the training text: {data} holds none")
     try:
         store = VectorStore(cache_root() / "minilm", WIDTH)
-        read = remembering(in_halves(Teacher().texts), store)
+        read = cached(use_bf16(Teacher().texts), store)
     except InputError as error:
         log.line(f"newsift: no MiniLM: {error}")
         return scorers
@@ -116,18 +116,18 @@ def installed_peers(model: Encoder | None, data: Path, log: ProgressLog) -> dict
     return scorers
 
 
-def in_halves(read: Read) -> Read:
-    """A teacher whose matrix products are in bf16, where that is faster."""
+def use_bf16(read: Read) -> Read:
+    """Wrap a teacher to compute in bf16 where that is faster."""
 
     def get(texts: Sequence[str]) -> F32:
-        with halves("cpu"):
+        with bf16_autocast("cpu"):
             return read(texts)
 
     return get
 
 
 def training_text(data: Path) -> list[str]:
-    """All posts and articles that may train, and none that tunes or judges."""
+    """Read all training posts and articles."""
     texts = read_corpus(data, SkippedRows())
     stories = (*texts.articles, *texts.claims, *texts.pair_stories)
     return [*texts.posts, *texts.pair_posts, *(f"{title} {text}" for title, text in stories)]
@@ -136,11 +136,11 @@ def training_text(data: Path) -> list[str]:
 def judge_set(
     pairs: PairSet,
     scorers: Mapping[str, Scorer],
-    truster: Truster | None,
+    reporter: TrustReporter | None,
     draws: int,
     log: ProgressLog,
 ) -> Judged:
-    """All scorers on one set of pairs."""
+    """Evaluate all scorers on one set of pairs."""
     size = f"{len(pairs.posts):,} posts × {len(pairs.stories):,} articles, {len(pairs.own):,} pairs"
     judged = Judged("pairs", pairs.name, size)
     small = len(pairs.posts) * len(pairs.stories) <= DRAWN_PAIRS
@@ -149,11 +149,11 @@ def judge_set(
         log.progress(f"{pairs.name}: {name}")
         score = scorer(pairs.posts, pairs.stories)
         judged.figures[name] = pair_figures(score, pairs)
-        if truster and judged.trust is None:
-            judged.trust = truster.pairs(score, pairs)
+        if reporter and judged.trust is None:
+            judged.trust = reporter.pairs(score, pairs)
         if draws and small:
             drawn.append(ap_figure(score, pairs.label))
-        del score  # the next scorer's would lie beside it
+        del score  # frees memory for the next scorer's
     if drawn:
         log.progress(f"{pairs.name}: {draws} draws")
         stories = clusters_of([story_key(story) for story in pairs.stories])
@@ -164,9 +164,9 @@ def judge_set(
 
 def judge_event(
     crisis: CrisisSet, scorers: Mapping[str, Scorer], encoders: Mapping[str, Encoder],
-    truster: Truster | None, evaluation: Evaluation, log: ProgressLog,
+    reporter: TrustReporter | None, evaluation: Evaluation, log: ProgressLog,
 ) -> Judged:  # fmt: skip
-    """All scorers on one crisis; an automatic threshold belongs to an encoder with its own λ."""
+    """Evaluate all scorers on one crisis; automatic thresholds need an encoder with its own λ."""
     size = f"{len(crisis.on):,} posts on topic, {len(crisis.off):,} off, {len(crisis.seeds)} seeds"
     judged = Judged("crisis", crisis.name, f"{size}, {len(crisis.background):,} background")
     held: dict[str, Scores] = {}
@@ -175,8 +175,8 @@ def judge_event(
         score = scorer(crisis.posts, crisis.seeds)
         held[name] = Scores.of(score, crisis)
         judged.figures[name] = crisis_figures(held[name])
-        if truster and judged.trust is None:
-            judged.trust = truster.event(score, crisis)
+        if reporter and judged.trust is None:
+            judged.trust = reporter.event(score, crisis)
         enc = encoders.get(name)
         if enc is not None and evaluation.mix in (None, enc.model.mix):
             cuts = enc.thresholds(enc.articles(crisis.seeds), evaluation.rate)

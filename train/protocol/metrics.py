@@ -1,4 +1,4 @@
-"""Measures of a ranking, with intervals by bootstrap."""
+"""Ranking metrics with bootstrap intervals."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ R_PRECISION_AT = (50, 100, 200, 500, 1000, 2000, 3000)
 
 
 def ap_of(score: Floats, label: Bool) -> float:
-    """The average precision of all that is scored, in one ranking."""
+    """Average precision over all scores in one ranking."""
     own = np.sort(score[label])
     below, _ = _ranks(own, score)
     hits = own.size - np.searchsorted(own, own)
@@ -26,7 +26,7 @@ def ap_of(score: Floats, label: Bool) -> float:
 
 
 def auc_of(own: Floats, foreign: Floats) -> float:
-    """How often one of the first scores above one of the second, a draw as half; nan without."""
+    """The AUC of two groups; nan if the second is empty."""
     if not foreign.size:
         return float("nan")
     below, at_most = _ranks(own, foreign)
@@ -34,7 +34,7 @@ def auc_of(own: Floats, foreign: Floats) -> float:
 
 
 def pair_auc_of(score: Floats, label: Bool) -> float:
-    """How often a pair that is labelled scores above one that is not, likewise."""
+    """The AUC of labelled against unlabelled pairs; nan if all are labelled."""
     own = np.sort(score[label])
     if own.size == score.size:
         return float("nan")
@@ -43,20 +43,20 @@ def pair_auc_of(score: Floats, label: Bool) -> float:
 
 
 def r_precisions(score: Floats, label: Bool) -> dict[int, float]:
-    """The share of the r highest that are labelled, by r; nan where there are fewer."""
+    """Precision of the r highest scores, by r; nan if there are fewer."""
     size = min(max(R_PRECISION_AT), score.size)
     best = score.ravel()[:0]
     for part in _parts(score):
         best = np.concatenate([best, part])
         best = np.partition(best, max(0, best.size - size))[-size:]
     high = score >= best.min()
-    order = np.argsort(-score[high], kind="stable")[:size]  # of two equal ones the earlier first
+    order = np.argsort(-score[high], kind="stable")[:size]  # equal scores in order of index
     top = label[high][order]
     return {r: float(top[:r].mean()) if r <= size else float("nan") for r in R_PRECISION_AT}
 
 
 def _ranks(own: Floats, every: Floats) -> tuple[I64, I64]:
-    """How many of all score below each of one's own, and how many at most as high."""
+    """Count the scores below each of `own`, and those at most as high."""
     below, at_most = np.zeros((2, own.size), np.int64)
     for part in map(np.sort, _parts(every)):
         below += np.searchsorted(part, own, side="left")
@@ -65,7 +65,7 @@ def _ranks(own: Floats, every: Floats) -> tuple[I64, I64]:
 
 
 def _parts(score: Floats) -> Iterator[Floats]:
-    """All scores in turn, in parts that may be copied."""
+    """Divide the scores into parts that are small enough to copy."""
     flat = score.ravel()
     return (flat[start : start + PART] for start in range(0, flat.size, PART))
 
@@ -78,7 +78,7 @@ Figure = Callable[[I64, I64], float]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A value with the interval in which 95 % of the draws lie."""
+    """A value with its 95 % bootstrap interval."""
 
     value: float
     low: float
@@ -86,13 +86,13 @@ class Interval:
 
 
 def clusters_of(texts: Sequence[str]) -> I64:
-    """The cluster of each text: the same for all that are alike but for links and mentions."""
+    """Assign texts to clusters; texts that differ only in links and mentions share one."""
     names: dict[str, int] = {}
     return np.array([names.setdefault(bare(text), len(names)) for text in texts], np.int64)
 
 
 def draw_counts(cluster: I64, rng: np.random.Generator) -> I64:
-    """How often each member counts when the clusters are drawn again with replacement."""
+    """Resample the clusters with replacement, and return each member's count."""
     count = int(cluster.max()) + 1
     drawn = np.bincount(rng.integers(0, count, count), minlength=count)
     return drawn[cluster]
@@ -101,9 +101,9 @@ def draw_counts(cluster: I64, rng: np.random.Generator) -> I64:
 def compared(
     figures: Sequence[Figure], one: I64, other: I64, draws: int
 ) -> list[tuple[Interval, Interval]]:
-    """Each scorer's figure, and its difference to the first's, over draws of two groups' clusters.
+    """Bootstrap each scorer's figure and its difference from the first scorer's.
 
-    The groups are given by the cluster of each member.
+    `one` and `other` give the cluster of each member of the two groups.
     """
     rng = np.random.default_rng(0)
     counts = [(np.ones_like(one), np.ones_like(other))]
@@ -116,16 +116,16 @@ def compared(
 
 
 def interval(draws: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Interval:
-    """The first value with the middle 95 % of those drawn, which follow it."""
+    """Return draws[0] with the middle 95 % of the other draws."""
     low, high = np.percentile(draws[1:], INTERVAL)
     return Interval(float(draws[0]), float(low), float(high))
 
 
 def ap_figure(score: F32, label: Bool) -> Figure:
-    """The average precision of all pairs [posts, articles], sorted once for all draws."""
+    """Average precision of all pairs [posts, articles]; sorts once for all draws."""
     order = np.argsort(-score.ravel(), kind="stable")
     own = label.ravel()[order]
-    last = np.append(np.diff(score.ravel()[order]) != 0, True)  # of every run of equal scores
+    last = np.append(np.diff(score.ravel()[order]) != 0, True)  # the last of equal scores
 
     def ap(posts: I64, articles: I64) -> float:
         counted = np.outer(posts, articles).ravel()[order]
@@ -137,7 +137,7 @@ def ap_figure(score: F32, label: Bool) -> Figure:
 
 
 def auc_figure(on: F32, other: F32) -> Figure:
-    """The AUC of two groups of posts, sorted once for all draws."""
+    """The AUC of two groups of posts; sorts once for all draws."""
     order = np.argsort(other, kind="stable")
     below, at_most = (np.searchsorted(other[order], on, side) for side in ("left", "right"))
 

@@ -1,4 +1,4 @@
-"""What scores beside the model: BM25, TF-IDF, MiniLM, MiniLM with words."""
+"""Scorers to compare with: BM25, TF-IDF, MiniLM, MiniLM with words."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ Scorer = Callable[[Sequence[str], Sequence[TrainingArticle]], F32]
 
 
 def similarity(posts: Embeddings, articles: Embeddings, mix: float | None = None) -> F32:
-    """The scores by the embeddings of one model, with its own λ or another."""
+    """Score with a model's embeddings at a given λ."""
     if mix is not None:
         posts, articles = (
             Embeddings(one.dense, one.lexical, mix, one.digest) for one in (posts, articles)
@@ -38,12 +38,12 @@ def similarity(posts: Embeddings, articles: Embeddings, mix: float | None = None
 
 
 def served(encoder: Encoder, mix: float | None = None) -> Scorer:
-    """A model of newsift, with its own λ or another."""
+    """The scorer of a newsift model, with its own λ or `mix`."""
     return lambda posts, stories: similarity(encoder.posts(posts), encoder.articles(stories), mix)
 
 
 def baseline(peer: Baseline, device: str = "auto", mix: float | None = None) -> Scorer:
-    """An encoder that is only compared, with its own λ or another."""
+    """The scorer of a baseline encoder, with its own λ or `mix`."""
     if device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("device: no CUDA here; use auto or cpu")
     model = peer.model.to("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
@@ -61,32 +61,32 @@ def baseline(peer: Baseline, device: str = "auto", mix: float | None = None) -> 
 def tf_idf(idf: Idf) -> Scorer:
     """Cosine of (1 + log tf)·idf."""
 
-    def weighed(text: str) -> dict[int, float]:
+    def weigh(text: str) -> dict[int, float]:
         return {at: (1 + log(tf)) * float(idf.table[at]) for at, tf in words(text).items()}
 
     def score(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
-        rows = (sparse(map(weighed, part)).unit() for part in (posts, map(full, stories)))
+        rows = (sparse(map(weigh, part)).unit() for part in (posts, map(full, stories)))
         return SparseRows.dot(*rows)
 
     return score
 
 
 def bm25(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
-    """The post as query, the articles as documents, idf counted in the articles."""
+    """BM25 with posts as queries and articles as documents."""
     counts = [words(full(story)) for story in stories]
     mean = sum(count.total() for count in counts) / max(len(counts), 1) or 1.0
     having = Counter(at for count in counts for at in count)
     idf = {at: log(1 + (len(counts) - n + 0.5) / (n + 0.5)) for at, n in having.items()}
 
-    def weighed(count: Counter[int]) -> dict[int, float]:
+    def weigh(count: Counter[int]) -> dict[int, float]:
         long = K1 * (1 - B + B * count.total() / mean)
         return {at: idf[at] * (tf * (K1 + 1) / (tf + long)) for at, tf in count.items()}
 
-    return sparse(map(words, posts)).dot(sparse(map(weighed, counts)))
+    return sparse(map(words, posts)).dot(sparse(map(weigh, counts)))
 
 
 def minilm(read: Read, lexical: Encoder | None = None) -> Scorer:
-    """all-MiniLM-L6-v2 without training, and mixed with it an encoder's lexical half."""
+    """Untrained all-MiniLM-L6-v2, optionally mixed with an encoder's lexical half."""
 
     def score(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
         vectors = unit_rows(read([readable(post) for post in posts]))
@@ -112,14 +112,14 @@ def split(text: str) -> list[str]:
 
 
 def words(text: str) -> Counter[int]:
-    """How often each word of a text occurs, the words by their slots."""
+    """Count the words of a text by slot."""
     counts = Counter(map(slot, split(text)))
     counts.pop(NO_SLOT, None)
     return counts
 
 
 def counted_idf(texts: Iterable[str]) -> Idf:
-    """The idf of every word, counted in these texts."""
+    """Fit the idf on these texts."""
     return Idf.fit(map(split, texts))
 
 

@@ -14,12 +14,12 @@ PER_MILLE = "passed in 1,000, a seed"
 
 
 def percent(value: float | None) -> str:
-    """A share in percent as the paper prints it; a dash for what could not be measured."""
+    """Format a share in percent; a dash for nan."""
     return "–" if value is None or isnan(value) else f"{100 * value:.2f}"
 
 
 def tables(judged: Sequence[Judged]) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Every table as its title, its header and its rows."""
+    """Return every table as title, header and rows."""
     listed = []
     for one in judged:
         listed += _pairs(one) if one.kind == "pairs" else _crisis(one)
@@ -59,14 +59,14 @@ def between(value: Interval) -> str:
 
 
 def as_text(judged: Sequence[Judged]) -> str:
-    """Tables aligned for a terminal."""
+    """Format the tables for a terminal."""
     return "\n\n".join(
         "\n".join([title, "", *aligned(header, rows)]) for title, header, rows in tables(judged)
     )
 
 
 def examples(judged: Sequence[Judged]) -> str:
-    """The highest of the wrong posts of each set, with the words that carried them."""
+    """Format the highest-scoring wrong posts of each set, with their main words."""
     lines = []
     for one in judged:
         for wrong in one.trust.examples if one.trust else ():
@@ -78,12 +78,12 @@ def examples(judged: Sequence[Judged]) -> str:
 
 
 def visible(text: str) -> str:
-    """A text of the data in one line, without what would steer a terminal."""
+    """Put a text on one line, without control characters."""
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table, its first column to the left and the others to the right."""
+    """Align a table: the first column left, the others right."""
     if not header:
         return []
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
@@ -101,7 +101,7 @@ PLAIN = ("P@R80", "recall", "precision")
 
 
 def as_markdown(judged: Sequence[Judged]) -> str:
-    """All that the section says of the first model: copied, it renews the card."""
+    """Format the card's section on the first model."""
     trust = {one.name: one.trust for one in judged if one.trust is not None}
     rate = f"one post in {1 / PREVALENCE:.0f} is on topic"
     parts = [
@@ -118,9 +118,9 @@ def as_markdown(judged: Sequence[Judged]) -> str:
 
 
 def grid(columns: Columns, corner: str = "") -> list[str]:
-    """A table of columns; a dash where a row has no cell."""
+    """Format columns as a table; a dash for a missing cell."""
     named = dict.fromkeys(row for cells in columns.values() for row in cells)
-    rows = sorted(named, key=lambda row: row if row.isdigit() else "")  # years in order, at the end
+    rows = sorted(named, key=lambda row: row if row.isdigit() else "")  # years last, in order
     lines = [f"| {' | '.join([corner, *columns])} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
         cells = [one.get(row, "–") for one in columns.values()]
@@ -129,7 +129,7 @@ def grid(columns: Columns, corner: str = "") -> list[str]:
 
 
 def figures(judged: Sequence[Judged]) -> list[str]:
-    """The first model's figures, and how far each other scorer's lie from them."""
+    """Format the first model's figures, and the other scorers' differences from them."""
     columns: Columns = {}
     for one in judged:
         first = next(iter(one.figures))
@@ -149,7 +149,7 @@ def figures(judged: Sequence[Judged]) -> list[str]:
 
 
 def plain(one: Judged, figure: str) -> dict[str, str]:
-    """A figure that has no interval, for every scorer that has it; in its row of the table."""
+    """Format a figure without an interval, for every scorer that has it."""
     first = next(iter(one.figures))
     return {
         name if name == first else f"difference of {name}": (
@@ -161,7 +161,7 @@ def plain(one: Judged, figure: str) -> dict[str, str]:
 
 
 def by_score(trust: Mapping[str, Trust]) -> Columns:
-    """The precision of each bin of scores, a column for each set and kind of wrong posts."""
+    """The precision of each score bin, by set and kind of wrong posts."""
     return {
         f"{name}, {kind}": {
             f"{bin.low:.2f}": f"{whole(bin.precision)} ({bin.on:,}, {bin.other:,})"
@@ -173,7 +173,7 @@ def by_score(trust: Mapping[str, Trust]) -> Columns:
 
 
 def by_group(trust: Mapping[str, Trust]) -> Columns:
-    """The recall of each group of posts, a column for each set."""
+    """The recall of each group of posts, by set."""
     return {
         name: {group: f"{whole(own.recall)} ({own.posts:,})" for group, own in one.groups.items()}
         for name, one in trust.items()
@@ -181,7 +181,7 @@ def by_group(trust: Mapping[str, Trust]) -> Columns:
 
 
 def kinds(trust: Mapping[str, Trust]) -> Columns:
-    """How many wrong posts each kind of word carries, a column for each set."""
+    """The number of wrong posts by kind of main word, by set."""
     return {
         f"{name}, {where}": {kind: str(counts[kind]) for kind in KINDS}
         for name, one in trust.items()

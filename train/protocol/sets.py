@@ -1,4 +1,4 @@
-"""The sets that judge a model, and a model judged on one of them."""
+"""Evaluation sets, and the figures of scores on them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,29 +29,29 @@ from train.data.readers import (
 )
 from train.protocol.metrics import Bool, ap_of, auc_of, pair_auc_of, r_precisions
 
-UNTAUGHT = 0.9  # posts of the streams above this share are never trained on
+MIN_HELD_OUT = 0.9  # everyday posts with a hash above this are never trained on
 BACKGROUND = 6_000
 
 
 class PairSet(NamedTuple):
-    """Posts, articles, and which belong together."""
+    """Posts and articles, and the pairs that belong together."""
 
     name: str
     posts: tuple[str, ...]
     stories: tuple[TrainingArticle, ...]
     own: I64  # [pairs, 2]: post, story
-    years: tuple[int | None, ...] = ()  # of the posts, where they are known
+    years: tuple[int | None, ...] = ()  # of the posts, if known
 
     @property
     def label(self) -> Bool:
-        """Which post and which article belong together: [posts, articles]."""
+        """The mask of pairs that belong together: [posts, articles]."""
         label = np.zeros((len(self.posts), len(self.stories)), np.bool_)
         label[self.own[:, 0], self.own[:, 1]] = True
         return label
 
 
 class CrisisSet(NamedTuple):
-    """The reports on one event, posts gathered for it on and off topic, and posts of other days."""
+    """The reports on one event, its on-topic and off-topic posts, and background posts."""
 
     name: str
     seeds: tuple[TrainingArticle, ...]
@@ -61,12 +61,12 @@ class CrisisSet(NamedTuple):
 
     @property
     def posts(self) -> tuple[str, ...]:
-        """All its posts, in the order in which they are scored."""
+        """All posts: on topic, off topic, background."""
         return (*self.on, *self.off, *self.background)
 
 
 def pair_set(name: str, pairs: Sequence[Pair], further: Sequence[TrainingArticle] = ()) -> PairSet:
-    """Every post and every article once, and further articles that no post talks about."""
+    """Make a set of distinct posts and articles, and further articles without posts."""
     posts = {text: i for i, text in enumerate(dict.fromkeys(pair.post for pair in pairs))}
     keyed: dict[str, TrainingArticle] = {}
     for story in (*(pair.story for pair in pairs), *further):
@@ -74,12 +74,12 @@ def pair_set(name: str, pairs: Sequence[Pair], further: Sequence[TrainingArticle
     place = {key: j for j, key in enumerate(keyed)}
     own = {(posts[pair.post], place[story_key(pair.story)]) for pair in pairs}
     index = np.array(sorted(own), dtype=np.int64).reshape(-1, 2)
-    years = {pair.post: pair.year for pair in reversed(pairs)}  # the first of a text counts
+    years = {pair.post: pair.year for pair in reversed(pairs)}  # the first year of a text wins
     return PairSet(name, tuple(posts), tuple(keyed.values()), index, tuple(map(years.get, posts)))
 
 
 def read_pair_sets(data: Path, split: Split | None, passed: SkippedRows) -> list[PairSet]:
-    """The pairs of every file in `pairs/`, of one split or, with None, all of them."""
+    """Read the pairs of every file in `pairs/`, of one split or all."""
     sets = []
     for name, pairs in pair_sets(data, passed):
         further: list[TrainingArticle] = []
@@ -91,7 +91,7 @@ def read_pair_sets(data: Path, split: Split | None, passed: SkippedRows) -> list
 
 
 def read_crises(data: Path, passed: SkippedRows) -> list[CrisisSet]:
-    """The events of `crisis/` that have at least one report and posts of both kinds."""
+    """Read the events of `crisis/` that have a report and posts of both kinds."""
     seeds = reports(data, passed)
     posts = without_copies(crisis_posts(data, passed)) if seeds else []
     background = tuple(read_background(data, passed)) if posts else ()
@@ -107,10 +107,10 @@ def read_crises(data: Path, passed: SkippedRows) -> list[CrisisSet]:
 
 
 def read_background(data: Path, passed: SkippedRows) -> Iterator[str]:
-    """Everyday posts that never train, a fixed number of each file."""
+    """Read everyday posts that are never trained on, a fixed number per file."""
     for file in files(data, "tweets").values():
         judging = dict.fromkeys(
-            text for text in read_posts(file, passed) if share(text) >= UNTAUGHT
+            text for text in read_posts(file, passed) if share(text) >= MIN_HELD_OUT
         )
         yield from sorted(judging, key=share)[:BACKGROUND]
 
@@ -139,7 +139,7 @@ def pair_figures(score: F32, pairs: PairSet) -> Figures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """The best score over an event's reports, of every post of each kind."""
+    """The maximum score over an event's reports, for posts of each kind."""
 
     on: F32
     off: F32
@@ -147,7 +147,7 @@ class Scores:
 
     @classmethod
     def of(cls, score: F32, crisis: CrisisSet) -> "Scores":
-        """An event's score is the maximum over its seeds, out of [posts, seeds]."""
+        """Take the maximum over the seeds of `score` [posts, seeds]."""
         on, off = len(crisis.on), len(crisis.off)
         return cls(*np.split(score.max(1), [on, on + off]))
 
@@ -168,7 +168,7 @@ def crisis_figures(scores: Scores) -> Figures:
 
 
 def threshold_figures(score: F32, cuts: F32, crisis: CrisisSet) -> Figures:
-    """Precision and recall at a threshold for each seed, and how much background passes one."""
+    """Precision and recall at each seed's threshold, and the share of background above it."""
     reached = score >= cuts  # [posts, seeds]
     on, background = reached[: len(crisis.on)], reached[len(crisis.on) + len(crisis.off) :]
     recall, alarm = float(on.any(1).mean()), float(background.any(1).mean())
@@ -180,6 +180,6 @@ def threshold_figures(score: F32, cuts: F32, crisis: CrisisSet) -> Figures:
 
 
 def precision_of(recall: float, alarm: float) -> float:
-    """The precision in a stream of which one post in 26 is on topic; nan where nothing passes."""
+    """The precision in a stream with one on-topic post in 26; nan without matches."""
     hits, alarms = PREVALENCE * recall, (1 - PREVALENCE) * alarm
     return hits / (hits + alarms) if hits + alarms else float("nan")

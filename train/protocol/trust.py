@@ -1,4 +1,4 @@
-"""How far scores can be trusted: reliability, writing styles, and the worst errors."""
+"""Reliability of scores, recall by writing style, and the worst errors."""
 
 import re
 from collections import Counter
@@ -23,7 +23,7 @@ NORMAL = 1.959964  # standard deviations within which 95 % of a normal distribut
 
 
 class Bin(NamedTuple):
-    """What scores from `low` to `low` + STEP: how many of each kind, and how precise that is."""
+    """The scores from `low` to `low` + STEP: the number of each kind, and the precision."""
 
     low: float
     on: int
@@ -32,7 +32,7 @@ class Bin(NamedTuple):
 
 
 def share_of(hits: int, count: int) -> Interval:
-    """A share with its 95 % interval by Wilson; everything is possible where nothing was seen."""
+    """A share with its 95 % Wilson interval; [0, 1] without observations."""
     if not count:
         return Interval(float("nan"), 0.0, 1.0)
     share, doubt = hits / count, NORMAL**2 / count
@@ -42,10 +42,9 @@ def share_of(hits: int, count: int) -> Interval:
 
 
 def reliability(on: F32, other: F32) -> list[Bin]:
-    """Every bin that holds a score, as in a stream of which one in 26 is on topic.
+    """Compute the precision of every non-empty bin, in a stream with one on-topic post in 26.
 
-    Of the scores in a bin the share that is on topic is drawn; both its ends are then weighed as
-    the stream mixes the two kinds.
+    The share and its interval are estimated in the data, then reweighted to the stream.
     """
     places = [np.floor(np.asarray(kind, np.float64) / STEP + 1e-6) for kind in (on, other)]
     bins = []
@@ -61,7 +60,7 @@ def reliability(on: F32, other: F32) -> list[Bin]:
 
 
 FEW_WORDS = 7
-IN_THE_NEWS = 3  # times in the news, or a word may be a slip of one article
+IN_THE_NEWS = 3  # occurrences; a rarer word may be a typo
 LOWER = re.compile(r"(?<![\w'’@#])[a-z]{2,}(?:['’][a-z]+)*(?!\w)")
 NEWS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 SPOKEN = re.compile(
@@ -73,14 +72,12 @@ RETWEET = re.compile(r"\bRT\b:?\s*@")
 
 
 class GroupRecall(NamedTuple):
-    """How many posts are written so, and which share of them was found."""
-
     posts: int
     recall: Interval
 
 
 def news_words(data: Path) -> frozenset[str]:
-    """The words that the articles of a folder use; none where there are no articles."""
+    """Read the words of the articles in a folder."""
     counts: Counter[str] = Counter()
     for file in files(data, "articles").values():
         for story in read_stories(file, SkippedRows()):
@@ -89,12 +86,12 @@ def news_words(data: Path) -> frozenset[str]:
 
 
 def plain(word: str) -> str:
-    """A word in lower case, its apostrophe the typewriter's."""
+    """Lower-case a word, with ASCII apostrophes."""
     return word.replace("’", "'").lower()
 
 
 def marks(news: frozenset[str]) -> dict[str, Callable[[str], bool]]:
-    """What can be seen of how a post is written, by name."""
+    """Return tests of writing style by name."""
 
     def foreign(post: str) -> bool:
         return any(plain(word) not in news for word in LOWER.findall(readable(post)))
@@ -112,7 +109,7 @@ def marks(news: frozenset[str]) -> dict[str, Callable[[str], bool]]:
 def recall_by_group(
     posts: Sequence[str], years: Iterable[int | None], matched: Bool, news: frozenset[str]
 ) -> Mapping[str, GroupRecall]:
-    """The share of the posts that was found: of all, by year where that is known, by each mark."""
+    """Compute the recall of all posts, by year if known, and by writing style."""
     when = list(years)
     groups = {"all": np.ones(len(posts), np.bool_)}
     for year in sorted({year for year in when if year is not None}):
@@ -130,19 +127,19 @@ MAX_WRONG = 200  # of a set, by falling score
 WORDS = 4
 LEAD = 80  # characters of an article without a title
 KINDS = ("a shared name", "a shared number", "another shared word", "a word of the post alone")
-"""What the word that gives most to the score is in the article."""
-INSIDE = re.compile(r"(?<=[a-z,;] )[A-Z]\w+")  # a capital that no sentence begins with
+"""What the word with the highest contribution is in the article."""
+INSIDE = re.compile(r"(?<=[a-z,;] )[A-Z]\w+")  # a capital inside a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A post that reaches the threshold of an article that it is not about."""
+    """A false positive."""
 
     score: float
     threshold: float
     title: str
     post: str
-    words: list[tuple[str, float]]  # those that give most to the score
+    words: list[tuple[str, float]]  # with the highest contributions
     carrier: str  # one of KINDS
 
 
@@ -154,7 +151,7 @@ def highest_wrong(
     cuts: F32,
     right: Bool,
 ) -> list[Wrong]:
-    """The wrong posts that score highest, each once; `right` [posts, articles] are none."""
+    """Return the highest-scoring false positives; `right` [posts, articles] marks true pairs."""
     passing = np.where((score >= cuts) & ~right, score, -np.inf)
     best = passing.max(1)
     order = [
@@ -175,7 +172,7 @@ def highest_wrong(
 
 
 def heaviest(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The words that give most to a score, each once with all that it gives."""
+    """Return the words with the highest total contributions."""
     total: dict[str, float] = {}
     for word, part in parts:
         total[word.lower()] = total.get(word.lower(), 0.0) + part
@@ -183,7 +180,7 @@ def heaviest(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
 
 
 def names_of(story: TrainingArticle) -> Mapping[str, bool]:
-    """The words of an article, and whether each is a name: with a capital wherever it stands."""
+    """Map an article's words to whether each is a name: always capitalised."""
     text = full(story)
     inside = {word.lower() for word in INSIDE.findall(story.text)}
     small = {word for word in WORD.findall(text) if word == word.lower()}
@@ -191,7 +188,7 @@ def names_of(story: TrainingArticle) -> Mapping[str, bool]:
 
 
 def carrier(word: str, names: Mapping[str, bool]) -> str:
-    """What a word of a post is in the article, one of KINDS."""
+    """Classify a word of a post by its occurrence in the article, as one of KINDS."""
     parts = [part for part in WORD.findall(word.lower()) if part in names]
     if not parts:
         return KINDS[3]
@@ -201,14 +198,14 @@ def carrier(word: str, names: Mapping[str, bool]) -> str:
 
 
 def kinds_of(wrong: Sequence[Wrong]) -> dict[str, int]:
-    """How many of them are of each kind."""
+    """Count the false positives of each kind."""
     counts = Counter(one.carrier for one in wrong)
     return {kind: counts[kind] for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What can be trusted on one set; the wrong ones by where they come from."""
+    """The trust report on one set."""
 
     reliability: Mapping[str, list[Bin]]
     groups: Mapping[str, GroupRecall]
@@ -217,8 +214,8 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class Truster:
-    """Writes a trust report, for a rate of the thresholds and a number of examples."""
+class TrustReporter:
+    """Makes trust reports."""
 
     encoder: Encoder
     rate: float
@@ -226,7 +223,7 @@ class Truster:
     examples: int
 
     def pairs(self, score: F32, pairs: PairSet) -> Trust:
-        """A set of pairs: a post is found where it reaches an article of its own."""
+        """Report on pairs; a post is found if it reaches the threshold of its article."""
         label = pairs.label
         cuts = self.encoder.thresholds(self.encoder.articles(pairs.stories), self.rate)
         years = pairs.years or (None,) * len(pairs.posts)
@@ -237,7 +234,7 @@ class Truster:
         return Trust(bins, groups, {"other articles": kinds_of(wrong)}, wrong[: self.examples])
 
     def event(self, score: F32, crisis: CrisisSet) -> Trust:
-        """A crisis: a post is found where it reaches one of the event's reports."""
+        """Report on a crisis; a post is found if it reaches the threshold of a report."""
         cuts = self.encoder.thresholds(self.encoder.articles(crisis.seeds), self.rate)
         on, off = len(crisis.on), len(crisis.off)
         reached: Bool = (score[:on] >= cuts).max(1)
@@ -253,13 +250,13 @@ class Truster:
 
 
 def by_pairs(score: F32, pairs: PairSet) -> dict[str, list[Bin]]:
-    """The pairs that belong together against all others."""
+    """Reliability of true pairs against all others."""
     label = pairs.label
     return {"other articles": reliability(score[label], score[~label])}
 
 
 def by_kind(score: F32, crisis: CrisisSet) -> dict[str, list[Bin]]:
-    """The posts on topic against those off topic, and against the background."""
+    """Reliability of on-topic posts against off-topic and background posts."""
     scores = Scores.of(score, crisis)
     others = {"off topic": scores.off, "background": scores.background}
     return {name: reliability(scores.on, other) for name, other in others.items() if len(other)}

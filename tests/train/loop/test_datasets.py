@@ -17,7 +17,14 @@ from encoder.text.vocabulary import WordPiece
 from tests.encoder.small import LINES
 from tests.train import tiny
 from tests.train.folders import EVENTS, THINGS, training_folder, write
-from train.data.corpus import Corpus, HeldOutKeys, read_corpus, read_everyday, read_streams, taught
+from train.data.corpus import (
+    Corpus,
+    HeldOutKeys,
+    is_training,
+    read_corpus,
+    read_everyday,
+    read_streams,
+)
 from train.data.readers import (
     CrisisPost,
     Pair,
@@ -132,8 +139,8 @@ def test_near_copies_of_any_held_out_text_are_recognized(
 ) -> None:
     away = HeldOutKeys([], [*posts, one], [TrainingArticle(one, "the body of it")])
     copy = form.format(one)
-    assert bool(bare(copy)) == (not away.frees(copy))
-    assert not away.frees_story(TrainingArticle("x", "the body of it!"))
+    assert bool(bare(copy)) == (not away.allows_post(copy))
+    assert not away.allows_story(TrainingArticle("x", "the body of it!"))
 
 
 def test_everyday_posts_either_train_or_evaluate(data: Path) -> None:
@@ -142,14 +149,14 @@ def test_everyday_posts_either_train_or_evaluate(data: Path) -> None:
     judge = read_everyday(data, SkippedRows())[""]
     assert train | judge == every
     assert not train & judge
-    assert train == set(filter(taught, every))
+    assert train == set(filter(is_training, every))
 
 
 def test_everyday_posts_are_grouped_by_language(tmp_path: Path) -> None:
     posts = [{"text": f"post number {i}", "lang": ("nl", "th", "")[i % 3]} for i in range(60)]
     write(tmp_path / "tweets/a.jsonl", posts)
     result = read_corpus(tmp_path, SkippedRows())
-    taught_ones = [row for row in posts if taught(row["text"])]
+    taught_ones = [row for row in posts if is_training(row["text"])]
     assert set(result.posts) == {row["text"] for row in taught_ones}
     assert result.languages == {
         code: [row["text"] for row in taught_ones if row["lang"] == code] for code in ("nl", "th")
@@ -170,8 +177,8 @@ def test_each_text_has_its_own_tokens_and_teacher_vector(data: Path, tmp_path: P
     for i in (0, 5, len(result.posts) - 1):
         assert tokens(datasets.posts, i) == ids(result.posts[i], Side.POST)
         own = store.get([result.posts[i]])[0]
-        assert datasets.posts.taught is not None
-        assert np.allclose(datasets.posts.taught[i], own / np.linalg.norm(own), atol=1e-6)
+        assert datasets.posts.teacher is not None
+        assert np.allclose(datasets.posts.teacher[i], own / np.linalg.norm(own), atol=1e-6)
     for post, article in datasets.own.tolist():
         pair = result.pairs[post]
         assert tokens(datasets.pair_posts, post) == ids(pair.post, Side.POST)
@@ -202,7 +209,7 @@ def test_an_article_learns_from_its_chunks_the_lead_twice(tmp_path: Path) -> Non
     unit = [row / np.linalg.norm(row) for row in store.get(parts)]
     expected = unit[0] + sum(unit)
     corpus = Corpus([], [TrainingArticle("title", long)], [], [])
-    result = make_datasets(corpus, reader(), store).articles.taught
+    result = make_datasets(corpus, reader(), store).articles.teacher
     assert result is not None
     assert np.allclose(result[0], expected / np.linalg.norm(expected), atol=1e-5)
 

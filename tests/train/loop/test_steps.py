@@ -31,11 +31,11 @@ from train.loop.steps import (
     agree,
     contrastive,
     copies,
-    drawn,
-    imitate,
     mined,
     pairwise_sigmoid,
+    sample,
     triplet,
+    vector_loss,
 )
 from train.loop.token_rows import TokenTable
 from train.model.encoders import make_encoder
@@ -56,9 +56,9 @@ def batch(seed: int = 0, posts: int = 7, articles: int = 5) -> ScoreBatch:
     own = torch.zeros(posts, articles, dtype=torch.bool)
     own[torch.arange(posts), torch.arange(posts) % articles] = True
     own[0, 1] = True
-    spared = torch.zeros_like(own)
-    spared[2, 0] = spared[3, 4] = True
-    return ScoreBatch(a @ b.T, own, spared)
+    excluded = torch.zeros_like(own)
+    excluded[2, 0] = excluded[3, 4] = True
+    return ScoreBatch(a @ b.T, own, excluded)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -103,13 +103,14 @@ def test_the_miner_equals_pytorch_metric_learning() -> None:
 def test_contrastive_is_the_cross_entropy_of_both_directions() -> None:
     scores = batch(1)
     total = []
-    for rows, own, spared in (
-        (scores.score, scores.own, scores.spared), (scores.score.T, scores.own.T, scores.spared.T),
+    for rows, own, excluded in (
+        (scores.score, scores.own, scores.excluded),
+        (scores.score.T, scores.own.T, scores.excluded.T),
     ):  # fmt: skip
         sides = []
         for i in range(len(rows)):
             weights = [
-                0.0 if spared[i, j] and not own[i, j] else math.exp(float(rows[i, j]) / 0.05)
+                0.0 if excluded[i, j] and not own[i, j] else math.exp(float(rows[i, j]) / 0.05)
                 for j in range(rows.shape[1])
             ]
             mine = sum(w for j, w in enumerate(weights) if own[i, j])
@@ -135,11 +136,11 @@ def test_pairwise_sigmoid_is_the_cross_entropy_of_each_pair() -> None:
 def test_a_copy_of_the_own_article_is_never_a_negative(
     loss: Callable[[ScoreBatch], Tensor],
 ) -> None:
-    """Whatever the spared article's vector is, the loss stays as it was."""
+    """Whatever the excluded article's vector is, the loss stays as it was."""
     score = (unit_rows(3, seed=8) @ unit_rows(3, seed=9).T).requires_grad_()
     own = torch.eye(3, dtype=torch.bool)
-    spared = torch.tensor([[0, 1, 0], [0, 0, 0], [0, 0, 0]], dtype=torch.bool)
-    loss(ScoreBatch(score, own, spared)).backward()  # type: ignore[no-untyped-call]
+    excluded = torch.tensor([[0, 1, 0], [0, 0, 0], [0, 0, 0]], dtype=torch.bool)
+    loss(ScoreBatch(score, own, excluded)).backward()  # type: ignore[no-untyped-call]
     assert score.grad is not None
     assert score.grad[0, 1] == 0
     assert score.grad.count_nonzero() > 3
@@ -147,13 +148,13 @@ def test_a_copy_of_the_own_article_is_never_a_negative(
 
 def test_imitation_is_cosine_and_pairwise_difference() -> None:
     taught = unit_rows(6, seed=4)
-    assert float(imitate(taught, taught)) == pytest.approx(0, abs=1e-12)
+    assert float(vector_loss(taught, taught)) == pytest.approx(0, abs=1e-12)
     other = unit_rows(6, seed=5)
     alone = sum(1 - float(a @ b) for a, b in zip(other, taught, strict=True)) / 6
     between = sum(
         float(other[i] @ other[j] - taught[i] @ taught[j]) ** 2 for i in range(6) for j in range(6)
     )
-    assert float(imitate(other, taught)) == pytest.approx(alone + 2 * between / 36)
+    assert float(vector_loss(other, taught)) == pytest.approx(alone + 2 * between / 36)
 
 
 def test_agreement_is_the_divergence_over_articles_and_over_posts() -> None:
@@ -244,7 +245,7 @@ def test_the_token_loss_is_the_cosine_to_the_teachers_states(
     )
     rng = np.random.default_rng([0, 4])
     rng.choice(["posts"], p=[1.0])
-    chosen = drawn(rng, len(posts), plans[0].batches.post_size)
+    chosen = sample(rng, len(posts), plans[0].batches.post_size)
     places = concat_rows((posts, chosen)).places(0.3, rng)
     tokens, gaps = table(recipe), []
     for text, at in zip(chosen, places, strict=True):
@@ -264,27 +265,27 @@ def test_the_losses_are_summed_with_their_weights(recipe: Recipe) -> None:
     mine, theirs = (torch.tensor(unit(rng, n)) for n in (4, 3))
     own = torch.zeros((4, 3), dtype=torch.bool)
     own[torch.arange(4), torch.tensor([0, 1, 2, 2])] = True
-    spared = torch.zeros_like(own)
-    spared[0, 1] = True
+    excluded = torch.zeros_like(own)
+    excluded[0, 1] = True
     plan = only(recipe, "pairs", triplet=1, contrastive=2, sigmoid=3, scores=4)
     articles = [TrainingArticle("", text) for text in ("storm flood", "the river", "a match")]
     datasets = make_datasets(
         Corpus(["storm", "river", "match", "a flood"], articles, [], []), reader(), None
     )
-    posts = replace(datasets.posts, taught=torch.tensor(unit(rng, 4, WIDTH)))
-    stories = replace(datasets.articles, taught=torch.tensor(unit(rng, 3, WIDTH)))
+    posts = replace(datasets.posts, teacher=torch.tensor(unit(rng, 4, WIDTH)))
+    stories = replace(datasets.articles, teacher=torch.tensor(unit(rng, 3, WIDTH)))
     texts = Corpus([], [], [], [Pair("a b c", TrainingArticle("d", "e"))])
     sampler = BatchSampler(plan, make_datasets(texts, reader(), None), None)
-    batch = ScoreBatch(mine @ theirs.T, own, spared)
-    assert posts.taught is not None
-    assert stories.taught is not None
+    batch = ScoreBatch(mine @ theirs.T, own, excluded)
+    assert posts.teacher is not None
+    assert stories.teacher is not None
     lexical = torch.tensor(posts.words.dot(stories.words))
     assert lexical.count_nonzero() >= 4
     expected = (
         triplet(batch, 0.075)
         + 2 * contrastive(batch, 0.05)
         + 3 * pairwise_sigmoid(batch, 0.05)
-        + 4 * agree(batch.score, (posts.taught @ stories.taught.T + lexical) / 2, 0.05)
+        + 4 * agree(batch.score, (posts.teacher @ stories.teacher.T + lexical) / 2, 0.05)
     )
     result = sampler._loss(batch, posts, stories)
     assert result.item() == pytest.approx(expected.item(), rel=1e-5)
@@ -310,7 +311,7 @@ def test_copies_of_an_article_are_never_its_negatives() -> None:
     assert np.array_equal(copies(dataset), expected)
     alike = torch.nn.functional.normalize(torch.eye(5)[[0, 1, 2, 3, 0]] + 0.001, dim=1)
     expected[0, 4] = expected[4, 0] = True
-    assert np.array_equal(copies(replace(dataset, taught=alike)), expected)
+    assert np.array_equal(copies(replace(dataset, teacher=alike)), expected)
 
 
 def test_kinds_without_texts_are_never_drawn(recipe: Recipe, datasets: Datasets) -> None:

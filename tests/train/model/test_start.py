@@ -18,7 +18,7 @@ from train.data.corpus import Corpus
 from train.data.readers import Pair, TrainingArticle
 from train.model.start import TOKENS, frequent_words, main_directions, make_start, read_vectors
 from train.recipe import Recipe, TokenOptions, read_recipe
-from train.run import begin
+from train.run import make_model
 from train.teacher.minilm import WIDTH
 from train.teacher.store import VectorStore
 
@@ -191,7 +191,7 @@ def test_words_out_of_a_file(tmp_path: Path) -> None:
 
 def test_a_model_starts_with_these_vectors_and_gates(recipe: Recipe, tmp_path: Path) -> None:
     start = make_start(recipe, TEXTS, stored(tmp_path / "cache"))
-    model = begin(recipe, start)
+    model = make_model(recipe, start)
     assert isinstance(model, Siamese)
     weights = model.weights()
     np.testing.assert_allclose(weights.embedding, start.vectors, atol=1 / 254)  # in int8
