@@ -123,7 +123,7 @@ def test_a_vocabulary_comes_back_from_its_lines(kind: str) -> None:
     ("lines", "fault"),
     [
         ([], "no entries"),
-        (["[UNK]", "a", "a"], "line 3: 'a' stands there twice"),
+        (["[UNK]", "a", "a"], "line 3: 'a' appears twice"),
         (["[UNK]", ""], "line 2"),
         (["[UNK]", "a\nb"], "line 2"),
     ],
