@@ -106,8 +106,8 @@ def evaluate(
     evaluation = Evaluation(
         models or ("default",), data, SPLITS[split], peers, draws, rate, device, mix, wrong
     )
-    judged, passed = judge_all(evaluation, log := ProgressLog())
-    log.line(f"newsift: {len(judged)} sets judged, {passed}")
+    judged, skipped = judge_all(evaluation, log := ProgressLog())
+    log.line(f"newsift: {len(judged)} sets judged, {skipped}")
     # msgspec writes what could not be measured, a nan, as null
     if as_json:
         click.echo(msgspec.json.encode(judged))
@@ -151,8 +151,8 @@ def figures(
     for file in draw(subject, parse_names(only), out, _say):
         click.echo(file)
         written += 1
-    if subject.passed.count:
-        _say(str(subject.passed))
+    if subject.skipped.count:
+        _say(str(subject.skipped))
     if not written:
         raise InputError("nothing to draw: none of the figures has the data that it needs")
 

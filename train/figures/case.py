@@ -63,11 +63,11 @@ def draw_case(subject: Subject) -> list[Sheet]:
     folder = subject.case or SAMPLES
     if not folder.is_dir():
         raise MissingDataError(f"needs --case FOLDER with seeds/ and posts.jsonl; {folder} is none")
-    result = judge(subject.encoder, read_case(folder, subject.passed), subject.rate)
+    result = judge(subject.encoder, read_case(folder, subject.skipped), subject.rate)
     return [matrix_sheet(result), posts_sheet(result)]
 
 
-def read_case(folder: Path, passed: SkippedRows) -> Case:
+def read_case(folder: Path, skipped: SkippedRows) -> Case:
     """Read a case study; posts on events without an article are skipped."""
     articles = sorted([*folder.glob("seeds/*.md"), *folder.glob("seeds/*/*.md")])
     seeds = tuple(
@@ -78,7 +78,7 @@ def read_case(folder: Path, passed: SkippedRows) -> Case:
     files = sorted(folder.glob("posts.*"))
     if not seeds or not files:
         raise InputError(f"{folder}: is no case study; it needs seeds/EVENT.md and posts.jsonl")
-    posts = tuple(read_rows(files[0], passed, lambda row: _post(row, events)))
+    posts = tuple(read_rows(files[0], skipped, lambda row: _post(row, events)))
     if not posts:
         raise InputError(f"{files[0]}: holds no post with a text and an event of seeds/")
     return Case(events, seeds, posts)

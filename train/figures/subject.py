@@ -133,7 +133,7 @@ class Subject:
     split: Split | None
     rate: float
     device: str
-    passed: SkippedRows = field(default_factory=SkippedRows)
+    skipped: SkippedRows = field(default_factory=SkippedRows)
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -144,7 +144,7 @@ class Subject:
         """The pair sets of the split; raises MissingDataError if there are none."""
         if self.data is None or not (self.data / "pairs").is_dir():
             raise MissingDataError("needs --data with a folder pairs/")
-        sets = read_pair_sets(self.data, self.split, self.passed)
+        sets = read_pair_sets(self.data, self.split, self.skipped)
         if not sets:
             raise MissingDataError(f"needs pairs of the split {self.split}; {self.data} holds none")
         return sets
@@ -154,5 +154,5 @@ class Subject:
         """The crises of the split."""
         if self.data is None:
             return []
-        crises = read_crises(self.data, self.passed)
+        crises = read_crises(self.data, self.skipped)
         return [one for one in crises if self.split in (None, split_of_event(one.name))]

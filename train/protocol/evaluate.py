@@ -64,9 +64,9 @@ class Judged:
 
 def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[Judged], SkippedRows]:
     """Evaluate the models and the installed peers on all sets of the data."""
-    passed, split = SkippedRows(), evaluation.split
-    sets = read_pair_sets(evaluation.data, split, passed)
-    crises = read_crises(evaluation.data, passed)
+    skipped, split = SkippedRows(), evaluation.split
+    sets = read_pair_sets(evaluation.data, split, skipped)
+    crises = read_crises(evaluation.data, skipped)
     crises = [one for one in crises if split in (None, split_of_event(one.name))]
     if not sets and not crises:
         raise InputError(f"{evaluation.data}: holds neither pairs/ nor crisis/ of this split")
@@ -85,7 +85,7 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[Judged], S
     reporter = make_reporter(evaluation, encoders)
     judged = [judge_set(one, scorers, reporter, evaluation.draws, log) for one in sets]
     judged += [judge_event(one, scorers, encoders, reporter, evaluation, log) for one in crises]
-    return judged, passed
+    return judged, skipped
 
 
 def make_reporter(evaluation: Evaluation, encoders: Mapping[str, Encoder]) -> TrustReporter | None:

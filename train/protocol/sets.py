@@ -78,23 +78,25 @@ def pair_set(name: str, pairs: Sequence[Pair], further: Sequence[TrainingArticle
     return PairSet(name, tuple(posts), tuple(keyed.values()), index, tuple(map(years.get, posts)))
 
 
-def read_pair_sets(data: Path, split: Split | None, passed: SkippedRows) -> list[PairSet]:
+def read_pair_sets(data: Path, split: Split | None, skipped: SkippedRows) -> list[PairSet]:
     """Read the pairs of every file in `pairs/`, of one split or all."""
     sets = []
-    for name, pairs in pair_sets(data, passed):
+    for name, pairs in pair_sets(data, skipped):
         further: list[TrainingArticle] = []
         if split is None:
-            further = [story for kind in (CLAIMS, POOL) for story in pool(data, name, kind, passed)]
+            further = [
+                story for kind in (CLAIMS, POOL) for story in pool(data, name, kind, skipped)
+            ]
         if chosen := pairs if split is None else split_pairs(pairs)[split]:
             sets.append(pair_set(name, chosen, further))
     return sets
 
 
-def read_crises(data: Path, passed: SkippedRows) -> list[CrisisSet]:
+def read_crises(data: Path, skipped: SkippedRows) -> list[CrisisSet]:
     """Read the events of `crisis/` that have a report and posts of both kinds."""
-    seeds = reports(data, passed)
-    posts = without_copies(crisis_posts(data, passed)) if seeds else []
-    background = tuple(read_background(data, passed)) if posts else ()
+    seeds = reports(data, skipped)
+    posts = without_copies(crisis_posts(data, skipped)) if seeds else []
+    background = tuple(read_background(data, skipped)) if posts else ()
     crises = []
     for event, stories in seeds.items():
         on, off = (
@@ -106,11 +108,11 @@ def read_crises(data: Path, passed: SkippedRows) -> list[CrisisSet]:
     return crises
 
 
-def read_background(data: Path, passed: SkippedRows) -> Iterator[str]:
+def read_background(data: Path, skipped: SkippedRows) -> Iterator[str]:
     """Read everyday posts that are never trained on, a fixed number per file."""
     for file in files(data, "tweets").values():
         judging = dict.fromkeys(
-            text for text in read_posts(file, passed) if share(text) >= MIN_HELD_OUT
+            text for text in read_posts(file, skipped) if share(text) >= MIN_HELD_OUT
         )
         yield from sorted(judging, key=share)[:BACKGROUND]
 

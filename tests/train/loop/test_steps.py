@@ -316,7 +316,7 @@ def test_copies_of_an_article_are_never_its_negatives() -> None:
 
 def test_kinds_without_texts_are_never_drawn(recipe: Recipe, datasets: Datasets) -> None:
     empty = make_datasets(Corpus([], [], [], []), reader(), None)
-    with pytest.raises(InputError, match="nothing for the steps that the recipe asks for: pairs"):
+    with pytest.raises(InputError, match="no texts for the recipe's steps: pairs"):
         BatchSampler(recipe, empty, DIRECTIONS)
     few = replace(datasets, claims=empty.claims, own=empty.own)
     sampler = BatchSampler(recipe, few, DIRECTIONS)
