@@ -62,7 +62,7 @@ def test_every_producer_compresses(address: str, unique: str, codec: str) -> Non
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BACKOFF_S", "REFUSED_S", "MAX_RETRY_S"):
+    for name in ("RETRY_S", "MAX_REFUSED_S", "MAX_RETRY_S"):
         monkeypatch.setattr(delivery, name, getattr(delivery, name) / 10)
 
 
