@@ -57,7 +57,7 @@ def jetstream_event(view: bytes) -> bytes:
 WRITING_ACTIVITIES = ("Create", "Update")
 
 
-class Note(msgspec.Struct):
+class MastodonNote(msgspec.Struct):
     id: str | None = None
     content: str | None = None
     summary: str | None = None
@@ -77,7 +77,7 @@ def mastodon_status(activity: bytes) -> bytes | PassedOver:
     action = decode(activity, type=Activity)
     if action.type not in WRITING_ACTIVITIES or not bytes(action.object).startswith(b"{"):
         return NO_POST
-    note = decode(action.object, type=Note)
+    note = decode(action.object, type=MastodonNote)
     language = next(iter(note.contentMap), None) if note.contentMap else None
     status = {
         "id": _last_part(note.id), "content": note.content, "spoiler_text": note.summary,
@@ -211,14 +211,14 @@ def _chat_id(prefix: bytes) -> str | None:
 MAX_COPY_RATIO = 8  # copied to page bytes: each tweet gets copies of the objects it refers to
 
 
-class Includes(msgspec.Struct):
+class ExportIncludes(msgspec.Struct):
     users: list[Raw] | None = None
     tweets: list[Raw] | None = None
 
 
 class TweetPage(msgspec.Struct):
     data: list[Raw]
-    includes: Includes | None = None
+    includes: ExportIncludes | None = None
 
 
 class IdObject(msgspec.Struct):
@@ -231,7 +231,7 @@ TWEET = msgspec.json.Decoder(Tweet)
 def unfold_page(page: bytes) -> Iterator[bytes]:
     """Each tweet of a page as a response with its own includes."""
     response = decode(page, type=TweetPage)
-    includes = response.includes or Includes()
+    includes = response.includes or ExportIncludes()
     users, tweets = _by_id(includes.users), _by_id(includes.tweets)
     room = MAX_COPY_RATIO * len(page)
     for tweet in response.data:
