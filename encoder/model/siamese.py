@@ -23,9 +23,8 @@ from encoder.model.weights import (
 )
 
 LAST_POSITION = 2047  # later positions have the same weight
-MIN_ALPHA_DISTANCE = float(
-    np.finfo(np.float32).eps
-)  # α - 1 keeps this distance from 0, where α leaves (1, 2]
+# α - 1 keeps this distance from 0, where α leaves (1, 2].
+MIN_ALPHA_DISTANCE = float(np.finfo(np.float32).eps)
 
 
 class GatedMean(nn.Module):

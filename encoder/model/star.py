@@ -105,9 +105,8 @@ class Ring(Attention):
         near = self.keys_values(nodes)
         own = near if first is nodes else self.keys_values(first)
         hub = (texts.spread(x) for x in self.keys_values(relay))
-        keys, values = (
-            [*self.around(x), e, s] for x, e, s in zip(near, own, hub, strict=True)
-        )  # lists of 2c+3, each [N, h, k]
+        # Lists of 2c+3, each [N, h, k].
+        keys, values = ([*self.around(x), e, s] for x, e, s in zip(near, own, hub, strict=True))
         logits = single(torch.stack([(q * k).sum(2) for k in keys]))  # [2c+3, N, h]
         closed = F.pad(texts.outside(self.window), (0, 0, 0, 0, 0, 2))
         p = self.shares(entmax(logits.masked_fill(closed, -torch.inf), self.alpha, dim=0))

@@ -27,9 +27,8 @@ class KeyedTopic(Generic[StateT]):
         A topic of several partitions has to be replaced: a key may be in two, and the time decides.
         """
         end = self.cluster.ends(self._topic)
-        if any(
-            end.get(part, 0) < offset for part, offset in self._next_offsets.items()
-        ):  # made again
+        # The topic was recreated.
+        if any(end.get(part, 0) < offset for part, offset in self._next_offsets.items()):
             self._reducer, self._next_offsets = self._new_reducer(), {}
         start = self.cluster.beginnings(self._topic) | self._next_offsets
         skipped = self.cluster.unreadable(self._topic)

@@ -34,9 +34,8 @@ class Fault:
         self._room = script.get("room", 10**9)  # so many posts fit into memory at once
         self._unlucky, self._infinite = script.get("unlucky", False), script.get("infinite", False)
         self._slow_s, self._last = script.get("slow_s", 0.0), self._nth + script.get("times", 1) - 1
-        self._linger_s = (
-            1.0 if script.get("early") else 0.0
-        )  # what is committed early has to be sent
+        # What is committed early has to be sent.
+        self._linger_s = 1.0 if script.get("early") else 0.0
         self._proof = Path(script["proof"])
         self._reached: Counter[str] = Counter()
 

@@ -303,9 +303,8 @@ def layout(apart: F32) -> NDArray[np.float32]:
     perplexity = min(PERPLEXITY, (len(apart) - 1) / 3)
     tsne = TSNE(metric="precomputed", init="random", random_state=SEED, perplexity=perplexity)
     with threadpool_limits(1):  # the order of sums in several threads varies
-        return np.asarray(
-            tsne.fit_transform(apart.copy()), np.float32
-        )  # fit_transform modifies its input
+        # A copy, as fit_transform modifies its input.
+        return np.asarray(tsne.fit_transform(apart.copy()), np.float32)
 
 
 def draw_tsne(subject: Subject) -> list[Sheet]:

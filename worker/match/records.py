@@ -182,9 +182,8 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
     ]
     if isinstance(message, Unreadable):
         headers.append(("offsets", message.offsets.encode()))
-    timestamp_ms = (
-        message.timestamp if (message.timestamp or 0) > 0 else None
-    )  # None or -1: no time
+    # None or -1: no time.
+    timestamp_ms = message.timestamp if (message.timestamp or 0) > 0 else None
     if timestamp_ms is not None:
         headers.append(("timestamp", str(timestamp_ms).encode()))
     value = None if reason in REASONS_WITHOUT_VALUE else message.value

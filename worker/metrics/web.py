@@ -229,9 +229,8 @@ class Web(Site):
         seeds = self._state().seeds
         if seeds is None:
             return json_answer({"reason": "the control topic is not yet read to its end"}, 503)
-        async with (
-            self._list_lock
-        ):  # once for each set, away from the loop: there may be many seeds
+        # Once for each set, in a thread: there may be many seeds.
+        async with self._list_lock:
             if self._seed_list is None or self._seed_list[0] is not seeds:
                 self._seed_list = seeds, await asyncio.to_thread(seed_list_bytes, seeds)
         return web.Response(body=self._seed_list[1], headers=NO_STORE | {"Content-Type": JSON_TYPE})

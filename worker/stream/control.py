@@ -70,9 +70,8 @@ class Control:
     async def start(self) -> None:
         """Reads the records that exist now."""
         self._consumer.assign([self._partition])  # else it does not ask for the topic at all
-        self._consumer.pause(
-            self._partition
-        )  # a fetch that waits for records would hold up the rest
+        # A fetch that waits for records would hold up the rest.
+        self._consumer.pause(self._partition)
         await self._consumer.start()
         self._identity = await identity(self._consumer._client, self._topic)
         if self._identity is None:

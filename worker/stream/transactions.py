@@ -20,9 +20,8 @@ class OpenTransactions:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._first_seen: dict[
-            TopicPartition, tuple[int, float]
-        ] = {}  # at which offset, since when
+        # The stable offset of each partition that is held back, and since when.
+        self._first_seen: dict[TopicPartition, tuple[int, float]] = {}
         self._logged: set[TopicPartition] = set()
 
     def observe(self, consumer: Any) -> None:

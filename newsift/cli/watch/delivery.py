@@ -50,9 +50,8 @@ class EventQueue:
 
     event: str
     notices: deque[Notice] = field(default_factory=deque)
-    backlog: Offsets = field(
-        default_factory=dict
-    )  # the offsets from which they have to be read again
+    # The offsets from which matches must be read again.
+    backlog: Offsets = field(default_factory=dict)
     size: int = 0
     task: asyncio.Task[None] | None = None
 

@@ -95,9 +95,8 @@ class Town:
 
     def near(self, measure: Measure, seeds: SeedSet) -> NearAnswer:
         """What a worker tells that has looked at all posts with these seeds."""
-        edges, _ = Edges.build(
-            seeds, _cuts(self.context), (0.1, 0.15), {}
-        )  # fewer than are kept at most
+        # Fewer than are kept at most.
+        edges, _ = Edges.build(seeds, _cuts(self.context), (0.1, 0.15), {})
         near_misses = NearMisses([EVENT])
         near_misses.count_posts(len(self.posts))
         scores = measure.scores([post.text for post, _ in self.posts])

@@ -132,10 +132,11 @@ def test_labels_stand_at_their_scores_and_only_drawn_ones_estimate_a_share(
     assert (round(float(scores[below.id]), 5), "unsure") in marks
     assert (round(float(scores[drawn[0].id]), 5), "unsure") in marks  # two people do not agree
     last = data["summaries"][-1]
+    # The near miss lies below them.
     assert (last["random_labels"], last["share"]) == (
         len(drawn),
         None,
-    )  # the near miss lies below them
+    )
     lowest = next(each for each in reversed(data["summaries"]) if each["share"])
     on = [n % 5 != 4 for n, post in enumerate(drawn) if scores[post.id] >= lowest["least"] - FAR]
     assert lowest["share"][1] == pytest.approx(np.mean(on))

@@ -101,9 +101,8 @@ def test_five_stories_after_a_silent_hour_are_one_burst() -> None:
     assert watch.add({61: 1}, 61) == [Burst("e", BEGUN + 61, 5, 0, 60)]
     assert watch.add({61: 50}, 61) == []
     assert watch.add({62: 90}, 62) == []
-    assert (
-        watch.add({61 + HISTORY_MINUTES: 5}, 61 + HISTORY_MINUTES) == []
-    )  # the hour before was not silent
+    # The hour before was not silent.
+    assert watch.add({61 + HISTORY_MINUTES: 5}, 61 + HISTORY_MINUTES) == []
     assert watch.add({62 + HISTORY_MINUTES: 990}, 62 + HISTORY_MINUTES) != []
 
 

@@ -79,9 +79,8 @@ class Opener:
         if data and not frames:
             frames = [view]  # no length to go by: then it is one batch that cannot be read
         for number, frame in enumerate(frames):
-            if (
-                room.left <= 0 or next_offset >= end
-            ):  # written since the end was stated: comes again
+            # Records written after `end` was stated come again with the next fetch.
+            if room.left <= 0 or next_offset >= end:
                 break
             try:
                 last, part = self.open_batch(frame)
@@ -148,9 +147,8 @@ class Opener:
                 stamp = header.max_timestamp if header.max_timestamp > 0 else stamp
                 transactional = int(bool(header.attributes & TRANSACTIONAL_BIT))
                 producer = header.producer_id
-        elif (
-            len(data) > MAGIC_OFFSET
-        ):  # an older format: the offset of the last message packed in it
+        # An older format: the offset of the last message packed in it.
+        elif len(data) > MAGIC_OFFSET:
             last = max(start, _base_offset(data))
         last = min(last, ceiling, start + MAX_OFFSET_SPAN)
         first = min(first, last)

@@ -327,8 +327,7 @@ def test_hostile_records_are_refused_or_cut(plain_desk: Desk, kafka: Kafka) -> N
         plain = msgspec.json.decode(msgspec.json.encode(answer))
         assert max(map(len, texts_in(plain))) <= MAX_LIST_TEXT_CHARS
     full = msgspec.json.decode(msgspec.json.encode(asks(plain_desk, match, platform="x", id="1")))
-    assert (
-        sum(len(text) > MAX_LIST_TEXT_CHARS for text in texts_in(full)) == 1
-    )  # its own text alone
+    # Its own text alone.
+    assert sum(len(text) > MAX_LIST_TEXT_CHARS for text in texts_in(full)) == 1
     assert full["url"] is None
     assert len(full["why"]) <= 8
