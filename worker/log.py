@@ -9,7 +9,7 @@ import time
 from worker.config import LogConfig
 from worker.errors import ConfigError
 from worker.posts.times import rfc3339
-from worker.text import escape
+from worker.text import escape_invisible
 
 FAUST_LEVELS = {"CRIT": "CRITICAL"}  # Faust's name: Python's name
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -33,16 +33,16 @@ def configure_logging(config: LogConfig, level: int | str | None, file: str | No
 
 
 def print_exit_reason(message: str, config: LogConfig) -> None:
-    """On standard error, wherever the log goes."""
+    """Prints to standard error, wherever the log goes."""
     if config.format == "json":
         facts = {"name": "newsift", "levelname": "CRITICAL", "msg": message, "created": time.time()}
         print(JsonLine().format(logging.makeLogRecord(facts)), file=sys.stderr)  # noqa: T201
     else:
-        print(f"newsift: {escape(message)}", file=sys.stderr)  # noqa: T201
+        print(f"newsift: {escape_invisible(message)}", file=sys.stderr)  # noqa: T201
 
 
 def make_handler(form: logging.Formatter, file: str | None = None) -> logging.Handler:
-    """With a rate limit."""
+    """A handler with a rate limit."""
     try:
         handler = logging.FileHandler(file, encoding="utf-8") if file else logging.StreamHandler()
     except OSError as error:
@@ -69,9 +69,9 @@ class OneLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         if is_debugging():
-            return "\n".join(map(escape, super().format(record).split("\n")))
+            return "\n".join(map(escape_invisible, super().format(record).split("\n")))
         record = logging.makeLogRecord(record.__dict__ | {"exc_info": None, "exc_text": None})
-        return escape(super().format(record))
+        return escape_invisible(super().format(record))
 
 
 class JsonLine(logging.Formatter):

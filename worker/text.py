@@ -1,4 +1,4 @@
-"""Text of strangers, made safe for terminals and single lines."""
+"""Untrusted text, made safe for terminals and single lines."""
 
 import base64
 import json
@@ -10,22 +10,22 @@ SPACE_CATEGORY = "Zs"  # Python calls wide spaces unprintable; they are harmless
 
 
 def one_line(text: str) -> str:
-    """Without invisible characters."""
+    """A text on one line, without invisible characters."""
     return printable(" ".join(text.split()))
 
 
 def printable(text: str) -> str:
-    """Without control, formatting and other invisible characters."""
+    """A text without control, formatting and other invisible characters."""
     return text if text.isprintable() else "".join(filter(str.isprintable, text))
 
 
 def shorten(text: str, width: int) -> str:
-    """With an ellipsis."""
+    """A text of at most this many characters, with an ellipsis if it is cut."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def escape(text: str) -> str:
-    """In one line, with invisible characters as Python escapes."""
+def escape_invisible(text: str) -> str:
+    """A text on one line, with invisible characters as Python escapes."""
     return _replace_invisible(" ".join(text.splitlines()), lambda char: repr(char)[1:-1])
 
 

@@ -12,7 +12,7 @@ import click
 from encoder.errors import NewsiftError
 from newsift.cli.signals import interruptible
 from newsift.cli.table import ReaderLeft, TableGroup
-from worker.text import escape
+from worker.text import escape_invisible
 
 FAILED_CODE, INTERRUPTED_CODE = 1, 130
 # The extra of the distribution for each module that is not always installed.
@@ -153,8 +153,8 @@ def _interrupted(interrupts: Sequence[int], command_name: Sequence[str]) -> int:
 
 def _print_error(message: str, code: int) -> int:
     if os.environ.get("NEWSIFT_DEBUG") == "1":
-        click.echo("\n".join(map(escape, traceback.format_exc().split("\n"))), err=True)
-    click.echo(f"newsift: {escape(' '.join(message.split()))}", err=True)
+        click.echo("\n".join(map(escape_invisible, traceback.format_exc().split("\n"))), err=True)
+    click.echo(f"newsift: {escape_invisible(' '.join(message.split()))}", err=True)
     return code
 
 

@@ -35,7 +35,7 @@ from worker.kafka.settings import broker_error
 from worker.kafka.topics import ensure_posts
 from worker.metrics.web import Site
 from worker.seeds.record import json_digest
-from worker.text import escape
+from worker.text import escape_invisible
 
 
 @click.group()
@@ -269,7 +269,7 @@ async def show_rules(source: XStream, list_all: bool) -> None:
 
 def escaped_rule(line: str) -> str:
     """The tab before the tag is not escaped."""
-    return "\t".join(map(escape, line.split("\t", 1)))
+    return "\t".join(map(escape_invisible, line.split("\t", 1)))
 
 
 @collect.command()

@@ -16,7 +16,7 @@ from worker.config.load import load, with_servers
 from worker.config.text import read_template, render_config, to_values
 from worker.errors import ConfigError
 from worker.kafka.settings import tls_context
-from worker.text import escape
+from worker.text import escape_invisible
 
 
 @click.group()
@@ -47,7 +47,7 @@ def check_config(config_file: Path | None, kafka: str | None) -> None:
         if getattr(getattr(loaded.config, section), name) != key.default
     ]  # fmt: skip
     summary = f"not by default: {', '.join(changed)}" if changed else "every key has its default"
-    click.echo(escape(f"{loaded.file or 'the defaults'}: right; {summary}"), err=True)
+    click.echo(escape_invisible(f"{loaded.file or 'the defaults'}: right; {summary}"), err=True)
 
 
 @click.command()

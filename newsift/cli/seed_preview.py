@@ -31,7 +31,7 @@ from newsift.operations.seed_rows import AutoThresholds, seed_fields
 from newsift.operations.seed_topic import SeedTopic
 from worker.config import Config
 from worker.seeds.record import Seed
-from worker.text import escape, one_line, shorten
+from worker.text import escape_invisible, one_line, shorten
 
 MAX_EVENTS = 5
 INDENT_CHARS = 17  # of a line, before the post
@@ -132,7 +132,7 @@ def offer_to_learn(
         reason = f"event {event!r} has {counts.seeds} seeds: one profile of them all tells more"
         if not (ask and at_terminal()):
             notify(f"{reason}; newsift events learn {event!r} --background makes it")
-        elif click.confirm(escape(f"{reason}; make it now?"), err=True):
+        elif click.confirm(escape_invisible(f"{reason}; make it now?"), err=True):
             options = LearnOptions(event, span=None, labels=False)
             training = ProfileTraining(topic.cluster, ModelContext(config), options)
             learn_once(training, yes=False, as_json=False)

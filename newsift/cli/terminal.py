@@ -11,7 +11,7 @@ import click
 
 from encoder.errors import InputError
 from newsift.operations.messages import notify
-from worker.text import escape
+from worker.text import escape_invisible
 
 
 def use_colour() -> bool:
@@ -33,7 +33,7 @@ def require_yes(yes: bool, command: str) -> None:
 
 
 def confirm_publish(yes: bool, question: str) -> bool:
-    if yes or click.confirm(escape(question), err=True):
+    if yes or click.confirm(escape_invisible(question), err=True):
         return True
     notify("nothing was published")
     return False

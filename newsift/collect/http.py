@@ -44,7 +44,7 @@ def require_no_login(url: URL) -> URL:
 
 
 def read_token(variable: str, file: Path | None, env: Mapping[str, str] = os.environ) -> Secret:
-    """From the file, or else from the environment variable."""
+    """The token in the file, or else in the environment variable."""
     if file is not None:
         return read_secret(file, "--token-file")
     value = env.get(variable, "").strip()

@@ -326,7 +326,7 @@ def parse_statuses(body: bytes, host: str) -> list[tuple[str, bytes]]:
 
 
 def seconds_until_reset(headers: Mapping[str, str]) -> float:
-    """By the server's clock; 0 if the header is missing."""
+    """Measured by the server's clock; 0 if the header is missing."""
     try:
         reset = datetime.fromisoformat(headers.get("X-RateLimit-Reset", "")).timestamp()
     except (ValueError, OverflowError):

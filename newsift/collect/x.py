@@ -149,7 +149,7 @@ def refusal_error(
 
 
 def seconds_until_reset(headers: Mapping[str, str]) -> float:
-    """Until the next window of the rate limit; 0 if requests are left in this one."""
+    """Seconds until the next window of the rate limit; 0 if requests are left in this one."""
     if headers.get("x-rate-limit-remaining", "0").strip() != "0":
         return 0.0
     try:

@@ -11,7 +11,7 @@ from newsift.operations.dead_letters import DeadLetter, parse_letter
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.posts.outcome import Reason
-from worker.text import escape
+from worker.text import escape_invisible
 
 MAX_NEWEST = 200
 MAX_READ_LETTERS = 50_000
@@ -23,7 +23,7 @@ MAX_HEADERS = 50
 
 
 class DeadLetterList:
-    """In bounded memory. Thread-safe."""
+    """The newest dead letters, in bounded memory. Thread-safe."""
 
     def __init__(self, config: Config) -> None:
         self._config, self._lock = config, Lock()
@@ -88,7 +88,7 @@ class DeadLetterList:
 def read_letter(
     cluster: TopicReader, config: Config, partition: int, offset: int
 ) -> dict[str, Any]:
-    """With the beginning of its bytes, as text with escapes and in hex."""
+    """A letter and the first bytes of it, as escaped text and in hex."""
     topic = config.topics.rejected
     ends = cluster.ends(topic)
     if partition in ends and 0 <= offset < ends[partition]:
@@ -105,7 +105,7 @@ def escape_bytes(raw: bytes | None) -> str | None:
     if raw is None:
         return None
     text = raw[:MAX_SHOWN_BYTES].decode("utf-8", "backslashreplace")
-    return "\n".join(escape(line) for line in text.split("\n"))
+    return "\n".join(escape_invisible(line) for line in text.split("\n"))
 
 
 def hex_dump(raw: bytes) -> str:
@@ -124,7 +124,10 @@ def _content_fields(message: StoredMessage) -> dict[str, Any]:
         "key": escape_bytes(message.key),
         "text": escape_bytes(value),
         "headers": [
-            [escape(name)[:MAX_FIELD_CHARS], escape_bytes((content or b"")[:MAX_FIELD_CHARS])]
+            [
+                escape_invisible(name)[:MAX_FIELD_CHARS],
+                escape_bytes((content or b"")[:MAX_FIELD_CHARS]),
+            ]
             for name, content in message.headers[:MAX_HEADERS]
         ],
         "hex": None if value is None else hex_dump(value),
@@ -137,8 +140,8 @@ def _row(letter: DeadLetter) -> dict[str, Any]:
         letter.row()
         | {
             "id": letter.id[:MAX_FIELD_CHARS],  # not escaped: a retry names it
-            "reason": escape(letter.reason)[:MAX_FIELD_CHARS] or "none is named",
-            "detail": escape(letter.detail)[:MAX_FIELD_CHARS],
+            "reason": escape_invisible(letter.reason)[:MAX_FIELD_CHARS] or "none is named",
+            "detail": escape_invisible(letter.detail)[:MAX_FIELD_CHARS],
             "partition": letter.message.partition,
             "offset": letter.message.offset,
             "obstacle": letter.obstacle,

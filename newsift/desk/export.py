@@ -233,7 +233,7 @@ def labels_csv(labels: Iterable[Label]) -> bytes:
 
 
 def _label_columns(labels: Iterable[Label]) -> dict[PostId, dict[str, str]]:
-    """For each post all its labels together, and each judge's."""
+    """The joint label of each post, and the labels of each judge."""
     by_post: defaultdict[PostId, dict[str, str]] = defaultdict(dict)
     for label in labels:
         by_post[label.post_id][label.by] = label.label

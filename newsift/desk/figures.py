@@ -123,7 +123,7 @@ def draw_bar(frame: Axes, start: float, end: float, value: float, tooltip: str) 
 
 
 def draw_outline(frame: Axes, edges: Sequence[float], values: Sequence[float]) -> str:
-    """Of a histogram, up to its last value above 0."""
+    """Draws the outline of a histogram up to its last value above 0."""
     path = [f"M{frame.x(edges[0])} {frame.y(0)}"]
     last = max((index for index, value in enumerate(values) if value), default=-1)
     for index, value in enumerate(values[: last + 1]):
@@ -140,7 +140,7 @@ def axis_ticks(top: float, most: int = 5) -> list[float]:
 
 
 def printable_line(text: str, most: int = MAX_LINE_CHARS) -> str:
-    """For text of strangers."""
+    """Makes untrusted text printable on one line."""
     return shorten(one_line(text), most)
 
 
@@ -254,7 +254,7 @@ def scores_figure(
 
 
 def score_histogram(scores: Sequence[float]) -> Histogram:
-    """From 0 to 1; scores beyond count in the last or first bin."""
+    """Bins from 0 to 1; scores outside count in the first or last bin."""
     counts = [0] * BINS
     for score in scores:
         counts[min(max(int(score * BINS), 0), BINS - 1)] += 1

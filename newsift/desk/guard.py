@@ -93,12 +93,12 @@ class Guard:
         return 401, "token: is missing or not the desk's; give it"
 
     def still_allows(self, request: web.Request) -> bool:
-        """For a stream: does not prolong its session."""
+        """Checks the session of a stream without prolonging it."""
         session_id = read_cookie(request, self._cookie)
         return not self._proof or self._sessions.holds(session_id) or self._has_bearer(request)
 
     async def login(self, request: web.Request) -> web.Response:
-        """With the token that was typed on the page."""
+        """Starts a session with a token that was typed on the page."""
         if not self._proof or not _is_from_own_page(request) or not self._has_bearer(request):
             await asyncio.sleep(WRONG_TOKEN_DELAY_S)
             return web.json_response({"reason": "token: is not the desk's"}, status=401)
@@ -107,7 +107,7 @@ class Guard:
         return response
 
     async def enter(self, request: web.Request, token: str) -> web.Response | None:
-        """With the token in the printed address; None if it is wrong."""
+        """Starts a session with the token in the printed address; None if it is wrong."""
         if not self._is_token(token):
             await asyncio.sleep(WRONG_TOKEN_DELAY_S)
             return None

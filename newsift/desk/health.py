@@ -297,7 +297,7 @@ def _topic_problems(snapshot: HealthSnapshot) -> Iterator[str]:
 
 
 def summarise(snapshot: HealthSnapshot) -> Row:
-    """For the head of every page."""
+    """The status in the head of every page."""
     problems = list_problems(snapshot)
     state, text = ("bad", f"{len(problems)} problem{'s' * (len(problems) > 1)}")
     if snapshot.away == NOT_YET:

@@ -76,7 +76,7 @@ class LabelSession:
 
     @property
     def version(self) -> str:
-        """Of the profile at the draw; empty without one."""
+        """The version of the profile when the queue was drawn; empty without a profile."""
         return self._frozen.profile.version if self._frozen.profile else ""
 
     def merge(self, labels: Iterable[Label]) -> None:
@@ -221,7 +221,7 @@ class LabelQueues:
         self._nonce = secrets.token_hex(8)  # of matches without a label: the same for all judges
 
     def queue(self, key: QueueKey) -> ActiveQueue | None:
-        """None while it is being drawn, or other draws are."""
+        """Returns None while this queue or too many others are being drawn."""
         with self._lock:
             active = self._active.get(key)
             why = self._end_reason(key, active)

@@ -134,7 +134,7 @@ class EventMatches:
 
     @property
     def stories(self) -> list[Story]:
-        """In the order of arrival."""
+        """The stories in the order of arrival."""
         return list(self._stories.values())
 
     def row(self, post_id: PostId) -> MatchRow | None:
@@ -321,7 +321,7 @@ class MatchStore:
             return self._of(event).counts(self._now())
 
     def passed(self, event: str, version: str) -> int | None:
-        """As EventMatches.passed; None if the last hour is not fully counted."""
+        """Like EventMatches.passed; None if the last hour is not fully counted."""
         now = self._now()
         with self._lock:
             return None if self._since > now - HOUR_MS else self._of(event).passed(version, now)
@@ -330,7 +330,7 @@ class MatchStore:
         return filter_stories(self.stories(event), story_filter, self._now())
 
     def stories(self, event: str) -> list[Story]:
-        """In the order of arrival."""
+        """The stories in the order of arrival."""
         with self._lock:
             return self._of(event).stories
 
@@ -339,7 +339,7 @@ class MatchStore:
             return self._of(event).row(post_id)
 
     def copies(self, event: str, group: str) -> list[MatchRow]:
-        """In the order of arrival."""
+        """The posts of a story in the order of arrival."""
         with self._lock:
             story = self._of(event).story(group)
             return [] if story is None else list(story.rows.values())

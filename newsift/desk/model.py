@@ -44,7 +44,7 @@ class ControlView:
         return events_of(self.state, self.seeds)
 
     def rows(self) -> list[SeedRow]:
-        """By event and id; `key` is the key of the record."""
+        """Rows sorted by event and id; `key` is the key of the record."""
         now = rfc3339(now_ms())
         return [row | {"state": "expired"} if _has_expired(row, now) else row for row in self._rows]
 
@@ -107,7 +107,7 @@ class DeskModel:
             return self._view
 
     def rows(self) -> list[SeedRow]:
-        """With thresholds where the model is loaded."""
+        """Rows with thresholds, once the model is loaded."""
         if self.now():
             return self.view().rows()
         state, view = self._control(), self._view_without_model

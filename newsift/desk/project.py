@@ -67,14 +67,14 @@ class Project:
                     topic.publish(dict(read_records(file)))
 
     def save_topics(self, config: Config) -> None:
-        """Also what no page has shown yet."""
+        """Saves all records of the topics, also those that no page has shown."""
         if self._folder is not None:
             with connected(config) as cluster:
                 control = SeedTopic(cluster, config).state()
                 self.save(control, LabelTopic(cluster, config).state())
 
     def save(self, control: ControlState, labels: LabelState) -> None:
-        """Only what has changed since the last time."""
+        """Saves what has changed since the last call."""
         if self._folder is None or not (control.complete and labels.complete):
             return
         if left_out := control.left_out + labels.left_out:

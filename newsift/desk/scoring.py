@@ -98,7 +98,7 @@ class Measure:
 
     @cached_property
     def threshold_of(self) -> Mapping[tuple[str, str], float]:
-        """By id and version, as in match records."""
+        """Thresholds by id and version, as match records name them."""
         names = [(seed.id, seed.version) for seed in self.compared]
         return dict(zip(names, self.cuts.tolist(), strict=True))
 
@@ -124,7 +124,7 @@ class Measure:
 
     @cached_property
     def background(self) -> F32:
-        """Without posts that a profile was trained on."""
+        """Background scores, without posts that a profile was trained on."""
         background = self.context.background
         if any(isinstance(seed, Profile) for seed in self.compared):
             background = split_background(background)[1]
@@ -143,7 +143,7 @@ class Measure:
         ]
 
     def _best(self, posts: Embeddings) -> F32:
-        """In bounded memory."""
+        """The best score of each post, computed in bounded memory."""
         step = max(MAX_BLOCK_SCORES // max(len(self.rows), 1), 1)
         parts = (posts[start : start + step] for start in range(0, len(posts), step))
         best = [part.similarity(self.rows).max(axis=1, initial=np.float32(-2)) for part in parts]

@@ -50,7 +50,7 @@ class StaticFile:
 
 
 def static_files() -> dict[str, StaticFile]:
-    """By path; the start page is /."""
+    """Files by path; the start page is /."""
     by_path = dict(_read_folder(files("newsift.desk") / "static", "/"))
     by_path["/"] = by_path.pop("/index.html")
     return by_path

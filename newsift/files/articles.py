@@ -125,7 +125,7 @@ class WebPage:
 
 
 def decode_page(page: WebPage) -> str:
-    """By the byte order mark, the HTTP header, `<meta>`, or as UTF-8."""
+    """Decodes by the byte order mark, the HTTP header, `<meta>`, or as UTF-8."""
     for bom, charset in BOMS.items():
         if page.body.startswith(bom):
             return page.body.decode(charset, "replace")

@@ -195,7 +195,7 @@ class FileMessages:
 
     @property
     def size(self) -> int:
-        """In bytes; 0 if the input is no file."""
+        """The number of bytes; 0 if the input is no file."""
         return self._file.stat().st_size if self.is_file else 0
 
     def check(self) -> None:

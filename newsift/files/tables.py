@@ -304,7 +304,7 @@ class Table:
         return unique_names(cells)
 
     def _cells(self) -> list[str] | None:
-        """None at the end. Empty for a row that is no CSV; the feed then has the fault."""
+        """None at the end; empty for a row that is not CSV, of which the feed has the fault."""
         self._feed.forget()
         try:
             return next(self._reader, None)

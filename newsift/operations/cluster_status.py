@@ -60,7 +60,7 @@ def read_stream_rate(cluster: TopicReader, topic: str, now: int) -> StreamRate:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSnapshot:
-    """At one moment; None for a missing topic."""
+    """Offsets at one moment; None for a missing topic."""
 
     at: float
     posts: dict[int, Backlog]  # by partition
@@ -169,7 +169,7 @@ def message_rates(before: OffsetSnapshot, after: OffsetSnapshot) -> dict[str, fl
 
 
 def hourly_rates(cluster: TopicReader, config: Config) -> Row:
-    """With their window; None where it is too short."""
+    """Hourly rates and their window; None if the window is too short."""
     now, topics = now_ms(), config.topics
     stream, matches = read_stream_rate(cluster, topics.posts, now), 0
     if cluster.exists(topics.matches):
@@ -183,7 +183,7 @@ def hourly_rates(cluster: TopicReader, config: Config) -> Row:
 
 
 def count_seed_states(cluster: TopicReader, config: Config) -> Row | None:
-    """With the reasons by id; None without the topic."""
+    """Counts seeds by state, with reasons by id; None without the topic."""
     if not cluster.exists(config.topics.seeds):
         return None
     rows = rows_of(resolve_state(SeedTopic(cluster, config).state(), config))

@@ -124,7 +124,7 @@ def no_such_letter(name: str) -> InputError:
 
 @dataclass(frozen=True, slots=True)
 class LetterSelection:
-    """By id; without ids by reason; without a reason all."""
+    """Selects letters by id, or else by reason, or else all."""
 
     names: frozenset[str] = frozenset()
     reason: str | None = None
@@ -200,7 +200,7 @@ def _resend(
 def _retried_keys(
     cluster: TopicReader, config: Config, letters: Iterable[DeadLetter]
 ) -> set[RetryKey]:
-    """Of posts since the oldest of these letters."""
+    """Keys of the posts that were retried since the oldest of these letters."""
     oldest = min((max(letter.message.timestamp, 0) for letter in letters), default=None)
     if oldest is None:
         return set()

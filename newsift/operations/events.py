@@ -35,7 +35,7 @@ class EventState:
 
 
 def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
-    """By name; `seeds` is the set that a worker makes of the state."""
+    """Events by name; `seeds` is the set that a worker makes of the state."""
     events: dict[str, EventState] = {}
     why = {refused.id: (PROFILE_STALE, refused.reason) for refused in seeds.stale}
     why |= {refused.id: (PROFILE_REFUSED, refused.reason) for refused in seeds.refused}
@@ -98,7 +98,7 @@ def _count_in(record: dict[str, Any], name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PromiseTarget:
-    """Of one version of a profile."""
+    """The precision and confidence that one version of a profile promises."""
 
     precision: float
     confidence: float

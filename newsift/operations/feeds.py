@@ -84,7 +84,7 @@ class ArticleIndex:
             self._enter(seed)
 
     def add(self, seed: Seed) -> None:
-        """For a dry run."""
+        """Adds an article without publishing it, for a dry run."""
         self._drafts[seed.id] = seed
         self._enter(seed)
 
@@ -185,7 +185,7 @@ class Follower:
     def _delete(
         self, ended: list[FollowedArticle], before: int, topic: SeedTopic, state: ControlState
     ) -> None:
-        """Only seeds of this feed that no post can match any more."""
+        """Deletes seeds of this feed that have expired."""
         for article in ended:
             if not self._is_ours(article):
                 article.leave()

@@ -99,7 +99,7 @@ def label_topic(config: Config, create: bool = False) -> Iterator[LabelTopic]:
 
 
 def read_event_labels(cluster: TopicReader, config: Config, event: str) -> tuple[Label, ...]:
-    """None are there without the topic."""
+    """Returns no labels if the topic is missing."""
     if not cluster.exists(config.topics.labels):
         return ()
     return LabelTopic(cluster, config).state().event_labels(event)

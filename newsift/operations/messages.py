@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from worker.text import escape
+from worker.text import escape_invisible
 
 if TYPE_CHECKING:
     from worker.seeds.state import ControlState
@@ -23,7 +23,7 @@ _capture: ContextVar[list[str] | None] = ContextVar("capture", default=None)
 
 @contextmanager
 def capture() -> Iterator[list[str]]:
-    """Of this context, and of threads that inherit it."""
+    """Collects the messages of this context, and of threads that inherit it."""
     lines: list[str] = []
     token = _capture.set(lines)
     try:
@@ -36,9 +36,9 @@ def notify(message: str) -> None:
     """Goes to the capture, else to stderr in the place of the progress line."""
     lines = _capture.get()
     if lines is None:
-        _write(f"{CLEAR_LINE * sys.stderr.isatty()}newsift: {escape(message)}\n")
+        _write(f"{CLEAR_LINE * sys.stderr.isatty()}newsift: {escape_invisible(message)}\n")
     elif len(lines) < MAX_CAPTURED_LINES:
-        lines.append(escape(message[:MAX_MESSAGE_CHARS]))
+        lines.append(escape_invisible(message[:MAX_MESSAGE_CHARS]))
 
 
 def notify_version(state: "ControlState") -> None:

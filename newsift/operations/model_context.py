@@ -50,7 +50,7 @@ def moved_words(
 
 
 def heaviest_words(enc: Encoder, title: str, text: str) -> WordWeights:
-    """By falling weight."""
+    """Words of an article by falling weight."""
     row = enc.articles([(title, text)]).lexical
     weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
     words = _words_by_slot(enc, [title, text])
@@ -105,7 +105,7 @@ class ModelContext:
         return self._embedder.facts
 
     def seed_set(self, state: ControlState) -> SeedSet:
-        """As a worker makes it."""
+        """The seed set that a worker makes of the state."""
         with self._lock:
             seeds = self._embedder.make(state)
             self.raised = seeds.raised
@@ -129,7 +129,7 @@ class ModelContext:
 
 
 def load_context(config: Config) -> ModelContext | None:
-    """None and a message without a usable model."""
+    """Returns None and shows a message if there is no usable model."""
     try:
         return ModelContext(config)
     except NewsiftError as error:
@@ -150,7 +150,7 @@ def draft_thresholds(context: ModelContext, drafts: Sequence[SeedDraft]) -> Auto
 def thresholds_of(
     context: ModelContext, state: ControlState
 ) -> tuple[AutoThresholds, Mapping[str, str]]:
-    """By id; and reasons by id where the model refuses."""
+    """Thresholds by id, and the reasons of seeds that the model refuses."""
     thresholds, refused = dict[str, float](), dict[str, str]()
     # A profile hides its seeds.
     parts = (replace(state, profiles={}), state) if state.profiles else (state,)
@@ -162,7 +162,7 @@ def thresholds_of(
 
 
 def list_seed_rows(state: ControlState, config: Config) -> list[SeedRow]:
-    """With automatic thresholds, as the workers have them."""
+    """Rows of seeds with the automatic thresholds that workers use."""
     automatic = _automatic_ids(state, config)
     if has_many := len(automatic) > MAX_AUTO_THRESHOLDS:
         notify(

@@ -77,7 +77,7 @@ class Comparison:
         self.go = _best_posts(self.go, posts, was & ~will, scores)
 
     def background_rates(self, background: Embeddings) -> tuple[float, float]:
-        """Of 1,000 background posts that calibrate, before and after."""
+        """How many of 1,000 calibration posts pass, before and after."""
         posts = split_background(background)[1]
         shares = (match_posts(seeds, posts)[0].mean() for seeds in (self.before, self.after))
         before, after = (1000 * float(share) for share in shares)
@@ -310,7 +310,7 @@ def make_profile(
 
 
 def training_posts(labels: Iterable[Label]) -> LabelledPosts:
-    """Only posts on which people agree."""
+    """Labelled posts that may train, on which people agree."""
     training = [
         label for label in labels
         if label.drawn != "certify" and not is_certify_post(label.post_id)
@@ -332,7 +332,7 @@ class LearnOptions:
 
 
 class ProfileTraining:
-    """Of one event."""
+    """Trains the profile of one event."""
 
     def __init__(self, cluster: TopicReader, context: ModelContext, options: LearnOptions) -> None:
         self._cluster, self._context, self._options = cluster, context, options
@@ -396,7 +396,7 @@ def publication_risk(proposal: Proposal) -> str:
 
 
 def report_stream(proposal: Proposal) -> None:
-    """If it contributed little."""
+    """Reports a stream that contributed little."""
     made = proposal.profile.made
     if proposal.data.pool is None:
         return

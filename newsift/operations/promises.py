@@ -81,7 +81,7 @@ def weigh_evidence(
 
 
 class PassRates:
-    """Of the last hour."""
+    """Pass rates of the last hour."""
 
     def __init__(self, cluster: TopicReader, context: ModelContext, now: int) -> None:
         topics = context.config.topics

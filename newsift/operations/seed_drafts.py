@@ -91,7 +91,7 @@ def require_articles(drafts: Iterable[SeedDraft], remedy: str = ", or give --for
 
 
 def set_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
-    """Of all drafts."""
+    """Sets the event of all drafts."""
     drafts = list(drafts)
     for draft in drafts:
         if draft.id.startswith(PROFILE_PREFIX):
@@ -103,7 +103,7 @@ def set_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
 
 
 def parse_draft(draft: SeedDraft, key: bytes, config: Config) -> SeedOrProfile:
-    """As every worker reads it; raises where they would refuse it."""
+    """Parses a draft as workers do; raises if they would refuse it."""
     content = parse_control_state({key: draft.value}, config.limits).content(key)
     if content is None or isinstance(content, RefusedSeed):
         raise InputError(f"{draft.source}: {content.reason if content else 'is empty'}")
@@ -146,7 +146,7 @@ def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
 
 
 def _seed_files(folder: Path, event: str) -> Iterator[tuple[Path, str]]:
-    """Each with its event."""
+    """The seed files of a folder and its subfolders, each with its event."""
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     files = [entry for entry in entries if entry.suffix.lower() in SUFFIXES and not entry.is_dir()]
     folders = [entry for entry in entries if entry.is_dir() and not _holds_page_files(entry)]

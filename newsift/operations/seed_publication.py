@@ -44,7 +44,7 @@ class EventSeeds:
 
     @property
     def is_thin(self) -> bool:
-        """More articles would find many more posts."""
+        """Whether more articles would find many more posts."""
         return self.seeds < FEW_SEEDS and not self.has_profile
 
 
@@ -170,7 +170,7 @@ def sample_spans(
 def _sample_span(
     start: Mapping[int, int], end: Mapping[int, int], index: int, size: int
 ) -> tuple[Offsets, Offsets]:
-    """At this index of all partitions laid end to end."""
+    """The sample at this index, counted over all partitions one after the other."""
     for partition in sorted(end):
         length = end[partition] - start[partition]
         if index < length:

@@ -32,7 +32,7 @@ def resolve_state(state: ControlState, config: Config) -> Resolution:
 
 
 def rows_of(resolution: Resolution) -> list[SeedRow]:
-    """By id, refused ones included."""
+    """Rows by id, refused seeds included."""
     rows = [seed_row(resolution, record) for record in resolution.state.records.values()]
     return sorted(rows, key=lambda row: str(row["id"]))
 
@@ -55,7 +55,7 @@ def seed_row(resolution: Resolution, record: ControlRecord, whole: bool = False)
 def content_row(
     content: SeedOrProfile | RefusedSeed, record: ControlRecord, whole: bool = False
 ) -> SeedRow:
-    """Without the status that profiles decide; `whole` adds texts and provenance."""
+    """A row without the status that profiles decide; `whole` adds texts and provenance."""
     published = {"published_at": rfc3339(max(record.timestamp, 0))}
     if isinstance(content, RefusedSeed):
         text = {"value": record.value.decode("utf-8", "backslashreplace")} if whole else {}

@@ -55,7 +55,7 @@ class PostSampler:
         self._posts[key] = replace(post, id="", text=text, created_at=None, url=None)
 
     def posts(self) -> list[Post]:
-        """Up to SPARE times the number, in the order of their hashes, without ids and links."""
+        """Up to SPARE times the number of posts, in the order of their hashes."""
         return [self._posts[key] for key in sorted(self._posts)]
 
 

@@ -73,7 +73,7 @@ def share_interval(labels: ArrayLike, weights: ArrayLike, confidence: float = 0.
 
 
 def _share_estimate(weight: F64, is_right: Bools, alpha: float) -> Estimate:
-    """By Clopper and Pearson."""
+    """The interval is that of Clopper and Pearson."""
     total, n = weight.sum(), weight.sum() ** 2 / (weight**2).sum()
     share = float(weight[is_right].sum() / total)
     low, high = clopper_pearson(share * float(n), float(n), alpha)

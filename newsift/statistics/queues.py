@@ -123,7 +123,7 @@ class CertifyQueue:
         )
 
     def next(self, verdicts: Verdicts) -> Question | None:
-        """From the strictest unproven cut; after those, from all matches."""
+        """A question from the strictest unproven cut; after those, from all matches."""
         progress = self.progress(verdicts)
         if progress.next_match is not None:
             probability = CERTIFY_SHARE * progress.share

@@ -150,7 +150,7 @@ def retry_after(headers: Mapping[str, str]) -> float:
 
 
 def seconds_until(moment: float, headers: Mapping[str, str]) -> float:
-    """By the server's clock, at most MAX_WAIT_S."""
+    """Measured by the server's clock; at most MAX_WAIT_S."""
     try:
         now = parsedate_to_datetime(headers.get("Date", "")).timestamp()
     except (ValueError, OverflowError):

@@ -42,7 +42,7 @@ def client_session(
     resolver: AbstractResolver | None = None,
     auto_decompress: bool = True,
 ) -> aiohttp.ClientSession:
-    """At most `connections` are open at a time; 0 for any number."""
+    """A session with at most `connections` open connections; 0 for any number."""
     return aiohttp.ClientSession(
         timeout=timeout,
         headers={"User-Agent": f"newsift/{version('newsift')}"},

@@ -19,7 +19,7 @@ from worker.log import (
     OneLine,
     configure_logging,
 )
-from worker.text import escape, escape_json, one_line, printable
+from worker.text import escape_invisible, escape_json, one_line, printable
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def steers(text: str) -> list[str]:
 
 @given(WILD)
 def test_no_control_character_remains(text: str) -> None:
-    for shown in (one_line(text), printable(text), escape(text)):
+    for shown in (one_line(text), printable(text), escape_invisible(text)):
         assert not steers(shown)
 
 
@@ -137,8 +137,8 @@ def test_json_keeps_its_meaning_on_one_line(text: str) -> None:
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "M", "Zs"])))
 def test_visible_characters_stay(text: str) -> None:
-    assert escape(text) == escape_json(text) == text
+    assert escape_invisible(text) == escape_json(text) == text
 
 
 def test_an_escape_is_shown() -> None:
-    assert escape("a\x1b[31m\u202eb\nc") == "a\\x1b[31m\\u202eb c"
+    assert escape_invisible("a\x1b[31m\u202eb\nc") == "a\\x1b[31m\\u202eb c"

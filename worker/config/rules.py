@@ -92,7 +92,7 @@ def one_of(*words: str) -> Rule:
 
 
 def is_one_line(text: object) -> bool:
-    """Not empty, and printable on one line."""
+    """Whether a text is not empty, and printable on one line."""
     line = str(text)
     return bool(line.strip()) and line.isprintable()
 

@@ -17,7 +17,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """For the login call only."""
+        """The secret itself; call it only to log in."""
         return self._text
 
     def __repr__(self) -> str:

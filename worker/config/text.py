@@ -20,7 +20,7 @@ def read_template() -> str:
 
 
 def to_values(config: Config) -> dict[str, dict[str, Any]]:
-    """For JSON; secrets are hidden."""
+    """Values for JSON; secrets are hidden."""
     return {
         section: {key: _plain(getattr(getattr(config, section), key)) for key in keys}
         for section, keys in KEYS.items()
@@ -28,7 +28,7 @@ def to_values(config: Config) -> dict[str, dict[str, Any]]:
 
 
 def render_config(loaded: LoadedConfig) -> str:
-    """As a config.yaml, without secrets."""
+    """The configuration as a config.yaml, without secrets."""
     lines = []
     for section, keys in KEYS.items():
         lines.append(f"{section}:")

@@ -103,7 +103,7 @@ def group_consumer(config: Config, note: OnBatch = lambda *_: None) -> Consumer:
 
 
 def groupless_consumer(config: Config, **settings: Any) -> Consumer:
-    """For topics that every worker reads as a whole."""
+    """A consumer of topics that every worker reads as a whole."""
     return _consumer(config, group_id=None, **settings)
 
 

@@ -66,7 +66,7 @@ def error_chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def class_names(error: BaseException) -> set[str]:
-    """Both clients use the same names."""
+    """Names of an error's classes, which both clients share."""
     return {cls.__name__ for cls in type(error).__mro__}
 
 

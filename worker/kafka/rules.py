@@ -34,7 +34,7 @@ class Difference:
 
 
 def new_topics(config: Config) -> dict[str, dict[str, Any]]:
-    """For kafka-python's create_topics."""
+    """Arguments of kafka-python's create_topics."""
     topics = config.topics
     copies = -1 if topics.replication is None else topics.replication
     safe = {"min.insync.replicas": str(MIN_IN_SYNC)} if copies >= MIN_SAFE_COPIES else {}

@@ -77,7 +77,7 @@ class Outbox:
         return self.delivered
 
     def _await_first(self, timeout_ms: float) -> None:
-        """After a failure no later record counts."""
+        """Waits for the first record; after a failure no later record counts."""
         future, size = self._waiting[0]
         try:
             future.get(timeout=timeout_ms / 1000)

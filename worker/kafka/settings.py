@@ -157,7 +157,7 @@ MAX_BOOTSTRAP_S = 5.0  # A command soon reports that no broker answers.
 
 
 def aiokafka_settings(config: Config) -> dict[str, Any]:
-    """For consumers, producers and admin clients."""
+    """Settings of aiokafka's consumers, producers and admin clients."""
     kafka = config.kafka
     settings: dict[str, Any] = {
         "bootstrap_servers": [part.strip() for part in kafka.bootstrap_servers.split(",")],
@@ -178,7 +178,7 @@ def aiokafka_settings(config: Config) -> dict[str, Any]:
 
 
 def kafka_python_settings(config: Config) -> dict[str, Any]:
-    """For consumers, producers and admin clients."""
+    """Settings of kafka-python's consumers, producers and admin clients."""
     wait = min(MAX_BOOTSTRAP_S, config.kafka.request_timeout_s)
     return aiokafka_settings(config) | {"bootstrap_timeout_ms": round(wait * 1000)}
 
@@ -225,7 +225,7 @@ def broker_error(error: BaseException, config: Config) -> AccessError | BrokerEr
 
 
 def hide_password(line: str, config: Config) -> str:
-    """In one line, in case a client printed the password."""
+    """A message on one line, in which the password is replaced."""
     secret = config.kafka.password
     line = " ".join(line.split())
     return line.replace(secret.reveal(), str(secret)) if secret else line

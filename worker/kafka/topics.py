@@ -41,7 +41,7 @@ def ensure_topics(config: Config) -> list[str]:
 
 
 def ensure_posts(config: Config) -> None:
-    """For processes that only write posts."""
+    """Makes the topic of posts, for processes that only write posts."""
     with admin_client(config) as admin:
         _create_missing(admin, config, [config.topics.posts])
 
@@ -82,7 +82,7 @@ def _create_missing(admin: Any, config: Config, names: Sequence[str]) -> list[st
 
 
 def _refuse_serious(differences: Iterable[Difference], config: Config) -> None:
-    """Of the worker's topics. One that is hidden from us may exist."""
+    """Raises for settings of the worker's topics that would lose data. A hidden topic may exist."""
     own = [each for each in differences if each.topic != config.topics.labels]
     serious = [each for each in own if each.serious and each.setting != "topic"]
     if not serious:

@@ -161,7 +161,7 @@ class StoryCounts:
             self._counts.setdefault(event, Counter())[min(minute, now)] += count
 
     def stories(self, event: str) -> Counter[int]:
-        """By minute."""
+        """Numbers of new stories by minute."""
         return self._counts.get(event, Counter())
 
     def drop_before(self, first: int) -> None:

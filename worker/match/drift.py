@@ -34,7 +34,7 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class DriftMeasure:
-    """Of a seed, or of an event as a whole."""
+    """The drift of a seed, or of an event as a whole."""
 
     event: str
     seed: str  # empty for the event
@@ -134,7 +134,7 @@ class Drift:
             return [DriftMeasure(*name, float(x), float(y)) for name, x, y in rows]
 
     def _calibrate(self, keys: Sequence[Key], vectors: Embeddings) -> F32:
-        """Only the cuts of new seeds are computed."""
+        """Computes the cuts of new seeds only."""
         cuts: dict[Key, np.float32] = {}
         for before in filter(None, (self._watched, self._ready)):
             cuts |= dict(zip(before.keys, before.cuts, strict=False))

@@ -223,7 +223,7 @@ class Matcher:
         return BlockMatches(none, far[:0], far, counts, none[:, 0], none)
 
     def _blocks(self, posts: Embeddings, timestamps: I64) -> list[BlockMatches]:
-        """In bounded memory."""
+        """Blocks of posts whose scores fit the memory."""
         most = self._threads * up(1 + MAX_BLOCK_SCORES // len(self.seeds), POSTS_AT_ONCE)
         parts = self._threads * -(-len(posts) // most)  # as many for each thread
         step = max(POSTS_AT_ONCE, -(-len(posts) // max(parts, 1)))

@@ -43,7 +43,7 @@ class Edges:
     def build(
         cls, seeds: SeedSet, cuts: Cuts, rates: Sequence[float], earlier: "CutsBySeed"
     ) -> tuple[Self, "CutsBySeed"]:
-        """Also returns the cuts by seed and version, for the next set."""
+        """Returns the edges, and the cuts by seed and version for the next set."""
         chosen = _choose_events(seeds)
         places = [place for event_places in chosen.values() for place in event_places]
         names = [(seeds.seeds[place].id, seeds.seeds[place].version) for place in places]
@@ -72,7 +72,7 @@ class NearMissRows:
 def near_misses_among(
     touched: I64, edges: Edges, posts: Embeddings, times: I64, seeds: SeedSet
 ) -> NearMissRows:
-    """By exact scores; `touched` [h, 2] has candidate posts and events."""
+    """Selects near misses by exact scores; `touched` [h, 2] has candidate posts and events."""
     rows, events = touched.T
     counts = np.diff(edges.starts)[events]  # [h]
     begins = np.cumsum(counts) - counts

@@ -254,7 +254,7 @@ class Pipeline:
         self, batch: BatchState, rows: Sequence[int], matches: SeedPairs, seeds: SeedSet,
         now: Callable[[], str],
     ) -> list[Record]:  # fmt: skip
-        """In the order of the posts."""
+        """Match records and dead letters in the order of the posts."""
         posts, starts, which = np.unique(matches.posts, return_index=True, return_inverse=True)
         matching = [rows[post] for post in posts.tolist()]
         pairs = list(zip(which.tolist(), matches.seeds.tolist(), strict=True))
@@ -341,7 +341,7 @@ def read_safely(
 
 
 def select_rows(vectors: Embeddings, rows: I64) -> Embeddings:
-    """In rising order; all rows are returned without a copy."""
+    """Rows in rising order; all rows are returned without a copy."""
     return vectors if len(rows) == len(vectors) else vectors[rows]
 
 

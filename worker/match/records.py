@@ -191,14 +191,14 @@ def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) ->
 
 
 def digest_headers(value: bytes | None) -> Headers:
-    """Also where the dead letter does not carry the bytes."""
+    """Length and digest of the input, also if the letter does not carry its bytes."""
     if value is None:
         return []
     return [("bytes", str(len(value)).encode()), ("sha256", sha256(value).hexdigest().encode())]
 
 
 def input_headers(message: Message) -> tuple[Headers, int]:
-    """With a prefix; also returns how many are left out for size."""
+    """Headers of the input under a prefix, and how many are left out for their size."""
     headers: Headers = []
     room, left_out = MAX_INPUT_HEADER_BYTES, 0
     for name, value in message.headers or ():

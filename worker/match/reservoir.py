@@ -70,7 +70,7 @@ def merge_strata(parts: Sequence[Stratum]) -> Stratum:
 
 
 class NearMisses:
-    """In bounded memory."""
+    """A sample of near misses in bounded memory."""
 
     def __init__(
         self, events: Iterable[str], before: "NearMisses | None" = None, nonce: str = ""

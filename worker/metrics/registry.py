@@ -21,7 +21,7 @@ from prometheus_client import (
 )
 
 from worker.posts.read import Reason
-from worker.text import escape
+from worker.text import escape_invisible
 
 if TYPE_CHECKING:
     from worker.match.drift import DriftMeasure
@@ -185,7 +185,7 @@ class Metrics:
         self._collectors["best_score"].observe_all(outcome.best)
 
     def stage(self, name: str, seconds: float) -> None:
-        """For wait, group, produce and commit; `batch` records the others."""
+        """Records the time of wait, group, produce or commit; `batch` records the others."""
         self._collectors["stage_seconds"].labels(name).observe(seconds)
 
     def burst(self, event: str) -> None:
@@ -272,7 +272,7 @@ class Metrics:
         self._collectors["in_flight_batches"].set(batches)
 
     def render(self) -> bytes:
-        """In Prometheus's text format."""
+        """The metrics in Prometheus's text format."""
         return generate_latest(self.registry)
 
     def _event(self, event: str) -> str:
@@ -282,4 +282,4 @@ class Metrics:
 
 
 def metric_label(name: str) -> str:
-    return escape(name)[:MAX_EVENT_CHARS]
+    return escape_invisible(name)[:MAX_EVENT_CHARS]

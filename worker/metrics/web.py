@@ -184,7 +184,7 @@ def status_answer(word: str, reason: str, **more: str) -> web.Response:
 
 
 def json_answer(content: dict[str, Any], status: int = 200) -> web.Response:
-    """Not to be cached."""
+    """A JSON response that must not be cached."""
     return web.json_response(content, status=status, headers=NO_STORE)
 
 
@@ -236,7 +236,7 @@ class Web(Site):
         return web.Response(body=self._seed_list[1], headers=NO_STORE | {"Content-Type": JSON_TYPE})
 
     async def _get_near(self, request: web.Request) -> web.Response:
-        """For `labels ask` and the desk."""
+        """The response of /near, for `labels ask` and the desk."""
         answer = await asyncio.to_thread(self._near, request.query.get("event", ""))
         if answer is None:
             reason = "keeps no near misses of it: there is no such event in force, or too many"
@@ -255,7 +255,7 @@ def seed_list_bytes(seeds: SeedSet) -> bytes:
 
 
 def seed_list(seeds: SeedSet) -> dict[str, Any]:
-    """As /seeds shows it."""
+    """The response of /seeds."""
     live = [
         _seed_fields(seed) | {
             "threshold": round(float(threshold), 6),

@@ -28,14 +28,14 @@ class Commit(msgspec.Struct):
 
 
 class SecondCommit(Commit):
-    """Of the second interface."""
+    """A commit of the second interface."""
 
     message: str | None = msgspec.field(name="$type", default=None)
     did: str | None = None
 
 
 class Event(msgspec.Struct):
-    """Of the first interface, or wrapped by the second."""
+    """An event of the first interface, which the second wraps."""
 
     did: str | None = None
     kind: str | None = None
@@ -51,7 +51,7 @@ POST_RECORD: msgspec.json.Decoder[PostRecord | None] = msgspec.json.Decoder(Post
 
 
 def read(value: bytes, langs: Languages = ALL_LANGUAGES) -> Reading:
-    """Of several languages the first accepted one counts."""
+    """Reads a post; of several languages the first accepted one counts."""
     event = EVENT.decode(value)
     if event.kind is not None or event.time_us is not None:
         return _read_commit(event.did, event.commit, langs)

@@ -38,7 +38,7 @@ def max_nesting(signs: Outline) -> int:
 
 
 def longest_list_length(signs: Outline) -> int:
-    """For a nesting of at most 255."""
+    """The length of the longest list, for a nesting of at most 255."""
     level = (nesting_levels(signs) + (signs == CLOSING)).clip(0, 255).astype(np.uint8)
     # Level by level: what is between two opening brackets belongs to the first.
     signs = signs[np.argsort(level, kind="stable")]
@@ -110,7 +110,7 @@ def diagnose(value: bytes, error: Exception) -> Rejected | PassedOver:
 
 
 def type_rejection(message: str) -> Rejected:
-    """By the decoder's message."""
+    """A rejection for a wrong type, from the decoder's message."""
     parts = TYPE_MISMATCH.fullmatch(message)
     if parts is None:  # such as: Integer value out of range - at `$.id`
         what, _, where = message.partition(" - at `$.")

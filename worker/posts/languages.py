@@ -10,7 +10,7 @@ MAX_LANGUAGE_CHARS = 40
 
 
 class Languages(NamedTuple):
-    """In lower case; an empty tuple accepts all."""
+    """Language codes in lower case; an empty tuple accepts all."""
 
     codes: tuple[str, ...] = ()
 

@@ -84,7 +84,7 @@ def read_status(status: MastodonStatus) -> Reading:
 
 
 def status_text(status: MastodonStatus) -> str | None:
-    """After its content warning."""
+    """The text of a status after its content warning."""
     if status.content is None:
         return None
     return "\n\n".join(t for t in (status.spoiler_text, html_text(status.content)) if t)

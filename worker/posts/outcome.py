@@ -32,7 +32,7 @@ class Reason(StrEnum):
 
 
 class Post(msgspec.Struct, frozen=True, omit_defaults=True):
-    """None where the platform names none."""
+    """A post of any platform; fields that the platform does not give are None."""
 
     id: str
     platform: str

@@ -46,14 +46,14 @@ def is_naive(text: str) -> bool:
 
 
 def rfc3339(milliseconds: int) -> str:
-    """To the millisecond, clipped to the years 1 to 9999."""
+    """A time to the millisecond, clipped to the years 1 to 9999."""
     within = min(max(milliseconds, FIRST_MS), LAST_MS)
     moment = EPOCH + timedelta(milliseconds=within)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def milliseconds(text: str | None) -> int:
-    """Of a result of `utc`, since 1970, as Kafka counts; 0 for None."""
+    """Milliseconds since 1970 of a result of `utc`, as Kafka counts; 0 for None."""
     if text is None:
         return 0
     return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))

@@ -69,7 +69,7 @@ def read(value: bytes) -> Reading:
 
 
 def author_name(tweet: Tweet, users: list[User]) -> str | None:
-    """Else the author's id."""
+    """The author's name, or else the id."""
     if isinstance(tweet.author, str):
         return tweet.author
     if tweet.author is not None and tweet.author.username:
@@ -82,7 +82,7 @@ def author_name(tweet: Tweet, users: list[User]) -> str | None:
 
 
 def tweet_text(tweet: Tweet, others: list[Tweet]) -> str | None:
-    """Of a retweet the original's text, if it is included."""
+    """The text of a post; of a retweet the original's, if it is included."""
     retweeted = [r for r in tweet.referenced_tweets or [] if r.type == "retweeted"]
     if not retweeted:
         return full_text(tweet)

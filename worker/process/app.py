@@ -35,7 +35,7 @@ class Boot(BootStrategy):  # type: ignore[misc]
 
 
 class App(faust.App):  # type: ignore[misc]
-    """Without topics and folders of its own."""
+    """A Faust app without topics and folders of its own."""
 
     BootStrategy = Boot
     config: Config
@@ -134,7 +134,7 @@ class StreamService(faust.Service):  # type: ignore[misc]
         self._app.leave(first_error(error))
 
     async def _watch(self, parts: WorkerParts) -> None:
-        """Also ends a worker that makes no progress."""
+        """Measures lag and seeds periodically, and ends a worker that makes no progress."""
         dog = Watchdog(self._app.config.stream.stall_s)
         while True:
             await asyncio.sleep(WATCH_INTERVAL_S)
@@ -147,7 +147,7 @@ class StreamService(faust.Service):  # type: ignore[misc]
             dog.observe(Observation(backlogs, parts.paused, parts.flow.finished))
 
     async def _backlogs(self, parts: WorkerParts) -> dict[int, Backlog]:
-        """Of each partition whose broker answers."""
+        """The lag of each partition whose broker answers."""
         try:
             async with asyncio.timeout(self._app.config.kafka.request_timeout_s):
                 backlogs = await parts.positions.backlogs()
@@ -163,7 +163,7 @@ class StreamService(faust.Service):  # type: ignore[misc]
 
 
 def first_error(error: BaseException) -> BaseException:
-    """Of an exception group."""
+    """The first error of an exception group, or the error itself."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -21,7 +21,7 @@ from worker import log
 from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.settings import broker_error
-from worker.text import escape
+from worker.text import escape_invisible
 
 EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 SHUTDOWN_SLACK_S = 2.0
@@ -111,7 +111,7 @@ def end_process(error: BaseException | None, config: Config) -> NoReturn:
         code, message = exit_status(error, config)
         if log.is_debugging():
             for text in "".join(traceback.format_exception(error)).splitlines():
-                print(escape(text), file=sys.stderr)  # noqa: T201
+                print(escape_invisible(text), file=sys.stderr)  # noqa: T201
         log.print_exit_reason(message, config.log)
     logging.shutdown()
     sys.stdout.flush()

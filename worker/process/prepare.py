@@ -80,7 +80,7 @@ class WorkerParts:
         return self._stalled or bool(self.control.hold_reason)
 
     async def start(self) -> None:
-        """In order; posts are read last."""
+        """Starts the parts in order; posts are read last."""
         config = self._config
         await self.web.start()
         model = config.model
@@ -148,7 +148,7 @@ class WorkerParts:
         )
 
     def _near(self, event: str) -> bytes | None:
-        """None until posts are read, and for an unknown event."""
+        """Near misses as JSON; None until posts are read, and for an unknown event."""
         answer = None if self.not_ready_reason else self.flow.near.answer(event)
         return None if answer is None else encode_json(answer)
 

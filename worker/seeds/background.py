@@ -19,7 +19,7 @@ HASH_PARTS = 8  # The first part separates events; the others calibrate.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnBackground:
-    """With the first 12 hex digits of the SHA-256 of its file."""
+    """A background file's posts; `mark` has the first 12 hex digits of its SHA-256."""
 
     posts: Embeddings
     mark: str

@@ -45,7 +45,7 @@ REMEDY = "learn the event again"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventVector:
-    """Of length one; negative weights count against a post."""
+    """A vector of length one; negative weights count against a post."""
 
     dense: F32  # [d]
     slots: I32  # [words], rising
@@ -85,7 +85,7 @@ class EventVector:
 
     @classmethod
     def normalised(cls, dense: F32, slots: I32, weights: F32) -> Self:
-        """Of length one, with the heaviest words."""
+        """A vector of length one, with the heaviest words only."""
         heavy = np.sort(np.argsort(-np.abs(weights), kind="stable")[:MAX_WORDS])
         size = vector_length(dense, weights[heavy])
         if not 0 < size < np.inf:
@@ -113,7 +113,7 @@ class EventVector:
         return base64.b64encode(save({name: getattr(self, name) for name in VECTOR_TYPES})).decode()
 
     def as_row(self, mix: float, digest: str) -> Embeddings:
-        """As an article's embedding."""
+        """The vector in the form of an article's embedding."""
         if not mix and len(self.slots):
             raise MismatchError(f"vectors: has words, which the model does not read; {REMEDY}")
         dense = self.dense[None] / np.float32(np.sqrt(1 - mix))  # [1, d]
@@ -135,7 +135,7 @@ class EventVector:
 
 
 def decode_arrays(text: str) -> dict[str, NDArray[Any]]:
-    """From base64 of safetensors."""
+    """Decodes arrays from base64 of safetensors."""
     try:
         raw = base64.b64decode(text, validate=True)
     except ValueError as error:
@@ -197,7 +197,7 @@ class Profile:
 
     @property
     def id(self) -> str:
-        """Also the key of its record."""
+        """The id, which is also the key of the record."""
         return PROFILE_PREFIX + self.event
 
     def record(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class Profile:
         return {name: value for name, value in record.items() if value is not None}
 
     def value(self, limits: Limits = DEFAULT_LIMITS) -> bytes:
-        """With as many earlier versions as fit."""
+        """The record, with as many earlier versions as fit."""
         value = json.dumps(self.record()).encode()
         if len(value) <= limits.article_bytes:
             return value
@@ -222,7 +222,7 @@ class Profile:
         return tuple(islice([now, *self.before], MAX_EARLIER_VERSIONS))
 
     def without_history(self) -> Self:
-        """Without history, promise and provenance, which matching does not need."""
+        """A copy without history, promise and provenance, which matching does not need."""
         if not (self.before or self.made or self.promise):
             return self
         stripped = object.__new__(type(self))  # its vectors are not read again
@@ -233,7 +233,7 @@ class Profile:
         return stripped
 
     def previous(self) -> Self | None:
-        """With its own history."""
+        """The previous version with its own history."""
         if not self.before:
             return None
         earlier = self.before[0] | {"event": self.event, "before": list(self.before[1:])}
@@ -246,7 +246,7 @@ SeedOrProfile = Seed | Profile
 def parse_control_record(
     key: bytes | None, value: bytes | None, limits: Limits = DEFAULT_LIMITS
 ) -> SeedOrProfile | RefusedSeed | None:
-    """None for a deletion."""
+    """Parses a seed or profile; None for a deletion."""
     if key is not None and key.startswith(PROFILE_PREFIX.encode()):
         return parse_record(key, value, limits, _make_profile)
     return parse_seed_record(key, value, limits)

@@ -167,7 +167,7 @@ class RefusedSeed:
 def parse_seed_record(
     key: bytes | None, value: bytes | None, limits: Limits = DEFAULT_LIMITS
 ) -> Seed | RefusedSeed | None:
-    """None for a deletion."""
+    """Parses a seed; None for a deletion."""
     return parse_record(key, value, limits, _make_seed)
 
 

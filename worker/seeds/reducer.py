@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class TopicRecord(Protocol):
-    """As any of the Kafka clients returns it."""
+    """A record as any of the Kafka clients returns it."""
 
     @property
     def partition(self) -> int: ...

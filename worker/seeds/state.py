@@ -32,7 +32,7 @@ class ControlRecord:
 
 
 class Status(NamedTuple):
-    """Of a seed or profile at some time."""
+    """The status of a seed or profile at some time."""
 
     state: str  # live | expired | paused | replaced | stale | refused | unknown
     reason: str = ""  # of the last three
@@ -42,7 +42,7 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class StaleProfile:
-    """Not in force; its seeds serve instead."""
+    """A profile that is not in force; its seeds serve instead."""
 
     id: str
     reason: str
@@ -94,7 +94,7 @@ class ControlState:
 
     @cached_property
     def paused(self) -> tuple[Seed, ...]:
-        """By id."""
+        """Paused seeds by id."""
         paused = (seed for seed in self.seeds.values() if seed.paused)
         return tuple(sorted(paused, key=lambda seed: seed.id))
 
@@ -124,7 +124,7 @@ class ControlState:
         return replace(self, seeds={**self.seeds, **new}, refused=refused)
 
     def with_profiles(self, profiles: Iterable[Profile]) -> "ControlState":
-        """In the place of those of their events."""
+        """A state with these profiles in place of those of their events."""
         new = {profile.event: profile for profile in profiles}
         ids = {profile.id for profile in new.values()}
         refused = {key: seed for key, seed in self.refused.items() if seed.id not in ids}
@@ -158,7 +158,7 @@ class ControlState:
         return Resolution(self, compared, ends, idle)
 
     def status(self, name: str, at_ms: int) -> Status:
-        """As far as the records alone decide it; the seed exists."""
+        """The status of an existing seed, as far as the records alone decide it."""
         if (seed := self.seeds.get(name)) is None:
             return Status("refused", self.refused[table_key(name.encode())].reason)
         end = seed.expires_at
@@ -178,7 +178,7 @@ class Resolution:
 
     @cached_property
     def stale(self) -> tuple[StaleProfile, ...]:
-        """By id."""
+        """Stale profiles by id."""
         stale = (pair for pair in self._idle.items() if pair[1].state == "stale")
         return tuple(sorted(StaleProfile(name, status.reason) for name, status in stale))
 
@@ -343,7 +343,7 @@ def stale_reason(profile: Profile, seeds: Mapping[str, Seed], model: str) -> str
 
 
 def latest_end(ends: Iterable[int | None]) -> int | None:
-    """None if one has no end."""
+    """The time at which the last seed expires; None if one does not expire."""
     last = 0
     for index, end in enumerate(ends):
         if end is None:

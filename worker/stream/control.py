@@ -101,7 +101,7 @@ class Control:
         return seeds
 
     async def follow(self, embedder: SeedEmbedder) -> None:
-        """Until cancelled."""
+        """Applies new records until cancelled."""
         outage = Outage(log, "reading the control topic")
         while True:
             checked_at = self._checked_at
@@ -166,7 +166,7 @@ class Control:
             self._identity = topic_id
 
     async def _read(self) -> None:
-        """From the beginning to the current end."""
+        """Reads the topic from the beginning to the current end."""
         begin = (await self._consumer.beginning_offsets([self._partition]))[self._partition]
         end = (await self._consumer.end_offsets([self._partition]))[self._partition]
         self._consumer.seek(self._partition, begin)

@@ -68,7 +68,7 @@ MAX_TRACKED_BATCHES = 1024  # Each is larger than the limit, so no more are in f
 
 
 class RecordBatch(NamedTuple):
-    """As its producer packed it."""
+    """A record batch as its producer packed it."""
 
     topic: str
     partition: int
@@ -203,7 +203,7 @@ class Flow:
         self._ledger.finish(batch)
 
     def _run_pipeline(self, batch: Batch, seeds: SeedSet) -> tuple[Outcome, bool]:
-        """Also returns whether the matches are grouped already."""
+        """Matches a batch; also returns whether the matches are grouped already."""
         self._metrics.stage("wait", perf_counter() - batch.arrived)
         edges = self.near.edges(seeds)
         outcome = self._pipeline.run(batch.messages, seeds, now, edges)
@@ -235,7 +235,7 @@ class Flow:
         self._metrics.stage("group", perf_counter() - began)
 
     def _without_excess_value(self, batch: Batch, record: ProducerRecord) -> ProducerRecord:
-        """Without its value if its record batch has used up its bytes."""
+        """The record, without its value if its record batch has used up its bytes."""
         if record.topic != self._topics.rejected or not record.value:
             return record
         message = batch.messages[record.source]
@@ -270,5 +270,5 @@ def seconds_since(timestamps: Iterable[int | None], time_s: float) -> npt.NDArra
 
 
 def now() -> str:
-    """As in a match record."""
+    """The current time, in the form of a match record."""
     return rfc3339(int(time.time() * 1000))

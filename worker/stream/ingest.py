@@ -57,7 +57,7 @@ class Ingest:
         await self._consumer.stop()
 
     async def read(self) -> None:
-        """Until `close`."""
+        """Reads batches until `close`."""
         while not self._closed:
             if self._ledger.full:
                 await self._wait_for_room()

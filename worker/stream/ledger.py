@@ -68,7 +68,7 @@ class Ledger:
         return {place for batch in self._batches for place in batch.ends}
 
     def add(self, messages: "Sequence[Message]") -> Batch:
-        """In the order of the offsets."""
+        """Adds a batch; batches are added in the order of offsets."""
         batch = Batch(self.epoch, messages)
         self._batches.append(batch)
         self._wake()

@@ -28,7 +28,7 @@ log = logging.getLogger("newsift.ingest")
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """As the worker and `newsift status` count it."""
+    """The lag of a partition, as the worker and `newsift status` count it."""
 
     first: int
     committed: int | None
@@ -72,7 +72,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         self._silent_partitions: set[int] = set()
 
     def take(self, records: "Sequence[Message]") -> None:
-        """As one batch."""
+        """Takes messages as one batch."""
         for place in self._ledger.add(records).ends:
             self._read_offsets.pop(place, None)  # what was read before may be committed before this
 
@@ -81,7 +81,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         self._read_offsets |= offsets
 
     async def commit(self) -> bool:
-        """In offset order; False if there is nothing to commit."""
+        """Commits finished batches in offset order; False if there is nothing to commit."""
         async with self._committing:
             done, idle = self._ledger.committable(), self._idle_positions()
             epoch, began = self._ledger.epoch, perf_counter()
@@ -155,7 +155,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             self._forget(revoked)
 
     async def backlogs(self) -> dict[int, Backlog]:
-        """Of each partition whose leader answers."""
+        """The lag of each partition whose leader answers."""
         self._transactions.observe(self._consumer)
         epoch, committed = self._ledger.epoch, self._committed
         bounds = await self._consumer.bounds()

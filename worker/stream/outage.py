@@ -8,7 +8,7 @@ LOG_INTERVAL_S = 60.0
 
 
 class Outage:
-    """Of an operation that is retried until it succeeds."""
+    """The outage of an operation that is retried until it succeeds."""
 
     def __init__(
         self, log: logging.Logger, what: str, clock: Callable[[], float] = time.monotonic

@@ -48,7 +48,7 @@ class Tenures:
         return {partition: tenure.counts for partition, tenure in self._current.items()}
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Of this worker."""
+        """Commits the offsets of this worker."""
         for partition, offset in offsets.items():
             self[partition].committed = offset
 

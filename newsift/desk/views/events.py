@@ -192,7 +192,7 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
 
 @get_endpoint("/api/story", StoryRequest)
 def story(desk: Desk, request: StoryRequest) -> list[Json]:
-    """In the order of arrival."""
+    """The posts of a story in the order of arrival."""
     marks = marks_by_post(desk, request.event)
     rows = desk.matches.copies(request.event, request.group)
     return [post_row(row, request.event, marks) for row in rows]

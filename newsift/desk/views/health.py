@@ -65,7 +65,7 @@ def _outcome(answer: dict[str, Any]) -> str:
 
 @post_endpoint("/api/dead-letters/retry", Retry, "dead-letters.retry", _outcome)
 def retry(desk: Desk, request: Retry) -> dict[str, Any]:
-    """Each letter once; letters that are not sent are counted by reason."""
+    """Retries each letter once; letters that are not sent are counted by reason."""
     if bool(request.names) + (request.reason is not None) + request.every != 1:
         raise InputError("retry: name letters, or a reason, or say every")
     if request.reason is not None and request.reason not in RETRYABLE_REASONS:

@@ -199,7 +199,7 @@ def _disputed(labels: Iterable[Label]) -> list[list[Label]]:
 
 @get_endpoint("/api/judge/left-out", EmptyRequest)
 def left_out(desk: Desk, _request: EmptyRequest) -> dict[str, int]:
-    """Of all events."""
+    """Labels that were left out, of all events."""
     labels = desk.mirrors.labels
     return {"left_out": labels.left_out, "refused": len(labels.refused)}
 

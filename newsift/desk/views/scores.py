@@ -183,7 +183,7 @@ def near(desk: Desk, request: EventRequest) -> dict[str, Any]:
 
 @post_endpoint("/api/scores/threshold", ThresholdAction, "events.threshold")
 def set_threshold(desk: Desk, request: ThresholdAction) -> dict[str, Any]:
-    """Of the event's profile and seeds; None makes it automatic."""
+    """Sets the threshold of the event's profile and seeds; None makes it automatic."""
     desk.model.wait()
     measure = desk.scores.measure(request.event)
     ids = [seed.id for seed in measure.compared]

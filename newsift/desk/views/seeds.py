@@ -38,7 +38,7 @@ from newsift.web.client import RequestLimits
 from worker.posts.times import rfc3339
 from worker.seeds.record import PROFILE_PREFIX, Seed, parse_object
 from worker.seeds.state import ControlState, parse_control_state, table_key
-from worker.text import escape, shorten
+from worker.text import escape_invisible, shorten
 
 DEFAULT_SEEDS, MAX_SEEDS = 100, 1_000
 MAX_REFUSED, MAX_EVENTS = 50, 500
@@ -131,7 +131,7 @@ def _page_row(row: SeedRow, control: ControlState) -> SeedRow:
 
 @get_endpoint("/api/seed", SeedRequest)
 def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
-    """With its whole text and its heaviest words."""
+    """A seed with its whole text and its heaviest words."""
     control = desk.mirrors.control
     key = table_key(find_key(control, request.id))
     content = control.content(control.records[key].key or b"")
@@ -187,7 +187,7 @@ class ArticleSource(Action, frozen=True, kw_only=True):
 
 
 class Edits(msgspec.Struct, frozen=True):
-    """In the order of the keys that `seeds add` writes."""
+    """Changes of a seed; keys are in the order that `seeds add` writes."""
 
     event: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
@@ -252,7 +252,9 @@ def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
             "value": draft.value.decode(),
             "source": draft.source,
             "doubt": draft.doubt,
-            "ignored": [escape(name[:MAX_NAME_CHARS]) for name in draft.ignored[:MAX_DRAFTS]],
+            "ignored": [
+                escape_invisible(name[:MAX_NAME_CHARS]) for name in draft.ignored[:MAX_DRAFTS]
+            ],
         }
         for draft in drafts
     ]

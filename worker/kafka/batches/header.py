@@ -75,7 +75,7 @@ def checksum(data: Bytes) -> int:
 
 
 def uncompressed_header(header: Header, body: Bytes) -> bytes:
-    """For the same batch with uncompressed records; without the checksum."""
+    """The header of the batch with uncompressed records; its checksum is 0."""
     length = HEADER.size - OFFSET_AND_LENGTH + len(body)
     return HEADER.pack(
         *header._replace(length=length, crc=0, attributes=header.attributes & ~CODEC_BITS)
