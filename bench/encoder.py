@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
+from bench.gpu import compare_with_gpu
 from bench.measure import (
     NotAvailable,
     Report,
@@ -376,6 +377,7 @@ def measure_encoder(
         "single": lambda: single(work, seconds / 50),
         "start": lambda: fresh_starts(model),
         "errors": lambda: errors(work),
+        "gpu": lambda: compare_with_gpu(work.encoder(1), model, work.posts, seconds / 200),
     }
     if odd := only - ROWS.keys() - parts.keys():
         names = ", ".join(sorted({*ROWS, *parts}))

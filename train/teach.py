@@ -1,6 +1,7 @@
 """Compute and store the teacher's vectors of all training texts.
 
 python -m train.teach --data ../shared/data [--recipe NAME] [--cache DIR] [--states COUNT]
+                      [--device cuda]
 
 A stopped run can be resumed. A post has one vector, an article one per chunk, the first with the
 title. With --states, token states of COUNT posts and sentences are stored for `losses.tokens`.
@@ -50,7 +51,10 @@ STATES_BLOCK = 4096  # texts
     help="Keep the token states of this many short texts.",
 )
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
-def main(data: Path, cache: Path | None, recipe: str, states: int, threads: int) -> None:
+@click.option("--device", default="cpu", type=click.Choice(["cpu", "cuda"]), show_default=True)
+def main(
+    data: Path, cache: Path | None, recipe: str, states: int, threads: int, device: str
+) -> None:
     """Embed every post, title and article chunk of the data with the teacher."""
     torch.set_num_threads(threads)
     tokens = read_recipe(recipe).tokens
@@ -59,9 +63,11 @@ def main(data: Path, cache: Path | None, recipe: str, states: int, threads: int)
     if states:
         if tokens.kind != WordPiece.kind:
             raise InputError(f"--states: the teacher of {tokens.kind!r} tokens has no states")
-        add_states(corpus, tokens.whole_words, TokenStates(store.folder / STATES, WIDTH), states)
+        teacher = Teacher(device=device)
+        stored = TokenStates(store.folder / STATES, WIDTH)
+        add_states(corpus, tokens.whole_words, stored, states, teacher)
     missing = store.missing(texts(corpus))
-    read = reader(tokens.kind)
+    read = reader(tokens.kind, device)
     progress = TeachProgress(len(missing))
     for block in blocks_by_length(missing):
         with bf16_autocast("cpu"):
@@ -82,9 +88,10 @@ class TeachProgress:
         return f"{self._done:,} of {self._count:,} texts, {rate:.0f}/s, {left:.0f} min left"
 
 
-def add_states(corpus: Corpus, whole_words: int, states: TokenStates, count: int) -> None:
+def add_states(
+    corpus: Corpus, whole_words: int, states: TokenStates, count: int, teacher: Teacher
+) -> None:
     """Add the states of `count` posts and sentences, posts first."""
-    teacher = Teacher()
     lines = teacher.vocabulary()
     more = frequent_words(corpus, WordPiece.from_lines(lines), whole_words)
     vocabulary = WordPiece.from_lines([*lines, *more])

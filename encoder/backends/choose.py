@@ -2,6 +2,7 @@
 
 import ctypes
 import logging
+import os
 from typing import Protocol
 
 import numpy as np
@@ -33,19 +34,27 @@ def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backen
         raise DeviceError("device: no CUDA GPU answers on this machine; use auto or cpu")
     if device == "cuda":
         return _torch(model, "cuda", threads), "torch"
-    gpu = _gpu(model, threads) if device == "auto" and cuda_present() else None
-    if gpu is not None:
-        return gpu, "torch"
     kernel = _kernel(model, threads or available_cpus())
-    return (kernel, "kernel") if kernel else (_torch(model, "cpu", threads), "torch")
+    if kernel is not None:  # with one thread it is faster than a GPU, which waits for the tokens
+        return kernel, "kernel"
+    gpu = _gpu(model, threads) if device == "auto" and cuda_present() else None
+    return gpu or _torch(model, "cpu", threads), "torch"
 
 
 def cuda_present() -> bool:
-    """Whether there is a CUDA device. Asks the driver, since importing torch is slow."""
-    count = ctypes.c_int(0)
+    """Whether there is an NVIDIA GPU.
+
+    Asks NVML: importing torch is slow, and after CUDA is initialised no child can use it.
+    """
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return False
+    count = ctypes.c_uint(0)
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
-        answers = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        if nvml.nvmlInit_v2() != 0:
+            return False
+        answers = nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0
+        nvml.nvmlShutdown()
     except (OSError, AttributeError):
         return False
     return answers and count.value > 0

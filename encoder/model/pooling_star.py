@@ -68,11 +68,11 @@ class PoolingStar(nn.Module):
 
     def forward(self, e: Tensor, log_weight: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
         """The tokens' states [N, d] and the texts' vectors [n, d]; zero for one without tokens."""
-        starts, text = chunk_offsets(offsets)
+        starts, chunks_of = split_chunks(offsets)
         texts, chunks = Texts.at(offsets, len(e)), Texts.at(starts, len(e))
         x = self.norm(e)
         node = e + self._ring(x, texts, chunks)
-        share = self.shares(self._star(x, log_weight, texts, chunks, text))  # [N, h]
+        share = self.shares(self._star(x, log_weight, texts, chunks, chunks_of))  # [N, h]
         wide = share.repeat_interleave(e.shape[1] // self.heads, 1)  # [N, d]
         return node, texts.sum(node * wide)
 
@@ -103,7 +103,7 @@ class PoolingStar(nn.Module):
         return [padded[..., j : j + tokens] for j in range(2 * self.window + 1)]
 
     def _star(
-        self, x: Tensor, log_weight: Tensor, texts: Texts, chunks: Texts, text: Tensor
+        self, x: Tensor, log_weight: Tensor, texts: Texts, chunks: Texts, chunks_of: Texts
     ) -> Tensor:
         """The weight of each token per head; they sum to 1 in each text [N, h]."""
         width = self.star_key.out_features // self.heads
@@ -116,15 +116,14 @@ class PoolingStar(nn.Module):
             return a
         highest = texts.spread(texts.max(log_weight.detach().unsqueeze(1)))
         weight = chunks.sum((log_weight.unsqueeze(1) - highest).exp())  # [m, 1]
-        whole = weight.new_zeros(texts.count, 1).index_add(0, text, weight)  # [n, 1]
-        tiny = torch.finfo(weight.dtype).tiny
-        return a * chunks.spread(weight / whole.clamp(min=tiny)[text])
+        whole = chunks_of.sum(weight).clamp(min=torch.finfo(weight.dtype).tiny)  # [n, 1]
+        return a * chunks.spread(weight / chunks_of.spread(whole))
 
 
-def chunk_offsets(offsets: Tensor) -> tuple[Tensor, Tensor]:
-    """The offsets of the chunks of all texts [m+1], and the text of each chunk [m]."""
+def split_chunks(offsets: Tensor) -> tuple[Tensor, Texts]:
+    """The offsets of the chunks of all texts [m+1], and the text of each chunk."""
     counts = ((offsets.diff() + CHUNK - 1) // CHUNK).clamp(min=1)  # one for a text without tokens
-    numbers = torch.arange(len(counts), device=offsets.device)
-    text = torch.repeat_interleave(numbers, counts)
-    inside = torch.arange(len(text), device=offsets.device) - (counts.cumsum(0) - counts)[text]
-    return torch.cat([offsets[:-1][text] + inside * CHUNK, offsets[-1:]]), text
+    ends = counts.cumsum(0)
+    chunks_of = Texts.at(F.pad(ends, (1, 0)), int(counts.sum()))
+    inside = torch.arange(chunks_of.tokens, device=offsets.device) - chunks_of.spread(ends - counts)
+    return torch.cat([chunks_of.spread(offsets[:-1]) + inside * CHUNK, offsets[-1:]]), chunks_of

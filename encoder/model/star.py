@@ -35,6 +35,11 @@ class Texts:
         return cls(len(lengths), tokens, lengths, text)
 
     def sum(self, x: Tensor) -> Tensor:  # [N, …] -> [n, …]
+        if x.is_cuda and len(x):  # index_add would round in a different order at each call
+            rows = torch.segment_reduce(
+                x.reshape(len(x), -1), "sum", lengths=self.lengths, unsafe=True, initial=0
+            )
+            return rows.view(self.count, *x.shape[1:])
         return x.new_zeros(self.count, *x.shape[1:]).index_add(0, self.text, x)
 
     def mean(self, x: Tensor) -> Tensor:  # [N, d] -> [n, d]

