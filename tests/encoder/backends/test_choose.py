@@ -102,19 +102,42 @@ def test_without_torch_its_path_is_refused_in_one_line(monkeypatch: pytest.Monke
         backends.open_backend(model, "cpu", 1)
 
 
-@pytest.mark.parametrize("why", ["no torch", "no GPU for torch"])
-def test_a_gpu_that_torch_cannot_use_leaves_the_kernel(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, why: str
+@pytest.mark.parametrize("gpu", [False, True])
+def test_auto_takes_the_kernel_also_beside_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, gpu: bool
 ) -> None:
-    model = small_model()
+    monkeypatch.setattr(backends, "cuda_present", lambda: gpu)
+    assert backends.open_backend(small_model(), "auto", 1)[1] == "kernel"
+
+
+def test_a_gpu_that_torch_cannot_use_leaves_a_star_to_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = small_model(star="pooling")
     monkeypatch.setattr(backends, "cuda_present", lambda: True)
-    if why == "no torch":
-        monkeypatch.setitem(sys.modules, "torch", None)
-    else:
-        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with caplog.at_level(logging.WARNING, "newsift.encoder"):
-        assert backends.open_backend(model, "auto", 1)[1] == "kernel"
+        assert backends.open_backend(model, "auto", 1)[1] == "torch"
     assert len(caplog.records) == 1
     assert "the GPU is not used, the CPU runs instead" in caplog.text
     with pytest.raises(DeviceError):
         backends.open_backend(model, "cuda", 1)
+
+
+@pytest.mark.parametrize("visible", ["", "-1"])
+def test_a_hidden_gpu_is_not_present(monkeypatch: pytest.MonkeyPatch, visible: str) -> None:
+    class Driver:
+        def nvmlInit_v2(self) -> int:
+            return 0
+
+        def nvmlDeviceGetCount_v2(self, count: Any) -> int:
+            count._obj.value = 1
+            return 0
+
+        def nvmlShutdown(self) -> None: ...
+
+    monkeypatch.setattr(backends.ctypes, "CDLL", lambda _: Driver())
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert backends.cuda_present()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert not backends.cuda_present()

@@ -36,7 +36,7 @@ def test_an_event_learns_and_matches_as_learn_shows(
     posts = {post["id"]: post for post in sample_posts()}
     entered = [posts[name] for platform, name in profile.made["posts"] if platform == "plain"]
     assert len(entered) == len(profile.made["posts"]) > 5
-    assert sum(map(is_on, entered)) > 0.7 * len(entered)
+    assert sum(map(is_on, entered)) > 0.6 * len(entered)
     assert not any(is_certify_post(("plain", str(post["id"]))) for post in entered)
     assert kafka.records(SEEDS)[-1].headers == [("schema", b"newsift.profile/1")]
     vectors, passes, cuts = enc.posts([str(post["text"]) for post in sample_posts()]), [], []

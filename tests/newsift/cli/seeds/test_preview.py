@@ -29,8 +29,8 @@ def fire(tmp_path: Path) -> Path:
     return file
 
 
-def matched_by(enc: Encoder, posts: list[str], *names: str) -> list[float]:
-    seeds = enc.articles([ARTICLES[name] for name in names])
+def matched_by(enc: Encoder, posts: list[str], *articles: tuple[str, str]) -> list[float]:
+    seeds = enc.articles(articles)
     cuts = enc.thresholds(seeds, 0.001)
     scores = enc.posts(posts).similarity(seeds)
     return sorted((max(row) for row in scores if (row >= cuts).any()), reverse=True)
@@ -54,7 +54,7 @@ def test_add_previews_the_matches(newsift: Command, kafka: Kafka, enc: Encoder, 
     assert done.code == 0, done.err
     cut = float(enc.thresholds(enc.articles([(TITLE, TEXT)]), 0.001)[0])
     assert f"new, automatic threshold {cut:.4f} (1 in 1,000 everyday posts reaches it)" in done.out
-    expected = matched_by(enc, texts(), "fire")
+    expected = matched_by(enc, texts(), (TITLE, TEXT))
     of = f"{len(expected)} of {readable(enc)} posts of the last 24 hours"
     head = f"'ferry': {of} would have matched:"
     assert head in done.err
@@ -71,13 +71,15 @@ def test_json_previews_by_option(newsift: Command, kafka: Kafka, enc: Encoder, f
     (row,) = map(json.loads, newsift("seeds", "add", fire, "--json").out.splitlines())
     assert not row.keys() & {"preview", "auto_threshold"}
     other = fire.rename(fire.with_name("third.md"))
-    other.write_text(f"# {TITLE}\n\n{TEXT} The coastguard of Port Maren says so.")
+    third = f"{TEXT} The coastguard of Port Maren says so."
+    other.write_text(f"# {TITLE}\n\n{third}")
     options = ["--event", "ferry", "--json", "--preview"]
     (row,) = map(json.loads, newsift("seeds", "add", other, *options).out.splitlines())
     assert 0 < row["auto_threshold"] < 1
     seen = row["preview"]
     assert (seen["posts"], seen["whole"], seen["hours"]) == (readable(enc), True, 24)
-    assert len(matched_by(enc, texts(), "fire", "rescue")) <= seen["matched"]
+    of_event = matched_by(enc, texts(), ARTICLES["rescue"], (TITLE, third))  # fire has left it
+    assert seen["matched"] == len(of_event)
     assert seen["gained"] <= seen["matched"]
     assert len(seen["best"]) == MAX_BEST_POSTS
 
