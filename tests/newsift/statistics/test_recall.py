@@ -47,12 +47,6 @@ def test_the_interval_fits_the_formulas(drawn: list[tuple[float, bool]], confide
     assert 0 <= result[0] <= result[1] <= 1
 
 
-def test_without_a_hit_above_or_a_draw_below_nothing_is_known() -> None:
-    assert recall_interval([], [], [], 0.5, 0.2) == (0, 1)
-    assert recall_interval([0.9, 0.3], [False, True], [1, 1], 0.5, 0.2) == (0, 1)
-    assert recall_interval([0.9, 0.1], [True, True], [1, 1], 0.5, 0.2) == (0, 1)
-
-
 @pytest.mark.parametrize(
     ("changed", "named"),
     [

@@ -286,26 +286,6 @@ def test_reports_an_unreadable_article_once(once: Any, site: Site, kafka: Kafka)
     assert site.paths() == ["/feed"]
 
 
-def test_refuses_links_into_the_own_network(
-    once: Any, site: Site, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The feed's own address may be asked, all others of this network not."""
-
-    def resolve(host: str, _port: int) -> list[str]:
-        return {"127.0.0.1": ["127.0.0.1"]}.get(host, ["10.0.0.1"])
-
-    limits = RequestLimits(resolve=resolve, allow=lambda address: address == "127.0.0.1")
-    monkeypatch.setattr("newsift.cli.seeds.PUBLIC_FEEDS", limits)
-    site.replies |= {
-        "/feed": feed(item("http://inside.test/"), item("/hop")),
-        "/hop": Reply(status=302, headers={"Location": "http://169.254.169.254/latest"}),
-    }
-    done = once()
-    assert done.code == 0
-    assert done.err.count("which is no public address") == 2
-    assert seeds_of(kafka) == {}
-
-
 def test_refuses_the_state_of_another_feed(once: Any, site: Site, tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     file.write_text('{"feed": "https://a.test", "address": "https://a.test"}')
