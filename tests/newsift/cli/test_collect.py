@@ -246,10 +246,9 @@ def test_sets_the_rules_of_x_and_ends_at_the_limit(
     assert stored(state) == TWEETS[19]
 
 
-@pytest.mark.parametrize("platform", ["x", "mastodon"])
-def test_a_refused_token_is_one_line(kafka: Kafka, start: Start, platform: str) -> None:
-    with in_a_thread(serve_x() if platform == "x" else serve_instance()) as (side, _):
-        token = {f"NEWSIFT_{platform.upper()}_TOKEN": "a-stale-token"}
-        code, message = start(platform, "--url", side.url, **token).wait()
+def test_a_refused_token_is_one_line(kafka: Kafka, start: Start) -> None:
+    with in_a_thread(serve_instance()) as (side, _):
+        token = {"NEWSIFT_MASTODON_TOKEN": "a-stale-token"}
+        code, message = start("mastodon", "--url", side.url, **token).wait()
     assert (code, "stale" in message) == (2, False)
     assert "401" in message.splitlines()[-1]

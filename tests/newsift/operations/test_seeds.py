@@ -8,7 +8,6 @@ from encoder.errors import InputError
 from newsift.operations.keyed_topic import merge_by_time
 from newsift.operations.seed_drafts import read_seed_files, require_articles, seed_id, set_event
 from newsift.operations.seed_topic import seed_topic
-from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.small import Mail
 from worker.config import load_config
@@ -100,23 +99,6 @@ def test_an_article_of_too_few_words_is_refused(tmp_path: Path, name: str) -> No
 )
 def test_an_id_for_people(title: str, url: str, expected: str) -> None:
     assert seed_id(title, url) == expected
-
-
-def listed(newsift: Command) -> dict[str, dict[str, Any]]:
-    done = newsift("seeds", "list", "--json")
-    assert done.code == 0, done.err
-    return {row["id"]: row for row in map(json.loads, done.out.splitlines())}
-
-
-def test_a_seed_is_paused_and_resumed(newsift: Command, kafka: Kafka) -> None:
-    kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"ferry")
-    assert newsift("seeds", "set", "ferry", "--paused").code == 0
-    assert json.loads(kafka.records(SEEDS)[-1].value) == {"text": "A ferry burns.", "paused": True}
-    assert listed(newsift)["ferry"]["state"] == "paused"
-    assert "1 paused" in newsift("status").out
-    assert newsift("seeds", "set", "ferry", "--resumed").code == 0
-    assert json.loads(kafka.records(SEEDS)[-1].value) == {"text": "A ferry burns."}
-    assert listed(newsift)["ferry"]["state"] == "live"
 
 
 SHORT = b'{"text": "A ferry burns."}'

@@ -3,10 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from encoder import Encoder
+from tests.newsift.cli.events.ferry import ARTICLES, add_seeds
 from tests.newsift.cli.test_matches import rows
 from tests.newsift.files.articles.pages import STORIES, STORY, TITLE
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
+from tests.worker.learned import profile_of
 from worker.seeds.record import Seed, parse_seed_record
 
 FERRY = b'{"text": "A ferry burns.", "title": "Fire", "event": "ferry"}'
@@ -91,6 +94,29 @@ def test_list_shows_live_expired_and_refused(newsift: Command, kafka: Kafka) -> 
     assert "\x1b" not in table
 
 
+def test_list_shows_a_profile_in_the_place_of_its_seeds(
+    newsift: Command, kafka: Kafka, enc: Encoder
+) -> None:
+    add_seeds(kafka)
+    kafka.send(SEEDS, b'{"text": "A cat show."}', b"cats")
+    profile = profile_of(enc, "ferry", ARTICLES)
+    kafka.send(SEEDS, profile.value(), b"profile|ferry")
+    result = {row["id"]: row for row in rows(newsift("seeds", "list", "--json").out)}
+    assert {name: row["state"] for name, row in result.items()} == {
+        "cats": "live", "fire": "replaced", "rescue": "replaced", "profile|ferry": "live",
+    }  # fmt: skip
+    learned = result["profile|ferry"]
+    assert (learned["seeds"], learned["seed_version"]) == (["fire", "rescue"], profile.version)
+    assert result["fire"]["by"] == "profile|ferry"
+    assert newsift("seeds", "list").out.count("  for fire, rescue\n") == 1
+    assert json.loads(newsift("status", "--json").out)["seeds"] == {
+        "live": 2, "expired": 0, "paused": 0, "replaced": 2,
+        "refused": {}, "stale": {}, "unknown": {},
+    }  # fmt: skip
+    refused = newsift("seeds", "set", "profile|ferry", "--paused")
+    assert (refused.code, "only the threshold can be set" in refused.err) == (2, True)
+
+
 def test_show_prints_the_whole_text(newsift: Command, kafka: Kafka) -> None:
     kafka.send(SEEDS, FERRY, b"f")
     out = newsift("seeds", "show", "f").out
@@ -122,6 +148,11 @@ def test_set_changes_only_the_named_fields(newsift: Command, kafka: Kafka) -> No
     }  # fmt: skip
     done = newsift("seeds", "set", "a", "--threshold", "auto", "--expires-at", "never", "--json")
     assert rows(done.out)[0] | {"published": "changed", "threshold": None} == rows(done.out)[0]
+    assert json.loads(kafka.records(SEEDS)[-1].value) == {"text": "New.", "note": [1]}
+    assert newsift("seeds", "set", "a", "--paused").code == 0
+    assert rows(newsift("seeds", "list", "--json").out)[0]["state"] == "paused"
+    assert "1 paused" in newsift("status").out
+    assert newsift("seeds", "set", "a", "--resumed").code == 0
     assert json.loads(kafka.records(SEEDS)[-1].value) == {"text": "New.", "note": [1]}
 
 
