@@ -29,7 +29,7 @@ from newsift.collect.source import (
     SourceMark,
 )
 from tests.newsift.collect import jetstream_side as jet
-from tests.newsift.collect.collecting import Collecting, collecting
+from tests.newsift.collect.following import Collecting, collecting
 from tests.newsift.collect.jetstream_side import JetstreamSide, address, after, serve_jetstream
 from worker.config import StreamConfig
 from worker.errors import AccessError
