@@ -200,12 +200,12 @@ FAULTS: list[tuple[str, jet.Fault]] = [
 COUNT = 12
 
 
-def source_of(*urls: str, langs: tuple[str, ...] = (), stall_s: float = 0.5) -> Bluesky:
-    return Bluesky(urls, (), langs, stall_s)
+def source_of(*urls: str) -> Bluesky:
+    return Bluesky(urls, (), (), 0.5)
 
 
-def complete(result: Collecting, count: int = COUNT) -> Callable[[], bool]:
-    return lambda: {address(n) for n in range(count)} <= set(result.outlet.keys)
+def complete(result: Collecting) -> Callable[[], bool]:
+    return lambda: {address(n) for n in range(COUNT)} <= set(result.outlet.keys)
 
 
 def mark_of(side: JetstreamSide, number: int, place: str | None = None) -> SourceMark:

@@ -129,8 +129,8 @@ async def test_follows_changed_rules(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert len(side.streams) == 1
 
 
-def stream_of(side: FakeX, limit: int | None = None, stall_s: float = 20.0) -> XStream:
-    return XStream(str(side.url), Secret(TOKEN), None, limit, stall_s)
+def stream_of(side: FakeX) -> XStream:
+    return XStream(str(side.url), Secret(TOKEN))
 
 
 async def test_posts_come_as_the_platform_sent_them() -> None:

@@ -63,8 +63,8 @@ def seeds_of(**more: object) -> dict[str, dict[str, object]]:
     return {name: {"text": text, "event": EVENT, **more} for name, text in SEEDS.items()}
 
 
-def stream(seed: int, count: int = 900) -> list[tuple[Post, int]]:
-    dice = random.Random(seed)
+def stream(count: int = 900) -> list[tuple[Post, int]]:
+    dice = random.Random(1)
     created = []
     for n in range(count):
         text = " ".join(dice.choices(WORDS[:10], k=dice.randint(3, 8)))
@@ -136,10 +136,10 @@ def _cuts(context: ModelContext) -> Cuts:
     return lambda rows, rate: context.enc.thresholds(rows, rate, context.background)
 
 
-def town(context: ModelContext, seed: int = 1) -> Town:
+def town(context: ModelContext) -> Town:
     store = MatchStore(context.config, now=lambda: NOW)
     store.begin(cast(TopicReader, Topic()))
-    return Town(context, stream(seed), store)
+    return Town(context, stream(), store)
 
 
 def scene(

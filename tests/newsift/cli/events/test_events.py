@@ -11,15 +11,19 @@ from newsift.statistics.labels import Label
 from newsift.statistics.promise import confidence_of_version, labels_missing
 from newsift.statistics.queues import is_certify_post
 from tests.broker.clients import until
-from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, is_on, sample_posts
-from tests.newsift.cli.events.promised import (
+from tests.newsift.cli.events.ferry import (
+    ARTICLES,
     KEY,
     add_ferry_posts,
+    add_posts,
+    add_seeds,
     certifying,
     first_cut,
+    is_on,
     label,
     match_all,
     published,
+    sample_posts,
 )
 from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
