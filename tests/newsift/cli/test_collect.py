@@ -99,8 +99,7 @@ def test_ctrl_c_keeps_the_cursor(
     state = tmp_path / "folder" / "state.json"
     process = start("bluesky", "--url", jetstream.url, "--state", state)
     soon(lambda: len(jetstream.requests) == 1 and jetstream.sent == COUNT)
-    process.process.send_signal(signal.SIGINT)
-    assert process.wait() == 130
+    assert process.leave(signal.SIGINT) == 130
     first, *_, last = process.output.splitlines()
     assert (str(state) in first, last) == (True, "newsift: interrupted")
     assert int(stored(state)) == jetstream.cursor_of(len(set(keys(kafka))) - 1)
