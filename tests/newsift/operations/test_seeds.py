@@ -104,17 +104,6 @@ def test_an_id_for_people(title: str, url: str, expected: str) -> None:
 SHORT = b'{"text": "A ferry burns."}'
 
 
-def test_the_control_topic_is_read_on(kafka: Kafka) -> None:
-    for name in (b"a", b"b"):
-        kafka.send(SEEDS, SHORT, name)
-    with seed_topic(load_config()) as topic:
-        first = topic.state()
-        assert (first.offset, first.complete, sorted(first.seeds)) == (2, True, ["a", "b"])
-        assert topic.state() is first
-        kafka.send(SEEDS, None, b"a")
-        assert list(topic.state().seeds) == ["b"]
-
-
 def test_publishing_refuses_a_conflict(kafka: Kafka) -> None:
     kafka.send(SEEDS, SHORT, b"a")
     with seed_topic(load_config()) as topic:

@@ -17,7 +17,6 @@ from tests.worker.learned import profile_of
 from worker.seeds.record import Seed, parse_seed_record
 
 FERRY = b'{"text": "A ferry burns.", "title": "Fire", "event": "ferry"}'
-NOBODY = "127.0.0.1:1"
 
 
 def article(folder: Path, name: str, content: str) -> Path:
@@ -51,19 +50,6 @@ def test_files_of_every_kind_become_records(newsift: Command, kafka: Kafka, tmp_
     assert f"marked  {marked.version}  new, automatic threshold" in done.out
     assert "one  " in done.out
     assert "new, threshold 0.5" in done.out
-
-
-def test_add_says_what_was_there_before(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
-    file = article(tmp_path, "a.md", "# T\n\nOne.")
-
-    def add() -> str:
-        return newsift("seeds", "add", file, "--force").out.split()[2]
-
-    assert [add(), add()] == ["new,", "unchanged,"]
-    article(tmp_path, "a.md", "# T\n\nTwo.")
-    assert add() == "replaced,"
-    newsift("seeds", "remove", "a")
-    assert add() == "new,"
 
 
 def test_options_override_the_file(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
@@ -158,12 +144,6 @@ def test_set_changes_only_the_named_fields(newsift: Command, kafka: Kafka) -> No
     assert "1 paused" in newsift("status").out
     assert newsift("seeds", "set", "a", "--resumed").code == 0
     assert json.loads(kafka.records(SEEDS)[-1].value) == {"text": "New.", "note": [1]}
-
-
-def test_an_absent_broker_is_one_line(newsift: Command, kafka: Kafka) -> None:
-    done = newsift("seeds", "list", "--kafka", NOBODY)
-    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
-    assert NOBODY in done.err
 
 
 def test_adds_the_stories_of_saved_pages(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
