@@ -201,6 +201,18 @@ def again(file: Path, place: FilePosition | None) -> FileLedger:
     return ledger
 
 
+def test_resumes_the_file_in_progress(place: Path, state: Path) -> None:
+    start_files(place, state)
+    again(state, FilePosition(2, 5))
+    ledger = again(state, FilePosition(2, 5))  # as it was, had it crashed at once
+    files = scan(place)
+    assert ledger.find(files[1]) is None
+    line, there, rows = ledger.resume(files) or pytest.fail("nothing is under way")
+    assert (line.number, there, rows) == (2, files[1], 5)
+    assert ledger.find(files[1]) is line
+    assert ledger.find(files[2]) is None
+
+
 def test_a_line_that_a_crash_cut_off_was_not_begun(place: Path, state: Path) -> None:
     start_files(place, state)
     state.write_bytes(state.read_bytes() + b'[4,"/x/y.jsonl",1,')
