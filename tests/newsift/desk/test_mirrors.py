@@ -15,7 +15,7 @@ from encoder.model_directory import write_model
 from newsift.desk import mirrors
 from newsift.desk.mirrors import TopicConsumer, TopicFollower, TopicMirrors
 from newsift.desk.model import DeskModel
-from newsift.desk.promise_tests import PromiseTests
+from newsift.desk.promise_tests import MATCHES_TTL_S, PromiseTests
 from newsift.operations.labels import EventMatch, label_topic
 from newsift.operations.seed_topic import seed_topic
 from newsift.statistics.labels import Label
@@ -23,6 +23,7 @@ from tests.broker.clients import admin, create, until
 from tests.encoder.small import small_model
 from tests.newsift.desk.client import DEADLINE_S
 from tests.newsift.desk.matched import label
+from tests.worker.judged import match
 from tests.worker.kafka_side import MATCHES, PARTITIONS, SEEDS, Kafka
 from tests.worker.learned import profile_of
 from tests.worker.small import ARTICLES, same, small_encoder, value
@@ -236,3 +237,15 @@ def test_a_test_is_the_same_object_until_profile_labels_matches_or_target_change
         tests.test(replace(profile, threshold=0.5), (LABEL,), matches, 0.8, 0.9),
     ):
         assert moved is not first
+
+
+def test_matches_are_read_again_once_they_are_old(kafka: Kafka) -> None:
+    now = [0.0]
+    tests = PromiseTests(load_config(), lambda: now[0])
+    kafka.fill(MATCHES, [match("1"), match("2", event="quake")])
+    assert [*tests.matches("storm")] == [("x", "1")]
+    kafka.fill(MATCHES, [match("3")])
+    now[0] = MATCHES_TTL_S - 1
+    assert [*tests.matches("storm")] == [("x", "1")]
+    now[0] = MATCHES_TTL_S
+    assert [*tests.matches("storm")] == [("x", "1"), ("x", "3")]
