@@ -103,6 +103,7 @@ def test_list_shows_a_profile_in_the_place_of_its_seeds(
         "live": 2, "expired": 0, "paused": 0, "replaced": 2,
         "refused": {}, "stale": {}, "unknown": {},
     }  # fmt: skip
+    assert "2 live, 2 articles by their event's profile" in newsift("status").out
     refused = newsift("seeds", "set", "profile|ferry", "--paused")
     assert (refused.code, "only the threshold can be set" in refused.err) == (2, True)
 
