@@ -141,7 +141,7 @@ class Soak:
         self.size, self.workers, self.leaving = 2, dict[int, Worker](), list[Worker]()
         self._starts = itertools.count()
         env = os.environ | {"NEWSIFT_CONFIG": str(self._settings(0)), "XDG_STATE_HOME": str(folder)}
-        self._desk = DeskProcess(folder / "desk.log", env, ["--port", "0"])
+        self._desk = DeskProcess.start(folder, "newsift", "desk", "--port", "0", env=env)
         self.began = self._sampled = time.monotonic()
         self.away, self.allowed = False, 0.0  # the broker; posts that may come out twice
         self.tried, self.fired = Counter[str](), Counter[str]()
@@ -264,8 +264,7 @@ class Soak:
             worker.kill()
         for log in self._folder.glob("worker-*/log"):
             shutil.copy(log, Path(self._samples.name).with_name(f"{log.parent.name}.log"))
-        self._desk.process.kill()
-        self._desk.process.wait()
+        self._desk.kill()
         self.load.rate = 0
         self.load.stop()
 

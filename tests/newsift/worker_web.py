@@ -1,6 +1,7 @@
-"""A worker's own web server, without the worker."""
+"""A worker's own web server without the worker, and one that is no worker's."""
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
@@ -25,3 +26,25 @@ def worker_web(metrics: Metrics, health: Health) -> Iterator[str]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(20)
         loop.close()
+
+
+@contextmanager
+def answering(raw: bytes) -> Iterator[str]:
+    """The address of a server that answers whatever it is asked with these bytes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            try:
+                while True:
+                    link, _ = listener.accept()
+                    with link:
+                        link.recv(2**16)
+                        link.sendall(raw)
+            except OSError:
+                return
+
+        thread = Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(20)

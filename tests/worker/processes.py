@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 BIN = Path(sys.executable).parent
 AGAIN_S, PATIENCE_S = 10.0, 120.0
@@ -54,6 +54,22 @@ class Logged:
     process: "subprocess.Popen[bytes]"
     log: Path
 
+    @classmethod
+    def start(
+        cls, folder: Path, command: str, *args: object, env: Mapping[str, str] | None = None
+    ) -> Self:
+        log = folder / f"{command}-{time.monotonic_ns()}.log"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [BIN / command, *map(str, args)], cwd=folder, stdin=subprocess.DEVNULL, stdout=file,
+                stderr=file, env=env,
+            )  # fmt: skip
+        return cls(process, log)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
     @property
     def output(self) -> str:
         return self.log.read_text("utf-8")
@@ -71,8 +87,8 @@ class Logged:
     def wait(self) -> int:
         return self.process.wait(PATIENCE_S)
 
-    def leave(self) -> int:
-        self.process.terminate()
+    def leave(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
         return self.wait()
 
 
@@ -81,13 +97,8 @@ def logged(
     folder: Path, command: str, *args: object, env: Mapping[str, str] | None = None
 ) -> Iterator[Logged]:
     """A command that runs in this folder while the block lasts."""
-    log = folder / f"{command}-{time.monotonic_ns()}.log"
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [BIN / command, *map(str, args)], cwd=folder, stdout=file, stderr=file, env=env
-        )
+    running = Logged.start(folder, command, *args, env=env)
     try:
-        yield Logged(process, log)
+        yield running
     finally:
-        process.kill()
-        process.wait()
+        running.kill()

@@ -136,7 +136,7 @@ def test_a_hidden_gpu_is_not_present(monkeypatch: pytest.MonkeyPatch, visible: s
 
         def nvmlShutdown(self) -> None: ...
 
-    monkeypatch.setattr(backends.ctypes, "CDLL", lambda _: Driver())
+    monkeypatch.setattr("ctypes.CDLL", lambda _: Driver())
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert backends.cuda_present()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)

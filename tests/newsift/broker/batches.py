@@ -21,23 +21,16 @@ def batch(
     *,
     times: Sequence[int] | None = None,
     codec: int = 0,
-    producer: tuple[int, int, int] = (-1, -1, -1),
-    transactional: bool = False,
-    magic: int = 2,
 ) -> bytes:
-    """One batch of (key, value) pairs; the producer is (id, epoch, sequence)."""
-    builder = DefaultRecordBatchBuilder(
-        magic=magic, compression_type=codec, is_transactional=transactional,
-        producer_id=producer[0], producer_epoch=producer[1], base_sequence=producer[2],
-        batch_size=2**30,
-    )  # fmt: skip
+    """One batch of (key, value) pairs."""
+    builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 2**30)
     for index, (key, value) in enumerate(records):
         builder.append(index, times[index] if times else 1_000 + index, key, value, [])
     return bytes(builder.build())
 
 
-def numbered(count: int, **options: object) -> bytes:
-    return batch([(b"k%d" % n, b"v%d" % n) for n in range(count)], **options)  # type: ignore[arg-type]
+def numbered(count: int) -> bytes:
+    return batch([(b"k%d" % n, b"v%d" % n) for n in range(count)])
 
 
 def append(log: Log, data: bytes) -> int:

@@ -1,3 +1,4 @@
+import asyncio
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,6 +16,7 @@ from newsift.broker.log import (
     read_records,
     with_offset,
 )
+from newsift.broker.topics import Topics
 from tests.newsift.broker.batches import Row, append, batch, numbered, position_after, rows
 from tests.worker.kafka.batches.made import sealed
 
@@ -163,3 +165,84 @@ class LogMachine(RuleBasedStateMachine):
 
 LogMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
 TestLog = LogMachine.TestCase
+
+
+NOW = 1_700_000_000_000
+LITTLE = 100_000
+
+
+class Book:
+    def __init__(self, limit: int = 2**30) -> None:
+        self.now = NOW
+        self.budget = MemoryBudget(limit)
+        self.topics = Topics(self.budget, 2, lambda: self.now)
+
+    def create(self, name: str = "t", partitions: int = -1, **overrides: str) -> None:
+        self.topics.create(name, partitions, {k.replace("_", "."): v for k, v in overrides.items()})
+
+    def send(self, data: bytes, name: str = "t", partition: int = 0) -> int:
+        topic = self.topics[name]
+        header = self.topics.check_batch(topic, data)
+        return self.topics.append(topic, topic.log(partition), data, header)
+
+    def refusal(self, data: bytes) -> Code:
+        with pytest.raises(RequestError) as caught:
+            self.send(data)
+        return caught.value.code
+
+    def values(self, name: str = "t") -> list[bytes | None]:
+        log = self.topics[name].log(0)
+        return [row.value for row in rows(log.read(log.start, 2**30, at_least_one=True))]
+
+
+def test_timestamps_far_from_now_are_refused() -> None:
+    book = Book()
+    book.create(message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="1000")
+    for away in (-1001, 1001):
+        assert book.refusal(batch([(b"k", b"v")], times=[NOW + away])) == Code.INVALID_TIMESTAMP
+    book.send(batch([(b"k", b"v")] * 2, times=[NOW - 1000, NOW + 1000]))
+
+
+def test_memory_is_bounded_and_the_fullest_log_loses_its_oldest_records() -> None:
+    book = Book(LITTLE)
+    book.create("small")
+    book.create("full")
+    book.send(numbered(1), "small")
+    for n in range(2000):
+        offset = book.send(batch([(b"k", b"x" * 200)]), "full")
+        assert offset == n
+        assert book.budget.used <= LITTLE
+    assert book.values("small") == [b"v0"]
+    assert 0 < book.topics["full"].log(0).start < 2000
+
+
+def test_a_compacted_topic_that_fills_the_broker_is_compacted() -> None:
+    book = Book(LITTLE)
+    book.create(cleanup_policy="compact")
+    for n in range(2000):
+        book.send(batch([(b"%d" % (n % 10), b"x" * 200)]))
+        assert book.budget.used <= LITTLE
+    asyncio.run(book.topics.clean())
+    assert len(book.values()) == 10
+
+
+def test_a_broker_full_of_distinct_keys_refuses_more() -> None:
+    book = Book(LITTLE)
+    book.create(cleanup_policy="compact")
+    record = b"x" * 200
+    room = LITTLE // (len(batch([(b"0000", record)])) + BATCH_OVERHEAD_BYTES)
+    for n in range(room):
+        book.send(batch([(b"%04d" % n, record)]))
+    assert book.refusal(batch([(b"more", record)])) == Code.KAFKA_STORAGE_ERROR
+    assert len(book.values()) == room
+
+
+def test_deleting_a_topic_frees_its_memory() -> None:
+    book = Book()
+    book.create()
+    book.send(numbered(5))
+    book.topics.delete("t")
+    assert book.budget.used == 0
+    with pytest.raises(RequestError) as caught:
+        book.topics.delete("t")
+    assert caught.value.code == Code.UNKNOWN_TOPIC_OR_PARTITION

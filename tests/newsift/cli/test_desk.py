@@ -34,9 +34,9 @@ def test_ends_soon_without_a_broker(start: Start, how: signal.Signals, code: int
         assert json.load(session)["answer"]["read_only"] is False
         assert page.readline() == b"event: change\n"
         began = time.monotonic()
-        assert desk.end(how) == code
+        assert desk.leave(how) == code
     assert time.monotonic() - began < ENDS_WITHIN_S
-    assert "Traceback" not in desk.said
+    assert "Traceback" not in desk.output
 
 
 def refusal(url: str, **headers: str) -> int:
@@ -57,7 +57,7 @@ def test_without_the_token_of_this_start_nothing_is_answered(start: Start) -> No
 def test_a_configured_token_is_required_and_not_printed(start: Start) -> None:
     token = "a" * 32
     desk = start("--port", "0", NEWSIFT_DESK__TOKEN=token)
-    assert (desk.address, token in desk.said) == (desk.url, False)
+    assert (desk.address, token in desk.output) == (desk.url, False)
     assert refusal(f"{desk.url}api/session") == 401
     with urlopen(Request(f"{desk.url}api/session", headers={"Authorization": f"Bearer {token}"})):
         pass
@@ -82,7 +82,7 @@ def test_a_default_port_that_is_taken_is_no_hindrance(start: Start) -> None:
             pass  # another desk has it, which is as good
         desk = start()
         assert desk.port > FIRST_PORT
-        assert f"port {FIRST_PORT} is taken; listening on {desk.port}" in desk.said
+        assert f"port {FIRST_PORT} is taken; listening on {desk.port}" in desk.output
 
 
 OPEN, TOKEN = {"NEWSIFT_DESK__HOST": "0.0.0.0"}, {"NEWSIFT_DESK__TOKEN": "a" * 32}
@@ -110,6 +110,6 @@ def test_refuses_an_unsafe_or_impossible_address(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         desk = start(*[port if arg == "TAKEN" else arg for arg in args], **env)
-        assert desk.ended() == 2
-    assert "Traceback" not in desk.said
-    assert message in desk.said.splitlines()[-1]
+        assert desk.wait() == 2
+    assert "Traceback" not in desk.output
+    assert message in desk.output.splitlines()[-1]

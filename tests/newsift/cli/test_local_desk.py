@@ -91,14 +91,14 @@ def test_a_project_keeps_labels_and_articles_and_a_new_article_meets_all_posts(
     draft = {"id": "clinic-hack", "value": value, "source": "pasted"}
     page("seeds/publish", drafts=[draft], force=True)
     until(lambda: page.matches() == {"ferry-fire": 1, "clinic-hack": 1})
-    assert desk.end(signal.SIGINT) == 130
-    assert "Traceback" not in desk.said
+    assert desk.leave(signal.SIGINT) == 130
+    assert "Traceback" not in desk.output
 
     page = Page(again := start("--project", project))
     until(lambda: page.matches() == {"ferry-fire": 1, "clinic-hack": 1})
     (label,) = page("judge/judges?event=ferry-fire")["counts"]
     assert label["by"] == "ada"
-    assert again.end() == 0
+    assert again.leave() == 0
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.newsift.cli.test_dead_letters import reject
-from tests.newsift.files.articles.pages import BANNER, page
 from tests.worker.articles import FERRY
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, SEEDS, Kafka
@@ -27,8 +26,6 @@ FILES = {
     "export.jsonl": b'{"key": "a", "value": "{}"}\n{',
     "export2.jsonl": b'{"key": "a", "value": "{}"}\n{"key": "b", "value": null}',
     "export3.jsonl": b'{"key": "a", "value": "{}"}\n{"key": "a", "value": "{}"}',
-    "nan.json": b'{"text": "A", "threshold": NaN}',
-    "notice.html": page(BANNER).encode(),
     "nothing.json": b"[]",
     "posts.jsonl": POST * 20,
     "twice.jsonl": b'{"id": "a", "text": "A"}\n{"id": "a", "text": "B"}',
@@ -45,11 +42,9 @@ REFUSED = [
     ("seeds add /dev/zero", "/dev/zero: is no regular file and no pipe"),
     ("seeds add --force a.md nothing.json", "holds no seed"),
     ("seeds add --force a.md unnamed.json", "seed 1: has no 'id'"),
-    ("seeds add --force a.md nan.json", "threshold: nan is not above 0"),
     ("seeds add --force a.md twice.jsonl", "are both seed 'a'"),
     ("seeds add --force a.md emoji.md", "text: holds no word that the model reads"),
     ("seeds add a.md", "has 1 words, and an article has 40"),
-    ("seeds add notice.html", "looks like a cookie or consent notice"),
     ("seeds add a.md --intranet", "--intranet"),
     ("seeds set ferry", "nothing to change"),
     ("seeds set ferry --threshold much", "--threshold 'much': give a score"),
@@ -84,7 +79,6 @@ REFUSED = [
     ("filter - --seeds ferry.md --learn", "--learn reads the posts twice"),
     ("filter - --seeds ferry.md --learn-from -", "--learn-from -: standard input can be read once"),
     ("matches --since yesterday", "--since 'yesterday': is no time"),
-    ("matches --since 2026-13-31T00:00:00Z", "is no time"),
     ("matches --json --csv", "--json and --csv exclude each other"),
     ("matches --limit 0", "--limit"),
     ("matches --per seed", "'seed' is not one of 'match', 'post'"),
@@ -115,11 +109,7 @@ REFUSED = [
     ("watch --webhook http://127.0.0.1:1/ --secret-file /", "--secret-file: "),
     ("watch --webhook http://127.0.0.1:1/ --group newsift-ingest", "--group "),
     ("watch --listen 127.0.0.1:99999", "--listen "),
-    ("watch --listen :8080", "--listen "),
-    ("plan --rate 0 --seeds 1", "rate"),
     ("plan --rate 6000 --seeds 1000 --drain 9", "--drain"),
-    ("plan --rate 6000 --seeds 1000 --costs none.json", "none.json"),
-    ("embed --atricles", "No such option"),
     ("embed posts.jsonl --out x.jsonl", "must end in .safetensors"),
     ("labels ask storm", "needs a terminal"),
     ("schemas matches", "no schema 'matches'"),

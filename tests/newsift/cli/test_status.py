@@ -24,12 +24,6 @@ def status(newsift: Command) -> dict[str, Any]:
     return result
 
 
-def test_a_new_broker_has_no_worker_and_no_lag(newsift: Command, kafka: Kafka) -> None:
-    result = status(newsift)
-    assert (result["lag"], result["workers"], result["state"]) == (0, [], "dead")
-    assert result["rates"] == {"posts_in": 0, "posts_done": 0, "matches": 0}
-
-
 def test_workers_and_their_partitions(newsift: Command, kafka: Kafka) -> None:
     with consumer(kafka.address, POSTS, group_id=GROUP, client_id="first") as member:
         until(lambda: polled(member) or member.assignment())

@@ -33,13 +33,13 @@ def put(folder: Path, name: str, content: bytes, age: float = 60.0) -> Path:
     return file
 
 
-def watched(place: Path, state: Path, once: bool = True, settle: float = 5.0) -> Folder:
+def watched(place: Path, state: Path) -> Folder:
     def read(path: Path) -> FileMessages:
         return FileMessages(path, FileOptions(), Limits())
 
     ledger = FileLedger(state / "ledger")
     state.mkdir(exist_ok=True)
-    return Folder(str(place), read, ledger, once, SettleTimer(settle), scan_interval_s=0.01)
+    return Folder(str(place), read, ledger, True, SettleTimer(5.0), scan_interval_s=0.01)
 
 
 async def frames_of(source: Folder, mark: SourceMark | None) -> AsyncIterator[SourceFrame]:

@@ -28,8 +28,8 @@ def address(number: int) -> str:
     return f"at://did:plc:a{number}/app.bsky.feed.post/k{number}"
 
 
-def event(number: int, version: int, langs: list[str] | None = None) -> str:
-    post = {"$type": "app.bsky.feed.post", "text": f"post {number}", "langs": langs or ["en"]}
+def event(number: int, version: int) -> str:
+    post = {"$type": "app.bsky.feed.post", "text": f"post {number}", "langs": ["en"]}
     commit = {"rev": "r", "operation": "create", "collection": "app.bsky.feed.post",
               "rkey": f"k{number}", "record": post, "cid": "bafy"}  # fmt: skip
     did, at = f"did:plc:a{number}", BASE + number * STEP

@@ -29,7 +29,7 @@ from newsift.collect.source import (
     SourceMark,
 )
 from tests.newsift.collect import jetstream_side as jet
-from tests.newsift.collect.collecting import Collecting, collecting
+from tests.newsift.collect.following import Collecting, collecting
 from tests.newsift.collect.jetstream_side import JetstreamSide, address, after, serve_jetstream
 from worker.config import StreamConfig
 from worker.errors import AccessError
@@ -200,12 +200,12 @@ FAULTS: list[tuple[str, jet.Fault]] = [
 COUNT = 12
 
 
-def source_of(*urls: str, langs: tuple[str, ...] = (), stall_s: float = 0.5) -> Bluesky:
-    return Bluesky(urls, (), langs, stall_s)
+def source_of(*urls: str) -> Bluesky:
+    return Bluesky(urls, (), (), 0.5)
 
 
-def complete(result: Collecting, count: int = COUNT) -> Callable[[], bool]:
-    return lambda: {address(n) for n in range(count)} <= set(result.outlet.keys)
+def complete(result: Collecting) -> Callable[[], bool]:
+    return lambda: {address(n) for n in range(COUNT)} <= set(result.outlet.keys)
 
 
 def mark_of(side: JetstreamSide, number: int, place: str | None = None) -> SourceMark:

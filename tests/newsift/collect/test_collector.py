@@ -16,7 +16,7 @@ from newsift.collect.source import (
     SourceFrame,
     SourceMark,
 )
-from tests.newsift.collect.collecting import PATIENCE_S, collecting
+from tests.newsift.collect.following import PATIENCE_S, collecting
 from tests.worker.kafka_side import POSTS, Kafka
 from worker.config import Config, KafkaConfig, StreamConfig
 from worker.errors import AccessError, BrokerError

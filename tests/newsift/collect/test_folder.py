@@ -201,17 +201,6 @@ def again(file: Path, place: FilePosition | None) -> FileLedger:
     return ledger
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_files_before_the_cursor_are_done(place: Path, state: Path, number: int) -> None:
-    start_files(place, state)
-    ledger = again(state, FilePosition(number, ALL_ROWS))
-    assert [ledger.find(each) is not None for each in scan(place)] == [
-        n <= number for n in (1, 2, 3)
-    ]
-    assert ledger.resume(scan(place)) is None
-    assert [line.number for line, _ in ledger.add(scan(place)[number:])] == [*range(number + 1, 4)]
-
-
 def test_resumes_the_file_in_progress(place: Path, state: Path) -> None:
     start_files(place, state)
     again(state, FilePosition(2, 5))

@@ -329,26 +329,12 @@ async def test_a_token_does_not_follow_a_redirect_to_another_host() -> None:
     assert "Authorization" not in request.headers
 
 
-UNAVAILABLE, MANY = {"status": 503}, {"status": 429, "headers": {"Retry-After": "7"}}
-
-
-@pytest.mark.parametrize(
-    ("path", "answer", "reason", "wait"),
-    [
-        (PUBLIC, UNAVAILABLE, BUSY, 0),
-        (PUBLIC, MANY, LIMITED, 7),
-        ("/api/v2", {"text": "<html>"}, MALFORMED, 0),
-    ],
-)
-async def test_tries_again_what_waiting_cures(
-    path: str, answer: dict[str, Any], reason: str, wait: float
-) -> None:
+async def test_tries_again_an_instance_that_does_not_describe_itself() -> None:
     async with serve_instance() as side:
-        side.answers.append((path, web.Response(**answer)))
+        side.answers.append(("/api/v2", web.Response(text="<html>")))
         async with follow(source_of(side)) as follower:
             await until(lambda: side.streams)
-    [lost] = follower.lost
-    assert (lost.reason, lost.wait) == (reason, wait)
+    assert [lost.reason for lost in follower.lost] == [MALFORMED]
 
 
 async def test_leaves_a_silent_stream() -> None:

@@ -62,11 +62,11 @@ def label(
     return result
 
 
-def many(seed: int, count: int, event: str = "ferry") -> list[dict[str, Any]]:
+def many(seed: int, count: int) -> list[dict[str, Any]]:
     """Records of random posts over a day and a half, some delivered twice, some copies."""
     dice = random.Random(seed)
     created = [
-        record(f"p{n}", round(dice.uniform(0.25, 0.95), 4), NOON + dice.randrange(36 * HOUR), event,
+        record(f"p{n}", round(dice.uniform(0.25, 0.95), 4), NOON + dice.randrange(36 * HOUR),
                group=f"g{dice.randrange(count // 2)}")
         for n in range(count)
     ]  # fmt: skip

@@ -4,24 +4,21 @@ import itertools
 import json
 import os
 import re
-import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.broker.clients import PATIENCE_S, create, producer, read_to_end
+from tests.broker.clients import create, producer, read_to_end
 from tests.broker.kafka import free_ports
 from tests.broker.server import Server
 from tests.faults.process import Worker
-from tests.worker.processes import environment
+from tests.worker.processes import BIN, Logged, environment
 
-NEWSIFT = Path(sys.executable).with_name("newsift")
+NEWSIFT = BIN / "newsift"
 PARTITIONS = 2
 TOPICS = {
     "posts": {}, "seeds": {"cleanup_policy": "compact"}, "matches": {}, "rejected": {},
@@ -30,27 +27,14 @@ TOPICS = {
 _numbers = itertools.count()
 
 
-class DeskProcess:
-    def __init__(self, log: Path, env: dict[str, str], arguments: Iterable[str]) -> None:
-        self._log = log
-        with log.open("ab") as output:
-            self.process = subprocess.Popen(
-                [NEWSIFT, "desk", *arguments], env=env, stdin=subprocess.DEVNULL, stdout=output,
-                stderr=output, cwd=log.parent,
-            )  # fmt: skip
-
-    @property
-    def said(self) -> str:
-        return self._log.read_text("utf-8", "replace")
-
+class DeskProcess(Logged):
     @property
     def address(self) -> str:
-        deadline = time.monotonic() + PATIENCE_S
-        while not (match := re.search(r"(http://\S+:\d+/\S*) ", self.said)):
-            assert self.process.poll() is None, self.said
-            assert time.monotonic() < deadline, self.said
-            time.sleep(0.02)
-        return match[1]
+        """With the token, once the desk has printed it."""
+        self.wait_for(" (Ctrl-C ends it)")
+        match = re.search(r"http://\S+:\d+/\S*", self.output)
+        assert match
+        return match[0]
 
     @property
     def url(self) -> str:
@@ -64,14 +48,6 @@ class DeskProcess:
     def port(self) -> int:
         return int(self.url.rstrip("/").rpartition(":")[2])
 
-    def ended(self) -> int:
-        """Wait for its end; the exit code, negative for a signal."""
-        return self.process.wait(PATIENCE_S)
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        self.process.send_signal(how)
-        return self.ended()
-
 
 @contextmanager
 def desks(folder: Path, **env: str) -> Iterator[Callable[..., DeskProcess]]:
@@ -79,9 +55,9 @@ def desks(folder: Path, **env: str) -> Iterator[Callable[..., DeskProcess]]:
     with ExitStack() as stack:
 
         def start(*arguments: object, **more: str) -> DeskProcess:
-            log = folder / f"desk-{next(_numbers)}.log"
-            desk = DeskProcess(log, environment(**env | more), map(str, arguments))
-            stack.callback(_killed, desk.process)
+            own = environment(**env | more)
+            desk = DeskProcess.start(folder, "newsift", "desk", *arguments, env=own)
+            stack.callback(desk.kill)
             return desk
 
         yield start
@@ -115,9 +91,11 @@ class Place:
         )
 
     def desk(self, *arguments: str, port: int = 0, **env: str) -> DeskProcess:
-        log = self.folder / f"desk-{next(_numbers)}.log"
-        desk = DeskProcess(log, self.env | env, ["--port", str(port), *arguments])
-        self._started.callback(_killed, desk.process)
+        own = self.env | env
+        desk = DeskProcess.start(
+            self.folder, "newsift", "desk", "--port", port, *arguments, env=own
+        )
+        self._started.callback(desk.kill)
         return desk
 
     def worker(self) -> Worker:
@@ -147,8 +125,3 @@ class Place:
 
     def close(self) -> None:
         self._started.close()
-
-
-def _killed(process: "subprocess.Popen[bytes]") -> None:
-    process.kill()
-    process.wait()

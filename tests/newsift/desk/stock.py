@@ -24,7 +24,7 @@ NASTY = (
 FOE = f"{NASTY[0]}/../?#% \u202e"  # an event
 
 
-def stocked(place: Place, hostile: bool = False, posts: int = 400) -> None:
+def stocked(place: Place, hostile: bool = False) -> None:
     dice, now = random.Random(7), int(time.time() * 1000)
     articles = read_articles()
     seeds = {name: {"title": title, "text": text, "event": name}
@@ -33,7 +33,7 @@ def stocked(place: Place, hostile: bool = False, posts: int = 400) -> None:
     about = [post for post in read_posts() if post.event]
     result = [
         _match(f"p{n}", post.event or "", post.text, now - dice.randrange(HOURS * HOUR), dice)
-        for n, post in enumerate(dice.choices(about, k=posts))
+        for n, post in enumerate(dice.choices(about, k=400))
     ]
     place.send("matches", *((row["post"]["id"], row) for row in result))
     place.send("labels", *(_label(row, by, dice) for row in result[:30] for by in PEOPLE))

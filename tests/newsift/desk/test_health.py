@@ -2,9 +2,8 @@ import itertools
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 from unittest.mock import Mock
 
@@ -25,32 +24,11 @@ from newsift.desk.health import (
 from tests.broker.clients import until
 from tests.newsift.desk.client import DEADLINE_S
 from tests.newsift.desk.matched import HOSTILE
-from tests.newsift.worker_web import worker_web
+from tests.newsift.worker_web import answering, worker_web
 from worker.errors import BrokerError
 from worker.match.drift import DriftMeasure
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
-
-
-@contextmanager
-def answering(raw: bytes) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            try:
-                while True:
-                    link, _ = listener.accept()
-                    with link:
-                        link.recv(2**16)
-                        link.sendall(raw)
-            except OSError:
-                return
-
-        thread = Thread(target=serve, daemon=True)
-        thread.start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join(20)
 
 
 def full() -> Metrics:

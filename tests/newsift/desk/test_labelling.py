@@ -166,6 +166,7 @@ def test_few_draws_run_at_once(at: FakeMirrors, kafka: Kafka) -> None:
 
 
 NAMES = [str(n) for n in range(80)]
+FIRST = [name for name in drawn(NAMES) if name in sorted(drawn(NAMES), key=int)[:25]]
 VERDICTS = get_args(Verdict)
 
 
@@ -216,15 +217,9 @@ def answer(queue: LabelSession, verdict: Verdict = "on") -> str:
     return name
 
 
-def test_questions_come_in_the_order_of_the_draw() -> None:
-    topic = Topic()
-    queue = session(topic.publish)
-    best = sorted(drawn(NAMES), key=int)[:25]
-    first = [name for name in drawn(NAMES) if name in best]
-    assert [answer(queue) for _ in range(5)] == first[:5]
-    assert [topic.labels[name].drawn for name in first[:5]] == ["certify"] * 5
-    share = [0.5 * (n + 1) / 25 for n in range(5)]
-    assert [topic.labels[name].probability for name in first[:5]] == pytest.approx(share)
+def test_the_page_is_not_told_how_a_post_was_drawn() -> None:
+    queue = session(Topic().publish)
+    assert [answer(queue) for _ in range(5)] == FIRST[:5]
     data = msgspec.json.encode(queue.state()).decode()
     assert "probability" not in data
     assert '"drawn"' not in data

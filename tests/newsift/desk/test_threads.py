@@ -1,9 +1,9 @@
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Event, Lock
+from threading import Barrier, Event
 
 import pytest
 
-from newsift.desk.threads import DaemonExecutor, TimedCache, lock_or_busy
+from newsift.desk.threads import DaemonExecutor, TimedCache
 from worker.errors import BrokerError
 
 
@@ -49,17 +49,6 @@ def test_a_thread_that_waits_gets_the_previous_value_or_is_refused() -> None:
                     cache.get(name)
             go.set()
             assert values.result(10) == at
-
-
-def test_a_lock_that_is_held_too_long_is_refused() -> None:
-    lock = Lock()
-    with (
-        lock_or_busy(lock, "first"),
-        pytest.raises(BrokerError, match="second; try again"),
-        lock_or_busy(lock, "second", 0.05),
-    ):
-        pass
-    assert not lock.locked()
 
 
 def test_so_many_calls_run_at_once_and_errors_are_raised_where_results_are_read() -> None:

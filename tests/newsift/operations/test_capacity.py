@@ -109,13 +109,6 @@ def test_a_share_is_between_none_and_all() -> None:
             COSTS.with_share(share)
 
 
-def test_the_costs_that_ship_are_read() -> None:
-    costs = read_costs()
-    assert costs.command == "newsift bench costs"
-    assert costs.machine
-    assert costs.date
-
-
 GOOD = msgspec.to_builtins(COSTS)
 
 

@@ -36,9 +36,9 @@ def start(enc: Encoder) -> EventVector:
     return event_vector(mean_vector(rows), rows)
 
 
-def shown(enc: Encoder, pool: PostPool, posts: list[Post], batch: int = 50) -> None:
-    for at in range(0, len(posts), batch):
-        some = posts[at : at + batch]
+def shown(enc: Encoder, pool: PostPool, posts: list[Post]) -> None:
+    for at in range(0, len(posts), 50):
+        some = posts[at : at + 50]
         pool.add(some, enc.posts([post.text for post in some]))
 
 

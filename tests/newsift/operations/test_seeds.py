@@ -8,7 +8,6 @@ from encoder.errors import InputError
 from newsift.operations.keyed_topic import merge_by_time
 from newsift.operations.seed_drafts import read_seed_files, require_articles, seed_id, set_event
 from newsift.operations.seed_topic import seed_topic
-from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.small import Mail
 from worker.config import load_config
@@ -102,35 +101,7 @@ def test_an_id_for_people(title: str, url: str, expected: str) -> None:
     assert seed_id(title, url) == expected
 
 
-def listed(newsift: Command) -> dict[str, dict[str, Any]]:
-    done = newsift("seeds", "list", "--json")
-    assert done.code == 0, done.err
-    return {row["id"]: row for row in map(json.loads, done.out.splitlines())}
-
-
-def test_a_seed_is_paused_and_resumed(newsift: Command, kafka: Kafka) -> None:
-    kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"ferry")
-    assert newsift("seeds", "set", "ferry", "--paused").code == 0
-    assert json.loads(kafka.records(SEEDS)[-1].value) == {"text": "A ferry burns.", "paused": True}
-    assert listed(newsift)["ferry"]["state"] == "paused"
-    assert "1 paused" in newsift("status").out
-    assert newsift("seeds", "set", "ferry", "--resumed").code == 0
-    assert json.loads(kafka.records(SEEDS)[-1].value) == {"text": "A ferry burns."}
-    assert listed(newsift)["ferry"]["state"] == "live"
-
-
 SHORT = b'{"text": "A ferry burns."}'
-
-
-def test_the_control_topic_is_read_on(kafka: Kafka) -> None:
-    for name in (b"a", b"b"):
-        kafka.send(SEEDS, SHORT, name)
-    with seed_topic(load_config()) as topic:
-        first = topic.state()
-        assert (first.offset, first.complete, sorted(first.seeds)) == (2, True, ["a", "b"])
-        assert topic.state() is first
-        kafka.send(SEEDS, None, b"a")
-        assert list(topic.state().seeds) == ["b"]
 
 
 def test_publishing_refuses_a_conflict(kafka: Kafka) -> None:

@@ -7,7 +7,6 @@ from threading import Event, Thread
 import pytest
 
 from newsift.operations.workers import (
-    LOCAL_ADDRESSES,
     TOO_FEW,
     WorkerIdentity,
     http_get,
@@ -16,7 +15,7 @@ from newsift.operations.workers import (
     read_drift,
     worker_addresses,
 )
-from tests.newsift.worker_web import worker_web
+from tests.newsift.worker_web import answering, worker_web
 from worker.config import Config, KafkaConfig, WebConfig, load_config
 from worker.match.drift import DriftMeasure
 from worker.metrics.registry import Metrics
@@ -37,11 +36,6 @@ def serving(*identities: WorkerIdentity) -> Iterator[list[str]]:
 
 
 def test_finds_local_workers_of_the_same_cluster_and_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (LOCAL_ADDRESSES[0], LOCAL_ADDRESSES[-1], len(LOCAL_ADDRESSES)) == (
-        "127.0.0.1:6066",
-        "127.0.0.1:6075",
-        10,
-    )
     monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "a:1, [::1]:2")
     assert worker_addresses(load_config(), pytest.fail) == ["a:1", "[::1]:2"]
     config = Config(kafka=KafkaConfig(group="group"))
@@ -97,21 +91,9 @@ def test_reads_the_drift_of_a_worker() -> None:
     "body", [b"", b"[]", b"\xff", b'{"cluster_id": 1, "group": "group"}', b"a{b=\n", b"newsift_x 1"]
 )
 def test_another_server_is_no_worker(body: bytes) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-
-        def answer() -> None:
-            for _ in range(2):
-                link, _ = listener.accept()
-                with link:
-                    link.recv(2**16)
-                    link.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)
-
-        thread = Thread(target=answer)
-        thread.start()
+    with answering(b"HTTP/1.1 200 OK\r\n\r\n" + body) as address:
         assert own_workers([address], OURS) == []
         assert read_drift([address]) is None
-        thread.join(20)
     assert read_drift([address]) is None  # nobody listens
     assert read_drift([]) is None
 

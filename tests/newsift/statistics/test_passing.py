@@ -63,12 +63,6 @@ def test_without_workers_nothing_below_the_threshold_is_known() -> None:
         assert result == [0, 0, None]
 
 
-def test_a_rate_wants_a_minute_at_least() -> None:
-    late = [ScoredMatch(0.6, NOW - 59_999)]
-    assert pass_rates([0.5], late, NOW - 59_999, NOW, 0.5, NOBODY, 0) == [None]
-    assert pass_rates([0.5], late, NOW - 60_000, NOW, 0.5, NOBODY, 0) == [60]
-
-
 def test_a_rate_names_its_window() -> None:
     assert hourly_rate(640, NOW - 6 * 60_000, NOW) == 6_400
     assert hourly_rate(640, NOW - 59_999, NOW) is None

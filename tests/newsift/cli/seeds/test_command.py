@@ -1,16 +1,22 @@
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from encoder import Encoder
+from newsift.operations.seed_publication import MAX_BEST_POSTS, PreviewLimits
+from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.newsift.cli.test_matches import rows
-from tests.newsift.files.articles.pages import STORIES, STORY, TITLE
+from tests.newsift.files.articles.pages import STORIES, STORY
+from tests.newsift.files.articles.pages import TITLE as STORY_TITLE
 from tests.worker.fake import Command
-from tests.worker.kafka_side import SEEDS, Kafka
+from tests.worker.kafka_side import POSTS, SEEDS, Kafka
+from tests.worker.learned import profile_of
 from worker.seeds.record import Seed, parse_seed_record
 
 FERRY = b'{"text": "A ferry burns.", "title": "Fire", "event": "ferry"}'
-NOBODY = "127.0.0.1:1"
 
 
 def article(folder: Path, name: str, content: str) -> Path:
@@ -46,19 +52,6 @@ def test_files_of_every_kind_become_records(newsift: Command, kafka: Kafka, tmp_
     assert "new, threshold 0.5" in done.out
 
 
-def test_add_says_what_was_there_before(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
-    file = article(tmp_path, "a.md", "# T\n\nOne.")
-
-    def add() -> str:
-        return newsift("seeds", "add", file, "--force").out.split()[2]
-
-    assert [add(), add()] == ["new,", "unchanged,"]
-    article(tmp_path, "a.md", "# T\n\nTwo.")
-    assert add() == "replaced,"
-    newsift("seeds", "remove", "a")
-    assert add() == "new,"
-
-
 def test_options_override_the_file(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
     file = article(tmp_path, "a.json", '{"text": "T", "title": "old", "threshold": 0.1, "x": 1}')
     options = ["--id", "mine", "--title", "new", "--threshold", "0.7"]
@@ -89,6 +82,30 @@ def test_list_shows_live_expired_and_refused(newsift: Command, kafka: Kafka) -> 
     ids = [line.split()[0] for line in table.splitlines()]
     assert ids == ["id", "\\xff", "ferry-1", "odd", "old"]
     assert "\x1b" not in table
+
+
+def test_list_shows_a_profile_in_the_place_of_its_seeds(
+    newsift: Command, kafka: Kafka, enc: Encoder
+) -> None:
+    add_seeds(kafka)
+    kafka.send(SEEDS, b'{"text": "A cat show."}', b"cats")
+    profile = profile_of(enc, "ferry", ARTICLES)
+    kafka.send(SEEDS, profile.value(), b"profile|ferry")
+    result = {row["id"]: row for row in rows(newsift("seeds", "list", "--json").out)}
+    assert {name: row["state"] for name, row in result.items()} == {
+        "cats": "live", "fire": "replaced", "rescue": "replaced", "profile|ferry": "live",
+    }  # fmt: skip
+    learned = result["profile|ferry"]
+    assert (learned["seeds"], learned["seed_version"]) == (["fire", "rescue"], profile.version)
+    assert result["fire"]["by"] == "profile|ferry"
+    assert newsift("seeds", "list").out.count("  for fire, rescue\n") == 1
+    assert json.loads(newsift("status", "--json").out)["seeds"] == {
+        "live": 2, "expired": 0, "paused": 0, "replaced": 2,
+        "refused": {}, "stale": {}, "unknown": {},
+    }  # fmt: skip
+    assert "2 live, 2 articles by their event's profile" in newsift("status").out
+    refused = newsift("seeds", "set", "profile|ferry", "--paused")
+    assert (refused.code, "only the threshold can be set" in refused.err) == (2, True)
 
 
 def test_show_prints_the_whole_text(newsift: Command, kafka: Kafka) -> None:
@@ -123,12 +140,11 @@ def test_set_changes_only_the_named_fields(newsift: Command, kafka: Kafka) -> No
     done = newsift("seeds", "set", "a", "--threshold", "auto", "--expires-at", "never", "--json")
     assert rows(done.out)[0] | {"published": "changed", "threshold": None} == rows(done.out)[0]
     assert json.loads(kafka.records(SEEDS)[-1].value) == {"text": "New.", "note": [1]}
-
-
-def test_an_absent_broker_is_one_line(newsift: Command, kafka: Kafka) -> None:
-    done = newsift("seeds", "list", "--kafka", NOBODY)
-    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
-    assert NOBODY in done.err
+    assert newsift("seeds", "set", "a", "--paused").code == 0
+    assert rows(newsift("seeds", "list", "--json").out)[0]["state"] == "paused"
+    assert "1 paused" in newsift("status").out
+    assert newsift("seeds", "set", "a", "--resumed").code == 0
+    assert json.loads(kafka.records(SEEDS)[-1].value) == {"text": "New.", "note": [1]}
 
 
 def test_adds_the_stories_of_saved_pages(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
@@ -141,7 +157,7 @@ def test_adds_the_stories_of_saved_pages(newsift: Command, kafka: Kafka, tmp_pat
     by_title = b"fire-on-the-ferry-astrid-vane-leaves-nine-missing"
     assert {record.key for record in records} == {b"article", b"tables", by_title}
     for value in (json.loads(record.value) for record in records):
-        assert value["title"] == TITLE
+        assert value["title"] == STORY_TITLE
         assert all(part in value["text"] for part in STORY)
         assert "cookies" not in value["text"]
 
@@ -179,3 +195,92 @@ def test_import_restores_exports(newsift: Command, kafka: Kafka, name: str) -> N
     assert "refused, as in every worker: odd: value: bad JSON" in done.err
     assert state_of(kafka) == RECORDS
     assert newsift("seeds", "list").out == listed
+
+
+HOUR = 3_600_000
+TITLE, TEXT = ARTICLES["fire"]
+
+
+@pytest.fixture(autouse=True)
+def _no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "newsift.operations.seed_publication.SCRIPT_LIMITS", PreviewLimits(5_000, 60.0)
+    )
+
+
+@pytest.fixture
+def fire(tmp_path: Path) -> Path:
+    file = tmp_path / "fire.md"
+    file.write_text(f"# {TITLE}\n\n{TEXT}\n")
+    return file
+
+
+def matched_by(enc: Encoder, posts: list[str], *articles: tuple[str, str]) -> list[float]:
+    seeds = enc.articles(articles)
+    cuts = enc.thresholds(seeds, 0.001)
+    scores = enc.posts(posts).similarity(seeds)
+    return sorted((max(row) for row in scores if (row >= cuts).any()), reverse=True)
+
+
+def texts() -> list[str]:
+    return [str(post["text"]) for post in sample_posts()]
+
+
+def readable(enc: Encoder) -> int:
+    vectors = enc.posts(texts())
+    words = np.diff(vectors.lexical.indptr)
+    return sum(dense.any() or n > 0 for dense, n in zip(vectors.dense, words, strict=True))
+
+
+def test_add_previews_the_matches(newsift: Command, kafka: Kafka, enc: Encoder, fire: Path) -> None:
+    add_posts(kafka)
+    kafka.send(POSTS, b'{"id": "old", "text": "%b"}' % TEXT.encode(), at=1_000_000)
+    kafka.send(POSTS, b"no post")
+    done = newsift("seeds", "add", fire, "--event", "ferry")
+    assert done.code == 0, done.err
+    cut = float(enc.thresholds(enc.articles([(TITLE, TEXT)]), 0.001)[0])
+    assert f"new, automatic threshold {cut:.4f} (1 in 1,000 everyday posts reaches it)" in done.out
+    expected = matched_by(enc, texts(), (TITLE, TEXT))
+    of = f"{len(expected)} of {readable(enc)} posts of the last 24 hours"
+    head = f"'ferry': {of} would have matched:"
+    assert head in done.err
+    shown = [line for line in done.err.splitlines() if line.startswith("newsift:   0.")]
+    assert 0 < len(shown) <= MAX_BEST_POSTS
+    assert float(shown[0].split()[1]) == pytest.approx(expected[0], abs=0.0051)
+    assert "event 'ferry' has fewer than three articles: with three an event found" in done.err
+    assert newsift("seeds", "list").out.splitlines()[1].split()[4:6] == ["auto", f"{cut:.4f}"]
+
+
+def test_json_previews_by_option(newsift: Command, kafka: Kafka, enc: Encoder, fire: Path) -> None:
+    add_seeds(kafka)
+    add_posts(kafka)
+    (row,) = map(json.loads, newsift("seeds", "add", fire, "--json").out.splitlines())
+    assert not row.keys() & {"preview", "auto_threshold"}
+    other = fire.rename(fire.with_name("third.md"))
+    third = f"{TEXT} The coastguard of Port Maren says so."
+    other.write_text(f"# {TITLE}\n\n{third}")
+    options = ["--event", "ferry", "--json", "--preview"]
+    (row,) = map(json.loads, newsift("seeds", "add", other, *options).out.splitlines())
+    assert 0 < row["auto_threshold"] < 1
+    seen = row["preview"]
+    assert (seen["posts"], seen["whole"], seen["hours"]) == (readable(enc), True, 24)
+    of_event = matched_by(enc, texts(), ARTICLES["rescue"], (TITLE, third))  # fire has left it
+    assert seen["matched"] == len(of_event)
+    assert seen["gained"] <= seen["matched"]
+    assert len(seen["best"]) == MAX_BEST_POSTS
+
+
+def test_publishes_without_a_model(
+    newsift: Command, kafka: Kafka, fire: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from encoder.errors import ModelError
+
+    def load(*_: Any, **__: Any) -> None:
+        raise ModelError("model 'gone': there is none of this name")
+
+    monkeypatch.setattr("encoder.load", load)
+    done = newsift("seeds", "add", fire)
+    assert done.code == 0
+    assert "thresholds and matches are not shown: model 'gone': there is none" in done.err
+    assert len(kafka.records(SEEDS)) == 1
+    assert newsift("seeds", "list").out.splitlines()[1].split()[4] == "auto"

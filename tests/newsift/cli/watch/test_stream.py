@@ -15,7 +15,7 @@ import pytest
 
 from newsift.cli.watch.stream import MAX_LISTENERS, parse_event_id
 from tests.newsift.cli.test_matches import record
-from tests.newsift.cli.watch.receiver import watching
+from tests.newsift.cli.watch.test_webhook import watching
 from tests.worker.kafka_side import MATCHES, Kafka
 from tests.worker.processes import Logged
 

@@ -61,3 +61,27 @@ def test_hostile_records_neither_run_nor_break_a_narrow_page(
         assert page.locator("script:not([src='/desk.js']), iframe, object, embed").count() == 0
         links = page.locator("a").evaluate_all("(all) => all.map((each) => each.href)")
         assert [link for link in links if not link.startswith(("http:", "https:", "blob:"))] == []
+
+
+WRONG = {
+    "connect-src": "fetch('http://elsewhere.example/')",
+    "another host": "open('http://elsewhere.example/')",
+    "trusted-types": "document.body.innerHTML = '<b>x</b>'",
+    "style-src": "document.body.setAttribute('style', 'color: red')",
+    "error: thrown": "setTimeout(() => { throw new Error('thrown') })",
+    "console: said": "console.error('said')",
+    "dialog: seen": "alert('seen')",
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_forbidden_action_of_a_page_fails_the_test(
+    browser: Browser, desk: DeskProcess, fault: str
+) -> None:
+    window = Window(browser, desk.address)
+    page = window.open()
+    page.evaluate(f"async () => {{ try {{ await ({WRONG[fault]}) }} catch {{}} }}")
+    page.wait_for_timeout(100)
+    with pytest.raises(AssertionError) as caught:
+        window.close()
+    assert fault in str(caught.value)

@@ -104,7 +104,7 @@ def test_the_page_recovers_from_a_restart_of_the_desk(
     window.bears("ERR_", "401")
     page = window.open("seeds")
     port = desk.port
-    desk.end()
+    desk.leave()
     expect(page.get_by_text("the desk does not answer").first).to_be_visible()
     place.send("seeds", ("one", {"text": ARTICLE, "title": "Fire on a ferry"}))
     again = place.desk(port=port)

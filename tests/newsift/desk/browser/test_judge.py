@@ -32,9 +32,9 @@ def expect_post(page: Page, name: str) -> None:
     expect(page.locator(".post .words")).to_contain_text(f"rain {name}")
 
 
-def labels_of(place: Place, by: str = "ann") -> list[tuple[str, str]]:
+def labels_of(place: Place) -> list[tuple[str, str]]:
     return [(row["post"]["id"], row["label"]) for row in place.values("labels")
-            if row and row["by"] == by]  # fmt: skip
+            if row and row["by"] == "ann"]  # fmt: skip
 
 
 def test_posts_are_judged_by_keys_and_a_reload_goes_on(window: Window, place: Place) -> None:

@@ -209,10 +209,7 @@ def test_an_address_with_a_wrong_token_begins_no_session(query: str) -> None:
 def test_a_stream_ends_with_its_session() -> None:
     async def visit(visitor: Visitor) -> bytes:
         pair = (await logged_in(visitor)).split(";")[0]
-        reader, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port)
-        head = f"GET /api/changes HTTP/1.1\r\nHost: localhost\r\nCookie: {pair}\r\n\r\n"
-        writer.write(head.encode())
-        await reader.readuntil(b"event: change")
+        reader, writer = await visitor.follow_changes(f"Cookie: {pair}")
         visitor.site._guard._sessions._used.clear()
         visitor.site._desk.changes.notify("matches")
         rest = await asyncio.wait_for(reader.read(), 20)

@@ -3,15 +3,12 @@ import io
 import json
 import logging
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from email.message import Message
 from functools import partial
 from urllib.parse import unquote
 
 import msgspec
 import pytest
-from aiohttp import ClientSession, web
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,12 +19,12 @@ from newsift.desk.site import (
     MAX_REQUEST_BYTES,
     MAX_REQUESTS,
     MAX_STREAMS,
-    send_file,
     static_files,
 )
 from newsift.desk.views.seeds import DraftRequest, DraftsAction, publish
 from tests.newsift.desk.server.visiting import (
     DONE,
+    FILES,
     HELD,
     Reply,
     Visitor,
@@ -163,22 +160,9 @@ def test_requests_above_the_limit_are_refused() -> None:
     assert visited(visit) == [503, *[200] * MAX_REQUESTS]
 
 
-Page = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-async def beats(visitor: Visitor, count: int) -> list[Page]:
-    pages = []
-    for _ in range(count):
-        reader, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port)
-        writer.write(b"GET /api/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await reader.readuntil(b"event: change")
-        pages.append((reader, writer))
-    return pages
-
-
 def test_streams_are_limited_and_end_with_the_desk() -> None:
     async def visit(visitor: Visitor) -> None:
-        pages = await beats(visitor, MAX_STREAMS)
+        pages = [await visitor.follow_changes() for _ in range(MAX_STREAMS)]
         assert (await visitor.ask("/api/changes")).status == 503
         await visitor.site.stop()
         await asyncio.gather(*(read_all(reader) for reader, _ in pages))
@@ -190,7 +174,7 @@ def test_streams_are_limited_and_end_with_the_desk() -> None:
 
 def test_a_stream_names_what_changed() -> None:
     async def visit(visitor: Visitor) -> list[str]:
-        ((reader, writer),) = await beats(visitor, 1)
+        reader, writer = await visitor.follow_changes()
         await reader.readuntil(b"\n\n")
         visitor.site._desk.changes.notify("matches", "seeds")
         text = await reader.readuntil(b"}")
@@ -213,8 +197,7 @@ def test_a_page_that_reads_no_stream_is_disconnected(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("newsift.desk.changes.Changes.stream", flood)
 
     async def visit(visitor: Visitor) -> None:
-        _, writer = await asyncio.open_connection("127.0.0.1", visitor.site.port, limit=1)
-        writer.write(b"GET /api/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        _, writer = await visitor.connect("/api/changes", limit=1)
         while not visitor.site.streams:
             await asyncio.sleep(0.01)
         while visitor.site.streams:
@@ -275,70 +258,33 @@ def test_the_audit_names_each_of_several_long_articles(caplog: pytest.LogCapture
     assert len(text) < MAX_LINE_CHARS + 100
 
 
-@asynccontextmanager
-async def served(
-    file: Attachment, ended: asyncio.Event | None = None
-) -> AsyncIterator[tuple[str, int]]:
-    """Host and port of a server that answers with a file."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        try:
-            return await send_file(request, file)
-        finally:
-            if ended is not None:
-                ended.set()
-
-    app = web.Application()
-    app.add_routes([web.get("/", answer)])
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield runner.addresses[0][:2]
-    finally:
-        await runner.cleanup()
-
-
-def fetched(file: Attachment) -> tuple[bytes, dict[str, str]]:
-    async def ask() -> tuple[bytes, dict[str, str]]:
-        async with (
-            served(file) as (host, port),
-            ClientSession() as client,
-            client.get(f"http://{host}:{port}/") as reply,
-        ):
-            return await reply.read(), dict(reply.headers)
-
-    return asyncio.run(ask())
-
-
 @pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, 3 * CHUNK_BYTES + 7])
 def test_a_file_is_sent_whole_and_closed(size: int) -> None:
     content = io.BytesIO(bytes(n % 251 for n in range(size)))
     expected = content.getvalue()
-    got, headers = fetched(Attachment("newsift-ferry.csv", "text/csv", content))
-    assert got == expected
-    assert headers["Content-Length"] == str(size)
-    assert headers["Content-Type"] == "text/csv"
-    assert headers["Cache-Control"] == "no-store"
+    FILES.append(Attachment("newsift-ferry.csv", "text/csv", content))
+    result = request("/api/file")
+    assert result.body == expected
+    assert result.headers["content-length"] == str(size)
+    assert result.headers["content-type"] == "text/csv"
+    assert result.headers["cache-control"] == "no-store"
     assert content.closed
 
 
 def test_a_client_that_disconnects_leaves_nothing_open(caplog: pytest.LogCaptureFixture) -> None:
-    content = io.BytesIO(bytes(2**26))
     caplog.set_level("INFO", "newsift.desk")
+    content = io.BytesIO(bytes(2**26))
+    FILES.append(Attachment("a", "text/csv", content))
 
-    async def run() -> None:
-        ended = asyncio.Event()
-        async with served(Attachment("a", "text/csv", content), ended) as (host, port):
-            reader, writer = await asyncio.open_connection(host, port)
-            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            await reader.readexactly(100)
-            writer.transport.abort()
-            async with asyncio.timeout(20):
-                await ended.wait()
+    async def visit(visitor: Visitor) -> None:
+        reader, writer = await visitor.connect("/api/file")
+        await reader.readexactly(100)
+        writer.transport.abort()
+        async with asyncio.timeout(20):
+            while not content.closed:
+                await asyncio.sleep(0.01)
 
-    asyncio.run(run())
-    assert content.closed
+    visited(visit)
     assert "was not sent to its end" in caplog.text
 
 

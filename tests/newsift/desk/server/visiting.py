@@ -13,7 +13,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.api import Action, EmptyRequest, Endpoint, get_endpoint, post_endpoint
+from newsift.desk.api import (
+    Action,
+    Attachment,
+    EmptyRequest,
+    Endpoint,
+    get_endpoint,
+    post_endpoint,
+)
 from newsift.desk.session import Desk
 from newsift.desk.site import DeskSite
 from newsift.operations.messages import notify
@@ -37,6 +44,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 DONE: list[Word] = []
+FILES: list[Attachment] = []
 HELD = threading.Event()
 
 
@@ -48,6 +56,11 @@ def echo(_desk: Desk, values: Asked) -> str:
 @get_endpoint("/api/held", EmptyRequest)
 def held(_desk: Desk, _asked: EmptyRequest) -> None:
     HELD.wait(PATIENCE_S)
+
+
+@get_endpoint("/api/file", EmptyRequest)
+def last_file(_desk: Desk, _asked: EmptyRequest) -> Attachment:
+    return FILES[-1]
 
 
 @post_endpoint("/api/say", Word, "say.word")
@@ -64,7 +77,7 @@ def say_word(_desk: Desk, values: Word) -> int:
     return values.times
 
 
-ENDPOINTS = (echo, held, say_word)
+ENDPOINTS = (echo, held, last_file, say_word)
 
 
 @dataclass
@@ -93,9 +106,24 @@ async def read_all(reader: asyncio.StreamReader) -> bytes:
     return result
 
 
+Page = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
 class Visitor:
     def __init__(self, site: DeskSite) -> None:
         self.site = site
+
+    async def connect(self, path: str, *headers: str, limit: int = 2**16) -> Page:
+        """Ask for a path, and leave the answer on the line."""
+        page = await asyncio.open_connection("127.0.0.1", self.site.port, limit=limit)
+        rows = [f"GET {path} HTTP/1.1", "Host: localhost", *headers, "", ""]
+        page[1].write("\r\n".join(rows).encode())
+        return page
+
+    async def follow_changes(self, *headers: str) -> Page:
+        page = await self.connect("/api/changes", *headers)
+        await page[0].readuntil(b"event: change")
+        return page
 
     async def raw(self, text: bytes) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.site.port)

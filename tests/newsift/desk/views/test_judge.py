@@ -20,9 +20,9 @@ from newsift.operations.promises import PromiseEvidence
 from newsift.statistics.labels import DECODER, Label, Verdict
 from newsift.statistics.promise import confidence_of_version, labels_missing
 from tests.broker.clients import until
-from tests.newsift.cli.events.ferry import add_seeds
-from tests.newsift.cli.events.promised import (
+from tests.newsift.cli.events.ferry import (
     add_ferry_posts,
+    add_seeds,
     certifying,
     first_cut,
     label,
@@ -53,15 +53,17 @@ def does(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
     return call(desk, endpoint, **{"event": "storm", **values})
 
 
-def asks(desk: Desk, by: str = "ann", kind: str = "certify") -> Any:
-    until(lambda: not does(desk, judging.question, by=by, kind=kind)["drawing"])
-    return does(desk, judging.question, by=by, kind=kind)
+def asks(desk: Desk) -> Any:
+    def question() -> Any:
+        return does(desk, judging.question, by="ann", kind="certify")
+
+    until(lambda: not question()["drawing"])
+    return question()
 
 
-def says(desk: Desk, state: Any, verdict: str, by: str = "ann", kind: str = "certify") -> Any:
+def says(desk: Desk, state: Any, verdict: str) -> Any:
     post = {"platform": "x", "id": state["question"]["id"], "verdict": verdict}
-    values = {"by": by, "kind": kind, "queue": state["queue"]} | post
-    return does(desk, judging.answer, **values)
+    return does(desk, judging.answer, by="ann", kind="certify", queue=state["queue"], **post)
 
 
 def test_a_label_from_the_list_keeps_how_the_post_was_drawn(kafka: Kafka) -> None:

@@ -35,8 +35,8 @@ def does(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
     return call(desk, endpoint, event="ferry", **values)
 
 
-def train(desk: Desk, hours: int = 24, labels: bool = True) -> Any:
-    does(desk, learning.learn, by="ann", hours=hours, labels=labels)
+def train(desk: Desk, hours: int = 24) -> Any:
+    does(desk, learning.learn, by="ann", hours=hours, labels=True)
     until(lambda: does(desk, learning.learned)["run"]["ended"])
     return does(desk, learning.learned)["run"]
 

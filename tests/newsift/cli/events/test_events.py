@@ -1,21 +1,37 @@
 import json
 import signal
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from encoder import Encoder
 from newsift.statistics.labels import Label
+from newsift.statistics.promise import confidence_of_version, labels_missing
 from newsift.statistics.queues import is_certify_post
 from tests.broker.clients import until
-from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, is_on, sample_posts
-from tests.newsift.cli.events.promised import KEY, published
+from tests.newsift.cli.events.ferry import (
+    ARTICLES,
+    KEY,
+    add_ferry_posts,
+    add_posts,
+    add_seeds,
+    certifying,
+    first_cut,
+    is_on,
+    label,
+    match_all,
+    published,
+    sample_posts,
+)
 from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
 from tests.worker.processes import started
 from tests.worker.small import ControlTopic
+from worker.match.records import MatchRecord
 from worker.posts.outcome import Post
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import Profile, parse_control_record
@@ -117,7 +133,6 @@ def test_shows_hostile_values_of_a_record(newsift: Command, kafka: Kafka, enc: E
     assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
     assert newsift("events", "forget", "ferry", "--yes").code == 0
     assert published(kafka) == made
-    assert "its seeds serve" in newsift("events", "forget", "ferry", "--yes").out
 
 
 def versions(kafka: Kafka) -> list[Profile]:
@@ -160,3 +175,115 @@ def test_every_publishes_nothing_without_enough_history(newsift: Command, kafka:
     assert done.code == 0
     assert "it would not be safe: too little history" in done.err
     assert versions(kafka) == []
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "seeds").mkdir()
+    for name, (title, text) in ARTICLES.items():
+        record = {"title": title, "text": text, "event": "ferry"}
+        (tmp_path / "seeds" / f"{name}.json").write_text(json.dumps(record))
+    lines = [json.dumps(post) for post in sample_posts()]
+    (tmp_path / "posts.jsonl").write_text("\n".join([*lines, "{broken"]) + "\n")
+    return tmp_path
+
+
+def ids(found: list[dict[str, Any]]) -> list[str]:
+    return [match["match_id"] for row in found for match in row["matches"]]
+
+
+def test_learns_the_same_from_files_and_topic(newsift: Command, folder: Path, kafka: Kafka) -> None:
+    posts, seeds = folder / "posts.jsonl", ("--seeds", folder / "seeds")
+    plain = rows(newsift("filter", posts, *seeds).out)
+    result = rows(newsift("filter", posts, *seeds, "--learn").out)
+    assert {match["seed_id"] for row in result for match in row["matches"]} == {"profile|ferry"}
+    on = {str(post["id"]) for post in sample_posts() if is_on(post)}
+    wrong = [len({row["post"]["id"] for row in each} - on) for each in (plain, result)]
+    right = [len({row["post"]["id"] for row in each} & on) for each in (plain, result)]
+    assert wrong[1] < wrong[0]
+    assert right[1] > 0.9 * right[0]
+    other = newsift("filter", "-", *seeds, "--learn-from", posts, stdin=posts.read_bytes())
+    assert ids(rows(other.out)) == ids(result)
+    add_seeds(kafka)
+    add_posts(kafka)
+    (row,) = rows(newsift("events", "learn", "ferry", "--yes", "--json").out)
+    assert {m["seed_version"] for each in result for m in each["matches"]} == {row["version"]}
+
+
+ONE = confidence_of_version(0.9, 1)
+
+
+@pytest.fixture
+def matched(kafka: Kafka, enc: Encoder, newsift: Command) -> list[MatchRecord]:
+    """The matches of an event that has learned from the background."""
+    add_seeds(kafka)
+    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
+    add_ferry_posts(kafka)
+    return match_all(kafka, enc)
+
+
+def test_counts_missing_labels_then_sets_a_threshold(
+    newsift: Command, kafka: Kafka, matched: list[MatchRecord]
+) -> None:
+    bare = published(kafka)
+    done = newsift("events", "promise", "ferry", "--yes", "--json")
+    assert done.code == 0, done.err
+    needed = labels_missing(0, 0, 0.8, ONE)
+    (row,) = rows(done.out)
+    assert (row["threshold"], row["missing"], row["set"]) == (None, needed, False)
+    assert published(kafka) == bare
+
+    own = list(certifying(matched))
+    assert len(own) > 26
+    cut = first_cut(own)
+    first = [record for record in own if record.matches[0].score >= cut]
+    for record in first[: needed - 1]:
+        label(kafka, record, "on")
+    done = newsift("events", "promise", "ferry", "--yes", "--json")
+    assert rows(done.out)[0]["missing"] == 1
+    label(kafka, first[needed - 1], "on")
+    done = newsift("events", "promise", "ferry", "--yes", "--json")
+    (row,) = rows(done.out)
+    assert row["set"] is True
+    assert row["threshold"] == cut
+    made = published(kafka)
+    assert made.threshold == row["threshold"]
+    assert made.promise is not None
+    assert (made.promise["version"], made.promise["labels"]) == (1, needed)
+    assert made.version == bare.version
+
+    (listed,) = rows(newsift("events", "list", "--json").out)
+    assert (listed["promise"], listed["lapsed"]) == (made.promise, None)
+    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 2
+    assert newsift("events", "forget", "ferry", "--yes").code == 0
+    assert published(kafka) == bare
+
+
+def test_without_a_profile_one_comes_first(newsift: Command, kafka: Kafka) -> None:
+    add_seeds(kafka)
+    done = newsift("events", "promise", "ferry", "--yes")
+    assert done.code == 0, done.err
+    assert "a promise is of a profile" in done.err
+    assert "newsift labels ask ferry" in done.err
+    assert published(kafka).promise is None
+    done = newsift("events", "promise", "ferry", "--yes")
+    assert "no post has matched this version" in done.err
+
+
+def test_a_promise_lapses_when_few_posts_pass(
+    newsift: Command, kafka: Kafka, matched: list[MatchRecord]
+) -> None:
+    bare = published(kafka)
+    promise = {"precision": 0.8, "confidence": 0.9, "version": 1, "rate": 0.02}
+    record = bare.record() | {"threshold": 0.2, "promise": promise}
+    kafka.send(SEEDS, json.dumps(record).encode(), KEY)
+    assert rows(newsift("events", "list", "--json").out)[0]["lapsed"] is None
+    old = int(time.time() * 1000) - 2 * HOUR
+    kafka.send(POSTS, b'{"id": "old", "text": "Long ago"}', at=old)
+    kafka.fill(POSTS, [b'{"id": "1", "text": "Best tacos"}'] * 1_000)
+    (row,) = rows(newsift("events", "list", "--json").out)
+    assert "of 1,000 posts passed in the last hour" in row["lapsed"]
+    assert "lapsed" in newsift("events", "list").out
+    kafka.send(SEEDS, None, b"fire")
+    (row,) = rows(newsift("events", "list", "--json").out)
+    assert row["lapsed"] == "its profile is stale"

@@ -1,15 +1,132 @@
+"""A command at a terminal of its own, and a person who reads it and presses keys."""
+
 import csv
 import io
 import json
+import os
+import pty
+import select
+import subprocess
+import time
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
-from newsift.statistics.labels import Label, read_label
+from newsift.statistics.labels import Label, QueueName, read_label
 from tests.newsift.cli.test_matches import record
 from tests.worker.fake import Command
+from tests.worker.judged import begin, drawn, labels, match
 from tests.worker.kafka_side import LABELS, MATCHES, Kafka
+from tests.worker.processes import BIN
+
+PATIENCE_S = 60.0
+CTRL_C = "\x03"
+
+
+class AtTerminal:
+    """The command while it runs; what it has shown so far is in `shown`."""
+
+    def __init__(self, *args: str, **env: str) -> None:
+        ours, theirs = pty.openpty()
+        self._terminal, self.shown = ours, ""
+        self._process = subprocess.Popen(
+            [BIN / "newsift", *args], preexec_fn=partial(os.login_tty, theirs),
+            env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100", **env},
+        )  # fmt: skip
+        os.close(theirs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._terminal)
+
+    def hears(self, wanted: str) -> str:
+        ends = time.monotonic() + PATIENCE_S
+        while wanted not in self.shown:
+            assert time.monotonic() < ends, f"no {wanted!r} in {self.shown!r}"
+            assert self._more(), f"it ended without {wanted!r}: {self.shown!r}"
+        before, _, self.shown = self.shown.partition(wanted)
+        return before
+
+    def press(self, keys: str) -> None:
+        os.write(self._terminal, keys.encode())
+
+    def interrupts(self) -> int:
+        """Press Ctrl-C, again after each silent second, and tell the exit code.
+
+        Python may lose one that comes between its showing a prompt and its reading the answer.
+        """
+        until = time.monotonic() + PATIENCE_S
+        self.press(CTRL_C)
+        shown = self.shown
+        while self._more():
+            assert time.monotonic() < until, f"it goes on: {self.shown!r}"
+            if self.shown == shown and "interrupted" not in shown:
+                self.press(CTRL_C)
+            shown = self.shown
+        return self._process.wait(PATIENCE_S)
+
+    def ends(self) -> int:
+        until = time.monotonic() + PATIENCE_S
+        while self._more():
+            assert time.monotonic() < until, f"it goes on: {self.shown!r}"
+        return self._process.wait(PATIENCE_S)
+
+    def _more(self) -> bool:
+        if select.select([self._terminal], [], [], 1.0)[0]:
+            try:
+                self.shown += os.read(self._terminal, 2**16).decode("utf-8", "replace")
+            except OSError:  # as Linux tells that nobody writes to it any more
+                return False
+        return True
+
+
+KEYS = "[q] quit"
+
+
+def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
+    names = [str(n) for n in range(120)]
+    kafka.fill(MATCHES, [match(n) for n in names])
+    kafka.fill(MATCHES, [match("copy", group="0"), match("7", event="quake"), b"\xff{"])
+    begin(kafka, "0")
+    order = drawn(names)
+    with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
+        message = terminal.hears(KEYS)
+        assert (
+            f"0.500 (threshold 0.250)  x  2026-03-01T10:00:00Z  https://x.example/{order[0]}"
+            in message
+        )
+        assert f"  rain[0.40] {order[0]}" in message
+        assert "  second line" in message
+        assert "19 more, if none is wrong" in message
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(message)
+        for key, verdict in zip("ynuz", ("on", "off", "unsure", "undone"), strict=True):
+            terminal.press("x" + key)
+            terminal.hears(verdict)
+            message = terminal.hears(KEYS)
+        assert f"https://x.example/{order[2]}" in message
+        terminal.press("q")
+        assert terminal.ends() == 0
+        assert "2 labels given" in terminal.shown
+    a, b, c = order[:3]
+    assert labels(kafka) == [(a, "on"), (b, "off"), (c, "unsure"), (c, None)]
+    label = read_label(kafka.records(LABELS)[1].key, kafka.records(LABELS)[1].value)
+    assert isinstance(label, Label)
+    assert label.queue == QueueName("", "2026-03-01T10:00:00.000Z")
+    assert (label.drawn, label.by, label.score, label.seed_set) == ("certify", "ann", 0.5, "ab")
+    assert label.probability == 0.5 / len(order)
+    with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
+        assert f"https://x.example/{c}" in terminal.hears(KEYS)  # goes on where it ended
+        assert terminal.interrupts() == 130
+        assert "Traceback" not in terminal.shown
+    with AtTerminal("labels", "ask", "storm", "--by", "ben") as terminal:
+        assert f"https://x.example/{a}" in terminal.hears(KEYS)  # the same posts, for κ
+
 
 HEADER = "event,label,by,at,platform,post_id,text"
 EVIL = '=1+1;"quoted"\n\x1b[31m, end'
