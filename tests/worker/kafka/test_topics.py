@@ -27,8 +27,6 @@ from worker.kafka.topics import (
 )
 
 NAMES = ["tweets", "seed-articles", "matched-tweets", "rejected-tweets"]
-
-
 LABELS = "newsift-labels"
 
 
@@ -161,15 +159,20 @@ def with_settings(name: str, **settings: str) -> list[Difference]:
     return differences(CONFIG, GOOD | {name: changed}, 1)
 
 
-def test_new_topics_fit() -> None:
+@pytest.mark.parametrize(
+    ("replication", "copies", "safe"), [(None, 1, {}), (3, 3, {"min.insync.replicas": "2"})]
+)
+def test_new_topics_fit(replication: int | None, copies: int, safe: dict[str, str]) -> None:
+    config = Config(topics=TopicsConfig(replication=replication))
     made: dict[str, ActualTopic | None] = {}
-    for name, new in new_topics(CONFIG).items():
-        settings, partitions = new.get("configs", {}), new["num_partitions"]
-        assert isinstance(settings, dict)
-        assert isinstance(partitions, int)
-        made[name] = ActualTopic(partitions, 1, {"cleanup.policy": "delete"} | settings)
-    assert differences(CONFIG, made, 1) == []
-    assert made["seed-articles"] == ActualTopic(1, 1, {"cleanup.policy": "compact"})
+    for name, new in new_topics(config).items():
+        settings = new.get("configs", {})
+        assert settings.items() >= safe.items()
+        made[name] = ActualTopic(
+            new["num_partitions"], copies, {"cleanup.policy": "delete"} | settings
+        )
+    assert differences(config, made, copies) == []
+    assert made["seed-articles"] == ActualTopic(1, copies, {"cleanup.policy": "compact"} | safe)
 
 
 def test_missing_topics_come_first_with_the_command() -> None:
@@ -254,12 +257,3 @@ def test_of_three_copies_two_must_be_in_sync_and_never_more_than_there_are() -> 
     assert requirements(3, "1") == [("2", False)]
     assert requirements(3, "2") == requirements(2, "1") == requirements(1, "1") == []
     assert requirements(2, "3") == [("at most 2", True)]
-
-
-def test_topics_with_three_copies_are_created_with_two_in_sync() -> None:
-    three = new_topics(Config(topics=TopicsConfig(replication=3)))
-    for new in three.values():
-        configs = new["configs"]
-        assert isinstance(configs, dict)
-        assert configs["min.insync.replicas"] == "2"
-    assert "min.insync.replicas" not in str(new_topics(CONFIG))

@@ -82,17 +82,6 @@ def test_only_new_articles_are_embedded() -> None:
     assert [seed.id for seed in made.seeds] == ["flood", "pets", "raid", "twin"]
 
 
-def test_a_removed_seed_is_embedded_again_when_it_returns() -> None:
-    enc, seeds = Counting(), book()
-    maker = embedder(enc)
-    maker.make(seeds.snapshot())
-    seeds.put(b"pets", None)
-    maker.make(seeds.snapshot())
-    seeds.put(b"pets", value(text=ARTICLES["pets"]))
-    assert same(maker.make(seeds.snapshot()), fresh())
-    assert len(enc.embedded) == 5
-
-
 def test_an_error_of_the_model_leaves_earlier_embeddings() -> None:
     enc, seeds = Counting(), book()
     maker = embedder(enc)
