@@ -1,4 +1,3 @@
-import gzip
 import json
 import math
 from collections import Counter
@@ -22,6 +21,7 @@ from bench.texts import read_posts
 from encoder.errors import InputError
 from encoder.model_directory import write_model
 from tests.encoder.small import WORDS, small_model
+from tests.train.folders import write
 from worker.posts.read import Post, read_post
 
 
@@ -150,15 +150,10 @@ def test_numbers_have_three_digits(value: float, shown: str) -> None:
     assert number(value) == shown
 
 
-def lines(*records: object) -> str:
-    return "".join(json.dumps(r) + "\n" for r in records)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "a.jsonl").write_text(lines({"text": " one "}, {"text": ""}, {"other": 1}))
-    with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
-        file.write(lines({"post": "two"}, {"text": "three", "title": "3"}))
+    write(tmp_path / "a.jsonl", [{"text": " one "}, {"text": ""}, {"other": 1}])
+    write(tmp_path / "b.jsonl.gz", [{"post": "two"}, {"text": "three", "title": "3"}])
     (tmp_path / "notes.txt").write_text("no record")
     return tmp_path
 
