@@ -318,7 +318,7 @@ def posts(mix: float = 0.6) -> Embeddings:
 
 
 def event(mix: float = 0.6) -> EventVector:
-    return vector_of([ARTICLES["flood"]], [ARTICLES["game"]], mix)
+    return vector_of([ARTICLES["flood"]], [ARTICLES["game"]], small_encoder(mix))
 
 
 def parts(vector: EventVector) -> dict[str, NDArray[np.generic]]:
