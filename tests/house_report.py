@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("encoder", "worker", "newsift", "train", "bench")
 # The functions that make sense of a record's bytes; who calls one of them parses.
 PARSERS = {
-    "control records": {"read_record", "read_seed", "read_profile"},
+    "control records": {"parse_control_record", "parse_seed_record"},
     "labels": {"read_label"},
 }
 CONTRACT = {"matched", "rejected", "expired"}
