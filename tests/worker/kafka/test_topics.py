@@ -143,7 +143,7 @@ def test_a_broker_that_refuses_to_create_topics_is_an_error(
 CONFIG = Config()
 LARGE = {"max.message.bytes": str(max_record_bytes(CONFIG))}
 DELETED = {"cleanup.policy": "delete", "retention.ms": "604800000", **LARGE}
-GOOD: dict[str, ActualTopic | None] = {
+GOOD = {
     "tweets": ActualTopic(4, 1, DELETED | {"max.message.bytes": "1048588"}),
     "seed-articles": ActualTopic(1, 1, {"cleanup.policy": "compact"}),
     "matched-tweets": ActualTopic(4, 1, DELETED),
@@ -153,9 +153,7 @@ GOOD: dict[str, ActualTopic | None] = {
 
 
 def with_settings(name: str, **settings: str) -> list[Difference]:
-    topic = GOOD[name]
-    assert topic is not None
-    changed = replace(topic, settings={**topic.settings, **settings})
+    changed = replace(GOOD[name], settings={**GOOD[name].settings, **settings})
     return differences(CONFIG, GOOD | {name: changed}, 1)
 
 
@@ -197,9 +195,7 @@ def test_the_command_is_kafka_s_own() -> None:
 
 
 def test_hidden_settings_are_one_difference() -> None:
-    for name in GOOD:
-        topic = GOOD[name]
-        assert topic is not None
+    for name, topic in GOOD.items():
         actual = differences(CONFIG, GOOD | {name: replace(topic, settings={})}, 1)
         assert [(d.topic, d.setting, d.serious) for d in actual] == [(name, "settings", False)]
         assert f"--operation DescribeConfigs --topic {name}" in actual[0].fix
