@@ -5,15 +5,15 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import grimp
 
-ROOT = Path(__file__).parents[1]
+from tests.patterns import ROOT, modules
+
 PACKAGES = ("encoder", "worker", "newsift", "train", "bench")
 # The functions that make sense of a record's bytes; who calls one of them parses.
 PARSERS = {
-    "control records": {"read_record", "read_seed", "read_profile"},
+    "control records": {"parse_control_record", "parse_seed_record"},
     "labels": {"read_label"},
 }
 CONTRACT = {"matched", "rejected", "expired"}
@@ -29,14 +29,6 @@ NO_PARTICIPLES = {
     "red", "seed", "shed", "speed", "succeed",
 }  # fmt: skip
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-def modules(package: str) -> Iterator[tuple[str, str, ast.Module]]:
-    """The modules of a package: name, source and tree."""
-    for file in sorted((ROOT / package).rglob("*.py")):
-        name = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        source = file.read_text("utf-8")
-        yield name, source, ast.parse(source)
 
 
 def is_participle(name: str) -> bool:

@@ -45,16 +45,17 @@ class Used:
         return process_time() - started
 
 
-def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
-    """The modules of packages, by name."""
+def modules(*packages: str) -> Iterator[tuple[str, str, ast.Module]]:
+    """The modules of packages: name, source and tree."""
     for file in sorted(path for name in packages for path in (ROOT / name).rglob("*.py")):
         name = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        yield name, ast.parse(file.read_text("utf-8"))
+        source = file.read_text("utf-8")
+        yield name, source, ast.parse(source)
 
 
 def patterns(*packages: str) -> Iterator[Used]:
     """All patterns that these packages hand to `re`, however they are written."""
-    trees = dict(modules(*packages))
+    trees = {name: tree for name, _, tree in modules(*packages)}
     methods_of = methods_by_name(trees.values())
     for module, tree in trees.items():
         named = {id(n.value): n.targets[0] for n in ast.walk(tree) if isinstance(n, ast.Assign)}

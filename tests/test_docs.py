@@ -128,12 +128,9 @@ def test_the_keys_of_a_plan_and_of_costs_stand_on_their_page() -> None:
         assert set(record.__struct_fields__) <= set(re.findall(r"`(\w+)`", page))
 
 
-DOCS = Path(__file__).parents[1] / "docs"
-
-
 def rows(page: str, header: str) -> list[list[str]]:
     """The cells of the table under a header."""
-    text = (DOCS / page).read_text("utf-8")
+    text = (ROOT / "docs" / page).read_text("utf-8")
     table = text.split(f"| {header} |\n", 1)[1].split("\n\n", 1)[0]
     return [re.split(r" \| ", line.strip("| ")) for line in table.splitlines()[1:]]
 
@@ -178,7 +175,7 @@ def test_every_alert_limit_and_version_has_its_paragraph() -> None:
 
 
 def test_the_example_of_a_login_is_right(tmp_path: Path) -> None:
-    text = (DOCS / "config.md").read_text("utf-8")
+    text = (ROOT / "docs" / "config.md").read_text("utf-8")
     example = text.split("```yaml\n")[1].split("```")[0]
     (tmp_path / "word").write_text("x")
     file = tmp_path / "config.yaml"

@@ -10,6 +10,7 @@ from bench.costs import FittedRuns, Reading, Run, Sizes, frames, prediction, val
 from bench.measure import NotAvailable
 from newsift.operations.capacity import plan_capacity, read_costs
 from tests.encoder.small import WORDS
+from tests.train.folders import write
 from worker.posts.read import Post, read_post
 
 
@@ -54,8 +55,7 @@ def test_the_whole_of_it_on_a_few_posts(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     for part, count, length in (("tweets", 5_000, 8), ("articles", 120, 60)):
         rows = [{"text": " ".join(rng.choice(WORDS, length))} for _ in range(count)]
-        (tmp_path / part).mkdir()
-        (tmp_path / part / "a.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+        write(tmp_path / part / "a.jsonl", rows)
     out = tmp_path / "costs.json"
     args = ["costs", "--data", str(tmp_path), "--posts", "50000", "--rounds", "1", "--json"]
     done = CliRunner().invoke(bench, [*args, "--out", str(out)])

@@ -15,6 +15,7 @@ from encoder.model.weights import I32, I64, random_weights
 from encoder.model_directory import write_model
 from tests.encoder.reference import reference
 from tests.encoder.small import background, small_model
+from tests.train.folders import write
 
 OWN = "published,torch,kernel,whole,again"
 
@@ -23,8 +24,7 @@ OWN = "published,torch,kernel,whole,again"
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bench")
     write_model(folder / "small", small_model())
-    posts = [{"text": text} for text in background(40)]
-    (folder / "posts.jsonl").write_text("".join(json.dumps(r) + "\n" for r in posts))
+    write(folder / "posts.jsonl", ({"text": text} for text in background(40)))
     return folder
 
 

@@ -1,8 +1,6 @@
-import gzip
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -10,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 import encoder
 from bench.judged import NAMES, read_judged
 from bench.languages import RATE, REMARKS, read_stories
+from tests.train.folders import write
 from tests.worker.fake import Command
 from train.data.corpus import is_training
 from train.run import BACKGROUND_POSTS
@@ -38,11 +37,6 @@ THINGS = ("storm", "flood", "river", "music", "match", "police", "city", "fire")
 TOPICS = ("weather", "sports")
 STREAMS = ("de", "en", "fr", "it", "nl")
 POSTS = 8_000
-
-
-def write(file: Path, rows: list[dict[str, Any]]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
 
 
 def everyday(code: str, i: int) -> str:

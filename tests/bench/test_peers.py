@@ -1,5 +1,3 @@
-import gzip
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,15 +12,10 @@ from bench.peer_programs import PeerJob, PeerMatcher
 from bench.peers import peers_by_vectors, worth
 from encoder.errors import InputError
 from encoder.model.weights import F32
+from tests.train.folders import write
 from train.data.readers import TrainingArticle, split_of_event
 
 EVENT = next(f"event {n}" for n in range(100) if split_of_event(f"event {n}") == "test")
-
-
-def write(file: Path, rows: Sequence[dict[str, str]]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(file, "wt") as out:
-        out.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 def test_the_worth_of_scores_that_rank_half_of_the_posts_first(tmp_path: Path) -> None:

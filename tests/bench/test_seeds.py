@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+from tests.train.folders import write
 from tests.worker.fake import Command
 
 
@@ -10,9 +11,8 @@ def test_the_bench_of_seeds_shows_that_a_total_rate_lets_less_pass(
     words = [f"word{number}" for number in range(3_000)]
     text = " ".join(words)
     articles, posts = tmp_path / "articles.jsonl", tmp_path / "posts.jsonl"
-    articles.write_text(json.dumps({"title": "t", "article": text}) + "\n")
-    lines = [" ".join(words[at : at + 8]) for at in range(0, 3_000, 8)]
-    posts.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
+    write(articles, [{"title": "t", "article": text}])
+    write(posts, ({"text": " ".join(words[at : at + 8])} for at in range(0, 3_000, 8)))
     done = newsift(
         "bench", "seeds", "--data", str(posts), "--articles", str(articles),
         "--seeds", "2,20", "--posts", "300", "--json",

@@ -1,4 +1,3 @@
-import gzip
 import json
 from itertools import combinations
 from pathlib import Path
@@ -7,6 +6,7 @@ import numpy as np
 import pytest
 
 from bench.stories import CUTS, NEAR, UNLIKE, bare_words, judge, pairs_of, shared_shingles
+from tests.train.folders import write
 from tests.worker.fake import Command
 from tests.worker.small import small_encoder
 
@@ -55,8 +55,6 @@ def test_pairs_are_of_the_kinds_that_they_are_by_eye() -> None:
 
 
 def test_the_command_tells_both_tables(newsift: Command, tmp_path: Path) -> None:
-    folder = tmp_path / "crisis"
-    folder.mkdir()
     report = "A ferry burns in the harbour of the old city. Boats bring the passengers ashore."
     posts = ["The ferry burns in the harbour", "RT @a: The ferry burns in the harbour", "good tea"]
     rows = {
@@ -64,8 +62,7 @@ def test_the_command_tells_both_tables(newsift: Command, tmp_path: Path) -> None
         "posts": [{"event": "fire", "text": text, "label": "on-topic"} for text in posts],
     }
     for name, lines in rows.items():
-        with gzip.open(folder / f"{name}.jsonl.gz", "wt") as file:
-            file.writelines(json.dumps(line) + "\n" for line in lines)
+        write(tmp_path / "crisis" / f"{name}.jsonl.gz", lines)
     done = newsift("bench", "stories", "--data", str(tmp_path), "--json")
     result = json.loads(done.out)
     assert [row["score"] for row in result["pairs"]["rows"]] == list(CUTS)

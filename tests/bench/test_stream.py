@@ -1,10 +1,8 @@
-import gzip
 import json
 import math
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -21,19 +19,15 @@ from bench.stream import Measured, rounds_of, speed_part, threshold_for
 from bench.texts import read_posts
 from encoder.errors import InputError
 from encoder.model_directory import write_model
-from tests.encoder.small import WORDS, small_model
+from tests.encoder.small import background, small_model
+from tests.train.folders import write
 from worker.posts.read import Post, read_post
-
-
-def texts(count: int) -> list[str]:
-    rng = np.random.default_rng(1)
-    return [" ".join(rng.choice(WORDS, 5)) for _ in range(count)]
 
 
 def test_the_threshold_lets_the_share_pass(tmp_path: Path) -> None:
     write_model(tmp_path / "m", small_model())
     enc = encoder.load(tmp_path / "m")
-    posts, articles = texts(600), [("", text) for text in texts(4)]
+    posts, articles = background(600), [("", text) for text in background(4)]
     cut = threshold_for(enc, posts, articles, 0.1)
     best = enc.posts(posts).similarity(enc.articles(articles)).max(1)
     assert 0.08 < float((best >= cut).mean()) < 0.13
@@ -150,15 +144,10 @@ def test_numbers_have_three_digits(value: float, shown: str) -> None:
     assert number(value) == shown
 
 
-def lines(*records: object) -> str:
-    return "".join(json.dumps(r) + "\n" for r in records)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "a.jsonl").write_text(lines({"text": " one "}, {"text": ""}, {"other": 1}))
-    with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
-        file.write(lines({"post": "two"}, {"text": "three", "title": "3"}))
+    write(tmp_path / "a.jsonl", [{"text": " one "}, {"text": ""}, {"other": 1}])
+    write(tmp_path / "b.jsonl.gz", [{"post": "two"}, {"text": "three", "title": "3"}])
     (tmp_path / "notes.txt").write_text("no record")
     return tmp_path
 

@@ -1,7 +1,7 @@
 """What many tests of a broker do: create a topic, write to it, read it."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,6 +47,15 @@ def write(
     with producer(address, **settings) as client:
         waiting = [client.send(topic, value, key=key, partition=partition) for value in values]
         return [each.get(timeout=PATIENCE_S) for each in waiting]
+
+
+def write_keyed(
+    address: str, topic: str, rows: Iterable[tuple[bytes | None, bytes | None]], **settings: Any
+) -> None:
+    """Write keys and values to the first partition."""
+    with producer(address, **settings) as client:
+        for key, value in rows:
+            client.send(topic, value, key=key, partition=0)
 
 
 @contextmanager

@@ -11,7 +11,10 @@ from kafka.structs import OffsetAndMetadata
 from tests.broker.clients import admin, consumer, create, gather, producer, until, write
 
 
-def test_two_aiokafka_consumers_share_a_topic_and_one_takes_over(address: str, unique: str) -> None:
+@pytest.mark.anyio
+async def test_two_aiokafka_consumers_share_a_topic_and_one_takes_over(
+    address: str, unique: str
+) -> None:
     create(address, unique, 4)
 
     def joining() -> Any:
@@ -25,15 +28,12 @@ def test_two_aiokafka_consumers_share_a_topic_and_one_takes_over(address: str, u
             for each in clients:
                 await each.getmany(timeout_ms=20)
 
-    async def story() -> None:
-        async with asyncio.timeout(30), joining() as first:
-            await shares(first)
-            async with joining() as second:
-                await shares(first, second)
-                assert not first.assignment() & second.assignment()
-            await shares(first)
-
-    asyncio.run(story())
+    async with asyncio.timeout(30), joining() as first:
+        await shares(first)
+        async with joining() as second:
+            await shares(first, second)
+            assert not first.assignment() & second.assignment()
+        await shares(first)
 
 
 def test_a_group_resumes_at_its_commit(address: str, unique: str) -> None:
@@ -71,34 +71,29 @@ def test_an_offset_for_a_time_is_the_first_record_not_older(address: str, unique
         assert offset(3001) is None
 
 
-async def nothing_yet(client: Any) -> None:
-    while not await client.getmany(timeout_ms=50):
-        pass
-
-
-def test_a_client_without_a_reset_gets_an_error(address: str, unique: str) -> None:
+@pytest.mark.anyio
+async def test_a_client_without_a_reset_gets_an_error(address: str, unique: str) -> None:
     """What the worker relies on to count what was lost."""
     create(address, unique)
     write(address, unique, [b"a", b"b"])
+    part = AsyncPartition(unique, 0)
+    client = AIOKafkaConsumer(
+        bootstrap_servers=address, auto_offset_reset="none", fetch_max_wait_ms=50
+    )
 
-    async def story() -> None:
-        part = AsyncPartition(unique, 0)
-        client = AIOKafkaConsumer(
-            bootstrap_servers=address, auto_offset_reset="none", fetch_max_wait_ms=50
-        )
-        async with asyncio.timeout(30), client:
-            client.assign([part])
-            client.seek(part, 1000)
-            with pytest.raises(OffsetOutOfRangeError) as error:
-                await nothing_yet(client)
-            assert error.value.args[0] == {part: 1000}
-            client.seek(part, 1)
-            result: dict[Any, list[Any]] = {}
-            while not result:
-                result = await client.getmany(timeout_ms=50)
-            assert result[part][0].offset == 1
+    async def read() -> list[Any]:
+        while not (result := await client.getmany(timeout_ms=50)):
+            pass
+        return list(result[part])
 
-    asyncio.run(story())
+    async with asyncio.timeout(30), client:
+        client.assign([part])
+        client.seek(part, 1000)
+        with pytest.raises(OffsetOutOfRangeError) as error:
+            await read()
+        assert error.value.args[0] == {part: 1000}
+        client.seek(part, 1)
+        assert (await read())[0].offset == 1
 
 
 def test_deleted_records_move_the_beginning(address: str, unique: str) -> None:

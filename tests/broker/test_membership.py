@@ -23,16 +23,19 @@ Join = Callable[..., Any]
 
 @pytest.fixture
 async def join(address: str, unique: str) -> AsyncIterator[Join]:
-    """Starts the consumer of a worker with this instance id."""
+    """Starts the consumer of a worker with this instance id; a class may stand around it."""
 
     @asynccontextmanager
-    async def joined(instance: str | None) -> AsyncIterator[Consumer]:
+    async def joined(
+        instance: str | None, around: Callable[[Consumer], Any] = lambda consumer: consumer
+    ) -> AsyncIterator[Any]:
         kafka = KafkaConfig(bootstrap_servers=address, group=unique, instance_id=instance)
         consumer = group_consumer(Config(kafka=kafka, topics=TopicsConfig(posts=unique)))
+        member = around(consumer)
         await consumer.start()
-        consumer.subscribe([unique])
+        consumer.subscribe([unique], listener=getattr(member, "positions", None))
         try:
-            yield consumer
+            yield member
         finally:
             await consumer.stop()
 
@@ -47,11 +50,12 @@ async def share(*shares: int, of: list[Consumer]) -> None:
             await read(each)
 
 
-async def read(consumer: Consumer) -> None:
+async def read(consumer: Consumer) -> dict[TopicPartition, list[Any]]:
     try:
-        await consumer.getmany(timeout_ms=20)
+        return await consumer.getmany(timeout_ms=20)
     except NoOffsetForPartitionError as error:
         await consumer.seek_to_beginning(*error.args)
+        return {}
 
 
 def generation(consumer: Consumer) -> int:
@@ -119,14 +123,14 @@ async def test_a_leader_that_restarts_still_notices_new_partitions(
 
 
 async def test_what_is_remembered_outlasts_a_rebalance_where_nobody_else_committed(
-    address: str, unique: str
+    join: Join, address: str, unique: str
 ) -> None:
     create(address, unique, 4)
-    async with asyncio.timeout(60), owner(address, unique) as one:
+    async with join(None, Owner) as one:
         while len(one.partitions) < 4:
             await one.work()
         before = one.tenures()
-        async with owner(address, unique) as two:
+        async with join(None, Owner) as two:
             while not (len(one.partitions) == len(two.partitions) == 2):
                 await one.work()
                 await two.work()
@@ -146,10 +150,10 @@ async def test_what_is_remembered_outlasts_a_rebalance_where_nobody_else_committ
 class Owner:
     """A worker's consumer, positions and tenures; it does nothing with its posts but commit."""
 
-    def __init__(self, consumer: Consumer, topic: str) -> None:
+    def __init__(self, consumer: Consumer) -> None:
         self.consumer, self.ledger, self.done = consumer, Ledger(3), 0
         self._tenures, metrics = Tenures(30), Metrics()
-        self.positions = Positions(consumer, topic, self.ledger, self._tenures, metrics, ended)
+        self.positions = Positions(consumer, "posts", self.ledger, self._tenures, metrics, ended)
 
     @property
     def partitions(self) -> set[int]:
@@ -159,33 +163,13 @@ class Owner:
         return {n: self._tenures[n] for n in self.partitions}
 
     async def work(self) -> None:
-        try:
-            records = await self.consumer.getmany(timeout_ms=20)
-        except NoOffsetForPartitionError as error:
-            await self.consumer.seek_to_beginning(*error.args)
-            return
-        for some in records.values():
+        for some in (await read(self.consumer)).values():
             self.positions.take(some)
             batch = self.ledger.take()
             assert batch is not None
             self.ledger.finish(batch)
             self.done += len(some)
         await self.positions.commit()
-
-
-@asynccontextmanager
-async def owner(address: str, topic: str) -> AsyncIterator[Owner]:
-    config = Config(
-        kafka=KafkaConfig(bootstrap_servers=address, group=topic), topics=TopicsConfig(posts=topic)
-    )
-    consumer = group_consumer(config)
-    one = Owner(consumer, topic)
-    await consumer.start()
-    consumer.subscribe([topic], listener=one.positions)
-    try:
-        yield one
-    finally:
-        await consumer.stop()
 
 
 async def test_partitions_stay_where_they_are_when_a_worker_comes_and_goes(

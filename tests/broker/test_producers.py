@@ -1,4 +1,5 @@
-import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 from aiokafka.errors import NotEnoughReplicasError, UnknownTopicOrPartitionError
@@ -16,6 +17,7 @@ from worker.kafka.producer import KafkaProducer, ProducerRecord
 from worker.kafka.sending import sending
 from worker.kafka.settings import aiokafka_producer_settings
 
+pytestmark = pytest.mark.anyio
 CODECS = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
 VALUE = b"x" * 10_000
 
@@ -35,27 +37,28 @@ def codecs(address: str, topic: str) -> list[int]:
     return [Header.parse(frame).codec for frame in split_frames(memoryview(data))]
 
 
+@asynccontextmanager
+async def delivering(make: Callable[[], KafkaProducer], topic: str) -> AsyncIterator[Delivery]:
+    made = Delivery(make, [topic], 1.0, lambda _: None)
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.stop()
+
+
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_producer_compresses(address: str, unique: str, codec: str) -> None:
+async def test_every_producer_compresses(address: str, unique: str, codec: str) -> None:
     create(address, unique)
     config = Config(kafka=KafkaConfig(bootstrap_servers=address, compression=codec))
     with sending(config) as outbox:
         outbox.send(unique, VALUE, b"command")
         outbox.settle()
-
-    async def deliver() -> None:
-        delivery = Delivery(
-            lambda: KafkaProducer(aiokafka_producer_settings(config)), [unique], 5.0, lambda _: None
-        )
-        await delivery.start()
-        try:
-            await delivery.deliver(
-                [ProducerRecord(unique, b"stream", VALUE, (), 0)], lambda letter: letter
-            )
-        finally:
-            await delivery.stop()
-
-    asyncio.run(deliver())
+    async with delivering(
+        lambda: KafkaProducer(aiokafka_producer_settings(config)), unique
+    ) as stream:
+        letter = ProducerRecord(unique, b"stream", VALUE, (), 0)
+        await stream.deliver([letter], lambda letter: letter)
     assert codecs(address, unique) == [CODECS[codec]] * 2
     assert [row.value for row in read_to_end(address, unique)] == [VALUE] * 2
 
@@ -66,7 +69,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(delivery, name, getattr(delivery, name) / 10)
 
 
-def test_a_letter_without_a_key_to_a_compacted_topic_ends_the_delivery(
+async def test_a_letter_without_a_key_to_a_compacted_topic_ends_the_delivery(
     server: Server, unique: str
 ) -> None:
     create(server.address, unique, cleanup_policy="compact")
@@ -76,38 +79,24 @@ def test_a_letter_without_a_key_to_a_compacted_topic_ends_the_delivery(
         made.append(KafkaProducer({"bootstrap_servers": server.address}))
         return made[-1]
 
-    async def story() -> None:
-        sending = Delivery(make, [unique], 1.0, lambda _: None)
-        await sending.start()
-        try:
-            await sending.deliver(
-                [ProducerRecord(unique, b"k", b"good", (), 0)], lambda letter: letter
-            )
-            with pytest.raises(BrokerError, match=f"topic {unique}: .* without a key"):
-                await sending.deliver(
-                    [ProducerRecord(unique, None, b"bad", (), 1)], lambda letter: letter
-                )
-        finally:
-            await sending.stop()
-
-    asyncio.run(story())
+    good, bad = (ProducerRecord(unique, key, b"good", (), 0) for key in (b"k", None))
+    async with delivering(make, unique) as stream:
+        await stream.deliver([good], lambda letter: letter)
+        with pytest.raises(BrokerError, match=f"topic {unique}: .* without a key"):
+            await stream.deliver([bad], lambda letter: letter)
     assert len(made) <= 10
     assert [row.value for row in read_to_end(server.address, unique)] == [b"good"]
 
 
-def test_an_obstacle_to_writing_is_reported(server: Server, unique: str) -> None:
+async def test_an_obstacle_to_writing_is_reported(server: Server, unique: str) -> None:
     create(server.address, unique, min_insync_replicas="2")
-
-    async def story() -> None:
-        producer = KafkaProducer({"bootstrap_servers": server.address})
-        await producer.start()
-        try:
-            await producer.limits([unique])
-            with pytest.raises(NotEnoughReplicasError, match=f"{unique}, partition 0: 1 in sync"):
-                await producer.ready([unique])
-            with pytest.raises(UnknownTopicOrPartitionError, match=f"{unique}-none"):
-                await producer.ready([f"{unique}-none"])
-        finally:
-            await producer.stop()
-
-    asyncio.run(story())
+    producer = KafkaProducer({"bootstrap_servers": server.address})
+    await producer.start()
+    try:
+        await producer.limits([unique])
+        with pytest.raises(NotEnoughReplicasError, match=f"{unique}, partition 0: 1 in sync"):
+            await producer.ready([unique])
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"{unique}-none"):
+            await producer.ready([f"{unique}-none"])
+    finally:
+        await producer.stop()

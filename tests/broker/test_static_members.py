@@ -1,4 +1,3 @@
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -17,7 +16,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from newsift.broker.codes import Code
 from tests.broker.clients import consumer, create, until
-from tests.broker.wire import NOT_YET, Wire
+from tests.broker.wire import Wire
 
 SESSION_MS = 60_000
 
@@ -30,35 +29,28 @@ class Process:
         self.member, self.generation, self.version = "", -1, version
         self.wire.ask(FindCoordinatorRequest(key=group, key_type=0, max_version=3))
 
-    def join(self, *, session_ms: int = SESSION_MS, metadata: bytes = b"mine") -> Any:
+    def join_request(self, session_ms: int = SESSION_MS, metadata: bytes = b"mine") -> Any:
         kind = JoinGroupRequest.JoinGroupRequestProtocol
-        while True:
-            answer = self.wire.ask(
-                JoinGroupRequest(
-                    group_id=self.group, session_timeout_ms=session_ms,
-                    rebalance_timeout_ms=SESSION_MS, member_id=self.member,
-                    group_instance_id=self.instance, protocol_type="consumer",
-                    protocols=[kind(name="sticky", metadata=metadata)], max_version=self.version,
-                )
-            )  # fmt: skip
-            if answer.error_code not in NOT_YET:
-                break
-            time.sleep(0.05)
+        return JoinGroupRequest(
+            group_id=self.group, session_timeout_ms=session_ms, rebalance_timeout_ms=SESSION_MS,
+            member_id=self.member, group_instance_id=self.instance, protocol_type="consumer",
+            protocols=[kind(name="sticky", metadata=metadata)], max_version=self.version,
+        )  # fmt: skip
+
+    def join(self, **options: Any) -> Any:
+        answer = self.wire.ask_again(self.join_request(**options))
         if not answer.error_code:
             self.member, self.generation = answer.member_id, answer.generation_id
         return answer
 
-    def sync(self, **assignments: bytes) -> Any:
+    def sync(self, *assignments: bytes) -> Any:
         kind = SyncGroupRequest.SyncGroupRequestAssignment
-        return self.wire.ask(
-            SyncGroupRequest(
-                group_id=self.group, generation_id=self.generation, member_id=self.member,
-                group_instance_id=self.instance, max_version=3,
-                assignments=[
-                    kind(member_id=self.member, assignment=value) for value in assignments.values()
-                ],
-            )
+        request = SyncGroupRequest(
+            group_id=self.group, generation_id=self.generation, member_id=self.member,
+            group_instance_id=self.instance, max_version=3,
+            assignments=[kind(member_id=self.member, assignment=value) for value in assignments],
         )  # fmt: skip
+        return self.wire.ask(request)
 
     def heartbeat(self) -> int:
         request = HeartbeatRequest(
@@ -73,23 +65,18 @@ class Process:
             partition_index=0, committed_offset=offset, committed_leader_epoch=-1,
             committed_metadata="",
         )  # fmt: skip
-        answer = self.wire.ask(
-            OffsetCommitRequest(
-                group_id=self.group, generation_id_or_member_epoch=self.generation,
-                member_id=self.member, group_instance_id=self.instance, max_version=7,
-                topics=[part(name=topic, partitions=[row])],
-            )
+        request = OffsetCommitRequest(
+            group_id=self.group, generation_id_or_member_epoch=self.generation,
+            member_id=self.member, group_instance_id=self.instance, max_version=7,
+            topics=[part(name=topic, partitions=[row])],
         )  # fmt: skip
-        return int(answer.topics[0].partitions[0].error_code)
+        return int(self.wire.ask(request).topics[0].partitions[0].error_code)
 
     def leave(self, member: str) -> int:
         kind = LeaveGroupRequest.MemberIdentity
-        answer = self.wire.ask(
-            LeaveGroupRequest(
-                group_id=self.group, max_version=3,
-                members=[kind(member_id=member, group_instance_id=self.instance)],
-            )
-        )  # fmt: skip
+        members = [kind(member_id=member, group_instance_id=self.instance)]
+        request = LeaveGroupRequest(group_id=self.group, max_version=3, members=members)
+        answer = self.wire.ask(request)
         return int(answer.error_code or answer.members[0].error_code)
 
     def members(self) -> list[tuple[str, str]]:
@@ -114,7 +101,7 @@ def test_an_instance_keeps_its_assignment_over_a_restart(processes: Any, version
     """Also where it says something new about itself; an old client is not told that it leads."""
     former = processes("one", version=version)
     former.join()
-    former.sync(own=b"assigned")
+    former.sync(b"assigned")
     again = processes("one", version=version)
     joined = again.join(metadata=b"new")
     assert (joined.error_code, joined.generation_id) == (Code.NONE, former.generation)
@@ -137,7 +124,7 @@ def test_the_former_process_of_an_instance_is_fenced(
     create(address, unique)
     former, again = processes("one"), processes("one")
     former.join()
-    former.sync(own=b"assigned")
+    former.sync(b"assigned")
     again.join()
     assert former.heartbeat() == Code.FENCED_INSTANCE_ID
     assert former.commit(unique, 5) == Code.FENCED_INSTANCE_ID
@@ -152,7 +139,7 @@ def test_the_former_process_of_an_instance_is_fenced(
 def test_a_member_and_an_instance_that_do_not_belong_together_are_refused(processes: Any) -> None:
     process = processes("one")
     process.join()
-    process.sync(own=b"assigned")
+    process.sync(b"assigned")
     process.instance = "other"
     assert process.heartbeat() == Code.UNKNOWN_MEMBER_ID
     assert process.leave("") == Code.UNKNOWN_MEMBER_ID
@@ -161,7 +148,7 @@ def test_a_member_and_an_instance_that_do_not_belong_together_are_refused(proces
 def test_an_instance_is_removed_by_its_name(processes: Any) -> None:
     process = processes("one")
     process.join()
-    process.sync(own=b"assigned")
+    process.sync(b"assigned")
     assert process.leave("") == Code.NONE
     assert process.members() == []
     assert process.heartbeat() == Code.UNKNOWN_MEMBER_ID
@@ -170,23 +157,10 @@ def test_an_instance_is_removed_by_its_name(processes: Any) -> None:
 def test_a_join_that_waits_is_fenced_by_the_next_process(processes: Any) -> None:
     other, former, again = processes("other"), processes("one"), processes("one")
     other.join()
-    other.sync(own=b"assigned")
-    kind = JoinGroupRequest.JoinGroupRequestProtocol
-    former.wire.send(
-        JoinGroupRequest(
-            group_id=former.group, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=SESSION_MS,
-            member_id="", group_instance_id="one", protocol_type="consumer",
-            protocols=[kind(name="sticky", metadata=b"")], max_version=5,
-        )
-    )  # fmt: skip
+    other.sync(b"assigned")
+    former.wire.send(former.join_request())
     until(lambda: other.heartbeat() == Code.REBALANCE_IN_PROGRESS)
-    again.wire.send(
-        JoinGroupRequest(
-            group_id=again.group, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=SESSION_MS,
-            member_id="", group_instance_id="one", protocol_type="consumer",
-            protocols=[kind(name="sticky", metadata=b"")], max_version=5,
-        )
-    )  # fmt: skip
+    again.wire.send(again.join_request())
     assert former.wire.receive().error_code == Code.FENCED_INSTANCE_ID
     joined = other.join()
     assert again.wire.receive().error_code == Code.NONE
@@ -196,7 +170,7 @@ def test_a_join_that_waits_is_fenced_by_the_next_process(processes: Any) -> None
 def test_an_instance_that_stays_away_loses_its_place_when_its_session_ends(processes: Any) -> None:
     process, witness = processes("one"), processes("witness")
     process.join(session_ms=1000)
-    process.sync(own=b"assigned")
+    process.sync(b"assigned")
     assert witness.members() == [(process.member, "one")]
     until(lambda: witness.members() == [])
     assert process.heartbeat() == Code.UNKNOWN_MEMBER_ID

@@ -124,17 +124,20 @@ Ask = Callable[[str, str], Coroutine[object, object, None]]
 
 
 async def assign(address: str, topic: str) -> None:
-    consumer = AIOKafkaConsumer(bootstrap_servers=address, group_id=None)
-    await consumer.start()
-    consumer.assign([AIOTopicPartition(topic, 0)])
-    await _polled(consumer)
+    async with AIOKafkaConsumer(bootstrap_servers=address, group_id=None) as consumer:
+        consumer.assign([AIOTopicPartition(topic, 0)])
+        await poll(consumer)
 
 
 async def subscribe(address: str, topic: str) -> None:
-    consumer = AIOKafkaConsumer(bootstrap_servers=address, group_id=f"{topic}-group")
-    await consumer.start()
-    consumer.subscribe([topic])
-    await _polled(consumer)
+    async with AIOKafkaConsumer(bootstrap_servers=address, group_id=f"{topic}-group") as consumer:
+        consumer.subscribe([topic])
+        await poll(consumer)
+
+
+async def poll(consumer: AIOKafkaConsumer) -> None:
+    with suppress(KafkaError):
+        await consumer.getmany(timeout_ms=round(1000 * ASKING_S))
 
 
 async def produce(address: str, topic: str) -> None:
@@ -147,12 +150,6 @@ async def produce(address: str, topic: str) -> None:
     await producer.stop()
 
 
-async def _polled(consumer: AIOKafkaConsumer) -> None:
-    with suppress(KafkaError):
-        await consumer.getmany(timeout_ms=round(1000 * ASKING_S))
-    await consumer.stop()
-
-
 @pytest.mark.parametrize("ask", [assign, subscribe, produce])
 def test_asking_for_a_topic_does_not_make_it(server: Server, unique: str, ask: Ask) -> None:
     asyncio.run(ask(server.address, unique))
@@ -160,23 +157,19 @@ def test_asking_for_a_topic_does_not_make_it(server: Server, unique: str, ask: A
         assert unique not in client.list_topics()
 
 
-def test_a_topic_made_again_is_another_topic(server: Server, unique: str) -> None:
-    async def read_identity() -> object:
-        consumer = AIOKafkaConsumer(bootstrap_servers=server.address, group_id=None)
-        await consumer.start()
-        try:
-            return await identity(consumer._client, unique)
-        finally:
-            await consumer.stop()
-
-    assert asyncio.run(read_identity()) is None
-    create(server.address, unique, partitions=3)
-    first = asyncio.run(read_identity())
-    assert first == asyncio.run(read_identity())
-    with admin(server.address) as client:
-        client.delete_topics([unique])
-    assert asyncio.run(read_identity()) is None
-    create(server.address, unique)
-    again = asyncio.run(read_identity())
-    assert [result.partitions for result in (first, again)] == [3, 1]  # type: ignore[attr-defined]
-    assert len({first.id, again.id, None}) == 3  # type: ignore[attr-defined]
+@pytest.mark.anyio
+async def test_a_topic_made_again_is_another_topic(server: Server, unique: str) -> None:
+    async with AIOKafkaConsumer(bootstrap_servers=server.address, group_id=None) as consumer:
+        assert await identity(consumer._client, unique) is None
+        create(server.address, unique, partitions=3)
+        first = await identity(consumer._client, unique)
+        assert first == await identity(consumer._client, unique)
+        with admin(server.address) as client:
+            client.delete_topics([unique])
+        assert await identity(consumer._client, unique) is None
+        create(server.address, unique)
+        again = await identity(consumer._client, unique)
+    assert first is not None
+    assert again is not None
+    assert [first.partitions, again.partitions] == [3, 1]
+    assert len({first.id, again.id, None}) == 3

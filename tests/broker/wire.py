@@ -56,6 +56,22 @@ class Wire:
         self.send(request)
         return self.receive()
 
+    def ask_again(self, request: Any) -> Any:
+        """Ask until the coordinator is there."""
+        while (answer := self.ask(request)).error_code in NOT_YET:
+            time.sleep(0.05)
+        return answer
+
+    def produce(self, topic: str, records: bytes) -> Any:
+        """Write bytes as they are to the first partition of a topic."""
+        part = ProduceRequest.TopicProduceData
+        row = part.PartitionProduceData(index=0, records=records)
+        request = ProduceRequest(
+            transactional_id=None, acks=-1, timeout_ms=10_000, max_version=8,
+            topic_data=[part(name=topic, partition_data=[row])],
+        )  # fmt: skip
+        return self.ask(request).responses[0].partition_responses[0]
+
 
 class Idempotent:
     """A producer with an id, whose batches can be sent again or out of turn."""
@@ -63,16 +79,11 @@ class Idempotent:
     def __init__(self, address: str, topic: str) -> None:
         self.wire = Wire(address)
         self.topic = topic
-        while True:
-            answer = self.wire.ask(
-                InitProducerIdRequest(
-                    transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1,
-                    producer_epoch=-1, max_version=4,
-                )
-            )  # fmt: skip
-            if answer.error_code not in NOT_YET:
-                break
-            time.sleep(0.05)
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1,
+            producer_epoch=-1, max_version=4,
+        )  # fmt: skip
+        answer = self.wire.ask_again(request)
         assert answer.error_code == NO_ERROR
         self.id, self.epoch = answer.producer_id, answer.producer_epoch
 
@@ -88,12 +99,4 @@ class Idempotent:
         return bytes(batch.buffer())
 
     def produce(self, records: bytes) -> Any:
-        part = ProduceRequest.TopicProduceData
-        row = part.PartitionProduceData(index=0, records=records)
-        answer = self.wire.ask(
-            ProduceRequest(
-                transactional_id=None, acks=-1, timeout_ms=10_000, max_version=8,
-                topic_data=[part(name=self.topic, partition_data=[row])],
-            )
-        )  # fmt: skip
-        return answer.responses[0].partition_responses[0]
+        return self.wire.produce(self.topic, records)

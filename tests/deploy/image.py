@@ -30,10 +30,10 @@ from typing import Any
 from encoder.support.files import cache_root
 from newsift.broker.server import running
 from newsift.cli.processes import free_port
-from newsift.operations.workers import ANSWER_ERRORS, http_get
 from tests.broker.clients import read_to_end, until, write
 from tests.deploy.cluster.dry_run import show
 from tests.deploy.cluster.go import Unavailable
+from tests.deploy.cluster.pod_runner import is_ready
 from tests.deploy.kustomize import Object, build
 from tests.deploy.manifests import HERE, Stack
 from tests.deploy.pods import SECRET, Workload, inside, items, mapping, quantity
@@ -299,12 +299,6 @@ class Container:
     def pid(self) -> int:
         return int((self.folder / "pid").read_text("ascii"))
 
-    def answers(self, path: str) -> bool:
-        try:
-            return http_get(f"127.0.0.1:{self.port}", path, 1.0)[0] == 200
-        except ANSWER_ERRORS:
-            return False
-
 
 def rights(pid: int) -> dict[str, str]:
     """What the kernel says that a process may do."""
@@ -410,7 +404,7 @@ class Trial:
         began = time.monotonic()
         process = self.worker.start()
         try:
-            until(lambda: process.poll() is not None or self.worker.answers("/readyz"), 120.0)
+            until(lambda: process.poll() is not None or is_ready(self.worker.port), 120.0)
             if process.poll() is not None:
                 raise RuntimeError(f"the worker: exit {process.poll()}: {self.worker.read_log()}")
             self.seconds = time.monotonic() - began

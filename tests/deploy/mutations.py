@@ -8,11 +8,8 @@ from pathlib import Path
 from shutil import copytree
 
 WORKER, COLLECTOR = "base/worker.yaml", "base/collector.yaml"
-CONFIG, POLICIES, MONITOR = (
-    "base/config.yaml",
-    "base/network-policies.yaml",
-    "base/pod-monitor.yaml",
-)
+CONFIG, MONITOR = "base/config.yaml", "base/pod-monitor.yaml"
+POLICIES = "base/network-policies.yaml"
 SCALED, GPU = "overlays/keda/scaled-object.yaml", "overlays/gpu/worker.yaml"
 
 

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 import encoder
 from newsift.statistics.labels import Label, read_label
 from tests.worker.learned import profile
-from tests.worker.small import ControlTopic
+from tests.worker.small import ControlTopic, Mail
 from worker.config import TopicsConfig
 from worker.config.limits import Limits
 from worker.match.pipeline import Pipeline
@@ -21,13 +21,6 @@ from worker.seeds.record import Seed, parse_seed_record
 SCHEMAS = Path(__file__).parents[2] / "deploy" / "schemas"
 NAMES = sorted(file.stem for file in SCHEMAS.glob("*.json"))
 SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
-
-
-class Sent:
-    topic, partition, timestamp, key = "tweets", 2, 1_700_000_000_123, b"k"
-
-    def __init__(self, offset: int, value: bytes | None, **headers: bytes) -> None:
-        self.offset, self.value, self.headers = offset, value, list(headers.items())
 
 
 def load(name: str) -> dict[str, Any]:
@@ -55,7 +48,8 @@ def outcome() -> Any:
     plain = {"id": 7, "text": "fire on the ferry Astrid Vane off Port Maren"}
     full = {"author": "ann", "created_at": "2026-03-01T10:00:00+02:00", "lang": "en", "url": "u"}
     values = [json.dumps(plain).encode(), json.dumps(plain | full).encode(), b"{", None, b"x" * 999]
-    messages = [Sent(n, value, attempt=b"2") for n, value in enumerate(values)]
+    retry = [("attempt", b"2")]
+    messages = [Mail(value, offset=n, key=b"k", headers=retry) for n, value in enumerate(values)]
     seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
     pipeline = Pipeline(enc, limits=Limits(post_bytes=500))
     return pipeline.run(messages, seeds, lambda: "2026-03-01T10:00:00.000Z")

@@ -68,6 +68,11 @@ def commanded(env: dict[str, str], log: Path, folder: Path) -> Process:
         )  # fmt: skip
 
 
+def resident(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text("ascii")
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+
 class Worker:
     def __init__(
         self, folder: Path, config: Path, fault: dict[str, Any] | None = None, *, fork: bool = True
@@ -111,8 +116,7 @@ class Worker:
         return set() if numbers == "none" else set(map(int, numbers.split(", ")))
 
     def memory(self) -> int:
-        status = Path(f"/proc/{self.process.pid}/status").read_text("ascii")
-        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+        return resident(self.process.pid)
 
     def page(self, path: str) -> dict[str, Any] | None:
         """What its web server answers, whatever the status; None while there is none."""

@@ -29,7 +29,7 @@ from kafka import TopicPartition
 from bench.stream import StreamScene, seed_records
 from bench.texts import SAMPLES, read_articles, read_posts
 from tests.broker.clients import consumer
-from tests.broker.kafka import ApacheKafka
+from tests.broker.server import opened
 from tests.faults.process import Worker
 
 GROUP = "rolling"
@@ -296,12 +296,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        kafka = ApacheKafka(home)
-        kafka.start()
-        try:
+        with opened("apache", home) as kafka:
             measure(kafka.address, home, options.workers, options.partitions, options.rate)
-        finally:
-            kafka.stop()
 
 
 if __name__ == "__main__":

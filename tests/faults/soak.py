@@ -31,13 +31,13 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from bench.texts import SAMPLES, read_articles, read_posts
-from tests.broker.clients import admin, consumer, create, producer
+from tests.broker.clients import admin, consumer, create, write_keyed
 from tests.broker.kafka import ApacheKafka, answers, free_ports
 from tests.broker.server import Server, opened
 from tests.faults.expected import Oracle, SeedWanted, seed_set
 from tests.faults.messages import BAD_SEEDS
 from tests.faults.network import Network
-from tests.faults.process import Worker
+from tests.faults.process import Worker, resident
 from tests.faults.rolling import Load, post_templates
 from tests.faults.soak_report import curves, growth, read, report
 from tests.faults.tally import Reader, Tally, Texts
@@ -171,9 +171,7 @@ class Soak:
         self.control(*((seed.id.encode(), seed.value) for seed in seeds))
 
     def control(self, *records: tuple[bytes | None, bytes | None]) -> None:
-        with producer(self.server.address) as client:
-            for key, value in records:
-                client.send(self.topics["seeds"], value, key=key, partition=0)
+        write_keyed(self.server.address, self.topics["seeds"], records)
 
     def note(self, what: str) -> None:
         self.faults.append((round(self.now, 1), what))
@@ -267,11 +265,6 @@ class Soak:
         self._desk.kill()
         self.load.rate = 0
         self.load.stop()
-
-
-def resident(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text("ascii")
-    return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
 def kill_worker(soak: Soak, dice: random.Random) -> bool:

@@ -13,7 +13,7 @@ import yaml
 from kafka import TopicPartition
 from kafka.errors import RetriableError
 
-from tests.broker.clients import admin, create, producer, read_to_end, until
+from tests.broker.clients import admin, create, producer, read_to_end, until, write_keyed
 from tests.broker.server import Server
 from tests.faults.checker import History, LetterSeen, MatchSeen, Named, Sent, Verdict, check
 from tests.faults.expected import Oracle, SeedWanted, post_texts
@@ -79,9 +79,7 @@ class Story:
         self.control((seed.id.encode(), value))
 
     def control(self, *records: tuple[bytes | None, bytes | None]) -> None:
-        with producer(self.server.address) as client:
-            for key, value in records:
-                client.send(self.topics["seeds"], value, key=key, partition=0)
+        write_keyed(self.server.address, self.topics["seeds"], records)
 
     def posts(self, count: int, *, too_large: bool = False, filler: int = 0) -> None:
         """Write good posts, over all partitions; their matches may be too large to send."""

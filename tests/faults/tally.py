@@ -118,11 +118,8 @@ class Reader(threading.Thread):
         self._parts = [TopicPartition(matches, p) for p in range(partitions)] + self._letters
         self._last = dict.fromkeys(range(partitions), time.monotonic())
         self._pause = 0.0
-        self._lock, self._over, self._renewed = (
-            threading.Lock(),
-            threading.Event(),
-            threading.Event(),
-        )
+        self._lock = threading.Lock()
+        self._over, self._renewed = threading.Event(), threading.Event()
 
     def run(self) -> None:
         with consumer(self._address, auto_offset_reset="none") as client:

@@ -1,7 +1,5 @@
 """A whole batch on its way into a topic, past the checks of producers and of the broker."""
 
-from kafka.protocol.producer import ProduceRequest
-
 from newsift.broker.server import Address
 from tests.broker.server import Server
 from tests.broker.wire import Wire
@@ -10,13 +8,8 @@ from worker.kafka.batches.header import HEADER, Header
 
 def produce(address: str, topic: str, data: bytes) -> int:
     """Send a batch as it is to the first partition; the broker's error code."""
-    row = ProduceRequest.TopicProduceData.PartitionProduceData(index=0, records=data)
-    request = ProduceRequest(
-        transactional_id=None, acks=-1, timeout_ms=10_000, max_version=8,
-        topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[row])],
-    )  # fmt: skip
     with Wire(address) as wire:
-        return int(wire.ask(request).responses[0].partition_responses[0].error_code)
+        return int(wire.produce(topic, data).error_code)
 
 
 def plant(server: Server, topic: str, data: bytes) -> None:

@@ -193,29 +193,26 @@ def resident(pid: int) -> Iterator[int]:
         yield from resident(child)
 
 
+def read_named(name: str, folder: Path) -> Reading:
+    """Write one of the files, beside ordinary posts and an article, and have it read."""
+    file, posts, seed = (folder / each for each in (name, "posts.jsonl", "seed.md"))
+    seed.write_text(SEED)
+    posts.write_bytes(FILES["plain.jsonl"]())
+    file.write_bytes({**FILES, **PAGES}[name]())
+    return read(posts, file) if name in PAGES else read(file, seed)
+
+
 def main() -> None:
     """Read every file, and print what each took."""
-    expected = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "seed.md").write_text(SEED)
-        (folder / "posts.jsonl").write_bytes(FILES["plain.jsonl"]())
-        for name, make in {**FILES, **PAGES}.items():
-            if expected and name not in expected:
-                continue
-            file = folder / name
-            file.write_bytes(make())
-            posts, seed = (file, folder / "seed.md")
-            if name in PAGES:
-                posts, seed = folder / "posts.jsonl", file
-            result = read(posts, seed)
-            answer = (
-                f"{name:<24} {file.stat().st_size:>9,} B  {result.peak / 2**20:>6,.0f} MiB  "
-                f"{result.seconds:>5.1f} s  exit {result.code}  {result.message[:120]}"
-            )
-            sys.stdout.write(answer + "\n")
-            sys.stdout.flush()
-            file.unlink()
+    for name in sys.argv[1:] or [*FILES, *PAGES]:
+        with tempfile.TemporaryDirectory() as folder:
+            result = read_named(name, Path(folder))
+            size = (Path(folder) / name).stat().st_size
+        sys.stdout.write(
+            f"{name:<24} {size:>9,} B  {result.peak / 2**20:>6,.0f} MiB  "
+            f"{result.seconds:>5.1f} s  exit {result.code}  {result.message[:120]}\n"
+        )
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

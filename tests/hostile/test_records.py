@@ -9,7 +9,7 @@ import pytest
 
 from newsift.broker.server import Address
 from newsift.statistics.labels import MAX_LABELS_BYTES, Label
-from tests.broker.clients import create, producer, until
+from tests.broker.clients import create, until, write_keyed
 from tests.broker.conftest import ASKED
 from tests.broker.server import Server
 from tests.hostile.attack import attacked, headers
@@ -189,9 +189,8 @@ def topic(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> st
 
 def publish(server: Server, topic: str, labels: list[Label]) -> None:
     packed = {"compression_type": "gzip", "linger_ms": 50, "batch_size": 900_000}
-    with producer(server.address, **packed, max_request_size=2**24) as client:
-        for each in labels:
-            client.send(topic, each.value, key=each.key, partition=0)
+    rows = ((each.key, each.value) for each in labels)
+    write_keyed(server.address, topic, rows, **packed, max_request_size=2**24)
 
 
 def test_a_flood_of_labels_leaves_those_of_others_in_place(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from encoder import Encoder
+from encoder.text.clean import Article
 from tests.worker.small import ARTICLES, small_encoder, value
 from worker.seeds.profile import EventVector, Profile
 from worker.seeds.record import Seed
@@ -16,9 +17,11 @@ MADE = {
 }  # fmt: skip
 
 
-def vector_of(texts: Sequence[str], against: Sequence[str] = (), mix: float = 0.6) -> EventVector:
+def vector_of(
+    texts: Sequence[Article], against: Sequence[Article] = (), enc: Encoder | None = None
+) -> EventVector:
     """The sum of some articles, less half of those that speak against it."""
-    enc = small_encoder(mix)
+    enc = enc or small_encoder()
     rows = enc.articles([*texts, *against]).as_vectors()
     sides = np.array([*[1.0] * len(texts), *[-0.5] * len(against)])
     both = sides @ rows.toarray()
@@ -49,9 +52,6 @@ def profile_of(
     enc: Encoder, event: str, seeds: Mapping[str, tuple[str, str]], **changes: Any
 ) -> Profile:
     """A profile of an event that has learned nothing yet: the sum of its articles' vectors."""
-    rows = enc.articles(list(seeds.values())).as_vectors()
-    both = rows.toarray().sum(axis=0)
-    slots = np.flatnonzero(both[enc.dim :]).astype(np.int32)
-    vector = EventVector.normalised(both[: enc.dim], slots, both[enc.dim :][slots])
+    vector = vector_of(list(seeds.values()), enc=enc)
     versions = {name: Seed(name, *article, event).version for name, article in seeds.items()}
     return Profile(event, vector.encoded(), versions, enc.digest, **changes)

@@ -27,9 +27,7 @@ class Example:
         return json.dumps(self.message).encode()
 
 
-def example(file: Path) -> Example:
-    """The example in a file."""
-    return Example(file.stem, **json.loads(file.read_text("utf-8")))
-
-
-EXAMPLES = [example(file) for file in sorted(FOLDER.glob("*.json"))]
+EXAMPLES = [
+    Example(file.stem, **json.loads(file.read_text("utf-8")))
+    for file in sorted(FOLDER.glob("*.json"))
+]

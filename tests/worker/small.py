@@ -9,9 +9,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 import encoder
+from encoder import Embeddings
 from encoder.model_directory import write_model
+from encoder.score.lexical import SLOTS
 from tests.encoder.small import WORDS as WORDS
 from tests.encoder.small import small_model
 from worker.seeds.embedder import SeedEmbedder
@@ -75,6 +79,19 @@ def seed_set(threshold: float | None = 0.4, rate: float = 0.01, **more: object) 
     """The set of the four articles above, each with `more` in its record."""
     book = book_of(**{name: {"text": text, **more} for name, text in ARTICLES.items()})
     return SeedEmbedder(small_encoder(), rate, threshold).make(book.snapshot())
+
+
+def exact_scores(posts: Embeddings, seeds: Embeddings) -> NDArray[np.float64]:
+    """The scores by their definition, in double precision."""
+
+    def words(some: Embeddings) -> csr_matrix:
+        rows = some.lexical
+        weights = rows.weights.astype(np.float64)
+        return csr_matrix((weights, rows.slots, rows.indptr), shape=(len(some), SLOTS))
+
+    dense = posts.dense.astype(np.float64) @ seeds.dense.T.astype(np.float64)
+    result: NDArray[np.float64] = (words(posts) @ words(seeds).T).toarray()
+    return (1 - posts.mix) * dense + posts.mix * result
 
 
 def same(one: SeedSet, other: SeedSet) -> bool:

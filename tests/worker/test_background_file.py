@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from newsift.statistics.background import THRESHOLD_FACTOR, match_seeds
-from tests.worker.small import ARTICLES, WORDS, book_of, small_encoder
+from tests.encoder.small import background
+from tests.worker.small import ARTICLES, book_of, small_encoder
 from worker.assembly import build_pipeline
 from worker.background_file import read_background
 from worker.config import Config, MatchingConfig
@@ -16,15 +17,10 @@ from worker.seeds.background import split_background, tail_error, tail_size
 from worker.seeds.embedder import SeedEmbedder
 
 
-def texts(count: int, seed: int = 1) -> list[str]:
-    rng = np.random.default_rng(seed)
-    return [" ".join(rng.choice(list(WORDS), 5)) for _ in range(count)]
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "own.safetensors"
-    small_encoder().posts(texts(500)).save(path)
+    small_encoder().posts(background(500)).save(path)
     return path
 
 
@@ -38,7 +34,7 @@ def test_thresholds_come_from_the_file_and_the_seed_set_names_it(file: Path) -> 
     made = build_pipeline(enc, configured(file))[1].make(book.snapshot())
     usual = build_pipeline(enc, configured(None))[1].make(book.snapshot())
 
-    scores = np.sort(made.embeddings.similarity(enc.posts(texts(500))), axis=1)  # [k, 500]
+    scores = np.sort(made.embeddings.similarity(enc.posts(background(500))), axis=1)  # [k, 500]
     np.testing.assert_allclose(made.thresholds, scores[:, -5], atol=1e-6)
     assert made.thresholds.tolist() != usual.thresholds.tolist()
     rows = [[s.id, s.version, f"auto 0.010000 {mark}"] for s in made.seeds]
@@ -60,15 +56,17 @@ def test_profiles_are_calibrated_on_the_other_side(file: Path) -> None:
     enc = small_encoder()
     own = read_background(file, enc, 0.01)
     calibrating = SeedEmbedder(enc, 0.01, None, own)._calibrating
-    assert calibrating.dense.tolist() == split_background(enc.posts(texts(500)))[1].dense.tolist()
+    assert (
+        calibrating.dense.tolist() == split_background(enc.posts(background(500)))[1].dense.tolist()
+    )
 
 
 def test_an_unusable_file_is_refused(file: Path, tmp_path: Path) -> None:
     enc = small_encoder()
     other, broken, few = (tmp_path / f"{n}.safetensors" for n in ("other", "broken", "few"))
-    small_encoder(mix=0.3).posts(texts(500)).save(other)
+    small_encoder(mix=0.3).posts(background(500)).save(other)
     broken.write_bytes(b"\x08\0\0\0\0\0\0\0{}      ")
-    enc.posts(texts(200)).save(few)
+    enc.posts(background(200)).save(few)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path, message in {
@@ -99,8 +97,8 @@ def test_the_width_of_a_threshold() -> None:
 
 
 def test_posts_near_a_seed_are_those_well_above_its_threshold() -> None:
-    enc, message = small_encoder(), texts(300)
-    posts, seeds = enc.posts(message), enc.articles(list(ARTICLES.values()))
+    enc = small_encoder()
+    posts, seeds = enc.posts(background(300)), enc.articles(list(ARTICLES.values()))
     cuts = enc.thresholds(seeds, 0.05)
     slow = [any(row >= THRESHOLD_FACTOR * cuts) for row in posts.similarity(seeds)]
     result = match_seeds(posts, seeds, enc, 0.05)

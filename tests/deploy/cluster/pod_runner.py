@@ -140,8 +140,8 @@ class PodRunner:
 
 
 def is_ready(port: int) -> bool:
+    """Whether the worker on this port says that it is."""
     try:
-        status, _ = http_get(f"127.0.0.1:{port}", "/readyz", ANSWER_S)
+        return bool(http_get(f"127.0.0.1:{port}", "/readyz", ANSWER_S)[0] == 200)
     except ANSWER_ERRORS:
         return False
-    return bool(status == 200)

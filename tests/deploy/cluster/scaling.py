@@ -10,7 +10,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copytree
@@ -21,7 +20,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 import encoder
 from newsift.operations.cluster_status import retry_coordinator
 from tests.broker.clients import read_to_end
-from tests.broker.kafka import ApacheKafka
+from tests.broker.server import opened
 from tests.deploy.cluster.autoscaler import start_keda
 from tests.deploy.cluster.control_plane import ControlPlane
 from tests.deploy.cluster.dry_run import NAMESPACE, kustomized, show
@@ -217,19 +216,10 @@ def volume(number: int) -> Any:
     }  # fmt: skip
 
 
-@contextmanager
-def kafka(folder: Path) -> Iterator[ApacheKafka]:
-    folder.mkdir()
-    broker = ApacheKafka(folder)
-    broker.start()
-    try:
-        yield broker
-    finally:
-        broker.stop()
-
-
 def run(plane: ControlPlane, folder: Path) -> list[str]:
-    with kafka(folder / "kafka") as broker:
+    home = folder / "kafka"
+    home.mkdir()
+    with opened("apache", home) as broker:
         scaling = Scaling(plane, folder, broker.address)
         try:
             return scaling.run()

@@ -1,4 +1,6 @@
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -47,33 +49,33 @@ def fetched_bytes(consumer: Consumer) -> int:
     return sum(part._records.size_in_bytes() for part in parts if part is not None)
 
 
-async def reading(config: Config) -> Consumer:
+@asynccontextmanager
+async def reading(config: Config) -> AsyncIterator[Consumer]:
     consumer = group_consumer(config)
     await consumer.start()
-    consumer.subscribe(["tweets"])
-    await met(consumer.assignment)
-    await consumer.seek_to_beginning()
-    await met(lambda: fetched_bytes(consumer))
-    return consumer
+    try:
+        consumer.subscribe(["tweets"])
+        await met(consumer.assignment)
+        await consumer.seek_to_beginning()
+        await met(lambda: fetched_bytes(consumer))
+        yield consumer
+    finally:
+        await stop_within(consumer.stop(), 5)  # a fetch that waits for a false leader cancels it
 
 
 async def test_read_ahead_does_not_grow_with_the_partitions_and_nothing_is_skipped(
     backlog: Config,
 ) -> None:
-    consumer = await reading(backlog)
     seen: set[tuple[int, int]] = set()
-    try:
-        async with asyncio.timeout(60):
-            while len(seen) < PARTITIONS * POSTS:
-                rounds = len(seen) < 30
-                batch = await consumer.getmany(
-                    timeout_ms=0 if rounds else 500, max_records=1 if rounds else None
-                )
-                assert fetched_bytes(consumer) <= 2 * SIZE + 2 * BATCH
-                seen |= {(r.partition, r.offset) for rows in batch.values() for r in rows}
-                await asyncio.sleep(0.03 if rounds else 0)  # aiokafka waits 0.1 s for the others
-    finally:
-        await consumer.stop()
+    async with asyncio.timeout(60), reading(backlog) as consumer:
+        while len(seen) < PARTITIONS * POSTS:
+            rounds = len(seen) < 30
+            batch = await consumer.getmany(
+                timeout_ms=0 if rounds else 500, max_records=1 if rounds else None
+            )
+            assert fetched_bytes(consumer) <= 2 * SIZE + 2 * BATCH
+            seen |= {(r.partition, r.offset) for rows in batch.values() for r in rows}
+            await asyncio.sleep(0.03 if rounds else 0)  # aiokafka waits 0.1 s for the others
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
@@ -125,8 +127,7 @@ async def test_read_ahead_does_not_grow_with_the_brokers_and_nothing_is_skipped(
 
 
 async def test_a_paused_consumer_holds_and_fetches_nothing(backlog: Config) -> None:
-    consumer = await reading(backlog)
-    try:
+    async with reading(backlog) as consumer:
         consumer.pause(*consumer.assignment())
         for _ in range(10):
             await consumer.getmany(timeout_ms=30)
@@ -134,8 +135,6 @@ async def test_a_paused_consumer_holds_and_fetches_nothing(backlog: Config) -> N
         consumer.resume(*consumer.assignment())
         result = await consumer.getmany(timeout_ms=5000)
         assert all(records[0].offset == 0 for records in result.values())
-    finally:
-        await consumer.stop()
 
 
 async def test_a_partition_without_a_leader_or_an_answer_hides_no_others(
@@ -143,9 +142,6 @@ async def test_a_partition_without_a_leader_or_an_answer_hides_no_others(
 ) -> None:
     """Leaders are asked one by one: here half the partitions have one that never answers."""
     config = replace(backlog, kafka=replace(backlog.kafka, request_timeout_s=1.0))
-    consumer = await reading(config)
-    cluster = consumer._client.cluster
-    own = cluster.leader_for_partition
 
     async def begin(places: list[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(places, 0)
@@ -158,12 +154,14 @@ async def test_a_partition_without_a_leader_or_an_answer_hides_no_others(
     def leader(place: TopicPartition) -> int | None:
         return -1 if place.partition == 0 else own(place) + place.partition % 2
 
-    with monkeypatch.context() as patch:
-        patch.setattr(cluster, "leader_for_partition", leader)
-        patch.setattr(consumer, "beginning_offsets", begin)
-        patch.setattr(consumer, "end_offsets", end)
-        bounds = await consumer.bounds()
-    await stop_within(consumer.stop(), 5)  # a fetch that waits for the false leader cancels it
+    async with reading(config) as consumer:
+        cluster = consumer._client.cluster
+        own = cluster.leader_for_partition
+        with monkeypatch.context() as patch:
+            patch.setattr(cluster, "leader_for_partition", leader)
+            patch.setattr(consumer, "beginning_offsets", begin)
+            patch.setattr(consumer, "end_offsets", end)
+            bounds = await consumer.bounds()
     assert {place.partition: bound for place, bound in bounds.items()} == dict.fromkeys(
         range(2, PARTITIONS, 2), (0, POSTS)
     )

@@ -3,8 +3,9 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from socketserver import BaseRequestHandler, TCPServer
 
 import aiokafka
 import aiokafka.errors
@@ -40,26 +41,20 @@ def config(**env: str) -> Config:
 @contextmanager
 def listening(context: ssl.SSLContext | None) -> Iterator[str]:
     """A server that greets by TLS, or not at all, and hangs up."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def serve() -> None:
-            while True:
-                try:
-                    with server.accept()[0] as plain:
-                        if context is None:
-                            plain.recv(1)
-                        else:
-                            context.wrap_socket(plain, server_side=True).close()
-                except OSError:
-                    if server.fileno() < 0 or stopped.is_set():
-                        return
+    class Greeting(BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                if context is None:
+                    self.request.recv(1)
+                else:
+                    context.wrap_socket(self.request, server_side=True).close()
 
-        stopped = threading.Event()
-        thread = threading.Thread(target=serve, daemon=True)
+    with TCPServer(("127.0.0.1", 0), Greeting) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.05])
         thread.start()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-        stopped.set()
-        server.shutdown(socket.SHUT_RDWR)
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
         thread.join()
 
 

@@ -27,8 +27,6 @@ from worker.kafka.topics import (
 )
 
 NAMES = ["tweets", "seed-articles", "matched-tweets", "rejected-tweets"]
-
-
 LABELS = "newsift-labels"
 
 
@@ -145,7 +143,7 @@ def test_a_broker_that_refuses_to_create_topics_is_an_error(
 CONFIG = Config()
 LARGE = {"max.message.bytes": str(max_record_bytes(CONFIG))}
 DELETED = {"cleanup.policy": "delete", "retention.ms": "604800000", **LARGE}
-GOOD: dict[str, ActualTopic | None] = {
+GOOD = {
     "tweets": ActualTopic(4, 1, DELETED | {"max.message.bytes": "1048588"}),
     "seed-articles": ActualTopic(1, 1, {"cleanup.policy": "compact"}),
     "matched-tweets": ActualTopic(4, 1, DELETED),
@@ -155,21 +153,24 @@ GOOD: dict[str, ActualTopic | None] = {
 
 
 def with_settings(name: str, **settings: str) -> list[Difference]:
-    topic = GOOD[name]
-    assert topic is not None
-    changed = replace(topic, settings={**topic.settings, **settings})
+    changed = replace(GOOD[name], settings={**GOOD[name].settings, **settings})
     return differences(CONFIG, GOOD | {name: changed}, 1)
 
 
-def test_new_topics_fit() -> None:
+@pytest.mark.parametrize(
+    ("replication", "copies", "safe"), [(None, 1, {}), (3, 3, {"min.insync.replicas": "2"})]
+)
+def test_new_topics_fit(replication: int | None, copies: int, safe: dict[str, str]) -> None:
+    config = Config(topics=TopicsConfig(replication=replication))
     made: dict[str, ActualTopic | None] = {}
-    for name, new in new_topics(CONFIG).items():
-        settings, partitions = new.get("configs", {}), new["num_partitions"]
-        assert isinstance(settings, dict)
-        assert isinstance(partitions, int)
-        made[name] = ActualTopic(partitions, 1, {"cleanup.policy": "delete"} | settings)
-    assert differences(CONFIG, made, 1) == []
-    assert made["seed-articles"] == ActualTopic(1, 1, {"cleanup.policy": "compact"})
+    for name, new in new_topics(config).items():
+        settings = new.get("configs", {})
+        assert settings.items() >= safe.items()
+        made[name] = ActualTopic(
+            new["num_partitions"], copies, {"cleanup.policy": "delete"} | settings
+        )
+    assert differences(config, made, copies) == []
+    assert made["seed-articles"] == ActualTopic(1, copies, {"cleanup.policy": "compact"} | safe)
 
 
 def test_missing_topics_come_first_with_the_command() -> None:
@@ -194,9 +195,7 @@ def test_the_command_is_kafka_s_own() -> None:
 
 
 def test_hidden_settings_are_one_difference() -> None:
-    for name in GOOD:
-        topic = GOOD[name]
-        assert topic is not None
+    for name, topic in GOOD.items():
         actual = differences(CONFIG, GOOD | {name: replace(topic, settings={})}, 1)
         assert [(d.topic, d.setting, d.serious) for d in actual] == [(name, "settings", False)]
         assert f"--operation DescribeConfigs --topic {name}" in actual[0].fix
@@ -254,12 +253,3 @@ def test_of_three_copies_two_must_be_in_sync_and_never_more_than_there_are() -> 
     assert requirements(3, "1") == [("2", False)]
     assert requirements(3, "2") == requirements(2, "1") == requirements(1, "1") == []
     assert requirements(2, "3") == [("at most 2", True)]
-
-
-def test_topics_with_three_copies_are_created_with_two_in_sync() -> None:
-    three = new_topics(Config(topics=TopicsConfig(replication=3)))
-    for new in three.values():
-        configs = new["configs"]
-        assert isinstance(configs, dict)
-        assert configs["min.insync.replicas"] == "2"
-    assert "min.insync.replicas" not in str(new_topics(CONFIG))

@@ -1,10 +1,10 @@
 import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings, unit_rows
 from encoder.score.lexical import SLOTS, SparseRows
+from tests.worker.small import exact_scores
 from worker.match.groups import (
     BLOCK_MATCHES,
     FIRST_OVERHEAD_BYTES,
@@ -31,17 +31,8 @@ def embeddings(rng: np.random.Generator, count: int, mix: float, noise: float) -
     return Embeddings(dense, rows, mix, "m")
 
 
-def scores_of(vectors: Embeddings) -> NDArray[np.float64]:
-    words = np.zeros((len(vectors), len(SLOTS_USED)))
-    at = np.repeat(np.arange(len(vectors)), np.diff(vectors.lexical.indptr))
-    words[at, np.searchsorted(SLOTS_USED, vectors.lexical.slots)] = vectors.lexical.weights
-    dense = vectors.dense.astype(np.float64)
-    result: NDArray[np.float64] = (1 - vectors.mix) * dense @ dense.T
-    return result + vectors.mix * words @ words.T
-
-
 def slow(keys: list[StoryKey], vectors: Embeddings, most: int) -> list[StoryGroup]:
-    scores, lately, result = scores_of(vectors), list[int](), list[StoryGroup]()
+    scores, lately, result = exact_scores(vectors, vectors), list[int](), list[StoryGroup]()
     for n, match in enumerate(keys):
         same = [
             m for m in lately if scores[n, m] >= MIN_STORY_SCORE and match.events <= keys[m].events
@@ -64,7 +55,7 @@ def test_groups_are_those_of_a_slow_loop_in_any_batching(
 ) -> None:
     rng = np.random.default_rng(seed)
     vectors = embeddings(rng, count, mix, noise)
-    assume((np.abs(scores_of(vectors) - MIN_STORY_SCORE) > 1e-5).all())
+    assume((np.abs(exact_scores(vectors, vectors) - MIN_STORY_SCORE) > 1e-5).all())
     events = [frozenset(rng.choice(["a", "b"], rng.integers(1, 3)).tolist()) for _ in range(count)]
     keys = [StoryKey(str(n), events[n]) for n in range(count)]
     groups, result, start = Stories(most), list[StoryGroup](), 0

@@ -292,21 +292,11 @@ def learned_set() -> SeedSet:
     return SeedEmbedder(small_encoder(), 0.01, 0.05).make(book.snapshot())
 
 
-def matches(seeds: SeedSet) -> dict[str, list[dict[str, Any]]]:
-    """The matches of each text that has any."""
-    messages = [mail(str(n), text, n) for n, text in enumerate(TEXTS)]
-    outcome = Pipeline(small_encoder(), "plain").run(messages, seeds, lambda: "now")
-    result = [json.loads(record.value or b"") for record in outcome.records]
-    assert outcome.matched == len(result)
-    assert all(row["seed_set"] == seeds.digest for row in result)
-    return {row["post"]["text"]: row["matches"] for row in result}
-
-
 def test_a_match_names_the_profile_and_its_version() -> None:
     version = hashlib.sha256(ROW["vectors"].encode()).hexdigest()[:12]
-    result = matches(learned_set())
-    events = [match for rows in result.values() for match in rows if match["event"] == "storm"]
-    assert events
+    records = run([mail(str(n), text) for n, text in enumerate(TEXTS)], learned_set()).records
+    rows = [match for r in records for match in json.loads(r.value or b"")["matches"]]
+    events = [match for match in rows if match["event"] == "storm"]
     assert {(m["seed_id"], m["seed_version"], m["title"]) for m in events} == {
         ("profile|storm", version, "")
     }

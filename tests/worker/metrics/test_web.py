@@ -312,15 +312,8 @@ def send_in_pieces(
 
 
 async def test_too_large_headers_are_refused_while_they_arrive_and_never_parsed() -> None:
-    connection, link, sent = Visit(pytest.fail, Connections(), 100), Link(), 0
-    connection.connection_made(link)
-    connection.data_received(b"GET / HTTP/1.1\r\nX: ")
-    while not link.sent:
-        connection.data_received(b"y" * 1024)
-        sent += 1024
-    connection.connection_lost(None)
-    assert link.sent.startswith(b"HTTP/1.1 431 ")
-    assert sent == MAX_HEAD_BYTES
+    link, parsers = send_in_pieces(HEAD + b"X: " + b"y" * MAX_HEAD_BYTES)  # and no end
+    assert (link.sent.split(b" ")[1], parsers) == (b"431", [])
 
 
 HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
@@ -358,13 +351,6 @@ async def test_bytes_after_a_request_are_bounded() -> None:
 async def test_ambiguous_framing_never_reaches_the_parser(lines: bytes, status: bytes) -> None:
     link, parsers = send_in_pieces(lines if lines == b"\x16" else HEAD + lines + b"\r\n\r\n")
     assert (link.sent.split(b" ")[1], parsers) == (status, [])
-
-
-async def test_a_large_body_is_not_accepted() -> None:
-    async with serving() as web:
-        message = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n"
-        assert b" 200 " not in await ask(web, message + b"a" * 999_999)
-        assert b" 200 " in await ask(web, HEALTH)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])

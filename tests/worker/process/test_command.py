@@ -2,22 +2,22 @@ import json
 import re
 import socket
 import subprocess
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from kafka import TopicPartition
 
 from encoder.model_directory import write_model
 from newsift.broker.server import Address, running
 from newsift.operations.workers import WorkerIdentity, kafka_cluster_id, own_workers
-from tests.broker.clients import consumer, producer, until
+from tests.broker.clients import until
 from tests.encoder.small import small_model
-from tests.worker.processes import BIN, Logged, environment, logged
+from tests.worker.kafka_side import Kafka
+from tests.worker.processes import BIN, environment, logged
+from tests.worker.small import value
 from worker.config import Config, KafkaConfig
 
 ROOT = Path(__file__).parents[3]
@@ -35,33 +35,6 @@ def settings(address: str, folder: Path, **more: str) -> dict[str, str]:
         "NEWSIFT_WEB__PORT": "0",
     }
     return environment(**own | more)
-
-
-def worker(address: str, folder: Path, **more: str) -> AbstractContextManager[Logged]:
-    return logged(folder, "faust", "-A", "worker", "worker", env=settings(address, folder, **more))
-
-
-def publish(address: str, topic: str, records: Iterable[tuple[str | None, bytes | None]]) -> None:
-    with producer(address) as client:
-        for key, value in records:
-            client.send(topic, value, key=None if key is None else key.encode())
-
-
-def seed(text: str, **more: str) -> bytes:
-    return json.dumps({"text": text, **more}).encode()
-
-
-def posts(texts: Iterable[str]) -> list[tuple[str | None, bytes | None]]:
-    return [
-        (str(n), json.dumps({"id": str(n), "text": text}).encode()) for n, text in enumerate(texts)
-    ]
-
-
-def lag(address: str) -> int:
-    with consumer(address, group_id="newsift-ingest") as client:
-        places = [TopicPartition("tweets", n) for n in client.partitions_for_topic("tweets")]
-        ends = client.end_offsets(places)
-        return sum(ends[place] - (client.committed(place) or 0) for place in places)
 
 
 @pytest.fixture
@@ -133,20 +106,20 @@ def near_misses(port: int, event: str) -> tuple[int, Any]:
 
 
 @pytest.mark.slow
-def test_a_running_worker_serves_its_near_misses(tmp_path: Path) -> None:
+def test_a_running_worker_serves_its_near_misses(broker: Address, tmp_path: Path) -> None:
     article = "A fire broke out on a ferry off the coast; a boat rescued all passengers."
-    model = {"NEWSIFT_MODEL__NAME": "default", "NEWSIFT_WEB__PORT": "0"}
-    model["NEWSIFT_MATCHING__THRESHOLD"] = "0.99"
-    with running() as broker, worker(broker, tmp_path, **model) as first:
+    model = {"NEWSIFT_MODEL__NAME": "default", "NEWSIFT_MATCHING__THRESHOLD": "0.99"}
+    env, kafka = settings(broker, tmp_path, **model), Kafka(broker)
+    with logged(tmp_path, "faust", "-A", "worker", "worker", env=env) as first:
         first.wait_for("ready: 0 seeds")
-        publish(broker, "seed-articles", [("ferry", seed(article, event=EVENT))])
+        kafka.send("seed-articles", value(text=article, event=EVENT), b"ferry")
         first.wait_for("1 seeds")
         texts = [f"{NEARBY} {n}" for n in range(300)] + ["what a lovely morning"] * 50
-        publish(broker, "tweets", posts(texts))
-        until(lambda: lag(broker) == 0)
+        kafka.fill("tweets", [value(id=n, text=text) for n, text in enumerate(texts)])
         result = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", first.output)
         assert result is not None
         port = int(result[1])
+        until(lambda: near_misses(port, EVENT)[1].get("seen") == len(texts))
         assert near_misses(port, "no such event")[0] == 404
         config = Config(kafka=KafkaConfig(bootstrap_servers=broker))
         ours = WorkerIdentity(kafka_cluster_id(config), config.kafka.group)

@@ -6,7 +6,8 @@ import pytest
 from encoder import Embeddings
 from encoder.model.weights import F32
 from encoder.text.clean import Article
-from tests.worker.small import ARTICLES, WORDS, ControlTopic, book_of, same, small_encoder, value
+from tests.encoder.small import background
+from tests.worker.small import ARTICLES, ControlTopic, book_of, same, small_encoder, value
 from worker.seeds.background import split_background
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import json_digest
@@ -23,13 +24,13 @@ def keys(rows: Embeddings) -> list[tuple[bytes, bytes]]:
 
 def test_each_background_post_is_on_one_side_with_its_copies() -> None:
     rng = np.random.default_rng(3)
-    texts = [" ".join(rng.choice(list(WORDS), 4)) for _ in range(400)]
-    background = small_encoder().posts([*texts, *texts[:50]])
-    one, other = split_background(background)
-    assert sorted(keys(one) + keys(other)) == sorted(keys(background))
+    texts = background(400)
+    posts = small_encoder().posts([*texts, *texts[:50]])
+    one, other = split_background(posts)
+    assert sorted(keys(one) + keys(other)) == sorted(keys(posts))
     assert not set(keys(one)) & set(keys(other))
     assert 25 < len(one) < 100
-    again, _ = split_background(background[rng.permutation(len(background))])
+    again, _ = split_background(posts[rng.permutation(len(posts))])
     assert sorted(keys(again)) == sorted(keys(one))
 
 
@@ -80,17 +81,6 @@ def test_only_new_articles_are_embedded() -> None:
     assert enc.embedded[4:] == [("new", "river flood")]
     assert enc.cut == 5
     assert [seed.id for seed in made.seeds] == ["flood", "pets", "raid", "twin"]
-
-
-def test_a_removed_seed_is_embedded_again_when_it_returns() -> None:
-    enc, seeds = Counting(), book()
-    maker = embedder(enc)
-    maker.make(seeds.snapshot())
-    seeds.put(b"pets", None)
-    maker.make(seeds.snapshot())
-    seeds.put(b"pets", value(text=ARTICLES["pets"]))
-    assert same(maker.make(seeds.snapshot()), fresh())
-    assert len(enc.embedded) == 5
 
 
 def test_an_error_of_the_model_leaves_earlier_embeddings() -> None:

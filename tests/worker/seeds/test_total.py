@@ -7,7 +7,15 @@ import pytest
 
 from encoder.embeddings import Embeddings, thresholds
 from encoder.score.lexical import SparseRows
-from tests.worker.small import ARTICLES, ControlTopic, book_of, same, small_encoder, value
+from tests.worker.small import (
+    ARTICLES,
+    ControlTopic,
+    book_of,
+    exact_scores,
+    same,
+    small_encoder,
+    value,
+)
 from worker.assembly import build_pipeline
 from worker.config import Config, MatchingConfig
 from worker.seeds.background import OwnBackground
@@ -19,7 +27,7 @@ RATE = 0.02
 EVERY = {name: {"text": text} for name, text in ARTICLES.items()}
 
 
-def rows(count: int, seed: int, ends: tuple[int, ...] = ()) -> Embeddings:
+def rows(count: int, seed: int) -> Embeddings:
     """Random unit rows in few dimensions, so that scores are high."""
     rng = np.random.default_rng(seed)
     dense = rng.normal(size=(count, 6)).astype(np.float32)
@@ -28,26 +36,11 @@ def rows(count: int, seed: int, ends: tuple[int, ...] = ()) -> Embeddings:
     words = SparseRows(
         np.arange(0, 3 * count + 1, 3), slots.ravel(), np.full(3 * count, 3**-0.5, np.float32)
     )
-    return Embeddings(dense, words, 0.5, "m", ends)
-
-
-def scores(posts: Embeddings, seeds: Embeddings) -> np.ndarray:
-    """In float64, by the definition."""
-
-    def words(some: Embeddings) -> np.ndarray:
-        table = np.zeros((len(some), 9))
-        for row in range(len(some)):
-            span = slice(*some.lexical.indptr[row : row + 2])
-            table[row, some.lexical.slots[span]] = some.lexical.weights[span]
-        return table
-
-    dense = posts.dense.astype(float) @ seeds.dense.T.astype(float)
-    score: np.ndarray = 0.5 * dense + 0.5 * words(posts) @ words(seeds).T
-    return score
+    return Embeddings(dense, words, 0.5, "m")
 
 
 def passes(background: Embeddings, seeds: Embeddings, cuts: np.ndarray) -> int:
-    return int((scores(background, seeds) >= cuts).any(axis=1).sum())
+    return int((exact_scores(background, seeds) >= cuts).any(axis=1).sum())
 
 
 @pytest.mark.parametrize("count", [1, 2, 40, 300])
@@ -87,8 +80,10 @@ def test_rounded_products_give_the_same_thresholds_and_pairs() -> None:
     one, other, seeds = rows(1_500, 1), rows(500, 3), rows(300, 2)
     both = replace(Embeddings.concat([one, other]), ends=(1_500, 2_000))
     cuts = thresholds(both, seeds, RATE)
-    exact = [np.sort((score).T)[:, -round(RATE * len(score))] for score in
-             (scores(posts, seeds) for posts in (one, other))]  # fmt: skip
+    exact = [
+        np.sort(exact_scores(posts, seeds), axis=0)[-round(RATE * len(posts))]
+        for posts in (one, other)
+    ]
     assert np.allclose(cuts, np.max(exact, axis=0))
     assert thresholds(both, seeds, RATE, rounded_product).tolist() == cuts.tolist()
     passing = passing_posts(both, seeds, cuts), passing_posts(both, seeds, cuts, rounded_product)

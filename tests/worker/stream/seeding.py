@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -16,7 +16,6 @@ from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import Seed
 from worker.stream.control import Control
 
-PATIENCE_S = 60
 TOPIC = "seed-articles"
 State = tuple[dict[str, str], set[str]]  # articles by seed id, ids of refused seeds
 
@@ -101,9 +100,3 @@ def state(control: Control) -> State:
     assert control.seeds is not None
     live = {seed.id: seed.text for seed in control.seeds.seeds if isinstance(seed, Seed)}
     return live, {seed.id for seed in control.seeds.refused}
-
-
-async def wait_for(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.005)

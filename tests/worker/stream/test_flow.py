@@ -11,7 +11,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from tests.worker.small import Mail, mail, seed_set, small_encoder, value
-from tests.worker.stream.fakes import FakeConsumer, ended, met
+from tests.worker.stream.fakes import PATIENCE_S, FakeConsumer, ended, met
 from worker.config import TopicsConfig
 from worker.kafka.producer import ProducerRecord
 from worker.match.drift import Drift
@@ -27,7 +27,6 @@ from worker.stream.tenures import Tenures
 
 pytestmark = pytest.mark.anyio
 PLACE = TopicPartition("tweets", 0)
-PATIENCE_S = 60
 
 
 class FakePipeline:

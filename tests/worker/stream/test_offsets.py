@@ -223,20 +223,6 @@ async def test_a_position_of_the_old_assignment_is_not_committed_in_the_new_one(
     assert bench.consumer.commits == []
 
 
-async def test_the_committed_offset_decides_what_is_remembered_of_a_partition(bench: Bench) -> None:
-    tenures = bench.tenures
-    await bench.positions.on_partitions_assigned({PLACE, OTHER})
-    before = tenures[0], tenures[1]
-    bench.feed(3)
-    bench.ledger.finish(await bench.take())
-    await bench.positions.commit()
-    await bench.positions.on_partitions_revoked({PLACE, OTHER})
-    bench.consumer.known = {PLACE: 3, OTHER: 1}
-    await bench.positions.on_partitions_assigned({PLACE, OTHER})
-    assert tenures[0] is before[0]
-    assert tenures[1] is not before[1]
-
-
 async def test_an_error_in_the_callback_ends_the_worker(bench: Bench) -> None:
     """aiokafka only logs what a listener raises."""
     bench.feed(3)

@@ -73,48 +73,11 @@ def test_it_fires_after_so_many_looks_without_an_excuse(
         dog.observe(sight)
 
 
-def watched(looks: Sequence[Observation]) -> int | None:
-    at = 0.0
-    dog = Watchdog(STALL_S, lambda: at)
-    for count, sight in enumerate(looks, 1):
-        at += 1
-        try:
-            dog.observe(sight)
-        except StalledError:
-            return count
-    return None
-
-
-WAITING = Backlog(0, 10, 20)
-
-
-def test_a_partition_without_a_leader_neither_disarms_nor_fires() -> None:
-    comes_and_goes = [
-        Observation({0: WAITING} | ({1: WAITING} if n % 2 else {}), paused=False, finished=0)
-        for n in range(20)
-    ]
-    assert watched(comes_and_goes) == STALL_S
-    gone = [Observation({}, paused=False, finished=0)] * 100
-    assert watched(gone) is None
-
-
-def test_one_stalled_partition_is_detected_while_others_move() -> None:
-    looks = [
-        Observation({0: WAITING, 1: Backlog(0, n, 200)}, paused=False, finished=n)
-        for n in range(40)
-    ]
-    assert watched(looks) == 1 + 2 * STALL_S
-    alone = [
-        Observation({0: WAITING, 1: Backlog(0, n, n)}, paused=False, finished=n) for n in range(40)
-    ]
-    assert watched(alone) == 1 + STALL_S
-
-
 def test_the_error_names_the_time_and_the_lag() -> None:
     times = iter([0.0, 61.0])
     dog = Watchdog(60.0, lambda: next(times))
     with pytest.raises(StalledError, match=r"for 61 s .* although 10 posts wait"):
-        dog.observe(Observation({0: WAITING}, paused=False, finished=0))
+        dog.observe(Observation({0: Backlog(0, 10, 20)}, paused=False, finished=0))
 
 
 PLACE = TopicPartition("tweets", 3)
