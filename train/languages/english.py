@@ -28,7 +28,7 @@ PARTS = ("tweets", "pairs", "crisis", "articles")  # of a data folder, without `
 
 TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 WORD = re.compile(r"[a-z']+")
-WRONG_ENCODING = re.compile(r"[\x80-\x9f\ufffd]|â€|Ã.|ðŸ")
+WRONG_ENCODING = re.compile(r"[\x80-\x9f\ufffd]|â€|Ã.|ðŸ|\\u[0-9a-f]{4}")
 TRUNCATED = ("…", "...")
 MIN_WORDS = 4
 COMMON_EVERY = 8  # words
@@ -92,8 +92,8 @@ def read_texts(sources: Iterable[TextSource], clones: Clones, kind: str) -> Iter
 
 
 def clean(text: str) -> str:
-    """Remove HTML, surrounding quotation marks and repeated spaces."""
-    return " ".join(TAG.sub(" ", unescape(text)).split()).strip('" ')
+    """Remove HTML and repeated spaces."""
+    return " ".join(TAG.sub(" ", unescape(text)).split())
 
 
 def is_english(text: str) -> bool:

@@ -122,6 +122,7 @@ def test_the_command_writes_a_file_for_the_posts_of_a_folder(
         ("le pont du village est ferme depuis ce matin a cause de la crue", False),
         ("мост is closed на весь день с утра", False),
         ("the bridge isnâ\x80\x99t open at this time of day", False),
+        (r"So\u002c the bridge is closed since noon", False),
         ("$A 1.2 $B 3.4 $C 5.6 $D 7.8 are up by 5%", False),
     ],
 )
