@@ -33,7 +33,7 @@ TRUNCATED = ("…", "...")
 MIN_WORDS = 4
 COMMON_EVERY = 8  # words
 MIN_LETTERS = 0.72  # of the characters that are not spaces
-# These are no words of other languages: not `a`, `in` or `no`.
+# Without `a`, `in` or `no`, which other languages have too.
 COMMON = set(re.findall(WORD, """
     about after all an and are as at be been but by can could did do for from get had has have her
     his how i i'm if is it it's its just more my new not of on one or our out over said says she
