@@ -1,9 +1,11 @@
-"""Files of public repositories that train and evaluate the multilingual model, unmodified."""
+"""Files of public repositories that train and evaluate models, unmodified."""
 
 import os
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,12 +26,16 @@ Use = Literal[
 ]
 
 # words: one sentence per line; its spaces only separate words, and are removed.
-Form = Literal["lines", "words", "conllu", "table", "json"]
+# pattern: the first group of each match.
+Form = Literal["lines", "words", "conllu", "table", "json", "pattern"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSource:
-    """Files of one repository at one commit, by language or crisis; parallel ones come in pairs."""
+    """Files of one repository at one commit, by language, crisis or kind of text.
+
+    Parallel ones come in pairs.
+    """
 
     repo: Annotated[str, msgspec.Meta(pattern=r"^[\w.-]+/[\w.-]+$")]
     commit: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
@@ -40,6 +46,7 @@ class TextSource:
     fields: list[str | int] = field(default_factory=list)  # columns, or keys of JSON
     delimiter: str = ""  # of tables; empty: chosen by the file's extension
     quote: str = '"'
+    pattern: str = ""  # a regular expression; ^ and $ match at lines
 
     def paths(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """(language, (path,)) pairs; (language, (path, english_path)) for parallel files."""
@@ -62,13 +69,25 @@ class Clones:
 
     def read(self, source: TextSource, path: str) -> bytes:
         """One file at the commit of its source."""
+        return git(self._clone(source), "show", f"{source.commit}:{path}")
+
+    def read_all(self, source: TextSource, path: str) -> Iterator[tuple[str, bytes]]:
+        """Every file that a path with `*` matches, with its own path."""
+        archive = git(self._clone(source), "archive", source.commit, path)
+        with tarfile.open(fileobj=BytesIO(archive)) as members:
+            for member in members:
+                if member.isfile() and (file := members.extractfile(member)):
+                    yield member.name, file.read()
+
+    def _clone(self, source: TextSource) -> Path:
         clone = self._folder / source.repo.replace("/", "+")
         if not clone.is_dir():
             self._fetch(source, clone)
-        return git(clone, "show", f"{source.commit}:{path}")
+        return clone
 
     def _fetch(self, source: TextSource, clone: Path) -> None:
-        """Fetch only this commit; git loads each file when it is read."""
+        """Fetch only this commit; git loads a file when it is read, or all where `*` is used."""
+        wide = any("*" in path for _, paths in source.paths() for path in paths)
         temporary = clone.with_name(f".{clone.name}")
         temporary.mkdir(parents=True, exist_ok=True)
         git(temporary, "init", "--quiet", "--bare")
@@ -78,7 +97,7 @@ class Clones:
             "fetch",
             "--quiet",
             "--depth=1",
-            "--filter=blob:none",
+            *([] if wide else ["--filter=blob:none"]),
             "origin",
             source.commit,
         )

@@ -34,6 +34,8 @@ def rows(source: TextSource, path: str, raw: bytes) -> Iterator[tuple[str, ...]]
         return ((value,) for content in _json(text) for value in _under(content, keys))
     if source.form == "conllu":
         return zip(CONLLU_TEXT.findall(text), NAMED.findall(text), strict=True)
+    if source.form == "pattern":
+        return ((match[1],) for match in re.finditer(source.pattern, text, re.MULTILINE))
     lines = (line.strip() for line in text.split("\n"))
     return ((line.replace(" ", "") if source.form == "words" else line,) for line in lines)
 
