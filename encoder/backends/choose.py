@@ -35,7 +35,7 @@ def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backen
     if device == "cuda":
         return _torch(model, "cuda", threads), "torch"
     kernel = _kernel(model, threads or available_cpus())
-    if kernel is not None:  # with one thread it is faster than a GPU, which waits for the tokens
+    if kernel is not None:  # with one thread it is as fast as a GPU, which waits for the tokens
         return kernel, "kernel"
     gpu = _gpu(model, threads) if device == "auto" and cuda_present() else None
     return gpu or _torch(model, "cpu", threads), "torch"
