@@ -377,7 +377,9 @@ def measure_encoder(
         "single": lambda: single(work, seconds / 50),
         "start": lambda: fresh_starts(model),
         "errors": lambda: errors(work),
-        "gpu": lambda: compare_with_gpu(work.encoder(1), model, work.posts, seconds / 200),
+        "gpu": lambda: compare_with_gpu(
+            work.encoder(1), model, work.posts, work.tokens, seconds / 200
+        ),
     }
     if odd := only - ROWS.keys() - parts.keys():
         names = ", ".join(sorted({*ROWS, *parts}))

@@ -1,34 +1,32 @@
 """Part `gpu` of `newsift bench encoder`: the model on a GPU beside the kernel on one CPU thread."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import torch
 
-from bench.measure import NotAvailable, ResultTable
+from bench.measure import NotAvailable, ResultTable, rate_of
 from encoder import Encoder, load
 from encoder.embeddings import unit_rows
 from encoder.model.config import Side
 from encoder.model.weights import F32
-from encoder.text.tokenizer import Tokenizer, Tokens
+from encoder.text.tokenizer import Tokens
 
 SIZES = (1, 64, 4096, 16_384, 65_536)  # posts in a batch
 CHECKED = 4096
 ALONE = 64
 
 
-def compare_with_gpu(cpu: Encoder, model: str, posts: Sequence[str], seconds: float) -> ResultTable:
+def compare_with_gpu(
+    cpu: Encoder, model: str, posts: Sequence[str], tokens: Tokens, seconds: float
+) -> ResultTable:
     """Rates by batch size, from ids to vectors and from texts to embeddings; and the bits."""
     if not torch.cuda.is_available():
         raise NotAvailable("gpu: no CUDA GPU answers on this machine")
     with load(model, device="cuda") as gpu:
-        tokens = Tokenizer(cpu.model.vocabulary, cpu.model.idf, cpu.model.weights.config).posts(
-            list(posts)
-        )
         rows = [
-            (name, size, *rates(enc, tokens, posts[:size], seconds))
+            (name, size, *rates(enc, posts[:size], tokens, seconds))
             for size in SIZES
             if size <= len(posts)
             for name, enc in (("kernel, 1 thread", cpu), ("GPU", gpu))
@@ -39,23 +37,19 @@ def compare_with_gpu(cpu: Encoder, model: str, posts: Sequence[str], seconds: fl
 
 
 def rates(
-    enc: Encoder, tokens: Tokens, posts: Sequence[str], seconds: float
+    enc: Encoder, posts: Sequence[str], tokens: Tokens, seconds: float
 ) -> tuple[float, float]:
-    """The posts a second from ids to vectors, and from texts to embeddings."""
-    return (
-        rate(lambda: vectors(enc, tokens, len(posts)), len(posts), seconds),
-        rate(lambda: enc.posts(posts), len(posts), seconds),
-    )
+    """The posts a second from ids to vectors and from texts to embeddings, after a warm-up each."""
 
+    def from_ids() -> int:
+        return len(vectors(enc, tokens, len(posts)))
 
-def rate(run: Callable[[], object], size: int, seconds: float) -> float:
-    """The posts a second of at least two runs, after one that warms up."""
-    run()
-    began, runs = time.perf_counter(), 0
-    while runs < 2 or time.perf_counter() < began + seconds:
-        run()
-        runs += 1
-    return runs * size / (time.perf_counter() - began)
+    def from_texts() -> int:
+        return len(enc.posts(posts))
+
+    from_ids()
+    from_texts()
+    return rate_of(from_ids, seconds), rate_of(from_texts, seconds)
 
 
 def vectors(enc: Encoder, tokens: Tokens, size: int) -> F32:

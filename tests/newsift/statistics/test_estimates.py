@@ -261,3 +261,9 @@ def labelled(
 ) -> list[tuple[float, bool, float]]:
     questions = draw_order(candidates)[:60]
     return [(each.score, on[each.post.id], among / len(questions)) for each in questions]
+
+
+def test_without_a_hit_above_or_a_draw_below_nothing_is_known() -> None:
+    assert recall_interval([], [], [], 0.5, 0.2) == (0, 1)
+    assert recall_interval([0.9, 0.3], [False, True], [1, 1], 0.5, 0.2) == (0, 1)
+    assert recall_interval([0.9, 0.1], [True, True], [1, 1], 0.5, 0.2) == (0, 1)

@@ -84,3 +84,9 @@ def test_a_lowered_threshold_hides_nothing_above_the_old_one(moved_at: int, seed
     assert high == pytest.approx(sum(score >= 0.7 for score in scores) / 100)
     since = sum(score >= 0.6 for score in scores[moved_at:])
     assert low == pytest.approx(since / (100 - moved_at + 1), rel=1e-6)
+
+
+def test_a_rate_wants_a_minute_at_least() -> None:
+    late = [ScoredMatch(0.6, NOW - 59_999)]
+    assert pass_rates([0.5], late, NOW - 59_999, NOW, 0.5, NOBODY, 0) == [None]
+    assert pass_rates([0.5], late, NOW - 60_000, NOW, 0.5, NOBODY, 0) == [60]

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.worker.fake import Command
 from worker.config import KEYS, Config, KafkaConfig, TopicsConfig, load_config
 from worker.config.load import load
 from worker.config.secret import Secret
@@ -337,3 +338,13 @@ def test_what_an_error_shows_of_an_address_has_no_password() -> None:
         load_config(None, {"NEWSIFT_KAFKA": f"me:{WORD}@host:9092"})
     assert WORD not in str(raised.value)
     assert "@host:9092" in str(raised.value)
+
+
+def test_config_show_hides_the_password(newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (LOGIN | {"NEWSIFT_KAFKA__PASSWORD": WORD}).items():
+        monkeypatch.setenv(name, value)
+    for args in (("show",), ("show", "--json"), ("check",)):
+        done = newsift("config", *args)
+        assert done.code == 0
+        assert WORD not in done.out + done.err
+    assert "password: null  # *** from NEWSIFT_KAFKA__PASSWORD" in newsift("config", "show").out

@@ -141,3 +141,14 @@ def test_a_seed_without_a_usable_vector_is_refused(row: F32, reason: str) -> Non
     made = embedder(Odd()).make(seeds.snapshot())
     assert [seed.id for seed in made.seeds] == ["good"]
     assert [(seed.id, seed.reason) for seed in made.refused] == [("odd", reason)]
+
+
+def test_a_removed_seed_is_embedded_again_when_it_returns() -> None:
+    enc, seeds = Counting(), book()
+    maker = embedder(enc)
+    maker.make(seeds.snapshot())
+    seeds.put(b"pets", None)
+    maker.make(seeds.snapshot())
+    seeds.put(b"pets", value(text=ARTICLES["pets"]))
+    assert same(maker.make(seeds.snapshot()), fresh())
+    assert len(enc.embedded) == 5

@@ -52,7 +52,7 @@ def test_an_event_learns_and_matches_as_learn_shows(
     posts = {post["id"]: post for post in sample_posts()}
     entered = [posts[name] for platform, name in profile.made["posts"] if platform == "plain"]
     assert len(entered) == len(profile.made["posts"]) > 5
-    assert sum(map(is_on, entered)) > 0.6 * len(entered)
+    assert sum(map(is_on, entered)) >= 0.7 * len(entered)
     assert not any(is_certify_post(("plain", str(post["id"]))) for post in entered)
     assert kafka.records(SEEDS)[-1].headers == [("schema", b"newsift.profile/1")]
     vectors, passes, cuts = enc.posts([str(post["text"]) for post in sample_posts()]), [], []
@@ -201,7 +201,7 @@ def test_learns_the_same_from_files_and_topic(newsift: Command, folder: Path, ka
     wrong = [len({row["post"]["id"] for row in each} - on) for each in (plain, result)]
     right = [len({row["post"]["id"] for row in each} & on) for each in (plain, result)]
     assert wrong[1] < wrong[0]
-    assert right[1] > 0.9 * right[0]
+    assert right[1] >= right[0] - 2
     other = newsift("filter", "-", *seeds, "--learn-from", posts, stdin=posts.read_bytes())
     assert ids(rows(other.out)) == ids(result)
     add_seeds(kafka)
