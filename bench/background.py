@@ -1,4 +1,4 @@
-"""`newsift bench background`: what thresholds found on a background of one's own let pass."""
+"""`newsift bench background`: the posts that pass thresholds of a background of one's own."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ EVENT_REMARKS = (
 
 
 class Passes(NamedTuple):
-    """What becomes of articles' thresholds on one background."""
+    """The posts that pass the thresholds of articles on one background."""
 
     articles: str
     background: str
@@ -44,7 +44,7 @@ class Passes(NamedTuple):
 
 
 def measure_background(model: str, data: Path, draws: int, report: Report) -> list[ResultTable]:
-    """Both tables: articles on news, and events that the background holds."""
+    """Two tables: articles on news, and events that are in the background."""
     with encoder.load(model, device="cpu") as enc:
         report("news and crises are embedded")
         crises = list(scenes(enc, data))
@@ -66,7 +66,6 @@ def measure_background(model: str, data: Path, draws: int, report: Report) -> li
 def sources(
     enc: encoder.Encoder, data: Path, crises: list[CrisisScene]
 ) -> Iterator[tuple[str, Embeddings]]:
-    """Articles of each source."""
     yield "reports on the crises", Embeddings.concat([scene.seeds for scene in crises])
     for name, file in files(data, "articles").items():
         stories = list(read_stories(file, SkippedRows()))
@@ -86,7 +85,7 @@ def passes_of(
 
 
 def event_part(crises: list[CrisisScene], draws: int, report: Report) -> ResultTable:
-    """What an event in its own background costs, and what leaving out its best posts mends."""
+    """The cost of an event in its own background, with and without its best posts."""
     rows: list[list[Cell]] = []
     for rare in RARE:
         report(f"one post in {rare} on the event")
@@ -100,7 +99,7 @@ def event_part(crises: list[CrisisScene], draws: int, report: Report) -> ResultT
 
 
 def backgrounds(draw: CrisisDraw) -> Iterator[Embeddings]:
-    """The model's, a stream's as it is, and without the posts that score high with a seed."""
+    """The model's background, the whole stream, and the stream without posts that score high."""
     scene = draw.scene
     yield scene.background
     yield (stream := scene.posts[draw.stream[:POSTS]])
@@ -110,7 +109,7 @@ def backgrounds(draw: CrisisDraw) -> Iterator[Embeddings]:
 
 
 def outcome(draw: CrisisDraw, background: Embeddings) -> tuple[float, float]:
-    """How many of 1,000 news reach a seed's threshold, and which share of the event's any."""
+    """Of 1,000 news how many reach a seed's threshold; the share of the event's posts that do."""
     seeds, posts = draw.scene.seeds, draw.scene.posts
     cuts = thresholds(background, seeds, RATE)
     news, on = (posts[places].similarity(seeds) >= cuts for places in (draw.news, draw.on))

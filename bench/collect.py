@@ -19,7 +19,7 @@ from newsift.cli.processes import WorkerProcess, free_port
 
 INTERFACES = {"v1 /subscribe": V1, "v2 subscribeEvents": V2}
 PATIENCE_S = 600.0
-LOOK_S = 0.05
+SAMPLE_S = 0.05
 GOAL = 5_000  # events a second on one core
 
 
@@ -59,7 +59,7 @@ def measure_collect(
 
 @contextmanager
 def replaying(events: int, data: Path | None) -> Iterator[int]:
-    """The Jetstream in a process of its own; its port."""
+    """A Jetstream in a process of its own; yields its port."""
     command = [sys.executable, "-m", "bench.jetstream", str(events)]
     command += [str(data)] if data else []
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -67,7 +67,7 @@ def replaying(events: int, data: Path | None) -> Iterator[int]:
         try:
             port = process.stdout.readline()
             if not port:
-                raise NotAvailable("the local Jetstream did not start; see what it says above")
+                raise NotAvailable("the local Jetstream did not start; see its output above")
             yield int(port)
         finally:
             process.terminate()
@@ -91,27 +91,27 @@ def collector(kafka: str, url: str, topic: str) -> Iterator[WorkerProcess]:
 
 
 def collected(kafka: str, url: str, events: int) -> Collected:
-    """The rate between the first acknowledgement that is seen and the last."""
+    """The rate between the first sample with an acknowledgement and the last."""
     scene = StreamScene.fresh(kafka)
     scene.create("posts", PARTITIONS, {})
     with collector(kafka, url, scene.topic("posts")) as process:
         watched = WatchedWorker(process, "")
-        looks: list[tuple[float, float, int]] = []  # the clock, the CPU's, events
+        samples: list[tuple[float, float, int]] = []  # time, CPU seconds, events
         ends = time.perf_counter() + PATIENCE_S
-        while not looks or looks[-1][2] < events:
+        while not samples or samples[-1][2] < events:
             process.check()
             if time.perf_counter() > ends:
                 raise NotAvailable(f"{events:,} events took more than {PATIENCE_S:g} s; give less")
-            time.sleep(LOOK_S)
+            time.sleep(SAMPLE_S)
             done = sum(process.counter_values("newsift_collect_acknowledged_total").values())
             if done:
-                looks.append((time.perf_counter(), watched.cpu(), done))
-    return between(looks)
+                samples.append((time.perf_counter(), watched.cpu(), done))
+    return between(samples)
 
 
-def between(looks: Sequence[tuple[float, float, int]]) -> Collected:
-    """What lies between the first look and the last."""
-    (began, cpu, first), (ended, spent, last) = looks[0], looks[-1]
+def between(samples: Sequence[tuple[float, float, int]]) -> Collected:
+    """The rate and the CPU between the first sample and the last."""
+    (began, cpu, first), (ended, spent, last) = samples[0], samples[-1]
     if last - first < last / 4:
         raise NotAvailable(f"{last:,} events were over too soon to be timed; take more")
     return Collected((last - first) / (ended - began), (spent - cpu) / (last - first) * 1e6)

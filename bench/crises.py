@@ -1,4 +1,4 @@
-"""A crisis among news: the posts that the benches learn from, and those that judge."""
+"""A crisis among news: the posts that a bench trains with, and those that it judges with."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ RECALL = 0.8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrisisScene:
-    """The seeds of an event, and posts: first the news, then those on the event, then off it."""
+    """The seeds of an event, and posts: the news, then posts on the event, then posts off it."""
 
     name: str
     seeds: Embeddings
@@ -32,7 +32,7 @@ class CrisisScene:
     on: int
 
     def draw(self, one_in: int, seed: int) -> "CrisisDraw":
-        """Half of the news, with one in `rare` on the event (none at 0); the rest judges."""
+        """A stream of half the news, with one post in `one_in` on the event; 0 for none."""
         rng = np.random.default_rng(seed)
         news = rng.permutation(self.news)
         on = self.news + rng.permutation(self.on)
@@ -46,11 +46,11 @@ class CrisisScene:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrisisDraw:
-    """The places of the posts to learn from, and of those that nothing was learned from."""
+    """Indices into the posts of a scene."""
 
     scene: CrisisScene
-    stream: I64
-    news: I64
+    stream: I64  # posts to train with, in random order
+    news: I64  # the others judge
     on: I64
 
     def is_on(self, places: I64) -> NDArray[np.bool_]:
@@ -59,32 +59,32 @@ class CrisisDraw:
         return (places >= first) & (places < first + self.scene.on)
 
     def precision(self, scores: F32, one_in: int) -> float:
-        """The precision at 80 % recall where one post in `rare` is on the event."""
+        """The precision at 80 % recall if one post in `one_in` is on the event."""
         cut = np.sort(scores[self.on])[::-1][int(np.ceil(RECALL * len(self.on))) - 1]
         hits, alarms = (float((scores[x] >= cut).mean()) for x in (self.on, self.news))
         return hits / (hits + (one_in - 1) * alarms)
 
     def off_topic(self, scores: F32) -> float:
-        """The AUC of the judged posts on the event against those gathered with them, off it."""
+        """The AUC of posts on the event against posts off it that were gathered with them."""
         return auc_of(scores[self.on], scores[self.scene.news + self.scene.on :])
 
 
 def scenes(enc: Encoder, data: Path) -> Iterator[CrisisScene]:
-    """Every crisis of a folder among its news; no text twice, none of the model's background."""
-    passed = SkippedRows()
+    """Every crisis of a folder among news; without duplicates and the model's background."""
+    skipped = SkippedRows()
     if NEWS not in (names := files(data, "tweets")):
         raise InputError(f"--data: {data}/tweets holds no {NEWS}; give the folder of the data")
-    first = {bare(text): text for text in read_posts(names[NEWS], passed)}
-    news = unknown(enc.posts(text for key, text in first.items() if key), enc.background)
-    for crisis in read_crises(data, passed):
+    by_text = {bare(text): text for text in read_posts(names[NEWS], skipped)}
+    news = outside(enc.posts(text for key, text in by_text.items() if key), enc.background)
+    for crisis in read_crises(data, skipped):
         about = enc.posts((*crisis.on, *crisis.off))
         posts = Embeddings.concat([news, about])
         seeds = enc.articles(crisis.seeds)
         yield CrisisScene(crisis.name, seeds, enc.background, posts, len(news), len(crisis.on))
 
 
-def unknown(posts: Embeddings, background: Embeddings) -> Embeddings:
-    """The posts that share no text with the background, from which profiles learn."""
+def outside(posts: Embeddings, background: Embeddings) -> Embeddings:
+    """The posts without the texts of the background, which profiles are trained with."""
     background_words = set(words_of(background))
     return posts[np.flatnonzero([words not in background_words for words in words_of(posts)])]
 

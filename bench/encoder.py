@@ -56,8 +56,8 @@ IdBatch = tuple[I32, I64]
 class Workload:
     """The same real posts for every row, and what a row needs to read them.
 
-    A stream brings new posts made mostly of known words. So what remembers words reads the earlier
-    posts first, and is then measured on posts that it has not seen.
+    A stream has new posts of mostly old words. So a path with a cache of words reads the earlier
+    posts first, and is then measured on other posts.
     """
 
     def __init__(self, data: Path | None, model: str, posts: int, earlier: int) -> None:
@@ -70,34 +70,34 @@ class Workload:
 
     def _encoder(self, threads: int) -> Encoder:
         """The whole encoder on the CPU with a number of threads, after the earlier posts."""
-        made = load(self.model, device="cpu", threads=threads)
-        made.posts(self.earlier)
-        return made
+        enc = load(self.model, device="cpu", threads=threads)
+        enc.posts(self.earlier)
+        return enc
 
     def _weights(self, star: str) -> Weights:
-        """Random weights as they ship: in the paper's settings, or of a gated mean."""
+        """Random weights in the shipped model's size: of the paper's star or a gated mean."""
         config = AstConfig(star=star, residual=star == "none")
         return random_weights(config, self.encoder(1).model.vocabulary.size)
 
     @cached_property
     def tokens(self) -> Tokens:
         """All posts as ids."""
-        held = self.encoder(1).model
-        front = Tokenizer(held.vocabulary, held.idf, held.weights.config)
-        return front.posts(self.posts)
+        model = self.encoder(1).model
+        tokenizer = Tokenizer(model.vocabulary, model.idf, model.weights.config)
+        return tokenizer.posts(self.posts)
 
     def batches(self, texts: list[str], size: int) -> Iterator[list[str]]:
-        """Full batches in order, without an end; too few texts make one batch."""
+        """Full batches in order, repeated for ever; too few texts make one batch."""
         return cycle([texts[low : low + size] for low in starts(len(texts), size)])
 
     def id_batches(self, size: int) -> Iterator[IdBatch]:
-        """The posts likewise as ids and offsets."""
+        """The posts as ids and offsets, repeated for ever."""
         lows = starts(len(self.posts), size)
         return cycle([cut(self.tokens, low, min(low + size, len(self.posts))) for low in lows])
 
 
 def starts(count: int, size: int) -> list[int]:
-    """Where full batches begin; one at the beginning if none is full."""
+    """The starts of the full batches; 0 if none is full."""
     return [*range(0, count - size + 1, size)] or [0]
 
 
@@ -124,14 +124,14 @@ class Published:
         """The vectors of the texts between consecutive offsets, as one padded batch: [b, d]."""
         padded, real = padded_batch(ids, offsets)
         tokens = embedding(padded, self.model.embedding)  # [b, n, d]
-        seen = real.unsqueeze(-1)  # [b, n, 1]
-        relay = (tokens * seen).sum(1) / seen.sum(1).clamp(min=1)  # [b, d]
+        mask = real.unsqueeze(-1)  # [b, n, 1]
+        relay = (tokens * mask).sum(1) / mask.sum(1).clamp(min=1)  # [b, d]
         nodes = tokens
         for layer in self._layers:
             nodes = ring(cast(Attention, layer.ring), nodes, tokens, relay, real)
             relay = star(cast(Attention, layer.star), nodes, relay, real)
-        highest = nodes.masked_fill(~seen, -math.inf).amax(1)  # [b, d]
-        return ((highest + relay) / 2).masked_fill(~seen.any(1), 0).numpy()
+        highest = nodes.masked_fill(~mask, -math.inf).amax(1)  # [b, d]
+        return ((highest + relay) / 2).masked_fill(~mask.any(1), 0).numpy()
 
 
 def ring(part: Attention, h: Tensor, tokens: Tensor, relay: Tensor, real: Tensor) -> Tensor:
@@ -184,7 +184,7 @@ def windows(x: Tensor, c: int) -> list[Tensor]:
 
 
 def padded_batch(ids: I32, offsets: I64) -> tuple[Tensor, Tensor]:
-    """Ragged ids as a rectangle filled up with id 0, and where its tokens are real: [b, n] each."""
+    """Ragged ids padded with id 0, and which tokens are real: [b, n] each."""
     counts = np.diff(offsets)
     real = np.arange(max(1, counts.max(initial=0))) < counts[:, None]
     padded = np.zeros(real.shape, np.int64)
@@ -295,7 +295,7 @@ def deviations(work: Workload, posts: int) -> list[Deviation]:
 
 
 def exact_vectors(weights: Weights, batch: IdBatch) -> F64:
-    """The vectors in float64 by the readable reference, which the tests hold to the oracle."""
+    """The vectors in float64 by the torch model, which tests compare with a slow loop."""
     import torch
 
     from encoder.model.siamese import Siamese
@@ -310,12 +310,12 @@ def exact_vectors(weights: Weights, batch: IdBatch) -> F64:
 def deviation(path: str, vectors: F64, exact: F64) -> Deviation:
     """The largest relative distance of a vector, and of a cosine between any two."""
     lengths = np.linalg.norm(exact, axis=1)
-    there = lengths > 0
+    real = lengths > 0
     distance = np.linalg.norm(vectors - exact, axis=1)
-    a, b = (x[there] / np.linalg.norm(x[there], axis=1, keepdims=True) for x in (vectors, exact))
+    a, b = (x[real] / np.linalg.norm(x[real], axis=1, keepdims=True) for x in (vectors, exact))
     return (
         path,
-        float((distance[there] / lengths[there]).max(initial=0)),
+        float((distance[real] / lengths[real]).max(initial=0)),
         float(np.abs(a @ a.T - b @ b.T).max(initial=0)),
     )
 
@@ -350,7 +350,7 @@ Start = tuple[float, float, float, float, float, bool, str]
 
 def fresh_start(model: str) -> Start:
     """Start a process, load the model and embed one post."""
-    # Forbidden to keep compiled modules, Python would compile all of numba at every start.
+    # With PYTHONDONTWRITEBYTECODE, Python would compile all of numba at every start.
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", PROGRAM, model]
     began = time.time()

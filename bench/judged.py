@@ -1,7 +1,7 @@
-"""`newsift bench languages --data DIR`: texts of sixteen languages that taught nothing.
+"""`newsift bench languages --data DIR`: texts of sixteen languages that did not train the model.
 
-DIR is what `python -m train.languages.gather` wrote. Sentences look for their English originals and
-for others of their topic; everyday posts pass the articles of the bench, or do not.
+DIR is the output of `python -m train.languages.gather`. Sentences are compared with their English
+originals and with others of their topic, everyday posts with the articles of the bench.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,32 +38,31 @@ REMARKS = (
 )
 
 
-class JudgedModel(NamedTuple):
-    """The texts of one language: in the order of the others' sentences, and everyday posts."""
+class JudgedTexts(NamedTuple):
+    """The texts of one language; sentences are in the same order in every language."""
 
     originals: Sequence[str]
     sentences: Sequence[str]
     topics: Sequence[str]  # of the sentences
-    posts: Sequence[str]
+    posts: Sequence[str]  # everyday ones
 
 
 def measure_judged(model: str, data: Path) -> ResultTable:
-    """What a model is worth on texts that judge, in every language that has some."""
     languages = read_judged(data)
-    bench = Bench(encoder.load(model, device="cpu"), languages)
-    measured = [bench.row(code, texts) for code, texts in languages.items()]
+    english = EnglishReference(encoder.load(model, device="cpu"), languages)
+    measured = [english.row(code, texts) for code, texts in languages.items()]
     return ResultTable(
-        "judged", f"Texts that taught nothing, model {model}", HEADER, measured, REMARKS
+        "judged", f"Texts that did not train, model {model}", HEADER, measured, REMARKS
     )
 
 
-def read_judged(data: Path) -> dict[str, JudgedModel]:
-    """The texts that judge in a folder, by language."""
+def read_judged(data: Path) -> dict[str, JudgedTexts]:
+    """The texts of a folder, by language."""
     originals, topics = by_language(data, "originals"), by_language(data, "topics")
     inside = set().union(*read_background_posts(data, SkippedRows()))
     streams = read_everyday(data, SkippedRows())
     return {
-        code: JudgedModel(
+        code: JudgedTexts(
             [row["text"] for row in originals.get(code, ())],
             [row["text"] for row in sentences],
             [row["topic"] for row in sentences],
@@ -74,35 +73,35 @@ def read_judged(data: Path) -> dict[str, JudgedModel]:
 
 
 def by_language(data: Path, name: str) -> dict[str, list[dict[str, str]]]:
-    """The rows of one file that judges, those that stand in every language of it, in one order."""
+    """The rows of one file by language; only the ids that every language has, in one order."""
     file = data / "judged" / f"{name}.jsonl.gz"
     if not file.is_file():
         raise InputError(f"{file}: is missing; python -m train.languages.gather writes it")
     languages: dict[str, dict[str, dict[str, str]]] = {}
     for _, row in rows(file, SkippedRows()):
         languages.setdefault(row["lang"], {})[row["id"]] = row
-    everywhere = sorted(set.intersection(*map(set, languages.values())))
-    return {code: [by_id[name] for name in everywhere] for code, by_id in languages.items()}
+    common = sorted(set.intersection(*map(set, languages.values())))
+    return {code: [by_id[name] for name in common] for code, by_id in languages.items()}
 
 
-class Bench:
-    """A model with the English texts that all languages are held against."""
+class EnglishReference:
+    """A model, and the English texts that each language is compared with."""
 
-    def __init__(self, enc: encoder.Encoder, languages: Mapping[str, JudgedModel]) -> None:
+    def __init__(self, enc: encoder.Encoder, languages: Mapping[str, JudgedTexts]) -> None:
         self._enc, self._stories = enc, read_stories()
         self._originals = enc.articles(languages[ENGLISH].originals)
         self._sentences = enc.articles(languages[ENGLISH].sentences)
         self._english = self._articles(REFERENCE)
 
-    def row(self, code: str, texts: JudgedModel) -> tuple[Cell, ...]:
+    def row(self, code: str, texts: JudgedTexts) -> tuple[Cell, ...]:
         """The figures of one language, in the order of the header."""
         posts = self._enc.posts(texts.sentences)
         return (
             NAMES[code],
-            first(self._enc.posts(texts.originals), self._originals),
-            topic(posts, self._enc.articles(texts.sentences), texts.topics),
-            topic(posts, self._sentences, texts.topics),
-            first(posts, self._sentences),
+            own_first(self._enc.posts(texts.originals), self._originals),
+            topic_auc(posts, self._enc.articles(texts.sentences), texts.topics),
+            topic_auc(posts, self._sentences, texts.topics),
+            own_first(posts, self._sentences),
             self._passing(texts.posts, self._articles(NAMES[code])),
             self._passing(texts.posts, self._english),
             len(texts.posts),
@@ -118,16 +117,18 @@ class Bench:
         return 1000 * float((score >= self._enc.thresholds(articles, RATE)).mean())
 
 
-def first(posts: encoder.Embeddings, articles: encoder.Embeddings) -> float | None:
-    """How many in 100 find the article in their own place first."""
+def own_first(posts: encoder.Embeddings, articles: encoder.Embeddings) -> float | None:
+    """The percentage of posts whose best article is the one with their index."""
     if not len(posts):
         return None
     best = posts.similarity(articles).argmax(axis=1)
     return 100 * float((best == np.arange(len(posts))).mean())
 
 
-def topic(posts: encoder.Embeddings, articles: encoder.Embeddings, topics: Sequence[str]) -> float:
-    """AUC × 100; every second sentence is a post, the others articles: none meets itself."""
+def topic_auc(
+    posts: encoder.Embeddings, articles: encoder.Embeddings, topics: Sequence[str]
+) -> float:
+    """AUC × 100; odd sentences are posts, even ones articles, so none is compared with itself."""
     score = posts.similarity(articles)[1::2, ::2]
     same = np.equal.outer(topics[1::2], topics[::2])
     return 100 * auc_of(score[same], score[~same])

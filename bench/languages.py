@@ -38,7 +38,7 @@ class LanguageEvent(NamedTuple):
 
 
 class SearchFigures(NamedTuple):
-    """How well some articles find posts: two AUC and two shares of pairs, each within 0 and 1."""
+    """How well articles match posts: two AUC and two shares of pairs, from 0 to 1."""
 
     auc: float
     alike: float
@@ -47,11 +47,10 @@ class SearchFigures(NamedTuple):
 
 
 def measure_languages(model: str) -> ResultTable:
-    """Measure a model on every language of the shipped texts."""
     stories = read_stories()
     rows: list[tuple[Cell, ...]] = [
-        (language, *(100 * share for finding in both for share in finding))
-        for language, both in findings(encoder.load(model, device="cpu"), stories).items()
+        (language, *(100 * share for figures in both for share in figures))
+        for language, both in search_figures(encoder.load(model, device="cpu"), stories).items()
     ]
     reference = stories[REFERENCE]
     posts = sum(len(story.posts) for story in reference)
@@ -60,7 +59,7 @@ def measure_languages(model: str) -> ResultTable:
 
 
 def read_stories(file: Path = TEXTS) -> dict[str, list[LanguageEvent]]:
-    """The stories of every language, the events everywhere in the order of the reference."""
+    """The events of every language, in the order of the reference."""
     languages: Mapping[str, Mapping[str, Any]] = yaml.safe_load(file.read_text("utf-8"))
     return {
         language: [
@@ -76,10 +75,10 @@ def read_stories(file: Path = TEXTS) -> dict[str, list[LanguageEvent]]:
     }
 
 
-def findings(
+def search_figures(
     enc: encoder.Encoder, stories: Mapping[str, Sequence[LanguageEvent]]
 ) -> dict[str, tuple[SearchFigures, SearchFigures]]:
-    """The posts of each language, looked for with English articles and with the language's own."""
+    """The posts of each language, compared with English articles and with the language's own."""
     articles = {
         language: enc.articles([story.article for story in own])
         for language, own in stories.items()
@@ -89,9 +88,9 @@ def findings(
         posts = enc.posts([post for story in own for post in story.posts])
         others = enc.posts([story.other for story in own])
         english, same = (
-            finding(
+            pair_figures(
                 posts.similarity(a),
-                belonging(own),
+                is_own_event(own),
                 np.diagonal(others.similarity(a)),
                 enc.thresholds(a, rate=RATE),
             )
@@ -101,16 +100,16 @@ def findings(
     return result
 
 
-def belonging(stories: Sequence[LanguageEvent]) -> Bool:
+def is_own_event(stories: Sequence[LanguageEvent]) -> Bool:
     """Whether a post is about the event of an article: [posts, articles]."""
     counts = [len(story.posts) for story in stories]
     return np.repeat(np.eye(len(stories), dtype=np.bool_), counts, axis=0)
 
 
-def finding(
+def pair_figures(
     score: NDArray[Any], own: Bool, alike: NDArray[Any], cut: NDArray[Any]
 ) -> SearchFigures:
-    """What the scores [posts, articles] are worth, with a threshold for each article.
+    """The figures of scores [posts, articles], with a threshold for each article.
 
     `alike` are the scores of each article with a post on another event of its kind.
     """

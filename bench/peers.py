@@ -62,7 +62,7 @@ PEERS_MISSING = "a package of the peers is not installed; call `make peers`"
 
 
 class PeerRun(NamedTuple):
-    """What a program did in a window of time."""
+    """The rate and costs of a program in a window of time."""
 
     rate: float  # posts a second
     cpu: float  # µs a post
@@ -71,7 +71,7 @@ class PeerRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Scores that a user could take in the place of newsift's, and the programs that take them."""
+    """Scores that a user could choose instead of newsift's, and the programs with them."""
 
     name: str
     score: Scorer
@@ -82,7 +82,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class PeerProcess:
-    """A peer's program, as `WatchedWorker` wants it."""
+    """A peer's program as a WatchedProcess."""
 
     process: "subprocess.Popen[bytes]"
 
@@ -91,13 +91,12 @@ class PeerProcess:
         return self.process.pid
 
     def check(self) -> None:
-        """Refuse to go on with a program that has ended."""
         code = self.process.poll()
         if code is not None:
             raise NotAvailable(f"a peer's program ended with exit code {code}; see its output")
 
     def wait_until_ready(self, patience: float) -> float:
-        """Its first commit tells; here it need only run."""
+        """Check that it runs; it is ready at its first commit, which `watch_for` awaits."""
         self.check()
         return 0.0
 
@@ -107,8 +106,6 @@ Start = Callable[[StreamScene], AbstractContextManager[WatchedWorker]]
 
 @dataclass(frozen=True, slots=True)
 class PeersOptions:
-    """What the command line asks for."""
-
     kafka: str | None
     data: Path
     minilm: Path | None
@@ -152,7 +149,7 @@ def measure_on(kafka: str, options: PeersOptions, report: Report) -> list[Result
 
 
 def peers_by_vectors(jar: Path | None) -> list[Peer]:
-    """The peers whose packages are installed; MiniLM by its jar."""
+    """The peers with vectors; MiniLM if its jar is given."""
     try:
         static = WordLlama()
         made = [peer_by_vectors("WordLlama", static.texts, partial(static_articles, static))]
@@ -173,7 +170,7 @@ def peer_by_vectors(
     name: str, posts: Callable[[Sequence[str]], F32],
     articles: Callable[[Sequence[TrainingArticle]], F32], jar: Path | None = None,
 ) -> Peer:  # fmt: skip
-    """A peer that compares unit vectors, by each of the clients for Python."""
+    """A peer that compares unit vectors, with each Python client."""
 
     def cosines(texts: Sequence[str], seeds: Sequence[TrainingArticle]) -> F32:
         scores: F32 = posts(texts) @ articles(seeds).T  # [n, k]
@@ -203,7 +200,7 @@ def static_articles(vectors: WordLlama, articles: Sequence[TrainingArticle]) -> 
 
 
 def articles_in_parts(minilm: MiniLM, articles: Sequence[TrainingArticle]) -> F32:
-    """Unit vectors of articles in parts that MiniLM reads whole, as newsift's teacher does."""
+    """Unit vectors of articles, in chunks as for newsift's teacher."""
     return whole(articles, lambda parts: minilm.texts(parts, ARTICLE_PIECES))
 
 
@@ -213,7 +210,7 @@ def peer_starts(
     articles: Sequence[TrainingArticle],
     folder: Path,
 ) -> dict[str, Start]:
-    """How each program of each peer is started."""
+    """A function that starts each program, by its name."""
     starts: dict[str, Start] = {}
     for number, peer in enumerate(peers):
         best = peer.score(texts[:SAMPLE], articles).max(1)
@@ -229,7 +226,7 @@ def peer_starts(
 def running_peer(
     command: Sequence[str], jar: Path | None, seeds: Path, cut: float, scene: StreamScene
 ) -> Iterator[WatchedWorker]:
-    """A peer's program while the block lasts."""
+    """A peer's program, for the length of the block."""
     group = f"{scene.name}-peer-{time.time_ns():x}"
     job = PeerJob(
         *(scene.kafka, group, scene.topic("posts"), scene.topic("matches"), str(seeds), cut),
@@ -293,7 +290,7 @@ def make_scene(kafka: str, seeds: Sequence[Record]) -> StreamScene:
 
 
 def watch_for(program: WatchedWorker, scene: StreamScene, posts: int, seconds: float) -> PeerRun:
-    """What a program does from its first commit on, for so long or until it has done all posts."""
+    """Measure a program from its first commit on, for this time or until all posts are done."""
     with scene.commits(program.group) as committed:
         began = time.perf_counter()
         while not (first := committed()):
@@ -306,7 +303,7 @@ def watch_for(program: WatchedWorker, scene: StreamScene, posts: int, seconds: f
             program.check()
             time.sleep(0.1)
             now = committed()
-            if now > last:  # programs commit now and then: the last commit ends the window
+            if now > last:  # programs commit rarely: the last commit ends the window
                 last, ended = now, time.perf_counter()
                 used = program.cpu() - cpu
     if last == first:
@@ -326,7 +323,7 @@ def latency(
 
 
 def worth(data: Path, scorers: Mapping[str, Scorer], report: Report) -> ResultTable:
-    """What the scores are worth on the labelled crises that judge: means over the events, × 100.
+    """The quality of the scores on the labelled crises of the test split: means, × 100.
 
     Half of the everyday posts sets a threshold for each article, the other half judges.
     """

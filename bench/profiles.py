@@ -38,43 +38,43 @@ Way = Callable[[CrisisDraw], WayScores]
 
 
 def highest(draw: CrisisDraw) -> WayScores:
-    """The maximum over the seeds, each with its own threshold: what there is without a profile."""
+    """The maximum over the seeds, each with its own threshold: scores without a profile."""
     scores = draw.scene.posts.similarity(draw.scene.seeds)  # [n, seeds]
     cuts = thresholds(draw.scene.background, draw.scene.seeds, RATE)
     return WayScores(scores.max(axis=1), np.any(scores >= cuts, axis=1))
 
 
-def middle(draw: CrisisDraw) -> WayScores:
+def seed_mean(draw: CrisisDraw) -> WayScores:
     """The mean of the seeds alone."""
     mean = np.asarray(draw.scene.seeds.as_vectors().mean(axis=0), np.float32).ravel()
     axes = draw.scene.seeds.dense.shape[1]
     slots = np.flatnonzero(mean[axes:]).astype(np.int32)
-    return judged(draw, EventVector.normalised(mean[:axes], slots, mean[axes:][slots]))
+    return score_with(draw, EventVector.normalised(mean[:axes], slots, mean[axes:][slots]))
 
 
 def background_only(draw: CrisisDraw) -> WayScores:
-    """The mean less the background's nearest: the profile that needs no stream."""
-    return judged(draw, learn(draw.scene.seeds, draw.scene.background).vector)
+    """The mean of the seeds minus the nearest background posts: a profile without a stream."""
+    return score_with(draw, learn(draw.scene.seeds, draw.scene.background).vector)
 
 
 def unlabelled(draw: CrisisDraw) -> WayScores:
-    """The profile from the stream, without a label and without a history."""
+    """A profile learned from the stream, without labels and without a history."""
     learned = learned_from(draw)
-    return judged(draw, learned.vector, learned.beta)
+    return score_with(draw, learned.vector, learned.beta)
 
 
 def labelled(draw: CrisisDraw) -> WayScores:
-    """The same, once ten posts are labelled."""
-    rows = draw.stream[to_label(draw, learned_from(draw).vector)]
+    """A profile learned from the stream and ten labels."""
+    rows = draw.stream[choose_posts_to_label(draw, learned_from(draw).vector)]
     is_on = draw.is_on(rows)
     posts = draw.scene.posts
     on, off = (AuthoredPosts.anonymous(posts[rows[kind]]) for kind in (is_on, ~is_on))
-    learned = learn(draw.scene.seeds, draw.scene.background, stream_voices(draw), on, off)
-    return judged(draw, learned.vector, learned.beta)
+    learned = learn(draw.scene.seeds, draw.scene.background, stream_posts(draw), on, off)
+    return score_with(draw, learned.vector, learned.beta)
 
 
-def watched(draw: CrisisDraw) -> WayScores:
-    """From the second half of the stream, once the first has shown what is usual."""
+def with_history(draw: CrisisDraw) -> WayScores:
+    """A profile learned from the second half of the stream; the first is the history of bursts."""
     scene = draw.scene
     news = draw.stream[draw.stream < scene.news]
     before, now = news[::2], np.setdiff1d(draw.stream, news[::2])
@@ -83,45 +83,45 @@ def watched(draw: CrisisDraw) -> WayScores:
     scores = vector.scores(scene.posts)
     counted, usual = (int((scores[rows] >= cut).sum()) for rows in (now, before))
     burst = is_burst(counted, usual, len(now) / (len(now) + len(before)))
-    voices = AuthoredPosts.anonymous(scene.posts[now])
-    learned = learn(scene.seeds, scene.background, voices, burst=burst)
-    return judged(draw, learned.vector, learned.beta)
+    posts = AuthoredPosts.anonymous(scene.posts[now])
+    learned = learn(scene.seeds, scene.background, posts, burst=burst)
+    return score_with(draw, learned.vector, learned.beta)
 
 
 def flooded(draw: CrisisDraw) -> WayScores:
-    """One author writes the seeds' best silent post a thousand times, each a little differently."""
+    """One author repeats the twenty best posts of a silent stream until they are a thousand."""
     news = draw.stream[draw.stream < draw.scene.news]
     best = learn(draw.scene.seeds, draw.scene.background).vector.scores(draw.scene.posts[news])
     copies = np.repeat(news[np.argsort(-best)[:20]], FLOOD // 20)
     rows = np.concatenate([draw.stream, copies])
     authors = [None] * len(draw.stream) + ["flood"] * len(copies)
-    voices = AuthoredPosts(draw.scene.posts[rows], authors)
-    learned = learn(draw.scene.seeds, draw.scene.background, voices)
-    return judged(draw, learned.vector, learned.beta)
+    posts = AuthoredPosts(draw.scene.posts[rows], authors)
+    learned = learn(draw.scene.seeds, draw.scene.background, posts)
+    return score_with(draw, learned.vector, learned.beta)
 
 
-def stream_voices(draw: CrisisDraw) -> AuthoredPosts:
-    """The stream of a draw; the authors of the crises' posts are not known."""
+def stream_posts(draw: CrisisDraw) -> AuthoredPosts:
+    """The stream of a draw; the data names no authors."""
     return AuthoredPosts.anonymous(draw.scene.posts[draw.stream])
 
 
 def learned_from(draw: CrisisDraw) -> LearnedProfile:
-    """What the stream alone teaches."""
-    return learn(draw.scene.seeds, draw.scene.background, stream_voices(draw))
+    """The profile learned from the stream alone."""
+    return learn(draw.scene.seeds, draw.scene.background, stream_posts(draw))
 
 
-def to_label(draw: CrisisDraw, vector: EventVector) -> I64:
+def choose_posts_to_label(draw: CrisisDraw, vector: EventVector) -> I64:
     """Ten posts of the stream: five drawn from the matches, five nearest to the threshold."""
     scores = vector.scores(draw.scene.posts[draw.stream])
     cut = profile_threshold(vector, draw.scene.background, RATE)
     matches = np.flatnonzero(scores >= cut)
-    drawn = matches[: LABELS // 2]  # the stream stands in random order
+    drawn = matches[: LABELS // 2]  # the stream is in random order
     near = np.setdiff1d(np.argsort(np.abs(scores - cut))[:LABELS], drawn, assume_unique=True)
     return np.concatenate([drawn, near[: LABELS - len(drawn)]])
 
 
-def judged(draw: CrisisDraw, vector: EventVector, beta: float = 0.0) -> WayScores:
-    """All posts by a vector and its automatic threshold."""
+def score_with(draw: CrisisDraw, vector: EventVector, beta: float = 0.0) -> WayScores:
+    """The scores of all posts with a vector, at its automatic threshold."""
     scores = vector.scores(draw.scene.posts)
     cut = profile_threshold(vector, draw.scene.background, RATE)
     return WayScores(scores, scores >= np.float32(cut), beta)
@@ -130,31 +130,31 @@ def judged(draw: CrisisDraw, vector: EventVector, beta: float = 0.0) -> WayScore
 RATES = (50, 200, 500)
 MIDDLE = RATES.index(200)
 SILENT = 0
-# A row: how it compares, and one post in how many is on the event where it learns; None: as judged.
+# A row: the way, and the rate of posts on the event while it learns; None: the rate that is judged.
 ROWS: dict[str, tuple[Way, int | None]] = {
     "maximum over the seeds": (highest, SILENT),
-    "mean of the seeds": (middle, SILENT),
+    "mean of the seeds": (seed_mean, SILENT),
     "less the background, no stream": (background_only, SILENT),
     "learned, no label": (unlabelled, None),
     "learned, 10 labels": (labelled, None),
-    "learned, a burst seen": (watched, None),
+    "learned, a burst seen": (with_history, None),
     "learned from 1 in 1,000": (unlabelled, 1000),
     "the same, 10 labels": (labelled, 1000),
-    "the same, a burst seen": (watched, 1000),
+    "the same, a burst seen": (with_history, 1000),
     "silent stream": (unlabelled, SILENT),
     "the same, 10 labels off": (labelled, SILENT),
-    "the same, no burst seen": (watched, SILENT),
+    "the same, no burst seen": (with_history, SILENT),
     "silent, a flood by one author": (flooded, SILENT),
 }
 REMARKS = (
-    "Precision × 100 at 80 % recall, on posts that nothing was learned from; means of the draws.",
+    "Precision × 100 at 80 % recall, on posts that trained no profile; means of the draws.",
     "off topic: AUC × 100 against posts gathered with the event's, off it. At the automatic",
     "threshold (1 in 1,000 of the background): recall × 100, and how many of 1,000 news pass.",
 )
 
 
 class ProfileFigures(NamedTuple):
-    """The figures of a row on an event: a mean over draws, or one draw's."""
+    """The figures of a row on an event: of one draw, or the mean of several."""
 
     precision: tuple[float, ...]  # at each of the rates
     off_topic: float
@@ -188,7 +188,7 @@ def mean_of(scene: CrisisScene, row: str, draws: int, report: Report) -> Profile
 
 
 def figures_of(draws: Sequence[CrisisDraw], judged: Sequence[WayScores]) -> ProfileFigures:
-    """The figures of one draw, learned for each rate; all but the precision at the middle one."""
+    """The figures of one draw for each rate; only the precision is of every rate."""
     precision = tuple(
         draw.precision(scores.scores, rate)
         for draw, scores, rate in zip(draws, judged, RATES, strict=True)
@@ -199,14 +199,14 @@ def figures_of(draws: Sequence[CrisisDraw], judged: Sequence[WayScores]) -> Prof
 
 
 def averaged(each: Sequence[ProfileFigures]) -> ProfileFigures:
-    """The mean of findings."""
+    """The mean of several figures."""
     precision = np.mean([one.precision for one in each], axis=0)
     rest = np.mean([one[1:] for one in each], axis=0)
     return ProfileFigures(tuple(precision.tolist()), *rest.tolist())
 
 
 def precision_part(figures: dict[str, dict[str, ProfileFigures]], draws: int) -> ResultTable:
-    """How precise each row is."""
+    """The precision of each row."""
     rows: list[list[Cell]] = []
     for row in ROWS:
         events = [figures[event][row] for event in figures]
@@ -222,7 +222,7 @@ def precision_part(figures: dict[str, dict[str, ProfileFigures]], draws: int) ->
 
 
 def threshold_part(figures: dict[str, dict[str, ProfileFigures]]) -> ResultTable:
-    """What passes at the automatic threshold."""
+    """Recall and news that pass at the automatic threshold."""
     rows: list[list[Cell]] = []
     for row in ROWS:
         cells: list[Cell] = [row]

@@ -1,4 +1,4 @@
-"""Streams whose truth is known: labelled crises among news, and a flat one."""
+"""`newsift bench promise`: how often promised precision is broken, on streams with known labels."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ FLAT_MATCHES = 2_000
 
 @dataclass(frozen=True)
 class CrisisStream:
-    """All posts that a stream is drawn from: the scores of those above the floor, and the rest."""
+    """The posts that a stream is drawn from: scores of the matches, and counts of all posts."""
 
     name: str
     odds: str
     on: F64  # scores of matches on the event
-    off: F64  # and of the others
+    off: F64  # scores of the other matches
     on_all: int  # posts on the event, matches or not
-    off_all: int
+    off_all: int  # the other posts, matches or not
     share: float  # of the stream that is on the event
     posts: int  # of one stream
 
@@ -50,15 +50,15 @@ class CrisisStream:
         return scores[order], order < len(right)
 
     def precision(self, threshold: float) -> float:
-        """The share of right ones among what the stream lets pass; of nothing it is 0."""
+        """The share of posts on the event among those that reach a threshold; 0 if none does."""
         return float(self._precisions(np.array([threshold]))[0])
 
     def recall(self, threshold: float | None) -> float:
-        """The share of the posts on the event that reach a threshold; of none, none."""
+        """The share of the posts on the event that reach a threshold; 0 without a threshold."""
         return 0.0 if threshold is None else float((self.on >= threshold).sum() / self.on_all)
 
     def oracle(self, precision: float) -> float | None:
-        """The loosest threshold of that precision, for one who knows every label."""
+        """The loosest threshold with that precision, from all labels."""
         rising = np.unique(np.concatenate([self.on, self.off]))
         good = rising[self._precisions(rising) >= precision]
         return float(good[0]) if len(good) else None
@@ -75,13 +75,13 @@ class CrisisStream:
 
 
 def flat() -> CrisisStream:
-    """A stream on which each threshold that is given is too loose, by little."""
+    """A stream whose precision is slightly below the promise at every threshold."""
     even = (np.arange(5 * FLAT_MATCHES) + 0.5) / (5 * FLAT_MATCHES)
     return CrisisStream("flat", f"{FLAT}", even, even, len(even), len(even), FLAT, FLAT_MATCHES)
 
 
 def crises(enc: Encoder, data: Path, odds: tuple[int, ...]) -> Iterator[CrisisStream]:
-    """Each labelled crisis, as rare as that among news, scored by the profile without a stream."""
+    """Each labelled crisis among news at these odds, scored by a profile without a stream."""
     rate = MatchingConfig().background_rate
     for scene in scenes(enc, data):
         vector = learn(scene.seeds, scene.background).vector
@@ -102,18 +102,16 @@ def _some(scores: F64, among: int, count: int, random: Generator) -> F64:
 
 
 FEW, MANY = 60, 200  # labels
-LOOKED_FROM = 11  # labels: before, nothing can be shown
+MIN_LABELS = 11  # with fewer labels no precision can be certified
 
 
 class Promise(NamedTuple):
-    """What is promised of the threshold."""
-
     precision: float
     confidence: float
 
 
 class CutOutcome(NamedTuple):
-    """A threshold, or none, and the labels that it took."""
+    """A threshold, or none, and the number of labels used."""
 
     threshold: float | None
     labels: int
@@ -123,7 +121,7 @@ Way = Callable[[F64, Bools, Promise, Generator], CutOutcome]
 
 
 def fixed(count: int, best: int | None = None) -> Way:
-    """So many labels of matches at random, or of the best of them, and one look at the end."""
+    """A fixed number of labels of random matches, or of the best ones, and one test at the end."""
 
     def way(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
         drawn = at_random(count, scores[:best], random)
@@ -133,12 +131,12 @@ def fixed(count: int, best: int | None = None) -> Way:
 
 
 def after_each(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
-    """The anytime form: a look after every label, until all is shown or 200 are spent."""
+    """The anytime test, after every label, until it succeeds or 200 labels are used."""
     return _walked(scores, right, promise, random, on=False)
 
 
-def and_on(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
-    """The anytime form, then labels in the order of the draw until 200 are spent; a last look."""
+def to_the_end(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
+    """The anytime test, then more labels in drawn order until 200 are used, and a last test."""
     return _walked(scores, right, promise, random, on=True)
 
 
@@ -163,9 +161,9 @@ def _walked(scores: F64, right: Bools, promise: Promise, random: Generator, on: 
 
 
 def peeking(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
-    """Wrong: the form for a fixed number, looked at after every label until it gives something."""
+    """Wrong: the test for a fixed number of labels, repeated after each until it succeeds."""
     drawn = at_random(FEW, scores, random)
-    for n in range(LOOKED_FROM, len(drawn) + 1):
+    for n in range(MIN_LABELS, len(drawn) + 1):
         threshold = precision_threshold(scores[drawn[:n]], right[drawn[:n]], *promise)
         if threshold is not None:
             return CutOutcome(threshold, n)
@@ -178,7 +176,7 @@ def loosest(scores: F64, right: Bools, promise: Promise, random: Generator) -> C
 
 
 def as_labelled(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
-    """Wrong: the loosest cut at which the labels have the precision as they stand."""
+    """Wrong: the loosest cut at which the labels themselves have the precision."""
     required = promise.precision
     return _loosest_where(lambda hits, n: hits >= required * n, scores, right, random)
 
@@ -188,7 +186,7 @@ WAYS: dict[str, Way] = {
     "200 labels": fixed(MANY),
     "the 60 best matches": fixed(FEW, best=FEW),
     "a look after each, 200 at most": after_each,
-    "the same, judged on to 200": and_on,
+    "the same, judged on to 200": to_the_end,
     "wrong: 60 labels, looked at after each": peeking,
     "wrong: loosest Clopper–Pearson, 60": loosest,
     "wrong: the labels as they stand, 60": as_labelled,
@@ -196,7 +194,7 @@ WAYS: dict[str, Way] = {
 
 
 def at_random(count: int, scores: F64, random: Generator) -> np.ndarray:
-    """The places of a number of matches, drawn without replacement."""
+    """Indices of matches, drawn without replacement."""
     return random.choice(len(scores), min(count, len(scores)), replace=False)
 
 
@@ -219,7 +217,7 @@ REMARKS = (
 
 
 class WayRow(NamedTuple):
-    """How one way fared on one stream: shares of all repetitions in per cent, and means."""
+    """The outcome of one way on one stream: shares of all repetitions in per cent, and means."""
 
     stream: str
     odds: str
@@ -234,7 +232,6 @@ class WayRow(NamedTuple):
 def measure_promise(
     data: Path, model: str, repetitions: int, promise: Promise, report: Report
 ) -> ResultTable:
-    """Simulate every way on every stream."""
     enc = encoder.load(model, device="cpu")
     streams = [flat(), *crises(enc, data, ODDS)]
     promised = f"Precision {promise.precision:g} at {promise.confidence:g}"
@@ -247,7 +244,7 @@ def measure_promise(
 def simulate(
     streams: Iterable[CrisisStream], repetitions: int, promise: Promise, report: Report
 ) -> list[WayRow]:
-    """Each method on the same streams, over repeated draws."""
+    """Every way on the same streams, over repeated draws."""
     rows = []
     for stream in streams:
         oracle = stream.recall(stream.oracle(promise.precision))

@@ -1,4 +1,4 @@
-"""`newsift bench stories`: the score from which two matches are copies, judged by their letters."""
+"""`newsift bench stories`: the score from which two matches are copies, by their shingles."""
 
 import re
 from collections import Counter, defaultdict
@@ -38,7 +38,7 @@ Bools = NDArray[np.bool_]
 
 
 class PairShares(NamedTuple):
-    """Which pairs of one event's matches reach a score, by kind of pair."""
+    """The shares of pairs of one event's matches that reach a score, by kind of pair."""
 
     event: str
     cut: float
@@ -49,8 +49,8 @@ class PairShares(NamedTuple):
     random: float
 
 
-class Grouped(NamedTuple):
-    """What the groups of an event's matches are worth."""
+class GroupFigures(NamedTuple):
+    """The quality of the groups of an event's matches."""
 
     event: str
     matches: int
@@ -61,7 +61,7 @@ class Grouped(NamedTuple):
 
 
 class TextPairs(NamedTuple):
-    """All pairs of an event's matches: their scores, and their kind by their letters."""
+    """All pairs of an event's matches: their scores and kinds."""
 
     score: Matrix  # [p]
     retweet: Bools
@@ -72,7 +72,7 @@ class TextPairs(NamedTuple):
 
 def measure_stories(data: Path, model: str, report: Report) -> list[ResultTable]:
     """The pairs of matches by score, and the groups as a worker makes them."""
-    judged, grouped, sizes = list[PairShares](), list[Grouped](), Counter[str]()
+    judged, grouped, sizes = list[PairShares](), list[GroupFigures](), Counter[str]()
     with encoder.load(model, device="cpu") as enc:
         for event, texts, vectors in matches_by_event(enc, data):
             report(f"{event}: {len(texts):,} matches")
@@ -107,7 +107,7 @@ def matches_by_event(
 
 
 def pairs_of(texts: Sequence[str], vectors: Embeddings) -> TextPairs:
-    """Every two matches, once."""
+    """Every pair of matches, once."""
     bare = [bare_words(text) for text in texts]
     first, second = np.triu_indices(len(texts), 1)
     whole, number = numbered(texts), numbered(bare)
@@ -134,19 +134,19 @@ def judge(event: str, pairs: TextPairs, cut: float) -> PairShares:
     return PairShares(event, cut, retweets, same, near, unlike, 1e6 * float(reach.mean()))
 
 
-def judge_groups(event: str, pairs: TextPairs, vectors: Embeddings) -> Grouped:
-    """The groups of the matches as they come, and which pairs stand in one."""
+def judge_groups(event: str, pairs: TextPairs, vectors: Embeddings) -> GroupFigures:
+    """Group the matches in order, and count the pairs that share a group."""
     keys = [StoryKey(str(number), frozenset([event])) for number in range(len(vectors))]
     names = np.array([int(story.match_id) for story in Stories().place(keys, vectors)])
     first, second = np.triu_indices(len(names), 1)
     together = names[first] == names[second]
     sizes = Counter(names.tolist()).values()
     shares = percent(together[pairs.near]), percent(pairs.unlike[together])
-    return Grouped(event, len(names), len(sizes), max(sizes), *shares)
+    return GroupFigures(event, len(names), len(sizes), max(sizes), *shares)
 
 
 def percent(holds: Bools) -> float | None:
-    """How many of these hold; None where there are none."""
+    """The share that holds; None without any."""
     return 100 * float(holds.mean()) if len(holds) else None
 
 
@@ -157,12 +157,12 @@ def numbered(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 def bare_words(text: str) -> str:
-    """What a post says but for RT, addresses, marks and case."""
+    """The words of a post in lower case, without RT, addresses and punctuation."""
     return " ".join(re.findall(r"\w+", ADDRESSED.sub(" ", RETWEET.sub(" ", text)).lower()))
 
 
 def shared_shingles(texts: Sequence[str]) -> Matrix:
-    """The share of their shingles that every two texts have in common: [n, n]."""
+    """The share of shingles that each pair of texts has in common: [n, n]."""
     slots = [
         sorted({
             crc32(text[at : at + LETTERS].encode()) % SLOTS
