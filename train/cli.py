@@ -106,14 +106,14 @@ def evaluate(
     evaluation = Evaluation(
         models or ("default",), data, SPLITS[split], peers, draws, rate, device, mix, wrong
     )
-    judged, skipped = judge_all(evaluation, log := ProgressLog())
-    log.line(f"newsift: {len(judged)} sets judged, {skipped}")
+    results, skipped = judge_all(evaluation, log := ProgressLog())
+    log.line(f"newsift: {len(results)} sets judged, {skipped}")
     # msgspec writes what could not be measured, a nan, as null
     if as_json:
-        click.echo(msgspec.json.encode(judged))
+        click.echo(msgspec.json.encode(results))
         return
-    click.echo(as_markdown(judged) if card else as_text(judged))
-    if wrong and (text := examples(judged)):
+    click.echo(as_markdown(results) if card else as_text(results))
+    if wrong and (text := examples(results)):
         click.echo(f"\n{text}")
 
 

@@ -19,7 +19,7 @@ from train.data.readers import (
     split_pairs,
     story_key,
 )
-from train.model.export import embedded
+from train.model.export import embed_tokens
 from train.protocol.metrics import ap_of
 from train.protocol.peers import similarity
 from train.protocol.sets import CrisisSet, PairSet, Scores, crisis_figures, pair_set, read_crises
@@ -49,7 +49,7 @@ class Dev:
         """Return the figures at the best λ; `score` is the criterion."""
 
         def rows(tokens: Tokens, side: Side) -> Embeddings:
-            return embedded(model, tokens, side, self._lead)
+            return embed_tokens(model, tokens, side, self._lead)
 
         ready = [
             (one, rows(posts, Side.POST), rows(stories, Side.ARTICLE))

@@ -65,7 +65,7 @@ def article_check(reference: Siamese, ids: I32) -> SelfCheck:
     return SelfCheck(joined, offsets, exact, Side.ARTICLE)
 
 
-def embedded(model: nn.Module, tokens: Tokens, side: Side, lead: int) -> Embeddings:
+def embed_tokens(model: nn.Module, tokens: Tokens, side: Side, lead: int) -> Embeddings:
     """Embed texts with a torch model."""
     dense = dense_rows(partial(vectors, model), tokens.ids, tokens.offsets, side, lead)
     return Embeddings(dense, tokens.lexical, 0.0, "not served")

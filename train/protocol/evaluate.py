@@ -15,7 +15,7 @@ from train.loop.progress import ProgressLog
 from train.loop.token_rows import bf16_autocast
 from train.model.encoders import is_baseline, read_baseline
 from train.protocol import peers
-from train.protocol.metrics import Interval, ap_figure, auc_figure, clusters_of, compared
+from train.protocol.metrics import Interval, ap_figure, auc_figure, clusters_of, compare_scorers
 from train.protocol.peers import Scorer
 from train.protocol.sets import (
     CrisisSet,
@@ -51,7 +51,7 @@ class Evaluation:
 
 
 @dataclass(slots=True)
-class Judged:
+class SetResult:
     """The figures and intervals of every scorer on one set."""
 
     kind: str  # "pairs" or "crisis"
@@ -62,7 +62,7 @@ class Judged:
     trust: Trust | None = None  # in the first model
 
 
-def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[Judged], SkippedRows]:
+def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult], SkippedRows]:
     """Evaluate the models and the installed peers on all sets of the data."""
     skipped, split = SkippedRows(), evaluation.split
     sets = read_pair_sets(evaluation.data, split, skipped)
@@ -83,9 +83,9 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[Judged], S
     if evaluation.peers:
         scorers |= installed_peers(next(iter(encoders.values()), None), evaluation.data, log)
     reporter = make_reporter(evaluation, encoders)
-    judged = [judge_set(one, scorers, reporter, evaluation.draws, log) for one in sets]
-    judged += [judge_event(one, scorers, encoders, reporter, evaluation, log) for one in crises]
-    return judged, skipped
+    results = [judge_set(one, scorers, reporter, evaluation.draws, log) for one in sets]
+    results += [judge_event(one, scorers, encoders, reporter, evaluation, log) for one in crises]
+    return results, skipped
 
 
 def make_reporter(evaluation: Evaluation, encoders: Mapping[str, Encoder]) -> TrustReporter | None:
@@ -139,53 +139,53 @@ def judge_set(
     reporter: TrustReporter | None,
     draws: int,
     log: ProgressLog,
-) -> Judged:
+) -> SetResult:
     """Evaluate all scorers on one set of pairs."""
     size = f"{len(pairs.posts):,} posts × {len(pairs.stories):,} articles, {len(pairs.own):,} pairs"
-    judged = Judged("pairs", pairs.name, size)
+    result = SetResult("pairs", pairs.name, size)
     small = len(pairs.posts) * len(pairs.stories) <= DRAWN_PAIRS
     drawn = []
     for name, scorer in scorers.items():
         log.progress(f"{pairs.name}: {name}")
         score = scorer(pairs.posts, pairs.stories)
-        judged.figures[name] = pair_figures(score, pairs)
-        if reporter and judged.trust is None:
-            judged.trust = reporter.pairs(score, pairs)
+        result.figures[name] = pair_figures(score, pairs)
+        if reporter and result.trust is None:
+            result.trust = reporter.pairs(score, pairs)
         if draws and small:
             drawn.append(ap_figure(score, pairs.label))
         del score  # frees memory for the next scorer's
     if drawn:
         log.progress(f"{pairs.name}: {draws} draws")
         stories = clusters_of([story_key(story) for story in pairs.stories])
-        intervals = compared(drawn, clusters_of(pairs.posts), stories, draws)
-        judged.intervals["mAP"] = dict(zip(scorers, intervals, strict=True))
-    return judged
+        intervals = compare_scorers(drawn, clusters_of(pairs.posts), stories, draws)
+        result.intervals["mAP"] = dict(zip(scorers, intervals, strict=True))
+    return result
 
 
 def judge_event(
     crisis: CrisisSet, scorers: Mapping[str, Scorer], encoders: Mapping[str, Encoder],
     reporter: TrustReporter | None, evaluation: Evaluation, log: ProgressLog,
-) -> Judged:  # fmt: skip
+) -> SetResult:  # fmt: skip
     """Evaluate all scorers on one crisis; automatic thresholds need an encoder with its own λ."""
     size = f"{len(crisis.on):,} posts on topic, {len(crisis.off):,} off, {len(crisis.seeds)} seeds"
-    judged = Judged("crisis", crisis.name, f"{size}, {len(crisis.background):,} background")
-    held: dict[str, Scores] = {}
+    result = SetResult("crisis", crisis.name, f"{size}, {len(crisis.background):,} background")
+    scores_of: dict[str, Scores] = {}
     for name, scorer in scorers.items():
         log.progress(f"{crisis.name}: {name}")
         score = scorer(crisis.posts, crisis.seeds)
-        held[name] = Scores.of(score, crisis)
-        judged.figures[name] = crisis_figures(held[name])
-        if reporter and judged.trust is None:
-            judged.trust = reporter.event(score, crisis)
+        scores_of[name] = Scores.of(score, crisis)
+        result.figures[name] = crisis_figures(scores_of[name])
+        if reporter and result.trust is None:
+            result.trust = reporter.event(score, crisis)
         enc = encoders.get(name)
         if enc is not None and evaluation.mix in (None, enc.model.mix):
             cuts = enc.thresholds(enc.articles(crisis.seeds), evaluation.rate)
-            judged.figures[name] |= threshold_figures(score, cuts, crisis)
+            result.figures[name] |= threshold_figures(score, cuts, crisis)
     for figure, side in (("AUC off", "off"), ("AUC background", "background")):
         others: tuple[str, ...] = getattr(crisis, side)
         if evaluation.draws and others:
-            drawn = [auc_figure(scores.on, getattr(scores, side)) for scores in held.values()]
+            drawn = [auc_figure(scores.on, getattr(scores, side)) for scores in scores_of.values()]
             clusters = clusters_of(crisis.on), clusters_of(others)
-            intervals = compared(drawn, *clusters, evaluation.draws)
-            judged.intervals[figure] = dict(zip(held, intervals, strict=True))
-    return judged
+            intervals = compare_scorers(drawn, *clusters, evaluation.draws)
+            result.intervals[figure] = dict(zip(scores_of, intervals, strict=True))
+    return result

@@ -98,7 +98,7 @@ def draw_counts(cluster: I64, rng: np.random.Generator) -> I64:
     return drawn[cluster]
 
 
-def compared(
+def compare_scorers(
     figures: Sequence[Figure], one: I64, other: I64, draws: int
 ) -> list[tuple[Interval, Interval]]:
     """Bootstrap each scorer's figure and its difference from the first scorer's.

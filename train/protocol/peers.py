@@ -17,7 +17,7 @@ from encoder.score.lexical import NO_SLOT, Idf, SparseRows, slot
 from encoder.text.tokenizer import Tokenizer
 from train.data.readers import TrainingArticle
 from train.model.encoders import Baseline
-from train.model.export import embedded
+from train.model.export import embed_tokens
 from train.teacher.minilm import Read, readable, whole
 
 WORD = re.compile(r"\w+")
@@ -51,8 +51,8 @@ def baseline(peer: Baseline, device: str = "auto", mix: float | None = None) -> 
     reader = Tokenizer(peer.vocabulary, peer.idf, config)
 
     def score(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
-        rows = embedded(model, reader.posts(posts), Side.POST, config.lead)
-        columns = embedded(model, reader.articles(stories), Side.ARTICLE, config.lead)
+        rows = embed_tokens(model, reader.posts(posts), Side.POST, config.lead)
+        columns = embed_tokens(model, reader.articles(stories), Side.ARTICLE, config.lead)
         return similarity(rows, columns, peer.mix if mix is None else mix)
 
     return score

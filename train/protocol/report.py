@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import isnan
 
-from train.protocol.evaluate import Judged
+from train.protocol.evaluate import SetResult
 from train.protocol.metrics import R_PRECISION_AT, Interval
 from train.protocol.sets import PREVALENCE
 from train.protocol.trust import KINDS, MAX_WRONG, Trust
@@ -18,10 +18,10 @@ def percent(value: float | None) -> str:
     return "–" if value is None or isnan(value) else f"{100 * value:.2f}"
 
 
-def tables(judged: Sequence[Judged]) -> list[tuple[str, list[str], list[list[str]]]]:
+def tables(results: Sequence[SetResult]) -> list[tuple[str, list[str], list[list[str]]]]:
     """Return every table as title, header and rows."""
     listed = []
-    for one in judged:
+    for one in results:
         listed += _pairs(one) if one.kind == "pairs" else _crisis(one)
         for figure, drawn in one.intervals.items():
             first = next(iter(drawn))
@@ -34,7 +34,7 @@ def tables(judged: Sequence[Judged]) -> list[tuple[str, list[str], list[list[str
     return listed
 
 
-def _pairs(one: Judged) -> list[tuple[str, list[str], list[list[str]]]]:
+def _pairs(one: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
     names = list(one.figures)
     at = [r for r in R_PRECISION_AT if any(not isnan(f[f"P@{r}"]) for f in one.figures.values())]
     precision = [[str(r), *(percent(one.figures[n][f"P@{r}"]) for n in names)] for r in at]
@@ -45,7 +45,7 @@ def _pairs(one: Judged) -> list[tuple[str, list[str], list[list[str]]]]:
     ]
 
 
-def _crisis(one: Judged) -> list[tuple[str, list[str], list[list[str]]]]:
+def _crisis(one: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
     rows = []
     for name, figures in one.figures.items():
         passed = figures.get(PER_MILLE)
@@ -58,17 +58,17 @@ def between(value: Interval) -> str:
     return f"{100 * value.value:.2f} ({100 * value.low:.2f} … {100 * value.high:.2f})"
 
 
-def as_text(judged: Sequence[Judged]) -> str:
+def as_text(results: Sequence[SetResult]) -> str:
     """Format the tables for a terminal."""
     return "\n\n".join(
-        "\n".join([title, "", *aligned(header, rows)]) for title, header, rows in tables(judged)
+        "\n".join([title, "", *aligned(header, rows)]) for title, header, rows in tables(results)
     )
 
 
-def examples(judged: Sequence[Judged]) -> str:
+def examples(results: Sequence[SetResult]) -> str:
     """Format the highest-scoring wrong posts of each set, with their main words."""
     lines = []
-    for one in judged:
+    for one in results:
         for wrong in one.trust.examples if one.trust else ():
             words = ", ".join(f"{visible(word)} {100 * part:.1f}" for word, part in wrong.words)
             score = f"{100 * wrong.score:.1f}, threshold {100 * wrong.threshold:.1f}"
@@ -100,13 +100,13 @@ Columns = dict[str, dict[str, str]]
 PLAIN = ("P@R80", "recall", "precision")
 
 
-def as_markdown(judged: Sequence[Judged]) -> str:
+def as_markdown(results: Sequence[SetResult]) -> str:
     """Format the card's section on the first model."""
-    trust = {one.name: one.trust for one in judged if one.trust is not None}
+    trust = {one.name: one.trust for one in results if one.trust is not None}
     rate = f"one post in {1 / PREVALENCE:.0f} is on topic"
     parts = [
         f"In percent, with 95 % intervals; P@R80 and precision where {rate}.",
-        *figures(judged),
+        *figures(results),
     ]
     for title, columns in (
         (f"Precision by score where {rate} (number on topic, number off topic)", by_score(trust)),
@@ -128,10 +128,10 @@ def grid(columns: Columns, corner: str = "") -> list[str]:
     return ["\n".join(lines)]
 
 
-def figures(judged: Sequence[Judged]) -> list[str]:
+def figures(results: Sequence[SetResult]) -> list[str]:
     """Format the first model's figures, and the other scorers' differences from them."""
     columns: Columns = {}
-    for one in judged:
+    for one in results:
         first = next(iter(one.figures))
         for figure, drawn in one.intervals.items():
             columns[f"{one.name} {figure}"] = {
@@ -148,7 +148,7 @@ def figures(judged: Sequence[Judged]) -> list[str]:
     return grid(columns) if columns else []
 
 
-def plain(one: Judged, figure: str) -> dict[str, str]:
+def plain(one: SetResult, figure: str) -> dict[str, str]:
     """Format a figure without an interval, for every scorer that has it."""
     first = next(iter(one.figures))
     return {

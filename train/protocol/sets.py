@@ -87,8 +87,8 @@ def read_pair_sets(data: Path, split: Split | None, skipped: SkippedRows) -> lis
             further = [
                 story for kind in (CLAIMS, POOL) for story in pool(data, name, kind, skipped)
             ]
-        if chosen := pairs if split is None else split_pairs(pairs)[split]:
-            sets.append(pair_set(name, chosen, further))
+        if of_split := pairs if split is None else split_pairs(pairs)[split]:
+            sets.append(pair_set(name, of_split, further))
     return sets
 
 
@@ -130,11 +130,11 @@ def pair_figures(score: F32, pairs: PairSet) -> Figures:
     if not len(columns):
         raise InputError(f"{pairs.name}: no post of this set belongs to one of its articles")
     precision = r_precisions(score, label)
-    there = [value for value in precision.values() if not np.isnan(value)]
+    numbers = [value for value in precision.values() if not np.isnan(value)]
     return {
         "mAP": ap_of(score, label),
         "AUC": pair_auc_of(score, label),
-        "mRP": float(np.mean(there)) if there else float("nan"),
+        "mRP": float(np.mean(numbers)) if numbers else float("nan"),
         "macro AP": float(np.mean([ap_of(score[:, j], label[:, j]) for j in columns])),
     } | {f"P@{r}": value for r, value in precision.items()}
 

@@ -18,7 +18,7 @@ from train.protocol.metrics import (
     auc_figure,
     auc_of,
     clusters_of,
-    compared,
+    compare_scorers,
     draw_counts,
     pair_auc_of,
     r_precisions,
@@ -105,14 +105,14 @@ def test_a_scorer_does_not_differ_from_itself() -> None:
     worse = rng.random((20, 20)).astype(np.float32)
     each = np.arange(20)
     mine, other = ap_figure(score, label), ap_figure(worse, label)
-    same, drawn = (compared([mine, one], each, each, 50) for one in (mine, other))
+    same, drawn = (compare_scorers([mine, one], each, each, 50) for one in (mine, other))
     own, apart = same[1]
     assert (apart.value, apart.low, apart.high) == (0, 0, 0)
     assert own.low <= own.value <= own.high + 0.1
     assert drawn[1][1].high < 0
     on, others = rng.random(300) + 0.2, rng.random(300)
     figure = auc_figure(on.astype(np.float32), others.astype(np.float32))
-    (value, _), (_, none) = compared([figure] * 2, np.arange(300), np.arange(300), 200)
+    (value, _), (_, none) = compare_scorers([figure] * 2, np.arange(300), np.arange(300), 200)
     assert value.low < value.value < value.high
     assert (none.low, none.high) == (0, 0)
     # the standard error of an AUC near 0.69 of 300 against 300 is about 0.021
