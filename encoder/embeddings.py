@@ -39,7 +39,7 @@ KINDS: dict[str, tuple[str, np.dtype[Any]]] = {
 
 
 class EmbeddingsWriter:
-    """Appends embeddings of one model to a file; `saving` creates it."""
+    """Appends embeddings of one model to a file; `embeddings_writer` creates it."""
 
     def __init__(self, spools: Mapping[str, IO[bytes]], dim: int) -> None:
         self._spools, self._dim = spools, dim
@@ -78,7 +78,7 @@ class EmbeddingsWriter:
 
 
 @contextmanager
-def saving(
+def embeddings_writer(
     path: Path, dim: int, mix: float, digest: str, note: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[EmbeddingsWriter]:
     """Write a file of embeddings that replaces the old one when the block ends without an error.
@@ -98,7 +98,7 @@ def saving(
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
 
 
-def opened(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
+def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
     """Read the metadata and the arrays of a file of embeddings."""
     if path.exists() and not path.is_file():
         raise InputError("it is no regular file")
@@ -243,14 +243,14 @@ class Embeddings:
 
     def save(self, path: str | Path) -> None:
         """Write the embeddings to a safetensors file, atomically."""
-        with saving(Path(path), self.dense.shape[1], self.mix, self.digest) as file:
+        with embeddings_writer(Path(path), self.dense.shape[1], self.mix, self.digest) as file:
             file.add(self.dense, self.lexical)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read embeddings from a file that `save` wrote."""
         try:
-            note, tensors = opened(Path(path))
+            note, tensors = read_tensors(Path(path))
             rows = SparseRows(*(tensors[f"lexical.{p}"] for p in ("indptr", "slots", "weights")))
             embeddings = cls(tensors["dense"], rows, float(note["mix"]), note["digest"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:

@@ -97,7 +97,7 @@ class SparseRows:
 
     def unit(self) -> Self:
         """The same rows scaled to length 1; an empty or zero row stays unchanged."""
-        return type(self)(self.indptr, self.slots, frozen(scaled(self.indptr, self.weights)))
+        return type(self)(self.indptr, self.slots, frozen(unit_weights(self.indptr, self.weights)))
 
     def dot(self, other: "SparseRows") -> F32:
         """The scalar product of every row with every row of `other`: [rows, other rows]."""
@@ -149,8 +149,8 @@ def article_rows(slots: I32, idf: F32, offsets: I64, lead: int) -> SparseRows:
 
 def word_rows(slots: I32, weights: F32, offsets: I64, most: int) -> SparseRows:
     """Compute unit rows: each slot's highest weight times 1 + log min(tf, most)."""
-    indptr, slots, weights = map(frozen, weighted(slots, weights, offsets, most))
-    return SparseRows(indptr, slots, frozen(scaled(indptr, weights)))
+    indptr, slots, weights = map(frozen, merge_slots(slots, weights, offsets, most))
+    return SparseRows(indptr, slots, frozen(unit_weights(indptr, weights)))
 
 
 @jit()
@@ -172,7 +172,7 @@ def well_formed(indptr: I64, slots: I32, weights: F32) -> bool:
 
 
 @jit()
-def scaled(indptr: I64, weights: F32) -> F32:
+def unit_weights(indptr: I64, weights: F32) -> F32:
     """The weights with every row scaled to length 1, summed up in float64."""
     out = weights.copy()
     for row in range(len(indptr) - 1):
@@ -187,7 +187,7 @@ def scaled(indptr: I64, weights: F32) -> F32:
 
 
 @jit()
-def sort(slots: I32, idf: F32) -> None:
+def sort_by_slot(slots: I32, idf: F32) -> None:
     """Sort both arrays by slot, in place. Shell sort, as it compiles fast."""
     for gap in SHELL_GAPS:
         for i in range(gap, len(slots)):
@@ -199,13 +199,13 @@ def sort(slots: I32, idf: F32) -> None:
 
 
 @jit()
-def weighted(slots: I32, idf: F32, offsets: I64, most: int) -> tuple[I64, I32, F32]:
+def merge_slots(slots: I32, idf: F32, offsets: I64, most: int) -> tuple[I64, I32, F32]:
     """Merge equal slots: the highest weight times 1 + log min(tf, most)."""
     indptr, sorted_slots, weights = np.zeros_like(offsets), slots.copy(), idf.copy()
     end = 0
     for text in range(len(offsets) - 1):
         first, stop = offsets[text], offsets[text + 1]
-        sort(sorted_slots[first:stop], weights[first:stop])
+        sort_by_slot(sorted_slots[first:stop], weights[first:stop])
         while first < stop:
             last, weight = first + 1, weights[first]
             while last < stop and sorted_slots[last] == sorted_slots[first]:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
-from encoder.embeddings import Embeddings, opened, saving
+from encoder.embeddings import Embeddings, embeddings_writer, read_tensors
 from encoder.encoder import Encoder
 from encoder.errors import InputError, NewsiftError
 from newsift.cli.options import ONE_JSON, PATH, kafka_options
@@ -173,13 +173,15 @@ class BackgroundBuilder:
         for name, count in (("platforms", platforms), ("languages", languages)):
             note[name] = json.dumps(dict(count.most_common(MAX_LANGUAGES)))
         note["authors"] = str(len({(p.platform, p.author) for p in self._posts if p.author}))
-        with saving(out.resolve(), enc.dense.shape[1], enc.mix, enc.digest, note) as file:
+        with embeddings_writer(
+            out.resolve(), enc.dense.shape[1], enc.mix, enc.digest, note
+        ) as file:
             file.add(enc.dense, enc.lexical)
 
 
 def file_fields(file: Path, rate: float) -> Row:
     posts, digest = Embeddings.load(file), file_mark(file)
-    note, _ = opened(file)
+    note, _ = read_tensors(file)
     fields = {"file": str(file), "sha256": digest} | _size_fields(posts, rate)
     fields |= {name: note[name] for name in TEXT_FIELDS if name in note}
     return fields | {name: json.loads(note[name]) for name in COUNT_FIELDS if name in note}

@@ -10,7 +10,7 @@ import click
 
 import encoder
 from encoder import Embeddings, Encoder, InputError
-from encoder.embeddings import saving
+from encoder.embeddings import embeddings_writer
 from encoder.model.weights import F32
 from newsift.cli.options import PATH, file_options, model_options
 from newsift.cli.terminal import prompt_for_text
@@ -102,7 +102,7 @@ def embed(
         for batch, embeddings in embedded_batches:
             _print(batch, embeddings)
     else:
-        with saving(out.resolve(), enc.dim, enc.mix, enc.digest) as table:
+        with embeddings_writer(out.resolve(), enc.dim, enc.mix, enc.digest) as table:
             for _, embeddings in embedded_batches:
                 table.add(embeddings.dense, embeddings.lexical)
     refuse_many_bad(texts.bad, texts.bad + texts.progress.done)

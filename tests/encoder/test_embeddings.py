@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from sklearn.metrics.pairwise import cosine_similarity
 
-from encoder.embeddings import Embeddings, dense_rows, saving, thresholds, unit_rows
+from encoder.embeddings import Embeddings, dense_rows, embeddings_writer, thresholds, unit_rows
 from encoder.errors import InputError, MismatchError
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
@@ -197,7 +197,7 @@ def test_a_background_of_several_languages_gives_the_highest_of_their_thresholds
 @pytest.mark.parametrize("counts", [[5], [3, 0, 4, 1], [0], [], [1] * 9])
 def test_a_file_saved_in_parts_holds_all_rows(tmp_path: Path, counts: list[int]) -> None:
     path, parts = tmp_path / "e.safetensors", [some(n, seed) for seed, n in enumerate(counts)]
-    with saving(path, 7, 0.25, "abc") as file:
+    with embeddings_writer(path, 7, 0.25, "abc") as file:
         for part in parts:
             file.add(part.dense, part.lexical)
     whole, again = Embeddings.concat([some(0), *parts]), Embeddings.load(path)
@@ -221,7 +221,7 @@ def test_memory_does_not_grow_with_the_parts(tmp_path: Path) -> None:
     part = some(500)
 
     def save(parts: int) -> None:
-        with saving(tmp_path / "e.safetensors", 7, 0.5, "d") as file:
+        with embeddings_writer(tmp_path / "e.safetensors", 7, 0.5, "d") as file:
             for _ in range(parts):
                 file.add(part.dense, part.lexical)
 
@@ -235,7 +235,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> N
     path = tmp_path / "e.safetensors"
     some(3).save(path)
     part = some(2)
-    with pytest.raises(AttributeError), saving(path, 7, 0.5, "d") as file:
+    with pytest.raises(AttributeError), embeddings_writer(path, 7, 0.5, "d") as file:
         file.add(part.dense, None)  # type: ignore[arg-type]
     assert len(Embeddings.load(path)) == 3
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
