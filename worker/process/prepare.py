@@ -46,7 +46,7 @@ log = logging.getLogger("newsift.stream")
 
 
 class WorkerParts:
-    """`start` makes them ready."""
+    """The parts of a worker, built from the configuration; `start` starts them."""
 
     flow: Flow
     embedder: SeedEmbedder
@@ -54,7 +54,7 @@ class WorkerParts:
     def __init__(self, config: Config, ledger: Ledger, fail: Callable[[Exception], None]) -> None:
         self._config, self._ledger, self._stalled = config, ledger, False
         self.not_ready_reason = "it is starting"  # why the worker is not ready
-        topics, size = config.topics, config.stream
+        topics, stream = config.topics, config.stream
         self.metrics = metrics = Metrics()
         self.web = Web(config.web, metrics, self._state, self._near)
         self.control = Control(
@@ -63,7 +63,7 @@ class WorkerParts:
         )  # fmt: skip
         self.delivery = Delivery(
             lambda: KafkaProducer(aiokafka_producer_settings(config)),
-            (topics.matches, topics.rejected), size.produce_deadline_s, self._note_output,
+            (topics.matches, topics.rejected), stream.produce_deadline_s, self._note_output,
         )  # fmt: skip
         self.rejected_bytes = RejectedBytes(config.limits.rejected_bytes)
         consumer = group_consumer(config, self.rejected_bytes.note)
@@ -71,7 +71,7 @@ class WorkerParts:
         self.positions = Positions(consumer, topics.posts, ledger, self._tenures, metrics, fail)
         self.ingest = Ingest(
             consumer, topics.posts, self.positions, ledger, metrics,
-            posts=size.batch_posts, size=size.batch_bytes,
+            batch_posts=stream.batch_posts, batch_bytes=stream.batch_bytes,
         )  # fmt: skip
 
     @property
