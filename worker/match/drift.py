@@ -54,7 +54,7 @@ class WatchedSeeds:
     vectors: Embeddings  # [w]
     cuts: F32  # [w] the score that a tenth of the background reaches
     events: tuple[str, ...]  # [e]
-    event: I64  # [w] the place of each one's event
+    event_rows: I64  # [w] the place of each one's event in `events`
     rates: F64  # [w + e] the shares of posts that are promised to pass
     keys: tuple[Key, ...]  # [w + e] what stays the same while counts may go on
 
@@ -110,7 +110,9 @@ class Drift:
             if (watched := self._activate(seeds)) is None or not len(watched.vectors):
                 return
             high = (sample.similarity(watched.vectors) >= watched.cuts).sum(axis=0)  # [w]
-            of_events = np.bincount(watched.event, high) / np.bincount(watched.event)  # [e]
+            of_events = np.bincount(watched.event_rows, high) / np.bincount(
+                watched.event_rows
+            )  # [e]
             passes = hits[: len(watched.vectors)].tolist()
             self._counts[0] += posts
             self._counts[1] += [
@@ -162,10 +164,10 @@ class Drift:
         return self._rate if is_automatic and self._rate is not None else nan
 
 
-def describe_drift(drifting: Iterable[DriftMeasure]) -> str:
+def describe_drift(measures: Iterable[DriftMeasure]) -> str:
     """Empty if too few posts were counted."""
     measured = [
-        measure for measure in drifting if not (isnan(measure.passes) and isnan(measure.high))
+        measure for measure in measures if not (isnan(measure.passes) and isnan(measure.high))
     ]
     if not measured:
         return ""

@@ -72,17 +72,17 @@ class MetricSpec:
 
 
 def _metric(
-    name: str, kind: type[Counter | Gauge | Histogram], help: str, label: str = "",
+    name: str, kind: type[Counter | Gauge | Histogram], help: str, labels: str = "",
     label_values: tuple[str, ...] = (), buckets: tuple[float, ...] = (),
 ) -> MetricSpec:  # fmt: skip
-    return MetricSpec(f"newsift_{name}", kind, help, tuple(label.split()), label_values, buckets)
+    return MetricSpec(f"newsift_{name}", kind, help, tuple(labels.split()), label_values, buckets)
 
 
-def register_metric(row: MetricSpec, registry: CollectorRegistry) -> Any:
+def register_metric(spec: MetricSpec, registry: CollectorRegistry) -> Any:
     """Label values of a fixed set start at 0."""
-    extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
-    metric = row.kind(row.name, row.help, row.labels, registry=registry, **extra)
-    for value in row.label_values:
+    extra: dict[str, Any] = {"buckets": spec.buckets} if spec.buckets else {}
+    metric = spec.kind(spec.name, spec.help, spec.labels, registry=registry, **extra)
+    for value in spec.label_values:
         metric.labels(value)
     return metric
 
@@ -153,8 +153,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._clock = clock
         self._collectors = {
-            row.name.removeprefix("newsift_"): register_metric(row, self.registry)
-            for row in METRICS
+            spec.name.removeprefix("newsift_"): register_metric(spec, self.registry)
+            for spec in METRICS
         }
         self._events: set[str] = set()
         self._pausing: set[str] = set()
@@ -191,10 +191,10 @@ class Metrics:
     def burst(self, event: str) -> None:
         self._collectors["bursts_total"].labels(self._event(event)).inc()
 
-    def drift(self, drifting: "Iterable[DriftMeasure]") -> None:
+    def drift(self, measures: "Iterable[DriftMeasure]") -> None:
         for name in ("pass_ratio", "high_share"):
             self._collectors[name].clear()
-        for measure in drifting:
+        for measure in measures:
             labels = metric_label(measure.event), metric_label(measure.seed)
             for name, value in (("pass_ratio", measure.passes), ("high_share", measure.high)):
                 if not math.isnan(value):

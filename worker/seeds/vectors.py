@@ -45,12 +45,12 @@ class SeedVectors:
     def digest(self) -> str:
         return self.parts[0].digest
 
-    def places(self, part: int) -> I64:
+    def seeds_of_rows(self, part: int) -> I64:
         """The seed of each row of a part, or -1: [r]."""
-        places = np.full(len(self.parts[part]), -1)
+        seed_of_row = np.full(len(self.parts[part]), -1)
         seeds = np.flatnonzero(self.part == part)
-        places[self.row[seeds]] = seeds
-        return places
+        seed_of_row[self.row[seeds]] = seeds
+        return seed_of_row
 
     def __getitem__(self, key: "slice | Sequence[int] | np.ndarray[Any, Any]") -> Embeddings:
         part, row = self.part[key], self.row[key]
@@ -80,6 +80,6 @@ class SeedVectors:
         for number in np.unique(part).tolist():
             positions, rows = np.flatnonzero(part == number), self.parts[number]
             of_part = np.stack([pairs[positions, 0], self.row[pairs[positions, 1]]], axis=1)
-            halves = (posts.dense, posts.lexical), (rows.dense, rows.lexical)
-            scores[positions] = pair_scores(*halves, posts.mix, of_part)
+            sides = (posts.dense, posts.lexical), (rows.dense, rows.lexical)
+            scores[positions] = pair_scores(*sides, posts.mix, of_part)
         return scores

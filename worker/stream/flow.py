@@ -53,13 +53,13 @@ def group_matches(batch: Batch, outcome: Outcome, tenures: Tenures) -> None:
         partitions[batch.messages[outcome.records[index].source].partition].append(number)
     vectors = Embeddings.concat(outcome.vectors)  # a row for each match
     for partition, numbers in partitions.items():
-        groups = tenures[partition].groups
-        stories = groups.place([matches[number][1] for number in numbers], vectors[numbers])
-        for number, story in zip(numbers, stories, strict=True):
+        keys = [matches[number][1] for number in numbers]
+        groups = tenures[partition].groups.place(keys, vectors[numbers])
+        for number, group in zip(numbers, groups, strict=True):
             index, key = matches[number]
             record = outcome.records[index]
-            outcome.records[index] = with_group(record, story)
-            if story.new:
+            outcome.records[index] = with_group(record, group)
+            if group.new:
                 minute = (batch.messages[record.source].timestamp or 0) // MINUTE_MS
                 outcome.stories.update((partition, event, minute) for event in key.events)
 
