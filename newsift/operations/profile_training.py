@@ -305,7 +305,7 @@ def make_profile(
     }
     seeds = {seed.id: seed.version for seed in event.seeds}
     before = event.profile.history() if event.profile else ()
-    vector = learned.vector.encoded()
+    vector = learned.vector.encode()
     return Profile(event.name, vector, seeds, context.enc.digest, made=made, before=before)
 
 
