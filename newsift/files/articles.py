@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from encoder.errors import InputError
-from newsift.files.apart import MAX_SECONDS, run_in_subprocess
 from newsift.files.article_checks import (
     MIN_ARTICLE_WORDS,
     count_words,
@@ -19,6 +18,7 @@ from newsift.files.article_checks import (
     too_few_words,
 )
 from newsift.files.read import input_name, read_whole, text_in
+from newsift.files.subprocesses import MAX_SECONDS, run_in_subprocess
 from worker.text import one_line, shorten
 
 MAX_EXCERPT_CHARS = 80
@@ -262,7 +262,7 @@ def read_page(file: Path) -> WebPage:
 
 
 def article_from(page: WebPage, is_page: bool = False) -> Article:
-    """With `is_page`, markup may start anywhere."""
+    """`is_page` says that the file's name is a page's: its markup may start anywhere."""
     if other_type := page.other_type:
         raise _refusal(page.url, f"is {other_type}")
     if page.is_markup or (is_page and b"<" in page.body):

@@ -25,8 +25,8 @@ from newsift.collect.feeds import (
     read_followed,
 )
 from newsift.collect.state import lock_state
-from newsift.files.apart import run_in_subprocess
 from newsift.files.articles import WebPage, extract_article
+from newsift.files.subprocesses import run_in_subprocess
 from newsift.operations.messages import format_counts, notify, notify_version
 from newsift.operations.seed_drafts import SeedDraft, parse_record_object, parse_seed, seed_id
 from newsift.operations.seed_topic import SeedTopic

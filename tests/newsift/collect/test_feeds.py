@@ -22,7 +22,7 @@ from newsift.collect.feeds import (
     read_feed,
     read_followed,
 )
-from newsift.files.apart import run_in_subprocess
+from newsift.files.subprocesses import run_in_subprocess
 
 LINK = "https://news.test/ferry"
 
