@@ -170,7 +170,7 @@ def set_promise(
 
 def describe_missing(evidence: PromiseEvidence) -> str:
     if not evidence.matches:
-        return "no post has matched this version of the profile yet, as far as is looked back; wait"
+        return "no post has matched this version of the profile in the time that is read; wait"
     if evidence.more:
         return f"{evidence.missing} labels are missing, if none is wrong"
     return (
@@ -180,7 +180,7 @@ def describe_missing(evidence: PromiseEvidence) -> str:
 
 
 def promise_row(
-    name: str, target: PromiseTarget, evidence: PromiseEvidence, set_it: bool
+    name: str, target: PromiseTarget, evidence: PromiseEvidence, is_set: bool
 ) -> dict[str, Any]:
     return {
         "event": name,
@@ -193,7 +193,7 @@ def promise_row(
         "labels": evidence.labels,
         "on": evidence.on,
         "matches": evidence.matches,
-        "set": set_it,
+        "set": is_set,
     }
 
 
@@ -201,8 +201,8 @@ def event_rows(
     cluster: TopicReader, context: ModelContext, events: Collection[EventState]
 ) -> list[dict[str, Any]]:
     """Pass rates are read only if an event has a promise."""
-    bound = any(event.profile and event.profile.promise for event in events)
-    rates = PassRates(cluster, context, now_ms()) if bound else None
+    has_promise = any(event.profile and event.profile.promise for event in events)
+    rates = PassRates(cluster, context, now_ms()) if has_promise else None
     return [
         event_row(
             event,
@@ -213,15 +213,15 @@ def event_rows(
 
 
 def event_row(event: EventState, lapsed: str = "") -> dict[str, Any]:
-    cuts, profile = event.thresholds, event.profile
+    thresholds, profile = event.thresholds, event.profile
     return {
         "event": event.name,
         "seeds": [seed.id for seed in event.seeds],
         "profile": event.state,
         "why": event.why or None,
         "version": profile.version if profile else None,
-        "threshold": cuts[0] if len(cuts) == 1 else None,
-        "thresholds": list(cuts),
+        "threshold": thresholds[0] if len(thresholds) == 1 else None,
+        "thresholds": list(thresholds),
         "automatic": profile.threshold is None if profile else None,
         "promise": profile.promise if profile else None,
         "lapsed": lapsed or None,

@@ -155,7 +155,7 @@ def scene(
 
 
 def without_workers(data: FigureData) -> FigureData:
-    return replace(data, near=NearAnswers((), ("worker 127.0.0.1:1: tells of no near misses",)))
+    return replace(data, near=NearAnswers((), ("worker 127.0.0.1:1: returns no near misses",)))
 
 
 FAR = 1e-6
@@ -197,7 +197,7 @@ def test_the_hourly_rates_are_those_of_all_posts(
     assert data["hours"] == pytest.approx(HOURS)
     alone = figure_fields(without_workers(shown))
     assert alone["floor"] is None
-    assert alone["messages"] == ["worker 127.0.0.1:1: tells of no near misses"]
+    assert alone["messages"] == ["worker 127.0.0.1:1: returns no near misses"]
     assert [rate for rate in alone["hourly"] if rate is not None] == [
         rate for edge, rate in before if edge >= top
     ]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from newsift.cli.options import configuration
-from newsift.collect.feeds import Followed
+from newsift.collect.feeds import FeedState
 from newsift.operations.feeds import MIN_LINGER_MS, Follower, FollowLoop, FollowOptions
 from newsift.operations.times import now_ms
 from newsift.web.client import RequestLimits
@@ -220,7 +220,7 @@ def test_obeys_retry_after(once: Any, site: Site) -> None:
     site.paths()
     done = once()
     assert done.code == 0
-    assert "wants to be left alone" in done.err
+    assert "asks for a pause" in done.err
     assert site.paths() == []
 
 
@@ -296,7 +296,7 @@ def test_refuses_the_state_of_another_feed(once: Any, site: Site, tmp_path: Path
 @pytest.fixture
 def tour(site: Site, kafka: Kafka) -> FollowLoop:
     web = PoliteWeb(RequestLimits(allow=lambda _: True), pause_s=0.0)
-    existing = Followed(f"{site.url}/feed", f"{site.url}/feed")
+    existing = FeedState(f"{site.url}/feed", f"{site.url}/feed")
     plan = FollowOptions("ferry", 14 * 24 * HOUR, 20)
     config = configuration(str(kafka.address), None)
     return FollowLoop(Follower(web, existing, plan, config, lambda: None, print), 60.0, once=False)
