@@ -125,9 +125,9 @@ def lapse_reason(event: EventState, rate: float | None) -> str:
 def require_profile(event: EventState) -> Profile:
     """Raises without a profile in force."""
     if event.profile is None or event.why:
+        why = f" ({event.why})" if event.why else ""
         raise InputError(
-            f"event {event.name!r}: its profile is {event.state} ({event.why}); "
-            f"let the event learn another"
+            f"event {event.name!r}: its profile is {event.state}{why}; let the event learn one"
         )
     return event.profile
 

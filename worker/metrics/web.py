@@ -84,9 +84,10 @@ class Site:
         self.port = self._server.sockets[0].getsockname()[1]
         if self._config.port is None and self.port != self.first_port:
             log.warning("web: port %d is taken; listening on %d", self.first_port, self.port)
-        self.began()
+        self.on_started()
 
-    def began(self) -> None:
+    def on_started(self) -> None:
+        """Is called once the server listens."""
         log.info("web: http://%s:%d/metrics", self._config.host, self.port)
 
     def prepare(self, app: web.Application) -> None:
@@ -142,17 +143,19 @@ class Site:
                     with socket.socket(fileno=os.dup(server_socket.fileno())) as listening:
                         listening.listen(KERNEL_BACKLOG)
                 return server
-        port_taken = f"{fixed} is taken; free it, or give another"
-        all_taken = f"null: ports {first} to {port} are all taken; set web.port to a free one"
-        raise ConfigError(f"{self.port_key}: {all_taken if fixed is None else port_taken}")
+        if fixed is None:
+            raise ConfigError(f"{self.port_key}: {first} to {port} are all taken; give a free one")
+        raise ConfigError(f"{self.port_key}: {fixed} is taken; free it, or give another")
 
     def _refusal(self, port: int, error: OSError) -> ConfigError:
         if error.errno == errno.EACCES:
-            reason_text = f"{port} is not allowed for this user; give 1024 or more"
-            return ConfigError(f"{self.port_key}: {reason_text}")
-        reason = error.strerror or error
-        reason_text = f"{self._config.host} is no address of this host ({reason})"
-        return ConfigError(f"{self.host_key}: {reason_text}; give 127.0.0.1, or 0.0.0.0 for all")
+            return ConfigError(
+                f"{self.port_key}: {port} is not allowed for this user; give 1024 or more"
+            )
+        return ConfigError(
+            f"{self.host_key}: {self._config.host} is no address of this host "
+            f"({error.strerror or error}); give 127.0.0.1, or 0.0.0.0 for all"
+        )
 
     async def _get_metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._render(), headers={"Content-Type": CONTENT_TYPE})
@@ -205,7 +208,7 @@ class Health:
 
 
 class Web(Site):
-    """The worker's."""
+    """The worker's web server, with /seeds and /near."""
 
     def __init__(
         self, config: WebConfig, metrics: Metrics, state: Callable[[], Health],
