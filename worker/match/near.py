@@ -25,8 +25,9 @@ from worker.seeds.set import SeedSet
 
 MAX_EVENTS = 32  # Events with a profile come first, then others by name.
 MAX_SEEDS = 256  # of all these events together
-CutsBySeed = dict[tuple[str, str], tuple[float, ...]]  # by the id and version of a seed
-Cuts = Callable[[Embeddings, float], F32]  # the score that so much of the background reaches
+StratumEnds = dict[tuple[str, str], tuple[float, ...]]  # by a seed's id and version
+# The score that this share of the background reaches with each seed: [k].
+BackgroundThresholds = Callable[[Embeddings, float], F32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,23 +42,27 @@ class Edges:
 
     @classmethod
     def build(
-        cls, seeds: SeedSet, cuts: Cuts, rates: Sequence[float], earlier: CutsBySeed
-    ) -> tuple[Self, CutsBySeed]:
-        """Returns the edges, and the cuts by seed and version for the next set."""
+        cls,
+        seeds: SeedSet,
+        thresholds_at: BackgroundThresholds,
+        rates: Sequence[float],
+        earlier: StratumEnds,
+    ) -> tuple[Self, StratumEnds]:
+        """Returns the edges, and the lower ends of the strata for the next set."""
         chosen = _choose_events(seeds)
         places = [place for event_places in chosen.values() for place in event_places]
         names = [(seeds.seeds[place].id, seeds.seeds[place].version) for place in places]
         new = [n for n, name in enumerate(names) if name not in earlier]
         rows = seeds.vectors[np.array([places[n] for n in new], np.int64)]
-        fresh = np.array([cuts(rows, rate) for rate in rates] if new else [], np.float32).T
-        every = earlier | {names[n]: tuple(cut.tolist()) for n, cut in zip(new, fresh, strict=True)}
+        fresh = np.array([thresholds_at(rows, rate) for rate in rates] if new else [], np.float32).T
+        every = earlier | {names[n]: tuple(low.tolist()) for n, low in zip(new, fresh, strict=True)}
         table = np.array([every[name] for name in names], np.float32).reshape(-1, len(rates))
         thresholds = seeds.thresholds[np.array(places, np.int64)][:, None]
         edges = np.minimum.accumulate(np.hstack([thresholds, table]), axis=1)  # [m, 1 + s]
-        ends = np.cumsum([0, *map(len, chosen.values())]).astype(np.int64)
+        starts = np.cumsum([0, *map(len, chosen.values())]).astype(np.int64)
         marks_of_seeds = [[*name, *edge] for name, edge in zip(names, edges.tolist(), strict=True)]
-        marks = tuple(marks_of_seeds[begin:end] for begin, end in pairwise(ends.tolist()))
-        built = cls(tuple(chosen), ends, np.array(places, np.int64), edges, marks)
+        marks = tuple(marks_of_seeds[begin:end] for begin, end in pairwise(starts.tolist()))
+        built = cls(tuple(chosen), starts, np.array(places, np.int64), edges, marks)
         return built, {name: every[name] for name in names}
 
 
@@ -137,27 +142,32 @@ class NearWatch:
     An event whose seeds, profile or thresholds change starts again: its scores are different.
     """
 
-    def __init__(self, cuts: Cuts) -> None:
-        self._cuts, self._lock = cuts, Lock()
+    def __init__(self, thresholds_at: BackgroundThresholds) -> None:
+        self._thresholds_at, self._lock = thresholds_at, Lock()
         self._seeds: SeedSet | None = None
         self._edges: Edges | None = None
-        self._earlier_cuts: CutsBySeed = {}
-        self._ready: tuple[SeedSet, Edges, CutsBySeed] | None = None
+        self._earlier_ends: StratumEnds = {}
+        self._ready: tuple[SeedSet, Edges, StratumEnds] | None = None
         self._nonce = token_hex(16)
         self._misses = NearMisses((), nonce=self._nonce)
 
     def prepare(self, seeds: SeedSet) -> None:
         """Computes the edges of a new seed set before it is used."""
-        self._ready = (seeds, *Edges.build(seeds, self._cuts, STRATUM_RATES, self._earlier_cuts))
+        self._ready = (
+            seeds,
+            *Edges.build(seeds, self._thresholds_at, STRATUM_RATES, self._earlier_ends),
+        )
 
     def edges(self, seeds: SeedSet) -> Edges:
         with self._lock:
             if self._edges is None or seeds is not self._seeds:
                 ready = self._ready
                 if ready is None or ready[0] is not seeds:
-                    built = Edges.build(seeds, self._cuts, STRATUM_RATES, self._earlier_cuts)
+                    built = Edges.build(
+                        seeds, self._thresholds_at, STRATUM_RATES, self._earlier_ends
+                    )
                     ready = seeds, *built
-                _, self._edges, self._earlier_cuts = ready
+                _, self._edges, self._earlier_ends = ready
                 pairs = zip(self._edges.events, self._edges.marks, strict=True)
                 names = [_sample_name(event, mark) for event, mark in pairs]
                 self._misses = NearMisses(names, self._misses, self._nonce)

@@ -126,9 +126,9 @@ class WorkerParts:
         await asyncio.to_thread(warm_up, enc, config.matching.why)
         matching = config.matching
         background = self.embedder.background
-        cuts = partial(high_score_thresholds, enc, background)
+        high_scores = partial(high_score_thresholds, enc, background)
         rate = None if matching.total_rate else matching.background_rate
-        drift = Drift(cuts, rate, matching.threshold)
+        drift = Drift(high_scores, rate, matching.threshold)
         self.flow = Flow(
             *(pipeline, self._seeds, self.delivery, self._ledger, self._tenures),
             *(config.topics, self.metrics),
