@@ -249,12 +249,8 @@ PAGE_ENDINGS = (".html", ".htm", ".xhtml")
 
 def read_article(file: Path) -> Article:
     """Raises InputError if it is probably no article."""
-    return read_possible_article(file).require_article(input_name(file))
-
-
-def read_possible_article(file: Path) -> Article:
-    """A page, by its ending or content, or else a text."""
-    return article_from(read_page(file), is_page=file.suffix.lower() in PAGE_ENDINGS)
+    article = article_from(read_page(file), is_page=file.suffix.lower() in PAGE_ENDINGS)
+    return article.require_article(input_name(file))
 
 
 def read_page(file: Path) -> WebPage:

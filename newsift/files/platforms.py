@@ -327,7 +327,8 @@ class ObjectReader:
         """The posts of a page or an export, or a plain post."""
         value, number = message.raw, message.offset + 1
         try:
-            kind, parts = (None, None) if self._is_refused(value) else _posts_of(value, prefix)
+            is_refused = refusal(value, self._maker.limits) is not None
+            kind, parts = (None, None) if is_refused else _posts_of(value, prefix)
         except DECODE_ERRORS:
             kind, parts = None, None
         if parts is None:
@@ -341,12 +342,9 @@ class ObjectReader:
                     post = self._maker.post(part, number, part)
                     yield self._check_platform(post, kind or PLATFORMS.get(_platform(post)))
         except DECODE_ERRORS as error:
-            yield self._broken(value, number, error)
+            yield self._broken_message(value, number, error)
 
-    def _is_refused(self, value: bytes) -> bool:
-        return refusal(value, self._maker.limits) is not None
-
-    def _broken(self, value: bytes, number: int, error: Exception) -> FileMessage:
+    def _broken_message(self, value: bytes, number: int, error: Exception) -> FileMessage:
         if isinstance(error, ValueError) and not isinstance(error, msgspec.MsgspecError):
             return self._maker.rejected(number, value, str(error))
         return self._maker.message(diagnose(value, error), b"", number, value)

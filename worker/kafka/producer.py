@@ -166,7 +166,7 @@ class ProducerSession:
         """Returns an error that can be retried, and raises a refusal."""
         if not batch.fits:
             return MessageSizeTooLargeError()  # type: ignore[no-any-return]
-        wait = asyncio.ensure_future(self._acknowledged(batch))
+        wait = asyncio.ensure_future(self._await_acknowledgement(batch))
         self._waits.add(wait)
         try:
             await asyncio.wait({wait, self._closed}, return_when=asyncio.FIRST_COMPLETED)
@@ -182,7 +182,7 @@ class ProducerSession:
             self._waits.discard(wait)
         return None
 
-    async def _acknowledged(self, batch: ProducerBatch) -> None:
+    async def _await_acknowledgement(self, batch: ProducerBatch) -> None:
         send = self.producer.send_batch
         await (await send(batch.builder, batch.topic, partition=batch.partition))
 

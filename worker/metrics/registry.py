@@ -203,23 +203,23 @@ class Metrics:
     def lag(self, partition: int, posts: int) -> None:
         self._collectors["lag_posts"].labels(str(partition)).set(max(posts, 0))
 
-    def revoked(self, partitions: Iterable[int]) -> None:
-        """Removes the lag of partitions that belong to another worker now."""
+    def remove_lag(self, partitions: Iterable[int]) -> None:
+        """For partitions that belong to another worker now."""
         for partition in partitions:
             self._collectors["lag_posts"].remove_by_labels({"partition": str(partition)})
 
-    def paused(self, why: str) -> None:
+    def begin_pause(self, why: str) -> None:
         """`why` is one of PAUSE_REASONS."""
         self._collectors["pauses_total"].labels(why).inc()
         self._pausing.add(why)
         self._collectors["paused"].set(1)
 
-    def resumed(self, why: str) -> None:
+    def end_pause(self, why: str) -> None:
         """Reading goes on once no reason is left."""
         self._pausing.discard(why)
         self._collectors["paused"].set(int(bool(self._pausing)))
 
-    def rebalanced(self) -> None:
+    def count_rebalance(self) -> None:
         self._collectors["rebalances_total"].inc()
 
     def offsets_lost(self, posts: int) -> None:

@@ -156,18 +156,20 @@ class WorkerParts:
         """Pauses the posts for a reason; "" resumes them."""
         self._ledger.pause(bool(why))
         self.metrics.ready(not why and not self.not_ready_reason)
-        self._count_paused("control", bool(why))
+        self._count_pause("control", bool(why))
 
     def _note_output(self, is_stalled: bool) -> None:
         if self._stalled and not is_stalled:
             log.info("the output answers again")
         if self._stalled != is_stalled:
-            self._count_paused("output", is_stalled)
+            self._count_pause("output", is_stalled)
         self._stalled = is_stalled
 
-    def _count_paused(self, what: str, paused: bool) -> None:
-        count = self.metrics.paused if paused else self.metrics.resumed
-        count(what)
+    def _count_pause(self, why: str, is_paused: bool) -> None:
+        if is_paused:
+            self.metrics.begin_pause(why)
+        else:
+            self.metrics.end_pause(why)
 
 
 def background_thresholds(

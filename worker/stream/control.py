@@ -110,11 +110,11 @@ class Control:
             except (KafkaError, BrokerError) as error:
                 if isinstance(error, KafkaError) and not error.retriable:
                     raise
-                outage.failed(error)
+                outage.report_failure(error)
                 await asyncio.sleep(BACKOFF_S)
             else:
                 if self._checked_at != checked_at:  # the broker has answered
-                    outage.ended()
+                    outage.report_success()
 
     def report_metrics(self) -> None:
         """Also runs between changes, because seeds expire."""

@@ -77,12 +77,12 @@ class Ingest:
             async with asyncio.timeout(MAX_FULL_S):
                 await self._ledger.wait_until(lambda: not self._ledger.full)
                 return
-        self._metrics.paused("backlog")
+        self._metrics.begin_pause("backlog")
         while self._ledger.full and not self._closed:
             self._consumer.pause(*self._consumer.assignment())
             await self._poll(PAUSED_POLL_MS)
         self._consumer.resume(*self._consumer.paused())
-        self._metrics.resumed("backlog")
+        self._metrics.end_pause("backlog")
 
     async def _poll(self, wait_ms: int) -> None:
         try:
@@ -92,10 +92,10 @@ class Ingest:
         except KafkaError as error:
             if not error.retriable:
                 raise
-            self._outage.failed(error)
+            self._outage.report_failure(error)
             await asyncio.sleep(BACKOFF_S)
         else:
-            self._outage.ended()
+            self._outage.report_success()
             if not self._closed:
                 await self._take(records)
 

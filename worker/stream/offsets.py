@@ -99,7 +99,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             self._metrics.stage("commit", perf_counter() - began)
             if self._ledger.epoch == epoch:  # else what is in the ledger now is other batches
                 self._committed |= idle | done
-                self._ledger.committed(done)
+                self._ledger.record_commit(done)
             return True
 
     async def keep_committing(self) -> None:
@@ -123,7 +123,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         """Restores what this worker remembers of the partitions."""
         self._begin_epoch()  # a position read since the last one may be of the old assignment
-        self._metrics.rebalanced()
+        self._metrics.count_rebalance()
         numbers = _join_numbers(place.partition for place in assigned) or "none"
         log.info("partitions of %s to read: %s", self._topic, numbers)
         offsets: dict[TopicPartition, int | None] = {}
@@ -200,7 +200,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         if dropped := self._begin_epoch():
             log.info("%d batches in flight are left to the next owner of the partitions", dropped)
         self._tenures.revoke()
-        self._metrics.revoked(sorted(place.partition for place in revoked))
+        self._metrics.remove_lag(sorted(place.partition for place in revoked))
 
     def _begin_epoch(self) -> int:
         """Returns the number of batches that were dropped."""
