@@ -34,7 +34,7 @@ from tests.worker.learned import profile_of
 from tests.worker.small import Mail
 from worker.config import Config, DeskConfig, KafkaConfig, load_config
 from worker.kafka.reading import Offsets, TopicReader, connected
-from worker.match.near import Cuts, Edges, NearMissRows
+from worker.match.near import BackgroundThresholds, Edges, NearMissRows
 from worker.match.pipeline import Pipeline
 from worker.match.reservoir import NearAnswer, NearMiss, NearMisses, Stratum
 from worker.posts.outcome import Post
@@ -113,7 +113,7 @@ class Town:
     def near(self, measure: Measure, seeds: SeedSet) -> NearAnswer:
         """What a worker tells that has looked at all posts with these seeds."""
         # Fewer than are kept at most.
-        edges, _ = Edges.build(seeds, _cuts(self.context), (0.1, 0.15), {})
+        edges, _ = Edges.build(seeds, _thresholds_at(self.context), (0.1, 0.15), {})
         near_misses = NearMisses([EVENT])
         near_misses.count_posts(len(self.posts))
         scores = measure.scores([post.text for post, _ in self.posts])
@@ -132,7 +132,7 @@ class Town:
         )
 
 
-def _cuts(context: ModelContext) -> Cuts:
+def _thresholds_at(context: ModelContext) -> BackgroundThresholds:
     return lambda rows, rate: context.enc.thresholds(rows, rate, context.background)
 
 
