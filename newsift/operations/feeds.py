@@ -197,7 +197,7 @@ class Follower:
         for article in to_delete:
             article.leave()
         self.store()
-        notify(f"seeds that ended long ago, deleted: {len(to_delete):,}")
+        notify(f"expired seeds deleted: {len(to_delete):,}")
 
     def _is_ours(self, article: FollowedArticle) -> bool:
         return self.index.version(article.seed or "") == article.version

@@ -39,12 +39,12 @@ MIN_POSTS_FOR_RATE = 1_000
 @dataclass(frozen=True, slots=True)
 class PromiseEvidence:
     threshold: float | None
-    missing: int  # labels until more is shown, if none is wrong
-    more: bool  # whether more can be shown with these matches
+    missing: int  # labels until more is proven, if none is wrong
+    more: bool  # whether these matches can prove more
     labels: int
-    on: int
+    on: int  # labels on the event
     matches: int
-    out_of_reach: str = ""  # why no more can
+    out_of_reach: str = ""  # why they can prove no more
 
 
 def weigh_evidence(

@@ -89,7 +89,7 @@ def differences(
 
 def _missing_topic(config: Config, name: str) -> Difference:
     is_labels = name == config.topics.labels
-    who = "who labels needs it" if is_labels else "the worker needs it"
+    who = "labelling needs it" if is_labels else "the worker needs it"
     why = f"{who}; a user without the right to Describe does not see it"
     fix = f"newsift topics create, or {create_command(config, name)}"
     return Difference(name, "topic", "missing", "present", why, fix, serious=not is_labels)
@@ -146,7 +146,7 @@ def _check_policy(config: Config, name: str, topic: ActualTopic, _brokers: int) 
     words = {word.strip() for word in policy.split(",")}
     why = "a compacted topic keeps one record per key, and refuses records without a key"
     if what:
-        why = f"the broker deletes {what}s when they grow old, and who starts then misses them"
+        why = f"the broker deletes old {what}s, and a process that starts later never reads them"
     if words != {"compact"} if what else "compact" in words:
         yield _wrong_setting(config, name, "cleanup.policy", policy, expected, why)
 

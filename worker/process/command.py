@@ -92,7 +92,9 @@ class Worker(faust.Worker):  # type: ignore[misc]
         leaving = asyncio.ensure_future(self._leaving.wait())
         await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
-            self.leave(starting.exception() or self.crash_reason or RunError("it just stopped"))
+            self.leave(
+                starting.exception() or self.crash_reason or RunError("it stopped without an error")
+            )
         in_time = self._config.stream.shutdown_s + SHUTDOWN_SLACK_S
         late = RunError(
             f"the worker did not stop within {in_time:g} s (stream.shutdown_s); it is ended"

@@ -67,7 +67,7 @@ class SeedEmbedder:
         self, enc: Encoder, rate: float, threshold: float | None,
         own_background: OwnBackground | None = None, total: bool = False,
     ) -> None:  # fmt: skip
-        """`rate` is that of each seed, or of all together if it is `total`."""
+        """`rate` is that of each seed or, with `total`, of all seeds together."""
         self._enc, self._rate, self._threshold, self._total = enc, rate, threshold, total
         file_mark = own_background.mark if own_background else ""
         self._mark = f"{'total' if total else 'auto'} {rate:.6f} {file_mark}".rstrip()
@@ -75,7 +75,7 @@ class SeedEmbedder:
         self._nothing = EmbeddedPart.build(enc.articles([]), [])
         self._parts: list[EmbeddedPart] = []
         self._rows: dict[str, SeedRow] = {}  # by the seed's id
-        self._ids: dict[str, str] = {}  # by content, a seed that has it, or had
+        self._ids: dict[str, str] = {}  # by content: a seed that has or had it
         self._digest_rows: dict[str, tuple[SeedOrProfile, str]] = {}  # by id
         # By content; used where one constant is added to all thresholds.
         self._passing: dict[str, PassingPosts] = {}

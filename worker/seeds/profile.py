@@ -67,11 +67,13 @@ class EventVector:
         bounds = np.concatenate([[-1], self.slots, [SLOTS]])
         if not (bounds[1:] > bounds[:-1]).all():
             raise InputError(
-                f"vectors: a slot stands twice, or is not from 0 to {SLOTS - 1}; {REMEDY}"
+                f"vectors: a slot occurs twice, or is not from 0 to {SLOTS - 1}; {REMEDY}"
             )
         size = vector_length(self.dense, self.weights)
         if not abs(size - 1) <= UNIT_SLACK:
-            raise InputError(f"vectors: {size:.4g} long, together they have length 1; {REMEDY}")
+            raise InputError(
+                f"vectors: {size:.4g} long; together they must have length 1; {REMEDY}"
+            )
 
     def __repr__(self) -> str:
         return f"EventVector(dim {len(self.dense)}, {len(self.slots)} words)"

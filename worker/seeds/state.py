@@ -332,11 +332,11 @@ def stale_reason(profile: Profile, seeds: Mapping[str, Seed], model: str) -> str
     for name, version in sorted(profile.seeds.items()):
         quoted, seed = repr(name[:60]), seeds.get(name)
         if seed is None:
-            return f"seeds: {quoted} stands no more"
+            return f"seeds: {quoted} does not exist any more"
         if seed.version != version:
             return f"seeds: {quoted} has changed since"
         if seed.event != profile.event:
-            return f"seeds: {quoted} is of another event now"
+            return f"seeds: {quoted} belongs to another event now"
         if seed.paused:
             return f"seeds: {quoted} is paused"
     return ""

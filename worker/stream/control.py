@@ -191,7 +191,7 @@ class Control:
     def _apply(self, records: Sequence[Any]) -> None:
         for record in records:
             if isinstance(record, Unreadable):
-                log.error("%s; whatever seeds they held are not known", record)
+                log.error("%s; the seeds in them are unknown", record)
                 self._metrics.unreadable("seeds", record.count)
                 self._reducer.skip(record.count)
         self._reducer.apply(r for r in records if not isinstance(r, Unreadable))

@@ -263,12 +263,15 @@ def test_of_too_many_profiles_the_first_by_id_count() -> None:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({b"raid": None}, "seeds: 'raid' stands no more"),
+        ({b"raid": None}, "seeds: 'raid' does not exist any more"),
         ({b"raid": value(text="police", event="storm")}, "seeds: 'raid' has changed since"),
-        ({b"raid": value(text=SEEDS["raid"])}, "seeds: 'raid' is of another event now"),
+        ({b"raid": value(text=SEEDS["raid"])}, "seeds: 'raid' belongs to another event now"),
         ({b"raid": value(text=SEEDS["raid"], event="storm", paused=True)}, "seeds: 'raid' is"),
         ({KEY: profile_value("storm", SEEDS, model="0" * 64)}, "model: learned with '00000"),
-        ({KEY: profile_value("storm", SEEDS | {"pets": ARTICLES["pets"]})}, "seeds: 'pets' is of"),
+        (
+            {KEY: profile_value("storm", SEEDS | {"pets": ARTICLES["pets"]})},
+            "seeds: 'pets' belongs",
+        ),
     ],
 )
 def test_a_stale_profile_leaves_its_seeds_in_force(changed: Records, why: str) -> None:

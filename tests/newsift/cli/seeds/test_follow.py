@@ -165,7 +165,7 @@ def test_deletes_a_seed_that_ended_long_ago_once(followed: Any, later: Any, kafk
     later(MIN_LINGER_MS + 2 * HOUR)
     assert "deleted" not in followed("--dry-run").err
     assert seeds_of(kafka)[NAME] is not None
-    assert "seeds that ended long ago, deleted: 1" in followed().err
+    assert "expired seeds deleted: 1" in followed().err
     assert seeds_of(kafka) == {NAME: None}
     assert "deleted" not in followed().err
     assert len(kafka.records(SEEDS)) == 2
