@@ -126,9 +126,10 @@ def to_match(
     threshold: np.float32,
     why: Sequence[tuple[str, float]],
 ) -> Match:
-    name = match_id(post, seed, model)
-    pair = (shortest_float(score), shortest_float(threshold))
-    return Match(name, seed.id, seed.version, seed.event, seed.title, *pair, list(why))
+    return Match(
+        match_id(post, seed, model), seed.id, seed.version, seed.event, seed.title,
+        shortest_float(score), shortest_float(threshold), list(why),
+    )  # fmt: skip
 
 
 def to_match_record(

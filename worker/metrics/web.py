@@ -201,7 +201,7 @@ JSON_TYPE = "application/json; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    not_ready: str = ""
+    not_ready: str = ""  # the reason
     seeds: SeedSet | None = None
     cluster_id: str = ""  # Kafka's, as far as it is known
     group: str = ""
@@ -211,11 +211,11 @@ class Web(Site):
     """The worker's web server, with /seeds and /near."""
 
     def __init__(
-        self, config: WebConfig, metrics: Metrics, state: Callable[[], Health],
+        self, config: WebConfig, metrics: Metrics, health: Callable[[], Health],
         near: Callable[[str], bytes | None] = lambda _: None,
     ) -> None:  # fmt: skip
-        super().__init__(config, metrics.render, lambda: state().not_ready)
-        self._state, self._near = state, near
+        super().__init__(config, metrics.render, lambda: health().not_ready)
+        self._health, self._near = health, near
         self._list_lock = asyncio.Lock()
         self._seed_list: tuple[SeedSet, bytes] | None = None
 
@@ -225,11 +225,13 @@ class Web(Site):
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
         """Names the cluster and the group too, because a caller may expect another worker."""
-        now = self._state()
-        return status_answer("ready", now.not_ready, cluster_id=now.cluster_id, group=now.group)
+        health = self._health()
+        return status_answer(
+            "ready", health.not_ready, cluster_id=health.cluster_id, group=health.group
+        )
 
     async def _get_seeds(self, _request: web.Request) -> web.Response:
-        seeds = self._state().seeds
+        seeds = self._health().seeds
         if seeds is None:
             return json_answer({"reason": "the control topic is not yet read to its end"}, 503)
         # Once for each set, in a thread: there may be many seeds.

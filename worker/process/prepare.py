@@ -56,7 +56,7 @@ class WorkerParts:
         self.not_ready_reason = "it is starting"  # why the worker is not ready
         topics, stream = config.topics, config.stream
         self.metrics = metrics = Metrics()
-        self.web = Web(config.web, metrics, self._state, self._near)
+        self.web = Web(config.web, metrics, self._health, self._near)
         self.control = Control(
             groupless_consumer(config), topics.seeds, metrics, config.limits,
             lambda: require_fit_topics(config), self._hold_posts,
@@ -141,7 +141,7 @@ class WorkerParts:
         assert self.control.seeds is not None
         return self.control.seeds
 
-    def _state(self) -> Health:
+    def _health(self) -> Health:
         control, group = self.control, self._config.kafka.group
         return Health(
             self.not_ready_reason or control.hold_reason, control.seeds, control.cluster_id, group

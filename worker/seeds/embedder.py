@@ -22,7 +22,7 @@ from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER_EXPIRES, SeedSet, digest_row, seed_set_digest
 from worker.seeds.state import ControlState, ModelFacts
 from worker.seeds.total import PassingPosts, passing_posts, total_rate_constant
-from worker.seeds.vectors import SeedVectors
+from worker.seeds.vectors import SeedVectors, check_rows
 from worker.simd.rounded import RoundedMatrix
 
 BLOCK_ARTICLES = 256
@@ -322,7 +322,6 @@ def rate_error(
 
 def row_problems(vectors: Embeddings) -> dict[int, str]:
     """Why rows cannot be compared with posts."""
-    words = vectors.dense.any(axis=1) | (np.diff(vectors.lexical.indptr) > 0)  # [n]
-    finite = np.isfinite(vectors.dense).all(axis=1)  # [n]
-    bare = dict.fromkeys(np.flatnonzero(~words).tolist(), NO_WORD)
-    return bare | dict.fromkeys(np.flatnonzero(~finite).tolist(), NOT_FINITE)
+    finite, has_words = check_rows(vectors)
+    wordless = dict.fromkeys(np.flatnonzero(~has_words).tolist(), NO_WORD)
+    return wordless | dict.fromkeys(np.flatnonzero(~finite).tolist(), NOT_FINITE)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings
 from encoder.errors import InputError
@@ -15,6 +16,12 @@ from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores
 from encoder.score.lexical import SparseRows
 from encoder.support.readonly import frozen
+
+
+def check_rows(vectors: Embeddings) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether each vector is finite, and whether its text has words: [n], [n]."""
+    finite = np.all(np.isfinite(vectors.dense), axis=1)
+    return finite, vectors.dense.any(axis=1) | (np.diff(vectors.lexical.indptr) > 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -140,7 +140,7 @@ class Flow:
         self._pipeline, self._seeds, self._delivery = pipeline, seeds, delivery
         self._ledger, self._tenures = ledger, tenures
         self._topics, self._metrics = topics, metrics
-        self._threads = ThreadPoolExecutor(MATCH_THREADS, thread_name_prefix="sift")
+        self._executor = ThreadPoolExecutor(MATCH_THREADS, thread_name_prefix="sift")
         self._bursts, self._group_lock = Bursts(), Lock()
         self.drift, self.near, self.finished = drift, near, 0
         self._rejected_bytes = rejected_bytes
@@ -156,10 +156,12 @@ class Flow:
         run = asyncio.get_running_loop().run_in_executor
         try:
             await self._tenures.ready.wait()
-            outcome, is_grouped = await run(self._threads, self._run_pipeline, batch, self._seeds())
+            outcome, is_grouped = await run(
+                self._executor, self._run_pipeline, batch, self._seeds()
+            )
             if not is_grouped:
                 await self._ledger.wait_until(lambda: self._ledger.is_turn_of(batch))
-                await run(self._threads, self._group, batch, outcome)
+                await run(self._executor, self._group, batch, outcome)
         finally:
             self._ledger.end_turn(batch)
         return outcome
