@@ -15,7 +15,7 @@ from bench.measure import Report, ResultTable
 from encoder.embeddings import Embeddings
 from encoder.score.lexical import SLOTS, SparseRows
 from train.data.readers import SkippedRows, crisis_posts, reports
-from worker.match.groups import MIN_STORY_SCORE, Stories
+from worker.match.groups import MIN_STORY_SCORE, StoryGroups
 from worker.match.records import StoryKey
 
 CUTS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
@@ -137,7 +137,7 @@ def judge(event: str, pairs: TextPairs, cut: float) -> PairShares:
 def judge_groups(event: str, pairs: TextPairs, vectors: Embeddings) -> GroupFigures:
     """Group the matches in order, and count the pairs that share a group."""
     keys = [StoryKey(str(number), frozenset([event])) for number in range(len(vectors))]
-    names = np.array([int(story.match_id) for story in Stories().place(keys, vectors)])
+    names = np.array([int(story.match_id) for story in StoryGroups().place(keys, vectors)])
     first, second = np.triu_indices(len(names), 1)
     together = names[first] == names[second]
     sizes = Counter(names.tolist()).values()

@@ -1,6 +1,7 @@
 """The stream processor: posts of a topic, matched with the articles of another.
 
-A post enters by `stream.ingest` and leaves by `kafka.delivery`; `app` is Faust's, made when asked.
+A post enters by `stream.ingest` and leaves by `kafka.delivery`; `app` is the Faust app, made
+at the first access.
 """
 
 from typing import TYPE_CHECKING, Any

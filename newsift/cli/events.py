@@ -240,8 +240,8 @@ def print_proposal(proposal: Proposal) -> None:
     origin += f", {made['labels']} labels)" if made["labels"] else ")"
     fields = {"event": proposal.event.name, "learned from": origin}
     fields |= {name: words_text(made[name]) for name in ("gained", "lost")}
-    fields["threshold"] = " → ".join(map(thresholds_text, proposal.cuts))
-    was, will = proposal.of_background
+    fields["threshold"] = " → ".join(map(thresholds_text, proposal.thresholds))
+    was, will = proposal.background_rates
     fields["background"] = f"{was:.1f} → {will:.1f} of 1,000 posts pass"
     if comparison.read:
         was, will = comparison.passes

@@ -14,7 +14,7 @@ from newsift.operations.messages import notify, notify_version
 from newsift.operations.model_context import ModelContext, draft_thresholds, load_context
 from newsift.operations.profile_training import LearnOptions, ProfileTraining
 from newsift.operations.seed_drafts import SEED_KEYS, SeedDraft
-from newsift.operations.seed_publication import (
+from newsift.operations.seed_preview import (
     PREVIEW_HOURS,
     SCRIPT_LIMITS,
     TERMINAL_LIMITS,

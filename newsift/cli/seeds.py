@@ -357,7 +357,7 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
 def _preview_events(topic: SeedTopic, config: Config, seeds: Sequence[Seed]) -> None:
     from newsift.cli.seed_preview import advise, preview_limits, report_preview
     from newsift.operations.model_context import MAX_AUTO_THRESHOLDS, load_context
-    from newsift.operations.seed_publication import count_event_seeds, preview_published
+    from newsift.operations.seed_preview import count_event_seeds, preview_published
 
     state = topic.state()
     events = count_event_seeds(state, seeds)

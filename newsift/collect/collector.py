@@ -108,7 +108,7 @@ class CollectorMetrics:
 
     def __init__(self, source: str) -> None:
         self._source, self._registry = source, CollectorRegistry()
-        metrics = {row.name: register_metric(row, self._registry) for row in COLLECTOR_METRICS}
+        metrics = {spec.name: register_metric(spec, self._registry) for spec in COLLECTOR_METRICS}
         self._reconnects = metrics.pop(f"{PREFIX}reconnects_total")
         for reason in REASONS:
             self._reconnects.labels(source, reason)
@@ -154,7 +154,7 @@ class TopicOutlet:
     def __init__(
         self, config: Config, metrics: CollectorMetrics, on_stall: Callable[[bool], None]
     ) -> None:
-        """`on_stall` gets whether the broker has stopped to acknowledge."""
+        """`on_stall` gets whether the broker has stopped acknowledging."""
         self._topic, self._metrics = config.topics.posts, metrics
         self._delivery = Delivery(
             lambda: KafkaProducer(aiokafka_producer_settings(config)), (self._topic,),
@@ -169,27 +169,27 @@ class TopicOutlet:
 
     async def deliver(self, frames: Sequence[SourceFrame]) -> None:
         """Returns once the broker has acknowledged all frames, however long that takes."""
-        letters = [
+        records = [
             ProducerRecord(self._topic, frame.key, frame.value, (), number)
             for number, frame in enumerate(frames)
             if frame.value
         ]
-        await self._delivery.deliver(letters, self._without_value)
+        await self._delivery.deliver(records, self._without_value)
 
-    def _without_value(self, letter: ProducerRecord) -> ProducerRecord | None:
+    def _without_value(self, record: ProducerRecord) -> ProducerRecord | None:
         """A record without value for a frame that is too large for the topic.
 
         The worker makes a dead letter of it, which names the post.
         """
-        if letter.value is None:
+        if record.value is None:
             return None
-        size = len(letter.value)
+        size = len(record.value)
         log.error("frame %r has %d bytes, more than %s takes; sent without its value",
-                  letter.key, size, self._topic)  # fmt: skip
+                  record.key, size, self._topic)  # fmt: skip
         self._metrics["unsendable_total"].inc()
         detail = f"{size} bytes, more than the topic takes".encode()
         headers = (("reason", b"record_too_large"), ("detail", detail))
-        return replace(letter, value=None, headers=headers)
+        return replace(record, value=None, headers=headers)
 
 
 class PrintOutlet:

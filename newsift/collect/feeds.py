@@ -14,6 +14,7 @@ import msgspec
 
 from encoder.errors import InputError
 from newsift.web.addresses import DEFAULT_PORTS
+from worker.posts.times import HOUR_MS
 from worker.seeds.record import MAX_TITLE_CHARS, MAX_URL_CHARS
 from worker.text import one_line
 
@@ -173,7 +174,6 @@ def _remedy(page: dict[str, Any], url: str) -> str:
     return f"is no feed, but the page names these: {names}"
 
 
-HOUR_MS = 3_600_000
 FIRST_RETRY_MS = HOUR_MS // 4
 MAX_RETRIES = 6  # over 16 hours, as the pauses double
 REREAD_MS = 6 * HOUR_MS
@@ -189,7 +189,7 @@ class FollowedArticle(msgspec.Struct):
     mark: str  # of the latest entry about it
     seen: int  # when the feed last listed it
     read: int | None = None
-    news: bool = False  # the entry has changed since the article was read
+    news: bool = False  # whether the entry has changed since the article was read
     again: int = 0  # how often the article was read after the first time
     failing: bool = False  # the last attempt failed, but a retry may help
     refusal: str | None = None  # the last reported reason
@@ -209,7 +209,7 @@ class FollowedArticle(msgspec.Struct):
             return now >= self.read + HOUR_MS * self.again
         return self.seed is not None and now >= self.read + REREAD_MS * (self.again + 1)
 
-    def tried(self, now: int, *, failing: bool = False) -> None:
+    def count_attempt(self, now: int, *, failing: bool = False) -> None:
         """Count an attempt to read it."""
         self.again += self.read is not None
         self.read, self.news, self.failing = now, False, failing
@@ -219,7 +219,7 @@ class FollowedArticle(msgspec.Struct):
         self.seed, self.left = None, True
 
 
-class Followed(msgspec.Struct):
+class FeedState(msgspec.Struct):
     """The state of a followed feed. Its times are milliseconds; its fields are on disk."""
 
     feed: str  # the user's address of it
@@ -252,7 +252,7 @@ class Followed(msgspec.Struct):
         self._forget(now - keep)
         return new_count
 
-    def due(self, now: int, keep: int, most: int) -> list[FollowedArticle]:
+    def due_articles(self, now: int, keep: int, most: int) -> list[FollowedArticle]:
         """The articles to read now, new ones first."""
         candidates = [
             article for article in self.articles.values()
@@ -262,7 +262,7 @@ class Followed(msgspec.Struct):
             :most
         ]
 
-    def ended(self, before: int, keep: int) -> list[FollowedArticle]:
+    def ended_articles(self, before: int, keep: int) -> list[FollowedArticle]:
         """The articles whose seeds should have expired by then."""
         return [
             article for article in self.articles.values()
@@ -280,10 +280,10 @@ class Followed(msgspec.Struct):
         self.articles = dict(remaining[:MAX_ARTICLES])
 
 
-def read_followed(content: bytes, where: str) -> Followed:
-    """Raises InputError for a damaged file, whose name is `where`."""
+def parse_feed_state(content: bytes, where: str) -> FeedState:
+    """Raises InputError for damaged bytes; `where` names their file."""
     try:
-        return msgspec.json.decode(content, type=Followed)
+        return msgspec.json.decode(content, type=FeedState)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise InputError(
             f"{where}: is no state of a feed; move it away, and the feed is read from the start"

@@ -451,15 +451,15 @@ class Mastodon:
         """The statuses of the timeline since the mark, then those of the stream."""
         with connection_errors(self.place):
             url = await self._stream_url(session)
-            backlog = await self._backlog(session, mark)
-            async for frames in self._backlog_frames(backlog):
+            timeline = await self._open_timeline(session, mark)
+            async for frames in self._timeline_frames(timeline):
                 yield frames
             connect = self._websocket_events if is_websocket(url) else self._sse_events
             async with aclosing(connect(session, url)) as stream:
                 await anext(stream)  # an empty list: the stream is connected
-                async for frames in self._backlog_frames(backlog):
+                async for frames in self._timeline_frames(timeline):
                     yield frames
-                if gap := self._gap(backlog, mark):
+                if gap := self._gap(timeline, mark):
                     yield gap
                 yield self._statuses.cursor_frame()  # the stream misses nothing from here on
                 async for events in stream:
@@ -504,7 +504,7 @@ class Mastodon:
             async for text in socket_texts(socket, str(url.host)):
                 yield [_parse_socket_event(text, str(url.host))]
 
-    async def _backlog(self, session: ClientSession, mark: SourceMark | None) -> Timeline:
+    async def _open_timeline(self, session: ClientSession, mark: SourceMark | None) -> Timeline:
         """The timeline since the mark, or since now."""
         url = self._address.stream.timeline(self._address.host)
         after_id = ""
@@ -520,12 +520,12 @@ class Mastodon:
         after_id = after_id or self._statuses.latest_id or ""
         return Timeline(session, url, self._headers, after_id, self._max_pages)
 
-    async def _backlog_frames(self, backlog: Timeline) -> AsyncIterator[list[SourceFrame]]:
-        async for page in backlog.pages():
+    async def _timeline_frames(self, timeline: Timeline) -> AsyncIterator[list[SourceFrame]]:
+        async for page in timeline.pages():
             arrived = [self._statuses.status_frame(status, id) for id, status in page]
             yield [frame for frame in arrived if frame is not None]
 
-    def _gap(self, backlog: Timeline, mark: SourceMark | None) -> Gap | None:
+    def _gap(self, timeline: Timeline, mark: SourceMark | None) -> Gap | None:
         """The missed posts that the timeline does not have.
 
         A mark of another instance is reported only once.
@@ -536,10 +536,10 @@ class Mastodon:
             self._reported_foreign_mark = mark
             why = f"the state belongs to {mark.place}, whose ids mean nothing to {self.place}"
             return Gap(why, seconds_since(mark.at))
-        seconds = seconds_since(time_of_id(backlog.after_id) or mark.at)
-        if backlog.pages_left <= 0:
+        seconds = seconds_since(time_of_id(timeline.after_id) or mark.at)
+        if timeline.pages_left <= 0:
             pages = f"{self._max_pages:,} pages of the timeline"
             return Gap(f"more posts were missed than {pages} hold", seconds)
-        if backlog.is_readable:
+        if timeline.is_readable:
             return None
         return Gap("the instance has no readable timeline to fill the gap", seconds)

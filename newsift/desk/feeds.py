@@ -12,7 +12,7 @@ import msgspec
 
 from encoder.errors import InputError, NewsiftError
 from encoder.support.files import read_regular, state_folder, write_atomically
-from newsift.collect.feeds import Followed
+from newsift.collect.feeds import FeedState
 from newsift.collect.state import lock_state
 from newsift.operations.feeds import (
     Follower,
@@ -69,7 +69,7 @@ class FollowedFeed:
         self.subscription, self._config, self._on_change = subscription, config, on_change
         self._stopped = Event()
         self._thread = Thread(target=self._run, name="desk-feed", daemon=True)
-        self._followed: Followed | None = None
+        self._followed: FeedState | None = None
         self._state, self._why = "starting", ""
         self._messages: deque[tuple[str, str]] = deque(maxlen=MAX_LINES)
         self._seeds: deque[str] = deque(maxlen=MAX_LINES)

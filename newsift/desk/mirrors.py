@@ -80,7 +80,7 @@ class TopicFollower:
     def _follow(self, cluster: TopicReader) -> None:
         while not cluster.exists(self._topic):
             self.missing = True
-            self._set_away(str(cluster.missing(self._topic)))
+            self._set_away(str(cluster.missing_error(self._topic)))
             if self._stopped.wait(self._retry_s):
                 return
         self.missing = False
@@ -95,7 +95,7 @@ class TopicFollower:
                 return
             if time.monotonic() - checked_at > self._partitions_s:
                 checked_at = time.monotonic()
-                if cluster.look_again(self._topic) != sorted(self._offsets):
+                if cluster.refresh_partitions(self._topic) != sorted(self._offsets):
                     return
 
     def _take(self, batch: Sequence[StoredMessage], cluster: TopicReader, end: Offsets) -> bool:

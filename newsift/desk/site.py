@@ -94,7 +94,7 @@ class DeskSite(Site):
         await super().stop()
         self._desk.stop()
 
-    def began(self) -> None:
+    def on_started(self) -> None:
         self._guard.name_cookie(self.port)
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
         self._on_open(f"http://{host}:{self.port}/{self._query}")

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from encoder.errors import InputError
-from newsift.files.apart import MAX_SECONDS, run_in_subprocess
 from newsift.files.article_checks import (
     MIN_ARTICLE_WORDS,
     count_words,
@@ -19,6 +18,7 @@ from newsift.files.article_checks import (
     too_few_words,
 )
 from newsift.files.read import input_name, read_whole, text_in
+from newsift.files.subprocesses import MAX_SECONDS, run_in_subprocess
 from worker.text import one_line, shorten
 
 MAX_EXCERPT_CHARS = 80
@@ -249,12 +249,8 @@ PAGE_ENDINGS = (".html", ".htm", ".xhtml")
 
 def read_article(file: Path) -> Article:
     """Raises InputError if it is probably no article."""
-    return read_possible_article(file).require_article(input_name(file))
-
-
-def read_possible_article(file: Path) -> Article:
-    """A page, by its ending or content, or else a text."""
-    return article_from(read_page(file), is_page=file.suffix.lower() in PAGE_ENDINGS)
+    article = article_from(read_page(file), is_page=file.suffix.lower() in PAGE_ENDINGS)
+    return article.require_article(input_name(file))
 
 
 def read_page(file: Path) -> WebPage:
@@ -262,7 +258,7 @@ def read_page(file: Path) -> WebPage:
 
 
 def article_from(page: WebPage, is_page: bool = False) -> Article:
-    """With `is_page`, markup may start anywhere."""
+    """`is_page` says that the file's name is a page's: its markup may start anywhere."""
     if other_type := page.other_type:
         raise _refusal(page.url, f"is {other_type}")
     if page.is_markup or (is_page and b"<" in page.body):

@@ -18,7 +18,7 @@ from newsift.files.documents import json_rows
 from newsift.files.messages import FormatError
 from newsift.files.parquet import ParquetTable
 from newsift.files.posts import JSON, JSONL, PARQUET, read_start, recognise_format
-from newsift.files.read import chunks, lines, too_long
+from newsift.files.read import TOO_LONG, chunks, lines, too_long
 from newsift.files.rows import POST_FIELDS, csv_row, json_line, unescape_formulas
 from newsift.files.tables import FileOptions, Table
 from newsift.files.write import open_output
@@ -27,7 +27,6 @@ from newsift.statistics.labels import Label, Verdict, parse_label
 from worker.config.limits import Limits
 
 VERDICTS = get_args(Verdict)
-TOO_LONG = "is longer than 16 MiB"
 MAX_EXCERPT_CHARS = 60
 ENDINGS = TEXT_ENDINGS  # of files that labels are written to
 LABEL_COLUMNS = ("event", "label", "by", "at")

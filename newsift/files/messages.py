@@ -57,14 +57,14 @@ class ValueCorrector:
     def read_time(self, written: object, column: str, is_utc: bool = False) -> str | None:
         """The time in UTC; None if it cannot be read."""
         zone = UTC if is_utc else self._zone
-        text, read = str(written), None
+        text, time = str(written), None
         if isinstance(written, str | int | float):
-            read = utc(float(text) if UNIX_TIME.fullmatch(text) else text, zone or UTC)
-        if read is None:
+            time = utc(float(text) if UNIX_TIME.fullmatch(text) else text, zone or UTC)
+        if time is None:
             self._count(UNREADABLE_TIME, column, text)
         elif zone is None and is_naive(text):
             self._count(NAIVE_TIME, column, text)
-        return read
+        return time
 
     def is_rounded(self, id: str, column: str) -> bool:
         """Whether a spreadsheet has rounded this id."""
@@ -74,7 +74,7 @@ class ValueCorrector:
         return is_rounded
 
     def correct(self, value: bytes, post: Post) -> tuple[bytes, Post]:
-        """Read a plain post's time in the time zone, and replace a rounded id."""
+        """The value and the post with a plain post's time in UTC, and a digest for a rounded id."""
         changes = {}
         if post.platform == "plain" and self.is_rounded(post.id, "id"):
             changes["id"] = text_id(post.text)
@@ -199,9 +199,9 @@ class MessageMaker:
         """A row that is no post, with the reason."""
         return self.message(rejection(reason, detail), b"", number, raw)
 
-    def passed_over(self, why: PassedOver, number: int, raw: bytes) -> FileMessage:
+    def passed_over(self, outcome: PassedOver, number: int, raw: bytes) -> FileMessage:
         """A well-formed row without a post."""
-        return self.message(why, b"", number, raw)
+        return self.message(outcome, b"", number, raw)
 
 
 def plain_post(text: str, id: str | None = None, **more: str | float | None) -> bytes:

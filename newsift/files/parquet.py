@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from newsift.files.apart import command, environment
 from newsift.files.messages import FormatError
 from newsift.files.read import DASH, MAX_LINE_BYTES
+from newsift.files.subprocesses import command, environment
 from newsift.files.tables import MAX_COLUMNS, list_names
 
 MAGIC = b"PAR1"

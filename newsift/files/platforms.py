@@ -317,63 +317,61 @@ class ObjectReader:
         if self._options.names_columns:
             yield self._by_columns(value, number)
             return
-        read = self._maker.post(value, number, value)
-        if read.reading == NO_POST or _platform(read) in PLATFORMS:
-            yield self._check_platform(read, PLATFORMS.get(_platform(read)))
+        message = self._maker.post(value, number, value)
+        if message.reading == NO_POST or _platform(message) in PLATFORMS:
+            yield self._check_platform(message, PLATFORMS.get(_platform(message)))
             return
-        yield from self._unfold(read, prefix)
+        yield from self._unfold(message, prefix)
 
-    def _unfold(self, read: FileMessage, prefix: bytes) -> Iterator[FileMessage]:
+    def _unfold(self, message: FileMessage, prefix: bytes) -> Iterator[FileMessage]:
         """The posts of a page or an export, or a plain post."""
-        value, number = read.raw, read.offset + 1
+        value, number = message.raw, message.offset + 1
         try:
-            kind, parts = (None, None) if self._refused(value) else _posts_of(value, prefix)
+            is_refused = refusal(value, self._maker.limits) is not None
+            kind, parts = (None, None) if is_refused else _posts_of(value, prefix)
         except DECODE_ERRORS:
             kind, parts = None, None
         if parts is None:
-            yield self._plain(read)
+            yield self._plain(message)
             return
         try:
             for part in parts:
                 if isinstance(part, PassedOver):
                     yield self._check_platform(self._maker.passed_over(part, number, value), kind)
                 else:
-                    one = self._maker.post(part, number, part)
-                    yield self._check_platform(one, kind or PLATFORMS.get(_platform(one)))
+                    post = self._maker.post(part, number, part)
+                    yield self._check_platform(post, kind or PLATFORMS.get(_platform(post)))
         except DECODE_ERRORS as error:
-            yield self._broken(value, number, error)
+            yield self._broken_message(value, number, error)
 
-    def _refused(self, value: bytes) -> bool:
-        return refusal(value, self._maker.limits) is not None
-
-    def _broken(self, value: bytes, number: int, error: Exception) -> FileMessage:
+    def _broken_message(self, value: bytes, number: int, error: Exception) -> FileMessage:
         if isinstance(error, ValueError) and not isinstance(error, msgspec.MsgspecError):
             return self._maker.rejected(number, value, str(error))
         return self._maker.message(diagnose(value, error), b"", number, value)
 
-    def _plain(self, read: FileMessage) -> FileMessage:
+    def _plain(self, message: FileMessage) -> FileMessage:
         """A plain post without an id gets one made of its text."""
-        if isinstance(read.reading, Rejected) and read.reading.reason is Reason.NO_ID:
-            content = RAW_OBJECT.decode(read.raw)
-            if recognise_form(read.raw) == "plain" and bytes(
+        if isinstance(message.reading, Rejected) and message.reading.reason is Reason.NO_ID:
+            content = RAW_OBJECT.decode(message.raw)
+            if recognise_form(message.raw) == "plain" and bytes(
                 content.get("text", ABSENT)
             ).startswith(b'"'):
                 text = decode(content["text"], type=str)
                 content["id"] = Raw(msgspec.json.encode(text_id(text)))
                 value = msgspec.json.encode(content)
-                read = self._maker.post(value, read.offset + 1, read.raw)
-        if self._platform == "twarc" and _platform(read) == "plain":
-            read = self._maker.post(wrap_tweet(read.raw), read.offset + 1, read.raw)
-        return self._check_platform(read, PLATFORMS.get(_platform(read)))
+                message = self._maker.post(value, message.offset + 1, message.raw)
+        if self._platform == "twarc" and _platform(message) == "plain":
+            message = self._maker.post(wrap_tweet(message.raw), message.offset + 1, message.raw)
+        return self._check_platform(message, PLATFORMS.get(_platform(message)))
 
-    def _check_platform(self, read: FileMessage, kind: str | None) -> FileMessage:
+    def _check_platform(self, message: FileMessage, kind: str | None) -> FileMessage:
         """The message, or a bad row if it is of another platform than --format."""
-        if self._platform in (None, kind) or isinstance(read.reading, Rejected):
-            return read
-        if isinstance(read.reading, PassedOver) and kind is None:
-            return read  # its platform is unknown
-        message = f"value: is no post of --format {self._platform}"
-        return self._maker.rejected(read.offset + 1, read.raw, message)
+        if self._platform in (None, kind) or isinstance(message.reading, Rejected):
+            return message
+        if isinstance(message.reading, PassedOver) and kind is None:
+            return message  # its platform is unknown
+        detail = f"value: is no post of --format {self._platform}"
+        return self._maker.rejected(message.offset + 1, message.raw, detail)
 
     def _by_columns(self, value: bytes, number: int) -> FileMessage:
         if (bad := refusal(value, self._maker.limits)) is not None:

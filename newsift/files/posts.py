@@ -14,7 +14,7 @@ from newsift.files.messages import FileMessage, FormatError, MessageMaker, Value
 from newsift.files.parquet import MAGIC, ParquetTable
 from newsift.files.platforms import FORMATS as OBJECT_FORMATS
 from newsift.files.platforms import ObjectReader, mend_escapes
-from newsift.files.read import BOM, DASH, MAX_LINE_BYTES, chunks, find_files, lines, peek
+from newsift.files.read import BOM, DASH, MAX_LINE_BYTES, TOO_LONG, chunks, find_files, lines, peek
 from newsift.files.tables import (
     CP1252,
     TEXT_NAMES,
@@ -302,7 +302,7 @@ class FileMessages:
         for rows in table.batches():
             self.bytes_read = self.size * (number + len(rows)) // table.rows
             yield [
-                maker.rejected(n, b"", "is longer than 16 MiB; split it", Reason.POST_BYTES)
+                maker.rejected(n, b"", f"{TOO_LONG}; split it", Reason.POST_BYTES)
                 if row is None
                 else maker.post(post := columns.post(row, maker.corrector), n, post, row)
                 for n, row in enumerate(rows, number + 1)

@@ -42,11 +42,11 @@ class DamagedError(ValueError):
         self.problem, self.remedy = problem, remedy
 
 
-def unpacked_text(pieces: Pieces) -> Pieces:
+def unpack_text(pieces: Pieces) -> Pieces:
     """Decompress, and convert to UTF-8; the first bytes show the formats."""
     head, pieces = peek(pieces, _has_bom_bytes)
     if head.startswith(GZIP_MAGIC):
-        pieces = gunzipped(pieces)
+        pieces = gunzip(pieces)
     elif head.startswith(ZSTD_MAGIC):
         pieces = _unzstd(pieces)
     return _in_utf8(pieces)
@@ -68,7 +68,7 @@ def _has_bom_bytes(_piece: bytes, size: int) -> bool:
     return size >= BOM_BYTES
 
 
-def gunzipped(packed: Pieces) -> Pieces:
+def gunzip(packed: Pieces) -> Pieces:
     """The input may have several members, and zeros as padding after them."""
     member = zlib.decompressobj(GZIP_WBITS)
     try:
@@ -86,9 +86,9 @@ def gunzipped(packed: Pieces) -> Pieces:
         while rest := member.decompress(b"", MAX_PIECE_BYTES):
             yield rest
     except zlib.error as error:
-        raise _damaged("gzip") from error
+        raise _damaged_error("gzip") from error
     if not member.eof:
-        raise _damaged("gzip")
+        raise _damaged_error("gzip")
 
 
 def _unzstd(packed: Pieces) -> Pieces:
@@ -123,9 +123,9 @@ def _unzstd(packed: Pieces) -> Pieces:
         if "memory" in str(error):
             message = "the zstd input has a window that takes more memory than there is"
             raise DamagedError(message, "unpack it with zstd -d --long=31") from error
-        raise _damaged("zstd") from error
+        raise _damaged_error("zstd") from error
     if not frame.eof:
-        raise _damaged("zstd")
+        raise _damaged_error("zstd")
 
 
 def _window_bytes(head: bytes) -> int:
@@ -137,7 +137,7 @@ def _window_bytes(head: bytes) -> int:
         return 0
 
 
-def _damaged(packer: str) -> DamagedError:
+def _damaged_error(packer: str) -> DamagedError:
     return DamagedError(f"the {packer} input is damaged or cut off", "pack it again")
 
 
@@ -163,6 +163,7 @@ def _decode(pieces: Pieces, name: str) -> Pieces:
 DASH = Path("-")  # standard input; where a command writes, standard output
 CHUNK_BYTES = 2**18
 MAX_LINE_BYTES = 16 * 2**20
+TOO_LONG = f"is longer than {MAX_LINE_BYTES >> 20} MiB"
 MAX_FILE_BYTES = 2**26  # of a file that is read whole
 MAX_WRITER_WAIT_S = 3.0  # for a process to open a pipe for writing
 BOM = b"\xef\xbb\xbf"
@@ -177,10 +178,10 @@ def chunks(file: Path, on_read: Callable[[int], object] = int) -> Iterator[bytes
     try:
         source = nullcontext(sys.stdin.buffer) if file == DASH else file.open("rb")
     except OSError as error:
-        raise _unreadable(file, error) from error
+        raise _read_error(file, error) from error
     with source as raw:
         try:
-            for chunk in unpacked_text(_reads(raw, on_read)):
+            for chunk in unpack_text(_reads(raw, on_read)):
                 yield chunk
                 line += chunk.count(b"\n")
         except DamagedError as error:
@@ -214,7 +215,7 @@ def too_long(line: bytes) -> str | None:
     """A message if the line is too long, else None."""
     if len(line) <= MAX_LINE_BYTES:
         return None
-    return f"is longer than {MAX_LINE_BYTES >> 20} MiB; split it"
+    return f"{TOO_LONG}; split it"
 
 
 def read_whole(file: Path) -> bytes:
@@ -227,7 +228,7 @@ def read_whole(file: Path) -> bytes:
                 content = _wait_for_writer(file, raw.fileno())
                 content += raw.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise _unreadable(file, error) from error
+        raise _read_error(file, error) from error
     if len(content) > MAX_FILE_BYTES:
         raise InputError(f"{input_name(file)}: is larger than {MAX_FILE_BYTES >> 20} MiB; split it")
     return content
@@ -282,7 +283,7 @@ def input_name(file: Path) -> str:
     return "standard input" if file == DASH else str(file)
 
 
-def _unreadable(file: Path, error: OSError) -> InputError:
+def _read_error(file: Path, error: OSError) -> InputError:
     return InputError(f"{file}: cannot be read ({error.strerror})")
 
 

@@ -45,7 +45,7 @@ LEADING_BLANKS = ("\t", "\r", "\n")
 
 def csv_row(
     cells: Sequence[Cell],
-    terminal: bool = False,
+    for_terminal: bool = False,
     delimiter: str = ",",
     user_cells: Sequence[Cell] = (),
 ) -> str:
@@ -54,7 +54,7 @@ def csv_row(
     Numbers in the user's cells, which are last, stay numbers, such as the longitude -73.9.
     """
     row = [*cells, *user_cells]
-    visible = [one_line(cell) if terminal and isinstance(cell, str) else cell for cell in row]
+    visible = [one_line(cell) if for_terminal and isinstance(cell, str) else cell for cell in row]
     safe = [
         cell
         if index >= len(cells) and isinstance(cell, str) and NUMBER.fullmatch(cell)

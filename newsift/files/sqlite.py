@@ -106,10 +106,8 @@ class _DatabaseWriter:
         """Insert a post unless it was delivered before. Returns its key."""
         match_record, layout = record.record, self._layout
         post = match_record.post
-        post_digest = json_digest(
-            [clean_cell(part) for part in (post.platform, post.id, post.text)]
-        )
-        post_digest = post_digest[:32]
+        identity = [clean_cell(part) for part in (post.platform, post.id, post.text)]
+        post_digest = json_digest(identity)[:32]
         cells = [*post_cells(match_record), *source_cells(match_record, layout.source_columns)]
         cells += record_cells(match_record)
         cursor = self._db.execute(

@@ -35,10 +35,10 @@ from worker.errors import OutputError
 
 @contextmanager
 def _table(out: IO[bytes], layout: Layout, delimiter: str) -> Iterator[AddRecords]:
-    is_terminal_, newsift_count = is_terminal(out), len(layout.newsift_names)
+    for_terminal, newsift_count = is_terminal(out), len(layout.newsift_names)
 
     def line(cells: Sequence[Cell]) -> bytes:
-        row = csv_row(cells[:newsift_count], is_terminal_, delimiter, cells[newsift_count:])
+        row = csv_row(cells[:newsift_count], for_terminal, delimiter, cells[newsift_count:])
         return row.encode("utf-8", "replace")
 
     def add(records: Sequence[OutputRecord]) -> None:
@@ -90,14 +90,14 @@ def _objects(records: Sequence[OutputRecord], layout: Layout) -> Iterator[bytes]
         if layout.per != "match":
             value = record.value
             if record.columns:
-                value = value.rstrip()[:-1] + b',"columns":' + _encoded(record.columns) + b"}"
+                value = value.rstrip()[:-1] + b',"columns":' + _encode_cells(record.columns) + b"}"
             yield json_line(value)
             continue
         for row in layout.rows(record):
-            yield json_line(_encoded(dict(zip(layout.names, row, strict=True))))
+            yield json_line(_encode_cells(dict(zip(layout.names, row, strict=True))))
 
 
-def _encoded(cells: Mapping[str, Cell]) -> bytes:
+def _encode_cells(cells: Mapping[str, Cell]) -> bytes:
     return msgspec.json.encode({clean_cell(name): clean_cell(cell) for name, cell in cells.items()})
 
 
@@ -215,20 +215,20 @@ def json_file(path: Path) -> Iterator[Callable[[bytes], object]]:
 
 def check_format(option: str, path: Path) -> None:
     """Raises InputError if this format cannot be written to this file."""
-    form, target = format_by_ending(path), f"{option} {path}"
-    if form in UNCOMPRESSED_FORMATS and path.suffix.lower() in PACKERS:
+    format_, target = format_by_ending(path), f"{option} {path}"
+    if format_ in UNCOMPRESSED_FORMATS and path.suffix.lower() in PACKERS:
         raise InputError(f"{target}: cannot be compressed; leave {path.suffix} out")
     check_ending(option, path)
-    if form is database and not is_replaced(path):
+    if format_ is database and not is_replaced(path):
         raise InputError(f"{target}: a database must be a regular file; name one")
-    if form is database:
+    if format_ is database:
         check_fts5(target)
-    if form is parquet_table:
+    if format_ is parquet_table:
         check_parquet(target)
 
 
 def record_writer(
-    path: Path, form: Format, layout: Layout, guard: Guard = nullcontext
+    path: Path, format_: Format, layout: Layout, guard: Guard = nullcontext
 ) -> AbstractContextManager[AddRecords]:
     """Yields a function that adds records. The file is replaced at the end, or after Ctrl-C.
 
@@ -237,13 +237,13 @@ def record_writer(
     """
     if not is_replaced(path):
         guard = nullcontext
-    return end_on_interrupt(_open_writer(path, form, layout, guard), guard)
+    return end_on_interrupt(_open_writer(path, format_, layout, guard), guard)
 
 
 @contextmanager
-def _open_writer(path: Path, form: Format, layout: Layout, guard: Guard) -> Iterator[AddRecords]:
+def _open_writer(path: Path, format_: Format, layout: Layout, guard: Guard) -> Iterator[AddRecords]:
     try:
-        with open_target(path) as out, form(out, layout) as add:
+        with open_target(path) as out, format_(out, layout) as add:
 
             def add_guarded(records: Sequence[OutputRecord]) -> None:
                 with guard():

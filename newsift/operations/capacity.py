@@ -37,18 +37,18 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     machine: Line
     date: Line
     command: Line
-    posts: Line  # what they were
-    share: Share  # of the posts match
-    python_us: Positive  # CPU of a post: what one thread of a worker does at a time
+    posts: Line  # a description of the posts
+    share: Share  # of the posts that match
+    python_us: Positive  # CPU of a post that only one thread of a worker can spend at a time
     encode_us: Cost  # CPU of a post: on all threads
     match_ns: Cost  # CPU of a post for each seed: on all threads
-    matched_us: Cost  # CPU of a post that matches, beside the above: one thread at a time
+    matched_us: Cost  # CPU of a post that matches, in addition: one thread at a time
     start_s: Cost  # CPU of a worker until it is ready
-    start_ms: Cost  # for each seed, beside the above
-    memory_mb: Positive  # most of a worker under full load
-    memory_kb: Cost  # for each seed, beside the above
+    start_ms: Cost  # for each seed, in addition
+    memory_mb: Positive  # peak of a worker under full load
+    memory_kb: Cost  # for each seed, in addition
     post_bytes: Positive  # of a post
-    packed_post_bytes: Positive  # compressed, among others
+    packed_post_bytes: Positive  # compressed, in a batch with others
     packed_match_bytes: Positive  # of a match record, likewise
 
     def with_share(self, share: float) -> "Costs":

@@ -52,8 +52,8 @@ class StreamRate:
 def read_stream_rate(cluster: TopicReader, topic: str, now: int) -> StreamRate:
     day, end = cluster.offsets_at(topic, now - DAY_MS), cluster.ends(topic)
     last_hour = records_between(cluster.offsets_at(topic, now - HOUR_MS), end)
-    one_each = {part: min(day[part] + 1, end[part]) for part in end}
-    times = [m.timestamp for batch in cluster.read(topic, day, one_each) for m in batch]
+    one_post_ends = {part: min(day[part] + 1, end[part]) for part in end}
+    times = [m.timestamp for batch in cluster.read(topic, day, one_post_ends) for m in batch]
     first = min([now, *(time_ms for time_ms in times if time_ms > 0)])
     return StreamRate(records_between(day, end), max(first, now - DAY_MS), now, last_hour)
 
@@ -79,7 +79,7 @@ class OffsetSnapshot:
 
 
 def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
-    """Takes `RATE_INTERVAL_S`."""
+    """The object of `newsift status --json`. It takes `RATE_INTERVAL_S`, between two readings."""
     topics = config.topics
     cluster.partitions(topics.posts)
     before = read_offsets(cluster, admin, config)

@@ -44,7 +44,7 @@ class DeadLetter:
 
     @property
     def retry_key(self) -> RetryKey:
-        """Nobody can forge it with other bytes."""
+        """It contains the digest, so that other bytes never count as this letter's retry."""
         value = self.message.value
         return self.id, self.sha256 if value is None else sha256(value).hexdigest()
 
@@ -85,20 +85,20 @@ class DeadLetter:
 def read_letters(
     cluster: TopicReader, config: Config, start: int | None = None
 ) -> Iterator[DeadLetter]:
-    """Since a time, each once."""
+    """The dead letters since a time in milliseconds, each once."""
     topic = config.topics.rejected
     ids: set[tuple[str, int, str]] = set()
     for batch in cluster.read(topic, None if start is None else cluster.offsets_at(topic, start)):
         for letter in map(parse_letter, batch):
-            # Delivered twice, a message is one dead letter; another attempt has another source, and
-            # the same place in a topic that was made again another time.
+            # A message that is delivered twice is one dead letter. Another attempt has another
+            # source; a message at the same place of a recreated topic has another time.
             if (identity := (letter.id, letter.attempt, letter.written)) not in ids:
                 ids.add(identity)
                 yield letter
 
 
 def parse_letter(message: StoredMessage) -> DeadLetter:
-    """Without the worker's headers its position is its id."""
+    """The id is the input's position, or the letter's own if the worker's headers are missing."""
     headers = _decode_headers(message.headers)
     place = f"{message.topic}-{message.partition}-{message.offset}"
     size = headers.get("bytes", "")
@@ -214,7 +214,7 @@ def _retried_keys(
 
 
 def _read_original(cluster: TopicReader, config: Config, letter: DeadLetter) -> bytes | None:
-    """While the posts topic holds it."""
+    """None if the posts topic no longer holds the original."""
     topic = config.topics.posts
     place = letter.id.removeprefix(f"{topic}-").split("-")
     if len(place) != 2 or not all(part.isdecimal() and len(part) < 20 for part in place):

@@ -37,7 +37,7 @@ class EventState:
 def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
     """Events by name; `seeds` is the set that a worker makes of the state."""
     events: dict[str, EventState] = {}
-    why = {refused.id: (PROFILE_STALE, refused.reason) for refused in seeds.stale}
+    why = {profile.id: (PROFILE_STALE, profile.reason) for profile in seeds.stale}
     why |= {refused.id: (PROFILE_REFUSED, refused.reason) for refused in seeds.refused}
     by_event: dict[str, list[Seed]] = {}
     for seed in sorted(state.seeds.values(), key=lambda seed: seed.id):

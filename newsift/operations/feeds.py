@@ -16,17 +16,17 @@ import msgspec
 from encoder.errors import InputError
 from encoder.support.files import read_regular, state_folder, write_atomically
 from newsift.collect.feeds import (
-    Followed,
+    FeedState,
     FollowedArticle,
     NewsFeed,
     clean_link,
     link_identity,
+    parse_feed_state,
     read_feed,
-    read_followed,
 )
 from newsift.collect.state import lock_state
-from newsift.files.apart import run_in_subprocess
 from newsift.files.articles import WebPage, extract_article
+from newsift.files.subprocesses import run_in_subprocess
 from newsift.operations.messages import format_counts, notify, notify_version
 from newsift.operations.seed_drafts import SeedDraft, parse_record_object, parse_seed, seed_id
 from newsift.operations.seed_topic import SeedTopic
@@ -93,7 +93,7 @@ class ArticleIndex:
         seed = self._drafts.get(name) or self._state.seeds.get(name)
         return seed.version if seed else None
 
-    def ended(self, name: str, before: int) -> bool:
+    def has_ended(self, name: str, before: int) -> bool:
         """Whether the seed had expired by then, and no profile replaces it."""
         seed = self._state.seeds.get(name)
         if seed is None or seed.expires_at is None or seed.expires_at > before:
@@ -119,13 +119,13 @@ class Follower:
     """Follows one feed; its state is stored after each article."""
 
     web: PoliteWeb
-    followed: Followed
-    plan: FollowOptions
+    followed: FeedState
+    options: FollowOptions
     config: Config
     store: Callable[[], None]
-    show: Callable[[str], object]  # a seed that was published
+    show: Callable[[str], object]  # is called with a line for each published seed
     index: ArticleIndex = field(default_factory=ArticleIndex)
-    published_by: ControlState | None = None  # the state before the last publication
+    state_published_on: ControlState | None = None  # that the last publication changed
     _topic: SeedTopic | None = None
 
     def fetch_feed(self) -> None:
@@ -149,7 +149,7 @@ class Follower:
         feed = msgspec.json.decode(
             run_in_subprocess(read_feed, answer.body, answer.url, kind), type=NewsFeed
         )
-        new = self.followed.note(feed.entries, now_ms(), self.plan.keep)
+        new = self.followed.note(feed.entries, now_ms(), self.options.keep)
         self.followed.etag = answer.headers.get("ETag")
         self.followed.modified = answer.headers.get("Last-Modified")
         self.followed.interval = feed.interval
@@ -159,9 +159,9 @@ class Follower:
     def read_due_articles(self) -> Counter[str]:
         """Publishes them; returns counts of the outcomes."""
         outcomes = Counter[str]()
-        due = self.followed.due(now_ms(), self.plan.keep, self.plan.most)
-        before = now_ms() - max(self.plan.keep, MIN_LINGER_MS)
-        ended = self.followed.ended(before, self.plan.keep)
+        due = self.followed.due_articles(now_ms(), self.options.keep, self.options.most)
+        before = now_ms() - max(self.options.keep, MIN_LINGER_MS)
+        ended = self.followed.ended_articles(before, self.options.keep)
         if not (due or ended):
             return outcomes
         with connected(self.config) as cluster:
@@ -189,22 +189,22 @@ class Follower:
         for article in ended:
             if not self._is_ours(article):
                 article.leave()
-        to_delete = [a for a in ended if a.seed and self.index.ended(a.seed, before)]
-        if self.plan.dry or not to_delete:
+        to_delete = [a for a in ended if a.seed and self.index.has_ended(a.seed, before)]
+        if self.options.dry or not to_delete:
             return
         keys = [(article.seed or "").encode() for article in to_delete]
         self._publish_records(topic, dict.fromkeys(keys), state)
         for article in to_delete:
             article.leave()
         self.store()
-        notify(f"seeds that ended long ago, deleted: {len(to_delete):,}")
+        notify(f"expired seeds deleted: {len(to_delete):,}")
 
     def _is_ours(self, article: FollowedArticle) -> bool:
         return self.index.version(article.seed or "") == article.version
 
     def _read_article(self, article: FollowedArticle, topic: SeedTopic) -> str:
         if article.read is None and link_identity(article.link) in self.index.by_link:
-            article.tried(now_ms())
+            article.count_attempt(now_ms())
             article.leave()
             return ALREADY_THERE
         try:
@@ -213,13 +213,13 @@ class Follower:
             self.index.update(state)
             outcome = self._publish(article, content, topic, state)
         except InputError as error:
-            article.tried(now_ms(), failing=is_temporary(error))
+            article.count_attempt(now_ms(), failing=is_temporary(error))
             reason = str(error)[:MAX_REFUSAL_CHARS]
             if article.refusal != reason:
                 article.refusal = reason
                 notify(f"no seed: {error}")
             return REFUSED
-        article.tried(now_ms())
+        article.count_attempt(now_ms())
         return outcome
 
     def _read_page(self, article: FollowedArticle) -> dict[str, Any]:
@@ -238,8 +238,8 @@ class Follower:
         state: ControlState,
     ) -> str:  # fmt: skip
         """People's changes of a seed stay."""
-        ends = rfc3339(article.published + self.plan.keep)
-        record = content | {"event": self.plan.event, "expires_at": ends}
+        ends = rfc3339(article.published + self.options.keep)
+        record = content | {"event": self.options.event, "expires_at": ends}
         identity = link_identity(content["url"])
         name = article.seed or seed_id(content["title"], content["url"])
         if article.seed is None and name in self.index:  # two articles may have one title
@@ -258,12 +258,12 @@ class Follower:
         elif seed.version in self.index.by_version or identity in self.index.by_link:
             article.leave()
             return ALREADY_THERE
-        if self.plan.dry:
+        if self.options.dry:
             self.index.add(seed)
         else:
             self._publish_records(topic, {draft.key: draft.value}, state)
         article.seed, article.version = seed.id, seed.version
-        would = "would be " if self.plan.dry else ""
+        would = "would be " if self.options.dry else ""
         self.show(f"{one_line(seed.id)}  {seed.version}  {would}{outcome}  {one_line(seed.title)}")
         return outcome
 
@@ -271,7 +271,7 @@ class Follower:
         self, topic: SeedTopic, values: dict[bytes, bytes | None], state: ControlState
     ) -> None:
         topic.publish(values, state)
-        self.published_by = state
+        self.state_published_on = state
         self.index.update(topic.state())
 
 
@@ -298,21 +298,21 @@ class FollowLoop:
         if (left := followed.wait_until / 1000 - time.time()) <= 0:
             self._fetch_feed(followed)
         elif self.once:
-            notify(f"the feed is not asked now: it wants to be left alone for {left:,.0f} s more")
+            notify(f"the feed is not read now: it asks for a pause of {left:,.0f} s more")
         try:
             if outcomes := self.follower.read_due_articles():
                 notify(format_counts(outcomes))
                 self._reported.clear()
-            if state := self.follower.published_by:
+            if state := self.follower.state_published_on:
                 if self.names_versions:
                     notify_version(state)
-                self.follower.published_by = None
+                self.follower.state_published_on = None
         except RunError as error:
             if self.once:
                 raise
             self._report_once(str(error))
 
-    def _fetch_feed(self, followed: Followed) -> None:
+    def _fetch_feed(self, followed: FeedState) -> None:
         try:
             self.follower.fetch_feed()
         except InputError as error:
@@ -325,7 +325,7 @@ class FollowLoop:
             followed.wait_until = round((time.time() + followed.interval) * 1000)
         self.follower.store()
 
-    def _back_off(self, error: InputError, followed: Followed) -> None:
+    def _back_off(self, error: InputError, followed: FeedState) -> None:
         """Each failure makes the pause longer."""
         wait = error.wait if isinstance(error, StatusError) else 0.0
         if not self.once:
@@ -348,7 +348,7 @@ class FollowLoop:
 
 
 @contextmanager
-def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Callable[[], None]]]:
+def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[FeedState, Callable[[], None]]]:
     """The stored state and a function that stores it; locked for other processes."""
     with nullcontext() if dry else lock_state(file):
         followed = _read_state(feed, file)
@@ -360,14 +360,14 @@ def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[Followed, Cal
         yield followed, store
 
 
-def _read_state(feed: str, file: Path) -> Followed:
+def _read_state(feed: str, file: Path) -> FeedState:
     try:
         content = read_regular(file, MAX_STATE_BYTES)
     except FileNotFoundError:
-        return Followed(feed, feed)
+        return FeedState(feed, feed)
     except OSError as error:
         raise InputError(f"--state: {file} cannot be read ({error.strerror})") from error
-    followed = read_followed(content, f"--state: {file}")
+    followed = parse_feed_state(content, f"--state: {file}")
     if followed.feed != feed:
         raise InputError(f"--state: {file} is of {followed.feed}; give each feed a file of its own")
     return followed

@@ -73,8 +73,8 @@ class LabelTopic(KeyedTopic[LabelState]):
             notify(f"{more:,} more labels are refused")
         if state.left_out:
             notify(
-                f"{state.left_out:,} labels are left out, of those who gave most: all may take "
-                f"{MAX_LABELS_BYTES:,} bytes, which up to {MAX_PAIRS:,} pairs of event and person "
+                f"{state.left_out:,} labels are left out, of the judges with most: all may take "
+                f"{MAX_LABELS_BYTES:,} bytes, which up to {MAX_PAIRS:,} pairs of event and judge "
                 "share; name another topic in topics.labels"
             )
         return state
@@ -183,7 +183,7 @@ def _request_near_misses(address: str, event: str) -> NearAnswer | None:
         why = "it keeps none of this event" if status == 404 else f"HTTP {status}"
     except ANSWER_ERRORS as error:
         why = type(error).__name__
-    notify(f"worker {address}: tells of no near misses ({why}); {REMEDY}")
+    notify(f"worker {address}: returns no near misses ({why}); {REMEDY}")
     return None
 
 
@@ -211,10 +211,10 @@ def freeze_queue(
     The nonce keys the order, unless labels of these matches were drawn by another one.
     """
     matches = read_event_matches(cluster, config, event, start)
-    begun = current_queue(
+    current = current_queue(
         each for each in labels if each.drawn == "certify" and each.post_id in matches
     )
-    nonce = begun.nonce if begun else nonce
+    nonce = current.nonce if current else nonce
     candidates = [each.candidate for each in matches.values()]
     if kind == "certify":
         target = PromiseTarget.for_profile(profile)

@@ -87,7 +87,7 @@ class EventStart:
 
 
 class ModelContext:
-    """Thread-safe."""
+    """The loaded model, and the seed sets that it makes of control states; thread-safe."""
 
     def __init__(self, config: Config) -> None:
         matching = replace(config.matching, why=False, max_matches=MAX_PREVIEW_MATCHES)
@@ -124,8 +124,8 @@ class ModelContext:
     def start(self, seeds: Sequence[Seed]) -> EventStart:
         rows = self.enc.articles([(seed.title, seed.text) for seed in seeds])
         vector = event_vector(mean_vector(rows), rows)
-        cut = profile_threshold(vector, self.background, self.config.matching.automatic_rate)
-        return EventStart(rows, vector, cut + self.raised)
+        threshold = profile_threshold(vector, self.background, self.config.matching.automatic_rate)
+        return EventStart(rows, vector, threshold + self.raised)
 
 
 def load_context(config: Config) -> ModelContext | None:
@@ -210,10 +210,10 @@ def _with_thresholds(
     """Also marks the rows that the model refuses."""
     thresholds, refused = thresholds_of(context, state)
 
-    def completed(row: SeedRow) -> SeedRow:
+    def with_threshold(row: SeedRow) -> SeedRow:
         name = row["id"]
         if name in refused and name not in thresholds:
             return row | {"state": "refused", "reason": refused[name]}
         return row | {"auto_threshold": thresholds.get(name)}
 
-    return [completed(row) if row["id"] in automatic else row for row in rows]
+    return [with_threshold(row) if row["id"] in automatic else row for row in rows]

@@ -103,22 +103,22 @@ def download(
     url: str, file: BinaryIO, largest: int = MAX_MODEL_BYTES, seconds: float = MAX_DOWNLOAD_S
 ) -> None:
     """Its digest is checked elsewhere."""
-    until, secure = time.monotonic() + seconds, False
-    line = ProgressLine()
+    deadline, secure = time.monotonic() + seconds, False
+    progress = ProgressLine()
 
     def write(piece: bytes) -> None:
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             raise InputError(f"{url}: took too long; {REMEDY}")
         try:
             file.write(piece)
         except OSError as error:  # a disk that is full is no fault of the web
             message = f"{file.name}: cannot be written ({error.strerror}); make room"
             raise InputError(message) from error
-        line.add(len(piece), "bytes")
+        progress.add(len(piece), "bytes")
 
     for _ in range(MAX_REDIRECTS + 1):
         secure = is_secure(url, secure)
-        left = max(until - time.monotonic(), 0)
+        left = max(deadline - time.monotonic(), 0)
         limits = RequestLimits(left, largest, allow=lambda _: True, remedy=REMEDY)
         answer = send(url, limits, REQUEST, write)
         if answer.location is None:
@@ -223,8 +223,8 @@ def _staging_folder() -> Iterator[Path]:
             except BlockingIOError as error:
                 problem = "another `newsift models add` or `remove` is under way; wait for it"
                 raise InputError(f"{folder}: {problem}") from error
-            for left in folder.glob(f"{STAGING_PREFIX}*"):
-                shutil.rmtree(left, ignore_errors=True)
+            for leftover in folder.glob(f"{STAGING_PREFIX}*"):
+                shutil.rmtree(leftover, ignore_errors=True)
             yield Path(stack.enter_context(TemporaryDirectory(dir=folder, prefix=STAGING_PREFIX)))
     except OSError as error:
         problem = f"cannot be written ({error.strerror}); NEWSIFT_STATE names another place"

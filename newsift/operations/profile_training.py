@@ -62,19 +62,22 @@ class ScoredPost:
 
 @dataclass
 class Comparison:
+    """The posts that pass with two seed sets: before and after a new profile."""
+
     before: SeedSet
     after: SeedSet
-    read: int = 0
+    read: int = 0  # posts
     passes: list[int] = field(default_factory=lambda: [0, 0])
     come: list[ScoredPost] = field(default_factory=list)  # the best that pass after alone
     go: list[ScoredPost] = field(default_factory=list)  # the best that pass before alone
 
     def add(self, posts: Sequence[Post], vectors: Embeddings) -> None:
-        (was, scores), (will, later) = (match_posts(s, vectors) for s in (self.before, self.after))
+        passed, old_scores = match_posts(self.before, vectors)
+        passes, new_scores = match_posts(self.after, vectors)
         self.read += len(posts)
-        self.passes = [self.passes[0] + int(was.sum()), self.passes[1] + int(will.sum())]
-        self.come = _best_posts(self.come, posts, will & ~was, later)
-        self.go = _best_posts(self.go, posts, was & ~will, scores)
+        self.passes = [self.passes[0] + int(passed.sum()), self.passes[1] + int(passes.sum())]
+        self.come = _best_posts(self.come, posts, passes & ~passed, new_scores)
+        self.go = _best_posts(self.go, posts, passed & ~passes, old_scores)
 
     def background_rates(self, background: Embeddings) -> tuple[float, float]:
         """How many of 1,000 calibration posts pass, before and after."""
@@ -157,7 +160,7 @@ class MatchCounter:
 
 @dataclass
 class TrainingData:
-    """All but the seeds and the background."""
+    """What a profile is trained on, besides the seeds and the background."""
 
     pool: PostPool | None = None
     now: MatchCounter = field(default_factory=MatchCounter)
@@ -234,8 +237,8 @@ class Proposal:
     profile: Profile
     value: bytes
     comparison: Comparison
-    cuts: tuple[tuple[float, ...], tuple[float, ...]]  # thresholds before and after
-    of_background: tuple[float, float]  # posts of 1,000 that pass, before and after
+    thresholds: tuple[tuple[float, ...], tuple[float, ...]]  # before and after
+    background_rates: tuple[float, float]  # posts of 1,000 that pass, before and after
     hours: float  # that the stream took
     data: TrainingData
 
@@ -259,9 +262,11 @@ def propose_profile(
     comparison = Comparison(before, after)
     if window is not None:
         window.compare(comparison)
-    cuts = [thresholds_by_event(seeds).get(event.name, ()) for seeds in (before, after)]
+    old_thresholds, thresholds = (
+        thresholds_by_event(seeds).get(event.name, ()) for seeds in (before, after)
+    )
     return Proposal(
-        event, profile, value, comparison, (cuts[0], cuts[1]),
+        event, profile, value, comparison, (old_thresholds, thresholds),
         comparison.background_rates(context.background), window.hours if window else 0.0, data,
     )  # fmt: skip
 
@@ -275,14 +280,14 @@ def make_profile(
 ) -> Profile:
     """`made` says when, by whom and at which attempt."""
 
-    def embedded(posts: Sequence[Post]) -> AuthoredPosts:
+    def embed(posts: Sequence[Post]) -> AuthoredPosts:
         return _with_authors(posts, context.enc.posts([post.text for post in posts]))
 
     start, pool = context.start(event.seeds), data.pool
     burst = data.burst(made["attempts"]) if pool else None
     learned = learn(
         start.seeds, context.background, pool.authored if pool else None,
-        embedded(data.on), embedded(data.off), burst,
+        embed(data.on), embed(data.off), burst,
     )  # fmt: skip
     posts = [pool.posts[row] for row in learned.posts.tolist()] if pool else []
     labels = [data.on[row] for row in learned.on.tolist()]
@@ -305,7 +310,7 @@ def make_profile(
     }
     seeds = {seed.id: seed.version for seed in event.seeds}
     before = event.profile.history() if event.profile else ()
-    vector = learned.vector.encoded()
+    vector = learned.vector.encode()
     return Profile(event.name, vector, seeds, context.enc.digest, made=made, before=before)
 
 
@@ -422,7 +427,7 @@ def previous_profile(profile: Profile | None) -> Profile | None:
 
 
 def proposal_row(proposal: Proposal, published: bool) -> dict[str, Any]:
-    compared = proposal.comparison
+    comparison = proposal.comparison
 
     def pair(values: Sequence[Any]) -> dict[str, Any]:
         return {"before": values[0], "after": values[1]}
@@ -431,13 +436,13 @@ def proposal_row(proposal: Proposal, published: bool) -> dict[str, Any]:
         "event": proposal.event.name,
         "published": published,
         "version": proposal.profile.version,
-        "threshold": pair([list(cuts) for cuts in proposal.cuts]),
-        "read": compared.read,
+        "threshold": pair([list(values) for values in proposal.thresholds]),
+        "read": comparison.read,
         "hours": round(proposal.hours, 4),
-        "passes": pair(compared.passes),
-        "per_1000_of_the_background": pair(proposal.of_background),
-        "come": [_post_row(post) for post in compared.come],
-        "go": [_post_row(post) for post in compared.go],
+        "passes": pair(comparison.passes),
+        "per_1000_of_the_background": pair(proposal.background_rates),
+        "come": [_post_row(post) for post in comparison.come],
+        "go": [_post_row(post) for post in comparison.go],
         "made": proposal.profile.made,
     }
 

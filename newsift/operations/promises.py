@@ -39,12 +39,12 @@ MIN_POSTS_FOR_RATE = 1_000
 @dataclass(frozen=True, slots=True)
 class PromiseEvidence:
     threshold: float | None
-    missing: int  # labels until more is shown, if none is wrong
-    more: bool  # whether more can be shown with these matches
+    missing: int  # labels until more is proven, if none is wrong
+    more: bool  # whether these matches can prove more
     labels: int
-    on: int
+    on: int  # labels on the event
     matches: int
-    out_of_reach: str = ""  # why no more can
+    out_of_reach: str = ""  # why they can prove no more
 
 
 def weigh_evidence(
@@ -125,9 +125,9 @@ def lapse_reason(event: EventState, rate: float | None) -> str:
 def require_profile(event: EventState) -> Profile:
     """Raises without a profile in force."""
     if event.profile is None or event.why:
+        why = f" ({event.why})" if event.why else ""
         raise InputError(
-            f"event {event.name!r}: its profile is {event.state} ({event.why}); "
-            f"let the event learn another"
+            f"event {event.name!r}: its profile is {event.state}{why}; let the event learn one"
         )
     return event.profile
 
@@ -170,7 +170,7 @@ def set_promise(
 
 def describe_missing(evidence: PromiseEvidence) -> str:
     if not evidence.matches:
-        return "no post has matched this version of the profile yet, as far as is looked back; wait"
+        return "no post has matched this version of the profile in the time that is read; wait"
     if evidence.more:
         return f"{evidence.missing} labels are missing, if none is wrong"
     return (
@@ -180,7 +180,7 @@ def describe_missing(evidence: PromiseEvidence) -> str:
 
 
 def promise_row(
-    name: str, target: PromiseTarget, evidence: PromiseEvidence, set_it: bool
+    name: str, target: PromiseTarget, evidence: PromiseEvidence, is_set: bool
 ) -> dict[str, Any]:
     return {
         "event": name,
@@ -193,7 +193,7 @@ def promise_row(
         "labels": evidence.labels,
         "on": evidence.on,
         "matches": evidence.matches,
-        "set": set_it,
+        "set": is_set,
     }
 
 
@@ -201,8 +201,8 @@ def event_rows(
     cluster: TopicReader, context: ModelContext, events: Collection[EventState]
 ) -> list[dict[str, Any]]:
     """Pass rates are read only if an event has a promise."""
-    bound = any(event.profile and event.profile.promise for event in events)
-    rates = PassRates(cluster, context, now_ms()) if bound else None
+    has_promise = any(event.profile and event.profile.promise for event in events)
+    rates = PassRates(cluster, context, now_ms()) if has_promise else None
     return [
         event_row(
             event,
@@ -213,15 +213,15 @@ def event_rows(
 
 
 def event_row(event: EventState, lapsed: str = "") -> dict[str, Any]:
-    cuts, profile = event.thresholds, event.profile
+    thresholds, profile = event.thresholds, event.profile
     return {
         "event": event.name,
         "seeds": [seed.id for seed in event.seeds],
         "profile": event.state,
         "why": event.why or None,
         "version": profile.version if profile else None,
-        "threshold": cuts[0] if len(cuts) == 1 else None,
-        "thresholds": list(cuts),
+        "threshold": thresholds[0] if len(thresholds) == 1 else None,
+        "thresholds": list(thresholds),
         "automatic": profile.threshold is None if profile else None,
         "promise": profile.promise if profile else None,
         "lapsed": lapsed or None,

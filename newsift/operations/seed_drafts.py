@@ -194,8 +194,8 @@ def read_drafts(page: WebPage, file: Path, event: str = "") -> Iterator[SeedDraf
         yield draft if has_event or not event else set_event([draft], event)[0]
 
 
-def fetch_draft(url: str, bounds: RequestLimits) -> SeedDraft:
-    page = fetch(url, bounds)
+def fetch_draft(url: str, limits: RequestLimits) -> SeedDraft:
+    page = fetch(url, limits)
     article = extract_article(page)
     return _draft_from(article, seed_id(article.title, page.url), url)
 

@@ -70,11 +70,11 @@ def content_row(
 
 def seed_fields(seed: SeedOrProfile) -> SeedRow:
     end = seed.expires_at if isinstance(seed, Seed) else None
-    over = end is not None and end <= now_ms()
+    has_expired = end is not None and end <= now_ms()
     paused = isinstance(seed, Seed) and seed.paused
     return {
         "id": seed.id,
-        "state": "paused" if paused else "expired" if over else "live",
+        "state": "paused" if paused else "expired" if has_expired else "live",
         "event": seed.event,
         "seed_version": seed.version,
         "threshold": seed.threshold,

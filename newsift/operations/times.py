@@ -20,9 +20,9 @@ def now_text() -> str:
     return rfc3339(now_ms())
 
 
-def parse_since(text: str, option: str = "--since") -> int:
+def parse_since(text: str) -> int:
     """Milliseconds of a time: a span before now, or RFC 3339."""
-    return _milliseconds(text.strip(), option, -1)
+    return _milliseconds(text.strip(), "--since", -1)
 
 
 def parse_until(text: str, option: str = "--expires-at") -> int:

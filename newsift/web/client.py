@@ -22,7 +22,7 @@ from yarl import URL
 
 from encoder.errors import InputError, NewsiftError
 from newsift.files.articles import WebPage
-from newsift.files.read import DamagedError, gunzipped
+from newsift.files.read import DamagedError, gunzip
 from newsift.web.addresses import (
     environment_proxy,
     excerpt,
@@ -309,7 +309,7 @@ def _unpack(url: str, body: bytes, encoding: str, limits: RequestLimits) -> byte
         raise InputError(f"{url}: is packed as {encoding!r}; {limits.remedy}")
     parts, left = list[bytes](), limits.max_bytes
     try:
-        for part in gunzipped(iter([body])):
+        for part in gunzip(iter([body])):
             left -= len(part)
             if left < 0:
                 raise _too_large(url, limits)

@@ -59,7 +59,10 @@ WRONG_WAYS: dict[str, tuple[Way, str]] = {
     "PLAIN to SCRAM": (LOGIN | {"sasl_mechanism": "PLAIN"}, "does not offer kafka.sasl_mechanism"),
     "SCRAM to PLAIN": (PLAIN | {"sasl_mechanism": SCRAM[0]}, "does not offer kafka.sasl_mechanism"),
     "a login where there is none": (SCRAM_256 | {"door": None}, "kafka.security_protocol"),
-    "no login where one is wanted": ({"door": "SCRAM"}, "hangs up on who does not log in"),
+    "no login where one is wanted": (
+        {"door": "SCRAM"},
+        "closes the connection of a client that does not log in",
+    ),
 }
 
 

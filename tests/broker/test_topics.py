@@ -22,7 +22,7 @@ from kafka.errors import (
 
 from tests.broker.clients import admin, consumer, create, polled, read, until, write
 from tests.broker.server import Server
-from worker.kafka.metadata import identity
+from worker.kafka.metadata import read_identity
 from worker.kafka.producer import KafkaProducer
 
 ONE = {"num_partitions": 1, "replication_factor": 1}
@@ -160,15 +160,15 @@ def test_asking_for_a_topic_does_not_make_it(server: Server, unique: str, ask: A
 @pytest.mark.anyio
 async def test_a_topic_made_again_is_another_topic(server: Server, unique: str) -> None:
     async with AIOKafkaConsumer(bootstrap_servers=server.address, group_id=None) as consumer:
-        assert await identity(consumer._client, unique) is None
+        assert await read_identity(consumer._client, unique) is None
         create(server.address, unique, partitions=3)
-        first = await identity(consumer._client, unique)
-        assert first == await identity(consumer._client, unique)
+        first = await read_identity(consumer._client, unique)
+        assert first == await read_identity(consumer._client, unique)
         with admin(server.address) as client:
             client.delete_topics([unique])
-        assert await identity(consumer._client, unique) is None
+        assert await read_identity(consumer._client, unique) is None
         create(server.address, unique)
-        again = await identity(consumer._client, unique)
+        again = await read_identity(consumer._client, unique)
     assert first is not None
     assert again is not None
     assert [first.partitions, again.partitions] == [3, 1]

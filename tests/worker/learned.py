@@ -34,7 +34,7 @@ def profile(event: str, seeds: dict[str, str], **changes: Any) -> dict[str, Any]
     """The record of a profile of an event, learned from these articles by their ids."""
     record = {
         "event": event,
-        "vectors": vector_of(list(seeds.values()), [ARTICLES["game"]]).encoded(),
+        "vectors": vector_of(list(seeds.values()), [ARTICLES["game"]]).encode(),
         "seeds": {name: Seed(name, "", text, event).version for name, text in seeds.items()},
         "model": small_encoder().digest,
         "made": MADE,
@@ -54,4 +54,4 @@ def profile_of(
     """A profile of an event that has learned nothing yet: the sum of its articles' vectors."""
     vector = vector_of(list(seeds.values()), enc=enc)
     versions = {name: Seed(name, *article, event).version for name, article in seeds.items()}
-    return Profile(event, vector.encoded(), versions, enc.digest, **changes)
+    return Profile(event, vector.encode(), versions, enc.digest, **changes)

@@ -28,7 +28,7 @@ MAX_FETCH_WAIT_MS = 100  # A new partition waits for the end of the fetch under 
 
 
 class Consumer(OpeningConsumer):
-    """Asks no broker before its last response is used up; answers questions by partition."""
+    """Reports offsets by partition, and reads ahead one response of each broker."""
 
     async def start(self) -> None:
         """Connect.
@@ -40,7 +40,7 @@ class Consumer(OpeningConsumer):
         await super().start()
         self._fetcher._prefetch_backoff = math.inf
 
-    async def reached(self) -> Offsets:
+    async def positions(self) -> Offsets:
         """The read position of each partition, past transaction markers."""
         offsets = {}
         for place in self.assignment():
@@ -82,13 +82,13 @@ class Consumer(OpeningConsumer):
         return {place: (firsts[place], ends[place]) for place in places}
 
 
-def group_consumer(config: Config, note: OnBatch = lambda *_: None) -> Consumer:
-    """A member of kafka.group that commits on request. `note`: see OpeningConsumer."""
+def group_consumer(config: Config, on_batch: OnBatch = lambda *_: None) -> Consumer:
+    """A member of kafka.group that commits on request. `on_batch`: see OpeningConsumer."""
     kafka, size = config.kafka, config.stream.batch_bytes
     session = kafka.session_timeout_s
     return _consumer(
         config,
-        note=note,
+        on_batch=on_batch,
         group_id=kafka.group,
         group_instance_id=kafka.instance_id,
         partition_assignment_strategy=(sticky_assignor(),),

@@ -93,7 +93,7 @@ class Delivery:
     ) -> None:
         self._topics, self._deadline_s, self._on_stalled = topics, deadline_s, on_stalled
         self._producers = ProducerSwitch(make_producer, topics)
-        self._overdue: set[object] = set()
+        self._overdue: set[FailureCounts] = set()  # of deliveries that missed a deadline
 
     async def start(self) -> None:
         await self._producers.start()
@@ -187,10 +187,10 @@ class Delivery:
                 "see its log"
             )
 
-    def _report_late(self, delivery: object) -> None:
+    def _report_late(self, failures: FailureCounts) -> None:
         if not self._overdue:
             log.warning("the output has not acknowledged for %g s: pausing", self._deadline_s)
-        self._overdue.add(delivery)
+        self._overdue.add(failures)
         self._on_stalled(True)
 
 
@@ -266,6 +266,6 @@ class ProducerSwitch:
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether the broker is away, for whatever time."""
+    """Whether waiting may cure the error; a missing topic is counted as a refusal."""
     missing = isinstance(error, UnknownTopicOrPartitionError)
     return isinstance(error, KafkaError) and bool(error.retriable) and not missing

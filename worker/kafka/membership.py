@@ -119,12 +119,12 @@ def _codes(answer: Any) -> set[int]:
 aiokafka.consumer.consumer.GroupCoordinator = Coordinator
 
 
-class _HeartbeatAnswer3(Response):  # type: ignore[misc]
+class _HeartbeatResponse3(Response):  # type: ignore[misc]
     API_KEY, API_VERSION, SCHEMA = 12, 3, HeartbeatResponse_v1.SCHEMA
 
 
 class _Heartbeat3(RequestStruct):  # type: ignore[misc]
-    API_KEY, API_VERSION, RESPONSE_TYPE = 12, 3, _HeartbeatAnswer3
+    API_KEY, API_VERSION, RESPONSE_TYPE = 12, 3, _HeartbeatResponse3
     SCHEMA = Schema(
         ("group", String("utf-8")),
         ("generation_id", Int32),
@@ -143,12 +143,12 @@ class _Heartbeat(Request[_Heartbeat3]):  # type: ignore[misc]
         return request_struct_class(*self._fields)
 
 
-class _OffsetCommitAnswer7(Response):  # type: ignore[misc]
+class _OffsetCommitResponse7(Response):  # type: ignore[misc]
     API_KEY, API_VERSION, SCHEMA = 8, 7, OffsetCommitResponse_v3.SCHEMA
 
 
 class _OffsetCommit7(RequestStruct):  # type: ignore[misc]
-    API_KEY, API_VERSION, RESPONSE_TYPE = 8, 7, _OffsetCommitAnswer7
+    API_KEY, API_VERSION, RESPONSE_TYPE = 8, 7, _OffsetCommitResponse7
     SCHEMA = Schema(
         ("consumer_group", String("utf-8")),
         ("consumer_group_generation_id", Int32),

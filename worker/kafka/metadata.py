@@ -27,7 +27,8 @@ class Identity:
     cluster_id: str = field(default="", compare=False)
 
 
-async def identity(client: Any, topic: str) -> Identity | None:
+async def read_identity(client: Any, topic: str) -> Identity | None:
+    """None if the topic does not exist."""
     answer = await client.send(client.get_random_node(), _TopicRequest(topic))
     [topic_answer] = answer.topics
     kind = for_code(topic_answer.error_code)
@@ -42,7 +43,7 @@ async def identity(client: Any, topic: str) -> Identity | None:
 # A broker before 2.8 knows topics by name alone, and is asked in version 4.
 
 
-class _Answer4(Response):  # type: ignore[misc]
+class _Response4(Response):  # type: ignore[misc]
     API_KEY, API_VERSION, SCHEMA = 3, 4, Schema()
 
     @classmethod
@@ -51,12 +52,12 @@ class _Answer4(Response):  # type: ignore[misc]
         return kafka_python.MetadataResponse.decode(data, version=cls.API_VERSION)
 
 
-class _Answer10(_Answer4):
+class _Response10(_Response4):
     API_VERSION = 10
 
 
-class _Question4(RequestStruct):  # type: ignore[misc]
-    API_KEY, API_VERSION, SCHEMA, RESPONSE_TYPE = 3, 4, Schema(), _Answer4
+class _Request4(RequestStruct):  # type: ignore[misc]
+    API_KEY, API_VERSION, SCHEMA, RESPONSE_TYPE = 3, 4, Schema(), _Response4
 
     def __init__(self, topic: str) -> None:
         super().__init__()
@@ -64,21 +65,21 @@ class _Question4(RequestStruct):  # type: ignore[misc]
 
     def encode(self) -> bytes:
         """Encodes the request for kafka-python."""
-        version, request = self.API_VERSION, kafka_python.MetadataRequest
-        topic = request.MetadataRequestTopic(version=version, name=self._topic)
-        question = request(version=version, topics=[topic], allow_auto_topic_creation=False)
-        return bytes(question.encode(version=version))
+        version, kind = self.API_VERSION, kafka_python.MetadataRequest
+        topic = kind.MetadataRequestTopic(version=version, name=self._topic)
+        request = kind(version=version, topics=[topic], allow_auto_topic_creation=False)
+        return bytes(request.encode(version=version))
 
 
-class _Question10(_Question4):
-    API_VERSION, RESPONSE_TYPE, FLEXIBLE_VERSION = 10, _Answer10, True
+class _Request10(_Request4):
+    API_VERSION, RESPONSE_TYPE, FLEXIBLE_VERSION = 10, _Response10, True
 
 
-class _TopicRequest(Request[_Question4 | _Question10]):  # type: ignore[misc]
+class _TopicRequest(Request[_Request4 | _Request10]):  # type: ignore[misc]
     API_KEY = 3
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
 
-    def build(self, request_struct_class: type[_Question4]) -> _Question4:
+    def build(self, request_struct_class: type[_Request4]) -> _Request4:
         return request_struct_class(self._topic)

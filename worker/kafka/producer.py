@@ -80,7 +80,7 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         self._in_sync: dict[str, int] = {}  # of a topic's replicas, as many as it must have
 
     async def ready(self, topics: Sequence[str]) -> None:
-        """Raises what would keep a record from these topics."""
+        """Raises an error if a record cannot be written to these topics now."""
         if not await self.client.force_metadata_update():
             raise KafkaTimeoutError("no broker answers")
         for topic in topics:
@@ -92,8 +92,8 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         numbers = cluster.partitions_for_topic(topic)
         if not numbers:
             raise UnknownTopicOrPartitionError(topic)
-        if bare := sorted(numbers - cluster.available_partitions_for_topic(topic)):
-            raise LeaderNotAvailableError(f"no leader for {topic}, partition {bare[0]}")
+        if leaderless := sorted(numbers - cluster.available_partitions_for_topic(topic)):
+            raise LeaderNotAvailableError(f"no leader for {topic}, partition {leaderless[0]}")
         for number in sorted(numbers):
             isr = len(cluster._partitions[topic][number].isr)
             if isr < in_sync:
@@ -166,7 +166,7 @@ class ProducerSession:
         """Returns an error that can be retried, and raises a refusal."""
         if not batch.fits:
             return MessageSizeTooLargeError()  # type: ignore[no-any-return]
-        wait = asyncio.ensure_future(self._acknowledged(batch))
+        wait = asyncio.ensure_future(self._await_acknowledgement(batch))
         self._waits.add(wait)
         try:
             await asyncio.wait({wait, self._closed}, return_when=asyncio.FIRST_COMPLETED)
@@ -182,28 +182,28 @@ class ProducerSession:
             self._waits.discard(wait)
         return None
 
-    async def _acknowledged(self, batch: ProducerBatch) -> None:
+    async def _await_acknowledgement(self, batch: ProducerBatch) -> None:
         send = self.producer.send_batch
         await (await send(batch.builder, batch.topic, partition=batch.partition))
 
     async def _pack(self, records: Sequence[ProducerRecord]) -> list[ProducerBatch]:
         """Batches by partition; records of one key stay in order."""
-        places = {
+        partitions = {
             topic: sorted(await self.producer.partitions_for(topic))
             for topic in {record.topic for record in records}
         }
-        batches = self._batches(records, places)
+        batches = self._batches(records, partitions)
         if not all(batch.fits for batch in batches):
-            await self.read_limits(list(places))  # the limit may have been raised
-            batches = self._batches(records, places)
+            await self.read_limits(list(partitions))  # the limit may have been raised
+            batches = self._batches(records, partitions)
         return batches
 
     def _batches(
-        self, records: Sequence[ProducerRecord], places: Mapping[str, Sequence[int]]
+        self, records: Sequence[ProducerRecord], partitions_of: Mapping[str, Sequence[int]]
     ) -> list[ProducerBatch]:
         by_partition: dict[tuple[str, int], list[ProducerRecord]] = defaultdict(list)
         for record in records:
-            partitions = places[record.topic]
+            partitions = partitions_of[record.topic]
             partition = PARTITIONER(record.key, partitions, partitions)
             by_partition[record.topic, partition].append(record)
         packed = (self._pack_partition(*place, part) for place, part in by_partition.items())

@@ -77,18 +77,18 @@ class TopicReader:
         """Raises if the topic does not exist."""
         numbers = sorted(self._consumer.partitions_for_topic(topic))
         if not numbers:
-            raise self.missing(topic)
+            raise self.missing_error(topic)
         return numbers
 
-    def missing(self, topic: str) -> AccessError:
+    def missing_error(self, topic: str) -> AccessError:
         where = self._config.kafka.bootstrap_servers
         return AccessError(f"{where} has no topic {topic!r}; make it with `newsift topics create`")
 
     def exists(self, topic: str) -> bool:
         return bool(self._consumer.partitions_for_topic(topic))
 
-    def look_again(self, topic: str) -> list[int]:
-        """The partitions by fresh metadata."""
+    def refresh_partitions(self, topic: str) -> list[int]:
+        """The partitions, after new metadata was requested."""
         self._consumer.topics()
         return self.partitions(topic)
 
@@ -117,7 +117,7 @@ class TopicReader:
     ) -> Iterator[list[StoredMessage]]:  # fmt: skip
         """The records from the start to the end offsets, batch by batch.
 
-        Stops early when the monotonic clock reaches the deadline.
+        Stops early when the monotonic clock reaches `until`.
         """
         start = self.beginnings(topic) if start is None else start
         end = self.ends(topic) if end is None else end

@@ -89,7 +89,7 @@ def differences(
 
 def _missing_topic(config: Config, name: str) -> Difference:
     is_labels = name == config.topics.labels
-    who = "who labels needs it" if is_labels else "the worker needs it"
+    who = "labelling needs it" if is_labels else "the worker needs it"
     why = f"{who}; a user without the right to Describe does not see it"
     fix = f"newsift topics create, or {create_command(config, name)}"
     return Difference(name, "topic", "missing", "present", why, fix, serious=not is_labels)
@@ -132,8 +132,8 @@ def _check_partitions(config: Config, name: str, topic: ActualTopic, _brokers: i
     if (what := compacted_topics(config).get(name)) and topic.partitions != 1:
         yield Difference(
             name, "partitions", str(topic.partitions), "1",
-            f"what a {what} is is its latest record, and only one partition has one order; were "
-            f"partitions added, a {what}'s records would be in two",
+            f"the latest record of a {what} counts, and only one partition has one order; with "
+            f"more partitions, the records of a {what} may be in two",
             f"newsift {what}s export {what}s.jsonl; {alter} --delete --topic {name}; "
             f"newsift topics create; newsift {what}s import {what}s.jsonl",
         )  # fmt: skip
@@ -146,7 +146,7 @@ def _check_policy(config: Config, name: str, topic: ActualTopic, _brokers: int) 
     words = {word.strip() for word in policy.split(",")}
     why = "a compacted topic keeps one record per key, and refuses records without a key"
     if what:
-        why = f"the broker deletes {what}s when they grow old, and who starts then misses them"
+        why = f"the broker deletes old {what}s, and a process that starts later never reads them"
     if words != {"compact"} if what else "compact" in words:
         yield _wrong_setting(config, name, "cleanup.policy", policy, expected, why)
 
@@ -177,18 +177,18 @@ def _check_copies(config: Config, name: str, topic: ActualTopic, brokers: int) -
     if copies < expected:
         yield Difference(
             name, "replication", str(copies), str(expected),
-            "the copies that are lost before what they hold is lost: with one, none may be",
+            "the records are lost with the last copy: with one copy, when one broker is lost",
             "kafka-reassign-partitions.sh (Kafka's manual, \"Increasing replication factor\")",
             serious=False,
         )  # fmt: skip
     least = int(topic.settings.get(setting, 1))
     if least > copies:
-        why = "more copies have to be in sync than there are: nothing can be written"
+        why = "more copies must be in sync than there are: nothing can be written"
         yield _wrong_setting(
             config, name, setting, str(least), f"at most {copies}", why, str(copies)
         )
     elif topic.settings and copies >= MIN_SAFE_COPIES and least < MIN_IN_SYNC:
-        why = "a record that one broker alone has counts as written, and is lost with that broker"
+        why = "a record on one broker alone counts as written, and is lost with that broker"
         yield _wrong_setting(
             config, name, setting, str(least), str(MIN_IN_SYNC), why, serious=False
         )

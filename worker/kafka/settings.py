@@ -30,8 +30,8 @@ MAX_ADDRESSES = 3
 START_REMEDY = "start it (`newsift broker` runs a small one), or set NEWSIFT_KAFKA"
 
 LOGIN_MISSING = (
-    "hangs up on who does not log in; set kafka.security_protocol to SASL_PLAINTEXT or SASL_SSL, "
-    "and kafka.sasl_mechanism"
+    "closes the connection of a client that does not log in; set kafka.security_protocol to "
+    "SASL_PLAINTEXT or SASL_SSL, and kafka.sasl_mechanism"
 )
 
 

@@ -134,7 +134,7 @@ def _handle_create_error(error: Exception, config: Config, missing: Sequence[str
 def _creation_remedy(config: Config, missing: Sequence[str], why: str) -> str:
     return (
         f"broker {config.kafka.bootstrap_servers}: missing topics {', '.join(missing)}, and "
-        f"{why}; run `newsift topics create` as somebody who may, or as with "
+        f"{why}; run `newsift topics create` as a user who may create topics, or "
         f"{create_command(config, missing[0])}"
     )
 

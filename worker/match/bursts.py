@@ -37,7 +37,7 @@ def log_beta(a: float, b: float) -> float:
 
 def beta_quantile(share: float, a: float, b: float) -> float:
     """The value below which a beta variable lies with this probability."""
-    return _bisect(lambda x: beta_below(x, a, b), share, 0.0, 1.0)
+    return _bisect(lambda x: beta_below(x, a, b), share, 1.0)
 
 
 def chi_square_below(x: float, freedom: float) -> float:
@@ -54,7 +54,7 @@ def chi_square_quantile(share: float, freedom: float) -> float:
     high = freedom + 1
     while chi_square_below(high, freedom) < share:
         high *= 2
-    return _bisect(lambda x: chi_square_below(x, freedom), share, 0.0, high)
+    return _bisect(lambda x: chi_square_below(x, freedom), share, high)
 
 
 def clopper_pearson(positives: float, n: float, alpha: float) -> tuple[float, float]:
@@ -65,8 +65,9 @@ def clopper_pearson(positives: float, n: float, alpha: float) -> tuple[float, fl
     return low, high
 
 
-def _bisect(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
-    """The argument at which a rising function reaches a value."""
+def _bisect(rising: Callable[[float], float], value: float, high: float) -> float:
+    """The argument from 0 to `high` at which a rising function reaches a value."""
+    low = 0.0
     for _ in range(MAX_HALVINGS):
         middle = (low + high) / 2
         if middle in (low, high):

@@ -28,7 +28,7 @@ ALERT_PASSES = 10.0  # times the promised rate
 ALERT_HIGH_SHARE = 0.3
 
 F64 = NDArray[np.float64]
-Cuts = Callable[[Embeddings], F32]
+HighScores = Callable[[Embeddings], F32]  # the score that a tenth of the background reaches
 Key = tuple[object, ...]
 
 
@@ -52,9 +52,9 @@ class WatchedSeeds:
 
     seeds: SeedSet
     vectors: Embeddings  # [w]
-    cuts: F32  # [w] the score that a tenth of the background reaches
+    high_scores: F32  # [w]
     events: tuple[str, ...]  # [e]
-    event: I64  # [w] the place of each one's event
+    event_rows: I64  # [w] the place of each one's event in `events`
     rates: F64  # [w + e] the shares of posts that are promised to pass
     keys: tuple[Key, ...]  # [w + e] what stays the same while counts may go on
 
@@ -68,9 +68,11 @@ class WatchedSeeds:
 class Drift:
     """Counts posts and scores of some seeds and their events."""
 
-    def __init__(self, cuts: Cuts, rate: float | None, threshold: float | None) -> None:
+    def __init__(
+        self, high_scores: HighScores, rate: float | None, threshold: float | None
+    ) -> None:
         """`rate` is that of each automatic threshold; None where only a total rate is promised."""
-        self._cuts_of, self._rate, self._threshold = cuts, rate, threshold
+        self._high_scores_of, self._rate, self._threshold = high_scores, rate, threshold
         self._lock = Lock()
         self._watched: WatchedSeeds | None = None
         self._ready: WatchedSeeds | None = None
@@ -109,8 +111,10 @@ class Drift:
         with self._lock:
             if (watched := self._activate(seeds)) is None or not len(watched.vectors):
                 return
-            high = (sample.similarity(watched.vectors) >= watched.cuts).sum(axis=0)  # [w]
-            of_events = np.bincount(watched.event, high) / np.bincount(watched.event)  # [e]
+            high = (sample.similarity(watched.vectors) >= watched.high_scores).sum(axis=0)  # [w]
+            of_events = np.bincount(watched.event_rows, high) / np.bincount(
+                watched.event_rows
+            )  # [e]
             passes = hits[: len(watched.vectors)].tolist()
             self._counts[0] += posts
             self._counts[1] += [
@@ -134,14 +138,14 @@ class Drift:
             return [DriftMeasure(*name, float(x), float(y)) for name, x, y in rows]
 
     def _calibrate(self, keys: Sequence[Key], vectors: Embeddings) -> F32:
-        """Computes the cuts of new seeds only."""
-        cuts: dict[Key, np.float32] = {}
+        """Computes the high scores of new seeds only."""
+        high_scores: dict[Key, np.float32] = {}
         for before in filter(None, (self._watched, self._ready)):
-            cuts |= dict(zip(before.keys, before.cuts, strict=False))
-        new = [row for row, key in enumerate(keys) if key not in cuts]
-        fresh = self._cuts_of(vectors[new])
-        cuts |= {keys[row]: cut for row, cut in zip(new, fresh, strict=True)}
-        return np.array([cuts[key] for key in keys], np.float32)  # [w]
+            high_scores |= dict(zip(before.keys, before.high_scores, strict=False))
+        new = [row for row, key in enumerate(keys) if key not in high_scores]
+        fresh = self._high_scores_of(vectors[new])
+        high_scores |= {keys[row]: score for row, score in zip(new, fresh, strict=True)}
+        return np.array([high_scores[key] for key in keys], np.float32)  # [w]
 
     def _activate(self, seeds: SeedSet) -> WatchedSeeds | None:
         """Seeds that did not change keep their counts."""
@@ -162,10 +166,10 @@ class Drift:
         return self._rate if is_automatic and self._rate is not None else nan
 
 
-def describe_drift(drifting: Iterable[DriftMeasure]) -> str:
+def describe_drift(measures: Iterable[DriftMeasure]) -> str:
     """Empty if too few posts were counted."""
     measured = [
-        measure for measure in drifting if not (isnan(measure.passes) and isnan(measure.high))
+        measure for measure in measures if not (isnan(measure.passes) and isnan(measure.high))
     ]
     if not measured:
         return ""

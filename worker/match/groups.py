@@ -28,7 +28,7 @@ BLOCK_MATCHES = 128
 FIRST_OVERHEAD_BYTES = 1024
 WORD_TABLE_SIZE = 2**12
 
-Key = tuple[bytes, frozenset[str]]  # what a vector holds, and the events that it matches
+RepeatKey = tuple[bytes, frozenset[str]]  # what a vector holds, and the events that it matches
 
 
 class FirstMatch(NamedTuple):
@@ -36,7 +36,7 @@ class FirstMatch(NamedTuple):
     size: int
 
 
-class Stories:
+class StoryGroups:
     """The recent groups of one partition, within bounds.
 
     A match joins a group only if the group's first match has all of its events, so a reader of the
@@ -44,10 +44,12 @@ class Stories:
     batches.
     """
 
-    def __init__(self, most: int = MAX_GROUPS, size: int = MAX_GROUP_BYTES) -> None:
-        self._max_groups, self._room = most, size
+    def __init__(self, max_groups: int = MAX_GROUPS, max_bytes: int = MAX_GROUP_BYTES) -> None:
+        self._max_groups, self._room = max_groups, max_bytes
         self._count = 0  # of matches: the number of the next one
-        self._firsts = OrderedDict[int, FirstMatch]()  # by number, met longest ago first
+        self._firsts = OrderedDict[
+            int, FirstMatch
+        ]()  # by number, the least recently repeated first
         self._vectors: Embeddings | None = None  # of firsts, and of a few that are forgotten
         self._numbers: list[int] = []  # of these rows, rising
 
@@ -56,17 +58,17 @@ class Stories:
 
     def place(self, matches: Sequence[StoryKey], vectors: Embeddings) -> list[StoryGroup]:
         """The group of each match, in order; `vectors` has one row for each."""
-        places: list[StoryGroup] = []
+        groups: list[StoryGroup] = []
         keys = list(zip(row_bytes(vectors), (match.events for match in matches), strict=True))
-        firsts: dict[Key, int] = {}
-        while len(places) < len(matches):
-            span = slice(len(places), len(places) + BLOCK_MATCHES)
-            places += self._place(matches[span], vectors[span], keys[span], firsts)
-        return places
+        firsts: dict[RepeatKey, int] = {}
+        while len(groups) < len(matches):
+            span = slice(len(groups), len(groups) + BLOCK_MATCHES)
+            groups += self._place(matches[span], vectors[span], keys[span], firsts)
+        return groups
 
     def _place(
-        self, matches: Sequence[StoryKey], vectors: Embeddings, keys: Sequence[Key],
-        firsts: dict[Key, int],
+        self, matches: Sequence[StoryKey], vectors: Embeddings, keys: Sequence[RepeatKey],
+        firsts: dict[RepeatKey, int],
     ) -> list[StoryGroup]:  # fmt: skip
         """The groups of these matches, up to a repeat that must be compared again.
 
@@ -87,25 +89,28 @@ class Stories:
         # A text without words does not repeat itself.
         has_words = {fresh[row_index] for row_index, other in same if row_index == other}
         sizes = row_sizes(vectors).tolist()
-        places: list[StoryGroup] = []
+        groups: list[StoryGroup] = []
         for row, (match, key) in enumerate(zip(matches, keys, strict=True)):
             first = firsts.get(key, -1)
             if row not in older and first not in self._firsts:
                 break
             number = self._count + row
             stored = FirstMatch(match, FIRST_OVERHEAD_BYTES + sizes[row])
-            first, story = self._join(number, stored, older.get(row, [first]))
-            places.append(story)
+            first, group = self._join(number, stored, older.get(row, [first]))
+            groups.append(group)
             if first != number or row in has_words:
                 firsts[key] = first
-        self._keep(earlier, vectors[: len(places)])
-        return places
+        self._keep(earlier, vectors[: len(groups)])
+        return groups
 
     def _join(
-        self, number: int, match: FirstMatch, alike_ones: Sequence[int]
+        self, number: int, match: FirstMatch, candidates: Sequence[int]
     ) -> tuple[int, StoryGroup]:
-        """The number of the group's first match, and the group; `alike_ones` are oldest first."""
-        for other in alike_ones:
+        """The number of the group's first match, and the group.
+
+        `candidates` are the numbers of the matches that this one repeats, oldest first.
+        """
+        for other in candidates:
             first = self._firsts.get(other)
             if first is not None and match.key.events <= first.key.events:
                 self._firsts.move_to_end(other)

@@ -20,7 +20,7 @@ from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import ScoredRows, rounding
 from encoder.score.lexical import SLOTS
 from encoder.support.readonly import fixed
-from worker.match.near import Edges, NearMissRows, near_misses_among, touched_by
+from worker.match.near import Edges, NearMissRows, find_near_candidates, near_misses_among
 from worker.match.sweep import (
     OUT_OF_REACH,
     Lists,
@@ -30,7 +30,7 @@ from worker.match.sweep import (
     write_columns,
 )
 from worker.seeds.set import SeedSet
-from worker.simd.registers import Tile, up
+from worker.simd.registers import Tile, round_up
 from worker.simd.rounded import TILE, RoundedMatrix
 
 # A column costs every post a little, a list the posts with its word its whole length.
@@ -51,7 +51,7 @@ class SweepResult(NamedTuple):
     best: F32  # [n], each post's highest score, up to rounding
     counts: I64  # [n], the seeds that a post matches
     hits: I64  # [k], the posts that match a seed
-    chosen: F32  # [n, m], what the scores with the chosen seeds may be at most
+    chosen: F32  # [n, m], upper bounds of the scores with the chosen seeds
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +85,9 @@ class SeedIndex:
         return cls(exact, seeds.mix, len(common), rounded, lists, rounding(longest))
 
     def sweep_limits(self, thresholds: F32, expiry: I64, most: int, chosen: I64) -> SweepLimits:
-        cuts = np.full(self.matrix.room, np.inf, np.float32)
-        cuts[: len(thresholds)] = thresholds
-        return SweepLimits(fixed(cuts), fixed(expiry), most, fixed(chosen))
+        padded = np.full(self.matrix.room, np.inf, np.float32)
+        padded[: len(thresholds)] = thresholds
+        return SweepLimits(fixed(padded), fixed(expiry), most, fixed(chosen))
 
     def sweep(self, posts: Embeddings, times: I64, limits: SweepLimits) -> SweepResult:
         """Compares posts, with their times, with all seeds of the index."""
@@ -97,7 +97,7 @@ class SeedIndex:
             rows = np.pad(rows, ((0, 0), (0, self.columns)))
             write_columns(exact, self.lists.column, rows)
         rounded, tile = self.matrix.rounded(rows), self.matrix.tile
-        seen = SweepTotals(
+        totals = SweepTotals(
             np.full(len(posts), OUT_OF_REACH),
             np.zeros(len(posts), np.int64),
             np.zeros(self.matrix.room, np.int64),
@@ -105,16 +105,16 @@ class SeedIndex:
         )
         count = max(len(posts), 1)
         turns = -(-count // POSTS_AT_ONCE)
-        at_once = up(-(-count // turns), tile.rows)  # so that no turn is left with a few
+        at_once = round_up(-(-count // turns), tile.rows)  # so that no turn is left with a few
         slack = rounded.errors + np.float32(self.rounding)
         matrix = (self.matrix.panels, self.matrix.scale, self.matrix.excess)
         pairs, scores = sweep(
             *(tile, exact, rounded.groups, rounded.scales, slack, fixed(times)),
             *(self.rows, *matrix, self.lists, self.mix),
-            *(limits, seen, at_once, SEEDS_AT_ONCE),
+            *(limits, totals, at_once, SEEDS_AT_ONCE),
         )
-        hits = seen.hits[: len(limits.expiry)]
-        return SweepResult(pairs, scores, seen.best, seen.counts, hits, seen.chosen)
+        hits = totals.hits[: len(limits.expiry)]
+        return SweepResult(pairs, scores, totals.best, totals.counts, hits, totals.chosen)
 
 
 def index_of(part: Embeddings) -> SeedIndex:
@@ -168,24 +168,27 @@ class BlockMatches(NamedTuple):
 class PartSweep(NamedTuple):
     """A part of the seeds with the thresholds that this set has for its rows."""
 
-    scorer: SeedIndex
+    seed_index: SeedIndex
     seeds: I64  # [r], the seed of each row, or -1
     used: I64  # [u], the rows that have one
     limits: SweepLimits
-    chosen: I64  # [m], which of the seeds near misses are looked for among are in this part
+    chosen: I64  # [m], the positions among the seeds of the edges of those in this part
 
     @classmethod
     def build(cls, seeds: SeedSet, number: int, most: int, near: I64) -> Self:
         vectors = seeds.vectors
-        index, places = index_of(vectors.parts[number]), vectors.places(number)
-        used, chosen = np.flatnonzero(places >= 0), np.flatnonzero(vectors.part[near] == number)
-        used_places = places[used]
-        thresholds = np.full(len(places), np.inf, np.float32)
-        thresholds[used] = seeds.thresholds[used_places]
-        expiry = np.full(len(places), NO_SEED_EXPIRY)
-        expiry[used] = seeds.expiry[used_places]
+        index, seed_of_row = index_of(vectors.parts[number]), vectors.seeds_of_rows(number)
+        used, chosen = (
+            np.flatnonzero(seed_of_row >= 0),
+            np.flatnonzero(vectors.part[near] == number),
+        )
+        used_seeds = seed_of_row[used]
+        thresholds = np.full(len(seed_of_row), np.inf, np.float32)
+        thresholds[used] = seeds.thresholds[used_seeds]
+        expiry = np.full(len(seed_of_row), NO_SEED_EXPIRY)
+        expiry[used] = seeds.expiry[used_seeds]
         limits = index.sweep_limits(thresholds, expiry, most, vectors.row[near[chosen]])
-        return cls(index, places, used, limits, chosen)
+        return cls(index, seed_of_row, used, limits, chosen)
 
 
 class Matcher:
@@ -224,7 +227,7 @@ class Matcher:
 
     def _blocks(self, posts: Embeddings, timestamps: I64) -> list[BlockMatches]:
         """Blocks of posts whose scores fit the memory."""
-        most = self._threads * up(1 + MAX_BLOCK_SCORES // len(self.seeds), POSTS_AT_ONCE)
+        most = self._threads * round_up(1 + MAX_BLOCK_SCORES // len(self.seeds), POSTS_AT_ONCE)
         parts = self._threads * -(-len(posts) // most)  # as many for each thread
         step = max(POSTS_AT_ONCE, -(-len(posts) // max(parts, 1)))
 
@@ -246,7 +249,7 @@ class Matcher:
         scores = [np.zeros(0, np.float32)]
         chosen = np.full((len(posts), len(self._near)), OUT_OF_REACH)
         for part in self._parts:
-            swept = part.scorer.sweep(posts, times, part.limits)
+            swept = part.seed_index.sweep(posts, times, part.limits)
             np.maximum(best, swept.best, out=best)
             counts += swept.counts
             hits[part.seeds[part.used]] += swept.hits[part.used]
@@ -264,7 +267,7 @@ class Matcher:
         if self._edges is None:
             return np.zeros((0, 2), np.int64)
         least = np.ascontiguousarray(self._edges.edges[:, -1])
-        pairs: I64 = touched_by(scores, self._edges.starts, least)
+        pairs: I64 = find_near_candidates(scores, self._edges.starts, least)
         return pairs
 
 

@@ -25,8 +25,9 @@ from worker.seeds.set import SeedSet
 
 MAX_EVENTS = 32  # Events with a profile come first, then others by name.
 MAX_SEEDS = 256  # of all these events together
-CutsBySeed = dict[tuple[str, str], tuple[float, ...]]  # the cuts of a seed of this version
-Cuts = Callable[[Embeddings, float], F32]  # the score that so much of the background reaches
+StratumEnds = dict[tuple[str, str], tuple[float, ...]]  # by a seed's id and version
+# The score that this share of the background reaches with each seed: [k].
+BackgroundThresholds = Callable[[Embeddings, float], F32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,24 +42,28 @@ class Edges:
 
     @classmethod
     def build(
-        cls, seeds: SeedSet, cuts: Cuts, rates: Sequence[float], earlier: "CutsBySeed"
-    ) -> tuple[Self, "CutsBySeed"]:
-        """Returns the edges, and the cuts by seed and version for the next set."""
+        cls,
+        seeds: SeedSet,
+        thresholds_at: BackgroundThresholds,
+        rates: Sequence[float],
+        earlier: StratumEnds,
+    ) -> tuple[Self, StratumEnds]:
+        """Returns the edges, and the lower ends of the strata for the next set."""
         chosen = _choose_events(seeds)
         places = [place for event_places in chosen.values() for place in event_places]
         names = [(seeds.seeds[place].id, seeds.seeds[place].version) for place in places]
         new = [n for n, name in enumerate(names) if name not in earlier]
         rows = seeds.vectors[np.array([places[n] for n in new], np.int64)]
-        fresh = np.array([cuts(rows, rate) for rate in rates] if new else [], np.float32).T
-        every = earlier | {names[n]: tuple(cut.tolist()) for n, cut in zip(new, fresh, strict=True)}
+        fresh = np.array([thresholds_at(rows, rate) for rate in rates] if new else [], np.float32).T
+        every = earlier | {names[n]: tuple(low.tolist()) for n, low in zip(new, fresh, strict=True)}
         table = np.array([every[name] for name in names], np.float32).reshape(-1, len(rates))
-        own_cuts = seeds.thresholds[np.array(places, np.int64)][:, None]
-        edges = np.minimum.accumulate(np.hstack([own_cuts, table]), axis=1)  # [m, 1 + s]
-        ends = np.cumsum([0, *map(len, chosen.values())]).astype(np.int64)
-        rows_of = [[*name, *edge] for name, edge in zip(names, edges.tolist(), strict=True)]
-        marks = tuple(rows_of[begin:end] for begin, end in pairwise(ends.tolist()))
-        edges_of_set = cls(tuple(chosen), ends, np.array(places, np.int64), edges, marks)
-        return edges_of_set, {name: every[name] for name in names}
+        thresholds = seeds.thresholds[np.array(places, np.int64)][:, None]
+        edges = np.minimum.accumulate(np.hstack([thresholds, table]), axis=1)  # [m, 1 + s]
+        starts = np.cumsum([0, *map(len, chosen.values())]).astype(np.int64)
+        marks_of_seeds = [[*name, *edge] for name, edge in zip(names, edges.tolist(), strict=True)]
+        marks = tuple(marks_of_seeds[begin:end] for begin, end in pairwise(starts.tolist()))
+        built = cls(tuple(chosen), starts, np.array(places, np.int64), edges, marks)
+        return built, {name: every[name] for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +75,10 @@ class NearMissRows:
 
 
 def near_misses_among(
-    touched: I64, edges: Edges, posts: Embeddings, times: I64, seeds: SeedSet
+    candidates: I64, edges: Edges, posts: Embeddings, times: I64, seeds: SeedSet
 ) -> NearMissRows:
-    """Selects near misses by exact scores; `touched` [h, 2] has candidate posts and events."""
-    rows, events = touched.T
+    """Selects near misses by exact scores; `candidates` [h, 2] are posts and events."""
+    rows, events = candidates.T
     counts = np.diff(edges.starts)[events]  # [h]
     begins = np.cumsum(counts) - counts
     within = np.arange(counts.sum()) - np.repeat(begins, counts)
@@ -83,7 +88,7 @@ def near_misses_among(
     expired = seeds.expiry[pairs[:, 1]] <= times[pairs[:, 0]]
     scores[expired] = -np.inf
     levels = (scores[:, None] < edges.edges[entries]).sum(axis=1)  # 0: it matches
-    if not len(touched):
+    if not len(candidates):
         none = np.zeros(0, np.int64)
         return NearMissRows(none, none, none, np.zeros(0, np.float32))
     level = np.minimum.reduceat(levels, begins)
@@ -108,7 +113,7 @@ def _choose_events(seeds: SeedSet) -> dict[str, list[int]]:
 
 
 @jit()
-def touched_by(scores: F32, starts: I64, least: F32) -> I64:
+def find_near_candidates(scores: F32, starts: I64, least: F32) -> I64:
     """The rows and events of which some score reaches the lowest edge: [h, 2].
 
     Most posts are near to nothing; one loop without a branch excludes them.
@@ -137,27 +142,32 @@ class NearWatch:
     An event whose seeds, profile or thresholds change starts again: its scores are different.
     """
 
-    def __init__(self, cuts: Cuts) -> None:
-        self._cuts, self._lock = cuts, Lock()
+    def __init__(self, thresholds_at: BackgroundThresholds) -> None:
+        self._thresholds_at, self._lock = thresholds_at, Lock()
         self._seeds: SeedSet | None = None
         self._edges: Edges | None = None
-        self._earlier_cuts: CutsBySeed = {}
-        self._ready: tuple[SeedSet, Edges, CutsBySeed] | None = None
+        self._earlier_ends: StratumEnds = {}
+        self._ready: tuple[SeedSet, Edges, StratumEnds] | None = None
         self._nonce = token_hex(16)
         self._misses = NearMisses((), nonce=self._nonce)
 
     def prepare(self, seeds: SeedSet) -> None:
         """Computes the edges of a new seed set before it is used."""
-        self._ready = (seeds, *Edges.build(seeds, self._cuts, STRATUM_RATES, self._earlier_cuts))
+        self._ready = (
+            seeds,
+            *Edges.build(seeds, self._thresholds_at, STRATUM_RATES, self._earlier_ends),
+        )
 
     def edges(self, seeds: SeedSet) -> Edges:
         with self._lock:
             if self._edges is None or seeds is not self._seeds:
                 ready = self._ready
                 if ready is None or ready[0] is not seeds:
-                    built = Edges.build(seeds, self._cuts, STRATUM_RATES, self._earlier_cuts)
+                    built = Edges.build(
+                        seeds, self._thresholds_at, STRATUM_RATES, self._earlier_ends
+                    )
                     ready = seeds, *built
-                _, self._edges, self._earlier_cuts = ready
+                _, self._edges, self._earlier_ends = ready
                 pairs = zip(self._edges.events, self._edges.marks, strict=True)
                 names = [_sample_name(event, mark) for event, mark in pairs]
                 self._misses = NearMisses(names, self._misses, self._nonce)
@@ -165,16 +175,15 @@ class NearWatch:
             return self._edges
 
     def add(
-        self, edges: Edges, touched: Sequence[tuple[list[Post], NearMissRows]], posts: int
+        self, edges: Edges, nears: Sequence[tuple[list[Post], NearMissRows]], posts: int
     ) -> None:
-        """Ignored if the seed set has changed since."""
+        """Counts `posts` posts; ignored if the seed set has changed since."""
         with self._lock:
             if edges is not self._edges:
                 return
             self._misses.count_posts(posts)
-            for of, nears in touched:
-                near = (nears.posts, nears.events, nears.strata, nears.scores)
-                self._misses.add(of, *near)
+            for near_posts, rows in nears:
+                self._misses.add(near_posts, rows.posts, rows.events, rows.strata, rows.scores)
 
     def answer(self, event: str) -> NearAnswer | None:
         """None for an unknown event, or one beyond the bounds."""

@@ -28,6 +28,7 @@ from worker.posts.languages import ALL_LANGUAGES, Languages
 from worker.posts.outcome import Unreadable
 from worker.posts.read import PassedOver, Post, Reading, Reason, Rejected, read_post
 from worker.seeds.set import SeedSet
+from worker.seeds.vectors import check_rows
 
 Result = TypeVar("Result")
 Work = Callable[[Sequence[int]], Result]
@@ -221,13 +222,12 @@ class Pipeline:
             if isinstance(result, Exception):
                 self._reject_failed(batch, rows[0], result, "embedded", seeds)
                 continue
-            finite = np.isfinite(result.dense).all(axis=1)
+            finite, has_words = check_rows(result)
             for at in np.flatnonzero(~finite).tolist():
                 batch.reject(rows[at], Reason.NOT_FINITE, "its embedding is not finite")
-            words = result.dense.any(axis=1) | (np.diff(result.lexical.indptr) > 0)
-            for at in np.flatnonzero(finite & ~words).tolist():
+            for at in np.flatnonzero(finite & ~has_words).tolist():
                 batch.pass_over(rows[at], "no_words")
-            usable = np.flatnonzero(finite & words)
+            usable = np.flatnonzero(finite & has_words)
             if len(usable):
                 yield [rows[at] for at in usable.tolist()], select_rows(result, usable)
 
@@ -258,7 +258,7 @@ class Pipeline:
         posts, starts, which = np.unique(matches.posts, return_index=True, return_inverse=True)
         matching = [rows[post] for post in posts.tolist()]
         pairs = list(zip(which.tolist(), matches.seeds.tolist(), strict=True))
-        why = self._words(batch, matching, pairs, seeds)
+        why = self._explain(batch, matching, pairs, seeds)
         listed = [
             to_match(
                 *(batch.posts[matching[at]], seeds.seeds[seed], self._enc.digest),
@@ -277,7 +277,7 @@ class Pipeline:
             )
         ]
 
-    def _words(
+    def _explain(
         self,
         batch: BatchState,
         rows: Sequence[int],

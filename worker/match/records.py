@@ -1,7 +1,7 @@
 """The records that the worker writes: matches and dead letters, exactly as in the contract."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol
 from unicodedata import category
@@ -126,9 +126,10 @@ def to_match(
     threshold: np.float32,
     why: Sequence[tuple[str, float]],
 ) -> Match:
-    name = match_id(post, seed, model)
-    pair = (shortest_float(score), shortest_float(threshold))
-    return Match(name, seed.id, seed.version, seed.event, seed.title, *pair, list(why))
+    return Match(
+        match_id(post, seed, model), seed.id, seed.version, seed.event, seed.title,
+        shortest_float(score), shortest_float(threshold), list(why),
+    )  # fmt: skip
 
 
 def to_match_record(
@@ -151,17 +152,14 @@ def to_match_record(
     return Record("match", key, encode_json(value), headers, index, story_key=story_key)
 
 
-def with_group(record: Record, story: StoryGroup) -> Record:
+def with_group(record: Record, group: StoryGroup) -> Record:
     """Adds two keys before the last brace."""
     hints = b'"group":"%s","new":%s}' % (
-        story.match_id.encode(),
-        b"true" if story.new else b"false",
+        group.match_id.encode(),
+        b"true" if group.new else b"false",
     )
     value = (record.value or b"{}")[:-1] + b"," + hints
-    return Record(
-        record.kind, record.key, value, record.headers, record.source, record.timestamp,
-        record.story_key,
-    )  # fmt: skip
+    return replace(record, value=value)
 
 
 def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) -> Record:

@@ -11,7 +11,7 @@ from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_score
 from encoder.score.top import lowest_of_highest
 from encoder.support.jit import jit
-from worker.simd.registers import LANES, filled, highest_lane, largest, load, maximum
+from worker.simd.registers import LANES, broadcast, highest_lane, largest, load, maximum
 from worker.simd.rounded import add_products
 
 OUT_OF_REACH = np.float32(-2)
@@ -27,7 +27,7 @@ class Lists(NamedTuple):
 
 
 class SweepLimits(NamedTuple):
-    cuts: F32  # [room], the threshold by seed
+    thresholds: F32  # [room], by seed
     expiry: I64  # [k]
     most: int  # matches of a post: so many of the highest, and those that rounding may hide
     chosen: I64  # [m], seeds whose scores are returned
@@ -46,7 +46,7 @@ class SweepTotals(NamedTuple):
 def sweep(
     tile: Any, posts: Any, groups: I32, scales: F32, slack: F32, times: I64,
     seeds: Any, panels: I32, scale: F32, excess: I32, lists: Any, mix: float,
-    limits: Any, seen: Any, posts_at_once: int, part: int,
+    limits: Any, totals: Any, posts_at_once: int, part: int,
 ) -> tuple[I64, F32]:  # fmt: skip
     """Compare all posts with all seeds: [post, seed] of each post's highest matches, with scores.
 
@@ -54,7 +54,7 @@ def sweep(
     that match, or may, are scored exactly.
     """
     pairs, exact, end = np.empty((64, 2), np.int64), np.empty(64, np.float32), 0
-    room = len(limits.cuts)
+    room = len(limits.thresholds)
     places, ends = np.empty((2, len(posts.slots)), np.int64)
     memory = np.empty(posts_at_once * part, np.float32)
     above, least = np.empty((2, posts_at_once), np.float32)
@@ -70,11 +70,11 @@ def sweep(
             add_products(tile, groups[rows], scales[rows], panels, scale, excess, low, scores)
             scores, held = scores[: last - first], limits.expiry[low:high]
             hide_expired(scores, held, times[first:last])
-            survey(scores, limits.cuts[low:high], len(held), seen.best[first:last], above)
-            copy_chosen(scores, slack[first:last], limits.chosen, low, seen.chosen[first:last])
-            pairs, exact, end = look_at(
+            survey(scores, limits.thresholds[low:high], len(held), totals.best[first:last], above)
+            copy_chosen(scores, slack[first:last], limits.chosen, low, totals.chosen[first:last])
+            pairs, exact, end = collect_matches(
                 *(scores, posts, seeds, mix, slack, limits, first, low),
-                *(above, least, seen, pairs, exact, end),
+                *(above, least, totals, pairs, exact, end),
             )
     return pairs[:end].copy(), exact[:end].copy()
 
@@ -131,21 +131,21 @@ def hide_expired(scores: F32, expiry: I64, times: I64) -> None:
 
 
 @jit(fast=True)
-def survey(scores: F32, cuts: F32, seeds: int, best: F32, above: F32) -> None:
-    """Raise each row's highest score, and write how far a score is above its cut at most."""
+def survey(scores: F32, thresholds: F32, seeds: int, best: F32, above: F32) -> None:
+    """Raise each row's highest score, and write how far a score is above its threshold at most."""
     whole = seeds - seeds % LANES
     for post in range(len(scores)):
         row = scores[post]
-        top, most = filled(1, OUT_OF_REACH), filled(1, OUT_OF_REACH)
+        top, most = broadcast(1, OUT_OF_REACH), broadcast(1, OUT_OF_REACH)
         for at in range(0, whole, LANES):
             score = load(1, row, at)
             top = maximum(top, score)
-            most = maximum(most, score - load(1, cuts, at))
+            most = maximum(most, score - load(1, thresholds, at))
         best[post] = max(best[post], highest_lane(top))
         above[post] = highest_lane(most)
         for seed in range(whole, seeds):
             best[post] = max(best[post], row[seed])
-            above[post] = max(above[post], row[seed] - cuts[seed])
+            above[post] = max(above[post], row[seed] - thresholds[seed])
 
 
 @jit()
@@ -158,24 +158,26 @@ def copy_chosen(scores: F32, slack: F32, chosen: I64, low: int, out: F32) -> Non
 
 
 @jit()
-def look_at(
+def collect_matches(
     scores: F32, posts: Any, seeds: Any, mix: float, slack: F32, limits: Any, first: int, low: int,
-    above: F32, least: F32, seen: Any, pairs: I64, exact: F32, end: int,
+    above: F32, least: F32, totals: Any, pairs: I64, exact: F32, end: int,
 ) -> tuple[I64, F32, int]:  # fmt: skip
     """Count the pairs that match; add those that may be among a post's highest `most`."""
     width = scores.shape[1]
-    cuts, columns = limits.cuts[low : low + width], np.empty(width, np.int64)
+    thresholds, columns = limits.thresholds[low : low + width], np.empty(width, np.int64)
     high, own = np.empty((2, width), np.float32)
     heap = np.empty(limits.most, np.float32)
     for at in range(len(scores)):
         row, post, off = scores[at], first + at, slack[first + at]
         if above[at] < -off:
             continue
-        number = reached(row, cuts, -off, columns)
-        number = matching(row, posts, seeds, mix, off, cuts, post, low, columns[:number], own)
-        seen.counts[post] += number
+        number = list_reached(row, thresholds, -off, columns)
+        number = keep_matching(
+            row, posts, seeds, mix, off, thresholds, post, low, columns[:number], own
+        )
+        totals.counts[post] += number
         for place in range(number):
-            seen.hits[low + columns[place]] += 1
+            totals.hits[low + columns[place]] += 1
             high[place] = row[columns[place]]
         if number > limits.most:
             lowest = lowest_of_highest(high[:number], heap) - 2 * off
@@ -195,17 +197,17 @@ def look_at(
 
 
 @jit()
-def matching(
-    row: F32, posts: Any, seeds: Any, mix: float, slack: np.float32, cuts: F32, post: int, low: int,
-    columns: I64, exact: F32,
+def keep_matching(
+    row: F32, posts: Any, seeds: Any, mix: float, slack: np.float32, thresholds: F32, post: int,
+    low: int, columns: I64, exact: F32,
 ) -> int:  # fmt: skip
     """Move the columns that match to the front and count them; doubtful ones are scored exactly."""
     number = 0
     for seed in columns:
         score = OUT_OF_REACH
-        if row[seed] - cuts[seed] < slack:
+        if row[seed] - thresholds[seed] < slack:
             score = pair_score(posts, seeds, mix, post, low + seed)
-            if score < cuts[seed]:
+            if score < thresholds[seed]:
                 continue
         columns[number], exact[number] = seed, score
         number += 1
@@ -213,17 +215,19 @@ def matching(
 
 
 @jit()
-def reached(scores: F32, cuts: F32, least: np.float32, columns: I64) -> int:
-    """List the scores that are `least` above their cuts and count them; most groups have none.
+def list_reached(scores: F32, thresholds: F32, least: np.float32, columns: I64) -> int:
+    """List the scores that are `least` above their thresholds and count them.
+
+    Most groups have none.
 
     In the others no branch depends on a score: with half of them matching, branches would be
     mispredicted.
     """
     number = 0
     for group in range(0, len(scores), 2 * LANES):
-        if highest_lane(largest(load(2, scores, group) - load(2, cuts, group))) < least:
+        if highest_lane(largest(load(2, scores, group) - load(2, thresholds, group))) < least:
             continue
         for seed in range(group, group + 2 * LANES):
             columns[number] = seed
-            number += scores[seed] - cuts[seed] >= least
+            number += scores[seed] - thresholds[seed] >= least
     return number

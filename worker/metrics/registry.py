@@ -72,17 +72,17 @@ class MetricSpec:
 
 
 def _metric(
-    name: str, kind: type[Counter | Gauge | Histogram], help: str, label: str = "",
+    name: str, kind: type[Counter | Gauge | Histogram], help: str, labels: str = "",
     label_values: tuple[str, ...] = (), buckets: tuple[float, ...] = (),
 ) -> MetricSpec:  # fmt: skip
-    return MetricSpec(f"newsift_{name}", kind, help, tuple(label.split()), label_values, buckets)
+    return MetricSpec(f"newsift_{name}", kind, help, tuple(labels.split()), label_values, buckets)
 
 
-def register_metric(row: MetricSpec, registry: CollectorRegistry) -> Any:
+def register_metric(spec: MetricSpec, registry: CollectorRegistry) -> Any:
     """Label values of a fixed set start at 0."""
-    extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
-    metric = row.kind(row.name, row.help, row.labels, registry=registry, **extra)
-    for value in row.label_values:
+    extra: dict[str, Any] = {"buckets": spec.buckets} if spec.buckets else {}
+    metric = spec.kind(spec.name, spec.help, spec.labels, registry=registry, **extra)
+    for value in spec.label_values:
         metric.labels(value)
     return metric
 
@@ -153,8 +153,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._clock = clock
         self._collectors = {
-            row.name.removeprefix("newsift_"): register_metric(row, self.registry)
-            for row in METRICS
+            spec.name.removeprefix("newsift_"): register_metric(spec, self.registry)
+            for spec in METRICS
         }
         self._events: set[str] = set()
         self._pausing: set[str] = set()
@@ -191,10 +191,10 @@ class Metrics:
     def burst(self, event: str) -> None:
         self._collectors["bursts_total"].labels(self._event(event)).inc()
 
-    def drift(self, drifting: "Iterable[DriftMeasure]") -> None:
+    def drift(self, measures: "Iterable[DriftMeasure]") -> None:
         for name in ("pass_ratio", "high_share"):
             self._collectors[name].clear()
-        for measure in drifting:
+        for measure in measures:
             labels = metric_label(measure.event), metric_label(measure.seed)
             for name, value in (("pass_ratio", measure.passes), ("high_share", measure.high)):
                 if not math.isnan(value):
@@ -203,23 +203,23 @@ class Metrics:
     def lag(self, partition: int, posts: int) -> None:
         self._collectors["lag_posts"].labels(str(partition)).set(max(posts, 0))
 
-    def revoked(self, partitions: Iterable[int]) -> None:
-        """Removes the lag of partitions that belong to another worker now."""
+    def remove_lag(self, partitions: Iterable[int]) -> None:
+        """For partitions that belong to another worker now."""
         for partition in partitions:
             self._collectors["lag_posts"].remove_by_labels({"partition": str(partition)})
 
-    def paused(self, why: str) -> None:
+    def begin_pause(self, why: str) -> None:
         """`why` is one of PAUSE_REASONS."""
         self._collectors["pauses_total"].labels(why).inc()
         self._pausing.add(why)
         self._collectors["paused"].set(1)
 
-    def resumed(self, why: str) -> None:
+    def end_pause(self, why: str) -> None:
         """Reading goes on once no reason is left."""
         self._pausing.discard(why)
         self._collectors["paused"].set(int(bool(self._pausing)))
 
-    def rebalanced(self) -> None:
+    def count_rebalance(self) -> None:
         self._collectors["rebalances_total"].inc()
 
     def offsets_lost(self, posts: int) -> None:

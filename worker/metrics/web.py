@@ -84,9 +84,10 @@ class Site:
         self.port = self._server.sockets[0].getsockname()[1]
         if self._config.port is None and self.port != self.first_port:
             log.warning("web: port %d is taken; listening on %d", self.first_port, self.port)
-        self.began()
+        self.on_started()
 
-    def began(self) -> None:
+    def on_started(self) -> None:
+        """Is called once the server listens."""
         log.info("web: http://%s:%d/metrics", self._config.host, self.port)
 
     def prepare(self, app: web.Application) -> None:
@@ -142,17 +143,19 @@ class Site:
                     with socket.socket(fileno=os.dup(server_socket.fileno())) as listening:
                         listening.listen(KERNEL_BACKLOG)
                 return server
-        port_taken = f"{fixed} is taken; free it, or give another"
-        all_taken = f"null: ports {first} to {port} are all taken; set web.port to a free one"
-        raise ConfigError(f"{self.port_key}: {all_taken if fixed is None else port_taken}")
+        if fixed is None:
+            raise ConfigError(f"{self.port_key}: {first} to {port} are all taken; give a free one")
+        raise ConfigError(f"{self.port_key}: {fixed} is taken; free it, or give another")
 
     def _refusal(self, port: int, error: OSError) -> ConfigError:
         if error.errno == errno.EACCES:
-            reason_text = f"{port} is not allowed for this user; give 1024 or more"
-            return ConfigError(f"{self.port_key}: {reason_text}")
-        reason = error.strerror or error
-        reason_text = f"{self._config.host} is no address of this host ({reason})"
-        return ConfigError(f"{self.host_key}: {reason_text}; give 127.0.0.1, or 0.0.0.0 for all")
+            return ConfigError(
+                f"{self.port_key}: {port} is not allowed for this user; give 1024 or more"
+            )
+        return ConfigError(
+            f"{self.host_key}: {self._config.host} is no address of this host "
+            f"({error.strerror or error}); give 127.0.0.1, or 0.0.0.0 for all"
+        )
 
     async def _get_metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._render(), headers={"Content-Type": CONTENT_TYPE})
@@ -198,21 +201,21 @@ JSON_TYPE = "application/json; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    not_ready: str = ""
+    not_ready: str = ""  # the reason
     seeds: SeedSet | None = None
     cluster_id: str = ""  # Kafka's, as far as it is known
     group: str = ""
 
 
 class Web(Site):
-    """The worker's."""
+    """The worker's web server, with /seeds and /near."""
 
     def __init__(
-        self, config: WebConfig, metrics: Metrics, state: Callable[[], Health],
+        self, config: WebConfig, metrics: Metrics, health: Callable[[], Health],
         near: Callable[[str], bytes | None] = lambda _: None,
     ) -> None:  # fmt: skip
-        super().__init__(config, metrics.render, lambda: state().not_ready)
-        self._state, self._near = state, near
+        super().__init__(config, metrics.render, lambda: health().not_ready)
+        self._health, self._near = health, near
         self._list_lock = asyncio.Lock()
         self._seed_list: tuple[SeedSet, bytes] | None = None
 
@@ -222,11 +225,13 @@ class Web(Site):
 
     async def _get_ready(self, _request: web.Request) -> web.Response:
         """Names the cluster and the group too, because a caller may expect another worker."""
-        now = self._state()
-        return status_answer("ready", now.not_ready, cluster_id=now.cluster_id, group=now.group)
+        health = self._health()
+        return status_answer(
+            "ready", health.not_ready, cluster_id=health.cluster_id, group=health.group
+        )
 
     async def _get_seeds(self, _request: web.Request) -> web.Response:
-        seeds = self._state().seeds
+        seeds = self._health().seeds
         if seeds is None:
             return json_answer({"reason": "the control topic is not yet read to its end"}, 503)
         # Once for each set, in a thread: there may be many seeds.

@@ -12,7 +12,7 @@ class Reason(StrEnum):
     """Why a message became a dead letter; the list is closed."""
 
     BAD_JSON = "bad_json"  # cut off, or not JSON at all
-    WRONG_TYPE = "wrong_type"  # no object, or a key that is read holds another type
+    WRONG_TYPE = "wrong_type"  # no object, or a key that is used has a value of another type
     TOO_DEEP = "too_deep"  # objects and arrays nested beyond the limit, anywhere in it
     INVALID_UTF8 = "invalid_utf8"  # a byte anywhere in the value that is no UTF-8
     LONE_SURROGATE = "lone_surrogate"  # half of an escaped pair: \ud83d alone

@@ -142,7 +142,7 @@ class StreamService(faust.Service):  # type: ignore[misc]
             for partition, backlog in backlogs.items():
                 parts.metrics.lag(partition, backlog.lag)
             parts.metrics.in_flight(len(self._ledger))
-            parts.control.describe()
+            parts.control.report_metrics()
             parts.metrics.drift(parts.flow.drift.measures())
             dog.observe(Observation(backlogs, parts.paused, parts.flow.finished))
 

@@ -60,14 +60,14 @@ class Worker(faust.Worker):  # type: ignore[misc]
         super().__init__(app, *services, **options)
         self.spinner = None
         self._config: Config = app.config
-        self._why: BaseException | None = None
+        self._exit_error: BaseException | None = None
         self._leaving = asyncio.Event()
         app.leave = self.leave
 
     def leave(self, error: BaseException | None = None) -> None:
-        """Begins to stop; the first reason is reported."""
+        """Begins to stop; only the first error is reported."""
         if not self._leaving.is_set():
-            self._why = error
+            self._exit_error = error
             self._leaving.set()
 
     def execute_from_commandline(self) -> NoReturn:
@@ -77,7 +77,7 @@ class Worker(faust.Worker):  # type: ignore[misc]
             self.loop.run_until_complete(self._live())
         except BaseException as error:  # noqa: BLE001 - there is no other way out
             self.leave(error)
-        end_process(self._why, self._config)
+        end_process(self._exit_error, self._config)
 
     def install_signal_handlers(self) -> None:
         self.loop.add_signal_handler(signal.SIGTERM, self.leave)
@@ -92,12 +92,14 @@ class Worker(faust.Worker):  # type: ignore[misc]
         leaving = asyncio.ensure_future(self._leaving.wait())
         await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
-            self.leave(starting.exception() or self.crash_reason or RunError("it just stopped"))
+            self.leave(
+                starting.exception() or self.crash_reason or RunError("it stopped without an error")
+            )
         in_time = self._config.stream.shutdown_s + SHUTDOWN_SLACK_S
         late = RunError(
             f"the worker did not stop within {in_time:g} s (stream.shutdown_s); it is ended"
         )
-        overdue = threading.Timer(in_time, end_process, (self._why or late, self._config))
+        overdue = threading.Timer(in_time, end_process, (self._exit_error or late, self._config))
         overdue.daemon = True
         overdue.start()
         await self.stop()

@@ -46,7 +46,7 @@ log = logging.getLogger("newsift.stream")
 
 
 class WorkerParts:
-    """`start` makes them ready."""
+    """The parts of a worker, built from the configuration; `start` starts them."""
 
     flow: Flow
     embedder: SeedEmbedder
@@ -54,16 +54,16 @@ class WorkerParts:
     def __init__(self, config: Config, ledger: Ledger, fail: Callable[[Exception], None]) -> None:
         self._config, self._ledger, self._stalled = config, ledger, False
         self.not_ready_reason = "it is starting"  # why the worker is not ready
-        topics, size = config.topics, config.stream
+        topics, stream = config.topics, config.stream
         self.metrics = metrics = Metrics()
-        self.web = Web(config.web, metrics, self._state, self._near)
+        self.web = Web(config.web, metrics, self._health, self._near)
         self.control = Control(
             groupless_consumer(config), topics.seeds, metrics, config.limits,
             lambda: require_fit_topics(config), self._hold_posts,
         )  # fmt: skip
         self.delivery = Delivery(
             lambda: KafkaProducer(aiokafka_producer_settings(config)),
-            (topics.matches, topics.rejected), size.produce_deadline_s, self._note_output,
+            (topics.matches, topics.rejected), stream.produce_deadline_s, self._note_output,
         )  # fmt: skip
         self.rejected_bytes = RejectedBytes(config.limits.rejected_bytes)
         consumer = group_consumer(config, self.rejected_bytes.note)
@@ -71,7 +71,7 @@ class WorkerParts:
         self.positions = Positions(consumer, topics.posts, ledger, self._tenures, metrics, fail)
         self.ingest = Ingest(
             consumer, topics.posts, self.positions, ledger, metrics,
-            posts=size.batch_posts, size=size.batch_bytes,
+            batch_posts=stream.batch_posts, batch_bytes=stream.batch_bytes,
         )  # fmt: skip
 
     @property
@@ -126,9 +126,9 @@ class WorkerParts:
         await asyncio.to_thread(warm_up, enc, config.matching.why)
         matching = config.matching
         background = self.embedder.background
-        cuts = partial(high_score_thresholds, enc, background)
+        high_scores = partial(high_score_thresholds, enc, background)
         rate = None if matching.total_rate else matching.background_rate
-        drift = Drift(cuts, rate, matching.threshold)
+        drift = Drift(high_scores, rate, matching.threshold)
         self.flow = Flow(
             *(pipeline, self._seeds, self.delivery, self._ledger, self._tenures),
             *(config.topics, self.metrics),
@@ -141,7 +141,7 @@ class WorkerParts:
         assert self.control.seeds is not None
         return self.control.seeds
 
-    def _state(self) -> Health:
+    def _health(self) -> Health:
         control, group = self.control, self._config.kafka.group
         return Health(
             self.not_ready_reason or control.hold_reason, control.seeds, control.cluster_id, group
@@ -156,18 +156,20 @@ class WorkerParts:
         """Pauses the posts for a reason; "" resumes them."""
         self._ledger.pause(bool(why))
         self.metrics.ready(not why and not self.not_ready_reason)
-        self._count_paused("control", bool(why))
+        self._count_pause("control", bool(why))
 
     def _note_output(self, is_stalled: bool) -> None:
         if self._stalled and not is_stalled:
             log.info("the output answers again")
         if self._stalled != is_stalled:
-            self._count_paused("output", is_stalled)
+            self._count_pause("output", is_stalled)
         self._stalled = is_stalled
 
-    def _count_paused(self, what: str, paused: bool) -> None:
-        count = self.metrics.paused if paused else self.metrics.resumed
-        count(what)
+    def _count_pause(self, why: str, is_paused: bool) -> None:
+        if is_paused:
+            self.metrics.begin_pause(why)
+        else:
+            self.metrics.end_pause(why)
 
 
 def background_thresholds(

@@ -22,7 +22,7 @@ from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import NEVER_EXPIRES, SeedSet, digest_row, seed_set_digest
 from worker.seeds.state import ControlState, ModelFacts
 from worker.seeds.total import PassingPosts, passing_posts, total_rate_constant
-from worker.seeds.vectors import SeedVectors
+from worker.seeds.vectors import SeedVectors, check_rows
 from worker.simd.rounded import RoundedMatrix
 
 BLOCK_ARTICLES = 256
@@ -40,22 +40,24 @@ class EmbeddedPart:
 
     vectors: Embeddings  # [r]
     ids: list[str]  # [r], the seed that each row was made for
-    cuts: F32  # [r], automatic thresholds; NaN until one is needed
+    thresholds: F32  # [r], automatic ones; NaN until one is needed
     problems: dict[int, str]  # of rows that cannot be compared
     number: int = 0  # its place among all parts
 
     @classmethod
-    def build(cls, vectors: Embeddings, ids: list[str], cuts: F32 | None = None) -> "EmbeddedPart":
-        if cuts is None:
-            cuts = np.full(len(ids), np.nan, np.float32)
-        return cls(vectors, ids, cuts, row_problems(vectors))
+    def build(
+        cls, vectors: Embeddings, ids: list[str], thresholds: F32 | None = None
+    ) -> "EmbeddedPart":
+        if thresholds is None:
+            thresholds = np.full(len(ids), np.nan, np.float32)
+        return cls(vectors, ids, thresholds, row_problems(vectors))
 
 
 @dataclass(frozen=True, slots=True)
 class SeedRow:
-    content: str
+    content: str  # the digest of the seed's content
     part: EmbeddedPart
-    place: int
+    place: int  # of the row in the part
 
 
 class SeedEmbedder:
@@ -65,7 +67,7 @@ class SeedEmbedder:
         self, enc: Encoder, rate: float, threshold: float | None,
         own_background: OwnBackground | None = None, total: bool = False,
     ) -> None:  # fmt: skip
-        """`rate` is that of each seed, or of all together if it is `total`."""
+        """`rate` is that of each seed or, with `total`, of all seeds together."""
         self._enc, self._rate, self._threshold, self._total = enc, rate, threshold, total
         file_mark = own_background.mark if own_background else ""
         self._mark = f"{'total' if total else 'auto'} {rate:.6f} {file_mark}".rstrip()
@@ -73,7 +75,7 @@ class SeedEmbedder:
         self._nothing = EmbeddedPart.build(enc.articles([]), [])
         self._parts: list[EmbeddedPart] = []
         self._rows: dict[str, SeedRow] = {}  # by the seed's id
-        self._ids: dict[str, str] = {}  # by content, a seed that has it, or had
+        self._ids: dict[str, str] = {}  # by content: a seed that has or had it
         self._digest_rows: dict[str, tuple[SeedOrProfile, str]] = {}  # by id
         # By content; used where one constant is added to all thresholds.
         self._passing: dict[str, PassingPosts] = {}
@@ -91,7 +93,7 @@ class SeedEmbedder:
         ]
         refusals = dict.fromkeys(self._without_threshold(compared), self._too_fine)
         usable = [seed for seed in compared if seed.id not in refusals] if refusals else compared
-        self._learn(usable)
+        self._update_rows(usable)
         if any(part.problems for part in self._parts):
             rows = [(seed.id, self._rows[seed.id]) for seed in usable]
             reasons = ((name, row.part.problems.get(row.place)) for name, row in rows)
@@ -132,7 +134,7 @@ class SeedEmbedder:
     def _rate_error(self, profile: Profile) -> str:
         return self._too_fine_for_profiles if self._is_automatic(profile) else ""
 
-    def _learn(self, seeds: Sequence[SeedOrProfile]) -> None:
+    def _update_rows(self, seeds: Sequence[SeedOrProfile]) -> None:
         """Embeds new seeds and forgets removed ones."""
         rows = self._rows
         new = [s for s in seeds if (row := rows.get(s.id)) is None or row.content != s.content]
@@ -140,7 +142,7 @@ class SeedEmbedder:
         new_content = {seed.content: seed for seed in new if sources[seed.content] is None}
         first = sorted(new_content.values(), key=lambda seed: isinstance(seed, Profile))
         if first:
-            vectors = Embeddings.concat(self._embedded(first))
+            vectors = Embeddings.concat(self._embed(first))
             self._add(EmbeddedPart.build(vectors, [seed.id for seed in first]), first)
         copies = [seed for seed in new if new_content.get(seed.content) is not seed]
         self._copy(copies, [sources[s.content] or rows[new_content[s.content].id] for s in copies])
@@ -169,30 +171,30 @@ class SeedEmbedder:
         for part, pairs in by_part.items():
             seeds, places = [seed for seed, _ in pairs], np.array([place for _, place in pairs])
             ids = [seed.id for seed in seeds]
-            self._add(EmbeddedPart.build(part.vectors[places], ids, part.cuts[places]), seeds)
+            self._add(EmbeddedPart.build(part.vectors[places], ids, part.thresholds[places]), seeds)
 
     def _merge(self) -> None:
         """Keeps the parts few, and removes rows once many are unused."""
         parts, total = self._parts, sum(len(part.ids) for part in self._parts)
         if total - len(self._rows) > max(BLOCK_ARTICLES, total * MAX_UNUSED_SHARE):
-            parts[:] = [self._merged(parts)] if self._rows else []
+            parts[:] = [self._join(parts)] if self._rows else []
         while len(parts) > 1 and len(parts[-2].ids) < MIN_GROWTH * len(parts[-1].ids):
-            parts[-2:] = [self._merged(parts[-2:])]
+            parts[-2:] = [self._join(parts[-2:])]
         for number, part in enumerate(parts):
             part.number = number
 
-    def _merged(self, parts: Sequence[EmbeddedPart]) -> EmbeddedPart:
+    def _join(self, parts: Sequence[EmbeddedPart]) -> EmbeddedPart:
         """A part of the rows that are used."""
-        used = [np.array(self._used(part), np.int64) for part in parts]
+        used = [np.array(self._used_rows(part), np.int64) for part in parts]
         vectors = [part.vectors[rows] for part, rows in zip(parts, used, strict=True)]
-        cuts = [part.cuts[rows] for part, rows in zip(parts, used, strict=True)]
+        thresholds = [part.thresholds[rows] for part, rows in zip(parts, used, strict=True)]
         names = [p.ids[row] for p, rows in zip(parts, used, strict=True) for row in rows.tolist()]
-        merged = EmbeddedPart.build(Embeddings.concat(vectors), names, np.concatenate(cuts))
+        merged = EmbeddedPart.build(Embeddings.concat(vectors), names, np.concatenate(thresholds))
         for place, name in enumerate(names):
             self._rows[name] = SeedRow(self._rows[name].content, merged, place)
         return merged
 
-    def _used(self, part: EmbeddedPart) -> list[int]:
+    def _used_rows(self, part: EmbeddedPart) -> list[int]:
         rows = self._rows
         return [
             place
@@ -207,7 +209,7 @@ class SeedEmbedder:
         parts = tuple(part.vectors for part in self._parts) or (self._nothing.vectors,)
         return SeedVectors(parts, part, place)
 
-    def _embedded(self, seeds: Sequence[SeedOrProfile]) -> Iterator[Embeddings]:
+    def _embed(self, seeds: Sequence[SeedOrProfile]) -> Iterator[Embeddings]:
         articles = [(seed.title, seed.text) for seed in seeds if isinstance(seed, Seed)]
         for start in range(0, len(articles), BLOCK_ARTICLES):
             yield self._enc.articles(articles[start : start + BLOCK_ARTICLES])
@@ -236,45 +238,54 @@ class SeedEmbedder:
             fixed[np.isnan(fixed)] = self._threshold
         starts = np.cumsum([0, *(len(part.ids) for part in self._parts)])
         rows = starts[vectors.part] + vectors.row  # [k], among the rows of all parts
-        cuts = np.concatenate([np.zeros(0, np.float32), *(part.cuts for part in self._parts)])
-        automatic = np.isnan(fixed)
-        missing = np.flatnonzero(automatic & np.isnan(cuts[rows]))
+        automatic = np.concatenate(
+            [np.zeros(0, np.float32), *(part.thresholds for part in self._parts)]
+        )
+        is_automatic = np.isnan(fixed)
+        missing = np.flatnonzero(is_automatic & np.isnan(automatic[rows]))
         if len(missing):
-            cuts[rows[missing]] = self._cuts([seeds[n] for n in missing.tolist()], vectors[missing])
+            new = self._calibrate([seeds[n] for n in missing.tolist()], vectors[missing])
+            automatic[rows[missing]] = new
             for part, start in zip(self._parts, starts.tolist(), strict=False):
-                part.cuts = cuts[start : start + len(part.ids)]
+                part.thresholds = automatic[start : start + len(part.ids)]
         if raised is None and self._total:
-            raised = self._raise_for_all(seeds, vectors, cuts[rows], automatic)
-        thresholds = np.where(automatic, (cuts[rows] + (raised or 0.0)).astype(np.float32), fixed)
+            raised = self._raise_for_all(seeds, vectors, automatic[rows], is_automatic)
+        raised_rows = (automatic[rows] + (raised or 0.0)).astype(np.float32)
+        thresholds = np.where(is_automatic, raised_rows, fixed)
         return np.maximum(thresholds, MIN_THRESHOLD), raised or 0.0
 
-    def _cuts(self, seeds: Sequence[SeedOrProfile], vectors: Embeddings) -> F32:
-        cuts = np.empty(len(seeds), np.float32)
+    def _calibrate(self, seeds: Sequence[SeedOrProfile], vectors: Embeddings) -> F32:
+        """Automatic thresholds; those of profiles by the calibration part of the background."""
+        automatic = np.empty(len(seeds), np.float32)
         is_profile = np.array([isinstance(seed, Profile) for seed in seeds], bool)
         articles, profiles = np.flatnonzero(~is_profile), np.flatnonzero(is_profile)
         if len(articles):
             rows = vectors[articles] if len(profiles) else vectors
-            cuts[articles] = self._automatic(rows, self.background)
+            automatic[articles] = self._background_thresholds(rows, self.background)
         if len(profiles):
             rows = vectors[profiles]
-            cuts[profiles] = self._automatic(rows, self._calibrating)
-        return cuts
+            automatic[profiles] = self._background_thresholds(rows, self._calibrating)
+        return automatic
 
-    def _automatic(self, rows: Embeddings, background: Embeddings) -> F32:
+    def _background_thresholds(self, rows: Embeddings, background: Embeddings) -> F32:
         if len(rows) < MIN_ROUNDED_ARTICLES:
             return self._enc.thresholds(rows, self._rate, background)
         return thresholds(background, rows, self._rate, rounded_product)
 
     def _raise_for_all(
-        self, seeds: Sequence[SeedOrProfile], vectors: SeedVectors, cuts: F32, automatic: np.ndarray
+        self,
+        seeds: Sequence[SeedOrProfile],
+        vectors: SeedVectors,
+        thresholds: F32,
+        is_automatic: np.ndarray,
     ) -> float:
         """The constant that is added to all automatic thresholds to hold the total rate."""
-        places = {seeds[n].content: n for n in np.flatnonzero(automatic).tolist()}
+        places = {seeds[n].content: n for n in np.flatnonzero(is_automatic).tolist()}
         self._passing = {c: self._passing[c] for c in places if c in self._passing}
         new = [content for content in places if content not in self._passing]
         rows = np.array([places[content] for content in new], np.int64)
         product_with = rounded_product if len(rows) >= MIN_ROUNDED_ARTICLES else float_product
-        passing = passing_posts(self.background, vectors[rows], cuts[rows], product_with)
+        passing = passing_posts(self.background, vectors[rows], thresholds[rows], product_with)
         self._passing |= zip(new, passing, strict=True)
         return total_rate_constant(self._passing.values(), self.background, self._rate)
 
@@ -311,7 +322,6 @@ def rate_error(
 
 def row_problems(vectors: Embeddings) -> dict[int, str]:
     """Why rows cannot be compared with posts."""
-    words = vectors.dense.any(axis=1) | (np.diff(vectors.lexical.indptr) > 0)  # [n]
-    finite = np.isfinite(vectors.dense).all(axis=1)  # [n]
-    bare = dict.fromkeys(np.flatnonzero(~words).tolist(), NO_WORD)
-    return bare | dict.fromkeys(np.flatnonzero(~finite).tolist(), NOT_FINITE)
+    finite, has_words = check_rows(vectors)
+    wordless = dict.fromkeys(np.flatnonzero(~has_words).tolist(), NO_WORD)
+    return wordless | dict.fromkeys(np.flatnonzero(~finite).tolist(), NOT_FINITE)

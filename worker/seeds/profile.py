@@ -67,11 +67,13 @@ class EventVector:
         bounds = np.concatenate([[-1], self.slots, [SLOTS]])
         if not (bounds[1:] > bounds[:-1]).all():
             raise InputError(
-                f"vectors: a slot stands twice, or is not from 0 to {SLOTS - 1}; {REMEDY}"
+                f"vectors: a slot occurs twice, or is not from 0 to {SLOTS - 1}; {REMEDY}"
             )
         size = vector_length(self.dense, self.weights)
         if not abs(size - 1) <= UNIT_SLACK:
-            raise InputError(f"vectors: {size:.4g} long, together they have length 1; {REMEDY}")
+            raise InputError(
+                f"vectors: {size:.4g} long; together they must have length 1; {REMEDY}"
+            )
 
     def __repr__(self) -> str:
         return f"EventVector(dim {len(self.dense)}, {len(self.slots)} words)"
@@ -90,13 +92,13 @@ class EventVector:
         size = vector_length(dense, weights[heavy])
         if not 0 < size < np.inf:
             raise InputError(f"vectors: {size:.4g} long, which is no direction")
-        parts = (dense / size, weights[heavy] / size)
-        one, other = (np.asarray(part, np.float32) for part in parts)
-        return cls(one, slots[heavy], other)
+        unit_dense = np.asarray(dense / size, np.float32)
+        unit_weights = np.asarray(weights[heavy] / size, np.float32)
+        return cls(unit_dense, slots[heavy], unit_weights)
 
     @classmethod
-    def read(cls, text: object) -> Self:
-        """The inverse of `encoded`; a hostile text costs no more than its bytes."""
+    def decode(cls, text: object) -> Self:
+        """The inverse of `encode`; a hostile text costs no more than its bytes."""
         if not isinstance(text, str):
             raise InputError("vectors: expected a string, base64 of safetensors")
         if len(text) > MAX_VECTOR_CHARS:
@@ -108,7 +110,7 @@ class EventVector:
             raise InputError(f"vectors: {missing[0]} is missing; {REMEDY}")
         return cls(*(frozen(arrays[name].copy()) for name in VECTOR_TYPES))
 
-    def encoded(self) -> str:
+    def encode(self) -> str:
         """Base64 of safetensors, the same on every machine."""
         return base64.b64encode(save({name: getattr(self, name) for name in VECTOR_TYPES})).decode()
 
@@ -130,8 +132,8 @@ class EventVector:
             )
         row = self.as_row(posts.mix, posts.digest)
         pairs = np.stack([np.arange(len(posts)), np.zeros(len(posts), np.int64)], axis=1)
-        halves = (posts.dense, posts.lexical), (row.dense, row.lexical)
-        return pair_scores(*halves, posts.mix, pairs)
+        sides = (posts.dense, posts.lexical), (row.dense, row.lexical)
+        return pair_scores(*sides, posts.mix, pairs)
 
 
 def decode_arrays(text: str) -> dict[str, NDArray[Any]]:
@@ -191,13 +193,13 @@ class Profile:
             raise InputError(
                 f"before: {len(self.before)} versions, {MAX_EARLIER_VERSIONS} are allowed"
             )
-        object.__setattr__(self, "vector", EventVector.read(self.vectors))
+        object.__setattr__(self, "vector", EventVector.decode(self.vectors))
         object.__setattr__(self, "content", hashlib.sha256(self.vectors.encode()).hexdigest())
         object.__setattr__(self, "version", self.content[:12])
 
     @property
     def id(self) -> str:
-        """The id, which is also the key of the record."""
+        """Also the key of the record."""
         return PROFILE_PREFIX + self.event
 
     def record(self) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
         twice = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
-        raise ValueError(f"key {ascii(twice)[:60]} stands twice")
+        raise ValueError(f"key {ascii(twice)[:60]} occurs twice")
     return content
 
 

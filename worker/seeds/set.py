@@ -35,7 +35,7 @@ class SeedSet:
     thresholds: F32  # [k]
     digest: str  # 12 hex digits
     refused: tuple[RefusedSeed, ...]
-    expiry: I64  # [k] milliseconds, or NEVER
+    expiry: I64  # [k] milliseconds, or NEVER_EXPIRES
     paused: tuple[Seed, ...] = ()
     stale: tuple[StaleProfile, ...] = ()
     raised: float = 0.0  # added to all automatic thresholds, so that a total rate holds

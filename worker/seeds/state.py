@@ -213,7 +213,7 @@ class ControlReducer(TopicReducer[ControlState]):
         self._refused: dict[bytes, RefusedSeed] = {}
         self._records: dict[bytes, ControlRecord] = {}
         self._sizes: dict[bytes, int] = {}  # where there is a room
-        self._resumed = 0  # seeds that are not paused
+        self._active_count = 0  # seeds that are not paused
         self._shared = False  # the tables belong to a snapshot: copy them before a change
 
     def _state(self, offsets: Mapping[int, int]) -> ControlState:
@@ -245,7 +245,7 @@ class ControlReducer(TopicReducer[ControlState]):
         content = parse_control_record(record.key, value, self._limits)
         if isinstance(content, Seed):
             self._seeds[content.id] = content
-            self._resumed += not content.paused
+            self._active_count += not content.paused
         elif isinstance(content, Profile):
             self._profiles[content.event] = content if self._values else content.without_history()
         elif content is not None:
@@ -261,7 +261,7 @@ class ControlReducer(TopicReducer[ControlState]):
         if name.startswith(PROFILE_PREFIX):
             self._profiles.pop(name.removeprefix(PROFILE_PREFIX), None)
         elif seed := self._seeds.pop(name, None):
-            self._resumed -= not seed.paused
+            self._active_count -= not seed.paused
 
     def _own_tables(self) -> None:
         """Copies the tables that a state shares."""
@@ -274,7 +274,7 @@ class ControlReducer(TopicReducer[ControlState]):
         self,
     ) -> tuple[dict[str, Seed], dict[str, Profile], dict[bytes, RefusedSeed]]:
         seeds, profiles, most = self._seeds, self._profiles, self._limits.seeds
-        if self._resumed <= most and len(profiles) <= most:
+        if self._active_count <= most and len(profiles) <= most:
             return seeds, profiles, self._refused
         excess = sorted(name for name, seed in seeds.items() if not seed.paused)[most:]
         excess += sorted(profile.id for profile in profiles.values())[most:]
@@ -332,11 +332,11 @@ def stale_reason(profile: Profile, seeds: Mapping[str, Seed], model: str) -> str
     for name, version in sorted(profile.seeds.items()):
         quoted, seed = repr(name[:60]), seeds.get(name)
         if seed is None:
-            return f"seeds: {quoted} stands no more"
+            return f"seeds: {quoted} does not exist any more"
         if seed.version != version:
             return f"seeds: {quoted} has changed since"
         if seed.event != profile.event:
-            return f"seeds: {quoted} is of another event now"
+            return f"seeds: {quoted} belongs to another event now"
         if seed.paused:
             return f"seeds: {quoted} is paused"
     return ""

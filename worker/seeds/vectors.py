@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings
 from encoder.errors import InputError
@@ -15,6 +16,12 @@ from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores
 from encoder.score.lexical import SparseRows
 from encoder.support.readonly import frozen
+
+
+def check_rows(vectors: Embeddings) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether each vector is finite, and whether its text has words: [n], [n]."""
+    finite = np.all(np.isfinite(vectors.dense), axis=1)
+    return finite, vectors.dense.any(axis=1) | (np.diff(vectors.lexical.indptr) > 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +52,12 @@ class SeedVectors:
     def digest(self) -> str:
         return self.parts[0].digest
 
-    def places(self, part: int) -> I64:
+    def seeds_of_rows(self, part: int) -> I64:
         """The seed of each row of a part, or -1: [r]."""
-        places = np.full(len(self.parts[part]), -1)
+        seed_of_row = np.full(len(self.parts[part]), -1)
         seeds = np.flatnonzero(self.part == part)
-        places[self.row[seeds]] = seeds
-        return places
+        seed_of_row[self.row[seeds]] = seeds
+        return seed_of_row
 
     def __getitem__(self, key: "slice | Sequence[int] | np.ndarray[Any, Any]") -> Embeddings:
         part, row = self.part[key], self.row[key]
@@ -80,6 +87,6 @@ class SeedVectors:
         for number in np.unique(part).tolist():
             positions, rows = np.flatnonzero(part == number), self.parts[number]
             of_part = np.stack([pairs[positions, 0], self.row[pairs[positions, 1]]], axis=1)
-            halves = (posts.dense, posts.lexical), (rows.dense, rows.lexical)
-            scores[positions] = pair_scores(*halves, posts.mix, of_part)
+            sides = (posts.dense, posts.lexical), (rows.dense, rows.lexical)
+            scores[positions] = pair_scores(*sides, posts.mix, of_part)
         return scores

@@ -1,1 +1,1 @@
-"""Registers, loads and products of int16, as numba compiles them: what posts are compared with."""
+"""Vector registers for numba, and matrix products of rounded rows in them."""

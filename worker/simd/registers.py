@@ -88,12 +88,12 @@ LANES = 16  # float32 or int32 in 512 bits
 # Of the processor that is compiled for: NUMBA_CPU_NAME names another than the host.
 FEATURES = {} if config.CPU_NAME else binding.get_host_cpu_features()
 
-# How many vectors of 512 bits can be summed up without putting one away: three quarters of the
-# registers, the others being for factors. There are 32 with AVX-512, else 16 of half the size.
+# How many vectors of 512 bits can be summed up without spilling one to memory: three quarters of
+# the registers; the others hold factors. There are 32 with AVX-512, else 16 of half the size.
 SUMS = 24 if FEATURES.get("avx512f") else 6
 
 
-def up(value: int, step: int) -> int:
+def round_up(value: int, step: int) -> int:
     """`value` rounded up to a multiple of `step`."""
     return -(-value // step) * step
 
@@ -120,8 +120,8 @@ class Tile(Static):
 
 
 BITS = 512
-FLOAT, INT, HALF = types.float32, types.int32, types.int16
-ELEMENTS = {FLOAT: ir.FloatType(), INT: ir.IntType(32), HALF: ir.IntType(16)}
+FLOAT, INT, INT16 = types.float32, types.int32, types.int16
+ELEMENTS = {FLOAT: ir.FloatType(), INT: ir.IntType(32), INT16: ir.IntType(16)}
 # Not "reassoc": sums keep the order written, so that a text's bits depend on the text alone.
 FAST = ("contract", "arcp", "nsz", "afn")
 
@@ -205,7 +205,7 @@ def lanewise(emit: Callable[..., Any], result: Vectors, *operands: Any) -> Any:
     return signature, codegen
 
 
-def common(x: Any, y: Any) -> Any:
+def common_type(x: Any, y: Any) -> Any:
     """The result type of x ∘ y: the longer vector; the other may have only one register."""
     if isinstance(x, Vectors) and isinstance(y, Vectors):
         fits = x.element == y.element and (x.count == y.count or 1 in (x.count, y.count))
@@ -218,7 +218,7 @@ def common(x: Any, y: Any) -> Any:
 @type_callable(operator.sub)
 def type_difference(context: Any) -> Any:
     def typer(x: Any, y: Any) -> Any:
-        result = common(x, y)
+        result = common_type(x, y)
         return None if result is None else lanewise(lambda: None, result, x, y)[0]
 
     return typer
@@ -242,7 +242,7 @@ def larger(builder: Any, x: Any, y: Any) -> Any:
 @intrinsic
 def maximum(context: Any, x: Any, y: Any) -> Any:
     """The larger of x and y, lane by lane; y may be a scalar."""
-    return lanewise(larger, common(x, y), x, y)
+    return lanewise(larger, common_type(x, y), x, y)
 
 
 def element_at(context: Any, builder: Any, typ: Any, array: Any, at: Any, offset: int = 0) -> Any:
@@ -273,7 +273,7 @@ def read_all(context: Any, builder: Any, typ: Any, array: Any, at: Any, kind: Ve
 
 
 @intrinsic(prefer_literal=True)
-def filled(context: Any, count: Any, value: Any) -> Any:
+def broadcast(context: Any, count: Any, value: Any) -> Any:
     """`count` registers with one float32 or int32 in every lane."""
     element = types.float32 if isinstance(value, types.Float) else types.int32
     result = Vectors(constant_count(count), element)
@@ -299,7 +299,7 @@ def load(context: Any, count: Any, array: Any, at: Any) -> Any:
 ONE = Vectors(1, FLOAT)
 
 
-def combined(x: Any, combine: Callable[..., Any]) -> Any:
+def fold_registers(x: Any, combine: Callable[..., Any]) -> Any:
     """An intrinsic that folds all registers into one, first to last."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -311,7 +311,7 @@ def combined(x: Any, combine: Callable[..., Any]) -> Any:
 @intrinsic
 def largest(context: Any, x: Any) -> Any:
     """The largest of all registers, lane by lane."""
-    return combined(x, larger)
+    return fold_registers(x, larger)
 
 
 @intrinsic

@@ -24,21 +24,21 @@ from worker.simd.registers import (
     LANES,
     Tile,
     Vectors,
+    broadcast,
     element_at,
-    filled,
     pack,
     read,
     registers,
+    round_up,
     shuffle,
     splat,
-    up,
     write,
 )
 
 F64 = NDArray[np.float64]
 binding.initialize_native_asmparser()  # of the instruction below
-BYTES, HALVES = Tile(2, 4), Tile(2, 2)
-TILE = BYTES if FEATURES.get("avx512vnni") else HALVES
+INT8_TILE, INT16_TILE = Tile(2, 4), Tile(2, 2)
+TILE = INT8_TILE if FEATURES.get("avx512vnni") else INT16_TILE
 SHIFT = 128  # makes int8 factors of rows unsigned, as the instruction needs them
 COLUMNS_AT_ONCE = 4096  # whole panels
 
@@ -50,7 +50,7 @@ DOT = ir.InlineAsm(ir.FunctionType(LANE, [LANE] * 3), "vpdpbusd $3, $2, $0", "=v
 
 def add_groups(builder: Any, group: int, sums: Any, row: Any, column: Any) -> Any:
     """Add to each lane the products of its group of factors: sums + Σ row[i]·column[i]."""
-    if group == BYTES.group:
+    if group == INT8_TILE.group:
         return builder.call(DOT, [sums, row, column])
     # One instruction with VNNI (vpdpwssd), two with AVX2 or SSE (pmaddwd, paddd): LLVM knows this.
     row, column = (builder.sext(builder.bitcast(x, PAIRS), WIDE) for x in (row, column))
@@ -95,17 +95,20 @@ def add_tile(
     vectors, floats = tile.value.vectors, Vectors(1, FLOAT).register
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        _, data, at, step, packed, more, by_column, column, by_row, row = values
-        places = [(column, LANES * j) for j in range(vectors)]
-        less, factors = (
-            [read(builder, element_at(context, builder, typ, of, *place), kind) for place in places]
-            for typ, of, kind in ((excess, more, LANE), (scale, by_column, floats))
+        _, data, at, step, packed, excess_data, by_column, column, by_row, row = values
+        offsets = [(column, LANES * j) for j in range(vectors)]
+        excesses, factors = (
+            [
+                read(builder, element_at(context, builder, typ, of, *offset), kind)
+                for offset in offsets
+            ]
+            for typ, of, kind in ((excess, excess_data, LANE), (scale, by_column, floats))
         )
         for i, part in enumerate(registers(builder, packed)):
             own, j = divmod(i, vectors)
             place = element_at(context, builder, out, data, at, LANES * j)
             scalar = builder.load(element_at(context, builder, scales, by_row, row, own))
-            exact = builder.sitofp(builder.sub(part, less[j]), floats)
+            exact = builder.sitofp(builder.sub(part, excesses[j]), floats)
             factor = builder.fmul(factors[j], splat(builder, scalar, LANES), flags=FAST)
             product = builder.fmul(exact, factor, flags=FAST)
             write(builder, builder.fadd(read(builder, place, floats), product, flags=FAST), place)
@@ -139,10 +142,10 @@ class RoundedMatrix:
 
     @classmethod
     def of(cls, matrix: F32, tile: Tile = TILE) -> Self:
-        given, width = matrix.shape
-        depth, room = up(max(given, 1), tile.group), up(max(width, 1), tile.width)
+        height, width = matrix.shape
+        depth, room = round_up(max(height, 1), tile.group), round_up(max(width, 1), tile.width)
         groups, full = depth // tile.group, full_level(tile, depth)
-        kind = np.int8 if tile == BYTES else np.int16
+        kind = np.int8 if tile == INT8_TILE else np.int16
         scale, excess = np.zeros(room, np.float32), np.zeros(room, np.int32)
         panels = np.zeros((room // tile.width, groups, tile.width, tile.group), kind)
         longest = lost = 0.0
@@ -154,10 +157,10 @@ class RoundedMatrix:
             levels = np.rint(columns / np.where(steps > 0, steps, 1))
             longest = max(longest, longest_column(columns))
             lost = max(lost, longest_column(columns - levels * steps))
-            if tile == BYTES:
+            if tile == INT8_TILE:
                 excess[span] = SHIFT * levels.sum(axis=0)
-            whole = np.zeros((depth, up(columns.shape[1], tile.width)), kind)
-            whole[:given, : columns.shape[1]] = levels
+            whole = np.zeros((depth, round_up(columns.shape[1], tile.width)), kind)
+            whole[:height, : columns.shape[1]] = levels
             parts = whole.reshape(groups, tile.group, -1, tile.width).transpose(2, 0, 3, 1)
             panels[first // tile.width :][: len(parts)] = parts
         flat = fixed(panels.ravel().view(np.int32))
@@ -165,10 +168,13 @@ class RoundedMatrix:
 
     def rounded(self, rows: F32) -> RoundedRows:
         """Rows no wider than the matrix is deep."""
-        count, kind = up(len(rows), self.tile.rows), np.uint8 if self.tile == BYTES else np.int16
+        count, kind = (
+            round_up(len(rows), self.tile.rows),
+            np.uint8 if self.tile == INT8_TILE else np.int16,
+        )
         levels, scales = np.zeros((count, self.depth), kind), np.zeros(count, np.float32)
         lengths, lost = np.zeros((2, len(rows)))
-        shift = SHIFT if self.tile == BYTES else 0
+        shift = SHIFT if self.tile == INT8_TILE else 0
         full = np.float32(full_level(self.tile, self.depth))
         round_rows(fixed(rows), full, shift, levels, scales, lengths, lost)
         errors = lost * self.longest + (lengths + lost) * self.lost
@@ -185,7 +191,7 @@ class RoundedMatrix:
 
 def full_level(tile: Tile, depth: int) -> int:
     """The level of the largest number of a row or column; no sum of products reaches 2³¹."""
-    return 127 if tile == BYTES else min(2**15 - 1, isqrt((2**31 - 1) // depth))
+    return 127 if tile == INT8_TILE else min(2**15 - 1, isqrt((2**31 - 1) // depth))
 
 
 def longest_column(matrix: F32) -> float:
@@ -226,7 +232,7 @@ def add_products(
     count, depth = groups.shape
     for column in range(0, width, tile.width):
         for row in range(0, count, tile.rows):
-            sums = filled(tile.registers, np.int32(0))
+            sums = broadcast(tile.registers, np.int32(0))
             for k in range(depth):
                 start = (first + column) * depth + k * tile.width
                 sums = add_outer_groups(tile, sums, groups, row * depth + k, depth, panels, start)

@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPar
 
 from worker.config.limits import Limits
 from worker.errors import BrokerError
-from worker.kafka.metadata import Identity, identity
+from worker.kafka.metadata import Identity, read_identity
 from worker.metrics.registry import Metrics
 from worker.posts.outcome import Unreadable
 from worker.seeds.embedder import SeedEmbedder
@@ -61,7 +61,7 @@ class Control:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="seeds")
         self._seeds_since = 0.0
         self._reported: frozenset[tuple[str, str, str]] = frozenset()
-        self._had_seeds = False  # seeds, before the topic was lost
+        self._had_seeds = False  # whether the topic had seeds before it was lost
         self.prepare: Callable[[SeedSet], None] = lambda seeds: None  # before a set is in place
         self.seeds: SeedSet | None = None
         self.hold_reason = ""  # why posts wait
@@ -73,7 +73,7 @@ class Control:
         # A fetch that waits for records would hold up the rest.
         self._consumer.pause(self._partition)
         await self._consumer.start()
-        self._identity = await identity(self._consumer._client, self._topic)
+        self._identity = await read_identity(self._consumer._client, self._topic)
         if self._identity is None:
             raise UnknownTopicOrPartitionError(self._topic)
         self.cluster_id = self._identity.cluster_id
@@ -93,7 +93,7 @@ class Control:
         self.seeds, self._seeds_since = seeds, time.time()
         self._had_seeds = bool(seeds) or (self._had_seeds and bool(self.hold_reason))
         self._metrics.name_events(seed.event for seed in seeds.seeds)
-        self.describe()
+        self.report_metrics()
 
     def _make(self, embedder: SeedEmbedder) -> SeedSet:
         seeds = embedder.make(self._reducer.snapshot())
@@ -110,14 +110,14 @@ class Control:
             except (KafkaError, BrokerError) as error:
                 if isinstance(error, KafkaError) and not error.retriable:
                     raise
-                outage.failed(error)
+                outage.report_failure(error)
                 await asyncio.sleep(BACKOFF_S)
             else:
                 if self._checked_at != checked_at:  # the broker has answered
-                    outage.ended()
+                    outage.report_success()
 
-    def describe(self) -> None:
-        """Reports the seeds to the metrics."""
+    def report_metrics(self) -> None:
+        """Also runs between changes, because seeds expire."""
         seeds = self.seeds
         if seeds is None:
             return
@@ -144,13 +144,13 @@ class Control:
 
     async def _check_identity(self, embedder: SeedEmbedder) -> None:
         """Reads the topic again if it was replaced."""
-        topic_id = await identity(self._consumer._client, self._topic)
-        if topic_id is not None:
-            self.cluster_id = topic_id.cluster_id
-        if topic_id is None:
+        current = await read_identity(self._consumer._client, self._topic)
+        if current is not None:
+            self.cluster_id = current.cluster_id
+        if current is None:
             self._hold(f"the control topic {self._topic} is gone")
             self._identity = None
-        elif topic_id != self._identity:
+        elif current != self._identity:
             await asyncio.to_thread(self._check_topics)
             self._reducer = ControlReducer(self._limits, values=False)
             await self._read()
@@ -163,7 +163,7 @@ class Control:
             await self.embed(embedder)
             if not is_empty:
                 self._hold("")  # only now: a batch is taken at once, with the seeds there are
-            self._identity = topic_id
+            self._identity = current
 
     async def _read(self) -> None:
         """Reads the topic from the beginning to the current end."""
@@ -191,7 +191,7 @@ class Control:
     def _apply(self, records: Sequence[Any]) -> None:
         for record in records:
             if isinstance(record, Unreadable):
-                log.error("%s; whatever seeds they held are not known", record)
+                log.error("%s; the seeds in them are unknown", record)
                 self._metrics.unreadable("seeds", record.count)
                 self._reducer.skip(record.count)
         self._reducer.apply(r for r in records if not isinstance(r, Unreadable))

@@ -53,13 +53,13 @@ def group_matches(batch: Batch, outcome: Outcome, tenures: Tenures) -> None:
         partitions[batch.messages[outcome.records[index].source].partition].append(number)
     vectors = Embeddings.concat(outcome.vectors)  # a row for each match
     for partition, numbers in partitions.items():
-        groups = tenures[partition].groups
-        stories = groups.place([matches[number][1] for number in numbers], vectors[numbers])
-        for number, story in zip(numbers, stories, strict=True):
+        keys = [matches[number][1] for number in numbers]
+        groups = tenures[partition].groups.place(keys, vectors[numbers])
+        for number, group in zip(numbers, groups, strict=True):
             index, key = matches[number]
             record = outcome.records[index]
-            outcome.records[index] = with_group(record, story)
-            if story.new:
+            outcome.records[index] = with_group(record, group)
+            if group.new:
                 minute = (batch.messages[record.source].timestamp or 0) // MINUTE_MS
                 outcome.stories.update((partition, event, minute) for event in key.events)
 
@@ -140,7 +140,7 @@ class Flow:
         self._pipeline, self._seeds, self._delivery = pipeline, seeds, delivery
         self._ledger, self._tenures = ledger, tenures
         self._topics, self._metrics = topics, metrics
-        self._threads = ThreadPoolExecutor(MATCH_THREADS, thread_name_prefix="sift")
+        self._executor = ThreadPoolExecutor(MATCH_THREADS, thread_name_prefix="sift")
         self._bursts, self._group_lock = Bursts(), Lock()
         self.drift, self.near, self.finished = drift, near, 0
         self._rejected_bytes = rejected_bytes
@@ -156,10 +156,12 @@ class Flow:
         run = asyncio.get_running_loop().run_in_executor
         try:
             await self._tenures.ready.wait()
-            outcome, is_grouped = await run(self._threads, self._run_pipeline, batch, self._seeds())
+            outcome, is_grouped = await run(
+                self._executor, self._run_pipeline, batch, self._seeds()
+            )
             if not is_grouped:
                 await self._ledger.wait_until(lambda: self._ledger.is_turn_of(batch))
-                await run(self._threads, self._group, batch, outcome)
+                await run(self._executor, self._group, batch, outcome)
         finally:
             self._ledger.end_turn(batch)
         return outcome

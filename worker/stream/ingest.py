@@ -40,12 +40,12 @@ class Ingest:
         ledger: Ledger,
         metrics: Metrics,
         *,
-        posts: int,
-        size: int,
+        batch_posts: int,
+        batch_bytes: int,
     ) -> None:
         self._consumer, self._topic, self._positions = consumer, topic, positions
         self._ledger, self._metrics = ledger, metrics
-        self._posts, self._bytes = posts, size  # of a batch, at most
+        self._batch_posts, self._batch_bytes = batch_posts, batch_bytes
         self._closed = False
         self._outage = Outage(log, "reading")
 
@@ -77,12 +77,12 @@ class Ingest:
             async with asyncio.timeout(MAX_FULL_S):
                 await self._ledger.wait_until(lambda: not self._ledger.full)
                 return
-        self._metrics.paused("backlog")
+        self._metrics.begin_pause("backlog")
         while self._ledger.full and not self._closed:
             self._consumer.pause(*self._consumer.assignment())
             await self._poll(PAUSED_POLL_MS)
         self._consumer.resume(*self._consumer.paused())
-        self._metrics.resumed("backlog")
+        self._metrics.end_pause("backlog")
 
     async def _poll(self, wait_ms: int) -> None:
         try:
@@ -92,23 +92,23 @@ class Ingest:
         except KafkaError as error:
             if not error.retriable:
                 raise
-            self._outage.failed(error)
+            self._outage.report_failure(error)
             await asyncio.sleep(BACKOFF_S)
         else:
-            self._outage.ended()
+            self._outage.report_success()
             if not self._closed:
                 await self._take(records)
 
     async def _take(self, records: Sequence[Any]) -> None:
         """Adds records to the ledger and remembers the read positions."""
-        for part in split_by_size(records, self._bytes):
+        for part in split_by_size(records, self._batch_bytes):
             self._positions.take(part)
-            self._report(part)
+            self._report_unreadable(part)
             crashpoint.reached("ingested")
         epoch = self._ledger.epoch
-        reached = await self._consumer.reached()
+        offsets = await self._consumer.positions()
         if self._ledger.epoch == epoch:  # else the partition's new owner reads the rest
-            self._positions.reached(reached)
+            self._positions.set_read(offsets)
 
     async def _read_batch(self, wait_ms: int) -> list[Any]:
         """New records, about one batch of them.
@@ -116,9 +116,9 @@ class Ingest:
         They are read in small steps: aiokafka unpacks as many records as are requested, and
         packed records may be large.
         """
-        records, epoch = await self._step(wait_ms, self._posts), self._ledger.epoch
+        records, epoch = await self._step(wait_ms, self._batch_posts), self._ledger.epoch
         size, more = sum(record_sizes(records)), bool(records)
-        while more and size < self._bytes and (room := self._posts - len(records)):
+        while more and size < self._batch_bytes and (room := self._batch_posts - len(records)):
             try:
                 fetched = await self._step(0, room)
             except Exception:
@@ -150,7 +150,7 @@ class Ingest:
                 first = record.first if isinstance(record, Unreadable) else record.offset
                 self._consumer.seek(TopicPartition(record.topic, record.partition), first)
 
-    def _report(self, records: Sequence[Any]) -> None:
+    def _report_unreadable(self, records: Sequence[Any]) -> None:
         """Counts and logs record batches that could not be read."""
         for record in records:
             if isinstance(record, Unreadable):

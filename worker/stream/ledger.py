@@ -122,8 +122,8 @@ class Ledger:
                 offsets |= {p: end for p, end in batch.ends.items() if p not in blocked}
         return offsets
 
-    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Record a commit and release the batches that are done.
+    def record_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Release the batches that are committed in all their partitions.
 
         Batches finish out of order, and a batch may be committed in one partition long before
         another. An offset must not be committed twice: by then a later batch may have committed a

@@ -67,7 +67,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         self._metrics, self._fail = metrics, fail
         self._read_offsets: Offsets = {}  # all before is in the ledger, or done
         self._committed: dict[TopicPartition, int | None] = {}  # as far as this worker knows
-        self._committing = asyncio.Lock()
+        self._commit_lock = asyncio.Lock()
         self._transactions = OpenTransactions(metrics)
         self._silent_partitions: set[int] = set()
 
@@ -76,13 +76,13 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         for place in self._ledger.add(records).ends:
             self._read_offsets.pop(place, None)  # what was read before may be committed before this
 
-    def reached(self, offsets: Offsets) -> None:
+    def set_read(self, offsets: Offsets) -> None:
         """All records before these offsets are in the ledger."""
         self._read_offsets |= offsets
 
     async def commit(self) -> bool:
         """Commits finished batches in offset order; False if there is nothing to commit."""
-        async with self._committing:
+        async with self._commit_lock:
             done, idle = self._ledger.committable(), self._idle_positions()
             epoch, began = self._ledger.epoch, perf_counter()
             if not done and not idle:
@@ -99,11 +99,11 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             self._metrics.stage("commit", perf_counter() - began)
             if self._ledger.epoch == epoch:  # else what is in the ledger now is other batches
                 self._committed |= idle | done
-                self._ledger.committed(done)
+                self._ledger.record_commit(done)
             return True
 
     async def keep_committing(self) -> None:
-        """All that can be committed, at once."""
+        """Commits offsets as soon as they can be committed."""
         while True:
             while await self.commit():
                 pass
@@ -123,7 +123,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         """Restores what this worker remembers of the partitions."""
         self._begin_epoch()  # a position read since the last one may be of the old assignment
-        self._metrics.rebalanced()
+        self._metrics.count_rebalance()
         numbers = _join_numbers(place.partition for place in assigned) or "none"
         log.info("partitions of %s to read: %s", self._topic, numbers)
         offsets: dict[TopicPartition, int | None] = {}
@@ -178,10 +178,10 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         epoch = self._ledger.epoch
         begin = await self._consumer.beginning_offsets(list(lost))
         if self._ledger.epoch != epoch:
-            return  # reassigned: the new owner finds the same
+            return  # reassigned: the new owner starts over itself
         for place, offset in lost.items():
             first = begin[place]
-            self._report(place, offset, first)
+            self._report_loss(place, offset, first)
             self._consumer.seek(place, first)
             self._committed.setdefault(place, offset)
             self._read_offsets[place] = first
@@ -200,7 +200,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         if dropped := self._begin_epoch():
             log.info("%d batches in flight are left to the next owner of the partitions", dropped)
         self._tenures.revoke()
-        self._metrics.revoked(sorted(place.partition for place in revoked))
+        self._metrics.remove_lag(sorted(place.partition for place in revoked))
 
     def _begin_epoch(self) -> int:
         """Returns the number of batches that were dropped."""
@@ -215,7 +215,7 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             log.info("the brokers answer for every partition again")
         self._silent_partitions = silent
 
-    def _report(self, place: TopicPartition, offset: int, first: int) -> None:
+    def _report_loss(self, place: TopicPartition, offset: int, first: int) -> None:
         where = f"{place.topic}, partition {place.partition}"
         self._metrics.offsets_lost(max(first - offset, 1))
         if offset < first:

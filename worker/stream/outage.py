@@ -17,7 +17,7 @@ class Outage:
         self._began: float | None = None
         self._last = 0.0  # when it was logged last
 
-    def failed(self, error: Exception) -> None:
+    def report_failure(self, error: Exception) -> None:
         """Logs at most once a minute."""
         now = self._clock()
         if self._began is None:
@@ -29,7 +29,7 @@ class Outage:
             self._log.warning("%s has failed for %.0f s: %s", self._what, now - self._began, error)
         self._last = now
 
-    def ended(self) -> None:
+    def report_success(self) -> None:
         """Logs only after a failure."""
         if self._began is not None:
             self._log.warning(

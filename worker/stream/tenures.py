@@ -11,17 +11,19 @@ from dataclasses import dataclass, field
 from math import inf
 
 from worker.match.bursts import StoryCounts
-from worker.match.groups import Stories
+from worker.match.groups import StoryGroups
 
 UNKNOWN_OFFSET = -1  # No broker has answered.
 
 
 @dataclass(slots=True, eq=False)
 class Tenure:
+    """What the worker remembers of a partition while it is assigned, and shortly after."""
+
     committed: int | None  # the offset at which another worker would go on
     counts: StoryCounts
-    groups: Stories = field(default_factory=Stories)
-    left: float = inf  # when it was revoked, by the event loop's clock
+    groups: StoryGroups = field(default_factory=StoryGroups)
+    revoked_at: float = inf  # while assigned; else by the event loop's clock
 
 
 class Tenures:
@@ -35,7 +37,7 @@ class Tenures:
         self._keep_s = keep_s
         self._current: dict[int, Tenure] = {}
         self._away: dict[int, Tenure] = {}
-        self.ready = asyncio.Event()  # cleared while it is open which tenures go on
+        self.ready = asyncio.Event()  # cleared while it is undecided which tenures continue
         self.ready.set()
 
     def __getitem__(self, partition: int) -> Tenure:
@@ -57,7 +59,7 @@ class Tenures:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for tenure in self._current.values():
-            tenure.left = now
+            tenure.revoked_at = now
         self._away |= self._current
         self._current = {}
         self.ready.clear()
@@ -71,11 +73,13 @@ class Tenures:
             tenure = self._away.pop(partition, None)
             if tenure is None or tenure.committed != offset:
                 tenure = Tenure(offset, StoryCounts(minute))
-            tenure.left = inf
+            tenure.revoked_at = inf
             self._current[partition] = tenure
         self.ready.set()
 
-    def _expire(self, left: float) -> None:
+    def _expire(self, revoked_at: float) -> None:
         self._away = {
-            partition: tenure for partition, tenure in self._away.items() if tenure.left > left
+            partition: tenure
+            for partition, tenure in self._away.items()
+            if tenure.revoked_at > revoked_at
         }

@@ -30,21 +30,23 @@ class Watchdog:
         self._finished = 0
         self._progress: dict[int, tuple[int, float]] = {}  # how far a partition was, and since when
 
-    def observe(self, sight: Observation) -> None:
+    def observe(self, observation: Observation) -> None:
         """Raises StalledError if nothing progressed for the whole stall time."""
         now = self._clock()
-        behind = {number: backlog for number, backlog in sight.backlogs.items() if backlog.lag}
+        behind = {
+            number: backlog for number, backlog in observation.backlogs.items() if backlog.lag
+        }
         before, self._progress = self._progress, {}
         moved = {
             number
-            for number, backlog in sight.backlogs.items()
+            for number, backlog in observation.backlogs.items()
             if number in before and before[number][0] != backlog.done
         }
-        if moved or sight.finished != self._finished or sight.paused or not behind:
+        if moved or observation.finished != self._finished or observation.paused or not behind:
             self._since = now
-        self._finished = sight.finished
+        self._finished = observation.finished
         for number, backlog in behind.items():
-            stuck = number in before and number not in moved and not sight.paused
+            stuck = number in before and number not in moved and not observation.paused
             self._progress[number] = before[number] if stuck else (backlog.done, now)
         if now - self._since >= self._stall_s:
             waiting = sum(backlog.lag for backlog in behind.values())

@@ -18,7 +18,7 @@ from newsift.cli.matches import MatchFilter
 from newsift.cli.watch.records import WatchMetrics, first_offsets, match_record_in, with_matches
 from worker.config import Config, WebConfig
 from worker.kafka.consumers import Consumer, Offsets, groupless_consumer, stop_within
-from worker.kafka.metadata import identity
+from worker.kafka.metadata import read_identity
 from worker.metrics.web import EVENT_STREAM, Site, json_answer, visit_of
 
 MAX_LISTENERS = 32
@@ -118,7 +118,7 @@ class MatchStream(Site):
     async def _begin(self, consumer: Consumer, resume_at: Position | None) -> Position:
         """Seek to the client's position; a partition it does not name is read from the start."""
         topic = self._full_config.topics.matches
-        if (which := await identity(consumer._client, topic)) is None:
+        if (which := await read_identity(consumer._client, topic)) is None:
             raise UnknownTopicOrPartitionError(topic)
         places = [TopicPartition(topic, part) for part in range(which.partitions)]
         consumer.assign(places)

@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Any
 
 from encoder.errors import NewsiftError
-from newsift.collect.feeds import Followed, FollowedArticle, link_identity
+from newsift.collect.feeds import FeedState, FollowedArticle, link_identity
 from newsift.desk import feeds
 from newsift.desk.api import Action, EmptyRequest, get_endpoint, post_endpoint
 from newsift.desk.feeds import FeedSubscription
@@ -46,7 +46,7 @@ def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
     subscription = request.subscription()
     plan = FollowOptions(subscription.event, subscription.plan().keep, PREVIEW_ARTICLES, dry=True)
     web = PoliteWeb(feeds.PUBLIC_BOUNDS, sleep=_sleep_or_refuse)
-    followed = Followed(subscription.feed, subscription.feed)
+    followed = FeedState(subscription.feed, subscription.feed)
     follower = Follower(web, followed, plan, desk.config, lambda: None, lambda _line: None)
     busy = lock_or_busy(desk.feeds.previewing, "another feed is being read")
     with busy, capture() as messages:

@@ -24,7 +24,7 @@ from newsift.operations.seed_drafts import (
     read_drafts,
     require_articles,
 )
-from newsift.operations.seed_publication import (
+from newsift.operations.seed_preview import (
     TERMINAL_LIMITS,
     count_event_seeds,
     draft_status,

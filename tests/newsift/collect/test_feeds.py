@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 
 from encoder.errors import InputError
 from newsift.collect.feeds import (
-    HOUR_MS,
     MAX_ARTICLES,
     MAX_ENTRIES,
     MAX_RETRIES,
     Entry,
-    Followed,
+    FeedState,
     FollowedArticle,
     NewsFeed,
     clean_link,
     link_identity,
+    parse_feed_state,
     read_feed,
-    read_followed,
 )
-from newsift.files.apart import run_in_subprocess
+from newsift.files.subprocesses import run_in_subprocess
+from worker.posts.times import HOUR_MS
 
 LINK = "https://news.test/ferry"
 
@@ -236,8 +236,8 @@ def entry(name: object, published: int | None = NOW, mark: str = "m") -> Entry:
     return Entry(f"https://news.test/{name}", f"Title {name}", published, mark)
 
 
-def followed(*entries: Entry, at: int = NOW) -> Followed:
-    result = Followed(FEED, FEED)
+def followed(*entries: Entry, at: int = NOW) -> FeedState:
+    result = FeedState(FEED, FEED)
     result.note(entries, at, KEEP)
     return result
 
@@ -248,7 +248,7 @@ def links(due: list[FollowedArticle]) -> list[str]:
 
 def test_the_newest_articles_are_due_first_up_to_a_number() -> None:
     result = followed(entry("a", NOW - 5), entry("b"), entry("c", NOW - 9), entry("d", NOW - 1))
-    assert links(result.due(NOW, KEEP, 3)) == ["b", "d", "a"]
+    assert links(result.due_articles(NOW, KEEP, 3)) == ["b", "d", "a"]
 
 
 def test_a_time_in_the_future_is_now_and_one_that_is_missing_is_when_it_was_first_seen() -> None:
@@ -259,10 +259,10 @@ def test_a_time_in_the_future_is_now_and_one_that_is_missing_is_when_it_was_firs
 
 @pytest.mark.parametrize(("age", "due"), [(KEEP - 1, 1), (KEEP, 0), (2 * KEEP, 0)])
 def test_an_old_article_is_not_due(age: int, due: int) -> None:
-    assert len(followed(entry("a", NOW - age)).due(NOW, KEEP, 9)) == due
+    assert len(followed(entry("a", NOW - age)).due_articles(NOW, KEEP, 9)) == due
     later = followed(entry("a"))
     later.note([entry("a")], NOW + age, KEEP)
-    assert len(later.due(NOW + age, KEEP, 9)) == due
+    assert len(later.due_articles(NOW + age, KEEP, 9)) == due
 
 
 def test_a_failing_article_is_tried_a_limited_number_of_times() -> None:
@@ -272,7 +272,7 @@ def test_a_failing_article_is_tried_a_limited_number_of_times() -> None:
         now = NOW + minute * HOUR_MS // 60
         if article.due(now):
             minutes.append(minute)
-            article.tried(now, failing=True)
+            article.count_attempt(now, failing=True)
     assert minutes == [0, 15, 45, 105, 225, 465, 945]
     assert len(minutes) == MAX_RETRIES + 1
 
@@ -280,9 +280,9 @@ def test_a_failing_article_is_tried_a_limited_number_of_times() -> None:
 def test_an_article_is_remembered_until_its_seed_is_deleted() -> None:
     result = followed(entry("a"), entry("b"))
     result.articles["news.test/a"].seed = "seed"
-    assert result.ended(NOW + KEEP - 1, KEEP) == []
+    assert result.ended_articles(NOW + KEEP - 1, KEEP) == []
     result.note([], NOW + 2 * KEEP, KEEP)
-    assert links(result.ended(NOW + KEEP, KEEP)) == ["a"]
+    assert links(result.ended_articles(NOW + KEEP, KEEP)) == ["a"]
     result.articles["news.test/a"].leave()
     result.note([], NOW + 2 * KEEP, KEEP)
     assert result.articles == {}
@@ -297,7 +297,7 @@ def test_forgets_articles_that_the_feed_no_longer_names() -> None:
 
 
 def test_a_feed_that_names_others_each_time_fills_no_memory() -> None:
-    result = Followed(FEED, FEED)
+    result = FeedState(FEED, FEED)
     for day in range(25):
         result.note([entry(f"{day}-{n}") for n in range(1000)], NOW + day, KEEP)
     assert len(result.articles) == MAX_ARTICLES
@@ -307,10 +307,10 @@ def test_a_feed_that_names_others_each_time_fills_no_memory() -> None:
 def test_the_state_is_read_as_it_was_stored_and_no_other() -> None:
     result = followed(entry("a"), entry("ü"))
     result.etag, result.failures = '"x"', 3
-    assert read_followed(msgspec.json.encode(result), "here") == result
+    assert parse_feed_state(msgspec.json.encode(result), "here") == result
     for junk in (b"", b"{", b"[]", b"\xff"):
         with pytest.raises(InputError, match="here: is no state of a feed; move it away"):
-            read_followed(junk, "here")
+            parse_feed_state(junk, "here")
 
 
 @pytest.mark.parametrize(
@@ -326,5 +326,5 @@ def test_an_article_is_read_less_and_less(seed: str | None, left: bool, hours: l
     for hour in range(100):
         if article.due(NOW + hour * HOUR_MS):
             read.append(hour)
-            article.tried(NOW + hour * HOUR_MS)
+            article.count_attempt(NOW + hour * HOUR_MS)
     assert read == hours

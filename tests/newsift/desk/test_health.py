@@ -39,7 +39,7 @@ def full() -> Metrics:
     metrics.offsets_lost(7)
     metrics.open_transaction("tweets", 0, 3, 5.0)
     metrics.open_transaction("tweets", 1, 3, 150.0)
-    metrics.paused("output")
+    metrics.begin_pause("output")
     return metrics
 
 

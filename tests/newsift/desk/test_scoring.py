@@ -34,7 +34,7 @@ from tests.worker.learned import profile_of
 from tests.worker.small import Mail
 from worker.config import Config, DeskConfig, KafkaConfig, load_config
 from worker.kafka.reading import Offsets, TopicReader, connected
-from worker.match.near import Cuts, Edges, NearMissRows
+from worker.match.near import BackgroundThresholds, Edges, NearMissRows
 from worker.match.pipeline import Pipeline
 from worker.match.reservoir import NearAnswer, NearMiss, NearMisses, Stratum
 from worker.posts.outcome import Post
@@ -113,7 +113,7 @@ class Town:
     def near(self, measure: Measure, seeds: SeedSet) -> NearAnswer:
         """What a worker tells that has looked at all posts with these seeds."""
         # Fewer than are kept at most.
-        edges, _ = Edges.build(seeds, _cuts(self.context), (0.1, 0.15), {})
+        edges, _ = Edges.build(seeds, _thresholds_at(self.context), (0.1, 0.15), {})
         near_misses = NearMisses([EVENT])
         near_misses.count_posts(len(self.posts))
         scores = measure.scores([post.text for post, _ in self.posts])
@@ -132,7 +132,7 @@ class Town:
         )
 
 
-def _cuts(context: ModelContext) -> Cuts:
+def _thresholds_at(context: ModelContext) -> BackgroundThresholds:
     return lambda rows, rate: context.enc.thresholds(rows, rate, context.background)
 
 
@@ -155,7 +155,7 @@ def scene(
 
 
 def without_workers(data: FigureData) -> FigureData:
-    return replace(data, near=NearAnswers((), ("worker 127.0.0.1:1: tells of no near misses",)))
+    return replace(data, near=NearAnswers((), ("worker 127.0.0.1:1: returns no near misses",)))
 
 
 FAR = 1e-6
@@ -197,7 +197,7 @@ def test_the_hourly_rates_are_those_of_all_posts(
     assert data["hours"] == pytest.approx(HOURS)
     alone = figure_fields(without_workers(shown))
     assert alone["floor"] is None
-    assert alone["messages"] == ["worker 127.0.0.1:1: tells of no near misses"]
+    assert alone["messages"] == ["worker 127.0.0.1:1: returns no near misses"]
     assert [rate for rate in alone["hourly"] if rate is not None] == [
         rate for edge, rate in before if edge >= top
     ]

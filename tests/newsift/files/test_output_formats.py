@@ -405,7 +405,7 @@ def test_keeps_what_is_no_formula(cell: str | float | None) -> None:
 
 
 def test_a_row_for_a_terminal_is_on_one_line() -> None:
-    assert csv_row(["a\x1b[31m\nb\u202e", 1.0], terminal=True) == "a[31m b,1.0\r\n"
+    assert csv_row(["a\x1b[31m\nb\u202e", 1.0], for_terminal=True) == "a[31m b,1.0\r\n"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from newsift.files.read import DamagedError, find_files, glob_files, unpacked_text
+from newsift.files.read import DamagedError, find_files, glob_files, unpack_text
 
 Pack = Callable[[bytes], bytes]
 PACKERS: list[Pack] = [bytes, gzip.compress, zstandard.compress]
@@ -27,7 +27,7 @@ def pieces(content: bytes, size: int) -> Iterator[bytes]:
 def test_unpacks_members_and_frames(parts: list[tuple[bytes, int]], pack: Pack, size: int) -> None:
     whole = [b"a" + part * times for part, times in parts]
     packed = b"".join(map(pack, whole))
-    assert b"".join(unpacked_text(pieces(packed, size))) == b"".join(whole)
+    assert b"".join(unpack_text(pieces(packed, size))) == b"".join(whole)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
@@ -35,7 +35,7 @@ def test_refuses_packed_input_that_is_cut_off(pack: Pack) -> None:
     packed = pack(b"a line\n" * 50 + bytes(range(1, 256)))
     for end in range(4, len(packed)):
         with pytest.raises(DamagedError, match="is damaged or cut off; pack it again"):
-            list(unpacked_text(pieces(packed[:end], 50)))
+            list(unpack_text(pieces(packed[:end], 50)))
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
@@ -43,7 +43,7 @@ def test_what_expands_hugely_comes_in_small_pieces(pack: Pack) -> None:
     packed = pack(bytes(2**28))
     assert len(packed) < 2**19
     tracemalloc.start()
-    sizes = [len(piece) for piece in unpacked_text(pieces(packed, 2**18))]
+    sizes = [len(piece) for piece in unpack_text(pieces(packed, 2**18))]
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (sum(sizes), max(sizes) <= 2**18) == (2**28, True)
@@ -58,11 +58,11 @@ def with_long_window(content: bytes, times: int) -> bytes:
 
 def test_a_long_window_is_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
     dump = with_long_window(b"a line of a dump\n", 1000)
-    assert len(b"".join(unpacked_text(pieces(dump, 100)))) == 17_000
+    assert len(b"".join(unpack_text(pieces(dump, 100)))) == 17_000
     monkeypatch.setattr("newsift.files.read.ZSTD_WINDOW_BYTES", 2**22)
     bomb = with_long_window(bytes(2**22), 8)
     with pytest.raises(DamagedError, match="unpacks to 100 times its size or more"):
-        list(unpacked_text(pieces(bomb, 1000)))
+        list(unpack_text(pieces(bomb, 1000)))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_long_window_is_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_utf_16_becomes_utf_8(encoding: str, pack: Pack) -> None:
     text = "id,text\n1,naïve 😀\n" * 9
     for size in (1, 3, 1000):
-        result = b"".join(unpacked_text(pieces(pack(text.encode(encoding)), size)))
+        result = b"".join(unpack_text(pieces(pack(text.encode(encoding)), size)))
         assert result.decode() == text
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from encoder import Encoder
-from newsift.operations.events import PromiseTarget
+from encoder.errors import InputError
+from newsift.operations.events import EventState, PromiseTarget
 from newsift.operations.labels import read_event_matches
 from newsift.operations.messages import capture
 from newsift.operations.profile_training import (
@@ -15,6 +16,7 @@ from newsift.operations.profile_training import (
     PostPool,
     TrainingData,
 )
+from newsift.operations.promises import require_profile
 from newsift.statistics.feedback import AuthoredPosts, event_vector, mean_vector
 from newsift.statistics.queues import is_certify_post
 from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
@@ -40,6 +42,15 @@ def shown(enc: Encoder, pool: PostPool, posts: list[Post]) -> None:
     for at in range(0, len(posts), 50):
         some = posts[at : at + 50]
         pool.add(some, enc.posts([post.text for post in some]))
+
+
+@pytest.mark.parametrize(("event", "reason"), [
+    (EventState("flood"), "is none; let"),
+    (EventState("flood", state="refused", why="no base64"), r"is refused \(no base64\); let"),
+])  # fmt: skip
+def test_names_the_reason_why_there_is_no_profile(event: EventState, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        require_profile(event)
 
 
 def test_a_small_pool_holds_the_best_of_all(enc: Encoder, start: EventVector) -> None:

@@ -186,7 +186,7 @@ def test_a_flood_of_copies_weighs_as_much_as_one_post() -> None:
     assert flooded.beta > 0
     assert (flooded.posts >= 40).sum() == 1
     alone = learn(seeds, background, AuthoredPosts.anonymous(stream.posts[:41]), burst=True)
-    assert alone.vector.encoded() == flooded.vector.encoded()
+    assert alone.vector.encode() == flooded.vector.encode()
 
 
 @pytest.mark.parametrize("attempts", [1, 48])

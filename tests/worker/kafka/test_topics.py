@@ -122,7 +122,11 @@ def test_a_topic_that_another_worker_creates_first_is_no_error(
     ("error", "kind", "message"),
     [
         (kafka.errors.InvalidReplicationFactorError("2 > 1"), ConfigError, "topics.replication: "),
-        (kafka.errors.TopicAuthorizationFailedError("no"), AccessError, "as somebody who may"),
+        (
+            kafka.errors.TopicAuthorizationFailedError("no"),
+            AccessError,
+            "as a user who may create topics",
+        ),
         (kafka.errors.PolicyViolationError("error_message='5'"), AccessError, "refuses (Policy"),
         (kafka.errors.InvalidTopicError("no"), Exception, "InvalidTopicError"),
     ],

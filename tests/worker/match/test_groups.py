@@ -11,7 +11,7 @@ from worker.match.groups import (
     MAX_GROUPS,
     MIN_STORY_SCORE,
     WORD_TABLE_SIZE,
-    Stories,
+    StoryGroups,
 )
 from worker.match.records import StoryGroup, StoryKey
 
@@ -58,7 +58,7 @@ def test_groups_are_those_of_a_slow_loop_in_any_batching(
     assume((np.abs(exact_scores(vectors, vectors) - MIN_STORY_SCORE) > 1e-5).all())
     events = [frozenset(rng.choice(["a", "b"], rng.integers(1, 3)).tolist()) for _ in range(count)]
     keys = [StoryKey(str(n), events[n]) for n in range(count)]
-    groups, result, start = Stories(most), list[StoryGroup](), 0
+    groups, result, start = StoryGroups(most), list[StoryGroup](), 0
     for size in [*sizes, count]:
         rows = list(range(start, min(start + size, count)))
         result += groups.place([keys[row] for row in rows], vectors[rows])
@@ -78,20 +78,20 @@ def distinct(count: int) -> Embeddings:
 def test_memory_is_bounded_in_stories_and_bytes() -> None:
     vectors = distinct(MAX_GROUPS + 3 * BLOCK_MATCHES)
     keys = [StoryKey(str(n), frozenset("a")) for n in range(len(vectors))]
-    groups = Stories()
+    groups = StoryGroups()
     assert all(group.new for group in groups.place(keys, vectors))
     assert len(groups) == MAX_GROUPS
     assert not groups.place([StoryKey("copy", frozenset("a"))], vectors[-1:])[0].new
     assert groups.place([StoryKey("copy", frozenset("a"))], vectors[:1])[0].new  # long forgotten
 
-    room_for_two = Stories(size=2 * (FIRST_OVERHEAD_BYTES + 4 * 4 + 8))
+    room_for_two = StoryGroups(max_bytes=2 * (FIRST_OVERHEAD_BYTES + 4 * 4 + 8))
     room_for_two.place(keys[:9], vectors[:9])
     assert len(room_for_two) == 2
-    none = Stories(size=FIRST_OVERHEAD_BYTES)
+    none = StoryGroups(max_bytes=FIRST_OVERHEAD_BYTES)
     assert [group.new for group in none.place(keys[:2], vectors[[0, 0]])] == [True, True]
     assert len(none) == 0
 
 
 def test_a_redelivered_first_match_is_still_new() -> None:
     vectors, key = distinct(1), StoryKey("0", frozenset("a"))
-    assert Stories().place([key, key], vectors[[0, 0]]) == [StoryGroup("0", True)] * 2
+    assert StoryGroups().place([key, key], vectors[[0, 0]]) == [StoryGroup("0", True)] * 2

@@ -15,11 +15,11 @@ from worker.seeds.record import Seed
 from worker.seeds.set import NEVER_EXPIRES, SeedSet
 from worker.seeds.vectors import SeedVectors
 from worker.simd.registers import Tile
-from worker.simd.rounded import HALVES, TILE
+from worker.simd.rounded import INT16_TILE, TILE
 
 DIM = 8
 ROUNDING = 0.03  # of scores by int8 factors, at most
-KINDS = [HALVES, TILE] if TILE != HALVES else [HALVES]
+KINDS = [INT16_TILE, TILE] if TILE != INT16_TILE else [INT16_TILE]
 
 
 def rows(rng: np.random.Generator, count: int, words: int, mix: float, empty: float) -> Embeddings:

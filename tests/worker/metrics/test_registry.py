@@ -175,20 +175,20 @@ def test_lag_is_that_of_the_assigned_partitions() -> None:
     for partition in range(3):
         metrics.lag(partition, partition * 10)
     metrics.lag(1, -5)
-    metrics.revoked([2, 7])
+    metrics.remove_lag([2, 7])
     lags = {labels: v for (name, labels), v in samples(metrics).items() if "lag_posts" in name}
     assert lags == {(("partition", "0"),): 0, (("partition", "1"),): 0}
 
 
 def test_pauses_and_the_state_of_the_worker() -> None:
     metrics = Metrics()
-    metrics.paused("output")
-    metrics.paused("backlog")
-    metrics.resumed("output")
+    metrics.begin_pause("output")
+    metrics.begin_pause("backlog")
+    metrics.end_pause("output")
     assert by_name(metrics)["paused"] == 1
-    metrics.resumed("backlog")
+    metrics.end_pause("backlog")
     assert by_name(metrics)["paused"] == 0
-    metrics.rebalanced()
+    metrics.count_rebalance()
     metrics.offsets_lost(7)
     metrics.offsets_lost(-1)
     metrics.progress(123.5)

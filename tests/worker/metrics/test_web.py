@@ -152,6 +152,17 @@ async def test_the_default_port_taken_means_the_next(caplog: pytest.LogCaptureFi
     assert f"port {DEFAULT_PORT} is taken; listening on" in caplog.text
 
 
+async def test_no_free_port_names_the_key_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.metrics.web.MAX_PORT_TRIES", 1)
+    web = Web(WebConfig(), Metrics(), Health)
+    web.port_key = "--port"
+    with (
+        taken(DEFAULT_PORT),
+        pytest.raises(ConfigError, match=rf"--port: {DEFAULT_PORT} .* taken; give a free one"),
+    ):
+        await web.start()
+
+
 async def test_a_configured_port_taken_is_refused() -> None:
     async with serving() as first:
         web = Web(WebConfig(port=first.port), Metrics(), Health)

@@ -32,7 +32,7 @@ class Nothing:
     async def follow(self, _: SeedEmbedder) -> None:
         await asyncio.Event().wait()
 
-    def describe(self) -> None: ...
+    def report_metrics(self) -> None: ...
 
 
 class FakeParts(Bench):

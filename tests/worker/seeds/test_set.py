@@ -63,7 +63,7 @@ def test_optional_keys_may_be_absent_or_null() -> None:
         (b"\xff{}", "value: is not UTF-8"),
         (b"[" * 100_000, "value: bad JSON"),
         (b"[]", "value: an array"),
-        (b'{"text": "a", "text": "b"}', "value: bad JSON (key 'text' stands twice)"),
+        (b'{"text": "a", "text": "b"}', "value: bad JSON (key 'text' occurs twice)"),
         (b"{}", "text: missing or empty"),
         (value(text=" \n"), "text: missing or empty"),
         (value(text=7), "text: a number"),
@@ -222,7 +222,7 @@ def test_a_record_with_every_key_is_read_and_written() -> None:
     assert result.seeds == RECORD["seeds"]
     assert (result.model, result.threshold, result.promise) == (RECORD["model"], 0.4, PROMISE)
     assert (result.made, result.before) == (MADE, (RECORD,))
-    assert result.vector.encoded() == RECORD["vectors"] == result.vectors
+    assert result.vector.encode() == RECORD["vectors"] == result.vectors
     assert parse_control_record(KEY, result.value()) == result
     assert json.loads(read_profile().value()) == RECORD
     assert result.version == hashlib.sha256(RECORD["vectors"].encode()).hexdigest()[:12]
@@ -340,12 +340,12 @@ def test_the_score_is_the_dot_product_with_the_vectors_of_posts(mix: float) -> N
 
 def test_a_vector_survives_encoding() -> None:
     vector = event()
-    again = EventVector.read(vector.encoded())
+    again = EventVector.decode(vector.encode())
     for name, array in parts(vector).items():
         np.testing.assert_array_equal(parts(again)[name], array)
         assert not parts(again)[name].flags.writeable
         assert parts(again)[name].flags.aligned
-    assert again.encoded() == vector.encoded()
+    assert again.encode() == vector.encode()
 
 
 def test_only_the_heaviest_words_are_kept() -> None:
@@ -355,7 +355,7 @@ def test_only_the_heaviest_words_are_kept() -> None:
     made = EventVector.normalised(np.zeros(DIM, np.float32), slots, weights)
     heavy = sorted(range(count), key=lambda i: -abs(weights[i]))[:MAX_WORDS]
     assert made.slots.tolist() == [20 * i for i in sorted(heavy)]
-    assert len(made.encoded()) <= MAX_VECTOR_CHARS
+    assert len(made.encode()) <= MAX_VECTOR_CHARS
     with pytest.raises(InputError, match="0 long"):
         EventVector.normalised(np.zeros(DIM, np.float32), slots, weights * 0)
 
@@ -375,15 +375,15 @@ def test_only_the_heaviest_words_are_kept() -> None:
         (encoded(slots=event().slots.astype(np.int64)), "slots is no flat array of int32"),
         (encoded(weights=event().weights[1:]), "as many weights as slots"),
         (encoded(dense=np.zeros(2**13 + 1, np.float32)), "8193 axes"),
-        (encoded(slots=event().slots * 0), "a slot stands twice"),
+        (encoded(slots=event().slots * 0), "a slot occurs twice"),
         (encoded(dense=np.full(DIM, np.nan, np.float32)), "nan long"),
-        (encoded(dense=event().dense * 2), "together they have length 1"),
+        (encoded(dense=event().dense * 2), "together they must have length 1"),
         (encoded(dense=event().dense * 0, weights=event().weights * 0), "0 long"),
     ],
 )
 def test_a_bad_vector_is_refused_with_its_reason(text: object, reason: str) -> None:
     with pytest.raises(InputError, match=f"^vectors: .*{reason}") as error:
-        EventVector.read(text)
+        EventVector.decode(text)
     assert len(str(error.value)) < 200
     assert str(error.value).isprintable()
 

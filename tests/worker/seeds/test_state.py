@@ -110,7 +110,7 @@ def test_without_values_the_state_is_the_same(log: list[Record]) -> None:
     for event, without in state.profiles.items():
         assert without == whole.profiles[event].without_history()
         assert (without.made, without.before, without.promise) == ({}, (), None)
-        assert without.vector.encoded() == whole.profiles[event].vector.encoded()
+        assert without.vector.encode() == whole.profiles[event].vector.encode()
 
 
 def test_the_digest_by_hand() -> None:
@@ -263,12 +263,15 @@ def test_of_too_many_profiles_the_first_by_id_count() -> None:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({b"raid": None}, "seeds: 'raid' stands no more"),
+        ({b"raid": None}, "seeds: 'raid' does not exist any more"),
         ({b"raid": value(text="police", event="storm")}, "seeds: 'raid' has changed since"),
-        ({b"raid": value(text=SEEDS["raid"])}, "seeds: 'raid' is of another event now"),
+        ({b"raid": value(text=SEEDS["raid"])}, "seeds: 'raid' belongs to another event now"),
         ({b"raid": value(text=SEEDS["raid"], event="storm", paused=True)}, "seeds: 'raid' is"),
         ({KEY: profile_value("storm", SEEDS, model="0" * 64)}, "model: learned with '00000"),
-        ({KEY: profile_value("storm", SEEDS | {"pets": ARTICLES["pets"]})}, "seeds: 'pets' is of"),
+        (
+            {KEY: profile_value("storm", SEEDS | {"pets": ARTICLES["pets"]})},
+            "seeds: 'pets' belongs",
+        ),
     ],
 )
 def test_a_stale_profile_leaves_its_seeds_in_force(changed: Records, why: str) -> None:
@@ -282,7 +285,7 @@ def test_a_stale_profile_leaves_its_seeds_in_force(changed: Records, why: str) -
 @pytest.mark.parametrize(
     ("vectors", "why"),
     [
-        (NARROW.encoded(), "vectors: 3 axes, the model has 12"),
+        (NARROW.encode(), "vectors: 3 axes, the model has 12"),
         ("A" * 10_000_000, "limits.article_bytes: 100"),
     ],
 )
@@ -316,7 +319,7 @@ def test_the_threshold_of_a_profile_is_its_own_or_configured_or_automatic() -> N
     assert made(records(), threshold=0.3).thresholds.tolist() == [np.float32(0.3)] * 2
     calibrating = split_background(small_encoder().background)[1]
     for rate in (0.01, 0.2):
-        vector = EventVector.read(profile("storm", SEEDS)["vectors"])
+        vector = EventVector.decode(profile("storm", SEEDS)["vectors"])
         reached = sorted(vector.scores(calibrating).tolist())[-round(rate * len(calibrating))]
         assert made(records(), rate=rate).thresholds[1] == np.float32(reached)
 

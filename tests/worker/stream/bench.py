@@ -28,7 +28,13 @@ class Bench:
             self.failures.append,
         )
         self.ingest = Ingest(
-            self.consumer, "tweets", self.positions, self.ledger, self.metrics, posts=100, size=1000
+            self.consumer,
+            "tweets",
+            self.positions,
+            self.ledger,
+            self.metrics,
+            batch_posts=100,
+            batch_bytes=1000,
         )
         self.offset = 0
 

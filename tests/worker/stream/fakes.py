@@ -184,7 +184,7 @@ class FakeConsumer:
                 self.at[place] = taken[place][-1].offset + 1
         return {place: records for place, records in taken.items() if records}
 
-    async def reached(self) -> dict[TopicPartition, int]:
+    async def positions(self) -> dict[TopicPartition, int]:
         return {place: self.at[place] for place in self.places if place in self.at}
 
     async def bounds(self) -> dict[TopicPartition, tuple[int, int]]:

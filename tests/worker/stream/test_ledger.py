@@ -103,7 +103,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """What is read while the commit is on its way is not committed by it."""
         offsets = self.ledger.committable()
         self.read(late)
-        self.ledger.committed(offsets)
+        self.ledger.record_commit(offsets)
         for place, end in offsets.items():
             self.model.begin[place.partition] = end
 
@@ -139,7 +139,7 @@ def test_a_new_topic_of_the_same_name_starts_at_lower_offsets() -> None:
     for offset in (99, 4):
         ledger.finish(ledger.add([Mail(b"", offset=offset)]))
     assert ledger.committable() == {PLACES[0]: 5}
-    ledger.committed({PLACES[0]: 5})
+    ledger.record_commit({PLACES[0]: 5})
     assert len(ledger) == 0
 
 

@@ -141,11 +141,11 @@ class PositionsModel:
         self.in_flight.append((self.ledger._batches[before], offsets))
         self.open |= offsets
         self.at += count
-        self.positions.reached({PLACE: self.at})
+        self.positions.set_read({PLACE: self.at})
 
     def skip(self, count: int) -> None:
         self.at += count
-        self.positions.reached({PLACE: self.at})
+        self.positions.set_read({PLACE: self.at})
 
     def finish(self, nth: int) -> None:
         if self.in_flight:
@@ -216,7 +216,7 @@ async def test_a_position_of_the_old_assignment_is_not_committed_in_the_new_one(
 ) -> None:
     """The ingest reads positions until the group has assigned its partitions anew."""
     await bench.positions.on_partitions_revoked({PLACE})
-    bench.positions.reached({PLACE: 24})
+    bench.positions.set_read({PLACE: 24})
     bench.consumer.known = {PLACE: 50}
     await bench.positions.on_partitions_assigned({PLACE})
     await bench.positions.commit()

@@ -147,13 +147,13 @@ def test_a_long_one_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 def test_an_outage_is_logged_each_minute_and_at_its_end(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
     outage = Outage(logging.getLogger("newsift.test"), "reading", lambda: now[0])
-    outage.ended()
+    outage.report_success()
     for second in range(130):
         now[0] = float(second)
-        outage.failed(OSError("gone"))
-    outage.ended()
-    outage.ended()
-    outage.failed(OSError("again"))
+        outage.report_failure(OSError("gone"))
+    outage.report_success()
+    outage.report_success()
+    outage.report_failure(OSError("again"))
     assert caplog.messages == [
         "reading failed and is tried again: gone",
         "reading has failed for 60 s: gone",

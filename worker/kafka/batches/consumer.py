@@ -57,16 +57,18 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     room.
 
     A batch that cannot be read, or unpacks to more than `batch_bytes`, becomes one `Unreadable`
-    message. `note` is called with topic, partition, first and last offset and unpacked bytes of
+    message. `on_batch` is called with topic, partition, first and last offset and unpacked bytes of
     each readable batch, by the thread that unpacks it.
     """
 
-    def __init__(self, batch_bytes: int, note: OnBatch = lambda *_: None, **settings: Any) -> None:
+    def __init__(
+        self, batch_bytes: int, on_batch: OnBatch = lambda *_: None, **settings: Any
+    ) -> None:
         super().__init__(check_crcs=False, **settings)  # the opener does
-        self._opener, self._note = Opener(batch_bytes, fast_walk), note
+        self._opener, self._on_batch = Opener(batch_bytes, fast_walk), on_batch
         self._turn, self._polled = asyncio.Lock(), asyncio.Event()
         self._send = self._client.send
-        self._client.send = self._sent
+        self._client.send = self._send_and_open
 
     async def getmany(
         self, *places: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
@@ -76,8 +78,8 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         self._polled.set()
         if not self._opener.has_marked:
             return dict(records)
-        seen = self._opener.unreadable_batch
-        return {place: [seen(row) or row for row in rows] for place, rows in records.items()}
+        find_marker = self._opener.unreadable_batch
+        return {place: [find_marker(row) or row for row in rows] for place, rows in records.items()}
 
     @property
     def buffered(self) -> int:
@@ -86,7 +88,7 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         parts = (getattr(result, "_partition_records", None) for result in results)
         return sum(part._records.size_in_bytes() for part in parts if part is not None)
 
-    async def _sent(self, node: Any, request: Any, **group: Any) -> Any:
+    async def _send_and_open(self, node: Any, request: Any, **group: Any) -> Any:
         """Send a request; the response to a fetch is unpacked in a thread, before aiokafka sees it.
 
         aiokafka would unpack it without a bound in the event loop.
@@ -103,13 +105,13 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                     await self._polled.wait()
                 room = self._opener.budget(buffered)
                 await asyncio.to_thread(
-                    _open_batches, answer, request, self._opener, room, self._note
+                    _open_batches, answer, request, self._opener, room, self._on_batch
                 )
         return answer
 
 
 def _open_batches(
-    answer: Any, request: FetchRequest, opener: Opener, room: UnpackBudget, note: OnBatch
+    answer: Any, request: FetchRequest, opener: Opener, room: UnpackBudget, on_batch: OnBatch
 ) -> None:
     """Replaces the fetched batches of each partition, which are the last field of a part."""
     starts = {
@@ -120,7 +122,7 @@ def _open_batches(
 
     def open_part(topic: str, part: tuple[Any, ...]) -> tuple[Any, ...]:
         start, end = starts[topic, part[0]], part[2]
-        on_opened = partial(note, topic, part[0])
+        on_opened = partial(on_batch, topic, part[0])
         return (*part[:-1], opener.open_batches(part[-1] or b"", start, end, room, on_opened))
 
     answer.topics = [

@@ -104,7 +104,9 @@ Walk = Callable[[Any, int, int, int], int]
 
 
 def walk(body: Any, count: int, last_delta: int, most: int) -> int:  # noqa: C901 - see below
-    """GOOD, CROWDED beyond `most` records and headers, FOREIGN names, or the position of the error.
+    """WALK_OK, FOREIGN_NAMES, TOO_MANY_RECORDS, or the position of the first malformed byte.
+
+    `most` is the limit for records and headers together.
 
     One loop over all numbers of all records, so that numba compiles it unchanged.
     """

@@ -56,7 +56,7 @@ class Opener:
     limit: int
     walk: Walk = walk
     mark: str = field(default_factory=lambda: f"newsift.{secrets.token_hex(16)}")
-    has_marked: bool = False  # whether any batch was not read, so far
+    has_marked: bool = False  # whether any batch could not be read so far
 
     def budget(self, buffered: int = 0) -> UnpackBudget:
         """What exceeds the budget of a response is cut off and fetched again."""
@@ -68,16 +68,16 @@ class Opener:
         start: int,
         end: int,
         room: UnpackBudget,
-        note: OnOpened = lambda *_: None,
+        on_opened: OnOpened = lambda *_: None,
     ) -> bytes:
         """The batches of a partition that was fetched from `start`; `end` is after the last one.
 
-        `note` is called with first offset, last offset and bytes of each readable batch.
+        `on_opened` is called with first offset, last offset and bytes of each readable batch.
         """
         view, parts, next_offset = memoryview(data), list[Bytes](), start
         frames: Sequence[memoryview] = list(split_frames(view))
         if data and not frames:
-            frames = [view]  # no length to go by: then it is one batch that cannot be read
+            frames = [view]  # without a plausible length it is one batch that cannot be read
         for number, frame in enumerate(frames):
             # Records written after `end` was stated come again with the next fetch.
             if room.left <= 0 or next_offset >= end:
@@ -85,11 +85,11 @@ class Opener:
             try:
                 last, part = self.open_batch(frame)
                 if last < next_offset:
-                    raise bad_batch("the record batch has offsets that are over")
+                    raise bad_batch("the record batch has offsets before the fetched one")
                 if last >= end:  # a disk has changed the first offset, which no checksum covers
                     raise bad_batch("the record batch has offsets beyond the partition's end")
                 room.left -= len(part[1]) if len(part) > 1 else 0
-                note(_base_offset(frame), last, sum(map(len, part)))
+                on_opened(_base_offset(frame), last, sum(map(len, part)))
             except UnreadableError as error:
                 following = frames[number + 1 :]
                 ceiling = _base_offset(following[0]) - 1 if following else end - 1

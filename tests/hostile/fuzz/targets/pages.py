@@ -9,8 +9,8 @@ from typing import Any
 import trafilatura
 
 from encoder.errors import InputError
-from newsift.files.apart import MAX_MEMORY_BYTES
 from newsift.files.articles import WebPage, extract_in_process
+from newsift.files.subprocesses import MAX_MEMORY_BYTES
 from tests.hostile.fuzz.target import Target
 from tests.worker.web_side import ARTICLE
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from encoder import Encoder
-from newsift.operations.seed_publication import MAX_BEST_POSTS, PreviewLimits
+from newsift.operations.seed_preview import MAX_BEST_POSTS, PreviewLimits
 from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.newsift.cli.test_matches import rows
 from tests.newsift.files.articles.pages import STORIES, STORY
@@ -203,9 +203,7 @@ TITLE, TEXT = ARTICLES["fire"]
 
 @pytest.fixture(autouse=True)
 def _no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "newsift.operations.seed_publication.SCRIPT_LIMITS", PreviewLimits(5_000, 60.0)
-    )
+    monkeypatch.setattr("newsift.operations.seed_preview.SCRIPT_LIMITS", PreviewLimits(5_000, 60.0))
 
 
 @pytest.fixture

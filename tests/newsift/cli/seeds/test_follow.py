@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from newsift.cli.options import configuration
-from newsift.collect.feeds import Followed
+from newsift.collect.feeds import FeedState
 from newsift.operations.feeds import MIN_LINGER_MS, Follower, FollowLoop, FollowOptions
 from newsift.operations.times import now_ms
 from newsift.web.client import RequestLimits
@@ -165,7 +165,7 @@ def test_deletes_a_seed_that_ended_long_ago_once(followed: Any, later: Any, kafk
     later(MIN_LINGER_MS + 2 * HOUR)
     assert "deleted" not in followed("--dry-run").err
     assert seeds_of(kafka)[NAME] is not None
-    assert "seeds that ended long ago, deleted: 1" in followed().err
+    assert "expired seeds deleted: 1" in followed().err
     assert seeds_of(kafka) == {NAME: None}
     assert "deleted" not in followed().err
     assert len(kafka.records(SEEDS)) == 2
@@ -220,7 +220,7 @@ def test_obeys_retry_after(once: Any, site: Site) -> None:
     site.paths()
     done = once()
     assert done.code == 0
-    assert "wants to be left alone" in done.err
+    assert "asks for a pause" in done.err
     assert site.paths() == []
 
 
@@ -296,7 +296,7 @@ def test_refuses_the_state_of_another_feed(once: Any, site: Site, tmp_path: Path
 @pytest.fixture
 def tour(site: Site, kafka: Kafka) -> FollowLoop:
     web = PoliteWeb(RequestLimits(allow=lambda _: True), pause_s=0.0)
-    existing = Followed(f"{site.url}/feed", f"{site.url}/feed")
+    existing = FeedState(f"{site.url}/feed", f"{site.url}/feed")
     plan = FollowOptions("ferry", 14 * 24 * HOUR, 20)
     config = configuration(str(kafka.address), None)
     return FollowLoop(Follower(web, existing, plan, config, lambda: None, print), 60.0, once=False)

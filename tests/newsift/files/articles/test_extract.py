@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.apart import run_in_subprocess
 from newsift.files.articles import WebPage, extract_article, extract_in_process
+from newsift.files.subprocesses import run_in_subprocess
 from tests.worker.web_side import ARTICLE
 
 URL = "http://news.test/ferry"
@@ -47,7 +47,7 @@ def test_a_reader_without_its_parent_ends_too(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_ends_a_page_that_takes_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.files.apart.MAX_MEMORY_BYTES", 2**27)
+    monkeypatch.setattr("newsift.files.subprocesses.MAX_MEMORY_BYTES", 2**27)
     body = b"<html><body>" + b"<p>nine people are missing</p>" * 2**17
     with pytest.raises(InputError, match="takes too much memory or time to read"):
         extract_article(WebPage(URL, body, None), seconds=PATIENCE_S)

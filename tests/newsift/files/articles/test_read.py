@@ -14,10 +14,11 @@ from newsift.files.article_checks import (
 from newsift.files.articles import (
     Article,
     WebPage,
+    article_from,
     decode_page,
     extract_in_process,
     read_article,
-    read_possible_article,
+    read_page,
 )
 from tests.newsift.files.articles.pages import (
     HEADLINES,
@@ -66,7 +67,8 @@ def test_a_text_stays_as_it_is(tmp_path: Path) -> None:
 )
 def test_a_saved_page_may_name_its_address(tmp_path: Path, head: str, address: str | None) -> None:
     html = page(f"<article><h1>{TITLE}</h1><p>{'</p><p>'.join(STORY)}</p></article>", head=head)
-    assert read_possible_article(saved(tmp_path, "ferry.html", html)).url == address
+    web_page = read_page(saved(tmp_path, "ferry.html", html))
+    assert article_from(web_page, is_page=True).url == address
 
 
 WHOLE = STORIES["article"]

@@ -1,6 +1,6 @@
-"""Previews what seeds would have matched in the last 24 hours.
+"""Previews of the posts that seeds would have matched in the last 24 hours.
 
-Where there are more posts than are read, blocks of them from all over that time stand for all.
+If there are more posts than the limit, blocks from the whole time are read as a sample.
 """
 
 import random
@@ -34,7 +34,7 @@ MAX_BEST_POSTS = 5
 @dataclass(slots=True)
 class EventSeeds:
     seeds: int = 0
-    others: int = 0  # than those that were added now
+    others: int = 0  # that were not added now
     has_profile: bool = False
 
     @property
@@ -110,10 +110,10 @@ class Preview:
             by_event: dict[str, list[tuple[float, str]]] = defaultdict(list)
             for match in record.matches:
                 by_event[match.event].append((match.score, match.seed_id))
-            for event, by in by_event.items():
-                gained = all(seed in added for _, seed in by)
+            for event, scored_seeds in by_event.items():
+                gained = all(seed in added for _, seed in scored_seeds)
                 preview = self.events.setdefault(event, EventPreview())
-                preview.add(max(by)[0], record.post.text, gained)
+                preview.add(max(scored_seeds)[0], record.post.text, gained)
 
 
 def preview_seeds(
@@ -129,23 +129,23 @@ def preview_seeds(
     start, end = cluster.offsets_at(topic, since), cluster.ends(topic)
     preview.there = sum(end[partition] - start[partition] for partition in end)
     spans, deadline = sample_spans(start, end, limits.posts), time.monotonic() + limits.seconds
-    reached = {partition: start[partition] for partition in end}
+    next_offsets = {partition: start[partition] for partition in end}
     for batch in _read_spans(cluster, topic, spans, deadline):
-        late = [message for message in batch if message.timestamp >= since]
-        preview.add(context.pipeline.run(late, seeds, now_text), added)
+        recent = [message for message in batch if message.timestamp >= since]
+        preview.add(context.pipeline.run(recent, seeds, now_text), added)
         progress.add(len(batch), "posts of the last 24 hours read")
-        reached |= {message.partition: message.offset + 1 for message in batch}
-    preview.is_whole = len(spans) <= 1 and (reached == end or time.monotonic() <= deadline)
+        next_offsets |= {message.partition: message.offset + 1 for message in batch}
+    preview.is_whole = len(spans) <= 1 and (next_offsets == end or time.monotonic() <= deadline)
     return preview
 
 
 def _read_spans(
-    cluster: TopicReader, topic: str, parts: Sequence[tuple[Offsets, Offsets]], until: float
+    cluster: TopicReader, topic: str, spans: Sequence[tuple[Offsets, Offsets]], deadline: float
 ) -> Iterator[Sequence[StoredMessage]]:
-    for start, end in parts:
-        for batch in cluster.read(topic, start, end, until):
+    for start, end in spans:
+        for batch in cluster.read(topic, start, end, deadline):
             yield batch
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 return
 
 
@@ -154,7 +154,7 @@ def sample_spans(
 ) -> list[tuple[Offsets, Offsets]]:
     """Spans of offsets with at most `most` posts: all, or blocks spread over the whole range.
 
-    The order is mixed but always the same, so that a reading that is cut short is from all over.
+    The order is shuffled but always the same, so that a reading that is cut short is a sample too.
     """
     there = sum(end[place] - start[place] for place in end)
     if there <= most:
@@ -184,7 +184,7 @@ def preview_published(
     topic: SeedTopic, context: ModelContext, state: ControlState, added: Sequence[Seed],
     limits: PreviewLimits,
 ) -> Preview | None:  # fmt: skip
-    """A failure is reported only."""
+    """None, with a message, if the preview fails: the seeds are published already."""
     try:
         seeds = context.partial_seed_set(state.of_events({seed.event for seed in added}))
         return preview_seeds(topic.cluster, context, seeds, {seed.id for seed in added}, limits)
