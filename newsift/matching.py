@@ -20,7 +20,7 @@ from encoder.score.exact import pair_scores
 from encoder.support.named import model_directory, named_models
 from encoder.text.clean import each_of, is_pair
 from worker.background_file import read_background
-from worker.match.matcher import Matcher, SeedPairs
+from worker.match.matcher import Matcher
 from worker.match.records import match_id, select_why_tokens, shortest_float
 from worker.posts.outcome import Post as WorkerPost
 from worker.seeds.background import OwnBackground
@@ -43,9 +43,9 @@ def read_posts(posts: Any, text: str, id: str | None) -> Iterator[Post]:
     """From two columns of a table, or from texts or dicts."""
     if hasattr(posts, "columns"):
         texts = _column(posts, text)
-        named = id is not None or ID in posts.columns
-        pairs = zip(_column(posts, id or ID) if named else texts, texts, strict=True)
-        items: Iterable[Any] = ({ID: key if named else None, text: value} for key, value in pairs)
+        has_ids = id is not None or ID in posts.columns
+        pairs = zip(_column(posts, id or ID) if has_ids else texts, texts, strict=True)
+        items: Iterable[Any] = ({ID: key if has_ids else None, text: value} for key, value in pairs)
         id = ID
     elif isinstance(posts, Mapping):
         raise InputError("posts: a single dict was given; put it into a list")
@@ -60,10 +60,10 @@ def read_articles(articles: Any) -> Iterator[tuple[str, str, bytes]]:
     The id is that of its record, else its position within its event: `event/0`, `event/1`.
     """
     counts = Counter[str]()
-    for place, event, otherwise, item in _items(articles):
-        record = _record(item, place, event, otherwise)
-        own, name = record.get("id"), record["event"]
-        seed_id = f"{name}/{counts[name]}" if own is None else str(own)
+    for place, event, default_event, item in _items(articles):
+        record = _record(item, place, event, default_event)
+        record_id, name = record.get("id"), record["event"]
+        seed_id = f"{name}/{counts[name]}" if record_id is None else str(record_id)
         counts[name] += 1
         try:
             value = json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -87,8 +87,10 @@ def _items(articles: Any) -> Iterator[tuple[str, str | None, str, Any]]:
 
 def _column(table: Any, name: str) -> Any:
     if name not in table.columns:
-        there = ", ".join(map(repr, table.columns))
-        raise InputError(f"posts: no column {name!r}; name it by text= or id= ({there} are there)")
+        columns = ", ".join(map(repr, table.columns))
+        raise InputError(
+            f"posts: no column {name!r}; name it by text= or id= ({columns} are there)"
+        )
     return table[name]
 
 
@@ -103,7 +105,7 @@ def _post(item: Any, text: str, id: str, number: int) -> Post:
     return Post(name, content)
 
 
-def _record(item: Any, place: str, event: str | None, otherwise: str) -> dict[str, Any]:
+def _record(item: Any, place: str, event: str | None, default_event: str) -> dict[str, Any]:
     if isinstance(item, str):
         item = {"text": item}
     elif is_pair(item):
@@ -113,7 +115,7 @@ def _record(item: Any, place: str, event: str | None, otherwise: str) -> dict[st
         raise InputError(f"{place}: {kind}, expected a text, a (title, text) or a seed record")
     record = dict(item)
     title = str(item.get("title") or "").encode("utf-8", "ignore")[:MAX_EVENT_BYTES]
-    record["event"] = event or item.get("event") or title.decode("utf-8", "ignore") or otherwise
+    record["event"] = event or item.get("event") or title.decode("utf-8", "ignore") or default_event
     return record
 
 
@@ -170,10 +172,10 @@ class Sieve:
         threshold: float | None = None,
         background: str | Path | None = None,
     ) -> None:
-        self._model = model if isinstance(model, Encoder) else _place(model)
+        self._model = model if isinstance(model, Encoder) else _model_name(model)
         enc = self._encoder()
-        own = read_background(background, enc, rate) if background else None
-        self._seeds = _seeds(enc, articles, rate, threshold, own)
+        own_background = read_background(background, enc, rate) if background else None
+        self._seeds = _seeds(enc, articles, rate, threshold, own_background)
         self.digest = enc.digest
 
     def __call__(
@@ -196,7 +198,8 @@ class Sieve:
         enc, matcher = self._encoder(), self._matcher(MAX_MATCHES)
         rows: list[dict[str, Any]] = []
         for block in _blocks(posts, text, id):
-            matched = _match(enc, matcher, block)
+            embeddings = enc.posts([post.text for post in block])
+            matched = matcher.match(embeddings, np.zeros(len(block), np.int64))
             pairs = zip(matched.posts.tolist(), matched.seeds.tolist(), matched.scores, strict=True)
             for at, number, score in pairs:
                 seed, post = self._seeds.seeds[number], block[at]
@@ -228,11 +231,11 @@ class Sieve:
             )
         return enc
 
-    def _matcher(self, most: int) -> Matcher:
-        return Matcher(self._seeds, self._encoder().threads, most=most)
+    def _matcher(self, max_matches: int) -> Matcher:
+        return Matcher(self._seeds, self._encoder().threads, most=max_matches)
 
 
-def _place(model: str | Path) -> str:
+def _model_name(model: str | Path) -> str:
     """The name or the whole path, which other processes find from any folder."""
     return str(model) if model in named_models() else str(model_directory(model).resolve())
 
@@ -250,10 +253,10 @@ def _blocks(posts: Any, text: str, id: str | None) -> Iterator[list[Post]]:
 
 def _seeds(
     enc: Encoder, articles: Iterable[InputItem] | Mapping[str, InputItem], rate: float,
-    threshold: float | None, own: OwnBackground | None,
+    threshold: float | None, own_background: OwnBackground | None,
 ) -> SeedSet:  # fmt: skip
     """What the worker would refuse is refused."""
-    if threshold is None and own is None:
+    if threshold is None and own_background is None:
         enc.thresholds(enc.articles([]), rate)  # refuses a rate that cannot be
     if threshold is not None and not 0 < threshold <= 1:
         raise InputError(f"threshold: {threshold} is not above 0 and at most 1")
@@ -264,17 +267,12 @@ def _seeds(
             raise InputError(f"{place}: its id {seed_id!r} is that of {places[seed_id]}; leave one")
         places[seed_id] = place
         records[seed_id.encode("utf-8", "surrogatepass")] = record
-    seeds = SeedEmbedder(enc, rate, threshold, own).make(parse_control_state(records))
+    seeds = SeedEmbedder(enc, rate, threshold, own_background).make(parse_control_state(records))
     for refused in seeds.refused:
         raise InputError(f"{places.get(refused.id, refused.id)}: {refused.reason}")
     if not len(seeds):
         raise InputError("articles: there is none to compare with; give one that is not paused")
     return seeds
-
-
-def _match(enc: Encoder, matcher: Matcher, posts: list[Post]) -> SeedPairs:
-    embeddings = enc.posts([post.text for post in posts])
-    return matcher.match(embeddings, np.zeros(len(embeddings), np.int64))
 
 
 def _match_id(post: Post, platform: str, seed: SeedOrProfile, digest: str) -> str:

@@ -55,7 +55,7 @@ class PostSampler:
         self._posts[key] = replace(post, id="", text=text, created_at=None, url=None)
 
     def posts(self) -> list[Post]:
-        """Up to SPARE times the number of posts, in the order of their hashes."""
+        """Up to SPARE_FACTOR times the number of posts, in the order of their hashes."""
         return [self._posts[key] for key in sorted(self._posts)]
 
 
@@ -85,7 +85,7 @@ def match_seeds(
     """Whether posts score well above a seed's threshold on the model's background: [n]."""
     # as fine as that background can tell
     fine_rate = max(rate, MIN_TAIL_POSTS / max(len(enc.background), 1))
-    cuts = THRESHOLD_FACTOR * enc.thresholds(seeds, fine_rate)  # [k]
+    thresholds = THRESHOLD_FACTOR * enc.thresholds(seeds, fine_rate)  # [k]
     blocks = (posts[start : start + BLOCK_POSTS] for start in range(0, len(posts), BLOCK_POSTS))
-    near = [(block.similarity(seeds) >= cuts).any(axis=1) for block in blocks]
+    near = [(block.similarity(seeds) >= thresholds).any(axis=1) for block in blocks]
     return np.concatenate([np.zeros(0, np.bool_), *near])

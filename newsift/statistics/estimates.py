@@ -194,21 +194,20 @@ def weigh_draws(scores: Sequence[float], labels: Sequence[bool | None]) -> Drawn
 
 @lru_cache(64)
 def score_summaries(
-    marks: tuple[LabelledScore, ...], draws: DrawnLabels, confidence: float = 0.9
+    labelled_scores: tuple[LabelledScore, ...], draws: DrawnLabels, confidence: float = 0.9
 ) -> tuple[ScoreSummary, ...]:
     """A summary for each score of a label, from strict to loose."""
-    scores = sorted({mark.score for mark in marks} | set(draws.scores), reverse=True)
+    scores = sorted({post.score for post in labelled_scores} | set(draws.scores), reverse=True)
     if len(scores) > MAX_SUMMARIES:
         indexes = np.linspace(0, len(scores) - 1, MAX_SUMMARIES).round().astype(int)
         scores = [scores[n] for n in indexes.tolist()]
-    return tuple(_summary(score, marks, draws, confidence) for score in scores)
+    return tuple(_summary(score, labelled_scores, draws, confidence) for score in scores)
 
 
 def _summary(
-    least: float, marks: Sequence[LabelledScore], draws: DrawnLabels, confidence: float
+    least: float, labelled_scores: Sequence[LabelledScore], draws: DrawnLabels, confidence: float
 ) -> ScoreSummary:
-    above = [mark.verdict for mark in marks if mark.score >= least]
-    counts = [above.count(word) for word in ("on", "off", "unsure")]
+    above = Counter(post.verdict for post in labelled_scores if post.score >= least)
     rows = [n for n, score in enumerate(draws.scores) if score >= least]
     share, recall = None, None
     if rows and least >= draws.lowest_covered:
@@ -219,7 +218,9 @@ def _summary(
             draws.scores, draws.on, draws.weights, least, draws.lowest_covered, confidence
         )
     informative = None if recall == (0.0, 1.0) else recall
-    return ScoreSummary(least, counts[0], counts[1], counts[2], len(rows), share, informative)
+    return ScoreSummary(
+        least, above["on"], above["off"], above["unsure"], len(rows), share, informative
+    )
 
 
 MAX_JUDGES = 20  # The judges with most labels are compared in pairs.

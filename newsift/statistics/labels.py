@@ -112,12 +112,12 @@ def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
     for label in labels:
         verdicts[label.post_id].add(label.label)
 
-    def joint(words: set[Verdict]) -> Verdict:
-        if words == {"on"}:
+    def joint(judgements: set[Verdict]) -> Verdict:
+        if judgements == {"on"}:
             return "on"
-        return "off" if "off" in words and "on" not in words else "unsure"
+        return "off" if "off" in judgements and "on" not in judgements else "unsure"
 
-    return {post_id: joint(words) for post_id, words in verdicts.items()}
+    return {post_id: joint(judgements) for post_id, judgements in verdicts.items()}
 
 
 def unanimous_verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
@@ -200,10 +200,10 @@ class LabelState:
 
     def event_labels(self, event: str) -> tuple[Label, ...]:
         """By key."""
-        labels = self._of.get(event)
+        labels = self._labels_of.get(event)
         if labels is None:
             pairs = (pair for name, pair in self._pairs.items() if name[0] == event)
-            labels = self._of[event] = _sorted_labels(pairs)
+            labels = self._labels_of[event] = _sorted_labels(pairs)
         return labels
 
     @cached_property
@@ -221,7 +221,8 @@ class LabelState:
         return tuple(sorted(label for label in records if isinstance(label, RefusedLabel)))
 
     @cached_property
-    def _of(self) -> dict[str, tuple[Label, ...]]:
+    def _labels_of(self) -> dict[str, tuple[Label, ...]]:
+        """A cache of `event_labels`."""
         return {}
 
 

@@ -186,7 +186,7 @@ class FrozenCuts:
             count, missing = self._walk(members.tolist(), label_at)
             if missing > len(members) - count:
                 verdicts = [bool(label_at(member)) for member in members[:count].tolist()]
-                n = self._lost_after(verdicts, len(members))
+                n = self._unreachable_after(verdicts, len(members))
                 off = n - sum(verdicts[:n])
                 return CertifyProgress(threshold, None, missing, cut=cut, off=off, label_count=n)
             if missing:
@@ -207,14 +207,14 @@ class FrozenCuts:
         n = len(members)
         return n, labels_missing(positives, n, self.precision, self.confidence)
 
-    def _lost_after(self, verdicts: Sequence[bool], size: int) -> int:
+    def _unreachable_after(self, verdicts: Sequence[bool], size: int) -> int:
         """The number of labels after which a set of this size was out of reach."""
 
-        def lost(n: int) -> bool:
+        def is_unreachable(n: int) -> bool:
             missing = labels_missing(sum(verdicts[:n]), n, self.precision, self.confidence)
             return missing > size - n
 
-        return bisect_left(range(len(verdicts)), True, key=lost)
+        return bisect_left(range(len(verdicts)), True, key=is_unreachable)
 
 
 def cut_ranks(count: int) -> list[int]:
@@ -254,7 +254,7 @@ def labels_missing(positives: int, n: int, precision: float, confidence: float) 
     """How many more labels give enough evidence, if none of them is wrong."""
     enough = evidence_needed(confidence)
 
-    def proven(more: int) -> bool:
+    def is_proven(more: int) -> bool:
         return log_evidence(positives + more, n + more, precision) >= enough
 
-    return max(1, find_smallest(1, proven))
+    return max(1, find_smallest(1, is_proven))
