@@ -44,12 +44,12 @@ def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:  #
       batch unpacks to at most 64 MiB and 131,072 records and headers. Beyond: MESSAGE_TOO_LARGE
       for a batch, INVALID_REQUEST for the first of too many names, and the connection is kept; one
       that is too long, or malformed, ends its connection, as in Apache Kafka.
-    - 512 connections. Each has 30 s to send a request or take an answer, 10 minutes between two;
-      what is under way of all of them together has at most 256 MiB.
+    - 512 connections. Each has 30 s to send a request or take an answer, and 10 minutes between
+      two requests. Incomplete requests and unsent answers have at most 256 MiB together.
     - One node, one replica. No TLS, no login, no rights: keep it on 127.0.0.1.
     - No transactions; a transactional producer is refused. Every offset is a stable one.
     - No topic ids, fetch sessions, quotas or tiered storage, and no newer group protocol
-      (KIP-848); clients fall back by themselves. Static members are members as all others.
+      (KIP-848); clients fall back by themselves.
     - Batches are kept as they come: no topic can ask for another compression, or another time.
 
     For anything that matters, use Apache Kafka: newsift runs on both unchanged.

@@ -74,11 +74,13 @@ BROKEN_MESSAGES: tuple[bytes | None, ...] = (
     None,
     b'{"temperature": 21.5, "room": "kitchen"}',
 )
-EVENT = '{"did": "%s", "kind": "commit", "commit": {"operation": "%s", "collection": "%s"}}'
+BLUESKY_COMMIT = (
+    '{"did": "%s", "kind": "commit", "commit": {"operation": "%s", "collection": "%s"}}'
+)
 MESSAGES_WITHOUT_POST: tuple[bytes, ...] = (
     b'{"delete": {"status": {"id": 1, "id_str": "1", "user_id": 7}}}',
-    (EVENT % (DID, "create", "app.bsky.feed.like")).encode(),
-    (EVENT % (DID, "delete", "app.bsky.feed.post")).encode(),
+    (BLUESKY_COMMIT % (DID, "create", "app.bsky.feed.like")).encode(),
+    (BLUESKY_COMMIT % (DID, "delete", "app.bsky.feed.post")).encode(),
     b'{"id": "picture-1", "text": ""}',
 )
 
@@ -248,26 +250,26 @@ def match_lines(record: MatchRecord, colour: bool, weights: bool = True) -> Iter
 
 
 def summary(
-    tally: DemoResults, events: Sequence[str], rejected: Counter[str], passed_over: int
+    results: DemoResults, events: Sequence[str], rejected: Counter[str], passed_over: int
 ) -> Iterator[str]:
     """Precision and recall count the posts that were sent while their seed was live."""
     yield f"{'event':<{EVENT_WIDTH}}{'posts':>7}{'found':>7}{'precision':>11}{'recall':>8}"
     for event in events:
-        expected, matched = tally.posts_on(event, live=True), tally.matched_posts(event)
+        expected, matched = results.posts_on(event, live=True), results.matched_posts(event)
         shares = (
             f"{_share(expected & matched, matched):>11}{_share(expected & matched, expected):>8}"
         )
         yield f"{event:<{EVENT_WIDTH}}{len(expected):>7}{len(matched):>7}{shares}"
-    for change in tally.script.changes:
-        off_posts = tally.posts_on(change.seed, live=False)
-        matched_off = len(off_posts & tally.matched_posts(change.seed))
+    for change in results.script.changes:
+        off_posts = results.posts_on(change.seed, live=False)
+        matched_off = len(off_posts & results.matched_posts(change.seed))
         when = "before its article was added" if change.adds else "after its article was removed"
         yield f"{change.seed}: {len(off_posts)} posts came {when}; {matched_off} of them matched."
-    total, seconds = len(tally.script.cues), tally.script.seconds
+    total, seconds = len(results.script.cues), results.script.seconds
     yield (
         f"\n{total} messages in {seconds:.0f} s, paced at {total / seconds:.0f} a second;"
-        f" from sending to a match here: p50 {tally.latency(0.5):.0f} ms,"
-        f" p99 {tally.latency(0.99):.0f} ms."
+        f" from sending to a match here: p50 {results.latency(0.5):.0f} ms,"
+        f" p99 {results.latency(0.99):.0f} ms."
     )
     reasons = f" ({format_counts(rejected)})" if rejected else ""
     yield f"Dead letters: {rejected.total()}{reasons}. Passed over: {passed_over}."
@@ -349,7 +351,7 @@ def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str
             rejected = worker.counter_values("newsift_posts_rejected_total")
             passed_over = worker.counter_values("newsift_posts_passed_over_total").total()
     click.echo()
-    click.echo("\n".join(summary(printer.tally, list(articles), rejected, passed_over)))
+    click.echo("\n".join(summary(printer.results, list(articles), rejected, passed_over)))
 
 
 def play(
@@ -374,26 +376,26 @@ def play(
 class MatchPrinter:
     """Prints matches as they arrive, and checks that the worker is running."""
 
-    def __init__(self, consumer: Any, worker: WorkerProcess, tally: DemoResults) -> None:
-        self._consumer, self._worker, self.tally = consumer, worker, tally
+    def __init__(self, consumer: Any, worker: WorkerProcess, results: DemoResults) -> None:
+        self._consumer, self._worker, self.results = consumer, worker, results
         self.colour, self._at_terminal = use_colour(), sys.stdout.isatty()
 
     def print_new(self) -> None:
         batches = self._consumer.poll(timeout_ms=POLL_MS)
         for message in (message for part in batches.values() for message in part):
             if record := parse_match_record(message.value):
-                self.tally.add(record, time.time())
+                self.results.add(record, time.time())
                 for line in match_lines(record, self.colour, weights=self._at_terminal):
                     click.echo(line)
         self._worker.check()
 
     def drain(self) -> None:
         """Print until the worker has read everything and no more matches arrive."""
-        total = len(self.tally.script.cues)
+        total = len(self.results.script.cues)
         began = quiet = time.monotonic()
         while time.monotonic() - quiet < DRAIN_QUIET_S and time.monotonic() - began < MAX_DRAIN_S:
-            before = len(self.tally.matches)
+            before = len(self.results.matches)
             self.print_new()
             read = self._worker.counter_values("newsift_posts_read_total").total()
-            if read < total or len(self.tally.matches) > before:
+            if read < total or len(self.results.matches) > before:
                 quiet = time.monotonic()

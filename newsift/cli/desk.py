@@ -61,7 +61,7 @@ SAVE_INTERVAL_S = 1.0
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Take what looks like no article, or has < 40 words.")
 @click.option(
-    "--project", type=PATH, metavar="DIR",
+    "--project", "folder", type=PATH, metavar="DIR",
     help="Keep articles, profiles and labels in this folder; without --file go on with its files.",
 )  # fmt: skip
 @file_options
@@ -69,7 +69,7 @@ SAVE_INTERVAL_S = 1.0
 @click.pass_context
 def desk(
     ctx: click.Context, port: int | None, read_only: bool, no_token: bool, files: tuple[Path, ...],
-    seeds: tuple[Path, ...], force: bool, project: Path | None, file_options: FileOptions,
+    seeds: tuple[Path, ...], force: bool, folder: Path | None, file_options: FileOptions,
     config: Config,
 ) -> None:  # fmt: skip
     """Serve the desk: a page in the browser to watch and judge matches, and to edit seeds.
@@ -84,38 +84,38 @@ def desk(
     the next desk on that folder goes on with them.
     """
     check_access(config, no_token)
-    if not files and project is None:
+    if not files and folder is None:
         if seeds or force or file_options != FileOptions():
             raise click.UsageError("--seeds and the options of files need --file or --project")
         serve(config, port, no_token, Desk(config, read_only))
         return
     if ctx.params["kafka"] is not None:
         raise click.UsageError("--kafka: --file and --project have a broker of their own")
-    with open_project(project) as opened:
-        sources, options = _sources(opened, files, file_options)
+    with open_project(folder) as project:
+        sources, options = _sources(project, files, file_options)
         inputs = open_inputs(sources, options, config.limits, notify)
         drafts = read_seed_files(seeds)
         if not force:
             require_articles(drafts)
         with local_cluster(config) as (local_config, worker):
-            opened.describe(sources, options)
-            opened.restore(local_config)
+            project.describe(sources, options)
+            project.restore(local_config)
             _publish(local_config, drafts)
-            local = Desk(local_config, read_only)
-            stream = local.file = FileStream(
+            local_desk = Desk(local_config, read_only)
+            stream = local_desk.file = FileStream(
                 local_config,
                 inputs,
-                lambda: local.mirrors.control,
-                lambda: local.changes.notify("health"),
+                lambda: local_desk.mirrors.control,
+                lambda: local_desk.changes.notify("health"),
             )
-            if project is None:
+            if folder is None:
                 notify("articles and labels end with this desk; --project DIR keeps them")
-            saving = partial(save_project, opened, local)
+            saving = partial(save_project, project, local_desk)
             services = worker, ThreadService(stream.run), ThreadService(saving)
             try:
-                serve(local_config, port, no_token, local, services)
+                serve(local_config, port, no_token, local_desk, services)
             finally:
-                opened.save_topics(local_config)
+                project.save_topics(local_config)
 
 
 def check_access(config: Config, no_token: bool) -> None:
@@ -134,7 +134,7 @@ def check_access(config: Config, no_token: bool) -> None:
 
 
 def serve(
-    config: Config, port: int | None, no_token: bool, opened: Desk,
+    config: Config, port: int | None, no_token: bool, desk: Desk,
     services: Sequence[Service] = (), on_open: Callable[[str], None] = announce,
 ) -> None:  # fmt: skip
     settings = config.desk
@@ -142,7 +142,7 @@ def serve(
     log.configure_logging(config.log, None)
     token = None if no_token else settings.token or Secret(secrets.token_urlsafe(TOKEN_BYTES))
     listen, is_printed = WebConfig(settings.host, port), settings.token is None
-    site = DeskSite(opened, listen, token, ENDPOINTS, print_token=is_printed, on_open=on_open)
+    site = DeskSite(desk, listen, token, ENDPOINTS, print_token=is_printed, on_open=on_open)
     failure = asyncio.run(run_services(lambda _leave: [site, *services]))
     if failure is not None:
         raise failure

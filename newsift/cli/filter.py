@@ -41,7 +41,7 @@ SHARE = click.FloatRange(0, 1, min_open=True)
 MAX_REPORTED_ROWS = 100
 MAX_EVENTS = 10
 NO_ATTEMPTS: dict[str, Any] = {"attempts": 0}  # matches must not depend on the time and the user
-Letter = tuple[FileMessage, str]  # a row that was rejected, and why
+RejectedRow = tuple[FileMessage, str]  # with the reason
 
 
 @click.command(name="filter")
@@ -105,15 +105,18 @@ def filter_posts(
     for idle in describe_idle_profiles(seed_set):
         notify(f"{idle}; its seeds serve")
     total = Totals(share_read(inputs))
-    letters = open_output(rejected) if rejected else nullcontext()
-    moment = post_time if output.to_terminal else None
-    with output.open(FILE_SOURCE, moment, columns_of(inputs)) as show, letters as rejected_file:
+    rejected_output = open_output(rejected) if rejected else nullcontext()
+    format_time = post_time if output.to_terminal else None
+    with (
+        output.open(FILE_SOURCE, format_time, columns_of(inputs)) as add_records,
+        rejected_output as rejected_file,
+    ):
         if rejected_file is not None and rejected_file.isatty():
             raise InputError("--rejected: these bytes could steer a terminal; name a file")
         try:
             for batch in chain.from_iterable(inputs):
                 outcome = _filter_batch(
-                    batch, pipeline, seed_set, show, rejected_file, total.rejected.total()
+                    batch, pipeline, seed_set, add_records, rejected_file, total.rejected.total()
                 )
                 total.add(outcome, quiet=output.to_terminal)
         except KeyboardInterrupt:
@@ -186,33 +189,37 @@ def _learn_profiles(
 
 
 def _filter_batch(
-    batch: Sequence[FileMessage], pipeline: Pipeline, seeds: SeedSet, show: AddRecords,
+    batch: Sequence[FileMessage], pipeline: Pipeline, seeds: SeedSet, add_records: AddRecords,
     rejected_file: IO[bytes] | None, reported: int,
 ) -> Outcome:  # fmt: skip
     """Rejected rows are written unchanged; `reported` counts those of earlier batches."""
     posts = [message for message in batch if isinstance(message.reading, Post)]
     outcome = pipeline.run(posts, seeds, now_text)
     outcome.read = len(batch)
-    letters: list[Letter] = []
+    rejected_rows: list[RejectedRow] = []
     for message in batch:
         if isinstance(message.reading, PassedOver):
             outcome.passed_over[message.reading.why] += 1
         elif isinstance(message.reading, Rejected):
             outcome.rejected[message.reading.reason] += 1
-            letters.append((message, f"{message.reading.reason} ({message.reading.detail})"))
+            rejected_rows.append((message, f"{message.reading.reason} ({message.reading.detail})"))
     records: list[OutputRecord] = []
     for produced in outcome.records:
         if produced.kind == "rejected":
             headers = {name: value.decode() for name, value in produced.headers}
-            letters.append((posts[produced.source], f"{headers['reason']} ({headers['detail']})"))
+            rejected_rows.append(
+                (posts[produced.source], f"{headers['reason']} ({headers['detail']})")
+            )
         elif produced.value and (record := parse_match_record(produced.value)):
             columns = posts[produced.source].columns
             records.append(OutputRecord(produced.value, record, record.matches, columns))
     if rejected_file is not None:
         # In one call, so that Ctrl-C leaves no incomplete line.
-        rejected_file.write(b"".join(message.raw + b"\n" for message, _ in letters))
-    show(records)
-    for count, (message, why) in zip(range(reported, MAX_REPORTED_ROWS + 1), letters, strict=False):
+        rejected_file.write(b"".join(message.raw + b"\n" for message, _ in rejected_rows))
+    add_records(records)
+    for count, (message, why) in zip(
+        range(reported, MAX_REPORTED_ROWS + 1), rejected_rows, strict=False
+    ):
         if count == MAX_REPORTED_ROWS:
             notify("rejected: more lines are rejected; from here on they are only counted")
             break

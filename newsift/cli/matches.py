@@ -67,7 +67,7 @@ def matches(
     output.check()
     posts = unreadable = 0
     try:
-        with connected(config) as cluster, output.open(TOPIC_SOURCE, match_time) as show:
+        with connected(config) as cluster, output.open(TOPIC_SOURCE, match_time) as add_records:
             for batch in _batches(cluster, config, start, live, quiet=output.to_terminal):
                 parsed = [
                     (message.value or b"", parse_match_record(message.value)) for message in batch
@@ -79,7 +79,7 @@ def matches(
                 ]  # fmt: skip
                 records = records if limit is None else records[: limit - posts]
                 posts += len(records)
-                show(records)
+                add_records(records)
                 if posts == limit:
                     break
     except KeyboardInterrupt:

@@ -159,7 +159,7 @@ def print_fields(row: Mapping[str, object]) -> None:
         click.echo(f"{name:<13} {cell_text(value)}")
 
 
-Moment = Callable[[MatchRecord], str]
+TimeFormat = Callable[[MatchRecord], str]
 
 
 class LineView:
@@ -168,8 +168,8 @@ class LineView:
     On a terminal the post is wrapped, and starts on the next line where there is little room.
     """
 
-    def __init__(self, moment: Moment) -> None:
-        self._moment, self._colour, self._width = moment, use_colour(), page_width()
+    def __init__(self, format_time: TimeFormat) -> None:
+        self._format_time, self._colour, self._width = format_time, use_colour(), page_width()
 
     def show(self, records: Sequence[OutputRecord]) -> None:
         for record in records:
@@ -182,7 +182,7 @@ class LineView:
         more = f" +{len(events) - 1}" if len(events) > 1 else ""
         name = shorten(one_line(best.event), EVENT_WIDTH - len(more)) + more
         copy = COPY_SIGN if record.new is False else " "
-        head = f"{self._moment(record)}  {best.score:.2f}{copy} {name:<{EVENT_WIDTH}}"
+        head = f"{self._format_time(record)}  {best.score:.2f}{copy} {name:<{EVENT_WIDTH}}"
         fits_beside = self._width - columns(head) - len(INDENT) >= MIN_POST_WIDTH
         before = " " * columns(head) + INDENT if fits_beside else INDENT
         lines = self._lines(one_line(record.post.text), best.why, len(before))
@@ -240,16 +240,15 @@ class Output:
     def open(
         self,
         source_columns: tuple[str, ...],
-        moment: Moment | None = None,
+        format_time: TimeFormat | None = None,
         user_columns: Sequence[str] = (),
     ) -> AbstractContextManager[AddRecords]:
         """Yields the function that adds records. A file is completed at the end, and on Ctrl-C.
 
-        With `moment`, which formats a record's time, records are printed for reading unless a
-        format was chosen.
+        With `format_time`, records are printed for reading unless a format was chosen.
         """
-        if moment and not (self.path or self.per or self._flag()):
-            return nullcontext(LineView(moment).show)
+        if format_time and not (self.path or self.per or self._flag()):
+            return nullcontext(LineView(format_time).show)
         layout = Layout(source_columns, self.per, user_columns)
         return record_writer(self.path or DASH, self._format(), layout, defer_interrupts)
 

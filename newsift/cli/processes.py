@@ -13,7 +13,7 @@ from pathlib import Path
 from random import SystemRandom
 
 from newsift.cli.signals import defer_interrupts
-from newsift.cli.worker import WORKER, faust
+from newsift.cli.worker import WORKER_ARGUMENTS, faust
 from newsift.operations.workers import ANSWER_ERRORS, http_get
 from worker.errors import RunError
 
@@ -91,8 +91,8 @@ def worker_process(
         # In a new session: Ctrl-C reaches only this process, which then stops the worker in order.
         with log.open("wb") as output, defer_interrupts():
             process = subprocess.Popen(
-                [*faust(), *WORKER], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                stdout=output, stderr=output, start_new_session=True,
+                [*faust(), *WORKER_ARGUMENTS], cwd=folder, env=environment,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
         yield WorkerProcess(process, port, log)
     finally:

@@ -8,7 +8,7 @@ import click
 
 from newsift.cli.options import CONFIG, KAFKA
 
-WORKER = ("-A", "worker", "worker")
+WORKER_ARGUMENTS = ("-A", "worker", "worker")
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True})
@@ -28,7 +28,7 @@ def worker(kafka: str | None, config_file: Path | None, options: tuple[str, ...]
     if config_file is not None:
         env["NEWSIFT_CONFIG"] = str(config_file.absolute())
     sys.stdout.flush()
-    command = [*faust(), *WORKER, *options]
+    command = [*faust(), *WORKER_ARGUMENTS, *options]
     os.execve(command[0], command, env)
 
 

@@ -70,8 +70,8 @@ def _embedded_address(address: str) -> Address:
     return ip if inner is None else inner
 
 
-def _is_metadata(parsed: Address) -> bool:
-    return any(parsed in network for network in METADATA_NETWORKS)
+def _is_metadata(ip: Address) -> bool:
+    return any(ip in network for network in METADATA_NETWORKS)
 
 
 def parse_address(url: str, *schemes: str) -> URL | None:

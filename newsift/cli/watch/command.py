@@ -61,8 +61,8 @@ def watch(
         raise InputError("watch: sends nowhere; give --webhook URL, --listen HOST:PORT, or both")
     if group in ("", config.kafka.group):
         raise InputError(f"--group {group!r}: is not for matches; give a name of its own")
-    target = None if webhook is None else (receiver(webhook), signing_secret(secret_file))
-    web = None if listen is None else listening(listen)
+    target = None if webhook is None else (parse_webhook_url(webhook), signing_secret(secret_file))
+    web = None if listen is None else parse_listen(listen)
     config = replace(config, kafka=replace(config.kafka, group=group))
     with connected(config) as cluster:  # a missing broker or topic is an error at once
         cluster.partitions(config.topics.matches)
@@ -89,13 +89,13 @@ def watch(
         raise broker_error(error, config) from error
 
 
-def receiver(url: str) -> URL:
+def parse_webhook_url(url: str) -> URL:
     if (url_parts := parse_address(url, "http", "https")) is None:
         raise InputError("--webhook: is no address; give one as https://newsroom.example/matches")
     return url_parts
 
 
-def listening(text: str) -> WebConfig:
+def parse_listen(text: str) -> WebConfig:
     host, colon, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port) < 2**16 and bool(host) == bool(colon)):
         raise InputError(f"--listen {text!r}: is no address; give a port, or as 127.0.0.1:6068")

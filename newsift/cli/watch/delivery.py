@@ -159,8 +159,9 @@ class EventQueues:
                     timeout_ms=POLL_MS, max_records=MAX_POLL_RECORDS
                 )
             except OffsetOutOfRangeError as error:
-                reader = f"event {queue.event}: "
-                first = await first_available(self._reader, error.args[0], self._metrics, reader)
+                first = await first_available(
+                    self._reader, error.args[0], self._metrics, f"event {queue.event}: "
+                )
                 for place, offset in first.items():
                     self._reader.seek(place, offset)
                     if place in queue.backlog:
@@ -198,7 +199,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         self._metrics, self._fail, self._webhook = metrics, fail, webhook
         self._consumer, self._reader = group_consumer(config), groupless_consumer(config)
         self.queues = EventQueues(webhook.deliver, fail, self._reader, filters, metrics)
-        self._read = deque[Any]()  # records that are not yet in a queue
+        self._unqueued = deque[Any]()  # records that are not yet in a queue
         self._committed: Offsets = {}
         self._epoch = 0  # the number of rebalances
         self._commit_lock = asyncio.Lock()
@@ -249,7 +250,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
             self._fail(error)
         finally:
             self._epoch += 1
-            self._read.clear()
+            self._unqueued.clear()
             await self.queues.drop()
             self._committed = {}
 
@@ -257,8 +258,8 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         while True:
             if self.queues.is_full:
                 await self._wait_for_room()
-            elif self._read:
-                self._take(self._read.popleft())
+            elif self._unqueued:
+                self._take(self._unqueued.popleft())
             else:
                 await self._poll()
 
@@ -282,7 +283,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
             await asyncio.sleep(BACKOFF_S)
         else:
             for records in batches.values():
-                self._read.extend(records)
+                self._unqueued.extend(records)
             self._metrics.waiting.set(len(self.queues))
 
     async def _records(self) -> dict[TopicPartition, list[Any]]:

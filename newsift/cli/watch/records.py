@@ -117,12 +117,14 @@ async def first_offsets(
 
 
 async def first_available(
-    consumer: Any, unavailable: Offsets, metrics: WatchMetrics, reader: str = ""
+    consumer: Any, unavailable: Offsets, metrics: WatchMetrics, log_prefix: str = ""
 ) -> Offsets:
     """The first offsets that exist, where records were deleted; counted and logged."""
     first: Offsets = await consumer.beginning_offsets(list(unavailable))
     for place, offset in unavailable.items():
         count = max(first[place] - offset, 1)
         metrics.offsets_lost.inc(count)
-        log.error("%s%d offsets of %s-%d were deleted before they were read", reader, count, *place)
+        log.error(
+            "%s%d offsets of %s-%d were deleted before they were read", log_prefix, count, *place
+        )
     return first

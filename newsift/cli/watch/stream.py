@@ -66,44 +66,44 @@ class MatchStream(Site):
         try:
             with self.streaming():
                 self._metrics.streams.set(self.streams)
-                return await self._served(request, resume_at)
+                return await self._serve(request, resume_at)
         finally:
             self._metrics.streams.set(self.streams)
 
-    async def _served(self, request: web.Request, resume_at: Position | None) -> web.StreamResponse:
+    async def _serve(self, request: web.Request, resume_at: Position | None) -> web.StreamResponse:
         response = web.StreamResponse(headers=EVENT_STREAM)
         consumer = groupless_consumer(
             self._full_config,
             fetch_max_bytes=MAX_FETCH_BYTES,
             max_partition_fetch_bytes=MAX_FETCH_BYTES,
         )
-        link = request.transport
-        assert link is not None
+        transport = request.transport
+        assert transport is not None
         try:
             await response.prepare(request)
             visit_of(request).disable_timeout()
             await consumer.start()
-            await self._send(response, link, consumer, resume_at)
+            await self._send(response, transport, consumer, resume_at)
         except (OSError, KafkaError) as error:
             log.info("a listener is gone: %s: %s", type(error).__name__, error)
-            link.abort()  # the server would wait for a client that takes nothing
+            transport.abort()  # the server would wait for a client that takes nothing
         finally:
             await stop_within(consumer.stop(), MAX_STOP_S)
         return response
 
     async def _send(
-        self, response: web.StreamResponse, link: asyncio.Transport, consumer: Consumer,
+        self, response: web.StreamResponse, transport: asyncio.Transport, consumer: Consumer,
         resume_at: Position | None,
     ) -> None:  # fmt: skip
-        loop, quiet = asyncio.get_running_loop(), -HEARTBEAT_S
+        loop, last_write_at = asyncio.get_running_loop(), -HEARTBEAT_S
         at = await self._begin(consumer, resume_at)
         # When a partition is added the response ends: the client reconnects by itself.
         while len(consumer.partitions_for_topic(self._full_config.topics.matches) or ()) <= len(at):
-            if link.is_closing():
+            if transport.is_closing():
                 return
-            if loop.time() - quiet > HEARTBEAT_S:
+            if loop.time() - last_write_at > HEARTBEAT_S:
                 await self._write(response, b":\nid: %s\n\n" % event_id(at))
-                quiet = loop.time()
+                last_write_at = loop.time()
             try:
                 batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=MAX_POLL_RECORDS)
             except OffsetOutOfRangeError as error:
@@ -113,14 +113,14 @@ class MatchStream(Site):
                 at[record.partition] = record.offset + 1
                 if event := self._event(record, at):
                     await self._write(response, event)
-                    quiet = loop.time()
+                    last_write_at = loop.time()
 
     async def _begin(self, consumer: Consumer, resume_at: Position | None) -> Position:
         """Seek to the client's position; a partition it does not name is read from the start."""
         topic = self._full_config.topics.matches
-        if (which := await read_identity(consumer._client, topic)) is None:
+        if (identity := await read_identity(consumer._client, topic)) is None:
             raise UnknownTopicOrPartitionError(topic)
-        places = [TopicPartition(topic, part) for part in range(which.partitions)]
+        places = [TopicPartition(topic, part) for part in range(identity.partitions)]
         consumer.assign(places)
         if resume_at is not None:
             begin = await consumer.beginning_offsets(places)
