@@ -35,7 +35,7 @@ FETCH_INTERVAL_S = 900.0
 ARTICLES_PER_ROUND = 20
 RETRY_S = 30.0  # Another command may follow the feed meanwhile.
 MAX_STOP_S = 5.0
-PUBLIC_BOUNDS = RequestLimits()
+PUBLIC_LIMITS = RequestLimits()
 log = logging.getLogger("newsift.desk")
 MAX_FEEDS = 50
 MAX_FILE_BYTES = 2**20
@@ -47,7 +47,7 @@ class FeedSubscription(msgspec.Struct, frozen=True):
     keep: str  # 14d
     by: str
 
-    def plan(self) -> FollowOptions:
+    def options(self) -> FollowOptions:
         """Raises for a field that is no address, event name or span of time."""
         if len(self.feed) > MAX_ADDRESS_CHARS:
             raise InputError(f"feed: {len(self.feed)} characters, {MAX_ADDRESS_CHARS} are allowed")
@@ -69,8 +69,8 @@ class FollowedFeed:
         self.subscription, self._config, self._on_change = subscription, config, on_change
         self._stopped = Event()
         self._thread = Thread(target=self._run, name="desk-feed", daemon=True)
-        self._followed: FeedState | None = None
-        self._state, self._why = "starting", ""
+        self._feed_state: FeedState | None = None
+        self._status, self._why = "starting", ""
         self._messages: deque[tuple[str, str]] = deque(maxlen=MAX_LINES)
         self._seeds: deque[str] = deque(maxlen=MAX_LINES)
 
@@ -85,14 +85,14 @@ class FollowedFeed:
         self._thread.join(MAX_STOP_S)
 
     def row(self) -> dict[str, Any]:
-        followed = self._followed
-        articles = list(followed.articles.values()) if followed else []
+        state = self._feed_state
+        articles = list(state.articles.values()) if state else []
         return {
             **msgspec.to_builtins(self.subscription),
-            "state": self._state,
+            "state": self._status,
             "why": self._why,
-            "last": rfc3339(followed.seen) if followed and followed.seen else None,
-            "again": rfc3339(followed.wait_until) if followed and followed.wait_until else None,
+            "last": rfc3339(state.seen) if state and state.seen else None,
+            "again": rfc3339(state.wait_until) if state and state.wait_until else None,
             "articles": len(articles),
             "seed_articles": sum(article.seed is not None for article in articles),
             "messages": [
@@ -106,45 +106,45 @@ class FollowedFeed:
             while not self._stopped.is_set():
                 self._follow(default_feed_state(self.subscription.feed, self._config))
         except StoppedError:
-            self._set_state("stopped")
+            self._set_status("stopped")
         except NewsiftError as error:
-            self._set_state("ended", str(error))
+            self._set_status("ended", str(error))
         except Exception as error:
             log.exception("%s is not followed any more", self.subscription.feed)
-            self._set_state("ended", f"{type(error).__name__}: {error}")
+            self._set_status("ended", f"{type(error).__name__}: {error}")
 
     def _follow(self, file: Path) -> None:
         with ExitStack() as stack:
             try:
-                followed, store = stack.enter_context(
+                state, store = stack.enter_context(
                     feed_state(self.subscription.feed, file, dry=False)
                 )
             except InputError as error:
-                self._set_state("elsewhere", str(error))
+                self._set_status("elsewhere", str(error))
                 self._sleep(RETRY_S)
                 return
-            self._followed = followed
-            web = PoliteWeb(PUBLIC_BOUNDS, sleep=self._sleep)
-            plan = self.subscription.plan()
-            follower = Follower(web, followed, plan, self._config, store, self._seeds.append)
-            tour = FollowLoop(follower, FETCH_INTERVAL_S, once=False)
+            self._feed_state = state
+            web = PoliteWeb(PUBLIC_LIMITS, sleep=self._sleep)
+            options = self.subscription.options()
+            follower = Follower(web, state, options, self._config, store, self._seeds.append)
+            loop = FollowLoop(follower, FETCH_INTERVAL_S, once=False)
             while True:
-                self._set_state("reading")
+                self._set_status("reading")
                 with capture() as messages:
                     try:
-                        tour.run_once()
+                        loop.run_once()
                     finally:
                         now = now_text()
                         self._messages.extend((now, line) for line in messages)
-                self._set_state("waiting")
+                self._set_status("waiting")
                 self._sleep(FETCH_INTERVAL_S)
 
     def _sleep(self, seconds: float) -> None:
         if self._stopped.wait(seconds):
             raise StoppedError
 
-    def _set_state(self, state: str, why: str = "") -> None:
-        self._state, self._why = state, why
+    def _set_status(self, status: str, why: str = "") -> None:
+        self._status, self._why = status, why
         self._on_change()
 
 
@@ -173,7 +173,7 @@ class FeedList:
             return [feed.row() for feed in self._feeds.values()]
 
     def follow(self, subscription: FeedSubscription) -> None:
-        subscription.plan()
+        subscription.options()  # raises for a wrong field
         with self._lock:
             if subscription.feed in self._feeds:
                 raise InputError(f"{subscription.feed}: is followed already; stop that first")
@@ -188,13 +188,13 @@ class FeedList:
     def end(self, feed: str) -> None:
         """The state file of the feed stays."""
         with self._lock:
-            followed = self._feeds.get(feed)
-            if followed is None:
+            followed_feed = self._feeds.get(feed)
+            if followed_feed is None:
                 raise InputError(f"{feed}: is not followed")
             self._save(lambda saved: [s for s in saved if s.feed != feed])
             del self._feeds[feed]
-        followed.stop()
-        followed.wait()
+        followed_feed.stop()
+        followed_feed.wait()
         self._on_change()
 
     def _begin(self, subscription: FeedSubscription) -> None:

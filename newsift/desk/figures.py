@@ -271,9 +271,9 @@ def _legend(matches: Histogram, background: Histogram | None, thresholds: Sequen
     parts = [f"bars: {matches.total:,} matches"]
     if background:
         parts.append(f"outline: {background.total:,} posts of the background")
-    cuts = sorted(thresholds)
-    if len(cuts) > 1:
-        parts.append(f"dashed: {len(cuts):,} thresholds from {cuts[0]:.3f} to {cuts[-1]:.3f}")
-    elif cuts:
-        parts.append(f"dashed: threshold {cuts[0]:.3f}")
+    rising = sorted(thresholds)
+    if len(rising) > 1:
+        parts.append(f"dashed: {len(rising):,} thresholds from {rising[0]:.3f} to {rising[-1]:.3f}")
+    elif rising:
+        parts.append(f"dashed: threshold {rising[0]:.3f}")
     return "; ".join(parts)

@@ -102,14 +102,16 @@ class TopicFollower:
         """False if the topic was deleted and created again."""
         if batch:
             self._consumer.take(batch)
-        now = cluster.positions(self._topic)
-        if any(now[partition] < offset for partition, offset in self._offsets.items()):
+        positions = cluster.positions(self._topic)
+        if any(positions[partition] < offset for partition, offset in self._offsets.items()):
             self._offsets = {}
             return False
-        self._offsets = now
+        self._offsets = positions
         is_news = bool(batch or self.away)
         self.away = ""
-        if not self.ready.is_set() and all(now[partition] >= end[partition] for partition in end):
+        if not self.ready.is_set() and all(
+            positions[partition] >= offset for partition, offset in end.items()
+        ):
             self.ready.set()
             is_news = True
         if is_news:

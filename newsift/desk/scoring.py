@@ -94,13 +94,13 @@ class Measure:
     event: EventState
     compared: tuple[SeedOrProfile, ...]
     rows: Embeddings  # [k]
-    cuts: F32  # [k]
+    thresholds: F32  # [k]
 
     @cached_property
     def threshold_of(self) -> Mapping[tuple[str, str], float]:
         """Thresholds by id and version, as match records name them."""
         names = [(seed.id, seed.version) for seed in self.compared]
-        return dict(zip(names, self.cuts.tolist(), strict=True))
+        return dict(zip(names, self.thresholds.tolist(), strict=True))
 
     @cached_property
     def is_automatic(self) -> bool:
@@ -120,7 +120,7 @@ class Measure:
             thresholds += [profile_threshold(seed.vector, background, rate) for seed in profiles]
         except InputError:
             return ()
-        return tuple(sorted(cut + self.context.raised for cut in thresholds))
+        return tuple(sorted(threshold + self.context.raised for threshold in thresholds))
 
     @cached_property
     def background(self) -> F32:
@@ -177,23 +177,24 @@ class ScoredMatches:
 
 def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
     event = measure.event.name
-    every = store.stories(event)
-    newest = every[-MAX_STORIES:]
+    stories = store.stories(event)
+    newest = stories[-MAX_STORIES:]
     result: list[ScoredStory] = []
     since = store.since
-    if len(newest) < len(every) or sum(store.counts(event).posts) > sum(s.count for s in every):
+    if len(newest) < len(stories) or sum(store.counts(event).posts) > sum(s.count for s in stories):
         since = max(since, min((story.first.at for story in newest), default=0))
     for story in newest:
         for row in list(story.rows.values()):
             record = row.record
             best = max((m for m in record.matches if m.event == event), key=lambda m: m.score)
-            cut = measure.threshold_of.get((best.seed_id, best.seed_version))
-            if cut is None:
+            threshold = measure.threshold_of.get((best.seed_id, best.seed_version))
+            if threshold is None:
                 since = max(since, row.at + 1)  # it was compared with something else
                 continue
             post = Post(record.post.id, record.post.platform, "")  # without its text, to save room
-            hidden = best.threshold if best.threshold > cut + THRESHOLD_TOLERANCE else -inf
-            scored = ScoredMatch(best.score, row.at, story.count, hidden)
+            is_hidden = best.threshold > threshold + THRESHOLD_TOLERANCE
+            hidden_below = best.threshold if is_hidden else -inf
+            scored = ScoredMatch(best.score, row.at, story.count, hidden_below)
             candidate = Candidate(post, best.score, row.group)
             result.append(ScoredStory(candidate, scored, record.processed_at))
             break
@@ -250,7 +251,7 @@ class EventScores:
     def matches(self, measure: Measure) -> ScoredMatches:
         return self._matches(measure, self._store.counts(measure.event.name).number)
 
-    def marks(
+    def labelled_scores(
         self, measure: Measure, matches: ScoredMatches, labels: Sequence[Label]
     ) -> tuple[LabelledScore, ...]:
         """The posts that were labelled last."""

@@ -88,9 +88,9 @@ class Training:
         self._model.wait()
         with self._editor.topic() as topic:
             view = self._view(topic)
-            now = require_event(view.events, event)
-            refuse_promised(now)
-            if (now.profile, now.seeds) != (proposal.event.profile, proposal.event.seeds):
+            current = require_event(view.events, event)
+            refuse_promised(current)
+            if (current.profile, current.seeds) != (proposal.event.profile, proposal.event.seeds):
                 raise InputError(
                     f"event {event!r}: has changed since it learned; let it learn again"
                 )
@@ -108,14 +108,14 @@ class Training:
         context = self._model.wait()
         with self._editor.topic() as topic:
             view = self._view(topic)
-            now = require_event(view.events, event)
-            if (now.profile.version if now.profile else "") != version:
+            current = require_event(view.events, event)
+            if (current.profile.version if current.profile else "") != version:
                 raise InputError(f"event {event!r}: its profile is another one by now; look again")
-            if now.state == NO_PROFILE:
+            if current.state == NO_PROFILE:
                 raise InputError(f"event {event!r}: has no profile, its seeds serve")
-            before = previous_profile(now.profile)
+            before = previous_profile(current.profile)
             value = before.value(context.config.limits) if before else None
-            topic.publish({now.key: value}, view.state)
+            topic.publish({current.key: value}, view.state)
             return self._view(topic).events.get(event, EventState(event))
 
     def _view(self, topic: SeedTopic) -> ControlView:

@@ -1,6 +1,7 @@
 """Feeds whose articles become seeds: previewed, followed and stopped."""
 
 import time
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -11,7 +12,7 @@ from newsift.desk.api import Action, EmptyRequest, get_endpoint, post_endpoint
 from newsift.desk.feeds import FeedSubscription
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
-from newsift.operations.feeds import Follower, FollowOptions
+from newsift.operations.feeds import Follower
 from newsift.operations.messages import capture, notify
 from newsift.web.polite import PoliteWeb
 from worker.errors import RunError
@@ -44,10 +45,10 @@ def feed_list(desk: Desk, _request: EmptyRequest) -> list[dict[str, Any]]:
 def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
     """Publishes nothing."""
     subscription = request.subscription()
-    plan = FollowOptions(subscription.event, subscription.plan().keep, PREVIEW_ARTICLES, dry=True)
-    web = PoliteWeb(feeds.PUBLIC_BOUNDS, sleep=_sleep_or_refuse)
-    followed = FeedState(subscription.feed, subscription.feed)
-    follower = Follower(web, followed, plan, desk.config, lambda: None, lambda _line: None)
+    options = replace(subscription.options(), most=PREVIEW_ARTICLES, dry=True)
+    web = PoliteWeb(feeds.PUBLIC_LIMITS, sleep=_sleep_or_refuse)
+    state = FeedState(subscription.feed, subscription.feed)
+    follower = Follower(web, state, options, desk.config, lambda: None, lambda _line: None)
     busy = lock_or_busy(desk.feeds.previewing, "another feed is being read")
     with busy, capture() as messages:
         follower.fetch_feed()
@@ -55,7 +56,7 @@ def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
             follower.read_due_articles()
         except NewsiftError as error:
             notify(str(error))
-    articles = sorted(followed.articles.values(), key=attrgetter("published"), reverse=True)
+    articles = sorted(state.articles.values(), key=attrgetter("published"), reverse=True)
     seeds = follower.index.by_link
     return {
         "total": len(articles),

@@ -278,8 +278,8 @@ def _hourly(test: PromiseTest, stream: StreamRate) -> dict[str, float | str | No
     now, trained_at = now_ms(), milliseconds(utc(profile.made.get("at")))
     since = max(now - DAY_MS, stream.since, trained_at)
 
-    def hourly(cut: float) -> float | None:
-        return hourly_rate(sum(score >= cut for score in scores), since, now)
+    def hourly(threshold: float) -> float | None:
+        return hourly_rate(sum(score >= threshold for score in scores), since, now)
 
     then = None if threshold is None else hourly(threshold)
     return {"now": hourly(present), "then": then, "window": describe_window(since, now)}

@@ -49,7 +49,7 @@ class FigureData:
     measure: Measure
     matches: ScoredMatches
     labels: Sequence[Label]
-    marks: Sequence[LabelledScore]  # of the labels
+    labelled_scores: tuple[LabelledScore, ...]
     near: NearAnswers
     stream: StreamRate
     now: int
@@ -59,7 +59,7 @@ class FigureData:
 def figure_fields(data: FigureData) -> dict[str, Any]:
     """The histogram, what would pass above each edge, and what the labels show."""
     measure, stories = data.measure, data.matches.stories
-    event, cuts = measure.event, sorted(measure.cuts.tolist())
+    event, thresholds = measure.event, sorted(measure.thresholds.tolist())
     near, draws = (
         NearMissSample.from_answers(data.near.answers),
         drawn_labels(data.matches, data.labels),
@@ -68,8 +68,8 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         measure.background,
         [story.scored.score for story in stories],
         near.scores,
-        [mark.score for mark in data.marks],
-        measure.cuts,
+        [post.score for post in data.labelled_scores],
+        measure.thresholds,
     )
     since = max(data.matches.since, data.stream.since)
     hours = max(data.now - since, 0) / HOUR_MS
@@ -78,7 +78,7 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         "state": event.state,
         "why": event.why,
         "compared": len(measure.compared),
-        "thresholds": [cuts[0], cuts[-1]] if cuts else [],
+        "thresholds": [thresholds[0], thresholds[-1]] if thresholds else [],
         "is_automatic": measure.is_automatic,
         "automatic": [*measure.automatic[:1], *measure.automatic[-1:]],
         "configured": measure.context.config.matching.threshold,
@@ -92,8 +92,8 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         "background": [1000 * share for share in share_above(edges, measure.background)],
         "hourly": _hourly_rates(edges, data, near, since),
         "floor": _finite(near.floor),
-        "marks": [[mark.score, mark.verdict] for mark in data.marks],
-        "summaries": [asdict(summary) for summary in score_summaries(data.marks, draws)],
+        "marks": [[post.score, post.verdict] for post in data.labelled_scores],
+        "summaries": [asdict(summary) for summary in score_summaries(data.labelled_scores, draws)],
         "lowest_covered": _finite(draws.lowest_covered),
         "messages": [*data.near.messages, *filter(None, [data.stream.why])],
     }
@@ -118,7 +118,7 @@ def _hourly_rates(
     edges: Sequence[float], data: FigureData, near: NearMissSample, since: int
 ) -> list[float | None]:
     matches = [story.scored for story in data.matches.stories]
-    top = float(data.measure.cuts.max(initial=0.0))
+    top = float(data.measure.thresholds.max(initial=0.0))
     hourly = data.stream.hourly
     if data.stream.why:
         near, hourly = NearMissSample.from_answers([]), 0.0
@@ -160,7 +160,7 @@ def scores(desk: Desk, request: EventRequest) -> dict[str, Any]:
     measure = desk.scores.measure(request.event)
     labels, matches = desk.mirrors.labels.event_labels(request.event), desk.scores.matches(measure)
     data = FigureData(
-        measure, matches, labels, desk.scores.marks(measure, matches, labels),
+        measure, matches, labels, desk.scores.labelled_scores(measure, matches, labels),
         desk.stream.near_misses(request.event), desk.stream.stream_rate(), now_ms(),
         desk.pass_rate(measure.event.profile),
     )  # fmt: skip

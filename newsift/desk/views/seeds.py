@@ -46,7 +46,7 @@ MAX_TITLE_CHARS, MAX_URL_CHARS, MAX_NAME_CHARS = 200, 2_048, 200
 SEARCH_KEYS = ("id", "title", "event", "url")
 MAX_DRAFTS = 100
 PASTED_TEXT = "the text"
-PUBLIC_BOUNDS = RequestLimits()
+PUBLIC_LIMITS = RequestLimits()
 FORCE_REMEDY = ", or tick “Publish all the same”"
 NOT_ENGLISH = (
     "does not look English; newsift is made for English, and finds few posts by other articles"
@@ -213,8 +213,8 @@ class DraftRequest(msgspec.Struct, frozen=True):
             changes["expires_at"] = rfc3339(parse_until(ends, "ends"))
         doubt = self.doubt
         if doubt and {"text", "title"} & changes.keys():
-            now = record | changes
-            doubt = rejection_reason(str(now.get("title") or ""), str(now.get("text") or ""))
+            edited = record | changes
+            doubt = rejection_reason(str(edited.get("title") or ""), str(edited.get("text") or ""))
         return SeedDraft(self.id.strip(), record | changes, self.source, doubt=doubt)
 
 
@@ -262,7 +262,7 @@ def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
 
 def _read_source(request: ArticleSource) -> list[SeedDraft]:
     if request.url:
-        return [fetch_draft(request.url.strip(), PUBLIC_BOUNDS)]
+        return [fetch_draft(request.url.strip(), PUBLIC_LIMITS)]
     if request.text:
         return list(read_drafts(WebPage(PASTED_TEXT, request.text.encode()), DASH))
     name = PurePosixPath(request.name.replace("\\", "/")).name[-MAX_NAME_CHARS:]
@@ -276,18 +276,18 @@ def check(desk: Desk, request: DraftsAction) -> list[dict[str, Any]]:
     """Whether each draft is refused, its threshold, and its heaviest words."""
     drafts = request.all()
     control = desk.mirrors.control
-    cuts: AutoThresholds = {}
+    thresholds: AutoThresholds = {}
     refused: Mapping[str, str] = {}
     if context := desk.model.now():
-        cuts, refused = thresholds_of(
+        thresholds, refused = thresholds_of(
             context, parse_control_state({d.key: d.value for d in drafts}, desk.config.limits)
         )
-    return [_check_row(desk, draft, control, refused, cuts) for draft in drafts]
+    return [_check_row(desk, draft, control, refused, thresholds) for draft in drafts]
 
 
 def _check_row(
     desk: Desk, draft: SeedDraft, control: ControlState, refused: Mapping[str, str],
-    cuts: AutoThresholds,
+    thresholds: AutoThresholds,
 ) -> dict[str, Any]:  # fmt: skip
     mark = mark_of(control.value(draft.key))
     row = {"id": draft.id, "mark": mark, "published": draft_status(draft, control)}
@@ -303,7 +303,7 @@ def _check_row(
         "event": seed.event,
         "doubt": draft.objection,
         "notes": _notes(draft, seed),
-        "auto_threshold": cuts.get(seed.id),
+        "auto_threshold": thresholds.get(seed.id),
         "away": desk.model.away,
         "words": words,
     }

@@ -148,7 +148,9 @@ def scene(
     measure = make_measure(here.context, now, EVENT)
     flow = StreamRate(len(here.posts), NOW - HOURS * HOUR, NOW, 100)
     result = scored_matches(here.store, measure)
-    marks = EventScores(here.store, FixedModel(here.context, now)).marks(measure, result, labels)
+    marks = EventScores(here.store, FixedModel(here.context, now)).labelled_scores(
+        measure, result, labels
+    )
     return FigureData(
         measure, result, tuple(labels), marks, NearAnswers(tuple(answers), ()), flow, NOW
     )
@@ -322,7 +324,7 @@ def test_a_measure_is_the_same_object_until_the_control_topic_changes(
     first = scores.measure(EVENT)
     assert scores.measure(EVENT) is first
     model.current_view = view_of(context, seeds_of(threshold=0.5))
-    assert scores.measure(EVENT).cuts.tolist() == [0.5, 0.5]
+    assert scores.measure(EVENT).thresholds.tolist() == [0.5, 0.5]
 
 
 def test_posts_are_counted_since_the_first_of_a_day(kafka: Kafka) -> None:

@@ -28,7 +28,7 @@ ITEMS = item("/a", "Astrid"), item("/b", "Birka", 1)
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read_in_process: None) -> Iterator[Site]:
     monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(keeping_feed, "PUBLIC_BOUNDS", RequestLimits(allow=lambda _: True))
+    monkeypatch.setattr(keeping_feed, "PUBLIC_LIMITS", RequestLimits(allow=lambda _: True))
     for module in (keeping_feed, views_feeds):
         monkeypatch.setattr(module, "PoliteWeb", partial(PoliteWeb, pause_s=0.0))
     monkeypatch.setattr(keeping_feed, "RETRY_S", 0.1)
@@ -95,7 +95,7 @@ def test_an_invalid_feed_is_refused(
 def test_a_feed_of_the_own_network_is_refused(
     ask: Client, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping_feed, "PUBLIC_BOUNDS", RequestLimits())
+    monkeypatch.setattr(keeping_feed, "PUBLIC_LIMITS", RequestLimits())
     with pytest.raises(InputError, match="is no public address"):
         ask("/api/feeds/preview", feed=f"{site.url}/feed")
     ask("/api/feeds/follow", feed=f"{site.url}/feed")

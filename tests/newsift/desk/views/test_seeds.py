@@ -186,7 +186,7 @@ GERMAN = "Auf der Fähre brach am Dienstag ein Feuer aus, und neun Menschen werd
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(drafts, "PUBLIC_BOUNDS", RequestLimits(allow=lambda _: True))
+    monkeypatch.setattr(drafts, "PUBLIC_LIMITS", RequestLimits(allow=lambda _: True))
     with web_server() as port:
         yield f"http://127.0.0.1:{port}"
 
