@@ -36,7 +36,7 @@ def train(
     """Train a model by RECIPE, a name that ships or a YAML file.
 
     A stopped run resumes from its last checkpoint and gives the same model. `newsift train
-    default` makes the model that ships.
+    default --seed 2` makes the model that ships.
     """
     from train.recipe import read_recipe
 
