@@ -33,7 +33,7 @@ async def join(address: str, unique: str) -> AsyncIterator[Join]:
         consumer = group_consumer(Config(kafka=kafka, topics=TopicsConfig(posts=unique)))
         member = around(consumer)
         await consumer.start()
-        consumer.subscribe([unique], listener=getattr(member, "positions", None))
+        consumer.subscribe([unique], listener=getattr(member, "listener", None))
         try:
             yield member
         finally:
@@ -153,7 +153,7 @@ class Owner:
     def __init__(self, consumer: Consumer) -> None:
         self.consumer, self.ledger, self.done = consumer, Ledger(3), 0
         self._tenures, metrics = Tenures(30), Metrics()
-        self.positions = Positions(consumer, "posts", self.ledger, self._tenures, metrics, ended)
+        self.listener = Positions(consumer, "posts", self.ledger, self._tenures, metrics, ended)
 
     @property
     def partitions(self) -> set[int]:
@@ -164,12 +164,12 @@ class Owner:
 
     async def work(self) -> None:
         for some in (await read(self.consumer)).values():
-            self.positions.take(some)
+            self.listener.take(some)
             batch = self.ledger.take()
             assert batch is not None
             self.ledger.finish(batch)
             self.done += len(some)
-        await self.positions.commit()
+        await self.listener.commit()
 
 
 async def test_partitions_stay_where_they_are_when_a_worker_comes_and_goes(
