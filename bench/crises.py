@@ -75,7 +75,9 @@ def scenes(enc: Encoder, data: Path) -> Iterator[CrisisScene]:
     if NEWS not in (names := files(data, "tweets")):
         raise InputError(f"--data: {data}/tweets holds no {NEWS}; give the folder of the data")
     by_text = {bare(text): text for text in read_posts(names[NEWS], skipped)}
-    news = outside(enc.posts(text for key, text in by_text.items() if key), enc.background)
+    news = exclude_background(
+        enc.posts(text for key, text in by_text.items() if key), enc.background
+    )
     for crisis in read_crises(data, skipped):
         about = enc.posts((*crisis.on, *crisis.off))
         posts = Embeddings.concat([news, about])
@@ -83,7 +85,7 @@ def scenes(enc: Encoder, data: Path) -> Iterator[CrisisScene]:
         yield CrisisScene(crisis.name, seeds, enc.background, posts, len(news), len(crisis.on))
 
 
-def outside(posts: Embeddings, background: Embeddings) -> Embeddings:
+def exclude_background(posts: Embeddings, background: Embeddings) -> Embeddings:
     """The posts without the texts of the background, which profiles are trained with."""
     background_words = set(words_of(background))
     return posts[np.flatnonzero([words not in background_words for words in words_of(posts)])]

@@ -3,7 +3,7 @@ import pytest
 
 import bench.background
 from bench.background import backgrounds, passes_of
-from bench.crises import CrisisScene, outside
+from bench.crises import CrisisScene, exclude_background
 from encoder import Encoder
 from encoder.backends.choose import open_backend
 from encoder.embeddings import thresholds
@@ -44,9 +44,9 @@ def test_precision_is_that_of_a_stream_counted_out() -> None:
 
 def test_a_post_of_the_background_judges_nothing() -> None:
     whole = scene()
-    again = outside(whole.background[:9], whole.background)
+    again = exclude_background(whole.background[:9], whole.background)
     assert len(again) == 0
-    assert len(outside(whole.posts, whole.background[:0])) == NEWS + ON + OFF
+    assert len(exclude_background(whole.posts, whole.background[:0])) == NEWS + ON + OFF
 
 
 RATE = 0.1

@@ -2,8 +2,8 @@
 
 python -m train.languages.english --data ../shared/data --out FILE.jsonl.gz [--clones DIR]
 
-Put FILE into `posts/` of the data folder: its texts train, and judge nothing. None of them occurs
-elsewhere in the folder. Clones are stored in FILE.clones. The output is reproducible.
+Put FILE into `posts/` of the data folder: training uses its texts, evaluation never does. None of
+them occurs elsewhere in the folder. Clones are stored in FILE.clones. The output is reproducible.
 """
 
 import re
@@ -97,7 +97,7 @@ def clean(text: str) -> str:
 
 
 def is_english(text: str) -> bool:
-    """Whether a text is most likely a whole one, in English; links and mentions do not count."""
+    """Whether a text is probably complete and English; links and mentions are ignored."""
     plain = MIRRORED.sub(" ", text).strip()
     words = WORD.findall(plain.lower())
     letters = sum(char.isascii() and char.isalpha() for char in plain)

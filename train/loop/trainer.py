@@ -119,8 +119,8 @@ class Trainer:
     def _evaluate(self, pace: Pace) -> None:
         """Evaluate the model, or its average if there is one, and save the best."""
         own = {name: value.clone() for name, value in self.model.state_dict().items()}
-        averaged = own | self._average
-        self.model.load_state_dict(averaged)
+        candidate = own | self._average
+        self.model.load_state_dict(candidate)
         figures = self._judge(self.model.eval())
         self.model.train().load_state_dict(own)
         progress, steps = self.progress, self.recipe.steps
@@ -128,7 +128,7 @@ class Trainer:
             pass  # a model without its star does not count
         elif figures["score"] >= progress.best:  # without dev data the last is the best
             progress.best, progress.best_step, progress.worse = figures["score"], progress.step, 0
-            Checkpoint(averaged, {"step": progress.step} | figures).write(self._work / BEST)
+            Checkpoint(candidate, {"step": progress.step} | figures).write(self._work / BEST)
         else:
             progress.worse += 1
         patience = steps.patience

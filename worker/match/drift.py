@@ -112,9 +112,8 @@ class Drift:
             if (watched := self._activate(seeds)) is None or not len(watched.vectors):
                 return
             high = (sample.similarity(watched.vectors) >= watched.high_scores).sum(axis=0)  # [w]
-            of_events = np.bincount(watched.event_rows, high) / np.bincount(
-                watched.event_rows
-            )  # [e]
+            rows = watched.event_rows
+            of_events = np.bincount(rows, high) / np.bincount(rows)  # [e]
             passes = hits[: len(watched.vectors)].tolist()
             self._counts[0] += posts
             self._counts[1] += [

@@ -47,9 +47,8 @@ class StoryGroups:
     def __init__(self, max_groups: int = MAX_GROUPS, max_bytes: int = MAX_GROUP_BYTES) -> None:
         self._max_groups, self._room = max_groups, max_bytes
         self._count = 0  # of matches: the number of the next one
-        self._firsts = OrderedDict[
-            int, FirstMatch
-        ]()  # by number, the least recently repeated first
+        # By number, the least recently repeated first.
+        self._firsts = OrderedDict[int, FirstMatch]()
         self._vectors: Embeddings | None = None  # of firsts, and of a few that are forgotten
         self._numbers: list[int] = []  # of these rows, rising
 

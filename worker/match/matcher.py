@@ -172,16 +172,14 @@ class PartSweep(NamedTuple):
     seeds: I64  # [r], the seed of each row, or -1
     used: I64  # [u], the rows that have one
     limits: SweepLimits
-    chosen: I64  # [m], the positions among the seeds of the edges of those in this part
+    chosen: I64  # [m], which of the seeds that `edges` names are in this part
 
     @classmethod
     def build(cls, seeds: SeedSet, number: int, most: int, near: I64) -> Self:
         vectors = seeds.vectors
         index, seed_of_row = index_of(vectors.parts[number]), vectors.seeds_of_rows(number)
-        used, chosen = (
-            np.flatnonzero(seed_of_row >= 0),
-            np.flatnonzero(vectors.part[near] == number),
-        )
+        used = np.flatnonzero(seed_of_row >= 0)
+        chosen = np.flatnonzero(vectors.part[near] == number)
         used_seeds = seed_of_row[used]
         thresholds = np.full(len(seed_of_row), np.inf, np.float32)
         thresholds[used] = seeds.thresholds[used_seeds]

@@ -62,8 +62,8 @@ class Edges:
         starts = np.cumsum([0, *map(len, chosen.values())]).astype(np.int64)
         marks_of_seeds = [[*name, *edge] for name, edge in zip(names, edges.tolist(), strict=True)]
         marks = tuple(marks_of_seeds[begin:end] for begin, end in pairwise(starts.tolist()))
-        built = cls(tuple(chosen), starts, np.array(places, np.int64), edges, marks)
-        return built, {name: every[name] for name in names}
+        result = cls(tuple(chosen), starts, np.array(places, np.int64), edges, marks)
+        return result, {name: every[name] for name in names}
 
 
 @dataclass(frozen=True, slots=True)
