@@ -32,22 +32,21 @@ def word_parts(
 
     `tokens` has the parts of each pair's tokens, at most `cap` per text.
     """
-    words = list(chain.from_iterable(texts))
-    offsets = np.cumsum([0, *map(len, texts)])
-    slots = np.array([word.slot for word in words], np.int32)
-    idf = np.array([word.weight for word in words], np.float32)
-    pieces = np.array([len(word.ids) for word in words], np.int64)
-    own = post_rows(slots, idf, offsets)  # a word without a slot has no weight either
+    bounds = np.cumsum([0, *map(len, texts)])
+    columns = list(zip(*chain.from_iterable(texts), strict=True)) or [()] * len(Word._fields)
+    names, ids, slots, weights = columns
+    own_slots, idf = np.array(slots, np.int32), np.array(weights, np.float32)
+    pieces = np.fromiter(map(len, ids), np.int64)
+    own = post_rows(own_slots, idf, bounds)  # a word without a slot has no weight either
     parts = add_parts(
-        *(pairs, tokens, pieces, slots, offsets, cap),
+        *(pairs, tokens, pieces, own_slots, bounds, cap),
         *(arrays_of(own), arrays_of(articles.lexical), articles.mix),
-    ).tolist()
-    results, end = [], 0
-    for text in pairs[:, 0].tolist():
-        first, end = end, end + len(texts[text])
-        names = (word.text for word in texts[text])
-        results.append(list(zip(names, parts[first:end], strict=True)))
-    return results
+    )
+    rest, ends = iter(parts.tolist()), bounds.tolist()
+    return [
+        list(zip(names[ends[text] : ends[text + 1]], rest, strict=False))
+        for text in pairs[:, 0].tolist()
+    ]
 
 
 def arrays_of(rows: SparseRows) -> RowArrays:
@@ -150,7 +149,8 @@ class Explainer:
 
     def attention(self, words: Sequence[Word]) -> Parts:
         """Return each word in reading order with its share of the attention."""
-        shares = iter(self._reader.attention(self._ids(words), Side.POST).tolist())
+        ids = np.array(self._ids(words), np.int32)
+        shares = iter(self._reader.attention(ids, Side.POST).tolist())
         return [(word.text, sum(islice(shares, len(word.ids)))) for word in words]
 
     def contributions(
@@ -179,14 +179,15 @@ class Explainer:
         words = [texts[i] for i in used]
         ids = [self._ids(each) for each in words]
         index = np.array(list(zip(posts, places, strict=True)))
-        read, offsets = np.concatenate(ids), np.cumsum([0, *map(len, ids)])
+        read = np.fromiter(chain.from_iterable(ids), np.int32)
+        offsets = np.cumsum([0, *map(len, ids)])
         tokens = self._reader.parts(read, offsets, Side.POST, index, articles.dense[rows])
         index[:, 1] = np.array(rows)[places] % len(articles)
         return word_parts(words, articles, index, tokens, self._cap)
 
-    def _ids(self, words: Sequence[Word]) -> I32:
-        """Return the ids of these words up to the model's cap: [n]."""
-        return np.array([i for word in words for i in word.ids][: self._cap], np.int32)
+    def _ids(self, words: Sequence[Word]) -> list[int]:
+        """Return the ids of these words up to the model's cap."""
+        return [i for word in words for i in word.ids][: self._cap]
 
 
 def distinct(values: Sequence[int]) -> tuple[list[int], list[int]]:

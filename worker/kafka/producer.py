@@ -1,13 +1,18 @@
 """aiokafka's idempotent producer: packs records into batches by partition and sends them once."""
 
 import asyncio
+import random
+import sys
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
+import numpy as np
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
     BrokerResponseError,
@@ -19,19 +24,24 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
     kafka_errors,
 )
-from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.admin import DescribeConfigsRequest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from numpy.typing import NDArray
 
 import worker.kafka.metadata  # noqa: F401 - no producer makes a topic
+from encoder.support.jit import jit
 from worker.kafka.errors import is_refusal
 
 MAX_BATCH_BYTES = 2**18
-PARTITIONER = DefaultPartitioner()  # It hashes the key as Java's clients do.
 TOPIC_RESOURCE = 2  # DescribeConfigs reads the settings of this resource type.
 MAX_BYTES_SETTING = "max.message.bytes"
 CODECS = {None: 0, "gzip": 1, "lz4": 3, "zstd": 4}  # Kafka's numbers
 IN_SYNC_SETTING = "min.insync.replicas"
+
+# aiokafka has no option for the level; its 9 takes four times as long for a tenth less.
+_builder_module: Any = sys.modules[DefaultRecordBatchBuilder.__module__]
+_builder_module.gzip_encode = partial(zlib.compress, level=3, wbits=31)
 
 
 class ProducerClosedError(Exception):
@@ -204,8 +214,7 @@ class ProducerSession:
         by_partition: dict[tuple[str, int], list[ProducerRecord]] = defaultdict(list)
         for record in records:
             partitions = partitions_of[record.topic]
-            partition = PARTITIONER(record.key, partitions, partitions)
-            by_partition[record.topic, partition].append(record)
+            by_partition[record.topic, choose_partition(record.key, partitions)].append(record)
         packed = (self._pack_partition(*place, part) for place, part in by_partition.items())
         return list(chain.from_iterable(packed))
 
@@ -236,3 +245,31 @@ def _append(builder: Any, record: ProducerRecord) -> bool:
         headers=list(record.headers),
     )
     return added is not None
+
+
+def choose_partition(key: bytes | None, partitions: Sequence[int]) -> int:
+    """As Java's clients choose; any of them without a key."""
+    if key is None:
+        return random.choice(partitions)
+    return partitions[int(key_hash(np.frombuffer(key, np.uint8))) % len(partitions)]
+
+
+@jit()
+def key_hash(key: NDArray[np.uint8]) -> np.int64:
+    """The 31 bits of Java's murmur2; aiokafka's Python takes a tenth of the time of a match."""
+    factor, mask = np.uint64(0x5BD1E995), np.uint64(0xFFFFFFFF)
+    state = np.uint64(0x9747B28C ^ len(key))
+    whole = len(key) // 4 * 4
+    for at in range(0, whole, 4):
+        word = np.uint64(0)
+        for place in range(4):
+            word |= np.uint64(key[at + place]) << np.uint64(8 * place)
+        word = word * factor & mask
+        word = (word ^ word >> np.uint64(24)) * factor & mask
+        state = state * factor & mask ^ word
+    if whole < len(key):
+        for place in range(len(key) - whole):
+            state ^= np.uint64(key[whole + place]) << np.uint64(8 * place)
+        state = state * factor & mask
+    state = (state ^ state >> np.uint64(13)) * factor & mask
+    return np.int64((state ^ state >> np.uint64(15)) & np.uint64(0x7FFFFFFF))

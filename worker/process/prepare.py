@@ -20,7 +20,7 @@ from worker.config import Config
 from worker.kafka.batches.consumer import fast_walk
 from worker.kafka.consumers import group_consumer, groupless_consumer, stop_within
 from worker.kafka.delivery import Delivery
-from worker.kafka.producer import KafkaProducer
+from worker.kafka.producer import KafkaProducer, choose_partition
 from worker.kafka.settings import aiokafka_producer_settings
 from worker.kafka.topics import ensure_topics, require_fit_topics
 from worker.match.drift import HIGH_SHARE, Drift
@@ -192,6 +192,7 @@ def high_score_thresholds(enc: Encoder, background: Embeddings, seeds: Embedding
 def warm_up(enc: Encoder, why: bool) -> None:
     """Takes an invented match through all stages, so that everything is compiled."""
     fast_walk(b"", 0, 0, 0)
+    choose_partition(b"", [0])
     message = ProbeMessage()
     state = parse_control_state({b"warm": message.value})
     rounded_product(enc.background.dense[:1])(enc.background.dense[:1])  # as for many seeds
