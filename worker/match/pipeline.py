@@ -322,11 +322,14 @@ class Pipeline:
             self._records(batch, [0], as_if, seeds, str)
 
 
-def deduplicate(items: Iterable[T]) -> tuple[list[T], list[int]]:
+def deduplicate(items: Iterable[T]) -> tuple[list[T], Sequence[int]]:
     """Distinct items in order of first occurrence, and the position of each item."""
-    places: dict[T, int] = {}
-    index = [places.setdefault(item, len(places)) for item in items]
-    return list(places), index
+    every = list(items)
+    distinct = list(dict.fromkeys(every))
+    if len(distinct) == len(every):
+        return every, range(len(every))
+    places = {item: place for place, item in enumerate(distinct)}
+    return distinct, [places[item] for item in every]
 
 
 def read_safely(

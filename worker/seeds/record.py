@@ -133,6 +133,7 @@ PROFILE_PREFIX = "profile|"
 PREFIX_TAKEN = f"key: {PROFILE_PREFIX} begins the ids of profiles; give the seed another id"
 MAX_TITLE_CHARS = 1024
 MAX_URL_CHARS = 2048
+COMPACT_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 T = TypeVar("T")
 
 
@@ -192,8 +193,7 @@ def parse_record(
 
 def json_digest(value: Any) -> str:
     """SHA-256, in hex, of JSON without spaces and escapes."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(COMPACT_JSON.encode(value).encode()).hexdigest()
 
 
 def _make_seed(name: str, values: dict[str, Any], limits: Limits) -> Seed:
