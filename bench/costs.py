@@ -36,7 +36,7 @@ from bench.stream import (
 )
 from bench.texts import Article, read_articles, read_posts
 from encoder.errors import InputError
-from newsift.operations.capacity import Costs
+from newsift.operations.capacity import FIRST_SEEDS, Costs
 
 BATCH = 4096  # posts, as in stream.batch_posts
 PACK = 100  # records that are compressed together
@@ -110,21 +110,25 @@ class FittedRuns(NamedTuple):
     """The runs that costs are computed from."""
 
     few: Run
+    first: Run  # as many as each cost the same
     many: Run
     matching: Run  # few seeds, which more posts match
 
     @classmethod
     def up_to(cls, seeds: int) -> "FittedRuns":
         few = min(FEW, seeds)
-        return cls(Run(few), Run(seeds), Run(few, 10 * SHARE))
+        return cls(Run(few), Run(min(FIRST_SEEDS, seeds)), Run(seeds), Run(few, 10 * SHARE))
 
     def costs(
         self, readings: Mapping[Run, Reading], encode_us: float, posts: Sizes, matches: Sizes
     ) -> Costs:
         """Costs with which these runs are predicted exactly."""
-        few, many, matching = (readings[run] for run in self)
+        few, first, many, matching = (readings[run] for run in self)
         more = self.many.seeds - self.few.seeds
-        match_us = max(0.0, many.cpu_us - few.cpu_us) / more
+        match_us = max(0.0, first.cpu_us - few.cpu_us) / (self.first.seeds - self.few.seeds)
+        more_match_us = match_us
+        if beyond := self.many.seeds - self.first.seeds:
+            more_match_us = max(0.0, many.cpu_us - first.cpu_us) / beyond
         matched_us = max(0.0, matching.cpu_us - few.cpu_us) / (self.matching.share - self.few.share)
         start_s = max(0.0, many.start_s - few.start_s) / more
         memory_mb = max(0.0, many.memory_mb - few.memory_mb) / more
@@ -134,6 +138,7 @@ class FittedRuns(NamedTuple):
             "python_us": few.cpu_us - others,
             "encode_us": encode_us,
             "match_ns": match_us * 1e3,
+            "more_match_ns": more_match_us * 1e3,
             "matched_us": matched_us,
             "start_s": few.start_s - self.few.seeds * start_s,
             "start_ms": start_s * 1e3,
@@ -154,7 +159,7 @@ class FittedRuns(NamedTuple):
 
 def validation_runs(seeds: int) -> list[Run]:
     """Runs between the fitted ones; the last has other partitions and batches."""
-    return [Run(seeds // 12), Run(seeds * 2 // 5, 4 * SHARE, 4 * PARTITIONS, BATCH // 4)]
+    return [Run(seeds // 4), Run(seeds * 2 // 5, 4 * SHARE, 4 * PARTITIONS, BATCH // 4)]
 
 
 def measure_costs(

@@ -14,6 +14,7 @@ DEFAULT_COSTS_FILE = Path(__file__).with_name("costs.json")
 MAX_COSTS_BYTES = 65_536
 REMEDY = "`newsift bench costs --out FILE` writes such a file"
 
+FIRST_SEEDS = 1_000
 TARGET_LOAD = 0.7  # At the planned rate a worker uses this share of its capacity.
 MAX_THREADS = 8
 MIN_PARTITIONS = 4
@@ -41,7 +42,8 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     share: Share  # of the posts that match
     python_us: Positive  # CPU of a post that only one thread of a worker can spend at a time
     encode_us: Cost  # CPU of a post: on all threads
-    match_ns: Cost  # CPU of a post for each seed: on all threads
+    match_ns: Cost  # CPU of a post for each of the first seeds: on all threads
+    more_match_ns: Cost  # for each seed beyond FIRST_SEEDS, which share an index
     matched_us: Cost  # CPU of a post that matches, in addition: one thread at a time
     start_s: Cost  # CPU of a worker until it is ready
     start_ms: Cost  # for each seed, in addition
@@ -61,7 +63,9 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def cpu_us(self, seeds: int) -> float:
         """CPU of a post on all threads."""
-        return self.serial_us() + self.encode_us + seeds * self.match_ns / 1e3
+        first = min(seeds, FIRST_SEEDS)
+        match_ns = first * self.match_ns + (seeds - first) * self.more_match_ns
+        return self.serial_us() + self.encode_us + match_ns / 1e3
 
     def start_cpu_s(self, seeds: int) -> float:
         return self.start_s + seeds * self.start_ms / 1e3

@@ -25,7 +25,7 @@ POLL_MS = 500
 PAUSED_POLL_MS = 100
 MAX_FULL_S = 1.0  # A ledger that is full for longer pauses the consumer.
 BACKOFF_S = 0.5
-STEP_RECORDS = 64
+STEP_RECORDS = 512
 log = logging.getLogger("newsift.ingest")
 
 

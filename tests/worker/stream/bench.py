@@ -33,8 +33,8 @@ class Bench:
             self.positions,
             self.ledger,
             self.metrics,
-            batch_posts=100,
-            batch_bytes=1000,
+            batch_posts=2_000,
+            batch_bytes=10_000,
         )
         self.offset = 0
 
