@@ -181,7 +181,7 @@ def is_pair(value: object) -> bool:
 
 def validate_texts(texts: Iterable[T], side: Side) -> list[T]:
     """Return the texts as a list; raise InputError with the index and type of an invalid item."""
-    items = list(each_of(texts, side))
+    items = texts if isinstance(texts, list) else list(each_of(texts, side))
     if set(map(type, items)) <= {str}:
         return items
     for i, text in enumerate(items):

@@ -226,7 +226,9 @@ def select_why_tokens(parts: Sequence[tuple[str, float]]) -> list[tuple[str, flo
     """The words that contribute most to a score, largest first, without punctuation."""
     tokens: list[tuple[str, float]] = []
     least = 0.0
-    for word, part in sorted(parts, key=lambda pair: -abs(pair[1])):
+    sizes = [-abs(part) for _, part in parts]
+    for index in sorted(range(len(parts)), key=sizes.__getitem__):
+        word, part = parts[index]
         rounded = round(part, 6)
         if len(tokens) == MAX_WHY_TOKENS or not rounded or abs(rounded) < least:
             break
