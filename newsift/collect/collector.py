@@ -6,12 +6,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from math import inf
 from time import monotonic
 from typing import Any, BinaryIO, Protocol
 
 from aiohttp import ClientSession
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
 
 from newsift.collect.source import (

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+import msgspec
 import numpy as np
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
@@ -57,8 +58,7 @@ class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]
 kafka_errors[InvalidRecordError.errno] = InvalidRecordError  # aiokafka has no name for it
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerRecord:
+class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
     """A record with its topic."""
 
     topic: str

@@ -1,7 +1,6 @@
 """The records that the worker writes: matches and dead letters, exactly as in the contract."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol
 from unicodedata import category
@@ -69,8 +68,7 @@ class StoryGroup(NamedTuple):
     new: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):
     """A match or a dead letter, before it has a topic."""
 
     kind: Literal["match", "rejected"]
@@ -159,7 +157,7 @@ def with_group(record: Record, group: StoryGroup) -> Record:
         b"true" if group.new else b"false",
     )
     value = (record.value or b"{}")[:-1] + b"," + hints
-    return replace(record, value=value)
+    return msgspec.structs.replace(record, value=value)
 
 
 def to_dead_letter(index: int, message: Message, reason: Reason, detail: str) -> Record:

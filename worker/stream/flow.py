@@ -7,13 +7,13 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from threading import Lock
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from encoder.embeddings import Embeddings
 from worker import crashpoint

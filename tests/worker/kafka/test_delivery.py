@@ -2,7 +2,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 from aiokafka.errors import (
@@ -15,6 +14,7 @@ from aiokafka.errors import (
 from aiokafka.partitioner import DefaultPartitioner
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import worker.kafka.delivery
 from tests.worker.stream.fakes import FakeCluster
