@@ -140,35 +140,11 @@ def test_the_place_where_a_text_is_cut_is_marked(enc: encoder.Encoder) -> None:
     assert enc.tokenize("") == []
 
 
-def test_no_texts_are_no_rows(enc: encoder.Encoder) -> None:
-    nothing = enc.posts([])
-    assert len(nothing) == 0
-    assert nothing.dense.shape == (0, 12)
-    assert nothing.similarity(enc.articles(ARTICLES)).shape == (0, 3)
-    assert enc.thresholds(enc.articles([]), rate=0.01).shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("texts", "remedy"),
-    [
-        ("storm", "put it into a list"),
-        (b"storm", "put it into a list"),
-        ({"storm": 1}, "take its texts"),
-        (None, "give a list of texts"),
-        (7, "give a list of texts"),
-    ],
-)
-def test_a_bad_collection_of_texts_is_refused_with_the_remedy(
-    enc: encoder.Encoder, texts: Any, remedy: str
-) -> None:
-    for embed in (enc.posts, enc.articles):
-        with pytest.raises(InputError, match=remedy):
-            embed(texts)
-
-
 def test_a_bare_title_and_text_is_refused(enc: encoder.Encoder) -> None:
     with pytest.raises(InputError, match=r"bare \(title, text\)"):
         enc.articles(("storm", "the river flood"))
+    with pytest.raises(InputError, match="put it into a list"):
+        enc.posts("storm")
     assert len(enc.posts(("storm", "the river flood"))) == 2
     assert len(enc.articles((("storm", "the river"),))) == 1
 

@@ -126,14 +126,6 @@ def test_without_seeds_posts_are_counted_and_nothing_else() -> None:
     assert (outcome.without_seeds, outcome.matched, len(outcome.records)) == (2, 0, 1)
 
 
-def test_a_seed_expires_by_the_posts_timestamp() -> None:
-    seeds = seed_set(expires_at="2026-01-01T00:00:00Z")
-    end = 1_767_225_600_000
-    body = value(id="1", text="storm flood river city")
-    outcome = run([Mail(body, timestamp=end - 1), Mail(body, timestamp=end)], seeds)
-    assert [record.source for record in outcome.records] == [0]
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 12), min_size=1, max_size=8))
 def test_any_batching_writes_the_same_records_whatever_the_neighbours(

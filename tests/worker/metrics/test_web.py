@@ -398,10 +398,3 @@ async def test_the_host_header_is_checked_on_loopback(
 )  # fmt: skip
 def test_loopback_names(header: str, local: bool) -> None:
     assert names_loopback(header) is local
-
-
-async def test_a_large_body_is_not_accepted() -> None:
-    async with serving() as web:
-        message = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n"
-        assert b" 200 " not in await ask(web, message + b"a" * 999_999)
-        assert b" 200 " in await ask(web, HEALTH)

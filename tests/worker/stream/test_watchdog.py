@@ -73,13 +73,6 @@ def test_it_fires_after_so_many_looks_without_an_excuse(
         dog.observe(sight)
 
 
-def test_the_error_names_the_time_and_the_lag() -> None:
-    times = iter([0.0, 61.0])
-    dog = Watchdog(60.0, lambda: next(times))
-    with pytest.raises(StalledError, match=r"for 61 s .* although 10 posts wait"):
-        dog.observe(Observation({0: Backlog(0, 10, 20)}, paused=False, finished=0))
-
-
 PLACE = TopicPartition("tweets", 3)
 
 
