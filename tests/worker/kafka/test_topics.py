@@ -11,7 +11,6 @@ from worker.config import Config, TopicsConfig, load_config
 from worker.errors import AccessError, ConfigError
 from worker.kafka.rules import (
     ActualTopic,
-    Difference,
     create_command,
     differences,
     max_record_bytes,
@@ -152,11 +151,6 @@ GOOD = {
 }
 
 
-def with_settings(name: str, **settings: str) -> list[Difference]:
-    changed = replace(GOOD[name], settings={**GOOD[name].settings, **settings})
-    return differences(CONFIG, GOOD | {name: changed}, 1)
-
-
 @pytest.mark.parametrize(
     ("replication", "copies", "safe"), [(None, 1, {}), (3, 3, {"min.insync.replicas": "2"})]
 )
@@ -217,7 +211,8 @@ def test_hidden_settings_are_one_difference() -> None:
 def test_each_setting_has_a_required_value(
     name: str, setting: str, value: str, required: str, serious: bool
 ) -> None:
-    [difference] = with_settings(name, **{setting: value})
+    changed = replace(GOOD[name], settings=GOOD[name].settings | {setting: value})
+    [difference] = differences(CONFIG, GOOD | {name: changed}, 1)
     assert (difference.topic, difference.setting, difference.actual) == (name, setting, value)
     assert (difference.required, difference.serious) == (required, serious)
 

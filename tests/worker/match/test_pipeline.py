@@ -211,6 +211,9 @@ def test_out_of_memory_while_comparing(limit: int, monkeypatch: pytest.MonkeyPat
     assert run(messages).rejected == Counter({Reason.OUT_OF_MEMORY: 30})
 
 
+UNLUCKY = "storm flood storm flood"
+
+
 @pytest.mark.parametrize(
     ("stage", "error", "reason"),
     [
@@ -226,29 +229,21 @@ def test_a_post_that_alone_raises_is_a_dead_letter(
     messages.insert(4, mail("x", UNLUCKY, 99))
     others, enc = messages[:4] + messages[5:], Failing(error=error)
     expected = written(run(others), others)
-    fail_at(stage, enc, monkeypatch)
+    if stage == "embedded":
+        enc.bad = UNLUCKY
+    else:
+        holder, name = {
+            "decoded": (pipeline_module, "read_post"),
+            "written": (pipeline_module, "to_match_record"),
+            "compared": (enc, "contributions"),
+        }[stage]
+        real = getattr(holder, name)
+        monkeypatch.setattr(holder, name, lambda *a: 1 // (UNLUCKY not in str(a)) and real(*a))
     outcome = run(messages, enc=enc)
     assert outcome.rejected == Counter({reason: 1})
     (letter,) = [record for record in outcome.records if record.kind == "rejected"]
     assert (letter.source, letter.value) == (4, messages[4].value)
     assert [row for row in written(outcome, messages) if row[1] == "match"] == expected
-
-
-UNLUCKY = "storm flood storm flood"
-
-
-def fail_at(stage: str, enc: Failing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a stage raise for the unlucky text."""
-    if stage == "embedded":
-        enc.bad = UNLUCKY
-        return
-    holder, name = {
-        "decoded": (pipeline_module, "read_post"),
-        "written": (pipeline_module, "to_match_record"),
-        "compared": (enc, "contributions"),
-    }[stage]
-    real = getattr(holder, name)
-    monkeypatch.setattr(holder, name, lambda *a: 1 // (UNLUCKY not in str(a)) and real(*a))
 
 
 def test_an_error_that_no_post_alone_raises_ends_the_batch() -> None:
