@@ -58,12 +58,8 @@ def test_the_command_prints_a_line_for_each_fault_and_exits_with_1(tmp_path: Pat
 def test_what_the_check_knows_of_the_code_is_true() -> None:
     assert pods.SLACK_S == SHUTDOWN_SLACK_S
     assert set(pods.SOURCES) == set(collect.commands)
-    images = {work["image"] for work in containers()}
+    made = [*build(HERE / "overlays/keda").objects, *build(HERE / "overlays/gpu").objects]
+    sets = [Workload(item, {}) for item in made if item["kind"] == "StatefulSet"]
+    images = {box["image"] for work in sets for box in work.containers}
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert images == {f"newsift:{version}-cpu", f"newsift:{version}-cuda"}
-
-
-def containers() -> list[dict[str, str]]:
-    made = [*build(HERE / "overlays/keda").objects, *build(HERE / "overlays/gpu").objects]
-    sets = [item for item in made if item["kind"] == "StatefulSet"]
-    return [box for item in sets for box in Workload(item, {}).containers]

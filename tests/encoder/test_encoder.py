@@ -16,7 +16,7 @@ from encoder.model.config import Side
 from encoder.model_directory import write_model
 from encoder.score.lexical import slot
 from tests.encoder.reference import reference
-from tests.encoder.small import TOPICS, WORDS, background, small_model
+from tests.encoder.small import TOPICS, WORDS, background, same_rows, small_model
 
 ARTICLES: list[str | tuple[str, str]] = [
     ("storm", "the river storm flood in the city"),
@@ -109,10 +109,6 @@ def test_thresholds_may_come_from_posts_of_ones_own(enc: encoder.Encoder) -> Non
     own = enc.thresholds(A, 0.05, background=B)
     ranked = np.sort(B.similarity(A), axis=0)[::-1]  # [posts, articles]
     np.testing.assert_allclose(own, np.maximum(ranked[4], 0), atol=1e-6)
-    with pytest.raises(InputError, match=r"rate: 0\.001 is finer than 100 background posts"):
-        enc.thresholds(A, background=B)
-    with pytest.raises(InputError, match="a list was given for embeddings"):
-        enc.thresholds(A, 0.05, background=["storm"])  # type: ignore[arg-type]
 
 
 def test_the_words_of_a_post_have_their_weights(enc: encoder.Encoder) -> None:
@@ -197,15 +193,6 @@ def crews(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Encoder]:
     return {n: encoder.load(folder, device="cpu", threads=n) for n in (1, 2, 3)}
 
 
-def same(result: Embeddings, expected: Embeddings) -> bool:
-    return (
-        np.array_equal(result.dense, expected.dense)
-        and np.array_equal(result.lexical.indptr, expected.lexical.indptr)
-        and np.array_equal(result.lexical.slots, expected.lexical.slots)
-        and np.array_equal(result.lexical.weights, expected.lexical.weights)
-    )
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     given=many_texts, threads=st.sampled_from((1, 2, 3)), block=st.integers(1, 9),
@@ -221,8 +208,8 @@ def test_threads_give_each_text_the_bits_it_has_alone(
         patch.setattr("encoder.encoder.MIN_LETTERS_PER_THREAD", worth)
         posts, seeds = crews[threads].posts(iter(given)), crews[threads].articles(articles)
     nothing = alone.posts([])
-    assert same(posts, Embeddings.concat([nothing, *(alone.posts([text]) for text in given)]))
-    assert same(seeds, Embeddings.concat([nothing, *(alone.articles([t]) for t in articles)]))
+    assert same_rows(posts, Embeddings.concat([nothing, *(alone.posts([text]) for text in given)]))
+    assert same_rows(seeds, Embeddings.concat([nothing, *(alone.articles([t]) for t in articles)]))
 
 
 def test_a_bad_text_is_named_by_its_place_and_the_encoder_goes_on(
@@ -242,4 +229,4 @@ def test_a_bad_text_is_named_by_its_place_and_the_encoder_goes_on(
 
     with pytest.raises(OSError, match="the file is gone"):
         crew.posts(broken())
-    assert same(crew.posts(many), before)
+    assert same_rows(crew.posts(many), before)

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from encoder.errors import InputError
-from tests.train.folders import folder
-from tests.train.languages.test_gather import read, repository, source
+from tests.train.folders import folder, read
+from tests.train.languages.test_gather import repository, source
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows, bare
 from train.languages import english
