@@ -59,8 +59,8 @@ def background_only(draw: CrisisDraw) -> WayScores:
 
 def unlabelled(draw: CrisisDraw) -> WayScores:
     """A profile learned from the stream, without labels and without a history."""
-    learned = learned_from(draw)
-    return score_with(draw, learned.vector, learned.beta)
+    profile = learned_from(draw)
+    return score_with(draw, profile.vector, profile.beta)
 
 
 def labelled(draw: CrisisDraw) -> WayScores:
@@ -69,8 +69,8 @@ def labelled(draw: CrisisDraw) -> WayScores:
     is_on = draw.is_on(rows)
     posts = draw.scene.posts
     on, off = (AuthoredPosts.anonymous(posts[rows[kind]]) for kind in (is_on, ~is_on))
-    learned = learn(draw.scene.seeds, draw.scene.background, stream_posts(draw), on, off)
-    return score_with(draw, learned.vector, learned.beta)
+    profile = learn(draw.scene.seeds, draw.scene.background, stream_posts(draw), on, off)
+    return score_with(draw, profile.vector, profile.beta)
 
 
 def with_history(draw: CrisisDraw) -> WayScores:
@@ -81,11 +81,11 @@ def with_history(draw: CrisisDraw) -> WayScores:
     vector = learn(scene.seeds, scene.background).vector
     cut = profile_threshold(vector, scene.background, RATE)
     scores = vector.scores(scene.posts)
-    counted, usual = (int((scores[rows] >= cut).sum()) for rows in (now, before))
-    burst = is_burst(counted, usual, len(now) / (len(now) + len(before)))
+    current, usual = (int((scores[rows] >= cut).sum()) for rows in (now, before))
+    burst = is_burst(current, usual, len(now) / (len(now) + len(before)))
     posts = AuthoredPosts.anonymous(scene.posts[now])
-    learned = learn(scene.seeds, scene.background, posts, burst=burst)
-    return score_with(draw, learned.vector, learned.beta)
+    profile = learn(scene.seeds, scene.background, posts, burst=burst)
+    return score_with(draw, profile.vector, profile.beta)
 
 
 def flooded(draw: CrisisDraw) -> WayScores:
@@ -96,8 +96,8 @@ def flooded(draw: CrisisDraw) -> WayScores:
     rows = np.concatenate([draw.stream, copies])
     authors = [None] * len(draw.stream) + ["flood"] * len(copies)
     posts = AuthoredPosts(draw.scene.posts[rows], authors)
-    learned = learn(draw.scene.seeds, draw.scene.background, posts)
-    return score_with(draw, learned.vector, learned.beta)
+    profile = learn(draw.scene.seeds, draw.scene.background, posts)
+    return score_with(draw, profile.vector, profile.beta)
 
 
 def stream_posts(draw: CrisisDraw) -> AuthoredPosts:
@@ -115,9 +115,9 @@ def choose_posts_to_label(draw: CrisisDraw, vector: EventVector) -> I64:
     scores = vector.scores(draw.scene.posts[draw.stream])
     cut = profile_threshold(vector, draw.scene.background, RATE)
     matches = np.flatnonzero(scores >= cut)
-    drawn = matches[: LABELS // 2]  # the stream is in random order
-    near = np.setdiff1d(np.argsort(np.abs(scores - cut))[:LABELS], drawn, assume_unique=True)
-    return np.concatenate([drawn, near[: LABELS - len(drawn)]])
+    sample = matches[: LABELS // 2]  # the stream is in random order
+    near = np.setdiff1d(np.argsort(np.abs(scores - cut))[:LABELS], sample, assume_unique=True)
+    return np.concatenate([sample, near[: LABELS - len(sample)]])
 
 
 def score_with(draw: CrisisDraw, vector: EventVector, beta: float = 0.0) -> WayScores:

@@ -49,8 +49,8 @@ def read_vectors(path: Path, dim: int, most: int) -> tuple[list[str], F32]:
     values = array("f")
     try:
         with path.open("rb") as plain:
-            packed = plain.peek(2)[:2] == GZIP_MAGIC
-            with gzip.open(plain) if packed else plain as lines:
+            is_gzip = plain.peek(2)[:2] == GZIP_MAGIC
+            with gzip.open(plain) if is_gzip else plain as lines:
                 for line in lines:
                     if len(words) == most:
                         break

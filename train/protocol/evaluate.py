@@ -64,9 +64,9 @@ class SetResult:
 
 def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult], SkippedRows]:
     """Evaluate the models and the installed peers on all sets of the data."""
-    skipped, split = SkippedRows(), evaluation.split
-    sets = read_pair_sets(evaluation.data, split, skipped)
-    crises = read_crises(evaluation.data, skipped)
+    skips, split = SkippedRows(), evaluation.split
+    sets = read_pair_sets(evaluation.data, split, skips)
+    crises = read_crises(evaluation.data, skips)
     crises = [one for one in crises if split in (None, split_of_event(one.name))]
     if not sets and not crises:
         raise InputError(f"{evaluation.data}: holds neither pairs/ nor crisis/ of this split")
@@ -85,7 +85,7 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
     reporter = make_reporter(evaluation, encoders)
     results = [judge_set(one, scorers, reporter, evaluation.draws, log) for one in sets]
     results += [judge_event(one, scorers, encoders, reporter, evaluation, log) for one in crises]
-    return results, skipped
+    return results, skips
 
 
 def make_reporter(evaluation: Evaluation, encoders: Mapping[str, Encoder]) -> TrustReporter | None:
@@ -184,8 +184,8 @@ def judge_event(
     for figure, side in (("AUC off", "off"), ("AUC background", "background")):
         others: tuple[str, ...] = getattr(crisis, side)
         if evaluation.draws and others:
-            drawn = [auc_figure(scores.on, getattr(scores, side)) for scores in scores_of.values()]
+            aucs = [auc_figure(scores.on, getattr(scores, side)) for scores in scores_of.values()]
             clusters = clusters_of(crisis.on), clusters_of(others)
-            intervals = compare_scorers(drawn, *clusters, evaluation.draws)
+            intervals = compare_scorers(aucs, *clusters, evaluation.draws)
             result.intervals[figure] = dict(zip(scores_of, intervals, strict=True))
     return result

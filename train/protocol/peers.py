@@ -95,8 +95,8 @@ def minilm(read: Read, lexical: Encoder | None = None) -> Scorer:
             return dense
         words, others = lexical.posts(posts).lexical, lexical.articles(stories).lexical
         for rows in row_blocks(*dense.shape):
-            shared = words[rows].dot(others)
-            dense[rows] = (1 - PEER_MIX) * dense[rows] + PEER_MIX * shared
+            products = words[rows].dot(others)
+            dense[rows] = (1 - PEER_MIX) * dense[rows] + PEER_MIX * products
         return dense
 
     return score
