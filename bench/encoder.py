@@ -225,7 +225,7 @@ def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object
     return run
 
 
-def published(work: Workload) -> Run:
+def run_published(work: Workload) -> Run:
     """The published form, with new padding for every batch."""
     return over_ids(work, Published(work.weights("paper")))
 
@@ -253,7 +253,7 @@ def minilm(work: Workload) -> Run:
 
 ROWS = {
     "published": BenchRow(
-        "as published: padded, eager, bisection", lambda work, _: published(work)
+        "as published: padded, eager, bisection", lambda work, _: run_published(work)
     ),
     "torch": BenchRow("star, torch: ids → vectors", lambda work, _: torch_path(work)),
     "kernel": BenchRow(
@@ -358,8 +358,8 @@ def fresh_start(model: str) -> Start:
     if child.returncode != 0:
         last = (child.stderr.strip().splitlines() or ["no message"])[-1]
         raise NotAvailable(f"a fresh process failed: {last}")
-    load_s, embed_s, *others = json.loads(child.stdout.splitlines()[-1])
-    return (load_s - began, embed_s - began, *others)
+    loaded_at, embedded_at, *others = json.loads(child.stdout.splitlines()[-1])
+    return (loaded_at - began, embedded_at - began, *others)
 
 
 POSTS, EARLIER = 98_304, 32_768

@@ -132,15 +132,15 @@ def fixed(count: int, best: int | None = None) -> Way:
 
 def after_each(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
     """The anytime test, after every label, until it succeeds or 200 labels are used."""
-    return _walked(scores, right, promise, random, on=False)
+    return _walk(scores, right, promise, random, on=False)
 
 
 def to_the_end(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
     """The anytime test, then more labels in drawn order until 200 are used, and a last test."""
-    return _walked(scores, right, promise, random, on=True)
+    return _walk(scores, right, promise, random, on=True)
 
 
-def _walked(scores: F64, right: Bools, promise: Promise, random: Generator, on: bool) -> CutOutcome:
+def _walk(scores: F64, right: Bools, promise: Promise, random: Generator, on: bool) -> CutOutcome:
     labelled: set[int] = set()
 
     def judge(place: int) -> bool | None:

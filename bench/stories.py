@@ -110,7 +110,7 @@ def pairs_of(texts: Sequence[str], vectors: Embeddings) -> TextPairs:
     """Every pair of matches, once."""
     bare = [bare_words(text) for text in texts]
     first, second = np.triu_indices(len(texts), 1)
-    whole, number = numbered(texts), numbered(bare)
+    whole, number = number_texts(texts), number_texts(bare)
     long = np.array([len(words.split()) >= MIN_WORDS for words in bare], bool)
     passed_on = np.array([RETWEET.search(text) is not None for text in texts], bool)
     overlap = shared_shingles(bare)[first, second]
@@ -150,7 +150,7 @@ def percent(holds: Bools) -> float | None:
     return 100 * float(holds.mean()) if len(holds) else None
 
 
-def numbered(texts: Sequence[str]) -> NDArray[np.int64]:
+def number_texts(texts: Sequence[str]) -> NDArray[np.int64]:
     """A number for each text, the same for the same: [n]."""
     names = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     return np.array([names[text] for text in texts], np.int64)

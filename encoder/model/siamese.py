@@ -124,7 +124,7 @@ class Siamese(nn.Module):
             for name, value in weights.tensors.items():
                 if name in (CODES, SCALES):
                     continue
-                parameter, raw = stored(name, torch.tensor(value))
+                parameter, raw = to_parameter(name, torch.tensor(value))
                 parameters[parameter].copy_(raw)
         return model
 
@@ -137,13 +137,13 @@ class Siamese(nn.Module):
         for name in shapes(self.config, len(rows)):
             if name in tensors:
                 continue
-            parameter, _ = stored(name, torch.empty(0))
+            parameter, _ = to_parameter(name, torch.empty(0))
             raw = parameters[parameter].detach().float().cpu().clone()
-            tensors[name] = served(name, raw).numpy()
+            tensors[name] = from_parameter(name, raw).numpy()
         return Weights(self.config, tensors)
 
 
-def stored(name: str, value: Tensor) -> tuple[str, Tensor]:
+def to_parameter(name: str, value: Tensor) -> tuple[str, Tensor]:
     """Convert a stored weight to a parameter: α and gates before their nonlinearity."""
     if name.endswith(".alpha"):
         raw = (value.double() - 1).logit(MIN_ALPHA_DISTANCE).to(value.dtype)
@@ -153,7 +153,7 @@ def stored(name: str, value: Tensor) -> tuple[str, Tensor]:
     return (f"star.{name}" if name.startswith("layers.") else name), value
 
 
-def served(name: str, raw: Tensor) -> Tensor:
+def from_parameter(name: str, raw: Tensor) -> Tensor:
     """Convert a parameter to the stored weight, clamped to its range."""
     if name.endswith(".alpha"):
         return (raw.double().sigmoid() + 1).float().clamp(1 + MIN_ALPHA_DISTANCE, 2)

@@ -101,7 +101,7 @@ def read_by_language(file: Path, skips: SkippedRows) -> Iterator[tuple[str, str]
 
 def read_markdown(file: Path) -> TrainingArticle:
     """Read an article from Markdown; the first line is the title if it is a heading."""
-    with _opened(file) as lines:
+    with _open_text(file) as lines:
         text = lines.read().strip()
     first, _, rest = text.partition("\n")
     return (
@@ -114,7 +114,7 @@ def read_markdown(file: Path) -> TrainingArticle:
 def rows(file: Path, skips: SkippedRows) -> Iterator[tuple[int, Row]]:
     """Yield every row with its line number; invalid lines are skipped and counted."""
     kind = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
-    with _opened(file) as lines:
+    with _open_text(file) as lines:
         if kind in TABLES:
             table = csv.DictReader(lines, delimiter=TABLES[kind])
             yield from ((table.line_num, row) for row in table)
@@ -143,7 +143,7 @@ def read_rows(file: Path, skips: SkippedRows, make: Callable[[Row], T]) -> Itera
             yield value
 
 
-def _opened(file: Path) -> TextIO:
+def _open_text(file: Path) -> TextIO:
     unpack = gzip.open if file.suffix == ".gz" else open
     try:
         return cast(TextIO, unpack(file, "rt", encoding="utf-8-sig", errors="replace", newline=""))

@@ -31,7 +31,7 @@ from train.figures.subject import (
     Subject,
     page,
     paper,
-    rendered,
+    render,
     shorten,
 )
 from train.protocol.sets import PREVALENCE, PairSet
@@ -381,7 +381,7 @@ def write(sheet: Sheet, out: Path) -> Iterator[Path]:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{out}: cannot be made ({error.strerror})") from error
-    for ending, content in rendered(sheet).items():
+    for ending, content in render(sheet).items():
         file = out / f"{sheet.name}.{ending}"
         write_atomically(file, content)
         yield file

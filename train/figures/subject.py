@@ -109,7 +109,7 @@ def drawable(text: str) -> str:
     return HOLES.sub("□", "".join(c if ord(c) in glyphs() else "□" for c in characters))
 
 
-def rendered(sheet: Sheet) -> dict[str, bytes]:
+def render(sheet: Sheet) -> dict[str, bytes]:
     """Render the figure as SVG and PNG, reproducibly."""
     files = {}
     for kind, omitted_key in (("svg", "Date"), ("png", "Software")):

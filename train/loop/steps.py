@@ -42,7 +42,7 @@ class ScoreBatch:
         return ~(self.own | self.excluded)
 
 
-def mined(score: Tensor, own: Tensor, foreign: Tensor) -> tuple[Tensor, Tensor]:
+def mine_pairs(score: Tensor, own: Tensor, foreign: Tensor) -> tuple[Tensor, Tensor]:
     """Mine positives farther than the closest negative, and vice versa: [n, k]."""
     farthest = score.masked_fill(~own, torch.inf).min(1, keepdim=True).values  # [n, 1]
     closest = score.masked_fill(~foreign, -torch.inf).max(1, keepdim=True).values  # [n, 1]
@@ -62,7 +62,7 @@ def triplet(batch: ScoreBatch, margin: float) -> Tensor:
 
 def _one_side(score: Tensor, own: Tensor, foreign: Tensor, margin: float) -> Tensor:
     with torch.no_grad():
-        own, foreign = mined(score, own, foreign)
+        own, foreign = mine_pairs(score, own, foreign)
     gap = 2 * (score.unsqueeze(1) - score.unsqueeze(2)) + margin  # [n, own, foreign]
     gap = gap[own.unsqueeze(2) & foreign.unsqueeze(1)].relu()
     return gap.sum() / (gap > 0).sum().clamp(min=1)

@@ -29,7 +29,7 @@ from train.protocol.sets import (
     threshold_figures,
 )
 from train.protocol.trust import Trust, TrustReporter, news_words
-from train.teacher.minilm import WIDTH, Read, Teacher, cached
+from train.teacher.minilm import WIDTH, Read, Teacher, with_cache
 from train.teacher.store import VectorStore
 
 DRAWN_PAIRS = 2**22  # a draw reads all pairs; larger sets get no intervals
@@ -79,7 +79,7 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
             )
         else:
             encoders[name] = encoder.load(name, device=evaluation.device)
-            scorers[name] = peers.served(encoders[name], evaluation.mix)
+            scorers[name] = peers.encoder_scorer(encoders[name], evaluation.mix)
     if evaluation.peers:
         scorers |= installed_peers(next(iter(encoders.values()), None), evaluation.data, log)
     reporter = make_reporter(evaluation, encoders)
@@ -106,7 +106,7 @@ def installed_peers(model: Encoder | None, data: Path, log: ProgressLog) -> dict
         log.line(f"newsift: no TF-IDF by the training text: {data} holds none")
     try:
         store = VectorStore(cache_root() / "minilm", WIDTH)
-        read = cached(use_bf16(Teacher().texts), store)
+        read = with_cache(use_bf16(Teacher().texts), store)
     except InputError as error:
         log.line(f"newsift: no MiniLM: {error}")
         return scorers

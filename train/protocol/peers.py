@@ -37,7 +37,7 @@ def similarity(posts: Embeddings, articles: Embeddings, mix: float | None = None
     return posts.similarity(articles)
 
 
-def served(encoder: Encoder, mix: float | None = None) -> Scorer:
+def encoder_scorer(encoder: Encoder, mix: float | None = None) -> Scorer:
     """The scorer of a newsift model, with its own λ or `mix`."""
     return lambda posts, stories: similarity(encoder.posts(posts), encoder.articles(stories), mix)
 

@@ -61,7 +61,7 @@ def between(value: Interval) -> str:
 def as_text(results: Sequence[SetResult]) -> str:
     """Format the tables for a terminal."""
     return "\n\n".join(
-        "\n".join([title, "", *aligned(header, rows)]) for title, header, rows in tables(results)
+        "\n".join([title, "", *align(header, rows)]) for title, header, rows in tables(results)
     )
 
 
@@ -82,7 +82,7 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def align(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Align a table: the first column left, the others right."""
     if not header:
         return []

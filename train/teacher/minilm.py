@@ -124,7 +124,7 @@ class Teacher:
         return states.float().cpu()
 
 
-def cached(read: Read, store: VectorStore) -> Read:
+def with_cache(read: Read, store: VectorStore) -> Read:
     """Wrap a teacher so that its vectors are stored and each text is read once."""
 
     def get(texts: Sequence[str]) -> F32:

@@ -172,17 +172,17 @@ def test_the_reason_of_a_failed_connection_is_found_by_trying_the_address(
     server_has_tls: bool, env: dict[str, str], kind: type[Exception], reason: str
 ) -> None:
     async def start() -> None:
-        consumer = aiokafka.AIOKafkaConsumer(**aiokafka_settings(config))
+        consumer = aiokafka.AIOKafkaConsumer(**aiokafka_settings(ours))
         try:
             await consumer.start()
         finally:
             await consumer.stop()
 
     with listening(server_context() if server_has_tls else None) as address:
-        config = load_config(None, HURRY | env | {"NEWSIFT_KAFKA": address})
+        ours = load_config(None, HURRY | env | {"NEWSIFT_KAFKA": address})
         with pytest.raises(aiokafka.errors.KafkaConnectionError) as raised:
             asyncio.run(start())
-        error = broker_error(raised.value, config)
+        error = broker_error(raised.value, ours)
     assert type(error) is kind
     assert reason in str(error)
 

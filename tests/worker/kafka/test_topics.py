@@ -211,7 +211,7 @@ def test_hidden_settings_are_one_difference() -> None:
 def test_each_setting_has_a_required_value(
     name: str, setting: str, value: str, required: str, serious: bool
 ) -> None:
-    changed = replace(GOOD[name], settings=GOOD[name].settings | {setting: value})
+    changed = replace(GOOD[name], settings={**GOOD[name].settings, setting: value})
     [difference] = differences(CONFIG, GOOD | {name: changed}, 1)
     assert (difference.topic, difference.setting, difference.actual) == (name, setting, value)
     assert (difference.required, difference.serious) == (required, serious)
