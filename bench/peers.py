@@ -42,7 +42,7 @@ from bench.texts import ROOT, read_articles, read_posts
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from train.data.readers import SkippedRows, TrainingArticle, split_of_event
-from train.protocol.peers import Scorer, served
+from train.protocol.peers import Scorer, encoder_scorer
 from train.protocol.sets import Scores, crisis_figures, read_crises, threshold_figures
 from train.teacher.minilm import whole
 
@@ -139,7 +139,7 @@ def measure_on(kafka: str, options: PeersOptions, report: Report) -> list[Result
             "texts": f"{len(texts):,} posts, {len(articles)} articles: {source}",
             "matches": f"thresholds set so that {SHARE:.0%} of the posts match",
         })  # fmt: skip
-        scorers: dict[str, Scorer] = {"newsift": served(enc)}
+        scorers: dict[str, Scorer] = {"newsift": encoder_scorer(enc)}
         scorers |= {each.name: each.score for each in peers}
         return [
             where,
