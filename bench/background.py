@@ -69,8 +69,8 @@ def sources(
     yield "reports on the crises", Embeddings.concat([scene.seeds for scene in crises])
     for name, file in files(data, "articles").items():
         stories = list(read_stories(file, SkippedRows()))
-        taken = np.random.default_rng(0).permutation(len(stories))[:ARTICLES]
-        yield name, enc.articles([stories[at] for at in taken])
+        order = np.random.default_rng(0).permutation(len(stories))[:ARTICLES]
+        yield name, enc.articles([stories[at] for at in order])
 
 
 def passes_of(

@@ -110,8 +110,8 @@ def costs(out: Path | None, as_json: bool, **options: Any) -> None:
     from bench.costs import measure_costs
     from encoder.support.files import write_atomically
 
-    measured, tables = measure_costs(report=progress(), **options)
-    text = msgspec_json.format(msgspec_json.encode(measured), indent=2) + b"\n"
+    result, tables = measure_costs(report=progress(), **options)
+    text = msgspec_json.format(msgspec_json.encode(result), indent=2) + b"\n"
     if out:
         write_atomically(out, text)
     print_tables(tables, as_json)

@@ -95,7 +95,7 @@ def collected(kafka: str, url: str, events: int) -> Collected:
     scene = StreamScene.fresh(kafka)
     scene.create("posts", PARTITIONS, {})
     with collector(kafka, url, scene.topic("posts")) as process:
-        watched = WatchedWorker(process, "")
+        worker = WatchedWorker(process, "")
         samples: list[tuple[float, float, int]] = []  # time, CPU seconds, events
         ends = time.perf_counter() + PATIENCE_S
         while not samples or samples[-1][2] < events:
@@ -103,9 +103,9 @@ def collected(kafka: str, url: str, events: int) -> Collected:
             if time.perf_counter() > ends:
                 raise NotAvailable(f"{events:,} events took more than {PATIENCE_S:g} s; give less")
             time.sleep(SAMPLE_S)
-            done = sum(process.counter_values("newsift_collect_acknowledged_total").values())
-            if done:
-                samples.append((time.perf_counter(), watched.cpu(), done))
+            count = sum(process.counter_values("newsift_collect_acknowledged_total").values())
+            if count:
+                samples.append((time.perf_counter(), worker.cpu(), count))
     return between(samples)
 
 

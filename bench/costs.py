@@ -85,11 +85,11 @@ class Sizes(NamedTuple):
     @classmethod
     def of(cls, records: Sequence[Record]) -> "Sizes":
         """The means over some records."""
-        joined = [key + value for key, value in records]
-        packs = [b"".join(joined[at : at + PACK]) for at in range(0, len(joined), PACK)]
+        contents = [key + value for key, value in records]
+        packs = [b"".join(contents[at : at + PACK]) for at in range(0, len(contents), PACK)]
         return cls(
-            sum(map(len, joined)) / len(joined),
-            sum(len(gzip.compress(pack)) for pack in packs) / len(joined),
+            sum(map(len, contents)) / len(contents),
+            sum(len(gzip.compress(pack)) for pack in packs) / len(contents),
         )
 
 
@@ -170,18 +170,18 @@ def measure_costs(
     articles = read_articles(data, MANY)
     if len(articles) < 10 * FEW:
         raise InputError(f"--data: {len(articles)} articles; give {10 * FEW} or more")
-    fitted, validation = FittedRuns.up_to(len(articles)), validation_runs(len(articles))
+    fits, validation = FittedRuns.up_to(len(articles)), validation_runs(len(articles))
     records = list(frames(texts, posts))
     with broker(kafka) as address:
         stage = TopicStage(address, articles, records, texts)
-        readings: dict[Run, list[Reading]] = {run: [] for run in (*fitted, *validation)}
+        readings: dict[Run, list[Reading]] = {run: [] for run in (*fits, *validation)}
         for number in range(rounds):
             for run, mine in readings.items():
                 report(f"round {number + 1} of {rounds}: {run}")
                 mine.append(stage.read(run))
-        matches = stage.matches(fitted.few)
+        matches = stage.matches(fits.few)
     best = {run: Reading.best(mine) for run, mine in readings.items()}
-    costs = fitted.costs(best, encode_us(texts), Sizes.of(records), Sizes.of(matches))
+    costs = fits.costs(best, encode_us(texts), Sizes.of(records), Sizes.of(matches))
     where = describe() | {
         "broker": kafka or "the embedded one; a real Kafka by --kafka",
         "texts": f"{len(texts):,} posts, {len(articles):,} articles: {source}",
@@ -189,7 +189,7 @@ def measure_costs(
     }
     return costs, [
         ResultTable.where(where),
-        prediction(costs, {run: best[run] for run in fitted}, "fitted", "Fitted"),
+        prediction(costs, {run: best[run] for run in fits}, "fitted", "Fitted"),
         prediction(costs, {run: best[run] for run in validation}, "predicted", "Not fitted"),
     ]
 
@@ -229,9 +229,9 @@ class TopicStage:
             start, peak = worker.cpu(), worker.peak()
         with running_worker(scene, SEEDS, settings) as worker:
             worker.wait_until_ready()
-            measured = watch(worker, scene, len(self._records))
-            assert measured.cpu is not None
-            return Reading(measured.cpu, start, max(peak, worker.peak()))
+            result = watch(worker, scene, len(self._records))
+            assert result.cpu is not None
+            return Reading(result.cpu, start, max(peak, worker.peak()))
 
     def matches(self, run: Run) -> list[Record]:
         scene = self._scene(run)
@@ -248,9 +248,9 @@ class TopicStage:
             articles = self._articles[: run.seeds]
             with encoder.load(MODEL, device="cpu") as enc:
                 threshold = threshold_for(enc, self._texts, articles, run.share)
-            for role, fixed in ((SEEDS, threshold), (AUTOMATIC, None)):
+            for role, own_threshold in ((SEEDS, threshold), (AUTOMATIC, None)):
                 scene.create(role, 1, {"cleanup.policy": "compact"})
-                scene.publish(role, seed_records(articles, fixed))
+                scene.publish(role, seed_records(articles, own_threshold))
             scene.publish("posts", self._records)
         return self._scenes[run]
 

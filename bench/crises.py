@@ -37,11 +37,11 @@ class CrisisScene:
         news = rng.permutation(self.news)
         on = self.news + rng.permutation(self.on)
         half = self.news // 2
-        taken = round(half / (one_in - 1)) if one_in else 0
-        if taken > self.on // 2:
-            raise InputError(f"{self.name}: {self.on} posts, {2 * taken} are needed")
-        stream = np.concatenate([news[:half], on[:taken]])
-        return CrisisDraw(self, rng.permutation(stream), news[half:], on[taken:])
+        count = round(half / (one_in - 1)) if one_in else 0
+        if count > self.on // 2:
+            raise InputError(f"{self.name}: {self.on} posts, {2 * count} are needed")
+        stream = np.concatenate([news[:half], on[:count]])
+        return CrisisDraw(self, rng.permutation(stream), news[half:], on[count:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,14 +71,14 @@ class CrisisDraw:
 
 def scenes(enc: Encoder, data: Path) -> Iterator[CrisisScene]:
     """Every crisis of a folder among news; without duplicates and the model's background."""
-    skipped = SkippedRows()
+    skips = SkippedRows()
     if NEWS not in (names := files(data, "tweets")):
         raise InputError(f"--data: {data}/tweets holds no {NEWS}; give the folder of the data")
-    by_text = {bare(text): text for text in read_posts(names[NEWS], skipped)}
+    by_text = {bare(text): text for text in read_posts(names[NEWS], skips)}
     news = exclude_background(
         enc.posts(text for key, text in by_text.items() if key), enc.background
     )
-    for crisis in read_crises(data, skipped):
+    for crisis in read_crises(data, skips):
         about = enc.posts((*crisis.on, *crisis.off))
         posts = Embeddings.concat([news, about])
         seeds = enc.articles(crisis.seeds)

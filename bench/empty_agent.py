@@ -23,13 +23,13 @@ last = int(os.environ["BENCH_POSTS"])
 @app.agent(posts)
 async def nothing(stream: "faust.StreamT[bytes]") -> None:
     """Count the posts, say how fast they came, and end."""
-    seen, began = 0, 0.0
+    count, began = 0, 0.0
     async for _ in stream:
-        seen += 1
-        if seen == WARM:
+        count += 1
+        if count == WARM:
             began = time.perf_counter()
-        elif seen == last:
-            rate = (seen - WARM) / (time.perf_counter() - began)
+        elif count == last:
+            rate = (count - WARM) / (time.perf_counter() - began)
             # Faust puts a logger in the place of sys.stdout.
             os.write(1, f"rate {rate}\n".encode())
             os._exit(0)

@@ -122,8 +122,8 @@ class Published:
     @torch.no_grad()
     def forward(self, ids: I32, offsets: I64, side: Side = Side.POST) -> F32 | NDArray[np.float64]:
         """The vectors of the texts between consecutive offsets, as one padded batch: [b, d]."""
-        padded, real = padded_batch(ids, offsets)
-        tokens = embedding(padded, self.model.embedding)  # [b, n, d]
+        batch, real = padded_batch(ids, offsets)
+        tokens = embedding(batch, self.model.embedding)  # [b, n, d]
         mask = real.unsqueeze(-1)  # [b, n, 1]
         relay = (tokens * mask).sum(1) / mask.sum(1).clamp(min=1)  # [b, d]
         nodes = tokens
@@ -148,10 +148,10 @@ def ring(part: Attention, h: Tensor, tokens: Tensor, relay: Tensor, real: Tensor
     logits = torch.stack([(q * key).sum(-1) for key in keys], dim=-1)  # [b, n, h, m]
     inside = torch.stack(windows(real, part.window), dim=-1)  # [b, n, 2c+1]
     p = shares(part, logits, pad(inside, (0, 2), value=True).unsqueeze(2))
-    mixed = torch.zeros_like(q)
+    result = torch.zeros_like(q)
     for j, value in enumerate(values):
-        mixed = mixed + p[..., j, None] * value
-    return cast(Tensor, part.output(mixed.flatten(-2)))
+        result = result + p[..., j, None] * value
+    return cast(Tensor, part.output(result.flatten(-2)))
 
 
 def star(part: Attention, nodes: Tensor, relay: Tensor, real: Tensor) -> Tensor:
@@ -161,8 +161,8 @@ def star(part: Attention, nodes: Tensor, relay: Tensor, real: Tensor) -> Tensor:
     keys, values = (heads(part, by, context).transpose(1, 2) for by in (part.key, part.value))
     logits = (keys @ q.unsqueeze(-1)).squeeze(-1)  # [b, h, 1+n]
     p = shares(part, logits, pad(real, (1, 0), value=True).unsqueeze(1))
-    mixed = (p.unsqueeze(-2) @ values).squeeze(-2)  # [b, h, k]
-    return cast(Tensor, part.output(mixed.flatten(-2)))
+    result = (p.unsqueeze(-2) @ values).squeeze(-2)  # [b, h, k]
+    return cast(Tensor, part.output(result.flatten(-2)))
 
 
 def heads(part: Attention, by: nn.Linear, x: Tensor) -> Tensor:
@@ -172,8 +172,8 @@ def heads(part: Attention, by: nn.Linear, x: Tensor) -> Tensor:
 
 def shares(part: Attention, logits: Tensor, visible: Tensor) -> Tensor:
     """α-entmax per head over what is visible: [..., h, m], [..., 1, m] → [..., h, m]."""
-    masked = (logits / math.sqrt(part.head_dim)).masked_fill(~visible, -math.inf)
-    return cast(Tensor, entmax_bisect(masked, alpha=part.alpha.view(-1, 1), dim=-1))
+    scores = (logits / math.sqrt(part.head_dim)).masked_fill(~visible, -math.inf)
+    return cast(Tensor, entmax_bisect(scores, alpha=part.alpha.view(-1, 1), dim=-1))
 
 
 def windows(x: Tensor, c: int) -> list[Tensor]:
@@ -187,9 +187,9 @@ def padded_batch(ids: I32, offsets: I64) -> tuple[Tensor, Tensor]:
     """Ragged ids padded with id 0, and which tokens are real: [b, n] each."""
     counts = np.diff(offsets)
     real = np.arange(max(1, counts.max(initial=0))) < counts[:, None]
-    padded = np.zeros(real.shape, np.int64)
-    padded[real] = ids[offsets[0] : offsets[-1]]
-    return torch.from_numpy(padded), torch.from_numpy(real)
+    batch = np.zeros(real.shape, np.int64)
+    batch[real] = ids[offsets[0] : offsets[-1]]
+    return torch.from_numpy(batch), torch.from_numpy(real)
 
 
 MINILM_BATCH, MINILM_POSTS = 32, 256
@@ -225,7 +225,7 @@ def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object
     return run
 
 
-def published(work: Workload) -> Run:
+def run_published(work: Workload) -> Run:
     """The published form, with new padding for every batch."""
     return over_ids(work, Published(work.weights("paper")))
 
@@ -253,7 +253,7 @@ def minilm(work: Workload) -> Run:
 
 ROWS = {
     "published": BenchRow(
-        "as published: padded, eager, bisection", lambda work, _: published(work)
+        "as published: padded, eager, bisection", lambda work, _: run_published(work)
     ),
     "torch": BenchRow("star, torch: ids → vectors", lambda work, _: torch_path(work)),
     "kernel": BenchRow(
@@ -284,9 +284,9 @@ def deviations(work: Workload, posts: int) -> list[Deviation]:
 
     batch = cut(work.tokens, 0, min(posts, len(work.posts)))
     rows = []
-    star, gated = work.weights("paper"), work.weights("none")
+    star, mean = work.weights("paper"), work.weights("none")
     paths: list[tuple[str, Weights, Backend]] = [
-        ("torch", star, TorchBackend(star, "cpu")), ("kernel", gated, GatedMeanKernel(gated)),
+        ("torch", star, TorchBackend(star, "cpu")), ("kernel", mean, GatedMeanKernel(mean)),
     ]  # fmt: skip
     for name, weights, path in paths:
         vectors = np.asarray(path.forward(*batch, Side.POST), np.float64)
@@ -354,12 +354,12 @@ def fresh_start(model: str) -> Start:
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", PROGRAM, model]
     began = time.time()
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    child = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    if child.returncode != 0:
+        last = (child.stderr.strip().splitlines() or ["no message"])[-1]
         raise NotAvailable(f"a fresh process failed: {last}")
-    loaded, embedded, *others = json.loads(done.stdout.splitlines()[-1])
-    return (loaded - began, embedded - began, *others)
+    loaded_at, embedded_at, *others = json.loads(child.stdout.splitlines()[-1])
+    return (loaded_at - began, embedded_at - began, *others)
 
 
 POSTS, EARLIER = 98_304, 32_768
@@ -385,15 +385,15 @@ def measure_encoder(
         names = ", ".join(sorted({*ROWS, *parts}))
         raise InputError(f"--only: {', '.join(sorted(odd))} is no row; choose from {names}")
     keys = [(name, t) for t in threads for name in ROWS if not only or name in only]
-    made = [speed(work, keys, rounds, seconds, report)] if keys else []
+    reports = [speed(work, keys, rounds, seconds, report)] if keys else []
     for name, make in parts.items():
         if not only or name in only:
             report(f"part: {name}")
             try:
-                made.append(make())
+                reports.append(make())
             except NotAvailable as error:
-                made.append(ResultTable(name, f"No {name}", (), (), [str(error)]))
-    return [where(work), *made]
+                reports.append(ResultTable(name, f"No {name}", (), (), [str(error)]))
+    return [where(work), *reports]
 
 
 def where(work: Workload) -> ResultTable:

@@ -53,12 +53,12 @@ def time_of(at: int) -> str:
 async def serve(count: int, data: Path | None) -> None:
     """Serve until the process is ended."""
     texts, _ = read_posts(data, TEXTS)
-    made = {path: list(events(texts, count, path)) for path in (V1, V2)}
+    frames = {path: list(events(texts, count, path)) for path in (V1, V2)}
 
     async def subscribe(request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse(protocols=("xrpc.v1.json",), compress=False)
         await socket.prepare(request)
-        for text in made[request.path]:
+        for text in frames[request.path]:
             await socket.send_str(text)
         await socket.receive()
         return socket

@@ -50,10 +50,8 @@ class JudgedTexts(NamedTuple):
 def measure_judged(model: str, data: Path) -> ResultTable:
     languages = read_judged(data)
     english = EnglishReference(encoder.load(model, device="cpu"), languages)
-    measured = [english.row(code, texts) for code, texts in languages.items()]
-    return ResultTable(
-        "judged", f"Texts that did not train, model {model}", HEADER, measured, REMARKS
-    )
+    rows = [english.row(code, texts) for code, texts in languages.items()]
+    return ResultTable("judged", f"Texts that did not train, model {model}", HEADER, rows, REMARKS)
 
 
 def read_judged(data: Path) -> dict[str, JudgedTexts]:

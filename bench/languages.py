@@ -113,10 +113,10 @@ def pair_figures(
 
     `alike` are the scores of each article with a post on another event of its kind.
     """
-    reached = score >= cut
+    hits = score >= cut
     return SearchFigures(
         auc_of(score[own], score[~own]),
         auc_of(score[own], alike),
-        float(reached[own].mean()),
-        float(reached[~own].mean()),
+        float(hits[own].mean()),
+        float(hits[~own].mean()),
     )

@@ -12,7 +12,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from train.protocol.report import aligned
+from train.protocol.report import align
 
 Run = Callable[[], int]  # does one batch of work and returns its number of items
 Report = Callable[[str], None]  # shows progress
@@ -129,7 +129,7 @@ class ResultTable:
     def render(self) -> str:
         """Text for a terminal; without a header the remarks alone."""
         rows = [[cell_text(cell) for cell in row] for row in self.rows]
-        return "\n".join([self.title, "", *aligned(self.header, rows), *self.remarks])
+        return "\n".join([self.title, "", *align(self.header, rows), *self.remarks])
 
     def plain(self) -> dict[str, Any]:
         rows = [dict(zip(self.header, row, strict=True)) for row in self.rows]

@@ -42,7 +42,7 @@ from bench.texts import ROOT, read_articles, read_posts
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from train.data.readers import SkippedRows, TrainingArticle, split_of_event
-from train.protocol.peers import Scorer, served
+from train.protocol.peers import Scorer, encoder_scorer
 from train.protocol.sets import Scores, crisis_figures, read_crises, threshold_figures
 from train.teacher.minilm import whole
 
@@ -139,7 +139,7 @@ def measure_on(kafka: str, options: PeersOptions, report: Report) -> list[Result
             "texts": f"{len(texts):,} posts, {len(articles)} articles: {source}",
             "matches": f"thresholds set so that {SHARE:.0%} of the posts match",
         })  # fmt: skip
-        scorers: dict[str, Scorer] = {"newsift": served(enc)}
+        scorers: dict[str, Scorer] = {"newsift": encoder_scorer(enc)}
         scorers |= {each.name: each.score for each in peers}
         return [
             where,
@@ -152,18 +152,18 @@ def peers_by_vectors(jar: Path | None) -> list[Peer]:
     """The peers with vectors; MiniLM if its jar is given."""
     try:
         static = WordLlama()
-        made = [peer_by_vectors("WordLlama", static.texts, partial(static_articles, static))]
+        peers = [peer_by_vectors("WordLlama", static.texts, partial(static_articles, static))]
         if jar:
             minilm = MiniLM(jar)
             articles = partial(articles_in_parts, minilm)
-            made.append(peer_by_vectors("MiniLM int8", minilm.texts, articles, jar))
+            peers.append(peer_by_vectors("MiniLM int8", minilm.texts, articles, jar))
     except ImportError as error:
         raise NotAvailable(f"{error.name}: {PEERS_MISSING}") from error
     except (BadZipFile, ValueError) as error:
         raise InputError(
             f"--minilm: {jar} is not langchain4j's jar of all-MiniLM-L6-v2-q ({error})"
         ) from error
-    return made
+    return peers
 
 
 def peer_by_vectors(
@@ -291,25 +291,25 @@ def make_scene(kafka: str, seeds: Sequence[Record]) -> StreamScene:
 
 def watch_for(program: WatchedWorker, scene: StreamScene, posts: int, seconds: float) -> PeerRun:
     """Measure a program from its first commit on, for this time or until all posts are done."""
-    with scene.commits(program.group) as committed:
+    with scene.commits(program.group) as position:
         began = time.perf_counter()
-        while not (first := committed()):
+        while not (first := position()):
             program.check()
             if time.perf_counter() - began > START_S:
                 raise NotAvailable(f"nothing was committed in {START_S:g} s")
             time.sleep(0.1)
-        began, cpu, last, ended = time.perf_counter(), program.cpu(), first, 0.0
+        began, cpu, last, end = time.perf_counter(), program.cpu(), first, 0.0
         while last < posts and time.perf_counter() - began < seconds:
             program.check()
             time.sleep(0.1)
-            now = committed()
+            now = position()
             if now > last:  # programs commit rarely: the last commit ends the window
-                last, ended = now, time.perf_counter()
-                used = program.cpu() - cpu
+                last, end = now, time.perf_counter()
+                cpu_s = program.cpu() - cpu
     if last == first:
         raise NotAvailable(f"only {first:,} posts were committed in {seconds:g} s; take more")
-    done = last - first
-    return PeerRun(done / (ended - began), used / done * 1e6, program.resident())
+    count = last - first
+    return PeerRun(count / (end - began), cpu_s / count * 1e6, program.resident())
 
 
 def latency(
@@ -339,11 +339,11 @@ def worth(data: Path, scorers: Mapping[str, Scorer], report: Report) -> ResultTa
         for crisis in crises:
             report(f"{name}: {crisis.name}")
             half = len(crisis.background) // 2
-            judged = crisis._replace(background=crisis.background[half:])
+            evaluation = crisis._replace(background=crisis.background[half:])
             cuts = np.quantile(score(crisis.background[:half], crisis.seeds), 1 - PASS, axis=0)
-            scores = score(judged.posts, crisis.seeds)
-            own = crisis_figures(Scores.of(scores, judged))
-            own |= threshold_figures(scores, cuts.astype(np.float32), judged)
+            scores = score(evaluation.posts, crisis.seeds)
+            own = crisis_figures(Scores.of(scores, evaluation))
+            own |= threshold_figures(scores, cuts.astype(np.float32), evaluation)
             for figure in WORTH:
                 figures.setdefault(figure, []).append(own[figure])
         rows.append((name, *(100 * mean(figures[figure]) for figure in WORTH)))

@@ -57,20 +57,20 @@ def background_only(draw: CrisisDraw) -> WayScores:
     return score_with(draw, learn(draw.scene.seeds, draw.scene.background).vector)
 
 
-def unlabelled(draw: CrisisDraw) -> WayScores:
+def without_labels(draw: CrisisDraw) -> WayScores:
     """A profile learned from the stream, without labels and without a history."""
-    learned = learned_from(draw)
-    return score_with(draw, learned.vector, learned.beta)
+    profile = learned_from(draw)
+    return score_with(draw, profile.vector, profile.beta)
 
 
-def labelled(draw: CrisisDraw) -> WayScores:
+def with_labels(draw: CrisisDraw) -> WayScores:
     """A profile learned from the stream and ten labels."""
     rows = draw.stream[choose_posts_to_label(draw, learned_from(draw).vector)]
     is_on = draw.is_on(rows)
     posts = draw.scene.posts
     on, off = (AuthoredPosts.anonymous(posts[rows[kind]]) for kind in (is_on, ~is_on))
-    learned = learn(draw.scene.seeds, draw.scene.background, stream_posts(draw), on, off)
-    return score_with(draw, learned.vector, learned.beta)
+    profile = learn(draw.scene.seeds, draw.scene.background, stream_posts(draw), on, off)
+    return score_with(draw, profile.vector, profile.beta)
 
 
 def with_history(draw: CrisisDraw) -> WayScores:
@@ -81,14 +81,14 @@ def with_history(draw: CrisisDraw) -> WayScores:
     vector = learn(scene.seeds, scene.background).vector
     cut = profile_threshold(vector, scene.background, RATE)
     scores = vector.scores(scene.posts)
-    counted, usual = (int((scores[rows] >= cut).sum()) for rows in (now, before))
-    burst = is_burst(counted, usual, len(now) / (len(now) + len(before)))
+    current, usual = (int((scores[rows] >= cut).sum()) for rows in (now, before))
+    burst = is_burst(current, usual, len(now) / (len(now) + len(before)))
     posts = AuthoredPosts.anonymous(scene.posts[now])
-    learned = learn(scene.seeds, scene.background, posts, burst=burst)
-    return score_with(draw, learned.vector, learned.beta)
+    profile = learn(scene.seeds, scene.background, posts, burst=burst)
+    return score_with(draw, profile.vector, profile.beta)
 
 
-def flooded(draw: CrisisDraw) -> WayScores:
+def with_flood(draw: CrisisDraw) -> WayScores:
     """One author repeats the twenty best posts of a silent stream until they are a thousand."""
     news = draw.stream[draw.stream < draw.scene.news]
     best = learn(draw.scene.seeds, draw.scene.background).vector.scores(draw.scene.posts[news])
@@ -96,8 +96,8 @@ def flooded(draw: CrisisDraw) -> WayScores:
     rows = np.concatenate([draw.stream, copies])
     authors = [None] * len(draw.stream) + ["flood"] * len(copies)
     posts = AuthoredPosts(draw.scene.posts[rows], authors)
-    learned = learn(draw.scene.seeds, draw.scene.background, posts)
-    return score_with(draw, learned.vector, learned.beta)
+    profile = learn(draw.scene.seeds, draw.scene.background, posts)
+    return score_with(draw, profile.vector, profile.beta)
 
 
 def stream_posts(draw: CrisisDraw) -> AuthoredPosts:
@@ -115,9 +115,9 @@ def choose_posts_to_label(draw: CrisisDraw, vector: EventVector) -> I64:
     scores = vector.scores(draw.scene.posts[draw.stream])
     cut = profile_threshold(vector, draw.scene.background, RATE)
     matches = np.flatnonzero(scores >= cut)
-    drawn = matches[: LABELS // 2]  # the stream is in random order
-    near = np.setdiff1d(np.argsort(np.abs(scores - cut))[:LABELS], drawn, assume_unique=True)
-    return np.concatenate([drawn, near[: LABELS - len(drawn)]])
+    sample = matches[: LABELS // 2]  # the stream is in random order
+    near = np.setdiff1d(np.argsort(np.abs(scores - cut))[:LABELS], sample, assume_unique=True)
+    return np.concatenate([sample, near[: LABELS - len(sample)]])
 
 
 def score_with(draw: CrisisDraw, vector: EventVector, beta: float = 0.0) -> WayScores:
@@ -135,16 +135,16 @@ ROWS: dict[str, tuple[Way, int | None]] = {
     "maximum over the seeds": (highest, SILENT),
     "mean of the seeds": (seed_mean, SILENT),
     "less the background, no stream": (background_only, SILENT),
-    "learned, no label": (unlabelled, None),
-    "learned, 10 labels": (labelled, None),
+    "learned, no label": (without_labels, None),
+    "learned, 10 labels": (with_labels, None),
     "learned, a burst seen": (with_history, None),
-    "learned from 1 in 1,000": (unlabelled, 1000),
-    "the same, 10 labels": (labelled, 1000),
+    "learned from 1 in 1,000": (without_labels, 1000),
+    "the same, 10 labels": (with_labels, 1000),
     "the same, a burst seen": (with_history, 1000),
-    "silent stream": (unlabelled, SILENT),
-    "the same, 10 labels off": (labelled, SILENT),
+    "silent stream": (without_labels, SILENT),
+    "the same, 10 labels off": (with_labels, SILENT),
     "the same, no burst seen": (with_history, SILENT),
-    "silent, a flood by one author": (flooded, SILENT),
+    "silent, a flood by one author": (with_flood, SILENT),
 }
 REMARKS = (
     "Precision × 100 at 80 % recall, on posts that trained no profile; means of the draws.",
@@ -184,7 +184,7 @@ def mean_of(scene: CrisisScene, row: str, draws: int, report: Report) -> Profile
         else:
             draw = scene.draw(learns, seed)
             each.append(figures_of([draw] * len(RATES), [way(draw)] * len(RATES)))
-    return averaged(each)
+    return mean_figures(each)
 
 
 def figures_of(draws: Sequence[CrisisDraw], judged: Sequence[WayScores]) -> ProfileFigures:
@@ -198,7 +198,7 @@ def figures_of(draws: Sequence[CrisisDraw], judged: Sequence[WayScores]) -> Prof
     return ProfileFigures(precision, draw.off_topic(scores.scores), recall, passes, scores.beta)
 
 
-def averaged(each: Sequence[ProfileFigures]) -> ProfileFigures:
+def mean_figures(each: Sequence[ProfileFigures]) -> ProfileFigures:
     """The mean of several figures."""
     precision = np.mean([one.precision for one in each], axis=0)
     rest = np.mean([one[1:] for one in each], axis=0)
@@ -210,7 +210,7 @@ def precision_part(figures: dict[str, dict[str, ProfileFigures]], draws: int) ->
     rows: list[list[Cell]] = []
     for row in ROWS:
         events = [figures[event][row] for event in figures]
-        mean = averaged(events)
+        mean = mean_figures(events)
         rows.append([
             row, *(100 * one.precision[MIDDLE] for one in events),
             *(100 * share for share in mean.precision), 100 * mean.off_topic, mean.beta,

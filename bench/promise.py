@@ -124,23 +124,23 @@ def fixed(count: int, best: int | None = None) -> Way:
     """A fixed number of labels of random matches, or of the best ones, and one test at the end."""
 
     def way(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
-        drawn = at_random(count, scores[:best], random)
-        return CutOutcome(precision_threshold(scores[drawn], right[drawn], *promise), len(drawn))
+        sample = at_random(count, scores[:best], random)
+        return CutOutcome(precision_threshold(scores[sample], right[sample], *promise), len(sample))
 
     return way
 
 
 def after_each(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
     """The anytime test, after every label, until it succeeds or 200 labels are used."""
-    return _walked(scores, right, promise, random, on=False)
+    return _walk(scores, right, promise, random, on=False)
 
 
 def to_the_end(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
     """The anytime test, then more labels in drawn order until 200 are used, and a last test."""
-    return _walked(scores, right, promise, random, on=True)
+    return _walk(scores, right, promise, random, on=True)
 
 
-def _walked(scores: F64, right: Bools, promise: Promise, random: Generator, on: bool) -> CutOutcome:
+def _walk(scores: F64, right: Bools, promise: Promise, random: Generator, on: bool) -> CutOutcome:
     labelled: set[int] = set()
 
     def judge(place: int) -> bool | None:
@@ -162,12 +162,12 @@ def _walked(scores: F64, right: Bools, promise: Promise, random: Generator, on: 
 
 def peeking(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
     """Wrong: the test for a fixed number of labels, repeated after each until it succeeds."""
-    drawn = at_random(FEW, scores, random)
-    for n in range(MIN_LABELS, len(drawn) + 1):
-        threshold = precision_threshold(scores[drawn[:n]], right[drawn[:n]], *promise)
+    sample = at_random(FEW, scores, random)
+    for n in range(MIN_LABELS, len(sample) + 1):
+        threshold = precision_threshold(scores[sample[:n]], right[sample[:n]], *promise)
         if threshold is not None:
             return CutOutcome(threshold, n)
-    return CutOutcome(None, len(drawn))
+    return CutOutcome(None, len(sample))
 
 
 def loosest(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
@@ -177,8 +177,8 @@ def loosest(scores: F64, right: Bools, promise: Promise, random: Generator) -> C
 
 def as_labelled(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
     """Wrong: the loosest cut at which the labels themselves have the precision."""
-    required = promise.precision
-    return _loosest_where(lambda hits, n: hits >= required * n, scores, right, random)
+    least = promise.precision
+    return _loosest_where(lambda hits, n: hits >= least * n, scores, right, random)
 
 
 WAYS: dict[str, Way] = {
@@ -201,10 +201,10 @@ def at_random(count: int, scores: F64, random: Generator) -> np.ndarray:
 def _loosest_where(
     holds: Callable[[int, int], bool], scores: F64, right: Bools, random: Generator
 ) -> CutOutcome:
-    drawn = np.sort(at_random(FEW, scores, random))  # by falling score
-    hits = np.cumsum(right[drawn]).tolist()
+    sample = np.sort(at_random(FEW, scores, random))  # by falling score
+    hits = np.cumsum(right[sample]).tolist()
     good = [n for n, hit in enumerate(hits, 1) if holds(hit, n)]
-    return CutOutcome(float(scores[drawn[good[-1] - 1]]) if good else None, len(drawn))
+    return CutOutcome(float(scores[sample[good[-1] - 1]]) if good else None, len(sample))
 
 
 ODDS = (10, 100, 1_000)
@@ -252,10 +252,12 @@ def simulate(
             report(f"{stream.name}, {stream.odds}: {name}")
             random = np.random.default_rng(crc32(f"{stream.name} {stream.odds}".encode()))
             outcomes = [way(*stream.draw(random), promise, random) for _ in range(repetitions)]
-            given = [one.threshold for one in outcomes if one.threshold is not None]
-            broken = sum(stream.precision(threshold) < promise.precision for threshold in given)
-            shares = 100 * len(given) / repetitions, 100 * broken / repetitions
+            thresholds = [one.threshold for one in outcomes if one.threshold is not None]
+            failures = sum(
+                stream.precision(threshold) < promise.precision for threshold in thresholds
+            )
+            shares = 100 * len(thresholds) / repetitions, 100 * failures / repetitions
             labels = sum(one.labels for one in outcomes) / repetitions
-            recall = sum(map(stream.recall, given)) / repetitions
+            recall = sum(map(stream.recall, thresholds)) / repetitions
             rows.append(WayRow(stream.name, stream.odds, name, *shares, labels, recall, oracle))
     return rows

@@ -89,13 +89,13 @@ def _row(
         seeds = embedder.make(topic.snapshot())
         prepare_index(seeds)
         changes.append(process_time() - start)
-    cost, passed = _match(seeds, vectors)
+    cost, pass_count = _match(seeds, vectors)
     total = SeedEmbedder(enc, RATE, None, total=True).make(topic.snapshot())
     _, passed_total = _match(total, vectors)
     return [
         len(seeds), round(start_s, 1), round(1000 * float(np.median(changes)), 1),
         round(1e6 * cost, 1), round(memory_bytes / 1024 / len(seeds), 1),
-        round(100 * passed, 2), round(100 * passed_total, 2), round(total.raised, 3),
+        round(100 * pass_count, 2), round(100 * passed_total, 2), round(total.raised, 3),
     ]  # fmt: skip
 
 

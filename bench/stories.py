@@ -72,23 +72,23 @@ class TextPairs(NamedTuple):
 
 def measure_stories(data: Path, model: str, report: Report) -> list[ResultTable]:
     """The pairs of matches by score, and the groups as a worker makes them."""
-    judged, grouped, sizes = list[PairShares](), list[GroupFigures](), Counter[str]()
+    shares, groups, sizes = list[PairShares](), list[GroupFigures](), Counter[str]()
     with encoder.load(model, device="cpu") as enc:
         for event, texts, vectors in matches_by_event(enc, data):
             report(f"{event}: {len(texts):,} matches")
             pairs = pairs_of(texts, vectors)
-            judged += [judge(event, pairs, cut) for cut in CUTS]
+            shares += [judge(event, pairs, cut) for cut in CUTS]
             for kind in ("retweet", "same", "near"):
                 sizes[kind] += int(getattr(pairs, kind).sum())
-            grouped.append(judge_groups(event, pairs, vectors))
-    counted = "{retweet:,} retweets, {same:,} same words, {near:,} near copies.".format(**sizes)
+            groups.append(judge_groups(event, pairs, vectors))
+    summary = "{retweet:,} retweets, {same:,} same words, {near:,} near copies.".format(**sizes)
     rule = f"groups at a score of {MIN_STORY_SCORE:g}"
     title = f"Matches in the order of their file, {rule}, model {model}"
     return [
         ResultTable(
-            "pairs", f"Pairs of matches, model {model}", HEADER, judged, [*REMARKS, counted]
+            "pairs", f"Pairs of matches, model {model}", HEADER, shares, [*REMARKS, summary]
         ),
-        ResultTable("groups", title, GROUPS, grouped),
+        ResultTable("groups", title, GROUPS, groups),
     ]
 
 
@@ -110,19 +110,19 @@ def pairs_of(texts: Sequence[str], vectors: Embeddings) -> TextPairs:
     """Every pair of matches, once."""
     bare = [bare_words(text) for text in texts]
     first, second = np.triu_indices(len(texts), 1)
-    whole, number = numbered(texts), numbered(bare)
+    whole, number = number_texts(texts), number_texts(bare)
     long = np.array([len(words.split()) >= MIN_WORDS for words in bare], bool)
     passed_on = np.array([RETWEET.search(text) is not None for text in texts], bool)
-    shared = shared_shingles(bare)[first, second]
-    copied = (whole[first] != whole[second]) & long[first] & long[second]
-    equal = (number[first] == number[second]) & copied
+    overlap = shared_shingles(bare)[first, second]
+    is_copy = (whole[first] != whole[second]) & long[first] & long[second]
+    equal = (number[first] == number[second]) & is_copy
     one_retweet = passed_on[first] != passed_on[second]
     return TextPairs(
         vectors.similarity(vectors)[first, second],
         equal & one_retweet,
         equal & ~one_retweet,
-        (shared >= NEAR) & copied,
-        shared < UNLIKE,
+        (overlap >= NEAR) & is_copy,
+        overlap < UNLIKE,
     )
 
 
@@ -150,7 +150,7 @@ def percent(holds: Bools) -> float | None:
     return 100 * float(holds.mean()) if len(holds) else None
 
 
-def numbered(texts: Sequence[str]) -> NDArray[np.int64]:
+def number_texts(texts: Sequence[str]) -> NDArray[np.int64]:
     """A number for each text, the same for the same: [n]."""
     names = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     return np.array([names[text] for text in texts], np.int64)

@@ -59,15 +59,15 @@ class StreamScene:
 
     def publish(self, role: str, records: Iterable[Record]) -> int:
         """Publish compressed records and wait for the broker. Returns their number."""
-        sent = 0
+        count = 0
         with KafkaProducer(
             bootstrap_servers=self.kafka, linger_ms=20, batch_size=2**17, compression_type="gzip"
         ) as producer:
             for key, value in records:
                 producer.send(self.topic(role), value, key=key)
-                sent += 1
+                count += 1
             producer.flush()
-        return sent
+        return count
 
     @contextmanager
     def commits(self, group: str) -> Iterator[Callable[[], int]]:
@@ -181,9 +181,9 @@ def latencies(
     warm_up_s: float = WARM_UP_S,
 ) -> list[float]:  # fmt: skip
     """Milliseconds from a post's timestamp to its match at a consumer, after the warm-up."""
-    stopped = threading.Event()
+    stop = threading.Event()
     arrivals: list[tuple[int, float]] = []
-    reader = threading.Thread(target=collect_matches, args=(scene, stopped, arrivals))
+    reader = threading.Thread(target=collect_matches, args=(scene, stop, arrivals))
     reader.start()
     try:
         start = time.time()
@@ -191,27 +191,27 @@ def latencies(
         time.sleep(2)
         worker.check()
     finally:
-        stopped.set()
+        stop.set()
         reader.join()
-    return [arrival * 1e3 - sent for sent, arrival in arrivals if sent / 1e3 > start + warm_up_s]
+    return [arrival * 1e3 - at for at, arrival in arrivals if at / 1e3 > start + warm_up_s]
 
 
 def send_steadily(scene: StreamScene, texts: Sequence[str], rate: int, seconds: float) -> None:
-    records, sent, start = post_records(texts, int(rate * seconds)), 0, time.perf_counter()
+    records, count, start = post_records(texts, int(rate * seconds)), 0, time.perf_counter()
     with KafkaProducer(bootstrap_servers=scene.kafka, linger_ms=0) as producer:
-        while due := int((time.perf_counter() - start) * rate) - sent + 1:
+        while due := int((time.perf_counter() - start) * rate) - count + 1:
             batch = list(islice(records, due))
             if not batch:
                 break
             for key, value in batch:
                 producer.send(scene.topic("posts"), value, key=key)
-            sent += len(batch)
+            count += len(batch)
             time.sleep(SEND_INTERVAL_S)
         producer.flush()
 
 
 def collect_matches(
-    scene: StreamScene, stopped: threading.Event, arrivals: list[tuple[int, float]]
+    scene: StreamScene, stop: threading.Event, arrivals: list[tuple[int, float]]
 ) -> None:
     """Append the times at which each match's post was sent and the match arrived."""
     with KafkaConsumer(bootstrap_servers=scene.kafka, fetch_max_wait_ms=100) as consumer:
@@ -220,7 +220,7 @@ def collect_matches(
         consumer.seek_to_end()
         for part in parts:
             consumer.position(part)
-        while not stopped.is_set():
+        while not stop.is_set():
             for records in consumer.poll(timeout_ms=100).values():
                 arrival = time.time()
                 sources = (json.loads(record.value)["source"] for record in records)
@@ -242,51 +242,51 @@ def memory(
     scene: StreamScene, seeds: str, texts: Sequence[str], posts: int, report: Report
 ) -> list[MemoryReading]:
     """Ten readings while a worker processes the posts."""
-    done, ended = [0], threading.Event()
+    total, end = [0], threading.Event()
 
     def feed() -> None:
         """Publish all posts, at most MAX_POSTS_AHEAD of the worker, so that no disk fills."""
-        records, sent = post_records(texts, posts), 0
-        while sent < posts and not ended.is_set():
-            if sent - done[0] > MAX_POSTS_AHEAD:
+        records, count = post_records(texts, posts), 0
+        while count < posts and not end.is_set():
+            if count - total[0] > MAX_POSTS_AHEAD:
                 time.sleep(0.2)
                 continue
-            chunk = min(CHUNK_POSTS, posts - sent)
-            sent += scene.publish("posts", (next(records) for _ in range(chunk)))
+            chunk = min(CHUNK_POSTS, posts - count)
+            count += scene.publish("posts", (next(records) for _ in range(chunk)))
 
     with running_worker(scene, seeds) as worker:
         worker.wait_until_ready()
         feeder = threading.Thread(target=feed)
         feeder.start()
         try:
-            return memory_readings(worker, scene, posts, done, report)
+            return memory_readings(worker, scene, posts, total, report)
         finally:
-            ended.set()
+            end.set()
             feeder.join()
 
 
 def memory_readings(
-    worker: WatchedWorker, scene: StreamScene, posts: int, done: list[int], report: Report
+    worker: WatchedWorker, scene: StreamScene, posts: int, total: list[int], report: Report
 ) -> list[MemoryReading]:
     """`done` is updated with the number of committed posts."""
     rows: list[MemoryReading] = []
     last_progress, last_posts, last_cpu = time.monotonic(), 0, worker.cpu()
-    with scene.commits(worker.group) as committed:
-        while done[0] < posts:
+    with scene.commits(worker.group) as position:
+        while total[0] < posts:
             worker.check()
             time.sleep(0.5)
-            now = committed()
-            if now > done[0]:
-                done[0], last_progress = now, time.monotonic()
+            now = position()
+            if now > total[0]:
+                total[0], last_progress = now, time.monotonic()
             elif time.monotonic() - last_progress > STALL_S:
                 raise NotAvailable(f"no post was committed for {STALL_S:g} s, after {now:,}")
-            if done[0] >= (len(rows) + 1) * posts // 10:
+            if total[0] >= (len(rows) + 1) * posts // 10:
                 cpu = worker.cpu()
-                cpu_us = 1e6 * (cpu - last_cpu) / (done[0] - last_posts)
-                rows.append(MemoryReading(done[0], worker.resident(), cpu_us))
-                last_posts, last_cpu = done[0], cpu
+                cpu_us = 1e6 * (cpu - last_cpu) / (total[0] - last_posts)
+                rows.append(MemoryReading(total[0], worker.resident(), cpu_us))
+                last_posts, last_cpu = total[0], cpu
                 report(
-                    f"{done[0]:,} of {posts:,} posts, {rows[-1].resident:.0f} MB, {cpu_us:.1f} µs"
+                    f"{total[0]:,} of {posts:,} posts, {rows[-1].resident:.0f} MB, {cpu_us:.1f} µs"
                 )
     return rows
 
@@ -318,13 +318,13 @@ def encoder_row(model: str, texts: Sequence[str]) -> Measure:
     """Text to embeddings in a fresh process, on all cores, without Kafka."""
 
     def measure() -> Measured:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", ENCODE, model], input=json.dumps(list(texts)),
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        if done.returncode:
-            raise NotAvailable(f"the encoder failed: {done.stderr.strip().splitlines()[-1]}")
-        return Measured(float(done.stdout))
+        if process.returncode:
+            raise NotAvailable(f"the encoder failed: {process.stderr.strip().splitlines()[-1]}")
+        return Measured(float(process.stdout))
 
     return measure
 
@@ -340,8 +340,8 @@ def worker_row(scene: StreamScene, seeds: str, posts: int) -> Measure:
 
 def watch(worker: WatchedWorker, scene: StreamScene, posts: int) -> Measured:
     """The rate and the CPU between the first observed commit and the last."""
-    with scene.commits(worker.group) as committed:
-        first = last = committed()
+    with scene.commits(worker.group) as position:
+        first = last = position()
         start = end = time.perf_counter()
         cpu = worker.cpu()
         while last < posts:
@@ -351,13 +351,13 @@ def watch(worker: WatchedWorker, scene: StreamScene, posts: int) -> Measured:
                     f"{last:,} of {posts:,} posts were committed in {RUN_TIMEOUT_S:g} s"
                 )
             time.sleep(0.1)
-            last, end = committed(), time.perf_counter()
+            last, end = position(), time.perf_counter()
             if first == 0:
                 first, start, cpu = last, end, worker.cpu()
-    timed = last - first
-    if timed < posts / 4:
+    count = last - first
+    if count < posts / 4:
         raise NotAvailable(f"{posts:,} posts were over too soon to be timed; take more")
-    return Measured(timed / (end - start), (worker.cpu() - cpu) / timed * 1e6)
+    return Measured(count / (end - start), (worker.cpu() - cpu) / count * 1e6)
 
 
 def empty_row(scene: StreamScene, posts: int) -> Measure:
@@ -370,15 +370,15 @@ def empty_row(scene: StreamScene, posts: int) -> Measure:
 
     def measure() -> Measured:
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
+            process = subprocess.run(
                 [*faust(), "-A", "bench.empty_agent", "--datadir", folder,
                  "worker", "--without-web"],
                 cwd=ROOT, env=env, capture_output=True, text=True, check=False,
                 timeout=RUN_TIMEOUT_S,
             )  # fmt: skip
-        lines = [line for line in done.stdout.splitlines() if line.startswith("rate ")]
+        lines = [line for line in process.stdout.splitlines() if line.startswith("rate ")]
         if not lines:
-            raise NotAvailable(f"Faust's empty agent ended with {done.returncode}")
+            raise NotAvailable(f"Faust's empty agent ended with {process.returncode}")
         return Measured(float(lines[-1].split()[1]))
 
     return measure

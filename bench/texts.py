@@ -47,15 +47,15 @@ def _rows(source: Path) -> Iterator[Row]:
     files = [file for file in files if file.name.endswith((*KINDS, ".md"))]
     if not files:
         raise InputError(f"--data: {source} holds no .jsonl, .jsonl.gz, .csv, .tsv or .md file")
-    skipped = SkippedRows()
+    skips = SkippedRows()
     for file in files:
         if file.suffix == ".md":
             title, text = read_markdown(file)
             yield {"title": title, "text": text}
         else:
-            yield from (row for _, row in rows(file, skipped))
-    if skipped.count:
-        raise InputError(f"{source}: {skipped.examples[0]}")
+            yield from (row for _, row in rows(file, skips))
+    if skips.count:
+        raise InputError(f"{source}: {skips.examples[0]}")
 
 
 def _text(row: Row, key: str) -> str:

@@ -359,9 +359,9 @@ def reaching_pairs(
     product = product_with(background.dense)
     for block in blocks:
         near, exact = _scored_pairs(articles[block], background, product, 0, cuts[block])
-        reached = exact >= cuts[block][near[:, 0]]
-        pairs.append(near[reached] + np.array([block.start, 0]))
-        scores.append(exact[reached])
+        hits = exact >= cuts[block][near[:, 0]]
+        pairs.append(near[hits] + np.array([block.start, 0]))
+        scores.append(exact[hits])
     return np.concatenate(pairs), np.concatenate(scores)
 
 

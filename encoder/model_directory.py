@@ -225,7 +225,7 @@ def read_model(path: str | Path) -> Model:
 
 
 def _contents(model: Model) -> dict[str, bytes]:
-    named: Arrays = {k: np.ascontiguousarray(v) for k, v in model.weights.tensors.items()}
+    arrays: Arrays = {k: np.ascontiguousarray(v) for k, v in model.weights.tensors.items()}
     rows = model.background.lexical
     vectors, scale = quantised_rows(model.background.dense)
     background: Arrays = {
@@ -238,7 +238,7 @@ def _contents(model: Model) -> dict[str, bytes]:
     if model.background.ends:
         background["ends"] = np.array(model.background.ends, np.int64)
     return {
-        WEIGHTS: save(named),
+        WEIGHTS: save(arrays),
         VOCABULARY: "".join(f"{line}\n" for line in model.vocabulary.lines()).encode(),
         BACKGROUND: save(background),
         CHECK: _check_tensors(model.check),
@@ -269,17 +269,17 @@ def _model(manifest: Manifest, files: dict[str, bytes]) -> Model:
     )
 
 
-def _background(manifest: Manifest, named: Arrays) -> Embeddings:
-    dense = unit_rows(dequantised(named["dense.int8"], named["dense.scale"]))
-    weights = named["lexical.weights"].astype(np.float32)
-    words = SparseRows(named["lexical.indptr"], named["lexical.slots"], weights)
-    ends = tuple(named["ends"].tolist()) if "ends" in named else ()
+def _background(manifest: Manifest, arrays: Arrays) -> Embeddings:
+    dense = unit_rows(dequantised(arrays["dense.int8"], arrays["dense.scale"]))
+    weights = arrays["lexical.weights"].astype(np.float32)
+    words = SparseRows(arrays["lexical.indptr"], arrays["lexical.slots"], weights)
+    ends = tuple(arrays["ends"].tolist()) if "ends" in arrays else ()
     return Embeddings(frozen(dense), words.unit(), manifest.mix, manifest.digest, ends)
 
 
 def _check(content: bytes, side: Side) -> SelfCheck:
-    named = load(content)
-    return SelfCheck(named["ids"], named["offsets"], named["vectors"], side)
+    arrays = load(content)
+    return SelfCheck(arrays["ids"], arrays["offsets"], arrays["vectors"], side)
 
 
 def _manifest(model: Model, files: dict[str, bytes], checks: dict[str, bytes]) -> dict[str, Any]:

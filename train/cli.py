@@ -106,8 +106,8 @@ def evaluate(
     evaluation = Evaluation(
         models or ("default",), data, SPLITS[split], peers, draws, rate, device, mix, wrong
     )
-    results, skipped = judge_all(evaluation, log := ProgressLog())
-    log.line(f"newsift: {len(results)} sets judged, {skipped}")
+    results, skips = judge_all(evaluation, log := ProgressLog())
+    log.line(f"newsift: {len(results)} sets judged, {skips}")
     # msgspec writes what could not be measured, a nan, as null
     if as_json:
         click.echo(msgspec.json.encode(results))
@@ -147,13 +147,13 @@ def figures(
     from train.figures.subject import Subject
 
     subject = Subject(model, data, case, SPLITS[split], rate, device)
-    written = 0
+    file_count = 0
     for file in draw(subject, parse_names(only), out, _say):
         click.echo(file)
-        written += 1
-    if subject.skipped.count:
-        _say(str(subject.skipped))
-    if not written:
+        file_count += 1
+    if subject.skips.count:
+        _say(str(subject.skips))
+    if not file_count:
         raise InputError("nothing to draw: none of the figures has the data that it needs")
 
 

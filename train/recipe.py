@@ -152,8 +152,8 @@ class Recipe:
 
 def read_recipe(name: str) -> Recipe:
     """Read a shipped recipe by name, or a file."""
-    shipped = RECIPES / f"{name}.yaml"
-    file = shipped if shipped.is_file() else Path(name)
+    own_file = RECIPES / f"{name}.yaml"
+    file = own_file if own_file.is_file() else Path(name)
     return parse(read_values(file), str(file))
 
 

@@ -47,13 +47,13 @@ class TrainingOptions:
 
 def train_model(order: TrainingOptions, log: ProgressLog) -> str:
     """Train, select λ on dev, write the model and return its digest."""
-    recipe, skipped = order.recipe, SkippedRows()
+    recipe, skips = order.recipe, SkippedRows()
     validate_options(order)
     log.progress("reading")
-    background = read_background_posts(order.data, skipped)
-    texts = read_corpus(order.data, skipped)
-    if skipped.count:
-        log.line(str(skipped))
+    background = read_background_posts(order.data, skips)
+    texts = read_corpus(order.data, skips)
+    if skips.count:
+        log.line(str(skips))
     if not texts.pairs and not texts.posts and not texts.articles:
         raise InputError(f"{order.data}: holds no pairs, posts or articles to train on")
     store = open_store(recipe.tokens.kind, order.cache) if recipe.needs_teacher else None
@@ -91,20 +91,20 @@ def validate_options(order: TrainingOptions) -> None:
         raise ModelError(f"{order.out}: cannot be written ({error.strerror})") from error
 
 
-def read_background_posts(data: Path, skipped: SkippedRows) -> list[list[str]]:
+def read_background_posts(data: Path, skips: SkippedRows) -> list[list[str]]:
     """Read everyday posts for automatic thresholds, equally many per language.
 
     The threshold is a maximum over languages, which few posts per language would bias upwards.
     """
-    by_language = read_everyday(data, skipped)
+    by_language = read_everyday(data, skips)
     room = max(BACKGROUND_POSTS // max(1, len(by_language)), LANGUAGE_POSTS)
-    chosen = [sorted(posts, key=share)[:room] for _, posts in sorted(by_language.items())]
-    if (count := sum(map(len, chosen))) < CHECKED_TEXTS:
+    selection = [sorted(posts, key=share)[:room] for _, posts in sorted(by_language.items())]
+    if (count := sum(map(len, selection))) < CHECKED_TEXTS:
         raise InputError(
             f"{data}/tweets: {count} everyday posts that do not train; a model needs at least "
             f"{CHECKED_TEXTS} for its automatic threshold, better some thousands"
         )
-    return chosen
+    return selection
 
 
 def make_model(recipe: Recipe, start: StartingPoint) -> nn.Module:

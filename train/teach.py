@@ -97,10 +97,10 @@ def add_states(
     vocabulary = WordPiece.from_lines([*lines, *more])
     tokenizer = Tokenizer(vocabulary, None, AstConfig())
     pieces = Pieces(vocabulary, len(lines))
-    chosen = [*sorted(corpus.posts, key=share), *sorted(corpus.sentences, key=share)][:count]
+    candidates = [*sorted(corpus.posts, key=share), *sorted(corpus.sentences, key=share)][:count]
     short = {
         pieces_key(own): own
-        for tokens in map(tokenizer.posts, blocks_of(chosen))
+        for tokens in map(tokenizer.posts, blocks_of(candidates))
         for ids in np.split(tokens.ids, tokens.offsets[1:-1])
         if MIN_PIECES <= len(own := pieces.of(ids)) <= MAX_PIECES and states.start(own) < 0
     }

@@ -101,11 +101,11 @@ class Entmax(torch.autograd.Function):
         power = (log_p * ((1 - a) / LN_2)).exp2_()
         pull = torch.where(p > 0, power, 0)  # p^(2-α) on the support
         total = rows.sum(pull).clamp_(min=torch.finfo(p.dtype).tiny)
-        centred = grad - rows.spread(rows.sum(pull * grad) / total)
+        deviation = grad - rows.spread(rows.sum(pull * grad) / total)
         by_alpha = None
         if ctx.needs_input_grad[1]:
-            by_alpha = (centred * slope(p, log_p, a)).sum_to_size(alpha.shape)
-        return pull * centred, by_alpha, None
+            by_alpha = (deviation * slope(p, log_p, a)).sum_to_size(alpha.shape)
+        return pull * deviation, by_alpha, None
 
 
 def newton(z: Tensor, alpha: Tensor, rows: Dense | Ragged) -> Tensor:

@@ -88,10 +88,10 @@ class PoolingStar(nn.Module):
         closed = F.pad(texts.outside(self.window), (0, 0, 0, 0, 0, 1)).transpose(1, 2)
         logits = logits.masked_fill(closed, -torch.inf)
         p = self.shares(entmax(logits, self.alpha[0].unsqueeze(1), dim=0))
-        mixed = p[0].unsqueeze(1) * values[0]  # [h, k, N]
+        result = p[0].unsqueeze(1) * values[0]  # [h, k, N]
         for share, value in zip(p[1:], values[1:], strict=True):
-            mixed = torch.addcmul(mixed, share.unsqueeze(1), value)
-        return cast(Tensor, self.output(mixed.flatten(0, 1).t()))
+            result = torch.addcmul(result, share.unsqueeze(1), value)
+        return cast(Tensor, self.output(result.flatten(0, 1).t()))
 
     def _last(self, x: Tensor) -> Tensor:  # [N, h·k] -> [h, k, N]
         """Heads first, tokens last, in at least single precision."""

@@ -41,13 +41,13 @@ class GatedMean(nn.Module):
         buckets = torch.from_numpy(position_buckets(LAST_POSITION + 1))
         self.register_buffer("buckets", buckets, persistent=False)
 
-    def forward(self, embedded: Tensor, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
+    def forward(self, vectors: Tensor, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
         """The weighted mean of every text [n, d]; zero for a text without tokens."""
         texts = Texts.at(offsets, len(ids))
         log_weight = self.log_weight(ids, offsets, texts, side)
         highest = texts.max(log_weight.detach().unsqueeze(1))  # [n, 1]
         weight = (log_weight.unsqueeze(1) - texts.spread(highest)).exp()  # [N, 1], at most 1
-        return texts.sum(weight * embedded) / texts.sum(weight).clamp(min=1)
+        return texts.sum(weight * vectors) / texts.sum(weight).clamp(min=1)
 
     def log_weight(self, ids: Tensor, offsets: Tensor, texts: Texts, side: Side) -> Tensor:
         """The logarithm of each token's weight by its gate and position: [N]."""
@@ -71,27 +71,27 @@ class Siamese(nn.Module):
         """y [n, d], not normalised, of the texts ids[offsets[i] : offsets[i + 1]]."""
         return self.read(nn.functional.embedding(ids, self.embedding), ids, offsets, side)
 
-    def read(self, embedded: Tensor, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
+    def read(self, vectors: Tensor, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
         """Compute y [n, d] from the token vectors [N, d]."""
         if self.residual is None:
             assert self.star is not None
-            return cast(Tensor, self.star(embedded, offsets))
+            return cast(Tensor, self.star(vectors, offsets))
         if self.pooling is not None:
-            return self.states(embedded, ids, offsets, side)[1]
-        mean = cast(Tensor, self.residual(embedded, ids, offsets, side))
+            return self.states(vectors, ids, offsets, side)[1]
+        mean = cast(Tensor, self.residual(vectors, ids, offsets, side))
         if self.star is None:
             return mean
-        return mean + self.residual.gain * cast(Tensor, self.star(embedded, offsets))
+        return mean + self.residual.gain * cast(Tensor, self.star(vectors, offsets))
 
     def states(
-        self, embedded: Tensor, ids: Tensor, offsets: Tensor, side: Side
+        self, vectors: Tensor, ids: Tensor, offsets: Tensor, side: Side
     ) -> tuple[Tensor, Tensor]:
         """Compute the states of the tokens [N, d], which have a loss of their own, and y [n, d]."""
         if self.pooling is None:
-            return embedded, self.read(embedded, ids, offsets, side)
+            return vectors, self.read(vectors, ids, offsets, side)
         assert self.residual is not None
         weight = self.residual.log_weight(ids, offsets, Texts.at(offsets, len(ids)), side)
-        return cast(tuple[Tensor, Tensor], self.pooling(embedded, weight, offsets))
+        return cast(tuple[Tensor, Tensor], self.pooling(vectors, weight, offsets))
 
     @classmethod
     def initial(cls, config: AstConfig, vectors: F32, seed: int = 0) -> Self:
@@ -124,7 +124,7 @@ class Siamese(nn.Module):
             for name, value in weights.tensors.items():
                 if name in (CODES, SCALES):
                     continue
-                parameter, raw = stored(name, torch.tensor(value))
+                parameter, raw = to_parameter(name, torch.tensor(value))
                 parameters[parameter].copy_(raw)
         return model
 
@@ -133,16 +133,17 @@ class Siamese(nn.Module):
         parameters = dict(self.named_parameters())
         rows = self.embedding.detach().float().cpu().numpy()
         codes, scales = quantised_rows(rows)
-        named: dict[str, NDArray[Any]] = {CODES: codes, SCALES: scales}
+        tensors: dict[str, NDArray[Any]] = {CODES: codes, SCALES: scales}
         for name in shapes(self.config, len(rows)):
-            if name in named:
+            if name in tensors:
                 continue
-            parameter, _ = stored(name, torch.empty(0))
-            named[name] = served(name, parameters[parameter].detach().float().cpu().clone()).numpy()
-        return Weights(self.config, named)
+            parameter, _ = to_parameter(name, torch.empty(0))
+            raw = parameters[parameter].detach().float().cpu().clone()
+            tensors[name] = from_parameter(name, raw).numpy()
+        return Weights(self.config, tensors)
 
 
-def stored(name: str, value: Tensor) -> tuple[str, Tensor]:
+def to_parameter(name: str, value: Tensor) -> tuple[str, Tensor]:
     """Convert a stored weight to a parameter: α and gates before their nonlinearity."""
     if name.endswith(".alpha"):
         raw = (value.double() - 1).logit(MIN_ALPHA_DISTANCE).to(value.dtype)
@@ -152,7 +153,7 @@ def stored(name: str, value: Tensor) -> tuple[str, Tensor]:
     return (f"star.{name}" if name.startswith("layers.") else name), value
 
 
-def served(name: str, raw: Tensor) -> Tensor:
+def from_parameter(name: str, raw: Tensor) -> Tensor:
     """Convert a parameter to the stored weight, clamped to its range."""
     if name.endswith(".alpha"):
         return (raw.double().sigmoid() + 1).float().clamp(1 + MIN_ALPHA_DISTANCE, 2)

@@ -129,10 +129,10 @@ def single(x: Tensor) -> Tensor:
 
 def mix(p: Tensor, values: list[Tensor]) -> Tensor:  # [m, N, h], m × [N, h, k] -> [N, h, k]
     """The weighted sum of the values."""
-    mixed = p[0].unsqueeze(2) * values[0]
+    result = p[0].unsqueeze(2) * values[0]
     for share, value in zip(p[1:], values[1:], strict=True):
-        mixed = torch.addcmul(mixed, share.unsqueeze(2), value)
-    return mixed
+        result = torch.addcmul(result, share.unsqueeze(2), value)
+    return result
 
 
 class Star(Attention):
@@ -172,10 +172,10 @@ class AdaptiveStar(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(Round(config) for _ in range(config.layers))
 
-    def forward(self, embedded: Tensor, offsets: Tensor) -> Tensor:
+    def forward(self, vectors: Tensor, offsets: Tensor) -> Tensor:
         """The star of every text; zero for a text without tokens."""
-        texts = Texts.at(offsets, len(embedded))
-        nodes, relay = embedded, texts.mean(embedded)
+        texts = Texts.at(offsets, len(vectors))
+        nodes, relay = vectors, texts.mean(vectors)
         for layer in self.layers:
-            nodes, relay = layer(nodes, relay, embedded, texts)
+            nodes, relay = layer(nodes, relay, vectors, texts)
         return (texts.max(nodes) + relay) / 2 * (texts.lengths > 0).unsqueeze(1)

@@ -132,6 +132,6 @@ def random_weights(config: AstConfig, vocabulary: int, seed: int = 0) -> Weights
     named = shapes(config, vocabulary)
     rows = draw("embedding", named.pop(CODES))
     named.pop(SCALES)
-    drawn: dict[str, NDArray[Any]] = {name: draw(name, shape) for name, shape in named.items()}
-    drawn[CODES], drawn[SCALES] = quantised_rows(rows)
-    return Weights(config, drawn)
+    tensors: dict[str, NDArray[Any]] = {name: draw(name, shape) for name, shape in named.items()}
+    tensors[CODES], tensors[SCALES] = quantised_rows(rows)
+    return Weights(config, tensors)

@@ -41,14 +41,14 @@ def sources_digest() -> str:
     files = {_module(file): file for name in COMPILED for file in (ROOT / name).rglob("*.py")}
     texts = {module: file.read_bytes() for module, file in files.items()}
     queue = [module for module, text in texts.items() if COMPILES.search(text.decode())]
-    visited: set[str] = set()
+    modules: set[str] = set()
     while queue:
         module = queue.pop()
-        if module in texts and module not in visited:
-            visited.add(module)
+        if module in texts and module not in modules:
+            modules.add(module)
             queue += _imports(texts[module].decode())
     digest = hashlib.sha256()
-    for module in sorted(visited):
+    for module in sorted(modules):
         digest.update(hashlib.sha256(texts[module]).digest())
     return digest.hexdigest()[:16]
 
@@ -109,10 +109,10 @@ def _mark_used(folder: Path) -> None:
 def _remove_old(root: Path) -> None:
     """Remove folders of other versions that were unused for a day, except the newest."""
     paths = (path for path in root.iterdir() if NAME.fullmatch(path.name))
-    dated = sorted(
+    by_age = sorted(
         ((path.stat().st_mtime, path) for path in paths if not path.is_symlink()), reverse=True
     )
-    for used, path in dated[NEWEST:]:
+    for used, path in by_age[NEWEST:]:
         if path.stat().st_uid != os.geteuid() or time.time() - used < UNUSED_S:
             continue
         with suppress(OSError):

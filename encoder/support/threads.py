@@ -77,9 +77,9 @@ class Crew:
         try:
             return self._pool.get().submit(work, job)
         except RuntimeError:  # closed, or the interpreter is exiting
-            done = Future[R]()
-            done.set_result(work(job))
-            return done
+            future = Future[R]()
+            future.set_result(work(job))
+            return future
 
 
 def available_cpus(root: Path = Path("/")) -> int:

@@ -70,8 +70,10 @@ def convert(schema: dict[str, Any], refer: Callable[[str], Any]) -> Any:
     if "$ref" in schema:
         return refer(schema["$ref"].rpartition("/")[2])
     if "properties" in schema:
-        fields = schema["properties"].items()
-        return {name: convert(inner, refer) for name, inner in fields if not _is_skipped(name)}
+        return {
+            name: convert(inner, refer) for name, inner in schema["properties"].items()
+            if name not in SKIPPED and not name.startswith(RARE)
+        }  # fmt: skip
     if schema.get("type") == "array":
         return [convert(schema["items"], refer)]
     if isinstance(schema.get("additionalProperties"), dict):
@@ -100,28 +102,17 @@ def from_openapi(definitions: dict[str, Any]) -> dict[str, Any]:
     return {name: kind for name, kind in types.items() if "/" in name or not isinstance(kind, str)}
 
 
-def from_definition(definition: dict[str, Any]) -> dict[str, Any]:
-    """The types of a CustomResourceDefinition, one a version."""
-    spec = definition["spec"]
-    kind = spec["names"]["kind"]
-    return {
-        f"{spec['group']}/{version['name']}/{kind}": {
-            **convert(version["schema"]["openAPIV3Schema"], str), "metadata": "#ObjectMeta",
-        }
-        for version in spec["versions"]
-    }  # fmt: skip
-
-
-def _is_skipped(field: str) -> bool:
-    return field in SKIPPED or field.startswith(RARE)
-
-
 def main() -> None:
-    from tests.deploy.cluster.go import api_definitions, custom_definitions
+    from tests.deploy.cluster.go import custom_definitions, module
 
-    types = from_openapi(json.loads(api_definitions().read_text("utf-8"))["definitions"])
+    document = module("k8s.io/kubernetes") / "api/openapi-spec/swagger.json"
+    types = from_openapi(json.loads(document.read_text("utf-8"))["definitions"])
     for file in custom_definitions():
-        types |= from_definition(yaml.safe_load(file.read_text("utf-8")))
+        spec = yaml.safe_load(file.read_text("utf-8"))["spec"]
+        for version in spec["versions"]:
+            own = convert(version["schema"]["openAPIV3Schema"], str)
+            name = f"{spec['group']}/{version['name']}/{spec['names']['kind']}"
+            types[name] = {**own, "metadata": "#ObjectMeta"}
     rows = (f"{json.dumps(name)}: {json.dumps(types[name])}" for name in sorted(types))
     FILE.write_text("{\n" + ",\n".join(rows) + "\n}\n", "utf-8")
 

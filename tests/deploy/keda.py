@@ -34,7 +34,8 @@ def scaler_faults(item: Object, workloads: Sequence[Workload]) -> Iterator[str]:
     target = mapping(item, "spec", "scaleTargetRef")
     kind = target.get("kind", "Deployment")
     named = (kind, target.get("name"), target.get("apiVersion", "apps/v1"))
-    work = next((each for each in workloads if _identity(each) == named), None)
+    names = [(w.item.get("kind"), w.name, w.item.get("apiVersion")) for w in workloads]
+    work = workloads[names.index(named)] if named in names else None
     if work is None:
         yield f"scaleTargetRef: there is no {kind} {target.get('name')} ({named[2]})"
         return
@@ -121,7 +122,3 @@ def _login_faults(trigger: Object, metadata: Object, config: Config) -> Iterator
     login = SASL.get(config.kafka.sasl_mechanism or "")
     if login and "authenticationRef" not in trigger:
         yield f"authenticationRef: is missing, and kafka.sasl_mechanism needs one ({login})"
-
-
-def _identity(work: Workload) -> tuple[Any, Any, Any]:
-    return work.item.get("kind"), work.name, work.item.get("apiVersion")

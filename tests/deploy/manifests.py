@@ -12,10 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tests.deploy import pods
 from tests.deploy.fields import field_faults, read_fields
 from tests.deploy.keda import scaler_faults
 from tests.deploy.kustomize import CLUSTER_WIDE, Object, build, identity, kustomizations, title
-from tests.deploy.pods import WORKLOADS, Workload, inside, items, mapping, pod_faults
+from tests.deploy.pods import WORKLOADS, Workload, inside, items, mapping
 from worker.errors import ConfigError
 
 HERE = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -122,7 +123,7 @@ def check_namespace(stack: Stack) -> Iterator[str]:
 
 def check_pods(stack: Stack) -> Iterator[str]:
     for work in stack.workloads:
-        yield from (f"{work.title}: {fault}" for fault in pod_faults(work))
+        yield from (f"{work.title}: {fault}" for rule in pods.RULES for fault in rule(work))
         spec = mapping(work.item, "spec")
         own = [each for each in stack.workloads if selects(spec.get("selector"), each.labels)]
         if own != [work]:

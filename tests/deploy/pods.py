@@ -180,11 +180,6 @@ class Workload:
         return max(holding, key=lambda each: len(each[0].parts)) if holding else None
 
 
-def pod_faults(work: Workload) -> Iterator[str]:
-    for rule in RULES:
-        yield from rule(work)
-
-
 def check_command(work: Workload) -> Iterator[str]:
     if len(work.containers) != 1:
         yield f"has {len(work.containers)} containers, and one is expected"
@@ -255,7 +250,9 @@ def check_probes(work: Workload) -> Iterator[str]:
         port = work.port(get.get("port"))
         if port is None and isinstance(get.get("port"), int):
             port = get["port"]
-        if (served := _web_port(work)) is not None and port != served:
+        config = _config(work)
+        served = config.web.port if config else None
+        if served is not None and port != served:
             yield f"{name}: port: {get.get('port')} is not the web server's {served}"
         if get.get("scheme", "HTTP") != "HTTP" or get.get("host"):
             yield f"{name}: asks another host or scheme than the web server's"
@@ -285,7 +282,9 @@ def check_environment(work: Workload) -> Iterator[str]:
         yield "envFrom: variables of unknown names; name each under env"
     for entry in items(work.main, "env"):
         name = str(entry.get("name"))
-        if name.upper().startswith("NEWSIFT") and not _is_variable(name):
+        section, _, key = name.removeprefix("NEWSIFT_").lower().partition("__")
+        is_key = name in VARIABLES or (name.isupper() and key in KEYS.get(section, {}))
+        if name.upper().startswith("NEWSIFT") and not is_key:
             yield f"env: {name} is no key of the configuration, and would be passed over or refused"
         if SECRET.search(name) and "value" in entry and not name.endswith("_FILE"):
             yield f"env: {name} is a secret; read it from a Secret"
@@ -408,16 +407,6 @@ def _config(work: Workload) -> Config | None:
         return work.config
     except ConfigError:
         return None
-
-
-def _web_port(work: Workload) -> int | None:
-    config = _config(work)
-    return config.web.port if config else None
-
-
-def _is_variable(name: str) -> bool:
-    section, _, key = name.removeprefix("NEWSIFT_").lower().partition("__")
-    return name in VARIABLES or (name.isupper() and key in KEYS.get(section, {}))
 
 
 RULES: tuple[Callable[[Workload], Iterator[str]], ...] = (

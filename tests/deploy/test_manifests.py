@@ -8,7 +8,7 @@ import pytest
 from newsift.cli.collect import collect
 from tests.deploy import pods
 from tests.deploy.kustomize import build
-from tests.deploy.manifests import HERE, faults, main
+from tests.deploy.manifests import HERE, TREE, faults, main
 from tests.deploy.mutations import MUTATIONS, Mutation
 from tests.deploy.pods import Workload
 from worker.process.command import SHUTDOWN_SLACK_S
@@ -16,14 +16,10 @@ from worker.process.command import SHUTDOWN_SLACK_S
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_manifests_have_no_fault() -> None:
+def test_the_manifests_have_no_fault_together_or_alone() -> None:
     assert faults(HERE) == []
     assert main([]) == 0
-
-
-@pytest.mark.parametrize("name", ["base", "overlays/keda", "overlays/gpu"])
-def test_one_folder_can_be_checked_alone(name: str) -> None:
-    assert main([str(HERE / name)]) == 0
+    assert [main([str(HERE / name)]) for name in TREE] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
@@ -58,12 +54,8 @@ def test_the_command_prints_a_line_for_each_fault_and_exits_with_1(tmp_path: Pat
 def test_what_the_check_knows_of_the_code_is_true() -> None:
     assert pods.SLACK_S == SHUTDOWN_SLACK_S
     assert set(pods.SOURCES) == set(collect.commands)
-    images = {work["image"] for work in containers()}
+    made = [*build(HERE / "overlays/keda").objects, *build(HERE / "overlays/gpu").objects]
+    sets = [Workload(item, {}) for item in made if item["kind"] == "StatefulSet"]
+    images = {box["image"] for work in sets for box in work.containers}
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert images == {f"newsift:{version}-cpu", f"newsift:{version}-cuda"}
-
-
-def containers() -> list[dict[str, str]]:
-    made = [*build(HERE / "overlays/keda").objects, *build(HERE / "overlays/gpu").objects]
-    sets = [item for item in made if item["kind"] == "StatefulSet"]
-    return [box for item in sets for box in Workload(item, {}).containers]

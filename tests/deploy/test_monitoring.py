@@ -7,10 +7,9 @@ import pytest
 import yaml
 from prometheus_client import Histogram
 
-from newsift.cli.watch.records import WATCH_METRICS, WatchMetrics
-from newsift.collect.collector import COLLECTOR_METRICS, CollectorMetrics
-from worker.match.drift import DriftMeasure
-from worker.metrics.registry import METRICS, Metrics
+from newsift.cli.watch.records import WATCH_METRICS
+from newsift.collect.collector import COLLECTOR_METRICS
+from worker.metrics.registry import METRICS
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text("utf-8"))
@@ -53,20 +52,6 @@ def test_every_metric_and_label_of_an_expression_is_exported(where: str, expr: s
     labels = set().union(*(series[name] for name, _ in used)) | SCRAPED
     grouped = {label for part in GROUPED.findall(expr) for label in re.findall(r"\w+", part)}
     assert grouped <= labels
-
-
-def test_the_list_of_exported_metrics_is_that_of_a_registry() -> None:
-    metrics = Metrics()
-    metrics.lag(0, 5)
-    metrics.open_transaction("tweets", 0, 3, 5.0)
-    metrics.drift([DriftMeasure("fire", "", 1.0, 0.1)])
-    metrics.seeds(1, 2, 3, 4, 5, "0123456789ab", 0.0)
-    page = (
-        metrics.render() + CollectorMetrics("bluesky").render() + WatchMetrics().render()
-    ).decode()
-    model = {"newsift_model_info"}  # has no series before a model is loaded
-    result = set(re.findall(r"^(newsift_\w+)", page, re.MULTILINE))
-    assert result == set(exported()) - model
 
 
 def test_legends_name_labels_that_are_there() -> None:

@@ -1,7 +1,10 @@
 """A small model with everything a real one has, for tests that need a whole model."""
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
+from encoder import Embeddings
 from encoder.model.config import AstConfig
 from encoder.model.weights import random_weights
 from encoder.model_directory import Model
@@ -46,3 +49,26 @@ def small_model(
     )
     weights = random_weights(config, len(LINES), seed)
     return export(weights, WordPiece.from_lines(LINES), idf, mix, [background()], {"note": 1}, {})
+
+
+def exact_scores(posts: Embeddings, seeds: Embeddings) -> NDArray[np.float64]:
+    """The scores by their definition, in double precision."""
+
+    def words(some: Embeddings) -> csr_matrix:
+        rows = some.lexical
+        weights = rows.weights.astype(np.float64)
+        return csr_matrix((weights, rows.slots, rows.indptr), shape=(len(some), SLOTS))
+
+    dense = posts.dense.astype(np.float64) @ seeds.dense.T.astype(np.float64)
+    result: NDArray[np.float64] = (words(posts) @ words(seeds).T).toarray()
+    return (1 - posts.mix) * dense + posts.mix * result
+
+
+def same_rows(one: Embeddings, other: Embeddings) -> bool:
+    words, others = one.lexical, other.lexical
+    return (
+        np.array_equal(one.dense, other.dense)
+        and np.array_equal(words.indptr, others.indptr)
+        and np.array_equal(words.slots, others.slots)
+        and np.array_equal(words.weights, others.weights)
+    )

@@ -20,6 +20,7 @@ from encoder.errors import InputError, MismatchError
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
 from encoder.score.lexical import SLOTS, SparseRows
+from tests.encoder.small import exact_scores, same_rows
 
 
 def some(n: int, seed: int = 0, mix: float = 0.5, digest: str = "d") -> Embeddings:
@@ -202,10 +203,7 @@ def test_a_file_saved_in_parts_holds_all_rows(tmp_path: Path, counts: list[int])
             file.add(part.dense, part.lexical)
     whole, again = Embeddings.concat([some(0), *parts]), Embeddings.load(path)
     assert (again.mix, again.digest) == (0.25, "abc")
-    np.testing.assert_array_equal(again.dense, whole.dense)
-    np.testing.assert_array_equal(again.lexical.indptr, whole.lexical.indptr)
-    np.testing.assert_array_equal(again.lexical.slots, whole.lexical.slots)
-    np.testing.assert_array_equal(again.lexical.weights, whole.lexical.weights)
+    assert same_rows(again, whole)
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
@@ -274,19 +272,6 @@ def test_an_articles_lead_counts_twice(texts: list[list[int]], lead: int, side: 
         assert row == pytest.approx(expected, abs=1e-5)
 
 
-def slow_score(a: Embeddings, i: int, b: Embeddings, k: int) -> float:
-    def words(x: Embeddings, r: int) -> dict[int, float]:
-        run = slice(x.lexical.indptr[r], x.lexical.indptr[r + 1])
-        return dict(
-            zip(x.lexical.slots[run].tolist(), x.lexical.weights[run].tolist(), strict=True)
-        )
-
-    dense = sum(float(x) * float(y) for x, y in zip(a.dense[i], b.dense[k], strict=True))
-    left, right = words(a, i), words(b, k)
-    lexical = sum(w * right[s] for s, w in left.items() if s in right)
-    return (1 - a.mix) * dense + a.mix * lexical
-
-
 @pytest.mark.parametrize("mix", [0.0, 0.35, 0.9])
 @pytest.mark.parametrize("step", [1, 40, 10**6])
 def test_similarity_search_and_vectors_give_the_mixed_cosine_of_every_pair(
@@ -294,7 +279,7 @@ def test_similarity_search_and_vectors_give_the_mixed_cosine_of_every_pair(
 ) -> None:
     monkeypatch.setattr("encoder.embeddings.BLOCK", step)
     a, b = some(13, 1, mix), some(9, 2, mix)
-    exact = np.array([[slow_score(a, i, b, k) for k in range(9)] for i in range(13)])
+    exact = exact_scores(a, b)
     score = a.similarity(b)
     assert score.dtype == np.float32
     assert score.shape == (13, 9)

@@ -20,7 +20,6 @@ from encoder.errors import InputError, ModelError
 from encoder.model_directory import write_model
 from encoder.text.fast_wordpiece import LEXICONS
 from tests.encoder.small import TOPICS, small_model
-from worker.match.matcher import match_threads
 
 MANY = list(TOPICS) * 300  # enough tokens for two threads
 
@@ -88,11 +87,6 @@ def test_torch_works_in_a_forked_child_too(folder: Path) -> None:
         np.testing.assert_allclose(result, before, atol=1e-4)
 
     assert in_a_child(again) == 0
-
-
-def test_matching_works_in_a_forked_child() -> None:
-    assert list(match_threads(2).map(abs, [-1, -2])) == [1, 2]
-    assert in_a_child(lambda: list(match_threads(2).map(abs, [-1, -2]))) == 0
 
 
 def test_a_closed_encoder_has_no_threads_and_refuses_in_one_line(folder: Path) -> None:

@@ -1,10 +1,8 @@
 import pytest
 
-from tests.faults.campaign import BROKERS, PAGE, Row, page, title
+from tests.faults.campaign import BROKERS, PAGE, title
 from tests.faults.stories import STORIES, number
 from tests.faults.story import Story
-
-ROW = Row(9, "The topic refuses", "embedded", 2, 100, 0, 3, 24, 1.26, 9.04)
 
 
 @pytest.mark.parametrize("fault", STORIES)
@@ -14,13 +12,6 @@ def test_nothing_is_lost(story: Story, fault: str) -> None:
 
 def test_each_fault_has_a_story() -> None:
     assert {number(name) for name in STORIES} == set(range(1, 29))
-
-
-def test_a_page_names_the_command_and_what_was_skipped() -> None:
-    text = page([ROW], "the-command", ["apache: no java"])
-    assert "| 9 | The topic refuses | embedded | 2 | 100 | 0 | 3 (24) | 1.3 | 9.0 |\n" in text
-    assert "`the-command`" in text
-    assert "Left out: apache: no java\n" in text
 
 
 @pytest.mark.parametrize("broker", BROKERS)

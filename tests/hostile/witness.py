@@ -1,6 +1,5 @@
 """A process from outside: whether it answers, its memory and its CPU time."""
 
-import http.client
 import os
 import threading
 import time
@@ -8,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from newsift.operations.workers import ANSWER_ERRORS, http_get
 
 ASKED_EVERY_S = 0.2
 PATIENCE_S = 5.0  # for one answer; machines are shared
@@ -23,19 +24,6 @@ def peak_memory(pid: int) -> int:
 def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS
-
-
-def answer(port: int, path: str, host: str = "127.0.0.1", within_s: float = PATIENCE_S) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=within_s)
-    try:
-        connection.request("GET", path, headers={"Host": host})
-        reply = connection.getresponse()
-        body = reply.read().decode()
-        if reply.status != 200:
-            raise ConnectionError(f"{path}: {reply.status} {body}")
-        return body
-    finally:
-        connection.close()
 
 
 class Witness:
@@ -65,7 +53,8 @@ class Witness:
 
     def _ask(self) -> None:
         while not self._over.wait(ASKED_EVERY_S):
-            with suppress(OSError, http.client.HTTPException):
-                answer(self._port, "/healthz")
+            with suppress(*ANSWER_ERRORS):
+                if http_get(f"127.0.0.1:{self._port}", "/healthz", PATIENCE_S)[0] != 200:
+                    continue
                 now = time.monotonic()
                 self._longest, self._heard = max(self._longest, now - self._heard), now

@@ -19,6 +19,11 @@ def write(file: Path, rows: Iterable[Any]) -> Path:
     return file
 
 
+def read(file: Path) -> list[dict[str, Any]]:
+    raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    return [json.loads(line) for line in raw.splitlines()]
+
+
 def pair_rows(count: int) -> list[dict[str, str]]:
     rows = []
     for i in range(count):

@@ -9,15 +9,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 import encoder
-from encoder import Embeddings
 from encoder.model_directory import write_model
-from encoder.score.lexical import SLOTS
 from tests.encoder.small import WORDS as WORDS
-from tests.encoder.small import small_model
+from tests.encoder.small import exact_scores as exact_scores
+from tests.encoder.small import same_rows, small_model
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlReducer
@@ -81,28 +78,11 @@ def seed_set(threshold: float | None = 0.4, rate: float = 0.01, **more: object) 
     return SeedEmbedder(small_encoder(), rate, threshold).make(book.snapshot())
 
 
-def exact_scores(posts: Embeddings, seeds: Embeddings) -> NDArray[np.float64]:
-    """The scores by their definition, in double precision."""
-
-    def words(some: Embeddings) -> csr_matrix:
-        rows = some.lexical
-        weights = rows.weights.astype(np.float64)
-        return csr_matrix((weights, rows.slots, rows.indptr), shape=(len(some), SLOTS))
-
-    dense = posts.dense.astype(np.float64) @ seeds.dense.T.astype(np.float64)
-    result: NDArray[np.float64] = (words(posts) @ words(seeds).T).toarray()
-    return (1 - posts.mix) * dense + posts.mix * result
-
-
 def same(one: SeedSet, other: SeedSet) -> bool:
-    words, others = one.embeddings.lexical, other.embeddings.lexical
     parts = [(s.seeds, s.digest, s.refused, s.stale, s.paused) for s in (one, other)]
     return (
         parts[0] == parts[1]
         and np.array_equal(one.thresholds, other.thresholds)
         and np.array_equal(one.expiry, other.expiry)
-        and np.array_equal(one.embeddings.dense, other.embeddings.dense)
-        and np.array_equal(words.indptr, others.indptr)
-        and np.array_equal(words.slots, others.slots)
-        and np.array_equal(words.weights, others.weights)
+        and same_rows(one.embeddings, other.embeddings)
     )

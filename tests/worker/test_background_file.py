@@ -13,8 +13,7 @@ from worker.assembly import build_pipeline
 from worker.background_file import read_background
 from worker.config import Config, MatchingConfig
 from worker.errors import ConfigError
-from worker.seeds.background import split_background, tail_error, tail_size
-from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.background import tail_error, tail_size
 
 
 @pytest.fixture
@@ -42,23 +41,6 @@ def test_thresholds_come_from_the_file_and_the_seed_set_names_it(file: Path) -> 
     assert made.digest == hashlib.sha256(text.encode()).hexdigest()[:12]
     assert made.digest != usual.digest
     assert read_background(file, enc, 0.01).mark == mark
-
-
-def test_own_thresholds_do_not_name_the_file(file: Path) -> None:
-    enc, book = small_encoder(), book_of(flood={"text": "storm flood", "threshold": 0.5})
-    result = [
-        build_pipeline(enc, configured(each))[1].make(book.snapshot()) for each in (file, None)
-    ]
-    assert result[0].digest == result[1].digest
-
-
-def test_profiles_are_calibrated_on_the_other_side(file: Path) -> None:
-    enc = small_encoder()
-    own = read_background(file, enc, 0.01)
-    calibrating = SeedEmbedder(enc, 0.01, None, own)._calibrating
-    assert (
-        calibrating.dense.tolist() == split_background(enc.posts(background(500)))[1].dense.tolist()
-    )
 
 
 def test_an_unusable_file_is_refused(file: Path, tmp_path: Path) -> None:

@@ -132,7 +132,3 @@ def test_json_keeps_its_meaning_on_one_line(text: str) -> None:
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "M", "Zs"])))
 def test_visible_characters_stay(text: str) -> None:
     assert escape_invisible(text) == escape_json(text) == text
-
-
-def test_an_escape_is_shown() -> None:
-    assert escape_invisible("a\x1b[31m\u202eb\nc") == "a\\x1b[31m\\u202eb c"

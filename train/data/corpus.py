@@ -52,31 +52,27 @@ class Corpus:
         return [pair.story for pair in self.pairs]
 
 
-def read_corpus(data: Path, skipped: SkippedRows) -> Corpus:
+def read_corpus(data: Path, skips: SkippedRows) -> Corpus:
     """Read all training texts of a folder: posts, articles and pairs."""
-    splits = {name: split_pairs(pairs) for name, pairs in pair_sets(data, skipped)}
+    splits = {name: split_pairs(pairs) for name, pairs in pair_sets(data, skips)}
     evaluation = [pair for split in splits.values() for pair in (*split["dev"], *split["test"])]
     held_out = HeldOutKeys(evaluation, *read_held_out_crises(data))
     pairs = {
         name: list(filter(held_out.allows_pair, split["train"])) for name, split in splits.items()
     }
     names = files(data, "pairs")
-    stories = [read_articles(data, skipped)]
-    claims = [read_stories(file, skipped) for name, file in names.items() if name.endswith(CLAIMS)]
+    stories = [read_articles(data, skips)]
+    claims = [read_stories(file, skips) for name, file in names.items() if name.endswith(CLAIMS)]
     for name, own in pairs.items():
         kind = claims if name + CLAIMS in names else stories
         kind.append(pair.story for pair in own)
     articles = held_out.filter_stories(chain(*stories))
-    streams = read_streams(data, skipped)
+    streams = read_streams(data, skips)
     more = files(data, "posts").values()
     posts = chain(
         *streams.values(),
-        *(read_posts(file, skipped) for file in more),
-        (
-            post.text
-            for post in crisis_posts(data, skipped)
-            if split_of_event(post.event) == "train"
-        ),
+        *(read_posts(file, skips) for file in more),
+        (post.text for post in crisis_posts(data, skips) if split_of_event(post.event) == "train"),
         (title for title, _ in articles if len(title.split()) > SHORT_TITLE),
     )
     return Corpus(
@@ -132,35 +128,35 @@ def story_keys(story: TrainingArticle) -> set[str]:
     return {bare(story.title), bare(story.text[:LEAD]), bare(story.text)} - {""}
 
 
-def read_articles(data: Path, skipped: SkippedRows) -> Iterator[TrainingArticle]:
+def read_articles(data: Path, skips: SkippedRows) -> Iterator[TrainingArticle]:
     """Read the articles without posts: `articles/`, then the pools in `pairs/`."""
     pools = [file for name, file in files(data, "pairs").items() if name.endswith(POOL)]
     for file in (*files(data, "articles").values(), *pools):
-        yield from read_stories(file, skipped)
+        yield from read_stories(file, skips)
 
 
-def read_streams(data: Path, skipped: SkippedRows) -> dict[str, list[str]]:
+def read_streams(data: Path, skips: SkippedRows) -> dict[str, list[str]]:
     """Read the everyday posts for training, by language."""
     streams: dict[str, list[str]] = {}
-    for text, language in read_tweets(data, skipped):
+    for text, language in read_tweets(data, skips):
         if is_training(text):
             streams.setdefault(language, []).append(text)
     return streams
 
 
-def read_everyday(data: Path, skipped: SkippedRows) -> dict[str, set[str]]:
+def read_everyday(data: Path, skips: SkippedRows) -> dict[str, set[str]]:
     """Read the distinct everyday posts for evaluation, by language."""
     posts: dict[str, set[str]] = {}
-    for text, language in read_tweets(data, skipped):
+    for text, language in read_tweets(data, skips):
         if not is_training(text):
             posts.setdefault(language, set()).add(text)
     return posts
 
 
-def read_tweets(data: Path, skipped: SkippedRows) -> Iterator[tuple[str, str]]:
+def read_tweets(data: Path, skips: SkippedRows) -> Iterator[tuple[str, str]]:
     """Read all everyday posts with their languages."""
     return chain.from_iterable(
-        read_by_language(file, skipped) for file in files(data, "tweets").values()
+        read_by_language(file, skips) for file in files(data, "tweets").values()
     )
 
 
@@ -171,8 +167,8 @@ def is_training(post: str) -> bool:
 
 def read_held_out_crises(data: Path) -> tuple[list[str], list[TrainingArticle]]:
     """Read the posts and the reports of the events of dev and test."""
-    ignored = SkippedRows()  # read_corpus reports these rows
-    posts = [p.text for p in crisis_posts(data, ignored) if split_of_event(p.event) != "train"]
-    by_event = reports(data, ignored).items()
+    skips = SkippedRows()  # read_corpus reports these rows
+    posts = [p.text for p in crisis_posts(data, skips) if split_of_event(p.event) != "train"]
+    by_event = reports(data, skips).items()
     seeds = [s for event, some in by_event if split_of_event(event) != "train" for s in some]
     return posts, seeds

@@ -62,38 +62,38 @@ class SkippedRows:
         return f"skipped rows: {self.count}{examples}"
 
 
-def read_pairs(file: Path, skipped: SkippedRows) -> Iterator[Pair]:
+def read_pairs(file: Path, skips: SkippedRows) -> Iterator[Pair]:
     """Read pairs with the keys `post`, `article` and optionally `title` and `post_id`."""
     return read_rows(
         file,
-        skipped,
+        skips,
         lambda row: Pair(text_under(row, "post"), _story(row), year_of(row.get("post_id"))),
     )
 
 
-def read_stories(file: Path, skipped: SkippedRows) -> Iterator[TrainingArticle]:
+def read_stories(file: Path, skips: SkippedRows) -> Iterator[TrainingArticle]:
     """Read articles with the keys `article` or `vclaim`, and optionally `title`."""
-    return read_rows(file, skipped, _story)
+    return read_rows(file, skips, _story)
 
 
-def read_reports(file: Path, skipped: SkippedRows) -> Iterator[tuple[str, TrainingArticle]]:
+def read_reports(file: Path, skips: SkippedRows) -> Iterator[tuple[str, TrainingArticle]]:
     """Read articles with the key `event`."""
-    return read_rows(file, skipped, lambda row: (text_under(row, "event"), _story(row)))
+    return read_rows(file, skips, lambda row: (text_under(row, "event"), _story(row)))
 
 
-def read_crisis_posts(file: Path, skipped: SkippedRows) -> Iterator[CrisisPost]:
+def read_crisis_posts(file: Path, skips: SkippedRows) -> Iterator[CrisisPost]:
     """Read labelled posts with the keys `event`, `text` and `label`."""
-    return read_rows(file, skipped, _crisis_post)
+    return read_rows(file, skips, _crisis_post)
 
 
-def read_posts(file: Path, skipped: SkippedRows) -> Iterator[str]:
+def read_posts(file: Path, skips: SkippedRows) -> Iterator[str]:
     """Read everyday posts with the key `text`; rows without one are ignored."""
-    return (text for text, _ in read_by_language(file, skipped))
+    return (text for text, _ in read_by_language(file, skips))
 
 
-def read_by_language(file: Path, skipped: SkippedRows) -> Iterator[tuple[str, str]]:
+def read_by_language(file: Path, skips: SkippedRows) -> Iterator[tuple[str, str]]:
     """Read everyday posts with their `lang`, or ""."""
-    for _, row in rows(file, skipped):
+    for _, row in rows(file, skips):
         text = row.get("text")
         if isinstance(text, str) and text.strip():
             yield text, str(row.get("lang") or "")
@@ -101,7 +101,7 @@ def read_by_language(file: Path, skipped: SkippedRows) -> Iterator[tuple[str, st
 
 def read_markdown(file: Path) -> TrainingArticle:
     """Read an article from Markdown; the first line is the title if it is a heading."""
-    with _opened(file) as lines:
+    with _open_text(file) as lines:
         text = lines.read().strip()
     first, _, rest = text.partition("\n")
     return (
@@ -111,10 +111,10 @@ def read_markdown(file: Path) -> TrainingArticle:
     )
 
 
-def rows(file: Path, skipped: SkippedRows) -> Iterator[tuple[int, Row]]:
+def rows(file: Path, skips: SkippedRows) -> Iterator[tuple[int, Row]]:
     """Yield every row with its line number; invalid lines are skipped and counted."""
     kind = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
-    with _opened(file) as lines:
+    with _open_text(file) as lines:
         if kind in TABLES:
             table = csv.DictReader(lines, delimiter=TABLES[kind])
             yield from ((table.line_num, row) for row in table)
@@ -129,21 +129,21 @@ def rows(file: Path, skipped: SkippedRows) -> Iterator[tuple[int, Row]]:
             if isinstance(row, dict):
                 yield number, row
             else:
-                skipped.add(file, number, "is no JSON object")
+                skips.add(file, number, "is no JSON object")
 
 
-def read_rows(file: Path, skipped: SkippedRows, make: Callable[[Row], T]) -> Iterator[T]:
+def read_rows(file: Path, skips: SkippedRows, make: Callable[[Row], T]) -> Iterator[T]:
     """Convert each row; one that raises ValueError is skipped and counted."""
-    for number, row in rows(file, skipped):
+    for number, row in rows(file, skips):
         try:
             value = make(row)
         except ValueError as error:
-            skipped.add(file, number, str(error))
+            skips.add(file, number, str(error))
         else:
             yield value
 
 
-def _opened(file: Path) -> TextIO:
+def _open_text(file: Path) -> TextIO:
     unpack = gzip.open if file.suffix == ".gz" else open
     try:
         return cast(TextIO, unpack(file, "rt", encoding="utf-8-sig", errors="replace", newline=""))
@@ -194,28 +194,28 @@ def files(data: Path, part: str) -> dict[str, Path]:
     return {file.name.partition(".")[0]: file for file in paths if file.name.endswith(KINDS)}
 
 
-def pair_sets(data: Path, skipped: SkippedRows) -> Iterator[tuple[str, list[Pair]]]:
+def pair_sets(data: Path, skips: SkippedRows) -> Iterator[tuple[str, list[Pair]]]:
     for name, file in files(data, "pairs").items():
         if not name.endswith((CLAIMS, POOL)):
-            yield name, list(read_pairs(file, skipped))
+            yield name, list(read_pairs(file, skips))
 
 
-def pool(data: Path, name: str, ending: str, skipped: SkippedRows) -> Iterator[TrainingArticle]:
+def pool(data: Path, name: str, ending: str, skips: SkippedRows) -> Iterator[TrainingArticle]:
     """Read the additional articles or claims of the pairs `name`."""
     file = files(data, "pairs").get(name + ending)
-    return iter(()) if file is None else read_stories(file, skipped)
+    return iter(()) if file is None else read_stories(file, skips)
 
 
-def crisis_posts(data: Path, skipped: SkippedRows) -> Iterator[CrisisPost]:
+def crisis_posts(data: Path, skips: SkippedRows) -> Iterator[CrisisPost]:
     for name, file in files(data, "crisis").items():
         if name != REPORTS:
-            yield from read_crisis_posts(file, skipped)
+            yield from read_crisis_posts(file, skips)
 
 
-def reports(data: Path, skipped: SkippedRows) -> dict[str, list[TrainingArticle]]:
+def reports(data: Path, skips: SkippedRows) -> dict[str, list[TrainingArticle]]:
     by_event: dict[str, list[TrainingArticle]] = {}
     if file := files(data, "crisis").get(REPORTS):
-        for event, story in read_reports(file, skipped):
+        for event, story in read_reports(file, skips):
             by_event.setdefault(event, []).append(story)
     return by_event
 
@@ -261,8 +261,8 @@ def split_pairs(pairs: Iterable[Pair]) -> dict[Split, list[Pair]]:
     posts: set[str] = set()
     texts: set[str] = set()
     for name in ("test", "dev", "train"):
-        keyed = [(bare(pair.post), bare(pair.story.text), pair) for pair in splits[name]]
-        free = [one for one in keyed if one[0] not in posts and one[1] not in texts]
+        keys = [(bare(pair.post), bare(pair.story.text), pair) for pair in splits[name]]
+        free = [one for one in keys if one[0] not in posts and one[1] not in texts]
         posts.update(post for post, _, _ in free)
         texts.update(text for _, text, _ in free)
         splits[name] = [pair for _, _, pair in free]

@@ -63,11 +63,11 @@ def draw_case(subject: Subject) -> list[Sheet]:
     folder = subject.case or SAMPLES
     if not folder.is_dir():
         raise MissingDataError(f"needs --case FOLDER with seeds/ and posts.jsonl; {folder} is none")
-    result = judge(subject.encoder, read_case(folder, subject.skipped), subject.rate)
+    result = judge(subject.encoder, read_case(folder, subject.skips), subject.rate)
     return [matrix_sheet(result), posts_sheet(result)]
 
 
-def read_case(folder: Path, skipped: SkippedRows) -> Case:
+def read_case(folder: Path, skips: SkippedRows) -> Case:
     """Read a case study; posts on events without an article are skipped."""
     articles = sorted([*folder.glob("seeds/*.md"), *folder.glob("seeds/*/*.md")])
     seeds = tuple(
@@ -78,7 +78,7 @@ def read_case(folder: Path, skipped: SkippedRows) -> Case:
     files = sorted(folder.glob("posts.*"))
     if not seeds or not files:
         raise InputError(f"{folder}: is no case study; it needs seeds/EVENT.md and posts.jsonl")
-    posts = tuple(read_rows(files[0], skipped, lambda row: _post(row, events)))
+    posts = tuple(read_rows(files[0], skips, lambda row: _post(row, events)))
     if not posts:
         raise InputError(f"{files[0]}: holds no post with a text and an event of seeds/")
     return Case(events, seeds, posts)
@@ -97,9 +97,9 @@ def judge(enc: Encoder, case: Case, rate: float) -> Result:
     scores = enc.posts([post.text for post in case.posts]).similarity(articles)
     number = {None: NONE} | {event: i for i, event in enumerate(case.events)}
     owner = np.array([number[event] for event, _ in case.seeds])
-    labelled = np.array([number[post.event] for post in case.posts])
+    labels = np.array([number[post.event] for post in case.posts])
     matched = decide(scores, enc.thresholds(articles, rate), owner)
-    return Result(case, scores.max(1), labelled, matched)
+    return Result(case, scores.max(1), labels, matched)
 
 
 def decide(scores: F32, cuts: F32, owner: I64) -> I64:
@@ -168,9 +168,9 @@ def post_table(result: Result) -> list[str]:
     order = np.argsort(-result.score, kind="stable").tolist()
     names = [*result.case.events, "none"]  # NONE is the last
     lines = [f"{'score':>7}  {'labelled':<19}{'matched for':<19}post"]
-    for title, chosen in (("Most similar", order[:LISTED]), ("Least similar", order[-LISTED:])):
+    for title, selection in (("Most similar", order[:LISTED]), ("Least similar", order[-LISTED:])):
         lines += ["", title, "-" * len(title)]
-        for i in chosen:
+        for i in selection:
             label, matched = (names[numbers[i]] for numbers in (result.labelled, result.matched))
             post = shorten(result.case.posts[i].text, POST_COLUMNS)
             lines.append(f"{result.score[i]:>7.4f}  {label:<18} {matched:<18} {post}")

@@ -31,7 +31,7 @@ from train.figures.subject import (
     Subject,
     page,
     paper,
-    rendered,
+    render,
     shorten,
 )
 from train.protocol.sets import PREVALENCE, PairSet
@@ -312,27 +312,27 @@ def layout(apart: F32) -> NDArray[np.float32]:
 
 def draw_tsne(subject: Subject) -> list[Sheet]:
     """Draw the pair set with the most posts on ten articles."""
-    counted = [(one, most_shared(one.own)) for one in subject.pair_sets]
-    pairs, chosen = max(counted, key=lambda both: len(both[1].posts))
-    if len(chosen.posts) < MIN_POSTS:
+    candidates = [(one, most_shared(one.own)) for one in subject.pair_sets]
+    pairs, selection = max(candidates, key=lambda both: len(both[1].posts))
+    if len(selection.posts) < MIN_POSTS:
         raise MissingDataError(f"needs {MIN_POSTS} posts on ten articles; {pairs.name} has fewer")
-    texts = [pairs.posts[post] for post in chosen.posts]
+    texts = [pairs.posts[post] for post in selection.posts]
     places = layout(distances(subject.encoder, texts))
     figure = page(3.6)
     axes = figure.subplots()
-    scatter(axes, places, chosen, pairs)
-    articles = f"the {len(chosen.stories)} most shared articles of {shorten(pairs.name)}"
+    scatter(axes, places, selection, pairs)
+    articles = f"the {len(selection.stories)} most shared articles of {shorten(pairs.name)}"
     axes.set_title(f"{len(texts)} posts on {articles}")
     figure.legend(loc="outside right center", handletextpad=0.3, labelspacing=0.7)
     return [Sheet("tsne", "t-SNE of posts on the most shared articles", figure)]
 
 
 def scatter(
-    axes: Axes, places: NDArray[np.float32], chosen: SharedArticles, pairs: PairSet
+    axes: Axes, places: NDArray[np.float32], selection: SharedArticles, pairs: PairSet
 ) -> None:
     """A colour and a marker for each article."""
-    for number, story in enumerate(chosen.stories):
-        mine = places[chosen.group == number]
+    for number, story in enumerate(selection.stories):
+        mine = places[selection.group == number]
         about = pairs.stories[story]
         title = shorten(about.title or about.text[:400], TITLE_COLUMNS)
         axes.plot(
@@ -381,7 +381,7 @@ def write(sheet: Sheet, out: Path) -> Iterator[Path]:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{out}: cannot be made ({error.strerror})") from error
-    for ending, content in rendered(sheet).items():
+    for ending, content in render(sheet).items():
         file = out / f"{sheet.name}.{ending}"
         write_atomically(file, content)
         yield file

@@ -45,15 +45,15 @@ class Sheet:
 @cache
 def fonts() -> tuple[str, ...]:
     """DejaVu Sans, and installed fonts for characters that it lacks."""
-    installed = sorted({font.name for font in fontManager.ttflist})
-    return ("DejaVu Sans", *(name for name in installed if name.startswith(OTHER_FONTS)))
+    available = sorted({font.name for font in fontManager.ttflist})
+    return ("DejaVu Sans", *(name for name in available if name.startswith(OTHER_FONTS)))
 
 
 @cache
 def glyphs() -> frozenset[int]:
     """The code points that at least one font can draw."""
-    held = (get_font(findfont(FontProperties(family=name))) for name in fonts())
-    return frozenset(code for font in held for code in font.get_charmap())
+    faces = (get_font(findfont(FontProperties(family=name))) for name in fonts())
+    return frozenset(code for font in faces for code in font.get_charmap())
 
 
 @contextmanager
@@ -92,24 +92,24 @@ def page(height: float, width: float = WIDTH, arranged: bool = True) -> Figure:
 
 def shorten(text: str, columns: int = 40, lines: int = 1) -> str:
     """Truncate a text and replace characters that cannot be drawn."""
-    drawn = drawable(text)
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in drawn)
+    visible = drawable(text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in visible)
     narrow = max(
-        1, columns * len(drawn) // max(1, len(drawn) + wide)
+        1, columns * len(visible) // max(1, len(visible) + wide)
     )  # a wide character takes two columns
-    wrapped = "\n".join(textwrap.wrap(drawn, narrow, max_lines=lines, placeholder="…"))
+    result = "\n".join(textwrap.wrap(visible, narrow, max_lines=lines, placeholder="…"))
     # Legends omit labels that start with an underscore.
-    return f" {wrapped}" if wrapped.startswith("_") else wrapped
+    return f" {result}" if result.startswith("_") else result
 
 
 def drawable(text: str) -> str:
     """Replace each run of characters that no font can draw by one □."""
     visible = (c for c in " ".join(text.split()) if unicodedata.category(c) not in UNSEEN)
-    drawn = (c for c in visible if ord(c) in glyphs() or unicodedata.category(c) not in MARKS)
-    return HOLES.sub("□", "".join(c if ord(c) in glyphs() else "□" for c in drawn))
+    characters = (c for c in visible if ord(c) in glyphs() or unicodedata.category(c) not in MARKS)
+    return HOLES.sub("□", "".join(c if ord(c) in glyphs() else "□" for c in characters))
 
 
-def rendered(sheet: Sheet) -> dict[str, bytes]:
+def render(sheet: Sheet) -> dict[str, bytes]:
     """Render the figure as SVG and PNG, reproducibly."""
     files = {}
     for kind, omitted_key in (("svg", "Date"), ("png", "Software")):
@@ -133,7 +133,7 @@ class Subject:
     split: Split | None
     rate: float
     device: str
-    skipped: SkippedRows = field(default_factory=SkippedRows)
+    skips: SkippedRows = field(default_factory=SkippedRows)
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -144,7 +144,7 @@ class Subject:
         """The pair sets of the split; raises MissingDataError if there are none."""
         if self.data is None or not (self.data / "pairs").is_dir():
             raise MissingDataError("needs --data with a folder pairs/")
-        sets = read_pair_sets(self.data, self.split, self.skipped)
+        sets = read_pair_sets(self.data, self.split, self.skips)
         if not sets:
             raise MissingDataError(f"needs pairs of the split {self.split}; {self.data} holds none")
         return sets
@@ -154,5 +154,5 @@ class Subject:
         """The crises of the split."""
         if self.data is None:
             return []
-        crises = read_crises(self.data, self.skipped)
+        crises = read_crises(self.data, self.skips)
         return [one for one in crises if self.split in (None, split_of_event(one.name))]

@@ -57,16 +57,16 @@ def main(data: Path, out: Path, clones: Path | None) -> None:
 def gather_english(
     sources: Iterable[TextSource],
     clones: Clones,
-    excluded: set[str],
+    exclusions: set[str],
     most: Mapping[str, int] = MOST,
 ) -> dict[str, list[str]]:
     """Select distinct English texts of each kind; `excluded` holds normalised texts."""
-    sources, excluded = list(sources), set(excluded)
+    sources, exclusions = list(sources), set(exclusions)
     by_kind: dict[str, list[str]] = {}
     for kind, limit in most.items():
         texts = filter(is_english, read_texts(sources, clones, kind))
-        by_kind[kind] = choose_texts(texts, ENGLISH, excluded, limit)
-        excluded |= set(map(bare, by_kind[kind]))
+        by_kind[kind] = choose_texts(texts, ENGLISH, exclusions, limit)
+        exclusions |= set(map(bare, by_kind[kind]))
     return by_kind
 
 

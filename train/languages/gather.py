@@ -75,11 +75,11 @@ def gather(sources: SourceTexts, data: Path, out: Path) -> None:
     """Write every part of the folder."""
     for part in PARTS:
         (out / part).mkdir(parents=True, exist_ok=True)
-    judged = write_judged(sources, out / "judged")
-    parallel = pairs(sources, judged)
+    judged_keys = write_judged(sources, out / "judged")
+    parallel = pairs(sources, judged_keys)
     training = list(chain.from_iterable((one["article"], one["post"]) for one in parallel))
     for language in sources.languages():
-        posts, more = training_texts(sources, data, language, judged)
+        posts, more = training_texts(sources, data, language, judged_keys)
         training += more
         rows = ({"text": text, "lang": language} for text in posts)
         write(out / "tweets" / f"{language}.jsonl.gz", rows)
@@ -89,7 +89,7 @@ def gather(sources: SourceTexts, data: Path, out: Path) -> None:
     write(out / "pairs" / f"parallel{CLAIMS}.jsonl.gz", claims)
     copy_english(data, out)
     write_crises(sources, out)
-    click.echo(f"{len(parallel):,} pairs, {len(judged):,} texts that judge")
+    click.echo(f"{len(parallel):,} pairs, {len(judged_keys):,} texts that judge")
 
 
 def write_judged(sources: SourceTexts, folder: Path) -> set[str]:
@@ -107,7 +107,7 @@ def write_judged(sources: SourceTexts, folder: Path) -> set[str]:
     return {bare(row["text"]) for row in (*originals, *topics)}
 
 
-def pairs(sources: SourceTexts, judged: set[str]) -> list[Row]:
+def pairs(sources: SourceTexts, judged_keys: set[str]) -> list[Row]:
     """Sentences with their English originals, the first of each language; all train."""
     rows: list[Row] = []
     for language in sources.languages():
@@ -118,7 +118,7 @@ def pairs(sources: SourceTexts, judged: set[str]) -> list[Row]:
         free = {
             pair.post: pair.story.text
             for pair in split_pairs(both)["train"]
-            if not judged & {bare(pair.post), bare(pair.story.text), ""}
+            if not judged_keys & {bare(pair.post), bare(pair.story.text), ""}
         }
         rows += [
             {"post": text, "article": free[text], "lang": language}
@@ -128,7 +128,7 @@ def pairs(sources: SourceTexts, judged: set[str]) -> list[Row]:
 
 
 def training_texts(
-    sources: SourceTexts, data: Path, language: str, judged: set[str]
+    sources: SourceTexts, data: Path, language: str, judged_keys: set[str]
 ) -> tuple[list[str], list[str]]:
     """The everyday posts of a language, and its other texts; few posts are filled with those."""
     english = language == ENGLISH
@@ -137,9 +137,9 @@ def training_texts(
         sources.texts("posts", language), *(read_posts(f, SkippedRows()) for f in streams)
     )
     most = ENGLISH_POSTS if english else POSTS
-    posts = choose_texts(everyday, language, judged, most + (0 if english else MORE_POSTS))
+    posts = choose_texts(everyday, language, judged_keys, most + (0 if english else MORE_POSTS))
     cut = chain.from_iterable(map(sentences, sources.texts("sentences", language)))
-    others = choose_texts(cut, language, judged, SENTENCES + MIN_POSTS)
+    others = choose_texts(cut, language, judged_keys, SENTENCES + MIN_POSTS)
     lent = max(0, MIN_POSTS - len(posts))
     return posts[:most] + others[:lent], posts[most:] + others[lent:][:SENTENCES]
 

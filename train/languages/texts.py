@@ -74,13 +74,13 @@ def sentences(text: str) -> Iterable[str]:
     return [text] if len(text) <= WHOLE else SENTENCE_END.split(text)
 
 
-def choose_texts(texts: Iterable[str], language: str, judged: set[str], most: int) -> list[str]:
-    """Select distinct texts of medium length that are not in `judged`, in order of a hash."""
+def choose_texts(texts: Iterable[str], language: str, keys: set[str], most: int) -> list[str]:
+    """Select distinct texts of medium length that are not in `keys`, in order of a hash."""
     least = MIN_CHARS_DENSE if language in DENSE else MIN_CHARS
     selection: dict[str, str] = {}
     for text in texts:
         key = bare(text)
-        if least <= len(text) <= MAX_CHARS and key and key not in judged:
+        if least <= len(text) <= MAX_CHARS and key and key not in keys:
             selection.setdefault(key, text)
     return list(islice(shuffle(selection.values()), most))
 

@@ -26,8 +26,8 @@ class Checkpoint:
     def write(self, file: Path) -> None:
         """Put the state in place of the file in one step; a full disk leaves the old one."""
         note = {"format": FORMAT, "values": json.dumps(dict(self.values))}
-        named = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
-        write_atomically(file, save(named, metadata=note))
+        parts = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
+        write_atomically(file, save(parts, metadata=note))
 
     @classmethod
     def read(cls, file: Path) -> "Checkpoint | None":
@@ -35,11 +35,11 @@ class Checkpoint:
         if not file.exists():
             return None
         try:
-            with safe_open(file, framework="pt") as opened:
-                note = opened.metadata() or {}
+            with safe_open(file, framework="pt") as reader:
+                note = reader.metadata() or {}
                 if note.get("format") != FORMAT:
                     raise InputError(f"{file}: is no {FORMAT}; remove it to start again")
-                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+                tensors = {name: reader.get_tensor(name) for name in reader.keys()}  # noqa: SIM118
             return cls(tensors, json.loads(note["values"]))
         except (SafetensorError, OSError, ValueError, KeyError) as error:
             raise InputError(

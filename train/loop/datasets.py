@@ -116,7 +116,7 @@ def make_datasets(
     place = {article: i for i, article in enumerate(pair_articles)}
     own = [(i, place[story]) for i, story in enumerate(texts.pair_stories)]
     at = {post: i for i, post in enumerate(texts.posts)}
-    headed = [article for article in texts.articles if article.title in at]
+    with_title = [article for article in texts.articles if article.title in at]
     return Datasets(
         posts(texts.posts),
         posts(texts.sentences),
@@ -124,9 +124,9 @@ def make_datasets(
         articles(texts.claims, texts.claims),
         posts(texts.pair_posts),
         articles(pair_articles, pair_articles),
-        articles(headed, [text for _, text in headed]),  # their titles are among the posts
+        articles(with_title, [text for _, text in with_title]),  # their titles are among the posts
         np.array(own, np.int64).reshape(-1, 2),
-        np.array([at[title] for title, _ in headed], np.int64),
+        np.array([at[title] for title, _ in with_title], np.int64),
     )
 
 

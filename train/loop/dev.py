@@ -33,13 +33,13 @@ DEV_STORIES = 500  # training articles as distractors
 class Dev:
     """Evaluates a model on the dev split."""
 
-    def __init__(self, data: Path, reader: Tokenizer, recipe: Recipe, skipped: SkippedRows) -> None:
+    def __init__(self, data: Path, reader: Tokenizer, recipe: Recipe, skips: SkippedRows) -> None:
         self._mixes, self._lead = recipe.mix, recipe.model.lead
         self._sets: list[tuple[PairSet | CrisisSet, Tokens, Tokens]] = [
             (pairs, reader.posts(pairs.posts), reader.articles(pairs.stories))
-            for pairs in dev_pairs(data, skipped)
+            for pairs in dev_pairs(data, skips)
         ]
-        for crisis in dev_crises(data, skipped):
+        for crisis in dev_crises(data, skips):
             self._sets.append((crisis, reader.posts(crisis.posts), reader.articles(crisis.seeds)))
 
     def __len__(self) -> int:
@@ -83,9 +83,9 @@ def decisive(figures: Mapping[str, float]) -> float:
     return float(np.mean(values)) if values else 0.0
 
 
-def dev_pairs(data: Path, skipped: SkippedRows) -> list[PairSet]:
+def dev_pairs(data: Path, skips: SkippedRows) -> list[PairSet]:
     """Read the pairs of the dev split, with training articles as distractors."""
-    splits = ((name, split_pairs(pairs)) for name, pairs in pair_sets(data, skipped))
+    splits = ((name, split_pairs(pairs)) for name, pairs in pair_sets(data, skips))
     return [
         pair_set(name, split["dev"], distractors(split["train"]))
         for name, split in splits
@@ -95,17 +95,17 @@ def dev_pairs(data: Path, skipped: SkippedRows) -> list[PairSet]:
 
 def distractors(pairs: Sequence[Pair]) -> list[TrainingArticle]:
     """Select a fixed sample of distinct articles."""
-    keyed = {story_key(one.story): one.story for one in pairs}
-    return [keyed[key] for key in sorted(keyed, key=share)[:DEV_STORIES]]
+    by_key = {story_key(one.story): one.story for one in pairs}
+    return [by_key[key] for key in sorted(by_key, key=share)[:DEV_STORIES]]
 
 
-def dev_crises(data: Path, skipped: SkippedRows) -> list[CrisisSet]:
+def dev_crises(data: Path, skips: SkippedRows) -> list[CrisisSet]:
     """Read the crises of the dev split, with a fixed sample of their posts."""
     return [
         CrisisSet(
             one.name, one.seeds,
             *(tuple(sorted(x, key=share)[:DEV_POSTS]) for x in (one.on, one.off, one.background)),
         )
-        for one in read_crises(data, skipped)
+        for one in read_crises(data, skips)
         if split_of_event(one.name) == "dev"
     ]  # fmt: skip

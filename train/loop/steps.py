@@ -42,7 +42,7 @@ class ScoreBatch:
         return ~(self.own | self.excluded)
 
 
-def mined(score: Tensor, own: Tensor, foreign: Tensor) -> tuple[Tensor, Tensor]:
+def mine_pairs(score: Tensor, own: Tensor, foreign: Tensor) -> tuple[Tensor, Tensor]:
     """Mine positives farther than the closest negative, and vice versa: [n, k]."""
     farthest = score.masked_fill(~own, torch.inf).min(1, keepdim=True).values  # [n, 1]
     closest = score.masked_fill(~foreign, -torch.inf).max(1, keepdim=True).values  # [n, 1]
@@ -62,7 +62,7 @@ def triplet(batch: ScoreBatch, margin: float) -> Tensor:
 
 def _one_side(score: Tensor, own: Tensor, foreign: Tensor, margin: float) -> Tensor:
     with torch.no_grad():
-        own, foreign = mined(score, own, foreign)
+        own, foreign = mine_pairs(score, own, foreign)
     gap = 2 * (score.unsqueeze(1) - score.unsqueeze(2)) + margin  # [n, own, foreign]
     gap = gap[own.unsqueeze(2) & foreign.unsqueeze(1)].relu()
     return gap.sum() / (gap > 0).sum().clamp(min=1)
@@ -76,8 +76,8 @@ def contrastive(batch: ScoreBatch, temperature: float) -> Tensor:
 
 def _pick(score: Tensor, own: Tensor) -> Tensor:
     has = own.any(1)
-    chosen = score.log_softmax(1).masked_fill(~own, -torch.inf).logsumexp(1)  # [n]
-    return -(chosen[has].sum() / has.sum().clamp(min=1))
+    own_share = score.log_softmax(1).masked_fill(~own, -torch.inf).logsumexp(1)  # [n]
+    return -(own_share[has].sum() / has.sum().clamp(min=1))
 
 
 def pairwise_sigmoid(batch: ScoreBatch, temperature: float) -> Tensor:
@@ -233,11 +233,11 @@ class BatchSampler:
     def _cloze_step(self, table: TokenTable, rng: np.random.Generator) -> Step:
         """Train a passage of each article to match the rest of that article."""
         losses = self.recipe.losses
-        chosen = self._long[sample(rng, len(self._long), self.recipe.batches.cloze_size)]
-        dataset = concat_rows((self.datasets.articles, chosen))
-        taken = dataset.take(0, rng, CLOZE_CAP)
+        articles = self._long[sample(rng, len(self._long), self.recipe.batches.cloze_size)]
+        dataset = concat_rows((self.datasets.articles, articles))
+        tokens_of = dataset.take(0, rng, CLOZE_CAP)
         cut, rest = [], []
-        for ids in np.split(taken.ids, taken.offsets[1:-1]):
+        for ids in np.split(tokens_of.ids, tokens_of.offsets[1:-1]):
             width = rng.integers(CLOZE_MIN_TOKENS, CLOZE_MAX_TOKENS)
             start = rng.integers(len(ids) - width)
             cut.append(ids[start : start + width])

@@ -82,13 +82,13 @@ class StepRows:
         """Compute the token states of one batch [N, d], and its texts' unit vectors [n, d]."""
         ids = self._place[self._ends[batch] : self._ends[batch + 1]]
         offsets = self._batches[batch].offsets
-        named = {name: rows.T if name == GATES else rows for name, rows in self.leaves.items()}
+        tensors = {name: rows.T if name == GATES else rows for name, rows in self.leaves.items()}
         parts = []
         for first, last in text_blocks(offsets, AT_ONCE[ids.device.type]):
             own = offsets[first : last + 1]
             ends = torch.from_numpy(own - own[0]).to(ids.device)
             block = (ids[own[0] : own[-1]], ends, side)
-            parts.append(self._table.run(named, block))
+            parts.append(self._table.run(tensors, block))
         states, vectors = (torch.cat(list(each)) for each in zip(*parts, strict=True))
         return states, F.normalize(vectors, dim=1)
 
@@ -129,19 +129,19 @@ class TokenTable:
         return StepRows(self, batches)
 
     def run(
-        self, named: dict[str, Tensor], block: tuple[Tensor, Tensor, Side]
+        self, tensors: dict[str, Tensor], block: tuple[Tensor, Tensor, Side]
     ) -> tuple[Tensor, Tensor]:
         """Compute token states [N, d] and text vectors [n, d], with `named` as the tables."""
         ids, offsets, side = block
-        embedded = F.embedding(ids, named[VECTORS])
-        if not self.star and GATES in named:
+        embedded = F.embedding(ids, tensors[VECTORS])
+        if not self.star and GATES in tensors:
             mean = self.model.get_submodule(RESIDUAL)
-            gates = {GATES.removeprefix(f"{RESIDUAL}."): named[GATES]}
+            gates = {GATES.removeprefix(f"{RESIDUAL}."): tensors[GATES]}
             return embedded, functional_call(mean, gates, (embedded, ids, offsets, side))
         with bf16_autocast(self.device, self._in_halves):
             if not isinstance(self.model, Siamese):
-                return embedded, functional_call(self.model, named, block).float()
-            below = {f"model.{name}": rows for name, rows in named.items()}
+                return embedded, functional_call(self.model, tensors, block).float()
+            below = {f"model.{name}": rows for name, rows in tensors.items()}
             states, vectors = functional_call(States(self.model), below, block)
             return states.float(), vectors.float()
 
@@ -154,5 +154,5 @@ class States(nn.Module):
         self.model = model
 
     def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> tuple[Tensor, Tensor]:
-        embedded = F.embedding(ids, self.model.embedding)
-        return self.model.states(embedded, ids, offsets, side)
+        vectors = F.embedding(ids, self.model.embedding)
+        return self.model.states(vectors, ids, offsets, side)

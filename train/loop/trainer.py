@@ -66,12 +66,12 @@ class Trainer:
         pace = Pace(self.progress.step, steps.count)
         while self.progress.step < steps.count and not self.progress.stopped:
             self._step()
-            done = self.progress.step
-            if done % steps.judge_every == 0 or done == steps.count:
+            first = self.progress.step
+            if first % steps.judge_every == 0 or first == steps.count:
                 self._evaluate(pace)
-            if done % steps.keep_every == 0 or done == steps.count or self.progress.stopped:
+            if first % steps.keep_every == 0 or first == steps.count or self.progress.stopped:
                 self._save()
-            self._progress_log.progress(pace.text(done))
+            self._progress_log.progress(pace.text(first))
         best = Checkpoint.read(self._work / BEST)
         if best is None:
             raise InputError(f"{self._work / BEST}: is missing; remove {self._work} to start again")
@@ -107,8 +107,8 @@ class Trainer:
 
     def _update_average(self) -> None:
         """Update the average of the parameters, late in the run."""
-        steps, done = self.recipe.steps, self.progress.step
-        if done <= steps.average_from * steps.count or done % steps.average_every:
+        steps, step = self.recipe.steps, self.progress.step
+        if step <= steps.average_from * steps.count or step % steps.average_every:
             return
         self.progress.averaged += 1
         for name, value in self.model.named_parameters():
@@ -134,8 +134,8 @@ class Trainer:
         patience = steps.patience
         progress.stopped = bool(patience) and progress.worse >= patience
         self._log(figures)
-        listed = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
-        self._progress_log.line(f"{pace.text(progress.step)}: {listed}")
+        summary = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+        self._progress_log.line(f"{pace.text(progress.step)}: {summary}")
 
     def _log(self, figures: dict[str, float]) -> None:
         losses = {kind: sum(x) / len(x) for kind, x in sorted(self.progress.losses.items())}

@@ -70,12 +70,12 @@ class Cnn(TableEncoder):
         longest = max(NGRAMS) - 1
         near = neighbours(F.pad(self.look_up(ids), (0, 0, longest, longest)), longest)[longest:]
         same = texts.outside(longest)[longest:].logical_not()  # [4, N, 1]
-        shifted = [x * inside for x, inside in zip(near, same, strict=True)]  # 4 × [N, d]
-        filtered = [
-            texts.max(F.relu(layer(torch.cat(shifted[:n], 1))))
+        windows = [x * inside for x, inside in zip(near, same, strict=True)]  # 4 × [N, d]
+        outputs = [
+            texts.max(F.relu(layer(torch.cat(windows[:n], 1))))
             for n, layer in zip(NGRAMS, self.filters, strict=True)
         ]
-        return torch.cat(filtered, 1)
+        return torch.cat(outputs, 1)
 
 
 class Gru(TableEncoder):
@@ -83,25 +83,25 @@ class Gru(TableEncoder):
 
     def __init__(self, config: AstConfig, vectors: F32, both_ways: bool = False) -> None:
         super().__init__(config, vectors)
-        hidden = config.dim // (1 + both_ways)
-        self.gru = nn.GRU(config.dim, hidden, batch_first=True, bidirectional=both_ways)
+        width = config.dim // (1 + both_ways)
+        self.gru = nn.GRU(config.dim, width, batch_first=True, bidirectional=both_ways)
 
     def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
         """Compute one vector per text [n, d]; zero for a text without tokens."""
         texts = Texts.at(offsets, len(ids))
-        filled = texts.lengths > 0
+        nonempty = texts.lengths > 0
         out = self.embedding.new_zeros(texts.count, self.config.dim)
-        if not filled.any():
+        if not nonempty.any():
             return out
         place = torch.arange(len(ids), device=ids.device) - texts.spread(offsets[:-1])
         longest = int(texts.lengths.max())
-        padded = self.embedding.new_zeros(texts.count, longest, self.config.dim)
-        padded = padded.index_put((texts.text, place), self.look_up(ids))  # [n, longest, d]
-        packed = pack_padded_sequence(
-            padded[filled], texts.lengths[filled].cpu(), batch_first=True, enforce_sorted=False
+        batch = self.embedding.new_zeros(texts.count, longest, self.config.dim)
+        batch = batch.index_put((texts.text, place), self.look_up(ids))  # [n, longest, d]
+        sequences = pack_padded_sequence(
+            batch[nonempty], texts.lengths[nonempty].cpu(), batch_first=True, enforce_sorted=False
         )
-        _, last = self.gru(packed)  # [directions, filled, hidden]
-        return out.index_put((filled.nonzero()[:, 0],), last.transpose(0, 1).flatten(1))
+        _, last = self.gru(sequences)  # [directions, filled, hidden]
+        return out.index_put((nonempty.nonzero()[:, 0],), last.transpose(0, 1).flatten(1))
 
 
 COMPARED: dict[str, Callable[[AstConfig, F32], nn.Module]] = {

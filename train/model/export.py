@@ -60,9 +60,9 @@ def article_check(reference: Siamese, ids: I32) -> SelfCheck:
     longest = min(reference.config.article_tokens, len(ids))
     lengths = [1, min(200, longest), 0, longest]
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
-    joined = np.concatenate([ids[:length] for length in lengths])
-    exact = vectors(reference.double(), joined, offsets, Side.ARTICLE)
-    return SelfCheck(joined, offsets, exact, Side.ARTICLE)
+    tokens = np.concatenate([ids[:length] for length in lengths])
+    exact = vectors(reference.double(), tokens, offsets, Side.ARTICLE)
+    return SelfCheck(tokens, offsets, exact, Side.ARTICLE)
 
 
 def embed_tokens(model: nn.Module, tokens: Tokens, side: Side, lead: int) -> Embeddings:

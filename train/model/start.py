@@ -49,12 +49,12 @@ def read_vectors(path: Path, dim: int, most: int) -> tuple[list[str], F32]:
     values = array("f")
     try:
         with path.open("rb") as plain:
-            packed = plain.peek(2)[:2] == GZIP_MAGIC
-            with gzip.open(plain) if packed else plain as lines:
+            is_gzip = plain.peek(2)[:2] == GZIP_MAGIC
+            with gzip.open(plain) if is_gzip else plain as lines:
                 for line in lines:
                     if len(words) == most:
                         break
-                    word, vector = parsed(line, dim)
+                    word, vector = parse_line(line, dim)
                     if vector and word not in words:
                         words[word] = None
                         values.extend(vector)
@@ -65,7 +65,7 @@ def read_vectors(path: Path, dim: int, most: int) -> tuple[list[str], F32]:
     return list(words), np.array(values, np.float32).reshape(-1, dim)
 
 
-def parsed(line: bytes, dim: int) -> tuple[str, list[float]]:
+def parse_line(line: bytes, dim: int) -> tuple[str, list[float]]:
     """Parse a line to a word and its vector, which is empty if the line is malformed.
 
     Parsed from the right, as some words of GloVe contain spaces; a number before the vector

@@ -29,7 +29,7 @@ from train.protocol.sets import (
     threshold_figures,
 )
 from train.protocol.trust import Trust, TrustReporter, news_words
-from train.teacher.minilm import WIDTH, Read, Teacher, cached
+from train.teacher.minilm import WIDTH, Read, Teacher, with_cache
 from train.teacher.store import VectorStore
 
 DRAWN_PAIRS = 2**22  # a draw reads all pairs; larger sets get no intervals
@@ -64,9 +64,9 @@ class SetResult:
 
 def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult], SkippedRows]:
     """Evaluate the models and the installed peers on all sets of the data."""
-    skipped, split = SkippedRows(), evaluation.split
-    sets = read_pair_sets(evaluation.data, split, skipped)
-    crises = read_crises(evaluation.data, skipped)
+    skips, split = SkippedRows(), evaluation.split
+    sets = read_pair_sets(evaluation.data, split, skips)
+    crises = read_crises(evaluation.data, skips)
     crises = [one for one in crises if split in (None, split_of_event(one.name))]
     if not sets and not crises:
         raise InputError(f"{evaluation.data}: holds neither pairs/ nor crisis/ of this split")
@@ -79,13 +79,13 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
             )
         else:
             encoders[name] = encoder.load(name, device=evaluation.device)
-            scorers[name] = peers.served(encoders[name], evaluation.mix)
+            scorers[name] = peers.encoder_scorer(encoders[name], evaluation.mix)
     if evaluation.peers:
         scorers |= installed_peers(next(iter(encoders.values()), None), evaluation.data, log)
     reporter = make_reporter(evaluation, encoders)
     results = [judge_set(one, scorers, reporter, evaluation.draws, log) for one in sets]
     results += [judge_event(one, scorers, encoders, reporter, evaluation, log) for one in crises]
-    return results, skipped
+    return results, skips
 
 
 def make_reporter(evaluation: Evaluation, encoders: Mapping[str, Encoder]) -> TrustReporter | None:
@@ -106,7 +106,7 @@ def installed_peers(model: Encoder | None, data: Path, log: ProgressLog) -> dict
         log.line(f"newsift: no TF-IDF by the training text: {data} holds none")
     try:
         store = VectorStore(cache_root() / "minilm", WIDTH)
-        read = cached(use_bf16(Teacher().texts), store)
+        read = with_cache(use_bf16(Teacher().texts), store)
     except InputError as error:
         log.line(f"newsift: no MiniLM: {error}")
         return scorers
@@ -184,8 +184,8 @@ def judge_event(
     for figure, side in (("AUC off", "off"), ("AUC background", "background")):
         others: tuple[str, ...] = getattr(crisis, side)
         if evaluation.draws and others:
-            drawn = [auc_figure(scores.on, getattr(scores, side)) for scores in scores_of.values()]
+            aucs = [auc_figure(scores.on, getattr(scores, side)) for scores in scores_of.values()]
             clusters = clusters_of(crisis.on), clusters_of(others)
-            intervals = compare_scorers(drawn, *clusters, evaluation.draws)
+            intervals = compare_scorers(aucs, *clusters, evaluation.draws)
             result.intervals[figure] = dict(zip(scores_of, intervals, strict=True))
     return result

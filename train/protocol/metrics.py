@@ -94,8 +94,8 @@ def clusters_of(texts: Sequence[str]) -> I64:
 def draw_counts(cluster: I64, rng: np.random.Generator) -> I64:
     """Resample the clusters with replacement, and return each member's count."""
     count = int(cluster.max()) + 1
-    drawn = np.bincount(rng.integers(0, count, count), minlength=count)
-    return drawn[cluster]
+    counts = np.bincount(rng.integers(0, count, count), minlength=count)
+    return counts[cluster]
 
 
 def compare_scorers(
@@ -108,10 +108,10 @@ def compare_scorers(
     rng = np.random.default_rng(0)
     counts = [(np.ones_like(one), np.ones_like(other))]
     counts += [(draw_counts(one, rng), draw_counts(other, rng)) for _ in range(draws)]
-    drawn = np.array([[figure(*count) for figure in figures] for count in counts])
+    samples = np.array([[figure(*count) for figure in figures] for count in counts])
     return [
         (interval(own), interval(apart))
-        for own, apart in zip(drawn.T, (drawn - drawn[:, :1]).T, strict=True)
+        for own, apart in zip(samples.T, (samples - samples[:, :1]).T, strict=True)
     ]
 
 
@@ -128,10 +128,10 @@ def ap_figure(score: F32, label: Bool) -> Figure:
     last = np.append(np.diff(score.ravel()[order]) != 0, True)  # the last of equal scores
 
     def ap(posts: I64, articles: I64) -> float:
-        counted = np.outer(posts, articles).ravel()[order]
-        hits, ranked = np.cumsum(own * counted)[last], np.cumsum(counted)[last]
-        gained = np.diff(hits, prepend=0)
-        return float((gained * hits / np.maximum(ranked, 1)).sum() / max(hits[-1], 1))
+        weights = np.outer(posts, articles).ravel()[order]
+        hits, ranks = np.cumsum(own * weights)[last], np.cumsum(weights)[last]
+        gains = np.diff(hits, prepend=0)
+        return float((gains * hits / np.maximum(ranks, 1)).sum() / max(hits[-1], 1))
 
     return ap
 

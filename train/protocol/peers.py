@@ -37,7 +37,7 @@ def similarity(posts: Embeddings, articles: Embeddings, mix: float | None = None
     return posts.similarity(articles)
 
 
-def served(encoder: Encoder, mix: float | None = None) -> Scorer:
+def encoder_scorer(encoder: Encoder, mix: float | None = None) -> Scorer:
     """The scorer of a newsift model, with its own λ or `mix`."""
     return lambda posts, stories: similarity(encoder.posts(posts), encoder.articles(stories), mix)
 
@@ -95,8 +95,8 @@ def minilm(read: Read, lexical: Encoder | None = None) -> Scorer:
             return dense
         words, others = lexical.posts(posts).lexical, lexical.articles(stories).lexical
         for rows in row_blocks(*dense.shape):
-            shared = words[rows].dot(others)
-            dense[rows] = (1 - PEER_MIX) * dense[rows] + PEER_MIX * shared
+            products = words[rows].dot(others)
+            dense[rows] = (1 - PEER_MIX) * dense[rows] + PEER_MIX * products
         return dense
 
     return score

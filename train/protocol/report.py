@@ -20,37 +20,37 @@ def percent(value: float | None) -> str:
 
 def tables(results: Sequence[SetResult]) -> list[tuple[str, list[str], list[list[str]]]]:
     """Return every table as title, header and rows."""
-    listed = []
+    result = []
     for one in results:
-        listed += _pairs(one) if one.kind == "pairs" else _crisis(one)
-        for figure, drawn in one.intervals.items():
-            first = next(iter(drawn))
+        result += _pairs(one) if one.kind == "pairs" else _crisis(one)
+        for figure, intervals in one.intervals.items():
+            first = next(iter(intervals))
             rows = [
                 [name, between(own), "" if name == first else between(apart)]
-                for name, (own, apart) in drawn.items()
+                for name, (own, apart) in intervals.items()
             ]
             title = f"{one.name}: {figure} with 95 % intervals, clusters drawn again"
-            listed.append((title, ["", figure, f"against {first}"], rows))
-    return listed
+            result.append((title, ["", figure, f"against {first}"], rows))
+    return result
 
 
 def _pairs(one: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
     names = list(one.figures)
     at = [r for r in R_PRECISION_AT if any(not isnan(f[f"P@{r}"]) for f in one.figures.values())]
     precision = [[str(r), *(percent(one.figures[n][f"P@{r}"]) for n in names)] for r in at]
-    ranked = [[n, *(percent(one.figures[n][key]) for key in RANKED)] for n in names]
+    rows = [[n, *(percent(one.figures[n][key]) for key in RANKED)] for n in names]
     return [
         (f"{one.name}: r-precision, {one.size}", ["r", *names], precision),
-        (f"{one.name}: {one.size}", ["", *RANKED], ranked),
+        (f"{one.name}: {one.size}", ["", *RANKED], rows),
     ]
 
 
 def _crisis(one: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
     rows = []
     for name, figures in one.figures.items():
-        passed = figures.get(PER_MILLE)
+        pass_rate = figures.get(PER_MILLE)
         cells = [percent(figures.get(key)) for key in EVENT]
-        rows.append([name, *cells, "–" if passed is None else f"{passed:.2f}"])
+        rows.append([name, *cells, "–" if pass_rate is None else f"{pass_rate:.2f}"])
     return [(f"{one.name}: {one.size}", ["", *EVENT, PER_MILLE], rows)]
 
 
@@ -61,7 +61,7 @@ def between(value: Interval) -> str:
 def as_text(results: Sequence[SetResult]) -> str:
     """Format the tables for a terminal."""
     return "\n\n".join(
-        "\n".join([title, "", *aligned(header, rows)]) for title, header, rows in tables(results)
+        "\n".join([title, "", *align(header, rows)]) for title, header, rows in tables(results)
     )
 
 
@@ -82,7 +82,7 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def align(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Align a table: the first column left, the others right."""
     if not header:
         return []
@@ -119,8 +119,8 @@ def as_markdown(results: Sequence[SetResult]) -> str:
 
 def grid(columns: Columns, corner: str = "") -> list[str]:
     """Format columns as a table; a dash for a missing cell."""
-    named = dict.fromkeys(row for cells in columns.values() for row in cells)
-    rows = sorted(named, key=lambda row: row if row.isdigit() else "")  # years last, in order
+    row_names = dict.fromkeys(row for cells in columns.values() for row in cells)
+    rows = sorted(row_names, key=lambda row: row if row.isdigit() else "")  # years last, in order
     lines = [f"| {' | '.join([corner, *columns])} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
         cells = [one.get(row, "–") for one in columns.values()]
@@ -133,18 +133,18 @@ def figures(results: Sequence[SetResult]) -> list[str]:
     columns: Columns = {}
     for one in results:
         first = next(iter(one.figures))
-        for figure, drawn in one.intervals.items():
+        for figure, intervals in one.intervals.items():
             columns[f"{one.name} {figure}"] = {
                 name if name == first else f"difference of {name}": between(
                     own if name == first else apart
                 )
-                for name, (own, apart) in drawn.items()
+                for name, (own, apart) in intervals.items()
             }
         if one.kind == "crisis":
             columns |= {f"{one.name} {key}": plain(one, key) for key in PLAIN}
-            passed = one.figures[first].get(PER_MILLE)
-            if passed is not None:
-                columns[f"{one.name} {PER_MILLE}"] = {first: f"{passed:.2f}"}
+            pass_rate = one.figures[first].get(PER_MILLE)
+            if pass_rate is not None:
+                columns[f"{one.name} {PER_MILLE}"] = {first: f"{pass_rate:.2f}"}
     return grid(columns) if columns else []
 
 

@@ -68,35 +68,33 @@ class CrisisSet(NamedTuple):
 def pair_set(name: str, pairs: Sequence[Pair], further: Sequence[TrainingArticle] = ()) -> PairSet:
     """Make a set of distinct posts and articles, and further articles without posts."""
     posts = {text: i for i, text in enumerate(dict.fromkeys(pair.post for pair in pairs))}
-    keyed: dict[str, TrainingArticle] = {}
+    by_key: dict[str, TrainingArticle] = {}
     for story in (*(pair.story for pair in pairs), *further):
-        keyed.setdefault(story_key(story), story)
-    place = {key: j for j, key in enumerate(keyed)}
+        by_key.setdefault(story_key(story), story)
+    place = {key: j for j, key in enumerate(by_key)}
     own = {(posts[pair.post], place[story_key(pair.story)]) for pair in pairs}
     index = np.array(sorted(own), dtype=np.int64).reshape(-1, 2)
     years = {pair.post: pair.year for pair in reversed(pairs)}  # the first year of a text wins
-    return PairSet(name, tuple(posts), tuple(keyed.values()), index, tuple(map(years.get, posts)))
+    return PairSet(name, tuple(posts), tuple(by_key.values()), index, tuple(map(years.get, posts)))
 
 
-def read_pair_sets(data: Path, split: Split | None, skipped: SkippedRows) -> list[PairSet]:
+def read_pair_sets(data: Path, split: Split | None, skips: SkippedRows) -> list[PairSet]:
     """Read the pairs of every file in `pairs/`, of one split or all."""
     sets = []
-    for name, pairs in pair_sets(data, skipped):
+    for name, pairs in pair_sets(data, skips):
         further: list[TrainingArticle] = []
         if split is None:
-            further = [
-                story for kind in (CLAIMS, POOL) for story in pool(data, name, kind, skipped)
-            ]
+            further = [story for kind in (CLAIMS, POOL) for story in pool(data, name, kind, skips)]
         if of_split := pairs if split is None else split_pairs(pairs)[split]:
             sets.append(pair_set(name, of_split, further))
     return sets
 
 
-def read_crises(data: Path, skipped: SkippedRows) -> list[CrisisSet]:
+def read_crises(data: Path, skips: SkippedRows) -> list[CrisisSet]:
     """Read the events of `crisis/` that have a report and posts of both kinds."""
-    seeds = reports(data, skipped)
-    posts = without_copies(crisis_posts(data, skipped)) if seeds else []
-    background = tuple(read_background(data, skipped)) if posts else ()
+    seeds = reports(data, skips)
+    posts = without_copies(crisis_posts(data, skips)) if seeds else []
+    background = tuple(read_background(data, skips)) if posts else ()
     crises = []
     for event, stories in seeds.items():
         on, off = (
@@ -108,11 +106,11 @@ def read_crises(data: Path, skipped: SkippedRows) -> list[CrisisSet]:
     return crises
 
 
-def read_background(data: Path, skipped: SkippedRows) -> Iterator[str]:
+def read_background(data: Path, skips: SkippedRows) -> Iterator[str]:
     """Read everyday posts that are never trained on, a fixed number per file."""
     for file in files(data, "tweets").values():
         judging = dict.fromkeys(
-            text for text in read_posts(file, skipped) if share(text) >= MIN_HELD_OUT
+            text for text in read_posts(file, skips) if share(text) >= MIN_HELD_OUT
         )
         yield from sorted(judging, key=share)[:BACKGROUND]
 
@@ -171,8 +169,8 @@ def crisis_figures(scores: Scores) -> Figures:
 
 def threshold_figures(score: F32, cuts: F32, crisis: CrisisSet) -> Figures:
     """Precision and recall at each seed's threshold, and the share of background above it."""
-    reached = score >= cuts  # [posts, seeds]
-    on, background = reached[: len(crisis.on)], reached[len(crisis.on) + len(crisis.off) :]
+    hits = score >= cuts  # [posts, seeds]
+    on, background = hits[: len(crisis.on)], hits[len(crisis.on) + len(crisis.off) :]
     recall, alarm = float(on.any(1).mean()), float(background.any(1).mean())
     return {
         "recall": recall,

@@ -50,10 +50,10 @@ def reliability(on: F32, other: F32) -> list[Bin]:
     bins = []
     for place in np.unique(np.concatenate(places)).tolist():
         mine, theirs = (int((kind == place).sum()) for kind in places)
-        drawn = share_of(mine, mine + theirs)
+        interval = share_of(mine, mine + theirs)
         mixed = (
             precision_of(share / max(len(on), 1), (1 - share) / max(len(other), 1))
-            for share in (drawn.value, drawn.low, drawn.high)
+            for share in (interval.value, interval.low, interval.high)
         )
         bins.append(Bin(round(place * STEP, 2), mine, theirs, Interval(*mixed)))
     return bins
@@ -158,8 +158,8 @@ def highest_wrong(
         i for i in np.argsort(-best, kind="stable")[:MAX_WRONG].tolist() if np.isfinite(best[i])
     ]
     pairs = [(n, int(passing[i].argmax())) for n, i in enumerate(order)]
-    chosen = [posts[i] for i in order]
-    contributions = enc.contributions(chosen, enc.articles(stories), pairs)
+    worst = [posts[i] for i in order]
+    contributions = enc.contributions(worst, enc.articles(stories), pairs)
     names = {k: names_of(stories[k]) for _, k in pairs}
     examples = []
     for (n, k), parts in zip(pairs, contributions, strict=True):
@@ -167,7 +167,7 @@ def highest_wrong(
         kind = carrier(words[0][0] if words else "", names[k])
         title = stories[k].title or stories[k].text[:LEAD]
         own = float(score[order[n], k]), float(cuts[k])
-        examples.append(Wrong(*own, title, chosen[n], words, kind))
+        examples.append(Wrong(*own, title, worst[n], words, kind))
     return examples
 
 
@@ -227,8 +227,8 @@ class TrustReporter:
         label = pairs.label
         cuts = self.encoder.thresholds(self.encoder.articles(pairs.stories), self.rate)
         years = pairs.years or (None,) * len(pairs.posts)
-        reached: Bool = ((score >= cuts) & label).max(1)
-        groups = recall_by_group(pairs.posts, years, reached, self.news)
+        hits: Bool = ((score >= cuts) & label).max(1)
+        groups = recall_by_group(pairs.posts, years, hits, self.news)
         wrong = highest_wrong(self.encoder, pairs.posts, pairs.stories, score, cuts, label)
         bins = by_pairs(score, pairs)
         return Trust(bins, groups, {"other articles": kinds_of(wrong)}, wrong[: self.examples])
@@ -237,8 +237,8 @@ class TrustReporter:
         """Report on a crisis; a post is found if it reaches the threshold of a report."""
         cuts = self.encoder.thresholds(self.encoder.articles(crisis.seeds), self.rate)
         on, off = len(crisis.on), len(crisis.off)
-        reached: Bool = (score[:on] >= cuts).max(1)
-        groups = recall_by_group(crisis.on, [None] * on, reached, self.news)
+        hits: Bool = (score[:on] >= cuts).max(1)
+        groups = recall_by_group(crisis.on, [None] * on, hits, self.news)
         wrong = {}
         parts = {"off topic": crisis.off, "background": crisis.background}
         for (kind, posts), rows in zip(parts.items(), np.split(score[on:], [off]), strict=True):

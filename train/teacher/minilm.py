@@ -124,7 +124,7 @@ class Teacher:
         return states.float().cpu()
 
 
-def cached(read: Read, store: VectorStore) -> Read:
+def with_cache(read: Read, store: VectorStore) -> Read:
     """Wrap a teacher so that its vectors are stored and each text is read once."""
 
     def get(texts: Sequence[str]) -> F32:
@@ -137,5 +137,5 @@ def cached(read: Read, store: VectorStore) -> Read:
 
 def blocks_by_length(texts: Sequence[str]) -> Iterator[list[str]]:
     """Group the texts into blocks of similar length, short ones first."""
-    ordered = sorted(texts, key=len)
-    return (ordered[i : i + BLOCK] for i in range(0, len(ordered), BLOCK))
+    by_length = sorted(texts, key=len)
+    return (by_length[i : i + BLOCK] for i in range(0, len(by_length), BLOCK))

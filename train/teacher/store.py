@@ -68,8 +68,8 @@ class VectorStore:
                 f"{self.folder}: {lacking:,} texts have no vector from the teacher; run "
                 "`python -m train.teach` to its end"
             ) from None
-        stored = np.memmap(self._vectors, np.float16, "r", shape=(len(self), self.width))
-        return stored[places].astype(np.float32)
+        rows = np.memmap(self._vectors, np.float16, "r", shape=(len(self), self.width))
+        return rows[places].astype(np.float32)
 
     def _whole(self) -> int:
         """Count the complete entries."""

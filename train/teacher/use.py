@@ -39,15 +39,15 @@ class Use:
     def vocabulary(self, words: Mapping[str, int], most: int) -> list[str]:
         """Make entries for these counted words: every character, then the most frequent pieces."""
         characters = dict.fromkeys(character for word in words for character in fold_scripts(word))
-        continued = (f"##{character}" for character in characters if not RUN.match(character))
+        ends = (f"##{character}" for character in characters if not RUN.match(character))
         own = entries(self._model._tokenizer._pieces)
-        whole = Scripts.from_lines(list(dict.fromkeys([UNKNOWN, *characters, *continued, *own])))
-        used = Counter[int]()
+        whole = Scripts.from_lines(list(dict.fromkeys([UNKNOWN, *characters, *ends, *own])))
+        uses = Counter[int]()
         for word, times in words.items():
             for part in whole.cut(word) if RUN.fullmatch(word) else [word]:
-                used.update(dict.fromkeys(whole.pieces(part), times))
+                uses.update(dict.fromkeys(whole.pieces(part), times))
         lines = whole.lines()
-        frequent = (lines[i] for i, _ in used.most_common())
+        frequent = (lines[i] for i, _ in uses.most_common())
         return list(dict.fromkeys([UNKNOWN, *characters, *frequent]))[:most]
 
 
@@ -56,10 +56,10 @@ def entries(pieces: Iterable[str]) -> list[str]:
     lines = []
     for piece in pieces:
         head, bare = piece.startswith(SPACE), piece.strip(SPACE)
-        folded = fold_scripts(bare)
-        if not folded or SPACE in bare or (not folded.isalnum() and not RUN.fullmatch(folded)):
+        entry = fold_scripts(bare)
+        if not entry or SPACE in bare or (not entry.isalnum() and not RUN.fullmatch(entry)):
             continue
-        lines.append(folded if head or RUN.fullmatch(folded) else f"##{folded}")
+        lines.append(entry if head or RUN.fullmatch(entry) else f"##{entry}")
     return list(dict.fromkeys(lines))
 
 

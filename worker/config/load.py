@@ -68,16 +68,16 @@ def _compose(path: Path, text: str) -> yaml.Node | None:
         raise ConfigError(f"{path}{line}: not YAML: {problem}; {remedy}") from error
 
 
-def _pairs(node: yaml.Node, before: str, expected: str) -> dict[str, yaml.Node]:
+def _pairs(node: yaml.Node, before: str, keys: str) -> dict[str, yaml.Node]:
     """Empty for an empty node."""
-    if isinstance(node, yaml.ScalarNode) and _scalar(node, expected) is None:
+    if isinstance(node, yaml.ScalarNode) and _scalar(node, keys) is None:
         return {}
     if not isinstance(node, yaml.MappingNode):
-        raise ConfigError(f"{_place(node)}: expected {expected}, each with a colon")
+        raise ConfigError(f"{_place(node)}: expected {keys}, each with a colon")
     pairs: dict[str, yaml.Node] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise ConfigError(f"{_place(key)}: a key is a word; expected {expected}")
+            raise ConfigError(f"{_place(key)}: a key is a word; expected {keys}")
         name = repr(key.value[:MAX_KEY_CHARS])[1:-1]  # A longer key is unknown in any case.
         if name in pairs:
             raise ConfigError(f"{_place(key)}: {before}{name}: given twice; keep one")

@@ -50,9 +50,9 @@ class Key:
         return READERS[self.kind](text)
 
     def refusal(self, value: object) -> str:
-        shortened = "the value" if self.kind is Secret else quote(value)
+        shown_value = "the value" if self.kind is Secret else quote(value)
         usual = "" if self.default is None else f", or leave it out for {quote(self.default)}"
-        return f"{shortened} is refused; give {self.requirement}{usual}"
+        return f"{shown_value} is refused; give {self.requirement}{usual}"
 
 
 def _checked_number(text: str) -> str:

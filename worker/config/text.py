@@ -34,9 +34,9 @@ def render_config(loaded: LoadedConfig) -> str:
         lines.append(f"{section}:")
         for name, key in keys.items():
             value = getattr(getattr(loaded.config, section), name)
-            hidden = f"{HIDDEN_TEXT} " if isinstance(value, Secret) else ""
+            mark = f"{HIDDEN_TEXT} " if isinstance(value, Secret) else ""
             where = repr(loaded.origins[f"{section}.{name}"])[1:-1]
-            comment = "" if value == key.default else f"  # {hidden}from {where}"
+            comment = "" if value == key.default else f"  # {mark}from {where}"
             lines.append(f"  {name}: {_to_yaml(value)}{comment}")
     return "\n".join(lines) + "\n"
 

@@ -57,10 +57,10 @@ NETWORK_ERRNOS = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.E
 
 def error_chain(error: BaseException) -> Iterator[BaseException]:
     """An error and its causes, each once."""
-    visited: set[int] = set()
+    ids: set[int] = set()
     cause: BaseException | None = error
-    while cause is not None and id(cause) not in visited:
-        visited.add(id(cause))
+    while cause is not None and id(cause) not in ids:
+        ids.add(id(cause))
         yield cause
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
 

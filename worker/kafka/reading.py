@@ -149,9 +149,9 @@ class TopicReader:
             self._consumer.seek(place, start.get(place.partition, 0))
         last_answer = time.monotonic()
         while True:
-            polled = self._consumer.poll(timeout_ms=POLL_MS)
-            yield [record for records in polled.values() for record in records]
-            if polled:
+            batches = self._consumer.poll(timeout_ms=POLL_MS)
+            yield [record for records in batches.values() for record in records]
+            if batches:
                 last_answer = time.monotonic()
             elif time.monotonic() - last_answer > MAX_SILENCE_S:
                 self._consumer.end_offsets(places, timeout_ms=ANSWER_MS)  # or raises

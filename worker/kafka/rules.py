@@ -70,9 +70,9 @@ def differences(
     config: Config, actual: Mapping[str, ActualTopic | None], brokers: int
 ) -> list[Difference]:
     """Missing topics first."""
-    expected = new_topics(config)
-    missing = [_missing_topic(config, name) for name in expected if actual.get(name) is None]
-    present = [(name, topic) for name in expected if (topic := actual.get(name)) is not None]
+    topics = new_topics(config)
+    missing = [_missing_topic(config, name) for name in topics if actual.get(name) is None]
+    present = [(name, topic) for name in topics if (topic := actual.get(name)) is not None]
     return missing + [
         difference
         for name, topic in present
@@ -153,21 +153,23 @@ def _check_policy(config: Config, name: str, topic: ActualTopic, _brokers: int) 
 
 def _check_limits(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:
     topics, setting = config.topics, "max.message.bytes"
-    limit, needed = int(topic.settings.get(setting, 2**62)), max_record_bytes(config)
-    if name in (topics.matches, topics.rejected) and limit < needed:
+    limit, record_bytes = int(topic.settings.get(setting, 2**62)), max_record_bytes(config)
+    if name in (topics.matches, topics.rejected) and limit < record_bytes:
         why = (
             f"a post may have limits.post_bytes = {config.limits.post_bytes} bytes; the broker "
             "refuses the record of one that is near it"
         )
-        yield _wrong_setting(config, name, setting, str(limit), str(needed), why, serious=False)
+        yield _wrong_setting(
+            config, name, setting, str(limit), str(record_bytes), why, serious=False
+        )
     times = {topics.posts: (HOUR_MS, "posts"), topics.rejected: (DAY_MS, "dead letters")}
     least, what = times.get(name, (0, ""))
     retention, setting = int(topic.settings.get("retention.ms", -1)), "retention.ms"
     if 0 <= retention < least:
         why = f"{what} that are not read within {retention / 60_000:g} minutes are gone for good"
-        expected = f"at least {least}"
+        requirement = f"at least {least}"
         yield _wrong_setting(
-            config, name, setting, str(retention), expected, why, str(least), serious=False
+            config, name, setting, str(retention), requirement, why, str(least), serious=False
         )
 
 

@@ -39,14 +39,14 @@ def require_listener(config: Config) -> None:
     """Fails at once if no broker listens; a client would retry for seconds."""
     import kafka.errors
 
-    failed: OSError | None = None
+    last_error: OSError | None = None
     for address in config.kafka.bootstrap_servers.split(","):
         try:
             socket.create_connection(_host_and_port(address), MAX_CONNECT_S).close()
             return
         except OSError as error:
-            failed = error
-    raise kafka.errors.KafkaConnectionError(str(failed)) from failed
+            last_error = error
+    raise kafka.errors.KafkaConnectionError(str(last_error)) from last_error
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
@@ -253,11 +253,11 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
 
 
 @contextmanager
-def _pem_errors(key: str, path: Path | None, expected: str) -> Iterator[None]:
+def _pem_errors(key: str, path: Path | None, content: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
         raise ConfigError(
-            f"kafka.{key}: {path} is refused ({reason}); give a PEM file with {expected}"
+            f"kafka.{key}: {path} is refused ({reason}); give a PEM file with {content}"
         ) from error

@@ -35,9 +35,9 @@ def ensure_topics(config: Config) -> list[str]:
     """
     with admin_client(config) as admin:
         names = [name for name in new_topics(config) if name != config.topics.labels]
-        created = _create_missing(admin, config, names)
+        names_created = _create_missing(admin, config, names)
         _refuse_serious(_differences(admin, config), config)
-        return created
+        return names_created
 
 
 def ensure_posts(config: Config) -> None:

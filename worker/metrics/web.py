@@ -129,9 +129,9 @@ class Site:
             self._streams.discard(task)
 
     async def _listen(self, make: Callable[[], Visit]) -> asyncio.Server:
-        loop, host, fixed = asyncio.get_running_loop(), self._config.host, self._config.port
+        loop, host, own_port = asyncio.get_running_loop(), self._config.host, self._config.port
         first = self.first_port
-        for port in range(first, first + MAX_PORT_TRIES) if fixed is None else [fixed]:
+        for port in range(first, first + MAX_PORT_TRIES) if own_port is None else [own_port]:
             try:
                 server = await loop.create_server(make, host, port, backlog=ACCEPT_BACKLOG)
             except OSError as error:
@@ -143,9 +143,9 @@ class Site:
                     with socket.socket(fileno=os.dup(server_socket.fileno())) as listening:
                         listening.listen(KERNEL_BACKLOG)
                 return server
-        if fixed is None:
+        if own_port is None:
             raise ConfigError(f"{self.port_key}: {first} to {port} are all taken; give a free one")
-        raise ConfigError(f"{self.port_key}: {fixed} is taken; free it, or give another")
+        raise ConfigError(f"{self.port_key}: {own_port} is taken; free it, or give another")
 
     def _refusal(self, port: int, error: OSError) -> ConfigError:
         if error.errno == errno.EACCES:
@@ -268,10 +268,10 @@ def seed_list(seeds: SeedSet) -> dict[str, Any]:
         }
         for seed, threshold, expiry in zip(seeds.seeds, seeds.thresholds, seeds.expiry, strict=True)
     ]  # fmt: skip
-    paused = [_seed_fields(seed) for seed in seeds.paused]
-    refused = [{"id": seed.id, "reason": seed.reason} for seed in seeds.refused]
+    paused_seeds = [_seed_fields(seed) for seed in seeds.paused]
+    refusals = [{"id": seed.id, "reason": seed.reason} for seed in seeds.refused]
     stale = [{"id": profile.id, "reason": profile.reason} for profile in seeds.stale]
-    return {"seed_set": seeds.digest, "live": live, "paused": paused, "refused": refused,
+    return {"seed_set": seeds.digest, "live": live, "paused": paused_seeds, "refused": refusals,
             "stale": stale}  # fmt: skip
 
 

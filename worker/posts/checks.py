@@ -21,8 +21,8 @@ QUOTE = ord('"')
 
 def json_outline(value: bytes) -> Outline:
     """The brackets, braces and commas outside of strings, in order."""
-    unescaped = value.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in value else value
-    letters = np.frombuffer(unescaped, np.uint8)
+    content = value.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in value else value
+    letters = np.frombuffer(content, np.uint8)
     signs = SIGN_OF_BYTE[letters]
     in_string = np.bitwise_xor.accumulate(letters == QUOTE)
     return signs[(signs > 0) & ~in_string]
@@ -79,9 +79,9 @@ def refusal(value: bytes, limits: Limits) -> Rejected | None:
         except UnicodeDecodeError as error:
             return rejection(Reason.INVALID_UTF8, f"value: is not UTF-8 at byte {error.start + 1}")
     # The decoder's own limit moves with the stack it is called on; this one does not.
-    nested = len(value) > MAX_DEPTH and value.count(b"[") + value.count(b"{") > MAX_DEPTH
+    is_deep = len(value) > MAX_DEPTH and value.count(b"[") + value.count(b"{") > MAX_DEPTH
     long = len(value) > limits.list_items and value.count(b",") >= limits.list_items
-    return _shape_refusal(json_outline(value), limits.list_items) if nested or long else None
+    return _shape_refusal(json_outline(value), limits.list_items) if is_deep or long else None
 
 
 def _shape_refusal(signs: Outline, most: int) -> Rejected | None:
@@ -115,11 +115,11 @@ def type_rejection(message: str) -> Rejected:
     if parts is None:  # such as: Integer value out of range - at `$.id`
         what, _, where = message.partition(" - at `$.")
         return rejection(Reason.WRONG_TYPE, f"{where.rstrip('`') or 'value'}: {what.lower()}")
-    expected = " or ".join(JSON_TYPE_NAMES.get(name, name) for name in parts[1].split(" | "))
+    types = " or ".join(JSON_TYPE_NAMES.get(name, name) for name in parts[1].split(" | "))
     key = parts[3] or "value"
     reason = Reason.NO_TEXT if key.split(".")[-1] in TEXT_KEYS else Reason.WRONG_TYPE
     return rejection(
-        reason, f"{key}: expected {expected}, found {JSON_TYPE_NAMES.get(parts[2], parts[2])}"
+        reason, f"{key}: expected {types}, found {JSON_TYPE_NAMES.get(parts[2], parts[2])}"
     )
 
 

@@ -83,12 +83,12 @@ def author_name(tweet: Tweet, users: list[User]) -> str | None:
 
 def tweet_text(tweet: Tweet, others: list[Tweet]) -> str | None:
     """The text of a post; of a retweet the original's, if it is included."""
-    retweeted = [r for r in tweet.referenced_tweets or [] if r.type == "retweeted"]
-    if not retweeted:
+    originals = [r for r in tweet.referenced_tweets or [] if r.type == "retweeted"]
+    if not originals:
         return full_text(tweet)
     other_texts = ((str(other.id), full_text(other)) for other in reversed(others))
     by_id = {id: text for id, text in other_texts if text is not None}
-    texts = (by_id.get(str(reference.id), full_text(reference)) for reference in retweeted)
+    texts = (by_id.get(str(reference.id), full_text(reference)) for reference in originals)
     return next((text for text in texts if text is not None), full_text(tweet))
 
 

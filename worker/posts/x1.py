@@ -45,5 +45,5 @@ def read(value: bytes) -> Reading:
 
 
 def full_text(tweet: OldTweet) -> str | None:
-    extended = tweet.extended_tweet.full_text if tweet.extended_tweet is not None else None
-    return next((t for t in (extended, tweet.full_text, tweet.text) if t is not None), None)
+    long_text = tweet.extended_tweet.full_text if tweet.extended_tweet is not None else None
+    return next((t for t in (long_text, tweet.full_text, tweet.text) if t is not None), None)

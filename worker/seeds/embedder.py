@@ -87,12 +87,14 @@ class SeedEmbedder:
         With a total rate a part of the seeds gets the constant of the whole set, if it is given.
         """
         resolution = state.resolve(self.facts)
-        compared = [
+        candidates = [
             seed.without_history() if isinstance(seed, Profile) else seed
             for _, seed in sorted(resolution.compared.items())
         ]
-        refusals = dict.fromkeys(self._without_threshold(compared), self._too_fine)
-        usable = [seed for seed in compared if seed.id not in refusals] if refusals else compared
+        refusals = dict.fromkeys(self._without_threshold(candidates), self._too_fine)
+        usable = (
+            [seed for seed in candidates if seed.id not in refusals] if refusals else candidates
+        )
         self._update_rows(usable)
         if any(part.problems for part in self._parts):
             rows = [(seed.id, self._rows[seed.id]) for seed in usable]
@@ -124,11 +126,11 @@ class SeedEmbedder:
     def background(self) -> Embeddings:
         return self._enc.background if self._background is None else self._background
 
-    def _without_threshold(self, compared: Sequence[SeedOrProfile]) -> list[str]:
+    def _without_threshold(self, seeds: Sequence[SeedOrProfile]) -> list[str]:
         """Ids of seeds whose automatic threshold the background cannot give."""
         if not self._too_fine:
             return []
-        articles = [seed for seed in compared if isinstance(seed, Seed)]
+        articles = [seed for seed in seeds if isinstance(seed, Seed)]
         return [seed.id for seed in articles if self._is_automatic(seed)]
 
     def _rate_error(self, profile: Profile) -> str:
@@ -185,14 +187,14 @@ class SeedEmbedder:
 
     def _join(self, parts: Sequence[EmbeddedPart]) -> EmbeddedPart:
         """A part of the rows that are used."""
-        used = [np.array(self._used_rows(part), np.int64) for part in parts]
-        vectors = [part.vectors[rows] for part, rows in zip(parts, used, strict=True)]
-        thresholds = [part.thresholds[rows] for part, rows in zip(parts, used, strict=True)]
-        names = [p.ids[row] for p, rows in zip(parts, used, strict=True) for row in rows.tolist()]
-        merged = EmbeddedPart.build(Embeddings.concat(vectors), names, np.concatenate(thresholds))
+        uses = [np.array(self._used_rows(part), np.int64) for part in parts]
+        vectors = [part.vectors[rows] for part, rows in zip(parts, uses, strict=True)]
+        thresholds = [part.thresholds[rows] for part, rows in zip(parts, uses, strict=True)]
+        names = [p.ids[row] for p, rows in zip(parts, uses, strict=True) for row in rows.tolist()]
+        whole = EmbeddedPart.build(Embeddings.concat(vectors), names, np.concatenate(thresholds))
         for place, name in enumerate(names):
-            self._rows[name] = SeedRow(self._rows[name].content, merged, place)
-        return merged
+            self._rows[name] = SeedRow(self._rows[name].content, whole, place)
+        return whole
 
     def _used_rows(self, part: EmbeddedPart) -> list[int]:
         rows = self._rows
@@ -233,15 +235,15 @@ class SeedEmbedder:
 
         A threshold is the seed's own, the configured one or the automatic one.
         """
-        fixed = np.array([seed.threshold for seed in seeds], np.float32)  # None becomes NaN
+        own = np.array([seed.threshold for seed in seeds], np.float32)  # None becomes NaN
         if self._threshold is not None:
-            fixed[np.isnan(fixed)] = self._threshold
+            own[np.isnan(own)] = self._threshold
         starts = np.cumsum([0, *(len(part.ids) for part in self._parts)])
         rows = starts[vectors.part] + vectors.row  # [k], among the rows of all parts
         automatic = np.concatenate(
             [np.zeros(0, np.float32), *(part.thresholds for part in self._parts)]
         )
-        is_automatic = np.isnan(fixed)
+        is_automatic = np.isnan(own)
         missing = np.flatnonzero(is_automatic & np.isnan(automatic[rows]))
         if len(missing):
             new = self._calibrate([seeds[n] for n in missing.tolist()], vectors[missing])
@@ -251,7 +253,7 @@ class SeedEmbedder:
         if raised is None and self._total:
             raised = self._raise_for_all(seeds, vectors, automatic[rows], is_automatic)
         raised_rows = (automatic[rows] + (raised or 0.0)).astype(np.float32)
-        thresholds = np.where(is_automatic, raised_rows, fixed)
+        thresholds = np.where(is_automatic, raised_rows, own)
         return np.maximum(thresholds, MIN_THRESHOLD), raised or 0.0
 
     def _calibrate(self, seeds: Sequence[SeedOrProfile], vectors: Embeddings) -> F32:

@@ -227,12 +227,12 @@ class Profile:
         """A copy without history, promise and provenance, which matching does not need."""
         if not (self.before or self.made or self.promise):
             return self
-        stripped = object.__new__(type(self))  # its vectors are not read again
+        copy = object.__new__(type(self))  # its vectors are not read again
         for attribute in fields(self):
-            object.__setattr__(stripped, attribute.name, getattr(self, attribute.name))
+            object.__setattr__(copy, attribute.name, getattr(self, attribute.name))
         for name, empty in (("before", ()), ("made", {}), ("promise", None)):
-            object.__setattr__(stripped, name, empty)
-        return stripped
+            object.__setattr__(copy, name, empty)
+        return copy
 
     def previous(self) -> Self | None:
         """The previous version with its own history."""
@@ -285,6 +285,6 @@ def _typed_value(values: dict[str, Any], key: str, kind: type, absent: Any) -> A
     if value is None:
         return absent
     if not isinstance(value, kind):
-        expected = "an array" if kind is list else "an object"
-        raise InputError(f"{key}: {json_type(value)}, expected {expected}")
+        kind_name = "an array" if kind is list else "an object"
+        raise InputError(f"{key}: {json_type(value)}, expected {kind_name}")
     return value

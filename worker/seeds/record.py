@@ -97,8 +97,8 @@ def parse_threshold(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"threshold: {json_type(value)}, expected a number above 0, at most 1")
     if not 0 < value <= 1:
-        quoted = f"{value:g}" if isinstance(value, float) else "a whole number"
-        raise InputError(f"threshold: {quoted} is not above 0 and at most 1")
+        quote = f"{value:g}" if isinstance(value, float) else "a whole number"
+        raise InputError(f"threshold: {quote} is not above 0 and at most 1")
     return float(value)
 
 
@@ -107,8 +107,8 @@ def parse_milliseconds(values: dict[str, Any], key: str) -> int | None:
     if value is None:
         return None
     if not isinstance(value, str) or len(value) > 64 or not RFC_3339.fullmatch(value):
-        quoted = ascii(value)[:40] if isinstance(value, str) else json_type(value)
-        _refuse_time(key, quoted)
+        quote = ascii(value)[:40] if isinstance(value, str) else json_type(value)
+        _refuse_time(key, quote)
     try:
         moment = datetime.fromisoformat(value.upper()).astimezone(UTC)
         return (moment - EPOCH) // timedelta(milliseconds=1)
@@ -116,9 +116,9 @@ def parse_milliseconds(values: dict[str, Any], key: str) -> int | None:
         _refuse_time(key, ascii(value))
 
 
-def _refuse_time(key: str, quoted: str) -> NoReturn:
+def _refuse_time(key: str, quote: str) -> NoReturn:
     raise InputError(
-        f"{key}: {quoted} is no RFC 3339 time, as 2026-01-31T12:00:00Z, of the years 1 to 9999"
+        f"{key}: {quote} is no RFC 3339 time, as 2026-01-31T12:00:00Z, of the years 1 to 9999"
     )
 
 

@@ -99,8 +99,8 @@ class ControlState:
         return tuple(sorted(paused, key=lambda seed: seed.id))
 
     def content(self, key: bytes) -> SeedOrProfile | RefusedSeed | None:
-        if refused := self.refused.get(table_key(key)):
-            return refused
+        if refusal := self.refused.get(table_key(key)):
+            return refusal
         name = key.decode("utf-8", "replace")
         if name.startswith(PROFILE_PREFIX):
             return self.profiles.get(name.removeprefix(PROFILE_PREFIX))
@@ -120,15 +120,15 @@ class ControlState:
     def with_seeds(self, seeds: Iterable[Seed]) -> "ControlState":
         """Added or replaced."""
         new = {seed.id: seed for seed in seeds}
-        refused = {key: seed for key, seed in self.refused.items() if seed.id not in new}
-        return replace(self, seeds={**self.seeds, **new}, refused=refused)
+        refusals = {key: seed for key, seed in self.refused.items() if seed.id not in new}
+        return replace(self, seeds={**self.seeds, **new}, refused=refusals)
 
     def with_profiles(self, profiles: Iterable[Profile]) -> "ControlState":
         """A state with these profiles in place of those of their events."""
         new = {profile.event: profile for profile in profiles}
         ids = {profile.id for profile in new.values()}
-        refused = {key: seed for key, seed in self.refused.items() if seed.id not in ids}
-        return replace(self, profiles={**self.profiles, **new}, refused=refused)
+        refusals = {key: seed for key, seed in self.refused.items() if seed.id not in ids}
+        return replace(self, profiles={**self.profiles, **new}, refused=refusals)
 
     def value(self, key: bytes) -> bytes | None:
         record = self.records.get(table_key(key))
@@ -218,9 +218,9 @@ class ControlReducer(TopicReducer[ControlState]):
 
     def _state(self, offsets: Mapping[int, int]) -> ControlState:
         self._shared = True
-        seeds, profiles, refused = self._within_limits()
+        seeds, profiles, refusals = self._within_limits()
         return ControlState(
-            MappingProxyType(seeds), MappingProxyType(profiles), MappingProxyType(refused),
+            MappingProxyType(seeds), MappingProxyType(profiles), MappingProxyType(refusals),
             MappingProxyType(self._records), self._left_out, self._unreadable, self._complete,
             offsets,
         )  # fmt: skip
@@ -330,15 +330,15 @@ def stale_reason(profile: Profile, seeds: Mapping[str, Seed], model: str) -> str
     if profile.model != model:
         return f"model: learned with {profile.model[:12]!r}, the worker's is {model[:12]!r}"
     for name, version in sorted(profile.seeds.items()):
-        quoted, seed = repr(name[:60]), seeds.get(name)
+        quote, seed = repr(name[:60]), seeds.get(name)
         if seed is None:
-            return f"seeds: {quoted} does not exist any more"
+            return f"seeds: {quote} does not exist any more"
         if seed.version != version:
-            return f"seeds: {quoted} has changed since"
+            return f"seeds: {quote} has changed since"
         if seed.event != profile.event:
-            return f"seeds: {quoted} belongs to another event now"
+            return f"seeds: {quote} belongs to another event now"
         if seed.paused:
-            return f"seeds: {quoted} is paused"
+            return f"seeds: {quote} is paused"
     return ""
 
 

@@ -61,9 +61,9 @@ class SeedVectors:
 
     def __getitem__(self, key: "slice | Sequence[int] | np.ndarray[Any, Any]") -> Embeddings:
         part, row = self.part[key], self.row[key]
-        used = np.unique(part).tolist()
-        if len(used) < 2:
-            part_vectors = self.parts[used[0] if used else 0]
+        numbers = np.unique(part).tolist()
+        if len(numbers) < 2:
+            part_vectors = self.parts[numbers[0] if numbers else 0]
             is_whole_part = len(row) == len(part_vectors) and bool(
                 (row == np.arange(len(row))).all()
             )
@@ -71,7 +71,7 @@ class SeedVectors:
         dense = np.empty((len(row), self.parts[0].dense.shape[1]), np.float32)
         words: list[SparseRows] = []
         order: list[I64] = []
-        for number in used:
+        for number in numbers:
             positions = np.flatnonzero(part == number)
             rows = self.parts[number][row[positions]]
             dense[positions] = rows.dense

@@ -202,8 +202,8 @@ class Control:
 
     def _log_idle(self, seeds: SeedSet) -> None:
         """Logs refused and stale seeds once, the first few of many."""
-        refused = [(seed.id, "refused", seed.reason) for seed in seeds.refused]
-        idle = [*refused, *((profile.id, "stale", profile.reason) for profile in seeds.stale)]
+        refusals = [(seed.id, "refused", seed.reason) for seed in seeds.refused]
+        idle = [*refusals, *((profile.id, "stale", profile.reason) for profile in seeds.stale)]
         fresh = [entry for entry in idle if entry not in self._reported]
         for entry in fresh[:MAX_LOGGED]:
             log.warning("seed %r is %s: %s", *entry)

@@ -120,14 +120,14 @@ class Ingest:
         size, more = sum(record_sizes(records)), bool(records)
         while more and size < self._batch_bytes and (room := self._batch_posts - len(records)):
             try:
-                fetched = await self._step(0, room)
+                messages = await self._step(0, room)
             except Exception:
                 self._seek_back(records)
                 raise
             if self._ledger.epoch != epoch:  # it has waited for the new assignment
                 records, epoch, size = [], self._ledger.epoch, 0
-            records += fetched
-            size, more = size + sum(record_sizes(fetched)), bool(fetched)
+            records += messages
+            size, more = size + sum(record_sizes(messages)), bool(messages)
         return records
 
     async def _step(self, wait_ms: int, room: int) -> list[Any]:

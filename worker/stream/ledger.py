@@ -114,12 +114,12 @@ class Ledger:
     def committable(self) -> Offsets:
         """The offset to commit in each partition: that of its first unfinished batch."""
         offsets: Offsets = {}
-        blocked: set[TopicPartition] = set()
+        gaps: set[TopicPartition] = set()
         for batch in self._batches:
             if not batch.finished:
-                blocked |= batch.ends.keys()
+                gaps |= batch.ends.keys()
             else:
-                offsets |= {p: end for p, end in batch.ends.items() if p not in blocked}
+                offsets |= {p: end for p, end in batch.ends.items() if p not in gaps}
         return offsets
 
     def record_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -138,11 +138,11 @@ class Ledger:
 
     def drop(self) -> int:
         """Begins a new epoch; returns how many batches were not committed."""
-        dropped = len(self._batches)
+        count = len(self._batches)
         self._batches = []
         self.epoch += 1
         self._wake()
-        return dropped
+        return count
 
     async def wait_until(self, holds: Callable[[], bool]) -> None:
         while not holds():

@@ -170,16 +170,16 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
             for place, (first, end) in bounds.items()
         }
 
-    async def start_over(self, lost: Offsets) -> None:
+    async def start_over(self, loss: Offsets) -> None:
         """Continue at the earliest post if the next one was deleted, and count the loss.
 
         The new position is committed, so that a restart does not report the loss again.
         """
         epoch = self._ledger.epoch
-        begin = await self._consumer.beginning_offsets(list(lost))
+        begin = await self._consumer.beginning_offsets(list(loss))
         if self._ledger.epoch != epoch:
             return  # reassigned: the new owner starts over itself
-        for place, offset in lost.items():
+        for place, offset in loss.items():
             first = begin[place]
             self._report_loss(place, offset, first)
             self._consumer.seek(place, first)
@@ -197,8 +197,8 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         }
 
     def _forget(self, revoked: set[TopicPartition]) -> None:
-        if dropped := self._begin_epoch():
-            log.info("%d batches in flight are left to the next owner of the partitions", dropped)
+        if batches := self._begin_epoch():
+            log.info("%d batches in flight are left to the next owner of the partitions", batches)
         self._tenures.revoke()
         self._metrics.remove_lag(sorted(place.partition for place in revoked))
 

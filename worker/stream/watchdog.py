@@ -37,16 +37,16 @@ class Watchdog:
             number: backlog for number, backlog in observation.backlogs.items() if backlog.lag
         }
         before, self._progress = self._progress, {}
-        moved = {
+        progress = {
             number
             for number, backlog in observation.backlogs.items()
             if number in before and before[number][0] != backlog.done
         }
-        if moved or observation.finished != self._finished or observation.paused or not behind:
+        if progress or observation.finished != self._finished or observation.paused or not behind:
             self._since = now
         self._finished = observation.finished
         for number, backlog in behind.items():
-            stuck = number in before and number not in moved and not observation.paused
+            stuck = number in before and number not in progress and not observation.paused
             self._progress[number] = before[number] if stuck else (backlog.done, now)
         if now - self._since >= self._stall_s:
             waiting = sum(backlog.lag for backlog in behind.values())

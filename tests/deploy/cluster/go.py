@@ -55,13 +55,6 @@ def run_go(*arguments: str, folder: Path | None = None, **variables: str) -> str
     return done.stdout
 
 
-def check_go() -> None:
-    version = run_go("env", "GOVERSION").strip()
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if numbers < OLDEST:
-        raise Unavailable(f"the control plane needs Go 1.26 or newer, and this is {version}")
-
-
 def module(name: str) -> Path:
     """The files of a pinned module, fetched if they are not there."""
     version, expected = MODULES[name]
@@ -69,11 +62,6 @@ def module(name: str) -> Path:
     if facts["Sum"] != expected:
         raise Unavailable(f"{name}@{version}: its sum is {facts['Sum']}, and not the pinned one")
     return Path(facts["Dir"])
-
-
-def api_definitions() -> Path:
-    """Kubernetes' own OpenAPI document."""
-    return module("k8s.io/kubernetes") / "api/openapi-spec/swagger.json"
 
 
 def custom_definitions() -> list[Path]:
@@ -106,7 +94,9 @@ def programs() -> Path:
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     if not are_built():
-        check_go()
+        version = run_go("env", "GOVERSION").strip()
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST:
+            raise Unavailable(f"the control plane needs Go 1.26 or newer, and this is {version}")
     for name in PROGRAMS:
         if (folder / name).is_file():
             continue

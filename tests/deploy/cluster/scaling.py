@@ -10,16 +10,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-
 import encoder
-from newsift.operations.cluster_status import retry_coordinator
-from tests.broker.clients import read_to_end
+from newsift.operations.cluster_status import read_offsets
+from tests.broker.clients import producer, read_to_end
 from tests.broker.server import opened
 from tests.deploy.cluster.autoscaler import start_keda
 from tests.deploy.cluster.control_plane import ControlPlane
@@ -28,6 +25,8 @@ from tests.deploy.cluster.pod_runner import PodRunner
 from tests.deploy.manifests import HERE
 from tests.faults.process import ROOT
 from worker.config import load_config
+from worker.kafka.reading import connected
+from worker.kafka.topics import admin_client
 from worker.process.prepare import warm_up
 
 SEED = ROOT / "worker" / "samples" / "seeds" / "ferry-fire.md"
@@ -40,39 +39,6 @@ FIRST, MORE, LATER = 60_000, 20_000, 2_000  # posts
 UP_WITHIN_S, DRAINED_WITHIN_S, DOWN_WITHIN_S = 300, 300, 480
 STEP_S = 0.5
 API_GROUP = "/apis/apps/v1/namespaces"
-
-
-@dataclass
-class Topic:
-    """The posts of a topic, and how many of them the group has yet to commit."""
-
-    address: str
-    name: str
-    group: str
-    published: int = 0
-
-    def publish(self, count: int) -> None:
-        producer = KafkaProducer(bootstrap_servers=self.address, linger_ms=20)
-        for number in range(self.published, self.published + count):
-            post = {"id": str(number), "text": TEXT.format(number)}
-            producer.send(self.name, json.dumps(post).encode(), key=str(number).encode())
-        producer.flush()
-        producer.close()
-        self.published += count
-
-    def lag(self) -> int:
-        admin = KafkaAdminClient(bootstrap_servers=self.address)
-        consumer = KafkaConsumer(bootstrap_servers=self.address)
-        try:
-            numbers = consumer.partitions_for_topic(self.name) or ()
-            ends = consumer.end_offsets([TopicPartition(self.name, number) for number in numbers])
-            request = {self.group: None}
-            places = retry_coordinator(lambda: admin.list_group_offsets(request))[self.group]
-            return sum(end - max(places[part].offset if part in places else 0, 0)
-                       for part, end in ends.items())  # fmt: skip
-        finally:
-            consumer.close()
-            admin.close()
 
 
 class Scaling:
@@ -93,42 +59,53 @@ class Scaling:
         self.file = folder / "config.yaml"
         self.file.write_text(settings["data"]["config.yaml"], "utf-8")
         self.config = load_config(self.file, {})
-        topics = self.config.topics
-        self.posts = Topic(kafka, topics.posts, self.config.kafka.group)
+        self.kafka, self.published = kafka, 0
         self.runner = PodRunner(plane, NAMESPACE, folder)
         self.most = self.most_ready = 0
         self._last: tuple[int, ...] = ()
         self._began = time.monotonic()
+
+    def publish(self, count: int) -> None:
+        with producer(self.kafka, linger_ms=20) as client:
+            for number in range(self.published, self.published + count):
+                post = {"id": str(number), "text": TEXT.format(number)}
+                value = json.dumps(post).encode()
+                client.send(self.config.topics.posts, value, key=str(number).encode())
+        self.published += count
+
+    def lag(self) -> int:
+        with connected(self.config) as cluster, admin_client(self.config) as admin:
+            return sum(read_offsets(cluster, admin, self.config).lag.values())
 
     def run(self) -> list[str]:
         warm_up(encoder.load(device="cpu"), why=True)  # an image has its compiled code too
         partitions = self.config.topics.partitions
         self._command("topics", "create")
         self._command("seeds", "add", str(SEED), "--threshold", "0.01", "--no-preview")
-        self.posts.publish(FIRST)
+        self.publish(FIRST)
         show(f"{FIRST} posts wait for a new group; now the manifests are applied")
         self._deploy()
         up = self._until(lambda: self._ready() == partitions, UP_WITHIN_S, top_up=True)
-        show(f"  {partitions} ready after {up:.0f} s, {self.posts.published} posts published")
-        drained = self._until(lambda: not self.posts.lag(), DRAINED_WITHIN_S)
-        show(f"  all {self.posts.published} posts are committed after {drained:.0f} s more")
+        show(f"  {partitions} ready after {up:.0f} s, {self.published} posts published")
+        drained = self._until(lambda: not self.lag(), DRAINED_WITHIN_S)
+        show(f"  all {self.published} posts are committed after {drained:.0f} s more")
         down = self._until(self._is_back_at_one, DOWN_WITHIN_S)
         show(f"  1 worker again after {down:.0f} s more")
-        self.posts.publish(LATER)
-        self._until(lambda: not self.posts.lag(), DRAINED_WITHIN_S)
+        self.publish(LATER)
+        self._until(lambda: not self.lag(), DRAINED_WITHIN_S)
         return [*self._judge(partitions)]
 
     def _judge(self, partitions: int) -> Iterator[str]:
         """What failed, and the figures."""
-        records = read_to_end(self.posts.address, self.config.topics.matches)
+        records = read_to_end(self.kafka, self.config.topics.matches)
         values = [json.loads(record.value) for record in records]
         ids = Counter(value["post"]["id"] for value in values)
-        missing = self.posts.published - len(ids)
+        missing = self.published - len(ids)
         repeated = sum(ids.values()) - len(ids)
         stream = self.config.stream
         bound = stream.in_flight * stream.batch_posts  # what a worker has in flight at the most
         codes = Counter(code for _, code in self.runner.exits)
-        total = self.posts.published
+        total = self.published
         show(f"posts {total}, missing {missing}, duplicates {repeated} (at most {bound})")
         show(f"replicas at most {self.most} of {partitions} partitions, ready {self.most_ready}")
         show(f"processes started {self.runner.started}, exit codes {dict(codes)}")
@@ -166,8 +143,8 @@ class Scaling:
                 return time.monotonic() - began
             if time.monotonic() - began > patience:
                 raise RuntimeError(f"what must happen did not within {patience} s{self._report()}")
-            if top_up and self.posts.lag() < least:
-                self.posts.publish(MORE)
+            if top_up and self.lag() < least:
+                self.publish(MORE)
             time.sleep(STEP_S)
 
     def _look(self) -> None:
@@ -180,7 +157,7 @@ class Scaling:
         if now != self._last:
             seconds = time.monotonic() - self._began
             show(f"  {seconds:5.0f} s: replicas {now[0]}, pods {now[1]}, ready {now[2]}, processes "
-                 f"{now[3]}, lag {self.posts.lag()}")  # fmt: skip
+                 f"{now[3]}, lag {self.lag()}")  # fmt: skip
             self._last = now
 
     def _ready(self) -> int:

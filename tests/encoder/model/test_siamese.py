@@ -132,9 +132,12 @@ def test_equals_the_loop_in_float32_and_float64(config: AstConfig) -> None:
     embedded, offsets = draw_vectors(weights, LENGTHS)
     star = star_of(weights)
     single = star(embedded, offsets).detach().numpy()
-    for (name, raw), alpha in zip(raw_alphas(star), alphas(weights), strict=True):
-        raw.data = torch.tensor(alpha - 1, dtype=torch.float64).logit(1e-16)
-        assert raw.dtype == torch.float64, name
+    raw = [p for name, p in star.named_parameters() if name.endswith("raw_alpha")]
+    alphas = [value for name, value in weights.tensors.items() if name.endswith("alpha")]
+    for parameter, alpha in zip(raw, alphas, strict=True):
+        exact = torch.tensor(alpha.astype(np.float64) - 1)
+        parameter.data = exact.logit(1e-16)
+        assert parameter.dtype == torch.float64
     double = star.double()(embedded.double(), offsets).detach().numpy()
     for i, (start, end) in enumerate(pairwise(offsets.tolist())):
         if start == end:
@@ -145,15 +148,6 @@ def test_equals_the_loop_in_float32_and_float64(config: AstConfig) -> None:
         scale = np.abs(expected).max()
         assert np.abs(single[i] - expected).max() <= 1e-5 * scale
         assert np.abs(double[i] - expected).max() <= 1e-9 * scale
-
-
-def raw_alphas(star: AdaptiveStar) -> list[tuple[str, torch.nn.Parameter]]:
-    return [(name, p) for name, p in star.named_parameters() if name.endswith("raw_alpha")]
-
-
-def alphas(weights: Weights) -> list[np.ndarray]:
-    named = weights.tensors
-    return [named[name].astype(np.float64) for name in named if name.endswith("alpha")]
 
 
 def test_gradients_are_right_and_reach_every_parameter() -> None:

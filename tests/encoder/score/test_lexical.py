@@ -38,18 +38,6 @@ def dicts(rows: SparseRows) -> list[Row]:
     ]
 
 
-def products(left: list[Row], right: list[Row]) -> NDArray[np.float64]:
-    out = np.zeros((len(left), len(right)))
-    for i, a in enumerate(left):
-        for j, b in enumerate(right):
-            out[i, j] = sum(value * b[place] for place, value in a.items() if place in b)
-    return out
-
-
-def ramp() -> Idf:
-    return Idf(np.linspace(0, 9, SLOTS, dtype=np.float32))
-
-
 def test_the_slot_of_a_word_is_the_same_everywhere_and_always() -> None:
     slots = [slot(word) for word in ("toronto", "flood", "2012", "漢")]
     assert slots == [140899, 9047, 152723, 16178]
@@ -86,7 +74,7 @@ def test_a_nonsensical_idf_is_refused(table: NDArray[np.float32]) -> None:
 @settings(deadline=None)
 @given(st.lists(words, max_size=5))
 def test_words_are_weighted_by_frequency_and_idf(texts: list[list[str]]) -> None:
-    idf = ramp()
+    idf = Idf(np.linspace(0, 9, SLOTS, dtype=np.float32))
     slots = [[slot(word) for word in text if slot(word) != NO_SLOT] for text in texts]
     offsets = np.cumsum([0, *map(len, slots)]).astype(np.int64)
     flat = np.array(list(chain.from_iterable(slots)), np.int32)
@@ -119,7 +107,10 @@ def test_dot_is_the_dictionaries_dot_in_every_batch(
 ) -> None:
     whole = sparse(left).dot(sparse(right))
     assert whole.dtype == np.float32
-    np.testing.assert_allclose(whole, products(left, right), rtol=1e-6, atol=1e-6)
+    products = [
+        [sum(v * b[place] for place, v in a.items() if place in b) for b in right] for a in left
+    ]
+    np.testing.assert_allclose(whole, np.reshape(products, whole.shape), rtol=1e-6, atol=1e-6)
     some = np.array(data.draw(st.permutations(range(len(left)))), np.int64)
     others = np.array(data.draw(st.permutations(range(len(right)))), np.int64)
     shuffled = sparse(left)[some].dot(sparse(right)[others])

@@ -81,12 +81,18 @@ def test_a_folder_with_anything_odd_in_it_is_refused(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
     (inner / "file").write_text("x")
-    (inner / "file").chmod(0o644)
-    refuse_public_content(tmp_path)
-    (inner / "file").chmod(0o664)
-    with pytest.raises(InputError, match="others can write to it"):
+    for path, good, bad in ((inner / "file", 0o644, 0o664), (inner, 0o755, 0o770)):
+        path.chmod(good)
         refuse_public_content(tmp_path)
-    (inner / "file").chmod(0o644)
+        path.chmod(bad)
+        with pytest.raises(InputError, match="others can write to it"):
+            refuse_public_content(tmp_path)
+        path.chmod(good)
     os.mkfifo(inner / "pipe", 0o600)
-    with pytest.raises(InputError, match="is no regular file"):
-        refuse_public_content(tmp_path)
+    (inner / "link").symlink_to(inner / "file")
+    for _ in range(2):
+        with pytest.raises(InputError) as error:
+            refuse_public_content(tmp_path)
+        odd = inner / str(error.value).partition(":")[0]
+        odd.unlink()
+    refuse_public_content(tmp_path)

@@ -4,9 +4,7 @@ import pytest
 
 import encoder
 from encoder.errors import ModelError
-from encoder.model_directory import write_model
 from encoder.support.named import MODELS, added_folder, model_directory, named_models
-from tests.encoder.small import small_model
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +34,3 @@ def test_one_that_is_not_here_is_refused_with_what_is_and_the_command() -> None:
         encoder.load("multilingual")
     assert str(error.value).count("(default, own)") == 1
     assert "`newsift models add FILE|URL --digest HEX`" in str(error.value)
-
-
-def test_an_added_model_is_loaded_by_its_name() -> None:
-    added_folder().mkdir(parents=True)
-    digest = write_model(added_folder() / "multilingual", small_model())
-    with encoder.load("multilingual", device="cpu") as enc:
-        assert enc.digest == digest

@@ -1,6 +1,7 @@
 import re
 import unicodedata
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -164,10 +165,13 @@ def test_no_more_is_read_than_the_cap() -> None:
         ([("a", 1)], Side.ARTICLE, r"articles\[0\]: tuple"),
         ([["a", "b"]], Side.ARTICLE, r"articles\[0\]: list"),
         ("a post", Side.POST, "a single str was given; put it into a list"),
+        (b"a post", Side.ARTICLE, "put it into a list"),
+        ({"a post": 1}, Side.POST, "take its texts"),
+        (7, Side.POST, "give a list of texts"),
         (None, Side.ARTICLE, "a NoneType was given; give a list"),
     ],
 )
-def test_a_bad_text_is_named_by_its_place(texts: list[object], side: Side, fault: str) -> None:
+def test_a_bad_text_is_named_by_its_place(texts: Any, side: Side, fault: str) -> None:
     with pytest.raises(InputError, match=fault):
         list(validate_texts(texts, side))
 

@@ -107,16 +107,6 @@ def test_without_an_idf_the_lexical_rows_are_empty() -> None:
     assert [word.slot for word in plain.words("the storm", Side.POST)] == [NO_SLOT, NO_SLOT]
 
 
-def test_texts_without_a_token_and_no_texts_at_all() -> None:
-    for tokens in (
-        tokenizer().posts(["", "@user https://t.co/a", "😂"]),
-        tokenizer().articles(["", ("", ""), " "]),
-    ):
-        assert read(tokens) == [([], {})] * 3
-    nothing = tokenizer().posts([])
-    assert (nothing.offsets.tolist(), len(nothing.ids), len(nothing.lexical)) == ([0], 0, 0)
-
-
 def test_word_level_skips_words_without_an_id() -> None:
     words = Tokenizer(WordLevel.from_lines(["US", "storm"]), IDF, AstConfig())
     assert read(words.posts(["US news: Storm #USStorm"]))[0][0] == [0, 1, 0, 1]

@@ -55,10 +55,6 @@ def failed_in_one_line(worker: Worker, why: str = "InjectedError: ") -> None:
     assert worker.output.count("newsift: ") == 1
 
 
-def committed_more(story: Story, before: int) -> bool:
-    return sum(story.committed().values()) > before
-
-
 def one_of_three_is_killed_again_and_again(story: Story, rounds: int = 3) -> None:
     """Three workers share the posts; one is killed three times, and another replaces it."""
     for _ in range(3):
@@ -68,7 +64,7 @@ def one_of_three_is_killed_again_and_again(story: Story, rounds: int = 3) -> Non
     for killed in range(rounds):
         story.posts(150)
         committed = sum(story.committed().values())
-        story.until(partial(committed_more, story, committed))
+        story.until(partial(lambda before: sum(story.committed().values()) > before, committed))
         story.workers[killed].kill()
         assert story.workers[killed].ended() == -9
         story.events += 1

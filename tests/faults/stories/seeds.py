@@ -123,7 +123,8 @@ def swap(story: Story, now: SeedWanted, then: SeedWanted) -> dict[str, SeedWante
 
 def joining_with_many_seeds(story: Story) -> None:
     """A worker joins with ten thousand seeds; it processes no post before it has read the last."""
-    silent_seeds(story, MANY)
+    many = (SeedWanted(f"many-{n:05}", "", f"{'z' * 7} {n:x}", 1.0) for n in range(MANY))
+    story.control(*((seed.id.encode(), seed.value) for seed in many))
     story.publish(story.oracle.seed("the-last", OTHER_TEXT))
     story.posts(60)
     worker, reasons = story.worker(), set[str]()
@@ -142,14 +143,14 @@ def joining_with_many_seeds(story: Story) -> None:
     assert len(seeds_of(worker)["live"]) == MANY + len(story.seeds)
 
 
-def silent_seeds(story: Story, count: int) -> None:
-    seeds = (SeedWanted(f"many-{n:05}", "", f"{'z' * 7} {n:x}", 1.0) for n in range(count))
-    story.control(*((seed.id.encode(), seed.value) for seed in seeds))
-
-
 def the_control_topic_is_compacted(story: Story) -> None:
     """A worker that read the whole control topic and one that read it compacted agree."""
-    compact_soon(story)
+    soon = {
+        "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "200",
+        "delete.retention.ms": "100",
+    }  # fmt: skip
+    for key, value in soon.items():
+        set_up(story, "seeds", key, value)
     old = story.worker()
     old.ready()
     first = story.seeds["seed-0"]
@@ -169,15 +170,6 @@ def the_control_topic_is_compacted(story: Story) -> None:
     assert seeds_of(old) == seeds_of(young)
     story.posts(60)
     story.nothing_lost()
-
-
-def compact_soon(story: Story) -> None:
-    soon = {
-        "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "200",
-        "delete.retention.ms": "100",
-    }  # fmt: skip
-    for key, value in soon.items():
-        set_up(story, "seeds", key, value)
 
 
 STORIES: dict[str, Tell] = {

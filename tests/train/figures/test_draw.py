@@ -29,7 +29,7 @@ from train.figures.draw import (
     random_logits,
     simulate,
 )
-from train.figures.subject import Subject, drawable, fonts, glyphs, paper, rendered, shorten
+from train.figures.subject import Subject, drawable, fonts, glyphs, paper, render, shorten
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +51,8 @@ def style() -> Iterator[None]:
 def test_a_figure_has_the_same_bytes_each_time(name: str, subject: Subject) -> None:
     once, again = FIGURES[name](subject), FIGURES[name](subject)
     for sheet, other in zip(once, again, strict=True):
-        made = rendered(sheet)
-        assert made == rendered(other)
+        made = render(sheet)
+        assert made == render(other)
         assert ET.fromstring(made["svg"]).tag.endswith("svg")
         assert b"<dc:date>" not in made["svg"]
 

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from encoder.errors import InputError
-from tests.train.folders import folder
-from tests.train.languages.test_gather import read, repository, source
+from tests.train.folders import folder, read
+from tests.train.languages.test_gather import repository, source
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows, bare
 from train.languages import english
@@ -26,17 +26,14 @@ REUTERS = """-- UPDATE 2-River town {i} counts the cost of its flood
 LONG = "Nobody in the town had expected so much water from so small a river, number {i}. "
 
 
-def files_of_repository() -> dict[str, str]:
-    wire = {f"wire/2010/{i}": REUTERS.format(i=i, long=(LONG * 3).format(i=i)) for i in range(1, 6)}
-    reddit = 'title,selftext\n"Is it raining, or is it me?","I have been wet for days."\n'
-    tweets = "\n".join([*TWEETS, f"RT {TWEETS[3]}!", "no", "cut off in the middle of the…"])
-    return wire | {"reddit.csv": reddit, "tweets.txt": tweets}
-
-
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[TextSource], Clones]:
     root = tmp_path_factory.mktemp("english")
-    commit = repository(root / "home", "one/texts", files_of_repository())
+    wire = {f"wire/2010/{i}": REUTERS.format(i=i, long=(LONG * 3).format(i=i)) for i in range(1, 6)}
+    reddit = 'title,selftext\n"Is it raining, or is it me?","I have been wet for days."\n'
+    tweets = "\n".join([*TWEETS, f"RT {TWEETS[3]}!", "no", "cut off in the middle of the…"])
+    files = wire | {"reddit.csv": reddit, "tweets.txt": tweets}
+    commit = repository(root / "home", "one/texts", files)
     body = r"^ (?:[^()\n]*\(Reuters\) - )?([^\s(].+)"
     hows: list[dict[str, Any]] = [
         {"form": "pattern", "pattern": r"\A-- UPDATE \d+-(.+)",

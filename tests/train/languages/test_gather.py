@@ -1,4 +1,3 @@
-import gzip
 import json
 import os
 import subprocess
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from encoder.errors import InputError
-from tests.train.folders import folder
+from tests.train.folders import folder, read
 from train.data.corpus import is_training, read_corpus
 from train.data.readers import SkippedRows, bare, pair_sets, share, split_of, split_pairs
 from train.languages.gather import SourceTexts, gather
@@ -19,10 +18,6 @@ from train.languages.texts import HEADLINES, choose_texts, make_crisis, rows, se
 ITALIAN = [f"Il fiume numero {i} ha allagato la città stanotte" for i in range(90)]
 ENGLISH = [f"The river number {i} has flooded the town tonight" for i in range(90)]
 JUDGED = ("Questa frase giudica e non insegna mai", "This sentence judges and never teaches")
-
-
-def read(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
 
 
 def source(form: Form = "lines", **how: Any) -> TextSource:

@@ -1,9 +1,6 @@
 import csv
-import gzip
-import json
 from itertools import combinations, count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +13,7 @@ from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
 from tests.encoder.small import LINES
 from tests.train import tiny
-from tests.train.folders import EVENTS, THINGS, training_folder, write
+from tests.train.folders import EVENTS, THINGS, read, training_folder, write
 from train.data.corpus import (
     Corpus,
     HeldOutKeys,
@@ -34,7 +31,6 @@ from train.data.readers import (
     read_crisis_posts,
     read_markdown,
     read_pairs,
-    share,
     split_of,
     split_of_event,
     split_pairs,
@@ -55,21 +51,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return training_folder(tmp_path_factory.mktemp("data"))
 
 
-def rows(file: Path) -> list[dict[str, Any]]:
-    raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-    return [json.loads(line) for line in raw.splitlines()]
-
-
 def held(data: Path) -> tuple[set[str], set[str], set[str]]:
     """Posts, titles and articles of dev and test, found by reading the files once more."""
     posts, titles, articles = set[str](), set[str](), set[str]()
     for name in ("small", "checked"):
-        for row in rows(data / "pairs" / f"{name}.jsonl.gz"):
+        for row in read(data / "pairs" / f"{name}.jsonl.gz"):
             if split_of(story_key(TrainingArticle(row["title"], row["article"]))) != "train":
                 posts.add(row["post"])
                 titles.add(row["title"])
                 articles.add(row["article"])
-    for row in rows(data / "crisis" / "events.jsonl"):
+    for row in read(data / "crisis" / "events.jsonl"):
         if split_of_event(row["event"]) != "train":
             posts.add(row["text"])
     return posts, titles, articles
@@ -144,7 +135,7 @@ def test_near_copies_of_any_held_out_text_are_recognized(
 
 
 def test_everyday_posts_either_train_or_evaluate(data: Path) -> None:
-    every = {row["text"] for row in rows(data / "tweets" / "everyday.jsonl.gz")}
+    every = {row["text"] for row in read(data / "tweets" / "everyday.jsonl.gz")}
     train = set(read_streams(data, SkippedRows())[""])
     judge = read_everyday(data, SkippedRows())[""]
     assert train | judge == every
@@ -330,10 +321,3 @@ def test_copies_within_an_event_are_dropped() -> None:
         CrisisPost("b", "one", True), CrisisPost("a", "two", True), CrisisPost("a", "@x", True),
     ]  # fmt: skip
     assert without_copies(posts) == [posts[0], posts[2], posts[3]]
-
-
-def test_a_sample_depends_on_the_text_alone() -> None:
-    shares = [share(f"post {i}") for i in range(2000)]
-    assert shares == [share(f"post {i}") for i in range(2000)]
-    assert all(0 <= s < 1 for s in shares)
-    assert 0.45 < sum(s < 0.5 for s in shares) / 2000 < 0.55

@@ -31,7 +31,7 @@ from train.loop.steps import (
     agree,
     contrastive,
     copies,
-    mined,
+    mine_pairs,
     pairwise_sigmoid,
     sample,
     triplet,
@@ -93,7 +93,7 @@ def test_the_miner_equals_pytorch_metric_learning() -> None:
     labels = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
     same = labels.unsqueeze(0) == labels.unsqueeze(1)
     own, foreign = same & ~torch.eye(12, dtype=torch.bool), ~same
-    mine = mined(vectors @ vectors.T, own, foreign)
+    mine = mine_pairs(vectors @ vectors.T, own, foreign)
     a1, p, a2, n = MultiSimilarityMiner(epsilon=0.1)(vectors, labels)
     for result, first, second in ((mine[0], a1, p), (mine[1], a2, n)):
         expected = set(zip(first.tolist(), second.tolist(), strict=True))

@@ -15,7 +15,7 @@ from tests.worker.fake import Command
 from train.data.readers import Pair, SkippedRows, TrainingArticle
 from train.loop.progress import ProgressLog
 from train.protocol import evaluate as protocol
-from train.protocol.peers import served
+from train.protocol.peers import encoder_scorer
 from train.protocol.report import grid
 from train.protocol.sets import (
     PREVALENCE,
@@ -76,7 +76,7 @@ def test_judging_pairs_is_judging_all_of_them(model: Path) -> None:
         "x", [Pair(r["post"], TrainingArticle(r["title"], r["article"])) for r in rows]
     )
     enc = encoder.load(model)
-    figures = pair_figures(served(enc)(pairs.posts, pairs.stories), pairs)
+    figures = pair_figures(encoder_scorer(enc)(pairs.posts, pairs.stories), pairs)
     scores = enc.posts(pairs.posts).similarity(
         enc.articles([(s.title, s.text) for s in pairs.stories])
     )
@@ -94,7 +94,7 @@ def test_the_figures_of_a_crisis_are_counted_from_the_similarities(model: Path) 
     on, background = (
         enc.posts(posts).similarity(articles) for posts in (crisis_set.on, crisis_set.background)
     )
-    score = served(enc)(crisis_set.posts, crisis_set.seeds)
+    score = encoder_scorer(enc)(crisis_set.posts, crisis_set.seeds)
     scores = Scores.of(score, crisis_set)
     assert np.allclose(scores.on, on.max(1))
     assert np.allclose(scores.background, background.max(1))

@@ -10,7 +10,7 @@ from encoder.errors import InputError
 from encoder.model.weights import F32, I32
 from encoder.text.vocabulary import Scripts, WordPiece
 from tests.train import tiny
-from train.teacher.minilm import BLOCK, CHUNK_WORDS, CHUNKS, WIDTH, cached, chunks
+from train.teacher.minilm import BLOCK, CHUNK_WORDS, CHUNKS, WIDTH, chunks, with_cache
 from train.teacher.store import KEY, Pieces, TokenStates, TokenTargets, VectorStore
 from train.teacher.use import Use, entries, letters
 
@@ -142,9 +142,9 @@ class Counting(tiny.Teacher):
 
 def test_a_text_is_read_once_and_has_the_same_vector_ever_after(tmp_path: Path) -> None:
     teacher, texts = Counting(), ["a storm", "a flood", "a storm"]
-    result = cached(teacher.texts, VectorStore(tmp_path, WIDTH))(texts)
+    result = with_cache(teacher.texts, VectorStore(tmp_path, WIDTH))(texts)
     assert np.allclose(result, tiny.vectors(texts), atol=2e-3)  # they are kept in half precision
-    again = cached(teacher.texts, VectorStore(tmp_path, WIDTH))(texts[::-1])
+    again = with_cache(teacher.texts, VectorStore(tmp_path, WIDTH))(texts[::-1])
     assert np.array_equal(again, result[::-1])
     assert sorted(teacher.texts_read) == ["a flood", "a storm"]
 
@@ -153,8 +153,8 @@ def test_what_was_read_before_a_stop_is_kept(tmp_path: Path) -> None:
     texts = [f"post {i}" for i in range(BLOCK + 10)]
     dying, after = Counting(dies_after=BLOCK), Counting()
     with pytest.raises(KeyboardInterrupt):
-        cached(dying.texts, VectorStore(tmp_path, WIDTH))(texts)
-    assert len(cached(after.texts, VectorStore(tmp_path, WIDTH))(texts)) == len(texts)
+        with_cache(dying.texts, VectorStore(tmp_path, WIDTH))(texts)
+    assert len(with_cache(after.texts, VectorStore(tmp_path, WIDTH))(texts)) == len(texts)
     assert len(after.texts_read) == 10
     assert not set(after.texts_read) & set(dying.texts_read)
 

@@ -12,7 +12,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.worker.fake import Command
 from worker.config import KEYS, Config, KafkaConfig, TopicsConfig, load_config
 from worker.config.load import load
 from worker.config.secret import Secret
@@ -188,7 +187,6 @@ def test_an_empty_file_is_the_defaults(file: Path, raw: bytes) -> None:
         (b"\xff\xfe\n", "not UTF-8 at byte 1"),
         (b"log: {level: \x00}\n", "not YAML: unacceptable character #x0000: special"),
         (b"a: " + b"[" * 2000, "nested too deep"),
-        (b"#" * (2**20 + 1), "larger than 1048576 bytes"),
         (b"log: &a {level: *a}\n", "log.level: a mapping"),
     ],
     ids=itertools.count(),
@@ -286,16 +284,10 @@ def test_only_reveal_shows_a_secret(caplog: pytest.LogCaptureFixture) -> None:
              str(asdict(config)), str(to_values(config)), str([secret]), page]  # fmt: skip
     assert "password: null  # *** from NEWSIFT_KAFKA__PASSWORD" in page
     assert [text for text in shown if WORD in text] == []
-    assert copy.deepcopy(secret) == copy.copy(secret) == secret
+    assert copy.deepcopy(secret) == copy.copy(secret) == secret != Secret("another")
     for give_away in (pickle.dumps, json.dumps, vars):
         with pytest.raises(TypeError):
             give_away(secret)
-
-
-def test_secrets_compare_by_what_they_hide() -> None:
-    assert Secret("a") == Secret("a") != Secret("b")
-    assert Secret("a") != "a"
-    assert len({Secret("a"), Secret("a"), Secret("ü")}) == 2
 
 
 def test_a_password_in_the_file_is_refused_and_not_repeated(tmp_path: Path) -> None:
@@ -338,13 +330,3 @@ def test_what_an_error_shows_of_an_address_has_no_password() -> None:
         load_config(None, {"NEWSIFT_KAFKA": f"me:{WORD}@host:9092"})
     assert WORD not in str(raised.value)
     assert "@host:9092" in str(raised.value)
-
-
-def test_config_show_hides_the_password(newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (LOGIN | {"NEWSIFT_KAFKA__PASSWORD": WORD}).items():
-        monkeypatch.setenv(name, value)
-    for args in (("show",), ("show", "--json"), ("check",)):
-        done = newsift("config", *args)
-        assert done.code == 0
-        assert WORD not in done.out + done.err
-    assert "password: null  # *** from NEWSIFT_KAFKA__PASSWORD" in newsift("config", "show").out

@@ -154,19 +154,6 @@ def test_an_address_without_a_server_is_named(closed: str) -> None:
     assert "the host nowhere.invalid is not known" in str(message)
 
 
-def aiokafka_error(result: Config) -> AccessError | BrokerError:
-    async def start() -> None:
-        consumer = aiokafka.AIOKafkaConsumer(**aiokafka_settings(result))
-        try:
-            await consumer.start()
-        finally:
-            await consumer.stop()
-
-    with pytest.raises(aiokafka.errors.KafkaConnectionError) as raised:
-        asyncio.run(start())
-    return broker_error(raised.value, result)
-
-
 TLS_ON = {"NEWSIFT_KAFKA__SECURITY_PROTOCOL": "SSL"}
 TRUSTED = TLS_ON | {"NEWSIFT_KAFKA__CA_FILE": str(TLS / "cert.pem")}
 
@@ -184,8 +171,18 @@ TRUSTED = TLS_ON | {"NEWSIFT_KAFKA__CA_FILE": str(TLS / "cert.pem")}
 def test_the_reason_of_a_failed_connection_is_found_by_trying_the_address(
     server_has_tls: bool, env: dict[str, str], kind: type[Exception], reason: str
 ) -> None:
+    async def start() -> None:
+        consumer = aiokafka.AIOKafkaConsumer(**aiokafka_settings(ours))
+        try:
+            await consumer.start()
+        finally:
+            await consumer.stop()
+
     with listening(server_context() if server_has_tls else None) as address:
-        error = aiokafka_error(load_config(None, HURRY | env | {"NEWSIFT_KAFKA": address}))
+        ours = load_config(None, HURRY | env | {"NEWSIFT_KAFKA": address})
+        with pytest.raises(aiokafka.errors.KafkaConnectionError) as raised:
+            asyncio.run(start())
+        error = broker_error(raised.value, ours)
     assert type(error) is kind
     assert reason in str(error)
 

@@ -11,7 +11,6 @@ from worker.config import Config, TopicsConfig, load_config
 from worker.errors import AccessError, ConfigError
 from worker.kafka.rules import (
     ActualTopic,
-    Difference,
     create_command,
     differences,
     max_record_bytes,
@@ -48,23 +47,19 @@ def make(config: Config, topics: dict[str, Any]) -> None:
     admin.close()
 
 
-def test_a_new_broker_gets_all_topics(config: Config) -> None:
-    assert ensure_topics(config) == NAMES
-    assert ensure_topics(config) == []
-    assert [(each.topic, each.serious) for each in check_topics(config)] == [(LABELS, False)]
-    assert create_topics(config) == [LABELS]
-    assert check_topics(config) == []
-    consumer = kafka.KafkaConsumer(**kafka_python_settings(config))
-    actual = {name: len(consumer.partitions_for_topic(name)) for name in NAMES}
-    consumer.close()
-    assert actual == dict.fromkeys(NAMES, 3) | {"seed-articles": 1}
-
-
-def test_existing_topics_stay_as_they_are(config: Config) -> None:
+def test_missing_topics_are_created_and_the_others_stay_as_they_are(config: Config) -> None:
     make(config, {"tweets": {"num_partitions": 1, "replication_factor": 1}})
     assert ensure_topics(config) == NAMES[1:]
-    [_, actual] = check_topics(config)
-    assert (actual.topic, actual.setting, actual.actual) == ("tweets", "partitions", "1")
+    assert ensure_topics(config) == []
+    missing, fewer = check_topics(config)
+    assert (missing.topic, missing.serious) == (LABELS, False)
+    assert (fewer.topic, fewer.setting, fewer.actual) == ("tweets", "partitions", "1")
+    assert create_topics(config) == [LABELS]
+    assert check_topics(config) == [fewer]
+    consumer = kafka.KafkaConsumer(**kafka_python_settings(config))
+    actual = [len(consumer.partitions_for_topic(name)) for name in NAMES]
+    consumer.close()
+    assert actual == [1, 1, 3, 3]
 
 
 def test_the_labels_topic_is_created_only_for_labels(config: Config) -> None:
@@ -156,11 +151,6 @@ GOOD = {
 }
 
 
-def with_settings(name: str, **settings: str) -> list[Difference]:
-    changed = replace(GOOD[name], settings={**GOOD[name].settings, **settings})
-    return differences(CONFIG, GOOD | {name: changed}, 1)
-
-
 @pytest.mark.parametrize(
     ("replication", "copies", "safe"), [(None, 1, {}), (3, 3, {"min.insync.replicas": "2"})]
 )
@@ -221,7 +211,8 @@ def test_hidden_settings_are_one_difference() -> None:
 def test_each_setting_has_a_required_value(
     name: str, setting: str, value: str, required: str, serious: bool
 ) -> None:
-    [difference] = with_settings(name, **{setting: value})
+    changed = replace(GOOD[name], settings={**GOOD[name].settings, setting: value})
+    [difference] = differences(CONFIG, GOOD | {name: changed}, 1)
     assert (difference.topic, difference.setting, difference.actual) == (name, setting, value)
     assert (difference.required, difference.serious) == (required, serious)
 

@@ -126,14 +126,6 @@ def test_without_seeds_posts_are_counted_and_nothing_else() -> None:
     assert (outcome.without_seeds, outcome.matched, len(outcome.records)) == (2, 0, 1)
 
 
-def test_a_seed_expires_by_the_posts_timestamp() -> None:
-    seeds = seed_set(expires_at="2026-01-01T00:00:00Z")
-    end = 1_767_225_600_000
-    body = value(id="1", text="storm flood river city")
-    outcome = run([Mail(body, timestamp=end - 1), Mail(body, timestamp=end)], seeds)
-    assert [record.source for record in outcome.records] == [0]
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 12), min_size=1, max_size=8))
 def test_any_batching_writes_the_same_records_whatever_the_neighbours(
@@ -219,6 +211,9 @@ def test_out_of_memory_while_comparing(limit: int, monkeypatch: pytest.MonkeyPat
     assert run(messages).rejected == Counter({Reason.OUT_OF_MEMORY: 30})
 
 
+UNLUCKY = "storm flood storm flood"
+
+
 @pytest.mark.parametrize(
     ("stage", "error", "reason"),
     [
@@ -234,29 +229,21 @@ def test_a_post_that_alone_raises_is_a_dead_letter(
     messages.insert(4, mail("x", UNLUCKY, 99))
     others, enc = messages[:4] + messages[5:], Failing(error=error)
     expected = written(run(others), others)
-    fail_at(stage, enc, monkeypatch)
+    if stage == "embedded":
+        enc.bad = UNLUCKY
+    else:
+        holder, name = {
+            "decoded": (pipeline_module, "read_post"),
+            "written": (pipeline_module, "to_match_record"),
+            "compared": (enc, "contributions"),
+        }[stage]
+        real = getattr(holder, name)
+        monkeypatch.setattr(holder, name, lambda *a: 1 // (UNLUCKY not in str(a)) and real(*a))
     outcome = run(messages, enc=enc)
     assert outcome.rejected == Counter({reason: 1})
     (letter,) = [record for record in outcome.records if record.kind == "rejected"]
     assert (letter.source, letter.value) == (4, messages[4].value)
     assert [row for row in written(outcome, messages) if row[1] == "match"] == expected
-
-
-UNLUCKY = "storm flood storm flood"
-
-
-def fail_at(stage: str, enc: Failing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a stage raise for the unlucky text."""
-    if stage == "embedded":
-        enc.bad = UNLUCKY
-        return
-    holder, name = {
-        "decoded": (pipeline_module, "read_post"),
-        "written": (pipeline_module, "to_match_record"),
-        "compared": (enc, "contributions"),
-    }[stage]
-    real = getattr(holder, name)
-    monkeypatch.setattr(holder, name, lambda *a: 1 // (UNLUCKY not in str(a)) and real(*a))
 
 
 def test_an_error_that_no_post_alone_raises_ends_the_batch() -> None:

@@ -59,7 +59,7 @@ def changed(message: dict[str, Any], path: tuple[Any, ...], new: object) -> dict
 
 def agrees(post: Post, form: str, message: dict[str, Any]) -> None:
     """The post is what the slow reader reads; white space may differ where there was HTML."""
-    id, text, author = slow_fields(form, message)
+    id, text, author = READERS[form](message)
     assert (post.id, post.author) == (id, author)
     if form == "mastodon":
         assert post.text.split() == text.split()
@@ -114,11 +114,6 @@ def visible(markup: str) -> str:
     parser.feed(markup)
     parser.close()
     return "".join(parser.parts)
-
-
-def slow_fields(form: str, message: dict[str, Any]) -> Fields:
-    readers = {"x": _x, "x1": _x1, "bluesky": _bluesky, "mastodon": _mastodon, "plain": _plain}
-    return readers[form](message)
 
 
 def _plain(message: dict[str, Any]) -> Fields:
@@ -184,3 +179,6 @@ def _mastodon(message: dict[str, Any]) -> Fields:
     if reason.get("spoiler_text"):
         text = reason["spoiler_text"] + "\n" + text
     return str(status["id"]), text, (status.get("account") or {}).get("acct") or None
+
+
+READERS = {"x": _x, "x1": _x1, "bluesky": _bluesky, "mastodon": _mastodon, "plain": _plain}

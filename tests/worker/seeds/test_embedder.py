@@ -68,7 +68,7 @@ def fresh(rate: float = 0.01) -> SeedSet:
     return embedder(Counting(), rate).make(book().snapshot())
 
 
-def test_only_new_articles_are_embedded() -> None:
+def test_only_new_articles_and_those_that_return_are_embedded() -> None:
     enc, seeds = Counting(), book()
     maker = embedder(enc)
     maker.make(seeds.snapshot())
@@ -81,6 +81,9 @@ def test_only_new_articles_are_embedded() -> None:
     assert enc.embedded[4:] == [("new", "river flood")]
     assert enc.cut == 5
     assert [seed.id for seed in made.seeds] == ["flood", "pets", "raid", "twin"]
+    seeds.put(b"game", value(text=ARTICLES["game"]))  # which was removed
+    assert len(maker.make(seeds.snapshot())) == 5
+    assert len(enc.embedded) == 6
 
 
 def test_an_error_of_the_model_leaves_earlier_embeddings() -> None:
@@ -141,14 +144,3 @@ def test_a_seed_without_a_usable_vector_is_refused(row: F32, reason: str) -> Non
     made = embedder(Odd()).make(seeds.snapshot())
     assert [seed.id for seed in made.seeds] == ["good"]
     assert [(seed.id, seed.reason) for seed in made.refused] == [("odd", reason)]
-
-
-def test_a_removed_seed_is_embedded_again_when_it_returns() -> None:
-    enc, seeds = Counting(), book()
-    maker = embedder(enc)
-    maker.make(seeds.snapshot())
-    seeds.put(b"pets", None)
-    maker.make(seeds.snapshot())
-    seeds.put(b"pets", value(text=ARTICLES["pets"]))
-    assert same(maker.make(seeds.snapshot()), fresh())
-    assert len(enc.embedded) == 5

@@ -13,6 +13,7 @@ from safetensors.numpy import save
 from encoder import Embeddings
 from encoder.errors import InputError, MismatchError
 from encoder.score.lexical import SLOTS
+from tests.encoder.small import same_rows
 from tests.worker.learned import MADE, profile, profile_value, vector_of
 from tests.worker.small import ARTICLES, ControlTopic, seed_set, small_encoder, value
 from worker.config.limits import Limits
@@ -155,9 +156,7 @@ def test_a_set_holds_embeddings_thresholds_and_expiry_of_the_latest_records(
     assert made.refused == tuple(refused)
     assert made.digest == seed_set_digest(digest_row(s, None, "auto 0.010000") for s in expected)
     articles = small_encoder().articles([(seed.title, seed.text) for seed in expected])
-    np.testing.assert_array_equal(made.embeddings.dense, articles.dense)
-    np.testing.assert_array_equal(made.embeddings.lexical.slots, articles.lexical.slots)
-    np.testing.assert_array_equal(made.embeddings.lexical.weights, articles.lexical.weights)
+    assert same_rows(made.embeddings, articles)
     automatic = small_encoder().thresholds(articles, 0.01)
     own = [np.float32(s.threshold or t) for s, t in zip(expected, automatic, strict=True)]
     assert made.thresholds.tolist() == own

@@ -58,7 +58,10 @@ def feed(reducer: ControlReducer, log: Sequence[Record]) -> None:
     reducer.apply(mails)
 
 
-def by_hand(log: Sequence[Record], limits: Limits) -> tuple[set[str], set[str], list[str]]:
+@given(logs, limits)
+def test_the_state_is_that_of_a_slow_reading_of_the_latest_records(
+    log: list[Record], limits: Limits
+) -> None:
     latest = {key or b"": value for key, value in log}
     contents = [parse_control_record(key, value, limits) for key, value in latest.items()]
     seeds = sorted(each.id for each in contents if isinstance(each, Seed) and not each.paused)
@@ -66,21 +69,15 @@ def by_hand(log: Sequence[Record], limits: Limits) -> tuple[set[str], set[str], 
     refused = [each.id for each in contents if isinstance(each, RefusedSeed)]
     refused += seeds[limits.seeds :] + [f"profile|{n}" for n in profiles[limits.seeds :]]
     paused = {each.id for each in contents if isinstance(each, Seed) and each.paused}
-    return {*seeds[: limits.seeds], *paused}, set(profiles[: limits.seeds]), sorted(refused)
 
-
-@given(logs, limits)
-def test_the_state_is_that_of_a_slow_reading_of_the_latest_records(
-    log: list[Record], limits: Limits
-) -> None:
     state = state_of(log, limits)
-    refused = sorted(each.id for each in state.refused.values())
-    assert (set(state.seeds), set(state.profiles), refused) == by_hand(log, limits)
-    latest = {key: value for key, value in {k or b"": v for k, v in log}.items() if value}
+    assert set(state.seeds) == {*seeds[: limits.seeds], *paused}
+    assert set(state.profiles) == set(profiles[: limits.seeds])
+    assert sorted(each.id for each in state.refused.values()) == sorted(refused)
     values_by_key = {
         record.key or b"": record.value for record in state.records.values() if record.value
     }
-    assert values_by_key == latest
+    assert values_by_key == {key: value for key, value in latest.items() if value}
 
 
 @given(logs, limits, st.sets(st.integers(0, 11)))

@@ -11,7 +11,6 @@ from tests.worker.small import ARTICLES
 from tests.worker.stream.fakes import met
 from tests.worker.stream.seeding import TOPIC, ControlBench, State, control_topic, state
 from worker.errors import AccessError
-from worker.seeds.record import Seed
 from worker.stream import control as control_module
 
 pytestmark = pytest.mark.anyio
@@ -151,18 +150,3 @@ async def test_each_refusal_is_logged_once_and_ten_at_a_time(
     assert sum("15 seeds more" in line for line in caplog.messages) == 1
     assert sum("is refused: text" in line for line in caplog.messages) == 1
     assert len(caplog.messages) == 12
-
-
-async def test_a_change_leaves_the_seed_set_of_a_running_batch_as_it_was(
-    bench: ControlBench,
-) -> None:
-    await bench.publish(FLOOD)
-    async with bench.following() as control:
-        old = control.seeds
-        assert old is not None
-        await bench.publish(("a", ARTICLES["game"]))
-        await met(lambda: state(control) == ({"a": ARTICLES["game"]}, set()))
-        [before] = old.seeds
-        assert isinstance(before, Seed)
-        assert before.text == ARTICLES["flood"]
-        assert 'newsift_seeds{state="live"} 1.0' in bench.metrics.render().decode()

@@ -20,12 +20,12 @@ GZIP_PIECE_BYTES = 2**14
 GZIP_WINDOW_BITS = 31  # For zlib this means a gzip header and trailer.
 
 
-def unpack(codec: int, packed: Bytes, limit: int) -> Bytes:
+def unpack(codec: int, data: Bytes, limit: int) -> Bytes:
     """Refuses more bytes than the limit, and damaged ones."""
     parts: list[bytes] = []
     room = limit
     try:
-        for part in CODECS[codec](packed, limit):
+        for part in CODECS[codec](data, limit):
             parts.append(part)
             room -= len(part)
             if room < 0:
@@ -39,13 +39,13 @@ def unpack(codec: int, packed: Bytes, limit: int) -> Bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _copy(packed: Bytes, _limit: int) -> Iterator[bytes]:
-    yield bytes(packed)
+def _copy(data: Bytes, _limit: int) -> Iterator[bytes]:
+    yield bytes(data)
 
 
-def _gzip(packed: Bytes, limit: int) -> Iterator[bytes]:
+def _gzip(data: Bytes, limit: int) -> Iterator[bytes]:
     """Every member of the file; in pieces, because zlib copies what follows a member."""
-    view, start, room, member = memoryview(packed), 0, limit, None
+    view, start, room, member = memoryview(data), 0, limit, None
     while start < len(view):
         member = member or zlib.decompressobj(GZIP_WINDOW_BITS)
         piece = view[start : start + GZIP_PIECE_BYTES]
@@ -69,22 +69,22 @@ def _lz4(packed: Bytes, _limit: int) -> Iterator[bytes]:
         yield part
 
 
-def _zstd(packed: Bytes, _limit: int) -> Iterator[bytes]:
+def _zstd(data: Bytes, _limit: int) -> Iterator[bytes]:
     """Every frame; a declared size is ignored."""
     unpacker = getattr(_thread_state, "zstd", None)
     if unpacker is None:  # Making one takes as long as a post.
         unpacker = _thread_state.zstd = zstandard.ZstdDecompressor()
-    with unpacker.stream_reader(packed, read_across_frames=True) as reader:
+    with unpacker.stream_reader(data, read_across_frames=True) as reader:
         step = FIRST_READ_BYTES
         while part := reader.read(step):
             yield part
             step = min(2 * step, MAX_STEP_BYTES)
 
 
-def _snappy(packed: Bytes, limit: int) -> Iterator[bytes]:
+def _snappy(data: Bytes, limit: int) -> Iterator[bytes]:
     """The declared size is checked first."""
     room = limit
-    for block in _snappy_blocks(packed):
+    for block in _snappy_blocks(data):
         size = cramjam.snappy.decompress_raw_len(block)
         room -= size
         if room < 0:
@@ -92,8 +92,8 @@ def _snappy(packed: Bytes, limit: int) -> Iterator[bytes]:
         yield bytes(cramjam.snappy.decompress_raw(block))
 
 
-def _snappy_blocks(packed: Bytes) -> Iterator[memoryview]:
-    view = memoryview(packed)
+def _snappy_blocks(data: Bytes) -> Iterator[memoryview]:
+    view = memoryview(data)
     if len(view) <= XERIAL_HEADER_BYTES or view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         yield view
         return
