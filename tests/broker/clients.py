@@ -75,8 +75,16 @@ def consumer(address: str, *topics: str, **settings: Any) -> Iterator[Any]:
         client.close(autocommit=False)
 
 
-def read_to_end(address: str, topic: str, **settings: Any) -> list[Any]:
+def read(address: str, topic: str, count: int, **settings: Any) -> list[Any]:
     with consumer(address, **settings) as client:
+        client.assign([TopicPartition(topic, n) for n in client.partitions_for_topic(topic) or ()])
+        result: list[Any] = []
+        until(lambda: gather(client, result) >= count)
+        return result
+
+
+def read_to_end(address: str, topic: str) -> list[Any]:
+    with consumer(address) as client:
         parts = [TopicPartition(topic, n) for n in client.partitions_for_topic(topic) or ()]
         if not parts:
             return []  # no such topic

@@ -22,6 +22,21 @@ CODECS = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
 VALUE = b"x" * 10_000
 
 
+def codecs(address: str, topic: str) -> list[int]:
+    part = FetchRequest.FetchTopic.FetchPartition(
+        partition=0, fetch_offset=0, partition_max_bytes=2**20, current_leader_epoch=-1,
+        last_fetched_epoch=-1, log_start_offset=-1,
+    )  # fmt: skip
+    request = FetchRequest(
+        version=11, max_wait_ms=100, min_bytes=1, max_bytes=2**20, isolation_level=0,
+        session_id=0, session_epoch=-1, forgotten_topics_data=[], rack_id="",
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[part])],
+    )  # fmt: skip
+    with Wire(address) as wire:
+        data = bytes(wire.ask(request).responses[0].partitions[0].records)
+    return [Header.parse(frame).codec for frame in split_frames(memoryview(data))]
+
+
 @asynccontextmanager
 async def delivering(make: Callable[[], KafkaProducer], topic: str) -> AsyncIterator[Delivery]:
     made = Delivery(make, [topic], 1.0, lambda _: None)
@@ -44,19 +59,7 @@ async def test_every_producer_compresses(address: str, unique: str, codec: str) 
     ) as stream:
         letter = ProducerRecord(unique, b"stream", VALUE, (), 0)
         await stream.deliver([letter], lambda letter: letter)
-    part = FetchRequest.FetchTopic.FetchPartition(
-        partition=0, fetch_offset=0, partition_max_bytes=2**20, current_leader_epoch=-1,
-        last_fetched_epoch=-1, log_start_offset=-1,
-    )  # fmt: skip
-    request = FetchRequest(
-        version=11, max_wait_ms=100, min_bytes=1, max_bytes=2**20, isolation_level=0,
-        session_id=0, session_epoch=-1, forgotten_topics_data=[], rack_id="",
-        topics=[FetchRequest.FetchTopic(topic=unique, partitions=[part])],
-    )  # fmt: skip
-    with Wire(address) as wire:
-        data = bytes(wire.ask(request).responses[0].partitions[0].records)
-    frames = split_frames(memoryview(data))
-    assert [Header.parse(frame).codec for frame in frames] == [CODECS[codec]] * 2
+    assert codecs(address, unique) == [CODECS[codec]] * 2
     assert [row.value for row in read_to_end(address, unique)] == [VALUE] * 2
 
 

@@ -1,13 +1,14 @@
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from kafka import TopicPartition
-from kafka.errors import MessageSizeTooLargeError
+from kafka.errors import KafkaError, MessageSizeTooLargeError
 
-from tests.broker.clients import consumer, create, gather, producer, read_to_end, until, write
+from tests.broker.clients import consumer, create, gather, producer, read, read_to_end, until, write
 from tests.broker.wire import NO_ERROR, Idempotent
 
 CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
@@ -22,29 +23,59 @@ ROWS: list[Row] = [
 ]
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("codec", CODECS)
-async def test_both_clients_read_what_both_write(
-    address: str, unique: str, codec: str | None
-) -> None:
-    create(address, unique)
+def as_rows(records: Sequence[Any]) -> list[Row]:
+    return [(record.key, record.value, tuple(record.headers)) for record in records]
+
+
+async def write_async(address: str, topic: str, codec: str | None) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=address, compression_type=codec) as client:
+        for key, value, headers in ROWS:
+            await client.send_and_wait(topic, value, key=key, headers=list(headers), partition=0)
+
+
+async def read_async(address: str, topic: str, count: int) -> list[Any]:
     settings = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
     records: list[Any] = []
+    async with AIOKafkaConsumer(topic, bootstrap_servers=address, **settings) as client:
+        async with asyncio.timeout(30):
+            while len(records) < count:
+                batches = await client.getmany(timeout_ms=100)
+                records += [record for rows in batches.values() for record in rows]
+    return records
+
+
+def write_sync(address: str, topic: str, codec: str | None) -> None:
     with producer(address, compression_type=codec) as client:
         for key, value, headers in ROWS:
-            client.send(unique, value, key=key, headers=list(headers), partition=0)
-    async with (
-        asyncio.timeout(30),
-        AIOKafkaProducer(bootstrap_servers=address, compression_type=codec) as writer,
-        AIOKafkaConsumer(unique, bootstrap_servers=address, **settings) as reader,
-    ):
-        for key, value, headers in ROWS:
-            await writer.send_and_wait(unique, value, key=key, headers=list(headers), partition=0)
-        while len(records) < 2 * len(ROWS):
-            batches = await reader.getmany(timeout_ms=100)
-            records += [record for rows in batches.values() for record in rows]
-    for result in (records, read_to_end(address, unique)):
-        assert [(row.key, row.value, tuple(row.headers)) for row in result] == ROWS * 2
+            client.send(topic, value, key=key, headers=list(headers), partition=0)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_both_clients_read_what_both_write(address: str, unique: str, codec: str | None) -> None:
+    create(address, unique)
+    write_sync(address, unique, codec)
+    asyncio.run(write_async(address, unique, codec))
+    assert as_rows(read(address, unique, 2 * len(ROWS))) == ROWS * 2
+    assert as_rows(asyncio.run(read_async(address, unique, 2 * len(ROWS)))) == ROWS * 2
+
+
+def test_offsets_follow_the_order_of_writing(address: str, unique: str) -> None:
+    create(address, unique)
+    values = [b"%d" % n for n in range(500)]
+    answer = write(address, unique, list(values), linger_ms=5)
+    assert [each.offset for each in answer] == list(range(500))
+    records = read(address, unique, 500)
+    assert [record.value for record in records] == values
+    assert [record.offset for record in records] == list(range(500))
+
+
+def test_a_record_stays_in_its_partition(address: str, unique: str) -> None:
+    create(address, unique, 3)
+    for part in range(3):
+        write(address, unique, [b"%d" % part] * (part + 1), partition=part)
+    records = read(address, unique, 6)
+    assert all(record.value == b"%d" % record.partition for record in records)
+    assert sorted(record.offset for record in records if record.partition == 2) == [0, 1, 2]
 
 
 def test_a_record_above_the_limit_is_refused(address: str, unique: str) -> None:
@@ -58,15 +89,23 @@ def test_a_record_above_the_limit_is_refused(address: str, unique: str) -> None:
     with pytest.raises(MessageSizeTooLargeError):
         write(address, unique, [large + large], **roomy)
     write(address, unique, [b"after"])
-    assert values(address, unique) == [large, b"after"]
+    assert [record.value for record in read(address, unique, 2)] == [large, b"after"]
 
 
 def test_a_fetch_smaller_than_a_record_still_makes_progress(address: str, unique: str) -> None:
     create(address, unique)
-    large: list[bytes | None] = [b"%d" % n * 50_000 for n in range(5)]
-    write(address, unique, large, batch_size=1)
-    records = read_to_end(address, unique, max_partition_fetch_bytes=1000, fetch_max_bytes=1000)
-    assert [record.value for record in records] == large
+    values: list[bytes | None] = [b"%d" % n * 50_000 for n in range(5)]
+    write(address, unique, values, batch_size=1)
+    records = read(address, unique, 5, max_partition_fetch_bytes=1000, fetch_max_bytes=1000)
+    assert [record.value for record in records] == values
+
+
+def test_a_record_has_the_timestamp_of_its_producer(address: str, unique: str) -> None:
+    create(address, unique)
+    with producer(address) as client:
+        client.send(unique, b"old", partition=0, timestamp_ms=1_600_000_000_123)
+    (record,) = read(address, unique, 1)
+    assert (record.timestamp, record.timestamp_type) == (1_600_000_000_123, 0)
 
 
 def test_a_fetch_returns_as_soon_as_a_record_arrives(address: str, unique: str) -> None:
@@ -96,17 +135,17 @@ def nudge(address: str, topic: str) -> None:
     write(address, topic, [b"x"], key=b"nudge")
 
 
+def compacted_to(address: str, topic: str, expected: list[tuple[bytes, bytes | None]]) -> bool:
+    nudge(address, topic)
+    return stored_rows(address, topic) == expected
+
+
 def test_the_latest_records_remain_with_their_offsets(address: str, unique: str) -> None:
     create(address, unique, **EAGER)
     write(address, unique, [b"1"], key=b"deleted")
     write(address, unique, [b"0", b"1", b"2"], key=b"a")
     write(address, unique, [None], key=b"deleted")
-
-    def compacted() -> bool:
-        nudge(address, unique)
-        return stored_rows(address, unique) == [(b"a", b"2")]
-
-    until(compacted)
+    until(lambda: compacted_to(address, unique, [(b"a", b"2")]))
     records = [record for record in read_to_end(address, unique) if record.key == b"a"]
     assert [record.offset for record in records] == [3]
     sent = write(address, unique, [b"3"], key=b"a")[0]
@@ -121,6 +160,13 @@ def test_a_topic_that_is_not_compacted_keeps_all_records(address: str, unique: s
     nudge(address, unique)
     nudge(address, unique)
     assert stored_rows(address, unique) == [(b"a", b"0"), (b"a", b"1")]
+
+
+def test_a_record_without_a_key_is_refused(address: str, unique: str) -> None:
+    create(address, unique, **EAGER)
+    with pytest.raises(KafkaError):
+        write(address, unique, [b"no key"], retries=0)
+    assert stored_rows(address, unique) == []
 
 
 OUT_OF_ORDER = 45
@@ -163,4 +209,16 @@ def test_an_older_epoch_is_refused(address: str, unique: str) -> None:
     assert producer.send(0, [b"a"], epoch=producer.epoch + 1).error_code == NO_ERROR
     assert producer.send(1, [b"b"], epoch=producer.epoch).error_code in FENCED
     assert values(address, unique) == [b"a"]
+    producer.wire.close()
+
+
+def test_a_damaged_batch_is_refused(address: str, unique: str) -> None:
+    create(address, unique)
+    producer = Idempotent(address, unique)
+    whole = producer.batch(0, [b"a" * 100])
+    damaged = bytearray(whole)
+    damaged[-20] ^= 1
+    assert producer.produce(bytes(damaged)).error_code == 2
+    assert producer.produce(whole).error_code == NO_ERROR
+    assert values(address, unique) == [b"a" * 100]
     producer.wire.close()

@@ -136,14 +136,19 @@ def test_the_former_process_of_an_instance_is_fenced(
         assert client.committed(TopicPartition(unique, 0)) == 3
 
 
-def test_only_an_instance_that_the_member_belongs_to_can_be_removed(processes: Any) -> None:
+def test_a_member_and_an_instance_that_do_not_belong_together_are_refused(processes: Any) -> None:
     process = processes("one")
     process.join()
     process.sync(b"assigned")
     process.instance = "other"
     assert process.heartbeat() == Code.UNKNOWN_MEMBER_ID
     assert process.leave("") == Code.UNKNOWN_MEMBER_ID
-    process.instance = "one"
+
+
+def test_an_instance_is_removed_by_its_name(processes: Any) -> None:
+    process = processes("one")
+    process.join()
+    process.sync(b"assigned")
     assert process.leave("") == Code.NONE
     assert process.members() == []
     assert process.heartbeat() == Code.UNKNOWN_MEMBER_ID

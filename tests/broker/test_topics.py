@@ -20,7 +20,7 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )  # fmt: skip
 
-from tests.broker.clients import admin, consumer, create, polled, read_to_end, until, write
+from tests.broker.clients import admin, consumer, create, polled, read, until, write
 from tests.broker.server import Server
 from worker.kafka.metadata import read_identity
 from worker.kafka.producer import KafkaProducer
@@ -88,8 +88,17 @@ def test_a_deleted_topic_can_be_created_again(address: str, unique: str) -> None
             client.delete_topics([unique])
     create(address, unique)
     write(address, unique, [b"new"])
-    (result,) = read_to_end(address, unique)
+    (result,) = read(address, unique, 1)
     assert (result.offset, result.value) == (0, b"new")
+
+
+def test_the_cluster_names_its_broker(address: str) -> None:
+    with admin(address) as client:
+        described = client.describe_cluster()
+        (broker,) = described["brokers"]
+        assert f"{broker['host']}:{broker['port']}" == address
+        assert described["controller_id"] == broker["broker_id"]
+        assert described["cluster_id"]
 
 
 def test_groups_are_listed_described_and_deleted(address: str, unique: str) -> None:

@@ -83,8 +83,7 @@ def test_records_and_web_pages_are_those_of_the_contract(story: Story) -> None:
         assert row.key.decode() == json.loads(row.value)["post"]["id"]
         assert dict(row.headers)["schema"] == b"newsift.match/1"
     first: set[tuple[int, str]] = set()
-    rows = [json.loads(row.value) for row in matches]
-    for row in sorted(rows, key=lambda r: (r["source"]["partition"], r["source"]["offset"])):
+    for row in sorted(map(json.loads, (row.value for row in matches)), key=place_of):
         partition, name = row["source"]["partition"], row["matches"][0]["match_id"]
         assert row["new"] == (row["group"] == name)
         first |= {(partition, name)} if row["new"] else set()
@@ -99,6 +98,10 @@ def test_records_and_web_pages_are_those_of_the_contract(story: Story) -> None:
     assert metric(worker, "newsift_stories_total") >= len(first) > 0
     assert worker.page("/healthz") is not None
     assert (worker.page("/readyz") or {})["ready"]
+
+
+def place_of(row: Any) -> tuple[int, int]:
+    return row["source"]["partition"], row["source"]["offset"]
 
 
 @impatient

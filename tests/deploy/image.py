@@ -176,8 +176,37 @@ def layer_faults(layers: Sequence[Path]) -> Iterator[str]:
                         yield f"layer {number}: {name} has a secret"
 
 
+def check_search(folder: Path) -> None:
+    """The search of layers has to find what is planted."""
+    layer = folder / "planted.tar"
+    with tarfile.open(layer, "w") as archive:
+        for name in LEFT_BEHIND:
+            archive.add(folder / "context" / name, name)
+        archive.add(folder / "context/.env", "opt/harmless")
+    expected = 2 * len(LEFT_BEHIND) + 1
+    assert len([*layer_faults([layer])]) == expected, [*layer_faults([layer])]
+
+
 def megabytes(size: int) -> int:
     return round(size / 1e6)
+
+
+def folder_bytes(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+
+
+def size_report(image: Image) -> Iterator[str]:
+    pulled = megabytes(sum(size for _, size in image.layers))
+    prefix = image.root / "opt/newsift"
+    parts = {path.name: folder_bytes(path) for path in prefix.glob("lib/python*/site-packages/*")}
+    largest = sorted(parts, key=lambda name: -parts[name])[:6]
+    base = megabytes(image.layers[0][1])
+    yield f"{pulled} MB compressed in {len(image.layers)} layers, of which the base {base}"
+    yield (
+        f"{megabytes(folder_bytes(image.root))} MB unpacked, of which /opt/newsift "
+        f"{megabytes(folder_bytes(prefix))} ("
+        + ", ".join(f"{name} {megabytes(parts[name])}" for name in largest) + ")"
+    )  # fmt: skip
 
 
 @dataclass
@@ -414,9 +443,7 @@ class Trial:
             peak = cgroup_value(pid, "memory.max_usage_in_bytes", "memory.peak")
             show(f"memory: {megabytes(peak)} MB at most")
         full.unlink()
-        # Within this time the Dockerfile's own check of health expects an answer.
-        period = re.findall(r"--start-period=(\d+)s", DOCKERFILE.read_text("utf-8"))[0]
-        self.expect(self.seconds <= float(period), f"ready only after {self.seconds:.1f} s")
+        self.expect(self.seconds <= start_period_s(), f"ready only after {self.seconds:.1f} s")
         new = sorted(name for name, _ in snapshot(self.cache).items() - before.items())
         self.expect(before and not new, f"code was compiled at the start: {new}")
 
@@ -460,6 +487,11 @@ class Trial:
         )
 
 
+def start_period_s() -> float:
+    """Within which the Dockerfile's own check of health expects an answer."""
+    return float(re.findall(r"--start-period=(\d+)s", DOCKERFILE.read_text("utf-8"))[0])
+
+
 def try_image(folder: Path) -> list[str]:
     began = time.monotonic()
     base_archive()
@@ -467,22 +499,22 @@ def try_image(folder: Path) -> list[str]:
     began = time.monotonic()
     image = build_image(folder)
     show(f"image: {time.monotonic() - began:.0f} s")
-    planted = folder / "planted.tar"  # which the search of layers has to find
-    with tarfile.open(planted, "w") as archive:
-        for name in LEFT_BEHIND:
-            archive.add(folder / "context" / name, name)
-        archive.add(folder / "context/.env", "opt/harmless")
-    assert len([*layer_faults([planted])]) == 2 * len(LEFT_BEHIND) + 1, [*layer_faults([planted])]
+    check_search(folder)
     failures = [*layer_faults([layer for layer, _ in image.layers])]
-    pulled = megabytes(sum(size for _, size in image.layers))
-    show(f"{pulled} MB compressed in {len(image.layers)} layers")
-    if pulled > MAX_MB:
+    for line in size_report(image):
+        show(line)
+    if sum(size for _, size in image.layers) > MAX_MB * 1e6:
         failures.append(f"the image has more than {MAX_MB} MB")
     if [*image.root.glob("opt/newsift/lib/python*/site-packages/torch")]:
         failures.append("PyTorch is in the image")
     if SECRET.search(str(json.loads((image.bundle / "config.json").read_bytes())["process"])):
         failures.append("the image's environment names a secret")
-    work = next(each for each in Stack(build(HERE / "base").objects).workloads if each.is_worker)
+    return failures + run_worker(image, folder)
+
+
+def run_worker(image: Image, folder: Path) -> list[str]:
+    stack = Stack(build(HERE / "base").objects)
+    work = next(each for each in stack.workloads if each.is_worker)
     group = int(work.pod["securityContext"]["fsGroup"])
     with claimed(folder / "claim", group) as claim, running() as broker:
         trial = Trial(image, folder, claim, broker.address, work)
@@ -490,7 +522,7 @@ def try_image(folder: Path) -> list[str]:
         trial.warm()
         trial.compiling()
         trial.full()
-    return failures + trial.failures
+    return trial.failures
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ python -m tests.faults.soak --hours 2 [--seed N] [--rate 5000] [--kafka apache|e
 
 Workers 1 and 2 have instance ids. Worker 0 is never killed, so that one life is long enough to
 tell whether memory grows. Each worker reaches the broker through a network that can be cut, and
-the desk is open all the time. DIR gets samples.jsonl, result.json, table.md and the logs.
+the desk is open all the time. DIR gets samples.jsonl, result.json, table.md, soak.svg and the logs.
 """
 # ruff: noqa: T201 - a command that prints a table
 

@@ -1,4 +1,4 @@
-"""The table of a soak, from its samples.
+"""The table and the curves of a soak, from its samples.
 
 python -m tests.faults.soak_report DIR
 """
@@ -24,12 +24,13 @@ Curve = list[tuple[float, float]]  # seconds and megabytes
 
 
 def report(folder: Path) -> str:
-    """Write table.md; the table."""
+    """Write table.md and soak.svg; the table."""
     samples = read(folder)
     result = json.loads((folder / "result.json").read_text("utf-8"))
     cells = [("what", "measured"), ("---", "---"), *measured(samples, result)]
     table = "".join(f"| {what} | {value} |\n" for what, value in cells)
     (folder / "table.md").write_text(table, "utf-8")
+    draw(samples, folder / "soak.svg")
     return table
 
 
@@ -108,6 +109,44 @@ def slope(life: Curve) -> str:
     grown, _ = np.polyfit(times / 3600, sizes, 1)
     minutes = (times[-1] - times[0]) / 60
     return f"{grown:+.1f} MB an hour over {minutes:.0f} min, at most {sizes.max():.0f} MB"
+
+
+def draw(samples: list[Row], file: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    figure, (memory, rate, lag, pause) = plt.subplots(
+        4, 1, figsize=(10, 11), sharex=True, layout="constrained"
+    )
+    labels = set[str]()
+    for name, life in curves(samples).items():
+        label = name.split(".")[0]
+        color = "black" if name == DESK else f"C{label[-1]}"
+        memory.plot(*minutes(life), color=color, label="" if label in labels else label)
+        labels.add(label)
+    memory.set_ylabel("resident, MB")
+    for what in ("sent", "committed", "matches"):
+        rate.plot(*minutes(rates(samples, what)), label=what)
+    rate.set_ylabel("a second")
+    rate.set_yscale("log")
+    rows = [row for row in samples if row["committed"] is not None]
+    lag.plot(*minutes([(row["at"], row["sent"] - row["committed"]) for row in rows]))
+    lag.set_ylabel("lag, posts")
+    pause.plot(*minutes([(row["at"], row["pause_s"]) for row in samples]))
+    pause.set_ylabel("pause, s")
+    pause.set_xlabel("minutes; a red line is a fault")
+    for axes in (memory, rate, lag, pause):
+        for at, _ in itertools.chain.from_iterable(row["faults"] for row in samples):
+            axes.axvline(at / 60, color="red", alpha=0.2, linewidth=0.5)
+    for axes in (memory, rate):
+        axes.legend(loc="lower right", ncols=5)
+    figure.savefig(file)
+
+
+def minutes(curve: Curve) -> tuple[list[float], list[float]]:
+    return [at / 60 for at, _ in curve], [value for _, value in curve]
 
 
 if __name__ == "__main__":
