@@ -364,7 +364,6 @@ class Groups(dict[str, ConsumerGroup]):
         return self[name]
 
     def require(self, name: str, code: Code = Code.UNKNOWN_MEMBER_ID) -> ConsumerGroup:
-        """Raises RequestError with this code if there is no such group."""
         if name not in self:
             raise RequestError(
                 code if name else Code.INVALID_GROUP_ID, f"there is no group {name!r}"

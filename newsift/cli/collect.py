@@ -71,7 +71,6 @@ def token_option(variable: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Config) -> None:
-    """Publish or print frames until a signal arrives or the source ends."""
     logs.configure_logging(config.log, None)
     file = state or default_state(source.name)
     if dry_run:

@@ -39,8 +39,6 @@ SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
 
 @dataclass(frozen=True, slots=True)
 class SamplePost:
-    """An invented post and the event it is about, if any."""
-
     id: int
     text: str
     event: str | None
@@ -174,7 +172,6 @@ def make_script(posts: Sequence[SamplePost], seconds: float) -> Script:
 
 
 def next_steps() -> Iterator[str]:
-    """Commands to try after the demo, one on each line."""
     on_path = shutil.which("newsift")
     script = Path(sys.executable).with_name("newsift")
     if script.exists() and not (on_path and Path(on_path).samefile(script)):
@@ -374,8 +371,6 @@ def play(
 
 
 class MatchPrinter:
-    """Prints matches as they arrive, and checks that the worker is running."""
-
     def __init__(self, consumer: Any, worker: WorkerProcess, results: DemoResults) -> None:
         self._consumer, self._worker, self.results = consumer, worker, results
         self.colour, self._at_terminal = use_colour(), sys.stdout.isatty()

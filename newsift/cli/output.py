@@ -120,7 +120,6 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def columns(text: str) -> int:
-    """The number of columns of a text on a terminal."""
     if text.isascii():
         return len(text)
     return sum(

@@ -200,8 +200,6 @@ log = logging.getLogger("newsift.collect")
 
 
 class Refusal(msgspec.Struct):
-    """Why a Jetstream refuses a connection."""
-
     error: str = ""
     message: str = ""
 
@@ -215,8 +213,6 @@ class CursorTooOldError(Exception):
 
 
 class Bluesky:
-    """Posts from one Jetstream, or from the next one when it fails."""
-
     name = "bluesky"
 
     def __init__(
@@ -364,7 +360,6 @@ class Bluesky:
     async def _raise_handshake_error(
         self, session: ClientSession, url: URL, cursor: int | None, failure: WSServerHandshakeError
     ) -> None:
-        """Raise the error for an answer that opened no web socket."""
         refusal = await _fetch_refusal(session, url) if failure.status == 400 else Refusal()
         if refusal.error == CURSOR_TOO_OLD and cursor is not None:
             raise CursorTooOldError(cursor, refusal.message)
@@ -400,7 +395,6 @@ def _handle_notice(notice: JetstreamNotice, place: str) -> None:
 def _gap(
     host: JetstreamHost, mark: SourceMark, first_at: float | None, starts_late: bool
 ) -> Gap | None:
-    """The posts that are missing between the mark and the first frame."""
     if host.cursor_after(mark) is None:
         return Gap(f"{host.place} cannot continue from {mark.cursor} of {mark.place}")
     seconds = None if mark.at is None or first_at is None else max(first_at - mark.at, 0.0)

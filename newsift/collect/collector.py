@@ -69,7 +69,6 @@ class Inbox:
         return frames
 
     async def release(self, frames: Sequence[SourceFrame]) -> None:
-        """Free the memory of acknowledged frames."""
         async with self._changed:
             self.bytes -= sum(map(size_of, frames))
             self._changed.notify_all()
@@ -104,8 +103,6 @@ COLLECTOR_METRICS = (
 
 
 class CollectorMetrics:
-    """The metrics of one collector, in a registry of their own."""
-
     def __init__(self, source: str) -> None:
         self._source, self._registry = source, CollectorRegistry()
         metrics = {spec.name: register_metric(spec, self._registry) for spec in COLLECTOR_METRICS}
@@ -276,7 +273,6 @@ class Collector:
         storing.result()
 
     async def _drain(self, sending: asyncio.Task[None]) -> None:
-        """Wait for acknowledgements, as long as a shutdown may take."""
         self.not_ready_reason = "it is stopping"
         draining = asyncio.create_task(self._inbox.wait_until_empty())
         timeout = max(0.0, self._config.shutdown_s - CLOSE_S)

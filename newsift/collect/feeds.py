@@ -210,7 +210,6 @@ class FollowedArticle(msgspec.Struct):
         return self.seed is not None and now >= self.read + REREAD_MS * (self.again + 1)
 
     def count_attempt(self, now: int, *, failing: bool = False) -> None:
-        """Count an attempt to read it."""
         self.again += self.read is not None
         self.read, self.news, self.failing = now, False, failing
 

@@ -176,7 +176,6 @@ class FileLedger:
         self._rewrite()
 
     def add(self, files: Iterable[FileVersion]) -> list[tuple[LedgerEntry, FileVersion]]:
-        """Add entries for the files that are sent next."""
         pairs = []
         for file in files:
             entry = LedgerEntry(

@@ -427,8 +427,6 @@ Events = AsyncGenerator[list[MastodonEvent], None]
 
 
 class Mastodon:
-    """One public stream of an instance, completed by its timeline."""
-
     name = "mastodon"
 
     def __init__(

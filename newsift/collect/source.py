@@ -15,8 +15,6 @@ Cursor = int | str
 
 
 class SourceFrame(msgspec.Struct, frozen=True, gc=False):
-    """One message of a platform."""
-
     value: bytes  # unchanged, as the platform sent it; empty for a frame that only moves the cursor
     key: bytes | None = None  # the platform's id of the post
     cursor: Cursor | None = None  # where to resume after this frame

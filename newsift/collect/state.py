@@ -73,8 +73,6 @@ class NullStore:
 
 
 class FileStore:
-    """The state file of one collector."""
-
     def __init__(self, path: Path, source: str) -> None:
         self._path, self._source = path, source
         state = read_state(path, source)

@@ -434,8 +434,6 @@ FIELDS = {
 
 
 class XStream:
-    """The filtered stream of the app that a token belongs to."""
-
     name = "x"
 
     def __init__(

@@ -101,7 +101,6 @@ def read_letter(
 
 
 def escape_bytes(raw: bytes | None) -> str | None:
-    """Line by line."""
     if raw is None:
         return None
     text = raw[:MAX_SHOWN_BYTES].decode("utf-8", "backslashreplace")

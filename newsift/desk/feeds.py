@@ -59,7 +59,7 @@ class FeedSubscription(msgspec.Struct, frozen=True):
 
 
 class StoppedError(Exception):
-    """Ends the thread of a feed."""
+    pass
 
 
 class FollowedFeed:

@@ -140,7 +140,6 @@ def axis_ticks(top: float, most: int = 5) -> list[float]:
 
 
 def printable_line(text: str, most: int = MAX_LINE_CHARS) -> str:
-    """Makes untrusted text printable on one line."""
     return shorten(one_line(text), most)
 
 

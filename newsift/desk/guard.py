@@ -53,7 +53,6 @@ class Sessions:
         return True
 
     def holds(self, session_id: str) -> bool:
-        """Whether the session exists."""
         used = self._used.get(session_id)
         if used is not None and self._clock() - used > MAX_IDLE_S:
             del self._used[session_id]

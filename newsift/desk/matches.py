@@ -218,8 +218,6 @@ def _is_sound(record: MatchRecord) -> bool:
 
 
 class StoryFilter(Struct, frozen=True, kw_only=True):
-    """The filters and the page that a browser asks for."""
-
     minutes: Annotated[int, Meta(ge=0, le=24 * 60)] = 0  # of age at most; 0: any age
     lang: Annotated[str, Meta(max_length=MAX_LANGUAGE_CHARS)] = ANY
     platform: Annotated[str, Meta(max_length=MAX_LANGUAGE_CHARS)] = ANY
@@ -330,7 +328,6 @@ class MatchStore:
         return filter_stories(self.stories(event), story_filter, self._now())
 
     def stories(self, event: str) -> list[Story]:
-        """The stories in the order of arrival."""
         with self._lock:
             return self._of(event).stories
 

@@ -158,8 +158,6 @@ class TopicMirror(Generic[StateT]):
 
 
 class TopicMirrors:
-    """Follow both topics while the desk is open."""
-
     def __init__(self, config: Config, on_change: Callable[..., None]) -> None:
         """`on_change` is called with the parts of the desk that have changed."""
         self._topics, limits = config.topics, config.limits

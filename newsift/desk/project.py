@@ -30,8 +30,6 @@ DESCRIPTION_FILE, LOCK_FILE, SEEDS_FILE, LABELS_FILE = (
 
 
 class Description(msgspec.Struct, kw_only=True):
-    """The files of posts, and how to read them."""
-
     schema: str = SCHEMA
     files: tuple[str, ...] = ()
     options: FileOptions = FileOptions()

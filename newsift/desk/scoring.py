@@ -134,7 +134,6 @@ class Measure:
         return self._best(self.context.enc.posts(texts))
 
     def why(self, texts: Sequence[str]) -> list[Why]:
-        """The words that contribute most to each text's score."""
         enc = self.context.enc
         best = enc.posts(texts).similarity(self.rows).argmax(axis=1).tolist()
         return [

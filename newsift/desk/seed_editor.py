@@ -35,7 +35,6 @@ def mark_of(value: bytes | None) -> str:
 
 
 def require_mark(state: ControlState, key: bytes, mark: str) -> bytes:
-    """Raises if the record has another mark."""
     if mark_of(state.value(key)) != mark:
         name = key.decode(errors="backslashreplace")
         raise InputError(f"seed {name!r}: {CHANGED_BY_OTHERS}")

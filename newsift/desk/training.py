@@ -49,8 +49,6 @@ class TrainingRun:
 
 
 class Training:
-    """The last run, and the publication of its proposal."""
-
     def __init__(
         self, config: Config, model: DeskModel, mirrors: TopicMirrors, editor: SeedEditor,
         executor: DaemonExecutor, on_change: Callable[[], None],

@@ -67,7 +67,6 @@ class ValueCorrector:
         return time
 
     def is_rounded(self, id: str, column: str) -> bool:
-        """Whether a spreadsheet has rounded this id."""
         is_rounded = ROUNDED_NUMBER.fullmatch(id) is not None
         if is_rounded:
             self._count(ROUNDED_ID, column, id)
@@ -196,11 +195,9 @@ class MessageMaker:
     def rejected(
         self, number: int, raw: bytes, detail: str, reason: Reason = Reason.UNKNOWN_FORM
     ) -> FileMessage:
-        """A row that is no post, with the reason."""
         return self.message(rejection(reason, detail), b"", number, raw)
 
     def passed_over(self, outcome: PassedOver, number: int, raw: bytes) -> FileMessage:
-        """A well-formed row without a post."""
         return self.message(outcome, b"", number, raw)
 
 

@@ -305,8 +305,6 @@ ANYTHING = msgspec.json.Decoder(dict[str, Any])
 
 
 class ObjectReader:
-    """Makes messages of the JSON objects of one input."""
-
     def __init__(self, maker: MessageMaker, options: FileOptions) -> None:
         self._maker, self._options = maker, options
         self._platform = options.format if options.format in FORMATS else None

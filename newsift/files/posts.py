@@ -342,7 +342,6 @@ def share_read(inputs: Sequence[FileMessages]) -> Callable[[object], float]:
 
 
 def refuse_many_bad(bad: int, rows: int) -> None:
-    """Raises RunError if too many rows were bad."""
     if bad > MAX_BAD_SHARE * rows:
         raise RunError(
             f"{bad:,} of {rows:,} rows could not be read, more than {MAX_BAD_SHARE:.0%}; "

@@ -255,7 +255,6 @@ def _wait_for_writer(file: Path, descriptor: int) -> bytes:
 
 
 def read_text(file: Path) -> str:
-    """Raises InputError for a file that is not UTF-8."""
     return text_in(read_whole(file), input_name(file))
 
 

@@ -111,8 +111,6 @@ Per = Literal["match", "post"]
 
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
-    """A match record, its selected matches, and the columns of its post."""
-
     value: bytes
     record: MatchRecord
     matches: Sequence[Match]

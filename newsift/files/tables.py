@@ -114,8 +114,6 @@ class FileOptions:
 
 @dataclass(frozen=True, slots=True)
 class PostColumns:
-    """The names of the columns of a post."""
-
     text: str
     id: str | None
     time: str | None
@@ -172,7 +170,6 @@ class PostColumns:
         )  # fmt: skip
 
     def describe(self) -> str:
-        """A message for the user, who may check it."""
         columns = {"text": self.text, "id": self.id, "time": self.time}
         sources = ", ".join(f"{part} from {name!r}" for part, name in columns.items() if name)
         return sources if self.id else f"{sources}, ids from the texts"
@@ -190,7 +187,6 @@ def normalise_name(name: str) -> str:
 
 
 def list_names(header: Sequence[str]) -> str:
-    """The first MAX_LISTED_NAMES names, then how many more."""
     more = f" and {len(header) - MAX_LISTED_NAMES:,} more" if len(header) > MAX_LISTED_NAMES else ""
     return ", ".join(repr(name[:40]) for name in header[:MAX_LISTED_NAMES]) + more
 

@@ -137,7 +137,6 @@ def _check_inputs(option: str, path: Path, sources: Sequence[Path]) -> None:
 
 @contextmanager
 def _raw(path: Path) -> Iterator[io.FileIO]:
-    """The file without a buffer."""
     if is_replaced(path):
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else NEW_FILE_MODE
         with replacing(path, mode) as new:

@@ -56,7 +56,6 @@ tsv_table = partial(_table, delimiter="\t")
 
 @contextmanager
 def _json_records(out: IO[bytes], is_array: bool) -> Iterator[Callable[[bytes], object]]:
-    """Writes JSON values on lines of their own, or as an array."""
     separator = b"[\n"
 
     def add(value: bytes) -> None:
@@ -127,7 +126,6 @@ def parquet_table(out: IO[bytes], layout: Layout) -> Iterator[AddRecords]:
 
 
 def check_parquet(option: str) -> None:
-    """Raises InputError if pyarrow is missing."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:

@@ -195,7 +195,6 @@ def plan_capacity(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None
 
 
 def check_number(name: str, value: float, fits: bool, most: float, rule: str) -> None:
-    """Raises unless the number is finite and within its bounds."""
     if not (isfinite(value) and fits and value <= most):
         raise InputError(
             f"{name}: {value:g} cannot be planned for; give {rule}, at most {most:,.0f}"

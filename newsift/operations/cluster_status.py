@@ -136,7 +136,6 @@ def retry_coordinator(request: Callable[[], T]) -> T:
 
 
 def describe_group(admin: Any, config: Config) -> tuple[str, list[Row]]:
-    """The state of the workers' group, and a row for each member."""
     name = config.kafka.group
     description = retry_coordinator(lambda: admin.describe_groups([name]))[name]
     members = [_member_row(member, config.topics.posts) for member in description["members"]]

@@ -31,8 +31,6 @@ RetryKey = tuple[str, str]  # the id of a letter and the digest of its bytes
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that could not be processed."""
-
     id: str
     reason: str
     detail: str

@@ -129,7 +129,6 @@ class Follower:
     _topic: SeedTopic | None = None
 
     def fetch_feed(self) -> None:
-        """Notes the articles of the feed."""
         conditions = {
             "If-None-Match": self.followed.etag,
             "If-Modified-Since": self.followed.modified,
@@ -185,7 +184,6 @@ class Follower:
     def _delete(
         self, ended: list[FollowedArticle], before: int, topic: SeedTopic, state: ControlState
     ) -> None:
-        """Deletes seeds of this feed that have expired."""
         for article in ended:
             if not self._is_ours(article):
                 article.leave()
@@ -293,7 +291,6 @@ class FollowLoop:
             self.run_once()
 
     def run_once(self) -> None:
-        """Fetches the feed if it is time, and reads the articles that are due."""
         followed = self.follower.followed
         if (left := followed.wait_until / 1000 - time.time()) <= 0:
             self._fetch_feed(followed)

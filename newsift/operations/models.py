@@ -143,7 +143,6 @@ def is_secure(url: str, before: bool) -> bool:
 
 
 def add(source: str, digest: str | None, name: str | None) -> Path:
-    """Adds a model from a file or an address; returns its directory."""
     web = "://" in source
     if web and digest is None:
         raise InputError(

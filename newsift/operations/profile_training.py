@@ -231,8 +231,6 @@ def _count_matches(
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A new profile, and what it would change."""
-
     event: EventState
     profile: Profile
     value: bytes
@@ -337,8 +335,6 @@ class LearnOptions:
 
 
 class ProfileTraining:
-    """Trains the profile of one event."""
-
     def __init__(self, cluster: TopicReader, context: ModelContext, options: LearnOptions) -> None:
         self._cluster, self._context, self._options = cluster, context, options
         self._topic = SeedTopic(cluster, context.config)

@@ -91,7 +91,6 @@ def require_articles(drafts: Iterable[SeedDraft], remedy: str = ", or give --for
 
 
 def set_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
-    """Sets the event of all drafts."""
     drafts = list(drafts)
     for draft in drafts:
         if draft.id.startswith(PROFILE_PREFIX):

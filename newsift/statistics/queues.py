@@ -75,8 +75,6 @@ Verdicts = Mapping[PostId, bool]  # of one person: whether a post is on the even
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A post to label, and how it was drawn."""
-
     candidate: Candidate
     drawn: Draw
     probability: float | None = None

@@ -188,8 +188,6 @@ class EventQueues:
 
 
 class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Reads matches in a consumer group, and commits what the webhook has acknowledged."""
-
     def __init__(
         self, config: Config, filters: MatchFilter, since: int | None, webhook: Webhook,
         metrics: WatchMetrics, fail: Callable[[Exception], None],

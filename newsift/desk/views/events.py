@@ -57,7 +57,6 @@ class EventsRequest(Struct, frozen=True):
 
 @get_endpoint("/api/events", EventsRequest)
 def events(desk: Desk, request: EventsRequest) -> Json:
-    """A page of events by name, and refused seeds."""
     desk.health.note_viewer()
     by_event = defaultdict[str, list[Json]](list)
     refused = []
@@ -168,7 +167,6 @@ class PostRequest(Struct, frozen=True):
 
 @get_endpoint("/api/matches", MatchesRequest)
 def matches(desk: Desk, request: MatchesRequest) -> Json:
-    """A page of stories, and the values that filters may have."""
     counts = desk.matches.counts(request.event)
     page = desk.matches.find(request.event, request)
     marks = marks_by_post(desk, request.event)
@@ -192,7 +190,6 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
 
 @get_endpoint("/api/story", StoryRequest)
 def story(desk: Desk, request: StoryRequest) -> list[Json]:
-    """The posts of a story in the order of arrival."""
     marks = marks_by_post(desk, request.event)
     rows = desk.matches.copies(request.event, request.group)
     return [post_row(row, request.event, marks) for row in rows]
@@ -200,7 +197,6 @@ def story(desk: Desk, request: StoryRequest) -> list[Json]:
 
 @get_endpoint("/api/match", PostRequest)
 def match(desk: Desk, request: PostRequest) -> Json:
-    """One post in full, with its score with each seed of the event."""
     row = desk.matches.row(request.event, (request.platform, request.id))
     if row is None:
         raise InputError(

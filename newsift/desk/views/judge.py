@@ -163,7 +163,6 @@ def _session(desk: Desk, request: QueueAction) -> LabelSession:
 
 @get_endpoint("/api/judge/judges", EventRequest)
 def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
-    """Counts by judge, κ of each pair, and posts on which judges differ."""
     labels = desk.mirrors.labels.event_labels(request.event)
     counts, disputed = count_labels(labels), _disputed(labels)
     return {
@@ -218,7 +217,6 @@ class PromiseAction(Action, frozen=True, kw_only=True):
 
 @get_endpoint("/api/judge/promise-test", PromiseRequest)
 def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
-    """What the labels show, what is missing, and rates of matches."""
     control = desk.mirrors.control
     profile = control.profiles.get(request.event)
     if profile is None:

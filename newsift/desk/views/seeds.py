@@ -85,7 +85,6 @@ class UndoAction(Action, frozen=True, kw_only=True):
 
 @get_endpoint("/api/seeds", SeedSearch)
 def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
-    """A page of seeds, and refused ones."""
     rows, control = desk.model.rows(), desk.mirrors.control
     words = request.search.casefold().split()
     matching = [row for row in rows if _has_words(row, words)]
@@ -131,7 +130,6 @@ def _page_row(row: SeedRow, control: ControlState) -> SeedRow:
 
 @get_endpoint("/api/seed", SeedRequest)
 def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
-    """A seed with its whole text and its heaviest words."""
     control = desk.mirrors.control
     key = table_key(find_key(control, request.id))
     content = control.content(control.records[key].key or b"")
@@ -273,7 +271,6 @@ def _read_source(request: ArticleSource) -> list[SeedDraft]:
 
 @post_endpoint("/api/seeds/check", DraftsAction, "seeds check")
 def check(desk: Desk, request: DraftsAction) -> list[dict[str, Any]]:
-    """Whether each draft is refused, its threshold, and its heaviest words."""
     drafts = request.all()
     control = desk.mirrors.control
     thresholds: AutoThresholds = {}
