@@ -205,11 +205,7 @@ class Refusal(msgspec.Struct):
 
 
 class CursorTooOldError(Exception):
-    """The host no longer has the posts at this cursor."""
-
-    def __init__(self, cursor: int, message: str) -> None:
-        super().__init__(message)
-        self.cursor, self.message = cursor, message
+    """The host no longer has the posts at the cursor; the message may name its oldest one."""
 
 
 class Bluesky:
@@ -279,7 +275,7 @@ class Bluesky:
             async for message in self._messages(socket, host):
                 frame = host.parse(message)
                 if isinstance(frame, JetstreamNotice):
-                    if frame.name == CURSOR_TOO_OLD and cursor is not None:
+                    if frame.name == CURSOR_TOO_OLD:
                         self._use_fallback_cursors(cursor, frame.text, mark)
                     _handle_notice(frame, host.place)
                     starts_late = starts_late or frame.name == OUTDATED_CURSOR
@@ -304,8 +300,12 @@ class Bluesky:
                 del self._fallback_cursors[0]
             raise
 
-    def _use_fallback_cursors(self, cursor: int, message: str, mark: SourceMark | None) -> None:
+    def _use_fallback_cursors(
+        self, cursor: int | None, message: str, mark: SourceMark | None
+    ) -> None:
         """The next cursor: the oldest one in the host's message, one by time, then new posts."""
+        if cursor is None:
+            return
         if self._fallback_cursors:
             del self._fallback_cursors[0]
             return
@@ -332,7 +332,7 @@ class Bluesky:
                 break
             except CursorTooOldError as error:
                 log.warning("%s no longer has the posts after cursor %s", host.place, cursor)
-                self._use_fallback_cursors(error.cursor, error.message, mark)
+                self._use_fallback_cursors(cursor, str(error), mark)
         try:
             yield socket, cursor
         finally:
@@ -362,7 +362,7 @@ class Bluesky:
     ) -> None:
         refusal = await _fetch_refusal(session, url) if failure.status == 400 else Refusal()
         if refusal.error == CURSOR_TOO_OLD and cursor is not None:
-            raise CursorTooOldError(cursor, refusal.message)
+            raise CursorTooOldError(refusal.message)
         detail = excerpt(f"{refusal.error} {refusal.message}")
         error = answer_error(url.host, failure.status, failure.headers or {}, detail, REMEDY)
         if isinstance(error, AccessError):

@@ -4,12 +4,12 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from math import inf
 from time import monotonic
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from aiohttp import ClientSession
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
@@ -141,28 +141,25 @@ class CollectorMetrics:
         return generate_latest(self._registry)
 
 
-class Outlet(Protocol):
-    async def deliver(self, frames: Sequence[SourceFrame]) -> None: ...
+Deliver = Callable[[Sequence[SourceFrame]], Awaitable[None]]
 
 
 class TopicOutlet:
     """Sends frames to the posts topic; the key is the platform's id of the post."""
 
-    def __init__(
-        self, config: Config, metrics: CollectorMetrics, on_stall: Callable[[bool], None]
-    ) -> None:
-        """`on_stall` gets whether the broker has stopped acknowledging."""
+    def __init__(self, config: Config, metrics: CollectorMetrics) -> None:
         self._topic, self._metrics = config.topics.posts, metrics
-        self._delivery = Delivery(
+        self.not_ready_reason = ""  # empty while the broker acknowledges
+        self.delivery = Delivery(
             lambda: KafkaProducer(aiokafka_producer_settings(config)), (self._topic,),
-            config.stream.produce_deadline_s, on_stall,
+            config.stream.produce_deadline_s, self._note_stall,
         )  # fmt: skip
 
-    async def start(self) -> None:
-        await self._delivery.start()
-
-    async def stop(self) -> None:
-        await self._delivery.stop()
+    def _note_stall(self, is_stalled: bool) -> None:
+        if self.not_ready_reason and not is_stalled:
+            log.info("the broker acknowledges again")
+        self.not_ready_reason = "the broker does not acknowledge" if is_stalled else ""
+        self._metrics["stalled"].set(int(is_stalled))
 
     async def deliver(self, frames: Sequence[SourceFrame]) -> None:
         """Returns once the broker has acknowledged all frames, however long that takes."""
@@ -171,7 +168,7 @@ class TopicOutlet:
             for number, frame in enumerate(frames)
             if frame.value
         ]
-        await self._delivery.deliver(records, self._without_value)
+        await self.delivery.deliver(records, self._without_value)
 
     def _without_value(self, record: ProducerRecord) -> ProducerRecord | None:
         """A record without value for a frame that is too large for the topic.
@@ -189,17 +186,12 @@ class TopicOutlet:
         return replace(record, value=None, headers=headers)
 
 
-class PrintOutlet:
-    """Writes each frame on a line, for `--dry-run`. The stream has no buffer."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-
-    async def deliver(self, frames: Sequence[SourceFrame]) -> None:
-        lines = [b" ".join(frame.value.splitlines()) for frame in frames if frame.value]
-        unwritten = memoryview(b"".join(line + b"\n" for line in lines))
-        while unwritten:
-            unwritten = unwritten[self._stream.write(unwritten) :]
+async def write_lines(stream: BinaryIO, frames: Sequence[SourceFrame]) -> None:
+    """Write each frame on a line, for `--dry-run`. The stream has no buffer."""
+    lines = [b" ".join(frame.value.splitlines()) for frame in frames if frame.value]
+    unwritten = memoryview(b"".join(line + b"\n" for line in lines))
+    while unwritten:
+        unwritten = unwritten[stream.write(unwritten) :]
 
 
 STORE_INTERVAL_S = 1.0
@@ -210,7 +202,7 @@ log = logging.getLogger("newsift.collect")
 
 
 class Collector:
-    """Sends the frames of a source to an outlet and stores the acknowledged position.
+    """Delivers the frames of a source and stores the acknowledged position.
 
     One task receives frames and reconnects, one delivers them in order, and one stores the mark.
     A connection is opened only after all frames of the one before are acknowledged, and resumes at
@@ -220,12 +212,12 @@ class Collector:
     def __init__(
         self,
         source: LiveSource,
-        outlet: Outlet,
+        deliver: Deliver,
         metrics: CollectorMetrics,
         config: StreamConfig,
         mark_store: MarkStore,
     ) -> None:
-        self._source, self._outlet, self._metrics, self._config = source, outlet, metrics, config
+        self._source, self._deliver, self._metrics, self._config = source, deliver, metrics, config
         self._mark_store, self._mark = mark_store, mark_store.mark
         self._inbox = Inbox(config.in_flight * config.batch_bytes)
         self._used_backoffs: list[Backoff] = []  # since the last progress
@@ -342,7 +334,7 @@ class Collector:
         """Deliver frames in order, and move the mark once they are acknowledged."""
         while True:
             frames = await self._inbox.take(self._config.batch_posts, self._config.batch_bytes)
-            await self._outlet.deliver(frames)
+            await self._deliver(frames)
             self._metrics.count_acknowledged(frames)
             self._move_mark(frames)
             await self._inbox.release(frames)

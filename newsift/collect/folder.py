@@ -210,7 +210,11 @@ class FileLedger:
     def find(self, file: FileVersion) -> LedgerEntry | None:
         for entry in (self._by_inode.get((file.device, file.inode)), self._by_path.get(file.name)):
             if entry is not None and entry.is_same(file):
-                self._move(entry, file)
+                place = file.name, file.device, file.inode
+                if (entry.path, entry.device, entry.inode) != place:  # it was moved
+                    self._forget(entry)
+                    entry.path, entry.device, entry.inode = place
+                    self._index(entry)
                 return entry
         return None
 
@@ -225,13 +229,6 @@ class FileLedger:
         self._entries[entry.number] = entry
         self._by_path[entry.path] = entry
         self._by_inode[entry.device, entry.inode] = entry
-
-    def _move(self, entry: LedgerEntry, file: FileVersion) -> None:
-        if (entry.path, entry.device, entry.inode) == (file.name, file.device, file.inode):
-            return
-        self._forget(entry)
-        entry.path, entry.device, entry.inode = file.name, file.device, file.inode
-        self._index(entry)
 
     def _forget(self, entry: LedgerEntry) -> None:
         del self._entries[entry.number]

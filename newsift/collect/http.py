@@ -87,10 +87,10 @@ async def read_body(answer: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def decode_answer(decoder: msgspec.json.Decoder[D], body: bytes, subject: str) -> D:
+def decode_answer(kind: type[D], body: bytes, subject: str) -> D:
     """Raises LostError for an answer that is not as documented."""
     try:
-        return decoder.decode(body)
+        return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, RecursionError) as error:
         message = f"{subject} is not as documented ({excerpt(str(error))})"
         raise LostError(MALFORMED, message) from error

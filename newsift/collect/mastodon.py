@@ -44,6 +44,7 @@ from newsift.collect.source import (
     SourceMark,
     seconds_since,
 )
+from newsift.files.platforms import IdObject
 from newsift.web.addresses import excerpt, http_url, is_websocket, retry_after, seconds_until
 from newsift.web.client import stream_timeout
 from worker.config.secret import Secret
@@ -138,11 +139,7 @@ OVERLAP_S = 60.0  # read again at a start, as a status of another server may arr
 PAGE_SIZE = 40  # the largest page of a timeline that Mastodon allows
 
 
-class StatusId(msgspec.Struct):
-    id: str | int
-
-
-STATUS_ID_DECODER = msgspec.json.Decoder(StatusId)
+STATUS_ID_DECODER = msgspec.json.Decoder(IdObject)
 
 
 def id_sort_key(id: str) -> tuple[int, str]:
@@ -244,7 +241,6 @@ LOWEST_ID = "0"
 PAGE_SIZES = (PAGE_SIZE, 5, 1)  # a smaller page is requested if one has too many bytes
 RESERVED_REQUESTS = 5  # of the rate limit, left to other clients of the account
 MAX_PAGE_BYTES = 2**24
-RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 TOKEN_REMEDY = "give a user token with the scope read:statuses"
 
 
@@ -320,7 +316,8 @@ class Timeline:
 
 def parse_statuses(body: bytes, host: str) -> list[tuple[str, bytes]]:
     """Ids and statuses, oldest first."""
-    items = [bytes(raw) for raw in decode_answer(RAW_LIST, body, f"{host}: its timeline")]
+    raw_items = decode_answer(list[msgspec.Raw], body, f"{host}: its timeline")
+    items = [bytes(raw) for raw in raw_items]
     by_id = [(id, status) for status in items if (id := parse_status_id(status)) is not None]
     return sorted(by_id, key=lambda pair: id_sort_key(pair[0]))
 
@@ -384,9 +381,6 @@ class Instance(msgspec.Struct):
         )
 
 
-INSTANCE = msgspec.json.Decoder(Instance)
-
-
 async def fetch_instance(session: ClientSession, host: URL, headers: dict[str, str]) -> Instance:
     """An empty document if the server has none."""
     async with session.get(host.with_path(INSTANCE_PATH), headers=headers) as answer:
@@ -395,7 +389,7 @@ async def fetch_instance(session: ClientSession, host: URL, headers: dict[str, s
         remedy = TOKEN_REMEDY if answer.status in (401, 403) else INSTANCE_REMEDY
         await check_answer(answer, remedy)
         body = await read_body(answer, MAX_INSTANCE_BYTES)
-        return decode_answer(INSTANCE, body, f"{host.authority}: {INSTANCE_PATH}")
+        return decode_answer(Instance, body, f"{host.authority}: {INSTANCE_PATH}")
 
 
 class SocketMessage(msgspec.Struct):

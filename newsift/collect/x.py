@@ -41,6 +41,7 @@ from newsift.collect.source import (
     SourceMark,
     seconds_since,
 )
+from newsift.files.platforms import IdObject
 from newsift.web.addresses import excerpt, retry_after, seconds_until
 from newsift.web.client import stream_timeout
 from worker.config.secret import Secret
@@ -95,14 +96,10 @@ class Problem(msgspec.Struct):
         )
 
 
-class DeliveredPost(msgspec.Struct):
-    id: str | int
-
-
 class StreamLine(Problem):
     """A post under `data`, or a problem."""
 
-    data: DeliveredPost | None = None
+    data: IdObject | None = None
 
 
 LINE = msgspec.json.Decoder(StreamLine)
@@ -285,9 +282,6 @@ class RulesAnswer(msgspec.Struct):
     meta: Meta | None = None
 
 
-ANSWER = msgspec.json.Decoder(RulesAnswer)
-
-
 class RuleBook:
     """The rules that X has for the app of a token, synchronised with a file."""
 
@@ -400,7 +394,7 @@ class RuleBook:
         async with client.request(method, url, json=body, headers=self._headers) as answer:
             content = await read_body(answer, MAX_RESPONSE_BYTES)
             if answer.status in (200, 201, 400):
-                rules = decode_answer(ANSWER, content, f"{self._place}: its list of rules")
+                rules = decode_answer(RulesAnswer, content, f"{self._place}: its list of rules")
                 if answer.status != 400 or any(error.value for error in rules.errors or ()):
                     return rules
             raise refusal_error(answer.status, answer.headers, content, self._place)

@@ -40,10 +40,10 @@ async def test_a_frame_too_large_leaves_a_record_and_holds_up_no_other(kafka: Ka
               SourceFrame(b'{"b": 2}', b"3"), SourceFrame(b"", None, 9)]  # fmt: skip
 
     config = Config(kafka=KafkaConfig(bootstrap_servers=str(kafka.address)))
-    outlet = TopicOutlet(config, metrics, lambda _: None)
-    await outlet.start()
+    outlet = TopicOutlet(config, metrics)
+    await outlet.delivery.start()
     await outlet.deliver(frames)
-    await outlet.stop()
+    await outlet.delivery.stop()
     records = {record.key: record for record in kafka.records(POSTS)}
     assert {key: record.value for key, record in records.items()} == {
         b"1": b'{"a": 1}', b"2": None, b"3": b'{"b": 2}',
