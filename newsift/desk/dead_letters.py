@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from encoder.errors import InputError
-from newsift.operations.dead_letters import DeadLetter, parse_letter
+from newsift.operations.dead_letters import DeadLetter, parse_letter, read_message
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.posts.outcome import Reason
@@ -90,13 +90,8 @@ def read_letter(
 ) -> dict[str, Any]:
     """A letter and the first bytes of it, as escaped text and in hex."""
     topic = config.topics.rejected
-    ends = cluster.ends(topic)
-    if partition in ends and 0 <= offset < ends[partition]:
-        start, end = ends | {partition: offset}, ends | {partition: offset + 1}
-        for batch in cluster.read(topic, start, end):
-            for message in batch:
-                if (message.partition, message.offset) == (partition, offset):
-                    return _row(parse_letter(message)) | _content_fields(message)
+    if message := read_message(cluster, topic, partition, offset):
+        return _row(parse_letter(message)) | _content_fields(message)
     raise InputError(f"dead letter: {topic} holds none at {partition}-{offset} any more")
 
 

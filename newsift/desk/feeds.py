@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from encoder.errors import InputError, NewsiftError
+from encoder.errors import InputError
 from encoder.support.files import read_regular, state_folder, write_atomically
 from newsift.collect.feeds import FeedState
 from newsift.collect.state import lock_state
+from newsift.desk.threads import failure_text
 from newsift.operations.feeds import (
     Follower,
     FollowLoop,
@@ -77,12 +78,10 @@ class FollowedFeed:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, wait_s: float = 0.0) -> None:
         """Takes effect at the next pause."""
         self._stopped.set()
-
-    def wait(self) -> None:
-        self._thread.join(MAX_STOP_S)
+        self._thread.join(wait_s)
 
     def row(self) -> dict[str, Any]:
         state = self._feed_state
@@ -107,11 +106,9 @@ class FollowedFeed:
                 self._follow(default_feed_state(self.subscription.feed, self._config))
         except StoppedError:
             self._set_status("stopped")
-        except NewsiftError as error:
-            self._set_status("ended", str(error))
-        except Exception as error:
-            log.exception("%s is not followed any more", self.subscription.feed)
-            self._set_status("ended", f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - it is logged and shown
+            what = f"{self.subscription.feed} is not followed any more"
+            self._set_status("ended", failure_text(error, what))
 
     def _follow(self, file: Path) -> None:
         with ExitStack() as stack:
@@ -193,8 +190,7 @@ class FeedList:
                 raise InputError(f"{feed}: is not followed")
             self._save(lambda saved: [s for s in saved if s.feed != feed])
             del self._feeds[feed]
-        followed_feed.stop()
-        followed_feed.wait()
+        followed_feed.stop(MAX_STOP_S)
         self._on_change()
 
     def _begin(self, subscription: FeedSubscription) -> None:

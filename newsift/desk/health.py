@@ -3,7 +3,6 @@
 While no page is open, the alerts of Prometheus watch (deploy/prometheus/rules.yml).
 """
 
-import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,10 +16,10 @@ from typing import Generic, TypeVar
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from encoder.errors import NewsiftError
 from newsift.collect.state import list_collectors
 from newsift.desk.dead_letters import DeadLetterList
 from newsift.desk.mirrors import TopicFollower
+from newsift.desk.threads import failure_text
 from newsift.operations.cluster_status import (
     OffsetSnapshot,
     Row,
@@ -69,7 +68,6 @@ GAUGE_METRICS = {  # metric: key of the row
     "newsift_open_transaction_seconds": "open_transaction_s",
 }
 T = TypeVar("T")
-log = logging.getLogger("newsift.desk")
 
 
 class ViewerPresence:
@@ -121,11 +119,8 @@ class PolledValue(Generic[T]):
     def poll(self) -> None:
         try:
             self.value, away = self._poll_once(), ""
-        except NewsiftError as error:
-            away = str(error)
-        except Exception as error:
-            log.exception("%s: cannot be polled", self.name)
-            away = f"{type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - it is logged and shown
+            away = failure_text(error, f"{self.name}: cannot be polled")
         if bool(away) != bool(self.away) or self.away == NOT_YET:
             self.since = time.time()
         self.away = away

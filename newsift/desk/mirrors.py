@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
 from typing import Any, Generic, Protocol
 
-from encoder.errors import NewsiftError
-from newsift.desk.threads import PATIENCE_S
+from newsift.desk.threads import PATIENCE_S, failure_text
 from newsift.statistics.labels import LabelReducer, LabelState
 from worker.config import Config
 from worker.errors import BrokerError
@@ -70,11 +69,8 @@ class TopicFollower:
             try:
                 with connected(self._config) as cluster:
                     self._follow(cluster)
-            except NewsiftError as error:
-                self._set_away(str(error))
-            except Exception as error:
-                log.exception("%s is not followed", self._topic)
-                self._set_away(f"{type(error).__name__}: {error}")
+            except Exception as error:  # noqa: BLE001 - it is logged and shown
+                self._set_away(failure_text(error, f"{self._topic} is not followed"))
             self._stopped.wait(self._retry_s)
 
     def _follow(self, cluster: TopicReader) -> None:

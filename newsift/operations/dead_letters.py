@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 from encoder.errors import InputError
@@ -217,16 +218,20 @@ def _read_original(cluster: TopicReader, config: Config, letter: DeadLetter) -> 
     place = letter.id.removeprefix(f"{topic}-").split("-")
     if len(place) != 2 or not all(part.isdecimal() and len(part) < 20 for part in place):
         return None  # also where the posts were read from another topic
-    partition, offset = map(int, place)
+    message = read_message(cluster, topic, *map(int, place))
+    value = message.value if message else None
+    return value if value is not None and sha256(value).hexdigest() == letter.sha256 else None
+
+
+def read_message(
+    cluster: TopicReader, topic: str, partition: int, offset: int
+) -> StoredMessage | None:
+    """None if the topic does not hold it any more."""
     ends = cluster.ends(topic)
     if not 0 <= offset < ends.get(partition, 0):
         return None
-    for batch in cluster.read(topic, ends | {partition: offset}, ends | {partition: offset + 1}):
-        for message in batch:
-            value = message.value
-            if message.offset == offset and value is not None:
-                return value if sha256(value).hexdigest() == letter.sha256 else None
-    return None
+    batches = cluster.read(topic, ends | {partition: offset}, ends | {partition: offset + 1})
+    return next((m for m in chain.from_iterable(batches) if m.offset == offset), None)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from newsift.statistics.feedback import (
     learn,
 )
 from newsift.statistics.labels import Label, Verdict, joint_verdicts
-from newsift.statistics.queues import is_certify_post
+from newsift.statistics.queues import Candidate, is_certify_post
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.matcher import Matcher
 from worker.posts.outcome import Post
@@ -54,12 +54,6 @@ MAX_SAFE_FACTOR = 3  # A profile that passes more than three times the posts is 
 LabelledPosts = tuple[list[Post], list[Post]]  # on the event, and off it
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredPost:
-    post: Post
-    score: float
-
-
 @dataclass
 class Comparison:
     """The posts that pass with two seed sets: before and after a new profile."""
@@ -68,8 +62,8 @@ class Comparison:
     after: SeedSet
     read: int = 0  # posts
     passes: list[int] = field(default_factory=lambda: [0, 0])
-    come: list[ScoredPost] = field(default_factory=list)  # the best that pass after alone
-    go: list[ScoredPost] = field(default_factory=list)  # the best that pass before alone
+    come: list[Candidate] = field(default_factory=list)  # the best that pass after alone
+    go: list[Candidate] = field(default_factory=list)  # the best that pass before alone
 
     def add(self, posts: Sequence[Post], vectors: Embeddings) -> None:
         passed, old_scores = match_posts(self.before, vectors)
@@ -94,10 +88,10 @@ def match_posts(seeds: SeedSet, vectors: Embeddings) -> tuple[NDArray[np.bool_],
 
 
 def _best_posts(
-    before: Sequence[ScoredPost], posts: Sequence[Post], mask: NDArray[np.bool_], scores: F32
-) -> list[ScoredPost]:
+    before: Sequence[Candidate], posts: Sequence[Post], mask: NDArray[np.bool_], scores: F32
+) -> list[Candidate]:
     """One of each text."""
-    fresh = [ScoredPost(posts[n], float(scores[n])) for n in np.flatnonzero(mask).tolist()]
+    fresh = [Candidate(posts[n], float(scores[n])) for n in np.flatnonzero(mask).tolist()]
     by_text = {post.post.text: post for post in (*fresh, *before)}
     return nlargest(
         MAX_COMPARED_POSTS, by_text.values(), key=lambda post: (post.score, post.post.id)
@@ -443,6 +437,6 @@ def proposal_row(proposal: Proposal, published: bool) -> dict[str, Any]:
     }
 
 
-def _post_row(scored_post: ScoredPost) -> dict[str, Any]:
-    post = scored_post.post
-    return {"platform": post.platform, "id": post.id, "score": scored_post.score, "text": post.text}
+def _post_row(candidate: Candidate) -> dict[str, Any]:
+    post, score = candidate.post, candidate.score
+    return {"platform": post.platform, "id": post.id, "score": score, "text": post.text}

@@ -222,7 +222,7 @@ def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
     if profile is None:
         return {"profile": None, "loading": not control.complete}
     test = _promise_test(desk, profile, request.precision, request.confidence)
-    event = desk.model.events().get(request.event) if desk.model.now() else None
+    event = desk.model.view().events.get(request.event) if desk.model.context else None
     return {
         "profile": profile.version,
         "loading": False,

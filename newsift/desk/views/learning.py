@@ -39,9 +39,9 @@ class VersionAction(Action, frozen=True, kw_only=True):
 
 @get_endpoint("/api/learned", EventRequest)
 def learned(desk: Desk, request: EventRequest) -> dict[str, Any]:
-    if desk.model.now() is None:
+    if desk.model.context is None:
         return {"away": desk.model.away}
-    event = require_event(desk.model.events(), request.event)
+    event = require_event(desk.model.view().events, request.event)
     run = desk.training.run_of(request.event)
     return {
         "away": "",

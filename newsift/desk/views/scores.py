@@ -155,7 +155,7 @@ class ThresholdAction(Action, frozen=True, kw_only=True):
 
 @get_endpoint("/api/scores", EventRequest)
 def scores(desk: Desk, request: EventRequest) -> dict[str, Any]:
-    if desk.model.now() is None:
+    if desk.model.context is None:
         return {"away": desk.model.away}
     measure = desk.scores.measure(request.event)
     labels, matches = desk.mirrors.labels.event_labels(request.event), desk.scores.matches(measure)
@@ -169,7 +169,7 @@ def scores(desk: Desk, request: EventRequest) -> dict[str, Any]:
 
 @get_endpoint("/api/scores/near", EventRequest)
 def near(desk: Desk, request: EventRequest) -> dict[str, Any]:
-    if desk.model.now() is None:
+    if desk.model.context is None:
         return {"away": desk.model.away}
     measure, near = desk.scores.measure(request.event), desk.stream.near_misses(request.event)
     verdict_of = joint_verdicts(desk.mirrors.labels.event_labels(request.event))

@@ -91,7 +91,6 @@ def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
     page = matching[: max(0, min(request.most, MAX_SEEDS))]
     refused = [row for row in rows if row["state"] in ("refused", "stale")]
     events = sorted({row["event"] for row in rows if row["state"] != "refused"})
-    removal = desk.editor.last_removal
     return {
         "rows": [_list_row(row, control) for row in page],
         "matching": len(matching),
@@ -105,7 +104,7 @@ def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
         "left_out": control.left_out,
         "away": desk.mirrors.seeds_follower.away,
         "model": desk.model.away,
-        "removed": _removal_row(removal) if removal else None,
+        "removed": next(map(_removal_row, reversed(desk.editor.removals)), None),
     }
 
 
@@ -138,7 +137,7 @@ def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
     row |= next(
         (seed_row for seed_row in desk.model.rows() if seed_row["key"] == key), {"key": key}
     )
-    context = desk.model.now()
+    context = desk.model.context
     if context is not None and "text" in row:
         row["words"] = heaviest_words(context.enc, row["title"], row["text"])
     return _page_row(row | {"configured": desk.config.matching.threshold}, control)
@@ -275,7 +274,7 @@ def check(desk: Desk, request: DraftsAction) -> list[dict[str, Any]]:
     control = desk.mirrors.control
     thresholds: AutoThresholds = {}
     refused: Mapping[str, str] = {}
-    if context := desk.model.now():
+    if context := desk.model.context:
         thresholds, refused = thresholds_of(
             context, parse_control_state({d.key: d.value for d in drafts}, desk.config.limits)
         )
@@ -292,7 +291,7 @@ def _check_row(
         seed = parse_seed(draft, desk.config)
     except InputError as error:
         return row | {"refused": str(error)}
-    context = desk.model.now()
+    context = desk.model.context
     words = heaviest_words(context.enc, seed.title, seed.text) if context else []
     return row | {
         "refused": refused.get(seed.id),
@@ -338,7 +337,7 @@ def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
 def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     drafts = request.all()
     seeds = [parse_seed(draft, desk.config) for draft in drafts]
-    if context := desk.model.now():
+    if context := desk.model.context:
         draft_thresholds(context, drafts)
     if not request.force:
         require_articles(drafts, FORCE_REMEDY)
