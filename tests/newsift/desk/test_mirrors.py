@@ -174,7 +174,6 @@ def small(tmp_path: Path) -> Config:
 def test_a_model_is_loaded_in_the_background(small: Config) -> None:
     messages: list[str] = []
     model = DeskModel(small, lambda: control(), lambda: messages.append(model.away))
-    assert model.context is None
     assert "loaded" in model.away
     with pytest.raises(InputError, match="model: the model is still being loaded"):
         model.wait(0)
