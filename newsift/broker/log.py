@@ -39,11 +39,10 @@ class StoredBatch:
     delete_at_ms: int | None = None  # when compaction may delete its tombstones
 
 
-def _walk_limited(body: Any, count: int, last_delta: int, most: int) -> int:
-    return walk(body, count, last_delta, min(most, MAX_RECORDS))
-
-
-_opener = Opener(MAX_UNPACKED_BYTES, _walk_limited)
+_opener = Opener(
+    MAX_UNPACKED_BYTES,
+    lambda body, count, last_delta, most: walk(body, count, last_delta, min(most, MAX_RECORDS)),
+)
 
 
 def read_header(data: bytes) -> Header:

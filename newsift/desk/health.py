@@ -130,37 +130,6 @@ class PolledValue(Generic[T]):
         return {"away": self.away, "since": since}
 
 
-class BrokerMonitor:
-    def __init__(self, config: Config) -> None:
-        self._config, self._lock = config, Lock()
-        self._lags: deque[tuple[float, int]] = deque(maxlen=MAX_LAG_POINTS)
-        self._last_offsets: OffsetSnapshot | None = None
-
-    def group(self) -> Row:
-        with connected(self._config) as cluster, admin_client(self._config) as admin:
-            cluster.partitions(self._config.topics.posts)
-            now = read_offsets(cluster, admin, self._config)
-            state, members = describe_group(admin, self._config)
-        before, self._last_offsets = self._last_offsets, now
-        with self._lock:
-            self._lags.append((time.time(), sum(now.lag.values())))
-        is_recent = before is not None and now.at - before.at < MAX_RATE_INTERVAL_S
-        rates = message_rates(before, now) if before and is_recent else None
-        return group_row(state, members, partition_rows(now, members), rates)
-
-    def topics(self) -> list[Row]:
-        """Wrong settings; a missing topic of labels is none, because the first label creates it."""
-        labels = self._config.topics.labels, "topic"
-        problems = check_topics(self._config)
-        return [
-            asdict(problem) for problem in problems if (problem.topic, problem.setting) != labels
-        ]
-
-    def lags(self) -> list[tuple[float, int]]:
-        with self._lock:
-            return list(self._lags)
-
-
 def group_row(
     state: str, members: list[Row], rows: list[Row], posts: Mapping[str, float] | None
 ) -> Row:
@@ -313,13 +282,15 @@ class HealthMonitor:
     ) -> None:  # fmt: skip
         """`sources` maps what the desk reads to the reason why it cannot, or ""."""
         self._config, self._sources, self._labels = config, sources, labels
-        self._viewers, self._broker = ViewerPresence(), BrokerMonitor(config)
+        self._viewers = ViewerPresence()
+        self._lag_points: deque[tuple[float, int]] = deque(maxlen=MAX_LAG_POINTS)
+        self._last_offsets: OffsetSnapshot | None = None
 
         def poll(name: str, poll_once: Callable[[], T], every_s: float = POLL_S) -> PolledValue[T]:
             return PolledValue(name, poll_once, self._viewers, on_change, every_s)
 
-        self._group = poll("broker", self._broker.group)
-        self._topics = poll("topics", self._broker.topics, TOPICS_POLL_S)
+        self._group = poll("broker", self._read_group)
+        self._topics = poll("topics", self._read_topics, TOPICS_POLL_S)
         cluster_id = partial(kafka_cluster_id, config)
         self._workers = poll("workers", lambda: query_workers(worker_addresses(config, cluster_id)))
         self._collectors = poll(
@@ -370,19 +341,43 @@ class HealthMonitor:
             "group": self._config.kafka.group,
             "problems": list_problems(snapshot),
             "broker": self._group.row() | (snapshot.group or {}),
-            "lags": [[round(1000 * time_s), lag] for time_s, lag in self._broker.lags()],
+            "lags": [[round(1000 * time_s), lag] for time_s, lag in self._lags()],
             "workers": self._workers.row() | {"rows": snapshot.workers},
             "topics": self._topics.row() | {"rows": snapshot.topics},
             "collectors": self._collectors.row() | {"rows": self._collectors.value or []},
             "sources": [{"name": name, "away": why} for name, why in self._sources().items()],
         }
 
+    def _read_group(self) -> Row:
+        with connected(self._config) as cluster, admin_client(self._config) as admin:
+            cluster.partitions(self._config.topics.posts)
+            now = read_offsets(cluster, admin, self._config)
+            state, members = describe_group(admin, self._config)
+        before, self._last_offsets = self._last_offsets, now
+        with self._lock:
+            self._lag_points.append((time.time(), sum(now.lag.values())))
+        is_recent = before is not None and now.at - before.at < MAX_RATE_INTERVAL_S
+        rates = message_rates(before, now) if before and is_recent else None
+        return group_row(state, members, partition_rows(now, members), rates)
+
+    def _read_topics(self) -> list[Row]:
+        """Wrong settings; a missing topic of labels is none, because the first label creates it."""
+        labels = self._config.topics.labels, "topic"
+        problems = check_topics(self._config)
+        return [
+            asdict(problem) for problem in problems if (problem.topic, problem.setting) != labels
+        ]
+
+    def _lags(self) -> list[tuple[float, int]]:
+        with self._lock:
+            return list(self._lag_points)
+
     def _snapshot(self) -> HealthSnapshot:
         away = self._group.away
         return HealthSnapshot(
             away,
             group=None if away else self._group.value,
-            grows=not away and is_growing(self._broker.lags()),
+            grows=not away and is_growing(self._lags()),
             workers=self._workers.value or [],
             topics=(self._topics.value or []) if not self._topics.away else [],
             labels_left_out=self._labels().left_out,

@@ -295,9 +295,6 @@ class ObjectKeys(msgspec.Struct, gc=False):
     def is_reddit(self) -> bool:
         return bool(self.subreddit and (self.body or self.selftext))
 
-    def is_telegram(self) -> bool:
-        return bool(self.date and self.type and (self.text_entities or self.date_unixtime))
-
 
 KEYS = msgspec.json.Decoder(ObjectKeys)
 LIST = msgspec.json.Decoder(list[Raw])
@@ -339,13 +336,10 @@ class ObjectReader:
                 else:
                     post = self._maker.post(part, number, part)
                     yield self._check_platform(post, kind or PLATFORMS.get(_platform(post)))
-        except DECODE_ERRORS as error:
-            yield self._broken_message(value, number, error)
-
-    def _broken_message(self, value: bytes, number: int, error: Exception) -> FileMessage:
-        if isinstance(error, ValueError) and not isinstance(error, msgspec.MsgspecError):
-            return self._maker.rejected(number, value, str(error))
-        return self._maker.message(diagnose(value, error), b"", number, value)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            yield self._maker.message(diagnose(value, error), b"", number, value)
+        except ValueError as error:
+            yield self._maker.rejected(number, value, str(error))
 
     def _plain(self, message: FileMessage) -> FileMessage:
         """A plain post without an id gets one made of its text."""
@@ -418,7 +412,7 @@ def _of_page(value: bytes, data: Raw) -> tuple[str | None, Posts]:
 
 
 def _of_export(value: bytes, keys: ObjectKeys, prefix: bytes) -> tuple[str | None, Posts | None]:
-    if keys.is_telegram():
+    if keys.date and keys.type and (keys.text_entities or keys.date_unixtime):
         return "telegram", iter([telegram_post(value, prefix)])
     if keys.type and keys.object:
         return "mastodon", iter([mastodon_status(value)])

@@ -57,9 +57,6 @@ class ExportKeys(msgspec.Struct):
     chats: msgspec.Raw = msgspec.Raw()
 
 
-EXPORT_KEYS = msgspec.json.Decoder(ExportKeys)
-
-
 def read_start(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     """The input up to its first line that is not blank, or more; and all pieces."""
     return peek(pieces, lambda piece, size: b"\n" in piece.lstrip() or size > MAX_LINE_BYTES)
@@ -104,22 +101,19 @@ def _refuse_binary(start: bytes) -> None:
 def _format_of_objects(start: bytes) -> str:
     """JSONL, unless the first object spans several lines or is an export."""
     first, *more = [line for line in start.split(b"\n")[:9] if line.strip()]
-    try:
-        document = EXPORT_KEYS.decode(mend_escapes(first))
-    except (msgspec.MsgspecError, RecursionError):
-        is_one_line = first.rstrip().endswith(b"}")
-        is_one_line = is_one_line and all(line.startswith(b"{") for line in more[:1])
-        are_others_objects = bool(more) and all(map(_is_object, more[:2]))
-        return JSONL if is_one_line or are_others_objects else JSON
-    return JSON if document.messages or document.orderedItems or document.chats else JSONL
+    if (keys := _export_keys(mend_escapes(first))) is not None:
+        return JSON if keys.messages or keys.orderedItems or keys.chats else JSONL
+    is_one_line = first.rstrip().endswith(b"}")
+    is_one_line = is_one_line and all(line.startswith(b"{") for line in more[:1])
+    are_others_objects = bool(more) and None not in map(_export_keys, more[:2])
+    return JSONL if is_one_line or are_others_objects else JSON
 
 
-def _is_object(line: bytes) -> bool:
+def _export_keys(line: bytes) -> ExportKeys | None:
     try:
-        EXPORT_KEYS.decode(line)
+        return msgspec.json.decode(line, type=ExportKeys)
     except (msgspec.MsgspecError, RecursionError):
-        return False
-    return True
+        return None
 
 
 def _format_of_text(file: Path, start: bytes, options: FileOptions, place: str) -> str:

@@ -98,7 +98,18 @@ def read_label(
 
 def parse_label(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
     """Raises InputError for an invalid label."""
-    label = _decode(value, limits)
+    if len(value) > limits.post_bytes:
+        problem = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
+        raise InputError(f"limits.post_bytes: {problem}")
+    if bad := refusal(value, limits):
+        raise InputError(bad.detail)
+    try:
+        label = DECODER.decode(value)
+    except msgspec.ValidationError as error:
+        problem, _, where = str(error).partition(" - at `$.")
+        raise InputError(f"{where.rstrip('`') or 'value'}: {problem}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"value: bad JSON ({error})") from None
     _check(label, limits)
     return label
 
@@ -123,21 +134,6 @@ def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
 def unanimous_verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
     """Whether each post is on the event: only where all judges say so."""
     return {post_id: verdict == "on" for post_id, verdict in joint_verdicts(labels).items()}
-
-
-def _decode(value: bytes, limits: Limits) -> Label:
-    if len(value) > limits.post_bytes:
-        problem = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
-        raise InputError(f"limits.post_bytes: {problem}")
-    if bad := refusal(value, limits):
-        raise InputError(bad.detail)
-    try:
-        return DECODER.decode(value)
-    except msgspec.ValidationError as error:
-        problem, _, where = str(error).partition(" - at `$.")
-        raise InputError(f"{where.rstrip('`') or 'value'}: {problem}") from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(f"value: bad JSON ({error})") from None
 
 
 def check_names(**names: str) -> None:

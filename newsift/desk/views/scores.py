@@ -60,10 +60,8 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
     """The histogram, what would pass above each edge, and what the labels show."""
     measure, stories = data.measure, data.matches.stories
     event, thresholds = measure.event, sorted(measure.thresholds.tolist())
-    near, draws = (
-        NearMissSample.from_answers(data.near.answers),
-        drawn_labels(data.matches, data.labels),
-    )
+    near = NearMissSample.from_answers(data.near.answers)
+    draws = drawn_labels(data.matches, data.labels)
     edges = score_grid(
         measure.background,
         [story.scored.score for story in stories],
