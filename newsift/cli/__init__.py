@@ -179,7 +179,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _print_error(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        return _interrupted(interrupts, command_name)
+        return _report_interrupt(interrupts, command_name)
     except (ReaderLeft, BrokenPipeError):
         _discard_output()
         return 0
@@ -187,7 +187,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return _print_error(str(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - one line instead of a traceback
         if interrupts:  # an interrupted compiler raises its own error
-            return _interrupted(interrupts, command_name)
+            return _report_interrupt(interrupts, command_name)
         if (
             isinstance(error, OSError)
             and error.errno in DISK_FULL_ERRORS
@@ -209,7 +209,7 @@ def main() -> None:
     sys.exit(run())
 
 
-def _interrupted(interrupts: Sequence[int], command_name: Sequence[str]) -> int:
+def _report_interrupt(interrupts: Sequence[int], command_name: Sequence[str]) -> int:
     """SIGTERM is the regular end of a long-running command and an interruption of any other."""
     if signal.SIGTERM in interrupts and LONG_RUNNING.intersection(command_name):
         return 0

@@ -110,7 +110,7 @@ async def publish_frames(source: LiveSource, state: FileStore, config: Config) -
     def report() -> None:
         gaps = f"; {metrics.gaps:,} gaps that nothing can fill" if metrics.gaps else ""
         where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
-        notify(f"{metrics.sent:,} frames of {source.name} sent to {where}{gaps}")
+        notify(f"{metrics.sent_count:,} frames of {source.name} sent to {where}{gaps}")
 
     on_interrupt(asyncio.get_running_loop(), stop)
     site = Site(
@@ -281,13 +281,13 @@ def files(
         notify(f"{place}: holds no file of posts yet; waiting for some")
     file = state or default_state(f"files-{json_digest(place)[:12]}")
     ledger = FileLedger(file.with_name(f"{file.name}.sent"), not dry_run)
-    shown: set[str] = set()
+    texts: set[str] = set()
 
     def notify_once(message: str) -> None:
         """Show each message for the first file alone; what follows the file's name decides."""
         text = message.partition(": ")[2]
-        if text not in shown:
-            shown.add(text)
+        if text not in texts:
+            texts.add(text)
             notify(message)
 
     def read(path: Path) -> FileMessages:

@@ -252,11 +252,11 @@ def summary(
     """Precision and recall count the posts that were sent while their seed was live."""
     yield f"{'event':<{EVENT_WIDTH}}{'posts':>7}{'found':>7}{'precision':>11}{'recall':>8}"
     for event in events:
-        expected, matched = results.posts_on(event, live=True), results.matched_posts(event)
+        relevant, matched = results.posts_on(event, live=True), results.matched_posts(event)
         shares = (
-            f"{_share(expected & matched, matched):>11}{_share(expected & matched, expected):>8}"
+            f"{_share(relevant & matched, matched):>11}{_share(relevant & matched, relevant):>8}"
         )
-        yield f"{event:<{EVENT_WIDTH}}{len(expected):>7}{len(matched):>7}{shares}"
+        yield f"{event:<{EVENT_WIDTH}}{len(relevant):>7}{len(matched):>7}{shares}"
     for change in results.script.changes:
         off_posts = results.posts_on(change.seed, live=False)
         matched_off = len(off_posts & results.matched_posts(change.seed))

@@ -59,10 +59,10 @@ def highlight_words(pairs: Sequence[tuple[str, float]], colour: bool) -> str:
     words = [(plain, weight) for word, weight in pairs if (plain := printable(word))]
     sizes = [abs(weight) for _, weight in words]
     ranking = sorted(range(len(words)), key=lambda i: -sizes[i])
-    highlighted = set(ranking if colour else ranking[:MAX_NUMBERED_WORDS])
+    bright = set(ranking if colour else ranking[:MAX_NUMBERED_WORDS])
     top = max(sizes, default=0.0)
     return " ".join(
-        _highlight(word, weight, top, colour) if i in highlighted else word
+        _highlight(word, weight, top, colour) if i in bright else word
         for i, (word, weight) in enumerate(words)
     )
 
@@ -76,14 +76,14 @@ def highlight_text(text: str, why: Sequence[tuple[str, float]], colour: bool) ->
     longest_first = map(re.escape, sorted(weights, key=len, reverse=True))
     pattern = re.compile("|".join(longest_first), re.IGNORECASE)
 
-    def highlighted(word: str) -> str:
+    def in_colour(word: str) -> str:
         return _highlight(word, weights.get(word.lower(), 0.0), top, colour)
 
     def replacement(match: re.Match[str]) -> str:
         sign, word = match.groups()
         if word.lower() in weights:
-            return sign + highlighted(word)
-        return sign + pattern.sub(lambda piece: highlighted(piece[0]), word) if sign else word
+            return sign + in_colour(word)
+        return sign + pattern.sub(lambda piece: in_colour(piece[0]), word) if sign else word
 
     return WORD.sub(replacement, text)
 
@@ -205,8 +205,8 @@ def match_time(record: MatchRecord) -> str:
 
 def post_time(record: MatchRecord) -> str:
     """When the post was written, else when it arrived in the topic."""
-    arrived = record.source.timestamp
-    time = record.post.created_at or (rfc3339(arrived) if arrived > 0 else None)
+    arrival = record.source.timestamp
+    time = record.post.created_at or (rfc3339(arrival) if arrival > 0 else None)
     return f"{one_line(time)[:19]:19}Z" if time else f"{'-':20}"
 
 

@@ -109,7 +109,7 @@ def replay(
         with connected(config) as cluster:
             cluster.partitions(config.topics.posts)
         total = _count_posts(inputs) - skip
-        progress = ProgressLine(lambda done: done / total if total > 0 else 0.0)
+        progress = ProgressLine(lambda count: count / total if total > 0 else 0.0)
         _send(messages, progress, RateLimit(rate), config, skip)
     rows.report()
 
@@ -129,7 +129,7 @@ def _count_posts(inputs: Sequence[FileMessages]) -> int:
 
 def _send(
     messages: Iterator[FileMessage], progress: ProgressLine, pace: RateLimit, config: Config,
-    skipped: int,
+    skip_count: int,
 ) -> None:  # fmt: skip
     topic, all_sent = config.topics.posts, False
     with sending(config) as outbox:
@@ -145,4 +145,4 @@ def _send(
             where = f"{topic} on {config.kafka.bootstrap_servers}"
             notify(f"{count:,} posts sent to {where}, {progress.rate()}")
             if not all_sent:
-                notify(f"to continue after them: --skip {skipped + count}")
+                notify(f"to continue after them: --skip {skip_count + count}")

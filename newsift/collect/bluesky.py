@@ -171,9 +171,9 @@ class JetstreamHost:
                 langs = LANGS.decode(commit.record).langs
                 if langs and not any(map(self._langs.accepts, langs)):
                     return SourceFrame(b"", None, cursor, at)
-        encoded = key.encode() if key else b""
-        fits = 0 < len(encoded) <= MAX_KEY_BYTES
-        return SourceFrame(value, encoded if fits else None, cursor, at)
+        key_bytes = key.encode() if key else b""
+        fits = 0 < len(key_bytes) <= MAX_KEY_BYTES
+        return SourceFrame(value, key_bytes if fits else None, cursor, at)
 
 
 def time_cursor(at: float | None, offset_s: float = -REWIND_S) -> int | None:
@@ -235,7 +235,7 @@ class Bluesky:
         """Cursors of one host and interface are not valid for another."""
         return self._hosts[self._host_index].place
 
-    def backoff(self, lost: LostError) -> Backoff:
+    def backoff(self, error: LostError) -> Backoff:
         return self._backoff
 
     async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:

@@ -48,19 +48,19 @@ class Inbox:
         """A single list of frames may exceed `max_bytes`."""
         self._max_bytes, self.bytes = max_bytes, 0
         self._waiting: deque[SourceFrame] = deque()
-        self._changed = asyncio.Condition()
+        self._condition = asyncio.Condition()
 
     async def put(self, frames: Sequence[SourceFrame]) -> None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: self.bytes < self._max_bytes)
+        async with self._condition:
+            await self._condition.wait_for(lambda: self.bytes < self._max_bytes)
             self._waiting.extend(frames)
             self.bytes += sum(map(size_of, frames))
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     async def take(self, max_frames: int, max_bytes: int) -> list[SourceFrame]:
         """The next frames, at least one. The last may exceed `max_bytes`."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: bool(self._waiting))
+        async with self._condition:
+            await self._condition.wait_for(lambda: bool(self._waiting))
             frames = [self._waiting.popleft()]
             size = size_of(frames[0])
             while self._waiting and len(frames) < max_frames and size < max_bytes:
@@ -69,13 +69,13 @@ class Inbox:
         return frames
 
     async def release(self, frames: Sequence[SourceFrame]) -> None:
-        async with self._changed:
+        async with self._condition:
             self.bytes -= sum(map(size_of, frames))
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     async def wait_until_empty(self) -> None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self.bytes)
+        async with self._condition:
+            await self._condition.wait_for(lambda: not self.bytes)
 
 
 PREFIX = "newsift_collect_"
@@ -113,7 +113,7 @@ class CollectorMetrics:
             name.removeprefix(PREFIX): metric.labels(source) for name, metric in metrics.items()
         }
         ProcessCollector(registry=self._registry)
-        self.sent = self.gaps = 0
+        self.sent_count = self.gaps = 0
         self._metrics["last_acknowledged_timestamp_seconds"].set(time.time())
 
     def __getitem__(self, name: str) -> Any:
@@ -123,7 +123,7 @@ class CollectorMetrics:
     def count_acknowledged(self, frames: Sequence[SourceFrame]) -> None:
         """Also measures the lag behind the platform."""
         now, count = time.time(), sum(bool(frame.value) for frame in frames)
-        self.sent += count
+        self.sent_count += count
         self._metrics["acknowledged_total"].inc(count)
         self._metrics["last_acknowledged_timestamp_seconds"].set(now)
         if (at := frames[-1].at) is not None:
@@ -235,13 +235,13 @@ class Collector:
         working = asyncio.create_task(work)
         stopping = asyncio.create_task(self._stop_requested.wait())
         try:
-            done, _ = await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            first, _ = await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             working.cancel()
             stopping.cancel()
-        if working in done:
+        if working in first:
             working.result()
-        return working in done
+        return working in first
 
     async def run(self, client: ClientSession) -> None:
         """Run until `stop` is called. Raises what ends it earlier."""
@@ -251,8 +251,8 @@ class Collector:
         storing = asyncio.create_task(self._store_marks())
         tasks = stopping, receiving, sending, storing
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
+            first, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in first:
                 task.result()
             receiving.cancel()
             await self._drain(sending)
@@ -302,27 +302,27 @@ class Collector:
 
     async def _read_connection(self, client: ClientSession) -> None:
         async with aclosing(self._source.arrivals(client, self._mark)) as arrivals:
-            async for arrived in arrivals:
-                if isinstance(arrived, Gap):
-                    self._report_gap(arrived)
+            async for arrival in arrivals:
+                if isinstance(arrival, Gap):
+                    self._report_gap(arrival)
                     continue
                 if self.not_ready_reason:
                     log.info("connected to %s", self._source.place)
                     self._metrics["connected"].set(1)
                     self.not_ready_reason, self._connected_at = "", monotonic()
-                if arrived:
-                    self._metrics["received_total"].inc(len(arrived))
-                    await self._inbox.put(arrived)
+                if arrival:
+                    self._metrics["received_total"].inc(len(arrival))
+                    await self._inbox.put(arrival)
                     self._metrics["in_flight_bytes"].set(self._inbox.bytes)
         raise LostError(CLOSED, f"{self._source.place}: the stream has ended")
 
-    async def _pause(self, lost: LostError) -> None:
+    async def _pause(self, error: LostError) -> None:
         """Wait before the next connection, at least as long as the platform asks for."""
-        backoff = self._source.backoff(lost)
+        backoff = self._source.backoff(error)
         if backoff not in self._used_backoffs:
             self._used_backoffs.append(backoff)
-        seconds = max(backoff.pause(), lost.wait)
-        log.warning("%s; connecting again in %.1f s", lost, seconds)
+        seconds = max(backoff.pause(), error.wait)
+        log.warning("%s; connecting again in %.1f s", error, seconds)
         await asyncio.sleep(seconds)
 
     def _reset_backoffs(self) -> None:

@@ -82,13 +82,13 @@ class NewsFeed:
 
 def read_feed(body: bytes, url: str, content_type: str) -> NewsFeed:
     """Raises InputError for a page that is no feed."""
-    parsed = _parse(CHARACTER_REFERENCE.sub(_valid_reference, body), url, content_type)
-    if not (parsed.get("version") or parsed.entries):
-        raise InputError(f"{url}: {_remedy(parsed.feed, url)}")
-    entries = [_entry(item, url) for item in parsed.entries]
+    document = _parse(CHARACTER_REFERENCE.sub(_valid_reference, body), url, content_type)
+    if not (document.get("version") or document.entries):
+        raise InputError(f"{url}: {_remedy(document.feed, url)}")
+    entries = [_entry(item, url) for item in document.entries]
     usable = [entry for entry in entries if 0 < len(entry.link.encode()) <= MAX_URL_CHARS]
     newest = sorted(usable, key=lambda entry: -(entry.published or 0))[:MAX_ENTRIES]
-    return NewsFeed(tuple(newest), _interval(parsed.feed), len(entries) - len(usable))
+    return NewsFeed(tuple(newest), _interval(document.feed), len(entries) - len(usable))
 
 
 def _parse(body: bytes, url: str, content_type: str) -> Any:
@@ -116,7 +116,7 @@ def _valid_reference(reference: re.Match[bytes]) -> bytes:
 def _entry(item: dict[str, Any], url: str) -> Entry:
     texts = [_text(item, key) for key in ("title", "summary", "updated", "published")]
     digest = hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).hexdigest()[:12]
-    return Entry(_link(item, url), one_line(texts[0][:MAX_TITLE_CHARS]), _published(item), digest)
+    return Entry(_link(item, url), one_line(texts[0][:MAX_TITLE_CHARS]), _entry_time(item), digest)
 
 
 def _link(item: dict[str, Any], url: str) -> str:
@@ -129,7 +129,7 @@ def _link(item: dict[str, Any], url: str) -> str:
     return link if link.isprintable() else ""
 
 
-def _published(item: dict[str, Any]) -> int | None:
+def _entry_time(item: dict[str, Any]) -> int | None:
     for key in ("published_parsed", "created_parsed", "updated_parsed"):
         if (time := _value(item, key)) is not None:
             try:
@@ -244,10 +244,10 @@ class FeedState(msgspec.Struct):
                 article.seen = now
                 if article.mark != entry.mark:
                     article.mark, article.news = entry.mark, True
-            elif (published := min(entry.published or now, now)) + keep > now:
+            elif (at := min(entry.published or now, now)) + keep > now:
                 new_count += 1
                 link = clean_link(entry.link)
-                self.articles[name] = FollowedArticle(link, entry.title, published, entry.mark, now)
+                self.articles[name] = FollowedArticle(link, entry.title, at, entry.mark, now)
         self._forget(now - keep)
         return new_count
 

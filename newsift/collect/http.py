@@ -30,10 +30,10 @@ class TooLargeError(LostError):
 
 def parse_endpoint(url: str, *schemes: str) -> URL:
     """Raises InputError for other schemes. The message hides login and query."""
-    if (parsed := parse_address(url, *schemes)) is None:
+    if (address := parse_address(url, *schemes)) is None:
         bare = url.partition("?")[0].rpartition("@")[2][:MAX_EXCERPT_CHARS]
         raise InputError(f"--url: {bare!r}; give an address with {' or '.join(schemes)}")
-    return parsed
+    return address
 
 
 def require_no_login(url: URL) -> URL:

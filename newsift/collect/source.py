@@ -116,6 +116,6 @@ class LiveSource(Protocol):
         """
         ...
 
-    def backoff(self, lost: LostError) -> Backoff:
+    def backoff(self, error: LostError) -> Backoff:
         """The pauses before the next connection; the collector resets them after progress."""
         ...

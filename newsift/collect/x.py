@@ -380,8 +380,8 @@ class RuleBook:
     ) -> None:
         new = [{"value": r.value} | ({"tag": r.tag} if r.tag else {}) for r in rules]
         answer = await self._request(client, "POST", query, {"add": new})
-        ignored = IGNORED_IN_DRY_RUN if query else (DUPLICATE,)
-        errors = [e for e in answer.errors or () if not (e.type or "").endswith(ignored)]
+        harmless = IGNORED_IN_DRY_RUN if query else (DUPLICATE,)
+        errors = [e for e in answer.errors or () if not (e.type or "").endswith(harmless)]
         if errors:
             more = f", and {len(errors) - MAX_REPORTED} more" if len(errors) > MAX_REPORTED else ""
             problems = ", ".join(error.message() for error in errors[:MAX_REPORTED])
@@ -454,8 +454,8 @@ class XStream:
             CLOSED: Backoff(0.0, 16.0, factor=1.0, step=0.25, jitter=0.0),
         }
 
-    def backoff(self, lost: LostError) -> Backoff:
-        return self._backoffs.get(lost.reason, self._backoffs[CLOSED])
+    def backoff(self, error: LostError) -> Backoff:
+        return self._backoffs.get(error.reason, self._backoffs[CLOSED])
 
     async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
         """X sends no post twice, so each connection after the first starts with a Gap."""

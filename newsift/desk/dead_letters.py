@@ -47,9 +47,9 @@ class DeadLetterList:
 
     def note_retry(self, letter: str) -> None:
         with self._lock:
-            self._retried[letter] = None
-            if len(self._retried) > MAX_READ_LETTERS:
-                self._retried.popitem(last=False)
+            self._retried_ids[letter] = None
+            if len(self._retried_ids) > MAX_READ_LETTERS:
+                self._retried_ids.popitem(last=False)
 
     def summary(self) -> dict[str, Any]:
         with self._lock:
@@ -59,17 +59,17 @@ class DeadLetterList:
                 "retryable": [name for name in self._reasons if name in RETRYABLE_REASONS],
                 "all": self._reasons.total(),
                 "older": self._older,
-                "newest": [row | {"retried": row["id"] in self._retried} for row in rows],
+                "newest": [row | {"retried": row["id"] in self._retried_ids} for row in rows],
             }
 
     def _take(self, letter: DeadLetter) -> None:
         identity = f"{letter.id}\0{letter.attempt}\0{letter.written}"
         digest = blake2b(identity.encode(), digest_size=12).digest()
-        if digest in self._counted:
+        if digest in self._letter_digests:
             return
-        self._counted[digest] = None
-        if len(self._counted) > MAX_READ_LETTERS:
-            self._counted.popitem(last=False)
+        self._letter_digests[digest] = None
+        if len(self._letter_digests) > MAX_READ_LETTERS:
+            self._letter_digests.popitem(last=False)
         row = _row(letter)
         reason = str(row["reason"])
         if reason not in self._reasons and len(self._reasons) >= MAX_REASONS:
@@ -80,8 +80,8 @@ class DeadLetterList:
     def _clear(self) -> None:
         self._reasons = Counter[str]()
         self._newest = deque[dict[str, Any]](maxlen=MAX_NEWEST)
-        self._counted = OrderedDict[bytes, None]()  # digests
-        self._retried = OrderedDict[str, None]()
+        self._letter_digests = OrderedDict[bytes, None]()  # digests
+        self._retried_ids = OrderedDict[str, None]()
         self._older = 0
 
 

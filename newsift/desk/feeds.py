@@ -68,7 +68,7 @@ class FollowedFeed:
         self, subscription: FeedSubscription, config: Config, on_change: Callable[[], None]
     ) -> None:
         self.subscription, self._config, self._on_change = subscription, config, on_change
-        self._stopped = Event()
+        self._stop_event = Event()
         self._thread = Thread(target=self._run, name="desk-feed", daemon=True)
         self._feed_state: FeedState | None = None
         self._status, self._why = "starting", ""
@@ -80,7 +80,7 @@ class FollowedFeed:
 
     def stop(self, wait_s: float = 0.0) -> None:
         """Takes effect at the next pause."""
-        self._stopped.set()
+        self._stop_event.set()
         self._thread.join(wait_s)
 
     def row(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class FollowedFeed:
 
     def _run(self) -> None:
         try:
-            while not self._stopped.is_set():
+            while not self._stop_event.is_set():
                 self._follow(default_feed_state(self.subscription.feed, self._config))
         except StoppedError:
             self._set_status("stopped")
@@ -137,7 +137,7 @@ class FollowedFeed:
                 self._sleep(FETCH_INTERVAL_S)
 
     def _sleep(self, seconds: float) -> None:
-        if self._stopped.wait(seconds):
+        if self._stop_event.wait(seconds):
             raise StoppedError
 
     def _set_status(self, status: str, why: str = "") -> None:
@@ -155,7 +155,7 @@ class FeedList:
 
     def start(self) -> None:
         try:
-            for subscription in self._saved():
+            for subscription in self._read_subscriptions():
                 self._begin(subscription)
         except InputError as error:
             log.warning("%s", error)
@@ -178,7 +178,7 @@ class FeedList:
                 raise InputError(f"{MAX_FEEDS} feeds are followed; stop one first")
             with lock_state(default_feed_state(subscription.feed, self._config)):
                 pass  # else another command follows it
-            self._save(lambda saved: [*saved, subscription])
+            self._save(lambda subscriptions: [*subscriptions, subscription])
             self._begin(subscription)
         self._on_change()
 
@@ -188,7 +188,7 @@ class FeedList:
             followed_feed = self._feeds.get(feed)
             if followed_feed is None:
                 raise InputError(f"{feed}: is not followed")
-            self._save(lambda saved: [s for s in saved if s.feed != feed])
+            self._save(lambda subscriptions: [s for s in subscriptions if s.feed != feed])
             del self._feeds[feed]
         followed_feed.stop(MAX_STOP_S)
         self._on_change()
@@ -201,10 +201,10 @@ class FeedList:
     def _save(self, change: Callable[[list[FeedSubscription]], list[FeedSubscription]]) -> None:
         """Other desks change the file too."""
         with lock_state(self._file):
-            subscriptions = change(self._saved())
+            subscriptions = change(self._read_subscriptions())
             write_atomically(self._file, msgspec.json.encode(subscriptions), 0o600)
 
-    def _saved(self) -> list[FeedSubscription]:
+    def _read_subscriptions(self) -> list[FeedSubscription]:
         try:
             content = read_regular(self._file, MAX_FILE_BYTES)
             return msgspec.json.decode(content, type=list[FeedSubscription])[:MAX_FEEDS]

@@ -35,29 +35,29 @@ class Sessions:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._used: dict[str, float] = {}  # when each was used last, longest ago first
+        self._last_use: dict[str, float] = {}  # when each was used last, longest ago first
 
     def begin(self) -> str:
-        if len(self._used) >= MAX_SESSIONS:
-            del self._used[next(iter(self._used))]
+        if len(self._last_use) >= MAX_SESSIONS:
+            del self._last_use[next(iter(self._last_use))]
         session_id = secrets.token_urlsafe(32)
-        self._used[session_id] = self._clock()
+        self._last_use[session_id] = self._clock()
         return session_id
 
     def use(self, session_id: str) -> bool:
         """Whether the session exists; prolongs it."""
         if not self.holds(session_id):
             return False
-        del self._used[session_id]
-        self._used[session_id] = self._clock()
+        del self._last_use[session_id]
+        self._last_use[session_id] = self._clock()
         return True
 
     def holds(self, session_id: str) -> bool:
-        used = self._used.get(session_id)
-        if used is not None and self._clock() - used > MAX_IDLE_S:
-            del self._used[session_id]
+        used_at = self._last_use.get(session_id)
+        if used_at is not None and self._clock() - used_at > MAX_IDLE_S:
+            del self._last_use[session_id]
             return False
-        return used is not None
+        return used_at is not None
 
 
 class Guard:

@@ -87,7 +87,7 @@ class LabelSession:
         changes, verdicts = self._changes, self._answers.verdicts()
         question, last = self._queue.next(verdicts), self._answers.last
         steps = self._undoable.copy()
-        judged = sum(post_id in self._frozen.matches for post_id in verdicts)
+        label_count = sum(post_id in self._frozen.matches for post_id in verdicts)
         following = None
         if question is not None:
             post_id = question.candidate.post_id
@@ -98,7 +98,7 @@ class LabelSession:
         return {
             "queue": self.token, "at": self.at, "matches": self.size, "empty": self.empty,
             "messages": self._messages,
-            "change": changes, "judged": judged, "progress": self._queue.summary(verdicts),
+            "change": changes, "judged": label_count, "progress": self._queue.summary(verdicts),
             "question": self._card(question), "following": following,
             "left": self._queue.labels_left(verdicts),
             "shares": self._answers.shares()[-MAX_CURVE_POINTS:],
@@ -183,9 +183,9 @@ class LabelOutbox:
                 raise
 
     def stop(self) -> None:
-        locked = self._lock.acquire(timeout=MAX_STOP_S)
+        has_lock = self._lock.acquire(timeout=MAX_STOP_S)
         self._close()
-        if locked:
+        if has_lock:
             self._lock.release()
 
     def _close(self) -> None:

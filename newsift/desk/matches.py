@@ -278,11 +278,11 @@ class MatchStore:
     """Consumes the topic of matches. Thread-safe."""
 
     def __init__(
-        self, config: Config, pinned: Callable[[], Collection[str]] = tuple,
+        self, config: Config, current: Callable[[], Collection[str]] = tuple,
         now: Callable[[], int] = now_ms,
     ) -> None:  # fmt: skip
-        """Events that `pinned` returns are dropped last."""
-        self._topic, self._pinned, self._now = config.topics.matches, pinned, now
+        """Events that `current` returns are dropped last."""
+        self._topic, self._current, self._now = config.topics.matches, current, now
         self._lock = Lock()
         self._cut = set[int]()  # partitions whose older records are skipped
         self._clear()
@@ -378,7 +378,7 @@ class MatchStore:
 
     def _drop_events(self) -> None:
         """Events without seeds first, then those with the oldest matches."""
-        pinned = self._pinned()
-        by_age = sorted(self._events, key=lambda name: (name in pinned, self._events[name].number))
+        current = self._current()
+        by_age = sorted(self._events, key=lambda name: (name in current, self._events[name].number))
         for name in by_age[:-MAX_EVENTS]:
             self._size -= self._events.pop(name).size

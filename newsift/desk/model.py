@@ -53,10 +53,10 @@ class ControlView:
         records = self.state.records.items()
         rows = [seed_row(self.resolution, record) | {"key": key} for key, record in records]
         if self._seeds is not None:
-            refused = {seed.id: seed.reason for seed in self.seeds.refused}
+            reasons = {seed.id: seed.reason for seed in self.seeds.refused}
             rows = [
-                row | {"state": "refused", "reason": refused[row["id"]]}
-                if row["id"] in refused
+                row | {"state": "refused", "reason": reasons[row["id"]]}
+                if row["id"] in reasons
                 else row | {"cut": self.seeds.threshold_of.get(row["id"])}
                 for row in rows
             ]
@@ -79,14 +79,14 @@ class DeskModel:
         self.context: ModelContext | None = None
         self._view: ControlView | None = None
         self._view_without_model: ControlView | None = None
-        self._settled = Event()
+        self._load_end = Event()
         self.away = STILL_LOADING
 
     def start(self) -> None:
         Thread(target=self._load, name="desk-model", daemon=True).start()
 
     def wait(self, seconds: float = MAX_LOAD_WAIT_S) -> ModelContext:
-        self._settled.wait(seconds)
+        self._load_end.wait(seconds)
         if self.context is None:
             raise InputError(f"model: {self.away}")
         return self.context
@@ -120,5 +120,5 @@ class DeskModel:
         except Exception as error:  # noqa: BLE001 - it is logged and shown
             self.away = failure_text(error, "the model is not loaded")
             log.warning("the model is not loaded: %s", self.away)
-        self._settled.set()
+        self._load_end.set()
         self._on_change()

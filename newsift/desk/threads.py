@@ -51,14 +51,14 @@ class TimedCache(Generic[K, V]):
 
     def get(self, key: K) -> V:
         with self._lock:
-            cached = self._values.get(key)
+            entry = self._values.get(key)
             key_lock = self._locks.setdefault(key, Lock())
-        if cached and (self._clock() < cached[1] or key_lock.locked()):
-            return cached[0]
+        if entry and (self._clock() < entry[1] or key_lock.locked()):
+            return entry[0]
         with lock_or_busy(key_lock, "another request is computing the same", self._patience_s):
             with self._lock:
-                cached = self._values.get(key)
-            return cached[0] if cached and self._clock() < cached[1] else self._refresh(key)
+                entry = self._values.get(key)
+            return entry[0] if entry and self._clock() < entry[1] else self._refresh(key)
 
     def _refresh(self, key: K) -> V:
         start = self._clock()

@@ -125,8 +125,8 @@ def _parse_table_rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """`rows` are numbers, cells and faults. Empty cells and rows without a label are left out."""
     if missing := [name for name in REQUIRED_COLUMNS if name not in header]:
-        needed = ", ".join(REQUIRED_COLUMNS)
-        message = f"has no column {missing[0]!r}; give {needed}, or lines of JSON"
+        columns = ", ".join(REQUIRED_COLUMNS)
+        message = f"has no column {missing[0]!r}; give {columns}, or lines of JSON"
         raise FormatError(message, place)
     for number, cells, fault in rows:
         if fault:

@@ -147,8 +147,8 @@ def reddit_post(thing: bytes) -> bytes:
     text = "\n\n".join(part for part in parts if part and part not in DELETED_TEXTS)
     name = item.name or (f"{kind}_{item.id}" if item.id else None)
     url = f"{REDDIT_URL}{item.permalink}" if item.permalink else None
-    created = item.created_utc
-    time = float(created) if isinstance(created, str) else created
+    created_at = item.created_utc
+    time = float(created_at) if isinstance(created_at, str) else created_at
     return plain_post(text, name, author=item.author, created_at=time, url=url)
 
 
@@ -235,9 +235,9 @@ def unfold_page(page: bytes) -> Iterator[bytes]:
     users, tweets = _by_id(includes.users), _by_id(includes.tweets)
     room = MAX_COPY_RATIO * len(page)
     for tweet in response.data:
-        parsed = TWEET.decode(tweet)
-        author = users.get(str(parsed.author_id))
-        other_ids = [str(other.id) for other in parsed.referenced_tweets or []]
+        tweet_fields = TWEET.decode(tweet)
+        author = users.get(str(tweet_fields.author_id))
+        other_ids = [str(other.id) for other in tweet_fields.referenced_tweets or []]
         others = [tweets[id] for id in dict.fromkeys(other_ids) if id in tweets]
         room -= len(author or b"") + sum(map(len, others))
         if room < 0:

@@ -178,7 +178,7 @@ class FileMessages:
         self._is_windows = False
         self._corrector = ValueCorrector(options.zone)
         self._warnings = set[str]()
-        self._checked: Batches | None = None  # the batches of an input that can be read only once
+        self._sample: Batches | None = None  # the batches of an input that can be read only once
         self.columns: tuple[str, ...] = ()  # of a table; known after the first batch
         self.bytes_read = 0
 
@@ -198,12 +198,12 @@ class FileMessages:
         first = list(islice(batches, CHECKED_BATCHES if self.is_file else 1))
         self.bytes_read = 0
         if not self.is_file:
-            self._checked = chain(first, batches)
+            self._sample = chain(first, batches)
 
     def __iter__(self) -> Batches:
-        checked, self._checked = self._checked, None
+        batches, self._sample = self._sample, None
         try:
-            yield from checked if checked is not None else self._checked_batches()
+            yield from batches if batches is not None else self._checked_batches()
         finally:
             for warning in self._corrector.warnings():
                 if warning not in self._warnings:  # a file may be read twice
@@ -257,18 +257,18 @@ class FileMessages:
     def _objects(self, batches: Iterator[tuple[int, list[bytes]]]) -> Batches:
         objects = ObjectReader(self._maker(), self._options)
         for first, rows in batches:
-            numbered = ((number, row) for number, row in enumerate(rows, first) if row.strip())
-            if messages := [m for number, row in numbered for m in objects.messages(row, number)]:
+            pairs = ((number, row) for number, row in enumerate(rows, first) if row.strip())
+            if messages := [m for number, row in pairs for m in objects.messages(row, number)]:
                 yield messages
 
     def _documents(self, pieces: Iterator[bytes]) -> Batches:
         objects = ObjectReader(self._maker("item"), self._options)
         number = 0
         for batch in items(pieces):
-            numbered = list(enumerate(batch, number + 1))
+            pairs = list(enumerate(batch, number + 1))
             number += len(batch)
             if messages := [
-                m for n, item in numbered for m in objects.messages(item.value, n, item.prefix)
+                m for n, item in pairs for m in objects.messages(item.value, n, item.prefix)
             ]:
                 yield messages
 

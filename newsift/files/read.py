@@ -68,11 +68,11 @@ def _has_bom_bytes(_piece: bytes, size: int) -> bool:
     return size >= BOM_BYTES
 
 
-def gunzip(packed: Pieces) -> Pieces:
+def gunzip(pieces: Pieces) -> Pieces:
     """The input may have several members, and zeros as padding after them."""
     member = zlib.decompressobj(GZIP_WBITS)
     try:
-        for data in packed:
+        for data in pieces:
             out = bytearray()
             while data := data.lstrip(b"\0") if member.eof else data:
                 if member.eof:
@@ -91,21 +91,21 @@ def gunzip(packed: Pieces) -> Pieces:
         raise _damaged_error("gzip")
 
 
-def _unzstd(packed: Pieces) -> Pieces:
+def _unzstd(pieces: Pieces) -> Pieces:
     import zstandard
 
-    head, packed = peek(packed, lambda _, size: size >= MAX_ZSTD_HEADER_BYTES)
+    head, pieces = peek(pieces, lambda _, size: size >= MAX_ZSTD_HEADER_BYTES)
     is_long = _window_bytes(head) > ZSTD_WINDOW_BYTES
     max_window = LONG_WINDOW_BYTES if is_long else ZSTD_WINDOW_BYTES
     decompressor = zstandard.ZstdDecompressor(max_window_size=max_window)
     frame = decompressor.decompressobj()
-    bytes_read = unpacked = 0
+    bytes_read = bytes_out = 0
     try:
-        for data in packed:
+        for data in pieces:
             out = bytearray()
             for start in range(0, len(data), ZSTD_STEP_BYTES):
                 bytes_read += ZSTD_STEP_BYTES
-                if is_long and unpacked > max(ZSTD_WINDOW_BYTES, MAX_LONG_RATIO * bytes_read):
+                if is_long and bytes_out > max(ZSTD_WINDOW_BYTES, MAX_LONG_RATIO * bytes_read):
                     ratio = f"{MAX_LONG_RATIO} times its size or more"
                     message = f"the zstd input has a long window and unpacks to {ratio}"
                     raise DamagedError(message, "unpack it with zstd -d --long=31")
@@ -115,7 +115,7 @@ def _unzstd(packed: Pieces) -> Pieces:
                     out += frame.decompress(step)
                     step = frame.unused_data if frame.eof else b""
                 while len(out) >= MAX_PIECE_BYTES:
-                    unpacked += MAX_PIECE_BYTES
+                    bytes_out += MAX_PIECE_BYTES
                     yield bytes(out[:MAX_PIECE_BYTES])
                     del out[:MAX_PIECE_BYTES]
             yield from filter(None, [bytes(out)])

@@ -197,7 +197,7 @@ def _cell_text(row: Mapping[str, object], name: str | None) -> str | None:
 
 
 DELIMITERS = ",;\t|"
-QUOTED = re.compile(r'"[^"]*+"?')
+QUOTED_CELL = re.compile(r'"[^"]*+"?')
 MAX_COLUMNS = 1000
 MAX_CELL_CHARS = 2**20
 SEPARATOR_PREFIX = "sep="  # Excel may write a first line such as sep=;
@@ -330,7 +330,7 @@ class Table:
 
 
 def likely_delimiter(header: str) -> str:
-    bare = QUOTED.sub("", header)
+    bare = QUOTED_CELL.sub("", header)
     return max(DELIMITERS, key=bare.count)
 
 
@@ -360,8 +360,8 @@ def text_messages(batches: Lines, maker: MessageMaker, blank: bool) -> Iterator[
     """One post per line; with `blank`, empty lines are reported as skipped."""
     for first, rows in batches:
         pairs = enumerate(rows, first)
-        selected = ((number, row) for number, row in pairs if blank or row.strip())
-        if messages := [_message(row, number, maker) for number, row in selected]:
+        numbered_rows = ((number, row) for number, row in pairs if blank or row.strip())
+        if messages := [_message(row, number, maker) for number, row in numbered_rows]:
             yield messages
 
 

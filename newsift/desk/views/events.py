@@ -59,10 +59,10 @@ class EventsRequest(Struct, frozen=True):
 def events(desk: Desk, request: EventsRequest) -> Json:
     desk.health.note_viewer()
     by_event = defaultdict[str, list[Json]](list)
-    refused = []
+    refusals = []
     for row in desk.model.rows():
         if row["state"] == "refused":
-            refused.append({key: shorten(row[key], MAX_REASON_CHARS) for key in ("id", "reason")})
+            refusals.append({key: shorten(row[key], MAX_REASON_CHARS) for key in ("id", "reason")})
             if not row.get("event") and not row["id"].startswith(PROFILE_PREFIX):
                 continue  # its event is unknown
         by_event[row.get("event") or row["id"].removeprefix(PROFILE_PREFIX)].append(row)
@@ -77,8 +77,8 @@ def events(desk: Desk, request: EventsRequest) -> Json:
             for name in names[request.skip : request.skip + MAX_EVENTS]
         ],
         "total": len(names),
-        "refused": refused[:MAX_REFUSED],
-        "more_refused": max(len(refused) - MAX_REFUSED, 0),
+        "refused": refusals[:MAX_REFUSED],
+        "more_refused": max(len(refusals) - MAX_REFUSED, 0),
         "since": rfc3339(desk.matches.since),
         "ready": follower.ready.is_set() and desk.matches_follower.ready.is_set(),
         "away": follower.away or desk.matches_follower.away,
@@ -203,19 +203,19 @@ def match(desk: Desk, request: PostRequest) -> Json:
             "the post is not among the newest matches any more; all of them can be exported"
         )
     record = row.record
-    event_matches = [scored for scored in record.matches if scored.event == request.event]
-    names = {shorten(scored.event, MAX_NAME_CHARS) for scored in record.matches}
+    event_matches = [hit for hit in record.matches if hit.event == request.event]
+    names = {shorten(hit.event, MAX_NAME_CHARS) for hit in record.matches}
     source = record.source
     return post_row(row, request.event, marks_by_post(desk, request.event), MAX_POST_CHARS) | {
         "seeds": [
             {
-                "id": shorten(scored.seed_id, MAX_NAME_CHARS),
-                "title": shorten(scored.title, MAX_NAME_CHARS),
-                "score": scored.score,
-                "threshold": scored.threshold,
-                "why": shorten_words(scored.why),
+                "id": shorten(hit.seed_id, MAX_NAME_CHARS),
+                "title": shorten(hit.title, MAX_NAME_CHARS),
+                "score": hit.score,
+                "threshold": hit.threshold,
+                "why": shorten_words(hit.why),
             }
-            for scored in event_matches[:MAX_NAME_CHARS]
+            for hit in event_matches[:MAX_NAME_CHARS]
         ],
         "events": sorted(names)[:MAX_NAME_CHARS],
         "model": shorten(record.model, MAX_WORD_CHARS),

@@ -164,16 +164,16 @@ def _session(desk: Desk, request: QueueAction) -> LabelSession:
 @get_endpoint("/api/judge/judges", EventRequest)
 def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
     labels = desk.mirrors.labels.event_labels(request.event)
-    counts, disputed = count_labels(labels), _disputed(labels)
+    counts, disputes = count_labels(labels), _find_disputes(labels)
     return {
         "counts": counts[:MAX_PEOPLE],
         "people": len(counts),
         "pairs": [asdict(pair) for pair in agreements(labels)],
         "disputed": [
             post_fields(first.post) | {"score": first.score, "labels": _labels([first, *others])}
-            for first, *others in disputed[:MAX_DISPUTED]
+            for first, *others in disputes[:MAX_DISPUTED]
         ],
-        "all_disputed": len(disputed),
+        "all_disputed": len(disputes),
         "away": desk.mirrors.labels_follower.away if counts else "",
     }
 
@@ -183,7 +183,7 @@ def _labels(labels: Iterable[Label]) -> list[dict[str, str]]:
     return [{"by": label.by, "label": label.label} for label in by_name[:MAX_JUDGES]]
 
 
-def _disputed(labels: Iterable[Label]) -> list[list[Label]]:
+def _find_disputes(labels: Iterable[Label]) -> list[list[Label]]:
     """Labels of each post on which judges differ, the newest first."""
     by_post: defaultdict[PostId, list[Label]] = defaultdict(list)
     for label in labels:
@@ -192,8 +192,8 @@ def _disputed(labels: Iterable[Label]) -> list[list[Label]]:
     def newest(post_labels: list[Label]) -> tuple[int, PostId]:
         return max(milliseconds(utc(label.at)) for label in post_labels), post_labels[0].post_id
 
-    disputed = (group for group in by_post.values() if len({label.label for label in group}) > 1)
-    return sorted(disputed, key=newest, reverse=True)
+    disputes = (group for group in by_post.values() if len({label.label for label in group}) > 1)
+    return sorted(disputes, key=newest, reverse=True)
 
 
 @get_endpoint("/api/judge/left-out", EmptyRequest)

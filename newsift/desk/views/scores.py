@@ -101,11 +101,11 @@ def _bins(
     edges: Sequence[float], data: FigureData, near: NearMissSample, hours: float
 ) -> dict[str, list[float]]:
     """Near misses are scaled to the time of the matches."""
-    scored = [story.scored for story in data.matches.stories]
+    matches = [story.scored for story in data.matches.stories]
     bins = {
         "background": bin_counts(edges, data.measure.background),
         "matches": bin_counts(
-            edges, [match.score for match in scored], [match.posts for match in scored]
+            edges, [match.score for match in matches], [match.posts for match in matches]
         ),
         "near": bin_counts(edges, near.scores, near.shares * (data.stream.hourly * hours)),
     }

@@ -89,14 +89,14 @@ def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
     words = request.search.casefold().split()
     matching = [row for row in rows if _has_words(row, words)]
     page = matching[: max(0, min(request.most, MAX_SEEDS))]
-    refused = [row for row in rows if row["state"] in ("refused", "stale")]
+    refusals = [row for row in rows if row["state"] in ("refused", "stale")]
     events = sorted({row["event"] for row in rows if row["state"] != "refused"})
     return {
         "rows": [_list_row(row, control) for row in page],
         "matching": len(matching),
         "total": len(rows),
         "states": Counter(row["state"] for row in rows),
-        "refused": [_list_row(row, control) for row in refused[:MAX_REFUSED]],
+        "refused": [_list_row(row, control) for row in refusals[:MAX_REFUSED]],
         "events": events[:MAX_EVENTS],
         "configured": desk.config.matching.threshold,
         "one_in": round(1 / desk.config.matching.automatic_rate),
@@ -210,8 +210,8 @@ class DraftRequest(msgspec.Struct, frozen=True):
             changes["expires_at"] = rfc3339(parse_until(ends, "ends"))
         doubt = self.doubt
         if doubt and {"text", "title"} & changes.keys():
-            edited = record | changes
-            doubt = rejection_reason(str(edited.get("title") or ""), str(edited.get("text") or ""))
+            result = record | changes
+            doubt = rejection_reason(str(result.get("title") or ""), str(result.get("text") or ""))
         return SeedDraft(self.id.strip(), record | changes, self.source, doubt=doubt)
 
 
@@ -273,16 +273,16 @@ def check(desk: Desk, request: DraftsAction) -> list[dict[str, Any]]:
     drafts = request.all()
     control = desk.mirrors.control
     thresholds: AutoThresholds = {}
-    refused: Mapping[str, str] = {}
+    refusals: Mapping[str, str] = {}
     if context := desk.model.context:
-        thresholds, refused = thresholds_of(
+        thresholds, refusals = thresholds_of(
             context, parse_control_state({d.key: d.value for d in drafts}, desk.config.limits)
         )
-    return [_check_row(desk, draft, control, refused, thresholds) for draft in drafts]
+    return [_check_row(desk, draft, control, refusals, thresholds) for draft in drafts]
 
 
 def _check_row(
-    desk: Desk, draft: SeedDraft, control: ControlState, refused: Mapping[str, str],
+    desk: Desk, draft: SeedDraft, control: ControlState, refusals: Mapping[str, str],
     thresholds: AutoThresholds,
 ) -> dict[str, Any]:  # fmt: skip
     mark = mark_of(control.value(draft.key))
@@ -294,7 +294,7 @@ def _check_row(
     context = desk.model.context
     words = heaviest_words(context.enc, seed.title, seed.text) if context else []
     return row | {
-        "refused": refused.get(seed.id),
+        "refused": refusals.get(seed.id),
         "version": seed.version,
         "event": seed.event,
         "doubt": draft.objection,

@@ -97,7 +97,7 @@ async def test_the_next_connection_begins_where_the_last_was_acknowledged() -> N
         await result.until(lambda: len(source.marks) == 3)
     assert cursors(source.marks) == [None, 3, 4]
     assert result.outlet.keys == ["1", "2", "3", "3", "4"]
-    assert result.metrics.sent == 5
+    assert result.metrics.sent_count == 5
     assert result.outlet.marks[-1] == SourceMark(4, "played.test", 4.0)
 
 
@@ -157,7 +157,7 @@ async def test_a_frame_without_a_value_only_moves_the_mark() -> None:
     async with collecting(Played([[*frames(1), SourceFrame(b"", cursor=9, at=9.0)]])) as result:
         await result.until(lambda: bool(result.outlet.frames))
     assert result.outlet.keys == ["1"]
-    assert result.metrics.sent == 1
+    assert result.metrics.sent_count == 1
     assert cursors(result.outlet.marks) == [9]
 
 

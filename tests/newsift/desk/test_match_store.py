@@ -174,7 +174,7 @@ def test_a_record_with_too_many_matches_is_skipped() -> None:
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matches, "MAX_ROW_BYTES", 200_000)
     monkeypatch.setattr(matches, "MAX_EVENTS", 20)
-    store = MatchStore(Config(), pinned=lambda: {"event 0"}, now=lambda: NOW)
+    store = MatchStore(Config(), current=lambda: {"event 0"}, now=lambda: NOW)
     for n in range(500):
         store.take(mail([record(f"{n}", 0.5, event=f"event {n}", text="x" * 2000, group=f"{n}")]))
     assert len(store.events()) <= 25
@@ -253,7 +253,7 @@ def test_memory_is_bounded_and_of_a_long_topic_the_end_is_read(
     assert (result["all"], result["older"], len(result["newest"])) == (500, 70, 200)
     assert result["newest"][0]["id"] == "tweets-0-499"
     assert (len(result["reasons"]), result["reasons"]["others"]) == (101, 400)
-    assert max(len(created._counted), len(created._retried)) <= 40
+    assert max(len(created._letter_digests), len(created._retried_ids)) <= 40
 
 
 def test_a_dead_letter_without_bytes_has_an_obstacle_to_its_retry(created: DeadLetterList) -> None:
