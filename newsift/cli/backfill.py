@@ -75,7 +75,7 @@ def _report(total: Totals, outbox: Outbox | None, topic: str) -> None:
     passed_over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
     rejected = f", no posts: {format_counts(total.rejected)}" if total.rejected else ""
     notify(
-        f"{total.progress.done:,} posts read, {total.matched:,} matched"
+        f"{total.progress.count:,} posts read, {total.matched:,} matched"
         f"{passed_over}{rejected}{sent_text}"
     )
 

@@ -50,7 +50,7 @@ class TextBatches:
         if batch:
             yield batch
             self.progress.add(len(batch), "rows")
-        good = self.progress.done
+        good = self.progress.count
         if self.bad and not good:
             raise InputError("no row could be read; see the reasons above")
         if self.bad:
@@ -105,7 +105,7 @@ def embed(
         with embeddings_writer(out.resolve(), enc.dim, enc.mix, enc.digest) as table:
             for _, embeddings in embedded_batches:
                 table.add(embeddings.dense, embeddings.lexical)
-    refuse_many_bad(texts.bad, texts.bad + texts.progress.done)
+    refuse_many_bad(texts.bad, texts.bad + texts.progress.count)
 
 
 def _embed_batch(enc: Encoder, batch: list[InputText], articles: bool) -> Embeddings:

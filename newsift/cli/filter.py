@@ -123,7 +123,7 @@ def filter_posts(
             _report_total(total, len(seed_set))
             raise
         _report_total(total, len(seed_set))
-    refuse_many_bad(total.rejected.total(), total.progress.done)
+    refuse_many_bad(total.rejected.total(), total.progress.count)
 
 
 def _with_options(
@@ -228,7 +228,7 @@ def _filter_batch(
 
 
 def _report_total(total: Totals, seeds: int) -> None:
-    read = total.progress.done
+    read = total.progress.count
     if total.rejected.total() == read > 0:
         raise InputError("no row could be read as a post; name what they are with --format")
     notify(

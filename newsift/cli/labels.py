@@ -12,7 +12,7 @@ import click
 
 from encoder.errors import InputError
 from newsift.cli.options import JSON, PATH, YES, kafka_options, since_option
-from newsift.cli.output import highlight_text, page_width, print_json, table, wrapped
+from newsift.cli.output import highlight_text, page_width, print_json, table, wrap
 from newsift.cli.terminal import at_terminal, confirm_publish, single_keys, use_colour
 from newsift.files.labels import label_writer, read_labels
 from newsift.files.read import DASH
@@ -144,7 +144,7 @@ class Session:
         paragraphs = [line for line in map(one_line, post.text.splitlines()) if line]
         if len(paragraphs) > MAX_POST_LINES:
             paragraphs = [one_line(post.text)]
-        for line in (line for part in paragraphs for line in wrapped(part, page_width() - 2)):
+        for line in (line for part in paragraphs for line in wrap(part, page_width() - 2)):
             click.echo(f"  {highlight_text(line, why, colour)}", color=colour)
         click.echo(f"{self._queue.summary(self._answers.verdicts())}   {KEY_HELP}")
 

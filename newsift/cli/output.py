@@ -101,7 +101,7 @@ def _highlight(word: str, weight: float, top: float, colour: bool) -> str:
     return click.style(word, fg=text, bg=background, bold=shade == len(SHADES) - 1 or None)
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int) -> list[str]:
     """Lines of at most `width` columns; a longer word is broken."""
     lines, line, column = list[str](), "", 0
     for word in text.split():
@@ -194,8 +194,8 @@ class LineView:
             return [highlight_text(text, why, self._colour)]
         text, room = shorten(text, MAX_POST_CHARS), self._width - before
         if self._colour:
-            return [highlight_text(line, why, True) for line in wrapped(text, room)]
-        return wrapped(highlight_text(text, why, False), room)
+            return [highlight_text(line, why, True) for line in wrap(text, room)]
+        return wrap(highlight_text(text, why, False), room)
 
 
 def match_time(record: MatchRecord) -> str:

@@ -104,7 +104,7 @@ def replay(
         progress = ProgressLine(share_read(inputs))
         for _ in messages:
             progress.add(1, "posts")
-        notify(f"{progress.done:,} posts can be sent, {progress.rate()}")
+        notify(f"{progress.count:,} posts can be sent, {progress.rate()}")
     else:
         with connected(config) as cluster:
             cluster.partitions(config.topics.posts)

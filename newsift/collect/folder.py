@@ -40,7 +40,7 @@ class FileVersion:
     device: int
     inode: int
     size: int
-    changed: int  # nanoseconds since 1970
+    mtime_ns: int  # nanoseconds since 1970
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ def scan_folder(place: str) -> list[FileVersion] | None:
     else:
         return None
     files = [file for path in paths if (file := _file(path)) is not None]
-    files.sort(key=lambda file: (file.changed, file.path))
+    files.sort(key=lambda file: (file.mtime_ns, file.path))
     by_inode: dict[tuple[int, int], FileVersion] = {}
     for file in files:
         by_inode.setdefault((file.device, file.inode), file)
@@ -96,7 +96,7 @@ class SettleTimer:
         for file in files:
             former, since = before.get(file.path, (file, clock))
             since = since if former == file else clock
-            is_old = now - file.changed / 1e9 >= self._seconds
+            is_old = now - file.mtime_ns / 1e9 >= self._seconds
             if is_old or clock - since >= self._seconds:
                 complete.append(file)
             else:
@@ -115,13 +115,13 @@ class LedgerEntry(msgspec.Struct, array_like=True):
     device: int
     inode: int
     size: int
-    changed: int
+    mtime_ns: int
     digest: str  # of its first bytes
     is_rejected: bool = False  # it was not understood
 
     def is_same(self, file: FileVersion) -> bool:
         """Whether it is the same file, possibly moved or in a remounted folder."""
-        if (file.size, file.changed) != (self.size, self.changed):
+        if (file.size, file.mtime_ns) != (self.size, self.mtime_ns):
             return False
         if (file.device, file.inode) == (self.device, self.inode):
             return True
@@ -179,7 +179,7 @@ class FileLedger:
         pairs = []
         for file in files:
             entry = LedgerEntry(
-                self._next_number, file.name, file.device, file.inode, file.size, file.changed,
+                self._next_number, file.name, file.device, file.inode, file.size, file.mtime_ns,
                 digest_start(file.path),
             )  # fmt: skip
             self._next_number += 1

@@ -55,7 +55,7 @@ State = dict[str, Any]
 
 
 class AnswerOutcome(NamedTuple):
-    published: bool
+    is_new: bool
     problem: str = ""  # empty also for the same answer again, which changes nothing
 
 
@@ -202,7 +202,7 @@ class QueueKey(NamedTuple):
 class ActiveQueue(NamedTuple):
     session: LabelSession
     since: float
-    used: float
+    used_at: float
     replaced_because: str  # empty if it replaced no other queue
 
 
@@ -281,12 +281,12 @@ class LabelQueues:
         profile = state.profiles.get(key.event)
         if state.complete and (profile.version if profile else "") != active.session.version:
             return "the event's profile has changed, and scores differently"
-        if now - active.used > MAX_IDLE_S:
+        if now - active.used_at > MAX_IDLE_S:
             return "nobody answered for half a day, so these are newer matches"
         return "" if active.session.empty and now - active.since > EMPTY_QUEUE_S else None
 
     def _activate(self, key: QueueKey, active: ActiveQueue) -> ActiveQueue:
-        self._active[key] = active = active._replace(used=self._clock())
+        self._active[key] = active = active._replace(used_at=self._clock())
         self._active.move_to_end(key)
         while len(self._active) > 1 and (
             len(self._active) > MAX_QUEUES

@@ -150,7 +150,7 @@ class EventMatches:
         by_name = dict(self._languages), dict(self._platforms)
         return EventCounts(self.number, self.last, posts, stories, *by_name)
 
-    def passed(self, version: str, now: int) -> int:
+    def pass_count(self, version: str, now: int) -> int:
         """Posts of the last 60 minutes that matched this version of the profile."""
         counts = self._minutes.get(version, Counter[int]())
         return sum(counts[minute] for minute in range(now // MINUTE_MS - 59, now // MINUTE_MS + 1))
@@ -318,11 +318,11 @@ class MatchStore:
         with self._lock:
             return self._of(event).counts(self._now())
 
-    def passed(self, event: str, version: str) -> int | None:
+    def pass_count(self, event: str, version: str) -> int | None:
         """Like EventMatches.passed; None if the last hour is not fully counted."""
         now = self._now()
         with self._lock:
-            return None if self._since > now - HOUR_MS else self._of(event).passed(version, now)
+            return None if self._since > now - HOUR_MS else self._of(event).pass_count(version, now)
 
     def find(self, event: str, story_filter: StoryFilter) -> StoryPage:
         return filter_stories(self.stories(event), story_filter, self._now())

@@ -120,7 +120,7 @@ class Measure:
             thresholds += [profile_threshold(seed.vector, background, rate) for seed in profiles]
         except InputError:
             return ()
-        return tuple(sorted(threshold + self.context.raised for threshold in thresholds))
+        return tuple(sorted(threshold + self.context.shift for threshold in thresholds))
 
     @cached_property
     def background(self) -> F32:
@@ -162,7 +162,7 @@ class ScoredStory:
     """The first post of a story that was compared with the present seeds or profile."""
 
     candidate: Candidate
-    scored: ScoredMatch
+    match: ScoredMatch
     processed_at: str
 
 
@@ -193,9 +193,9 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
             post = Post(record.post.id, record.post.platform, "")  # without its text, to save room
             is_hidden = best.threshold > threshold + THRESHOLD_TOLERANCE
             hidden_below = best.threshold if is_hidden else -inf
-            scored = ScoredMatch(best.score, row.at, story.count, hidden_below)
+            match = ScoredMatch(best.score, row.at, story.count, hidden_below)
             candidate = Candidate(post, best.score, row.group)
-            result.append(ScoredStory(candidate, scored, record.processed_at))
+            result.append(ScoredStory(candidate, match, record.processed_at))
             break
     return ScoredMatches(tuple(result), since)
 

@@ -157,10 +157,10 @@ def plan_capacity(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None
             check_number("drain", burst.drain, burst.drain > 0, MAX_RATE, "seconds, above 0")
     costs = costs if seeds else costs.with_share(0)
     cpu = costs.cpu_us(seeds)
-    required = max(rate / TARGET_LOAD, burst.capacity(rate) if burst else 0.0)
-    threads = min(MAX_THREADS, ceil(required * cpu / 1e6), max(1, int(cpu / costs.serial_us())))
+    min_rate = max(rate / TARGET_LOAD, burst.capacity(rate) if burst else 0.0)
+    threads = min(MAX_THREADS, ceil(min_rate * cpu / 1e6), max(1, int(cpu / costs.serial_us())))
     worker_rate = costs.worker_rate(seeds, threads)
-    workers = ceil(required / worker_rate)
+    workers = ceil(min_rate / worker_rate)
     at_burst = ceil(burst.factor * rate / worker_rate) if burst else 0
     shares = ceil(max(PARTITIONS_PER_WORKER * workers, at_burst, MIN_PARTITIONS) / workers)
     memory = MEMORY_FACTOR * costs.peak_mb(seeds)

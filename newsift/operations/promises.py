@@ -143,7 +143,7 @@ def set_promise(
     """Publishes the threshold and the promise; reports whether it holds."""
     assert evidence.threshold is not None
     background = split_background(context.background)[1]  # about what passes without the event
-    passed = profile.vector.scores(background) >= np.float32(evidence.threshold)  # [n]
+    passes = profile.vector.scores(background) >= np.float32(evidence.threshold)  # [n]
     promise = {
         "precision": target.precision,
         "confidence": target.confidence,
@@ -151,12 +151,12 @@ def set_promise(
         "labels": evidence.labels,
         "on": evidence.on,
         "matches": evidence.matches,
-        "rate": float(passed.mean()),
+        "rate": float(passes.mean()),
         **creation_fields(),
     }
     before = profile.before if profile.promise else profile.history()
-    promised = replace(profile, threshold=evidence.threshold, promise=promise, before=before)
-    topic.publish({profile.id.encode(): promised.value(context.config.limits)}, state)
+    result = replace(profile, threshold=evidence.threshold, promise=promise, before=before)
+    topic.publish({profile.id.encode(): result.value(context.config.limits)}, state)
     event = require_event(read_events(topic, context)[0], profile.event)
     if event.profile is None:
         return
@@ -205,7 +205,7 @@ def event_rows(
     ]
 
 
-def event_row(event: EventState, lapsed: str = "") -> dict[str, Any]:
+def event_row(event: EventState, lapse: str = "") -> dict[str, Any]:
     thresholds, profile = event.thresholds, event.profile
     return {
         "event": event.name,
@@ -217,6 +217,6 @@ def event_row(event: EventState, lapsed: str = "") -> dict[str, Any]:
         "thresholds": list(thresholds),
         "automatic": profile.threshold is None if profile else None,
         "promise": profile.promise if profile else None,
-        "lapsed": lapsed or None,
+        "lapsed": lapse or None,
         "made": profile.made if profile else {},
     }

@@ -183,10 +183,10 @@ def weigh_draws(scores: Sequence[float], labels: Sequence[bool | None]) -> Drawn
     lowest_covered = math.inf
     for above, cut in pairwise([math.inf, *cut_scores(scores)]):
         band = [(s, label) for s, label in zip(scores, labels, strict=True) if cut <= s < above]
-        labelled = [(s, label) for s, label in band if label is not None]
-        if not labelled:
+        pairs = [(s, label) for s, label in band if label is not None]
+        if not pairs:
             break
-        rows += [(s, label, len(band) / len(labelled)) for s, label in labelled]
+        rows += [(s, label, len(band) / len(pairs)) for s, label in pairs]
         lowest_covered = cut
     label_scores, on, weights = zip(*rows, strict=True) if rows else ((), (), ())
     return DrawnLabels(label_scores, on, weights, lowest_covered)

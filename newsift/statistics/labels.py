@@ -234,11 +234,11 @@ class LabelReducer(TopicReducer[LabelState]):
         self._limits, self._room = limits, room
         self._pairs: dict[Pair, PairLabels] = {}
         self._largest: list[tuple[int, Pair]] = []  # a heap of sizes, old ones too, below zero
-        self._shared = False  # the table is that of a state that somebody holds
-        self._owned = set[Pair]()  # pairs that no state holds
+        self._is_shared = False  # the table is that of a state that somebody holds
+        self._own_pairs = set[Pair]()  # pairs that no state holds
 
     def _state(self, offsets: Mapping[int, int]) -> LabelState:
-        self._shared, self._owned = True, set()
+        self._is_shared, self._own_pairs = True, set()
         return LabelState(
             MappingProxyType(self._pairs), self._left_out, self._unreadable, self._complete, offsets
         )
@@ -263,13 +263,13 @@ class LabelReducer(TopicReducer[LabelState]):
 
     def _own_pair(self, pair: Pair) -> PairLabels:
         """The labels of a pair, copied if a state shares them."""
-        if self._shared:
-            self._pairs, self._shared = self._pairs.copy(), False
-        if pair not in self._owned:
+        if self._is_shared:
+            self._pairs, self._is_shared = self._pairs.copy(), False
+        if pair not in self._own_pairs:
             before = self._pairs.get(pair)
             pair_labels = PairLabels(before.latest.copy(), before.size) if before else PairLabels()
             self._pairs[pair] = pair_labels
-            self._owned.add(pair)
+            self._own_pairs.add(pair)
         return self._pairs[pair]
 
     def _make_room(self, pair: Pair, size: int) -> bool:
@@ -300,7 +300,7 @@ class LabelReducer(TopicReducer[LabelState]):
         self._resize(pair, pair_labels, -size)
         if not pair_labels.latest:
             del self._pairs[pair]
-            self._owned.discard(pair)
+            self._own_pairs.discard(pair)
 
     def _resize(self, pair: Pair, pair_labels: PairLabels, size: int) -> None:
         pair_labels.size += size

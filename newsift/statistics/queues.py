@@ -62,10 +62,10 @@ def current_queue(labels: Iterable[Label]) -> QueueName | None:
 
     A label without a queue counts as drawn without a nonce, at the label's time.
     """
-    ordered = sorted(labels, key=lambda label: (milliseconds(utc(label.at)), label.key))
-    if not ordered:
+    by_time = sorted(labels, key=lambda label: (milliseconds(utc(label.at)), label.key))
+    if not by_time:
         return None
-    names = [label.queue or QueueName("", label.at) for label in ordered]
+    names = [label.queue or QueueName("", label.at) for label in by_time]
     newest = max(names, key=lambda name: milliseconds(utc(name.until)))
     return QueueName(names[0].nonce, newest.until)
 
@@ -146,7 +146,7 @@ class CertifyQueue:
             return "; ".join([*parts, f"{progress.missing} more, if none is wrong"])
         parts += [
             part
-            for part in (self.out_of_reach(progress), self._estimated(progress, verdicts))
+            for part in (self.out_of_reach(progress), self._estimate_text(progress, verdicts))
             if part
         ]
         return "; ".join([*parts, f"{self._unlabelled_count(verdicts):,} unread"])
@@ -187,13 +187,13 @@ class CertifyQueue:
             weights += [len(stratum) / len(labels)] * len(labels)
         return (share_interval(on, weights), len(on)) if on else None
 
-    def _estimated(self, progress: CertifyProgress, verdicts: Verdicts) -> str:
+    def _estimate_text(self, progress: CertifyProgress, verdicts: Verdicts) -> str:
         if (estimate := self.estimate(progress, verdicts)) is None:
             return ""
         (low, share, high), labels = estimate
         word = "label" if labels == 1 else "labels"
-        shown = f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
-        return f"on the event: about {shown}, by {labels:,} {word}"
+        share_text = f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+        return f"on the event: about {share_text}, by {labels:,} {word}"
 
     def _unlabelled_count(self, verdicts: Verdicts) -> int:
         return sum(match.post_id not in verdicts for match in (*self._order, *self._training))

@@ -51,7 +51,7 @@ async def fetch_records(cluster: Cluster, call: Call) -> Any:
     try:
         async with asyncio.timeout(min(body.max_wait_ms / 1000, MAX_WAIT_S)):
             while not _is_enough(topics := _read_logs(cluster, body), body.min_bytes):
-                await cluster.topics.changed.wait()
+                await cluster.topics.change.wait()
     except TimeoutError:
         topics = _read_logs(cluster, body)
     return FetchResponse(version=call.version, responses=topics)

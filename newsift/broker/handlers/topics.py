@@ -117,7 +117,7 @@ async def create_topics(cluster: Cluster, call: Call) -> Any:
             overrides = {config.name: config.value for config in item.configs}
             only_check = call.body.validate_only
             topic = cluster.topics.create(item.name, item.num_partitions, overrides, only_check)
-            topics.append(_created(topic))
+            topics.append(_creation(topic))
         except RequestError as error:
             code, message = error.code, error.message
             topics.append(CreatedTopic(name=item.name, error_code=code, error_message=message))
@@ -186,7 +186,7 @@ def _check_replicas(copies: int, assignments: Iterable[Any] | None) -> None:
         raise RequestError(Code.INVALID_REPLICATION_FACTOR, message)
 
 
-def _created(topic: Topic) -> Any:
+def _creation(topic: Topic) -> Any:
     return CreatedTopic(
         name=topic.name, topic_id=topic.id, error_code=Code.NONE, error_message=None,
         num_partitions=len(topic.logs), replication_factor=1,

@@ -87,7 +87,7 @@ def answer(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
     """`missed` is the reason if the answer was not published."""
     queue = _session(desk, request)
     outcome = queue.answer(request.post_id, request.verdict)
-    return queue.state() | {"missed": outcome.problem, "published": outcome.published}
+    return queue.state() | {"missed": outcome.problem, "published": outcome.is_new}
 
 
 @post_endpoint("/api/judge/correct", AnswerRequest, "labels.correct", _outcome)

@@ -64,7 +64,7 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
     draws = drawn_labels(data.matches, data.labels)
     edges = score_grid(
         measure.background,
-        [story.scored.score for story in stories],
+        [story.match.score for story in stories],
         near.scores,
         [post.score for post in data.labelled_scores],
         measure.thresholds,
@@ -82,7 +82,7 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         "configured": measure.context.config.matching.threshold,
         "promise": promise_row(event, data.rate) if event.state == IN_FORCE else None,
         "background_posts": len(measure.background),
-        "matched": sum(story.scored.posts for story in stories),
+        "matched": sum(story.match.posts for story in stories),
         "hours": hours,
         "window": describe_window(since, data.now),
         "edges": edges,
@@ -101,7 +101,7 @@ def _bins(
     edges: Sequence[float], data: FigureData, near: NearMissSample, hours: float
 ) -> dict[str, list[float]]:
     """Near misses are scaled to the time of the matches."""
-    matches = [story.scored for story in data.matches.stories]
+    matches = [story.match for story in data.matches.stories]
     bins = {
         "background": bin_counts(edges, data.measure.background),
         "matches": bin_counts(
@@ -115,7 +115,7 @@ def _bins(
 def _hourly_rates(
     edges: Sequence[float], data: FigureData, near: NearMissSample, since: int
 ) -> list[float | None]:
-    matches = [story.scored for story in data.matches.stories]
+    matches = [story.match for story in data.matches.stories]
     top = float(data.measure.thresholds.max(initial=0.0))
     hourly = data.stream.hourly
     if data.stream.why:

@@ -141,24 +141,24 @@ def test_posts_of_the_last_hour_count_by_the_version_that_they_matched() -> None
     hour = [each for each in firsts(records) if each["source"]["timestamp"] > NOW - HOUR]
     expected = Counter(each["matches"][0]["seed_version"] for each in hour)
     store = store_of(records)
-    assert {name: store.passed("ferry", name) for name in "abc"} == expected
-    assert store.passed("ferry", "none") == store.passed("quake", "a") == 0
+    assert {name: store.pass_count("ferry", name) for name in "abc"} == expected
+    assert store.pass_count("ferry", "none") == store.pass_count("quake", "a") == 0
 
 
 def test_an_hour_that_is_not_read_whole_has_no_count() -> None:
     store = MatchStore(Config(), now=lambda: NOW)
     store.begin(cast(TopicReader, Long()))
     store.take(mail([record("1", 0.5, NOW - HOUR + 1)]))
-    assert store.passed("ferry", "a") is None
+    assert store.pass_count("ferry", "a") is None
     store.begin(cast(TopicReader, Long()))
     store.take(mail([record("1", 0.5, NOW - HOUR)]))
-    assert store.passed("ferry", "a") == 0
+    assert store.pass_count("ferry", "a") == 0
 
 
 def test_the_latest_of_many_versions_are_counted() -> None:
     by = ({"seed_id": "profile|ferry", "seed_version": f"{n}"} for n in range(99))
     store = store_of(record(f"{n}", 0.5, NOW, match=each) for n, each in enumerate(by))
-    counted = [n for n in range(99) if store.passed("ferry", f"{n}")]
+    counted = [n for n in range(99) if store.pass_count("ferry", f"{n}")]
     assert counted == list(range(99 - MAX_VERSIONS, 99))
 
 
