@@ -192,7 +192,7 @@ def _filter_batch(
     batch: Sequence[FileMessage], pipeline: Pipeline, seeds: SeedSet, add_records: AddRecords,
     rejected_file: IO[bytes] | None, report_count: int,
 ) -> Outcome:  # fmt: skip
-    """Rejected rows are written unchanged; `reported` counts those of earlier batches."""
+    """Rejected rows are written unchanged; `report_count` counts those of earlier batches."""
     posts = [message for message in batch if isinstance(message.reading, Post)]
     outcome = pipeline.run(posts, seeds, now_text)
     outcome.read = len(batch)

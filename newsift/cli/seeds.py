@@ -66,7 +66,7 @@ def seeds() -> None:
 
 
 def threshold_text(row: SeedRow, default: float | None) -> str:
-    """`configured` is the threshold of the configuration, for seeds that have none."""
+    """`default` is the threshold of the configuration, for seeds that have none."""
     if row["threshold"] is not None:
         return f"{row['threshold']:g}"
     if default is not None:
