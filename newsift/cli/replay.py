@@ -56,7 +56,10 @@ class SendableRows:
         for message in chain.from_iterable(chain.from_iterable(self.inputs)):
             self.rows += 1
             if isinstance(message.reading, Rejected):
-                self._report_rejected(message, message.reading)
+                reason, detail = message.reading.reason, message.reading.detail
+                if self.bad.total() < MAX_REPORTED_ROWS:
+                    notify(f"not sent: {message.topic} {message.place}: {reason} ({detail})")
+                self.bad[reason.value] += 1
             elif message.value:
                 yield message
             else:
@@ -66,12 +69,6 @@ class SendableRows:
         if self.bad or self.not_sent:
             notify(f"not sent: {format_counts(self.bad + self.not_sent)}")
         refuse_many_bad(self.bad.total(), self.rows)
-
-    def _report_rejected(self, message: FileMessage, rejection: Rejected) -> None:
-        if self.bad.total() < MAX_REPORTED_ROWS:
-            reason = f"{rejection.reason} ({rejection.detail})"
-            notify(f"not sent: {message.topic} {message.place}: {reason}")
-        self.bad[rejection.reason.value] += 1
 
 
 @click.command()

@@ -133,14 +133,13 @@ class JetstreamHost:
     def parse(self, value: bytes) -> SourceFrame | JetstreamNotice:
         """An unreadable message becomes a frame without key and cursor."""
         try:
-            return self._parse_v2(value) if self.is_v2 else self._parse_v1(value)
+            if self.is_v2:
+                return self._parse_v2(value)
+            event = V1_EVENT.decode(value)
+            at = None if event.time_us is None else event.time_us / US_PER_SECOND
+            return self._frame(value, event.did, event.commit, event.time_us, at)
         except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError):
             return SourceFrame(value)
-
-    def _parse_v1(self, value: bytes) -> SourceFrame:
-        event = V1_EVENT.decode(value)
-        at = None if event.time_us is None else event.time_us / US_PER_SECOND
-        return self._frame(value, event.did, event.commit, event.time_us, at)
 
     def _parse_v2(self, value: bytes) -> SourceFrame | JetstreamNotice:
         frame = V2_FRAME.decode(value)

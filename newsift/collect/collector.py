@@ -304,7 +304,11 @@ class Collector:
         async with aclosing(self._source.arrivals(client, self._mark)) as arrivals:
             async for arrival in arrivals:
                 if isinstance(arrival, Gap):
-                    self._report_gap(arrival)
+                    self._metrics.count_gap(arrival)
+                    self._mark_store.count_gap(arrival)
+                    span = "" if arrival.seconds is None else f", {arrival.seconds:,.0f} s of them"
+                    name, why = self._source.name, arrival.why
+                    log.error("posts of %s are lost for good%s: %s", name, span, why)
                     continue
                 if self.not_ready_reason:
                     log.info("connected to %s", self._source.place)
@@ -364,9 +368,3 @@ class Collector:
     async def _store_mark(self) -> None:
         if self._mark is not None and self._mark != self._mark_store.mark:
             await asyncio.to_thread(self._mark_store.store, self._mark)
-
-    def _report_gap(self, gap: Gap) -> None:
-        self._metrics.count_gap(gap)
-        self._mark_store.count_gap(gap)
-        span = "" if gap.seconds is None else f", {gap.seconds:,.0f} s of them"
-        log.error("posts of %s are lost for good%s: %s", self._source.name, span, gap.why)

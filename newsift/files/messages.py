@@ -13,7 +13,7 @@ import msgspec
 from newsift.files.read import input_name
 from worker.config.limits import Limits
 from worker.posts.checks import rejection
-from worker.posts.outcome import NO_WORDS, PassedOver, Post, Reading, Reason, Rejected
+from worker.posts.outcome import NO_WORDS, Post, Reading, Reason, Rejected
 from worker.posts.read import read_post
 from worker.posts.times import is_naive, milliseconds, utc
 from worker.text import one_line, shorten
@@ -196,9 +196,6 @@ class MessageMaker:
         self, number: int, raw: bytes, detail: str, reason: Reason = Reason.UNKNOWN_FORM
     ) -> FileMessage:
         return self.message(rejection(reason, detail), b"", number, raw)
-
-    def passed_over(self, outcome: PassedOver, number: int, raw: bytes) -> FileMessage:
-        return self.message(outcome, b"", number, raw)
 
 
 def plain_post(text: str, id: str | None = None, **more: str | float | None) -> bytes:

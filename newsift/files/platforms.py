@@ -242,23 +242,17 @@ def unfold_page(page: bytes) -> Iterator[bytes]:
         room -= len(author or b"") + sum(map(len, others))
         if room < 0:
             raise ValueError("the page refers to too much, again and again")
-        yield _with_includes(tweet, author, others)
+        own_includes = {"users": [author] if author else [], "tweets": others}
+        own_includes = {name: objects for name, objects in own_includes.items() if objects}
+        if own_includes:
+            yield msgspec.json.encode({"data": tweet, "includes": own_includes})
+        else:
+            yield wrap_tweet(bytes(tweet))
 
 
 def wrap_tweet(tweet: bytes) -> bytes:
     """A tweet alone, in an envelope that no other platform has."""
     return b'{"data":' + tweet + b"}"
-
-
-def _with_includes(tweet: Raw, author: Raw | None, others: list[Raw]) -> bytes:
-    includes: dict[str, list[Raw]] = {}
-    if author is not None:
-        includes["users"] = [author]
-    if others:
-        includes["tweets"] = others
-    if not includes:
-        return wrap_tweet(bytes(tweet))
-    return msgspec.json.encode({"data": tweet, "includes": includes})
 
 
 def _by_id(objects: list[Raw] | None) -> dict[str, Raw]:
@@ -332,7 +326,8 @@ class ObjectReader:
         try:
             for part in parts:
                 if isinstance(part, PassedOver):
-                    yield self._check_platform(self._maker.passed_over(part, number, value), kind)
+                    message = self._maker.message(part, b"", number, value)
+                    yield self._check_platform(message, kind)
                 else:
                     post = self._maker.post(part, number, part)
                     yield self._check_platform(post, kind or PLATFORMS.get(_platform(post)))

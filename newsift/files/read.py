@@ -49,7 +49,12 @@ def unpack_text(pieces: Pieces) -> Pieces:
         pieces = gunzip(pieces)
     elif head.startswith(ZSTD_MAGIC):
         pieces = _unzstd(pieces)
-    return _in_utf8(pieces)
+    # UTF-16 and UTF-32 have byte order marks; UTF-16 is also recognised by its zero bytes.
+    head, pieces = peek(pieces, _has_bom_bytes)
+    zeros = [byte == 0 for byte in head[:BOM_BYTES]]
+    name = next((name for bom, name in BOMS.items() if head.startswith(bom)), None)
+    name = name or next((name for name, pattern in ZERO_PATTERNS.items() if pattern == zeros), None)
+    return pieces if name is None else _decode(pieces, name)
 
 
 def peek(pieces: Pieces, enough: Callable[[bytes, int], bool]) -> tuple[bytes, Pieces]:
@@ -139,15 +144,6 @@ def _window_bytes(head: bytes) -> int:
 
 def _damaged_error(packer: str) -> DamagedError:
     return DamagedError(f"the {packer} input is damaged or cut off", "pack it again")
-
-
-def _in_utf8(pieces: Pieces) -> Pieces:
-    """UTF-16 and UTF-32 have byte order marks; UTF-16 is also recognised by its zero bytes."""
-    head, pieces = peek(pieces, _has_bom_bytes)
-    zeros = [byte == 0 for byte in head[:BOM_BYTES]]
-    name = next((name for bom, name in BOMS.items() if head.startswith(bom)), None)
-    name = name or next((name for name, pattern in ZERO_PATTERNS.items() if pattern == zeros), None)
-    return pieces if name is None else _decode(pieces, name)
 
 
 def _decode(pieces: Pieces, name: str) -> Pieces:

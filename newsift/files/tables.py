@@ -162,9 +162,12 @@ class PostColumns:
         id = _cell_text(row, self.id)
         if id is not None and corrector.is_rounded(id, self.id or ""):
             id = None
+        time = None if self.time is None else row.get(self.time)
+        time = time.strip() if isinstance(time, str) else time
         return plain_post(
             str(row[self.text] or ""), id,
-            created_at=self._time(row, corrector),
+            created_at=None if time in (None, "")
+            else corrector.read_time(time, self.time or "", self.is_utc),
             author=_cell_text(row, self.author), lang=_cell_text(row, self.lang),
             url=_cell_text(row, self.url),
         )  # fmt: skip
@@ -173,13 +176,6 @@ class PostColumns:
         columns = {"text": self.text, "id": self.id, "time": self.time}
         sources = ", ".join(f"{part} from {name!r}" for part, name in columns.items() if name)
         return sources if self.id else f"{sources}, ids from the texts"
-
-    def _time(self, row: Mapping[str, object], corrector: ValueCorrector) -> str | None:
-        value = None if self.time is None else row.get(self.time)
-        value = value.strip() if isinstance(value, str) else value
-        if value in (None, ""):
-            return None
-        return corrector.read_time(value, self.time or "", self.is_utc)
 
 
 def normalise_name(name: str) -> str:
@@ -367,7 +363,7 @@ def text_messages(batches: Lines, maker: MessageMaker, blank: bool) -> Iterator[
 
 def _message(row: bytes, number: int, maker: MessageMaker) -> FileMessage:
     if not row.strip():
-        return maker.passed_over(NO_WORDS, number, row)
+        return maker.message(NO_WORDS, b"", number, row)
     if fault := too_long(row):
         return maker.rejected(number, row, fault, Reason.POST_BYTES)
     if b"\0" in row:

@@ -36,15 +36,13 @@ class EventState:
 
 def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
     """Events by name; `seeds` is the set that a worker makes of the state."""
-    events: dict[str, EventState] = {}
     why = {profile.id: (PROFILE_STALE, profile.reason) for profile in seeds.stale}
     why |= {refusal.id: (PROFILE_REFUSED, refusal.reason) for refusal in seeds.refused}
     by_event: dict[str, list[Seed]] = {}
     for seed in sorted(state.seeds.values(), key=lambda seed: seed.id):
         if not seed.paused and seed.id not in why:
             by_event.setdefault(seed.event, []).append(seed)
-    for name, seeds_of_event in by_event.items():
-        events[name] = EventState(name, tuple(seeds_of_event))
+    events = {name: EventState(name, tuple(matching)) for name, matching in by_event.items()}
     for name, profile in state.profiles.items():
         status, reason = why.get(profile.id, (IN_FORCE, ""))
         event = events.get(name, EventState(name))

@@ -31,7 +31,7 @@ from newsift.operations.messages import format_counts, notify, notify_version
 from newsift.operations.seed_drafts import SeedDraft, parse_record_object, parse_seed, seed_id
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
-from newsift.web.client import PAGE_HEADERS, PAGE_TYPES, WebAnswer
+from newsift.web.client import PAGE_HEADERS, PAGE_TYPES
 from newsift.web.polite import PoliteWeb, StatusError, is_temporary
 from worker.config import Config
 from worker.errors import RunError
@@ -138,22 +138,18 @@ class Follower:
             self.feed.address, PAGE_HEADERS | {"Accept": FEED_MEDIA_TYPES} | headers
         )
         if answer.status != 304:
-            self._note_entries(answer)
+            kind = answer.headers.get("Content-Type", "")
+            content = run_in_subprocess(read_feed, answer.body, answer.url, kind)
+            page = msgspec.json.decode(content, type=NewsFeed)
+            new = self.feed.note(page.entries, now_ms(), self.options.keep)
+            self.feed.etag = answer.headers.get("ETag")
+            self.feed.modified = answer.headers.get("Last-Modified")
+            self.feed.interval = page.interval
+            if page.without_link and new:
+                notify(f"entries without an address that can be read: {page.without_link:,}")
         if answer.permanent_url != self.feed.address:
             notify(f"the feed has moved for good, to {answer.permanent_url}")
             self.feed.address = answer.permanent_url
-
-    def _note_entries(self, answer: WebAnswer) -> None:
-        kind = answer.headers.get("Content-Type", "")
-        feed = msgspec.json.decode(
-            run_in_subprocess(read_feed, answer.body, answer.url, kind), type=NewsFeed
-        )
-        new = self.feed.note(feed.entries, now_ms(), self.options.keep)
-        self.feed.etag = answer.headers.get("ETag")
-        self.feed.modified = answer.headers.get("Last-Modified")
-        self.feed.interval = feed.interval
-        if feed.without_link and new:
-            notify(f"entries without an address that can be read: {feed.without_link:,}")
 
     def read_due_articles(self) -> Counter[str]:
         """Publishes them; returns counts of the outcomes."""

@@ -8,7 +8,6 @@ train, so that no profile is judged by what it was made of.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Protocol
 
 from msgspec import UNSET, UnsetType
 
@@ -79,17 +78,6 @@ class Question:
     drawn: Draw
     probability: float | None = None
     queue: QueueName | UnsetType = UNSET
-
-
-class Queue(Protocol):
-    """A queue without state: the verdicts alone decide the next question."""
-
-    def next(self, verdicts: Verdicts) -> Question | None: ...
-
-    def labels_left(self, verdicts: Verdicts) -> int:
-        """How many labels are missing, as far as that is known; 0 where no question is left."""
-
-    def summary(self, verdicts: Verdicts) -> str: ...
 
 
 class CertifyQueue:
@@ -217,6 +205,9 @@ class LearnQueue:
 
     def summary(self, verdicts: Verdicts) -> str:
         return f"{self.labels_left(verdicts):,} left around the threshold"
+
+
+Queue = CertifyQueue | LearnQueue  # without state: the verdicts alone decide the next question
 
 
 def _first_unlabelled(order: Iterable[Candidate], verdicts: Verdicts) -> Question | None:

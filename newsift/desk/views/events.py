@@ -89,7 +89,8 @@ def events(desk: Desk, request: EventsRequest) -> Json:
 def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
     """`rows` are those of its seeds and of its profile."""
     seeds = [row for row in rows if not row["id"].startswith(PROFILE_PREFIX)]
-    row = profile_row([row for row in rows if row["id"].startswith(PROFILE_PREFIX)])
+    profiles = (row for row in rows if row["id"].startswith(PROFILE_PREFIX))
+    row = next(map(profile_row, profiles), None)
     profile = desk.mirrors.control.profiles.get(name) if row else None
     event = EventState(name, profile=profile, state=row["state"] if row else NO_PROFILE)
     counts = desk.matches.counts(name)
@@ -132,11 +133,9 @@ def threshold_now(desk: Desk, event: str) -> float | None:
     return min(thresholds_of(event_rows), default=None)
 
 
-def profile_row(profiles: Sequence[Json]) -> Json | None:
-    for row in profiles:
-        state = "in force" if row["state"] == "live" else row["state"]
-        return {"state": state, "why": shorten(str(row.get("reason") or ""), MAX_REASON_CHARS)}
-    return None
+def profile_row(row: Json) -> Json:
+    state = "in force" if row["state"] == "live" else row["state"]
+    return {"state": state, "why": shorten(str(row.get("reason") or ""), MAX_REASON_CHARS)}
 
 
 def promise_row(event: EventState, rate: float | None) -> Json | None:

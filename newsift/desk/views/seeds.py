@@ -293,23 +293,19 @@ def _check_row(
         return row | {"refused": str(error)}
     context = desk.model.context
     words = heaviest_words(context.enc, seed.title, seed.text) if context else []
+    # Doubts that are no reason to refuse.
+    doubt = None if draft.objection else rejection_reason(seed.title, seed.text)
+    notes = [f"looks like {doubt}"] if doubt else []
     return row | {
         "refused": refusals.get(seed.id),
         "version": seed.version,
         "event": seed.event,
         "doubt": draft.objection,
-        "notes": _notes(draft, seed),
+        "notes": [*notes, NOT_ENGLISH] if looks_foreign(seed.text) else notes,
         "auto_threshold": thresholds.get(seed.id),
         "away": desk.model.away,
         "words": words,
     }
-
-
-def _notes(draft: SeedDraft, seed: Seed) -> list[str]:
-    """Doubts that are no reason to refuse."""
-    doubt = None if draft.objection else rejection_reason(seed.title, seed.text)
-    notes = [f"looks like {doubt}"] if doubt else []
-    return [*notes, NOT_ENGLISH] if looks_foreign(seed.text) else notes
 
 
 @post_endpoint("/api/seeds/try", DraftsAction, "seeds try")
