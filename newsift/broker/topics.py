@@ -170,7 +170,7 @@ class Topics(dict[str, Topic]):
             log.delete()
         self._notify()
 
-    def append(self, topic: Topic, log: Log, data: bytes, header: Header) -> int:
+    def append(self, log: Log, data: bytes, header: Header) -> int:
         """Store a checked batch and wake waiting consumers. Returns its offset."""
         if header.producer_id >= 0:
             duplicate = log.sequences.find_duplicate(header)

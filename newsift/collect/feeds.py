@@ -248,7 +248,13 @@ class FeedState(msgspec.Struct):
                 new_count += 1
                 link = clean_link(entry.link)
                 self.articles[name] = FollowedArticle(link, entry.title, at, entry.mark, now)
-        self._forget(now - keep)
+        remaining = [
+            (name, article) for name, article in self.articles.items()
+            if article.seen >= now - keep or article.seed is not None
+        ]  # fmt: skip
+        if len(remaining) > MAX_ARTICLES:  # the oldest without a seed go
+            remaining.sort(key=lambda item: (item[1].seed is None, -item[1].seen))
+        self.articles = dict(remaining[:MAX_ARTICLES])
         return new_count
 
     def due_articles(self, now: int, keep: int, most: int) -> list[FollowedArticle]:
@@ -267,16 +273,6 @@ class FeedState(msgspec.Struct):
             article for article in self.articles.values()
             if article.seed is not None and article.published + keep <= before
         ]  # fmt: skip
-
-    def _forget(self, before: int) -> None:
-        """Delete articles without a seed that are no longer listed, and the oldest of too many."""
-        remaining = [
-            (name, article) for name, article in self.articles.items()
-            if article.seen >= before or article.seed is not None
-        ]  # fmt: skip
-        if len(remaining) > MAX_ARTICLES:
-            remaining.sort(key=lambda item: (item[1].seed is None, -item[1].seen))
-        self.articles = dict(remaining[:MAX_ARTICLES])
 
 
 def parse_feed_state(content: bytes, where: str) -> FeedState:

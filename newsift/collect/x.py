@@ -467,8 +467,10 @@ class XStream:
                 async with request as answer:
                     await self._check(answer)
                     reset_at = time() + seconds_until_reset(answer.headers)
-                    if gap := self._gap(mark):
-                        yield gap
+                    if mark is not None:
+                        self._newest_id = self._newest_id or str(mark.cursor)
+                        last = max(self._active_at or 0.0, mark.at or 0.0)
+                        yield Gap("X sends no post twice", seconds_since(last or None))
                     async with (
                         self.rules.watching_file(session),
                         aclosing(self._read_stream(answer)) as stream,
@@ -499,13 +501,6 @@ class XStream:
             raise LostError(BUSY, f"{self.place}: has no rules any more")
         body = await read_body(answer, MAX_ERROR_BYTES)
         raise refusal_error(answer.status, answer.headers, body, self.place)
-
-    def _gap(self, mark: SourceMark | None) -> Gap | None:
-        if mark is None:
-            return None
-        self._newest_id = self._newest_id or str(mark.cursor)
-        last = max(self._active_at or 0.0, mark.at or 0.0)
-        return Gap("X sends no post twice", seconds_since(last or None))
 
     def _frames(self, lines: Iterator[bytes]) -> tuple[list[SourceFrame], Exception | None]:
         """The frames of the lines, and the error that ends the connection after them."""

@@ -163,15 +163,15 @@ def query_workers(addresses: Iterable[str]) -> list[Row]:
         return list(pool.map(query_worker, addresses))
 
 
-def query_worker(address: str, seconds: float = WORKER_ANSWER_S) -> Row:
+def query_worker(address: str) -> Row:
     """`away` is the reason if the worker does not answer."""
     row: Row = {"address": address, "away": "", "ready": False, "reason": "", "drift": None}
     try:
-        status, body = http_get(address, "/readyz", seconds)
+        status, body = http_get(address, "/readyz", WORKER_ANSWER_S)
         answer = msgspec.json.decode(body)
         reason = answer.get("reason") if isinstance(answer, dict) else None
         row |= {"ready": status == 200, "reason": str(reason or "")[:MAX_REASON_CHARS]}
-        status, body = http_get(address, "/metrics", seconds)
+        status, body = http_get(address, "/metrics", WORKER_ANSWER_S)
         return row | (read_metrics(body.decode()) if status == 200 else {})
     except ANSWER_ERRORS as error:
         failure = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -211,9 +211,7 @@ async def _read_request(endpoint: Endpoint, request: web.Request) -> msgspec.Str
     return endpoint.parse(bytes(body))
 
 
-async def send_file(
-    request: web.Request, file: Attachment, chunk_s: float = MAX_CHUNK_S
-) -> web.StreamResponse:
+async def send_file(request: web.Request, file: Attachment) -> web.StreamResponse:
     """Drops the connection if the client takes nothing for a while."""
     response = web.StreamResponse(headers=NO_STORE | file.headers)
     with file.content as content:
@@ -222,7 +220,7 @@ async def send_file(
         try:
             await response.prepare(request)
             while chunk := await asyncio.to_thread(content.read, CHUNK_BYTES):
-                async with asyncio.timeout(chunk_s):
+                async with asyncio.timeout(MAX_CHUNK_S):
                     await response.write(chunk)
         except (OSError, TimeoutError) as error:
             log.info("%s was not sent to its end (%s)", request.path, type(error).__name__)

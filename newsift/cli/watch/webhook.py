@@ -4,7 +4,6 @@ import asyncio
 import hmac
 import logging
 import os
-from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from time import time
@@ -98,10 +97,10 @@ def signature(secret: Secret, at: int, body: bytes) -> str:
     return f"t={at},v1={code.hexdigest()}"
 
 
-def signing_secret(file: Path | None, env: Mapping[str, str] = os.environ) -> Secret:
+def signing_secret(file: Path | None) -> Secret:
     if file is not None:
         return read_secret(file, "--secret-file")
-    value = env.get(SECRET_VARIABLE, "").strip()
+    value = os.environ.get(SECRET_VARIABLE, "").strip()
     if not (value and value.isprintable()):
         raise ConfigError(
             f"{SECRET_VARIABLE}: is {'no text' if value else 'not set'}; set it, or give "

@@ -183,7 +183,7 @@ class Book:
     def send(self, data: bytes, name: str = "t", partition: int = 0) -> int:
         topic = self.topics[name]
         header = self.topics.check_batch(topic, data)
-        return self.topics.append(topic, topic.log(partition), data, header)
+        return self.topics.append(topic.log(partition), data, header)
 
     def refusal(self, data: bytes) -> Code:
         with pytest.raises(RequestError) as caught:
