@@ -74,7 +74,7 @@ class ViewerPresence:
     """Whether a page is open. Thread-safe."""
 
     def __init__(self) -> None:
-        self._last, self._arrival, self.ended = -PRESENCE_S, Event(), Event()
+        self._last, self._arrival, self.end = -PRESENCE_S, Event(), Event()
 
     def note(self) -> None:
         self._last = time.monotonic()
@@ -82,14 +82,14 @@ class ViewerPresence:
 
     def wait(self) -> bool:
         """Returns once a page is open; False once the desk ends."""
-        while not self.ended.is_set() and time.monotonic() - self._last > PRESENCE_S:
+        while not self.end.is_set() and time.monotonic() - self._last > PRESENCE_S:
             self._arrival.clear()
             if time.monotonic() - self._last > PRESENCE_S:  # no viewer has come since
                 self._arrival.wait(PRESENCE_S)
-        return not self.ended.is_set()
+        return not self.end.is_set()
 
     def close(self) -> None:
-        self.ended.set()
+        self.end.set()
         self._arrival.set()
 
 
@@ -114,7 +114,7 @@ class PolledValue(Generic[T]):
         while self._viewers.wait():
             self.poll()
             self._on_change()
-            self._viewers.ended.wait(self._every_s)
+            self._viewers.end.wait(self._every_s)
 
     def poll(self) -> None:
         try:

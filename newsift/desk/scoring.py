@@ -92,19 +92,19 @@ class Measure:
 
     context: ModelContext
     event: EventState
-    compared: tuple[SeedOrProfile, ...]
+    seeds: tuple[SeedOrProfile, ...]
     rows: Embeddings  # [k]
     thresholds: F32  # [k]
 
     @cached_property
     def threshold_of(self) -> Mapping[tuple[str, str], float]:
         """Thresholds by id and version, as match records name them."""
-        names = [(seed.id, seed.version) for seed in self.compared]
+        names = [(seed.id, seed.version) for seed in self.seeds]
         return dict(zip(names, self.thresholds.tolist(), strict=True))
 
     @cached_property
     def is_automatic(self) -> bool:
-        thresholds = [seed.threshold for seed in self.compared]
+        thresholds = [seed.threshold for seed in self.seeds]
         return self.context.config.matching.threshold is None and set(thresholds) <= {None}
 
     @cached_property
@@ -112,8 +112,8 @@ class Measure:
         """Rising; none where the background is too small."""
         enc, background = self.context.enc, self.context.background
         rate = self.context.config.matching.automatic_rate
-        profiles = [seed for seed in self.compared if isinstance(seed, Profile)]
-        articles = [n for n, seed in enumerate(self.compared) if not isinstance(seed, Profile)]
+        profiles = [seed for seed in self.seeds if isinstance(seed, Profile)]
+        articles = [n for n, seed in enumerate(self.seeds) if not isinstance(seed, Profile)]
         rows = self.rows[np.array(articles, np.int64)]
         try:
             thresholds = enc.thresholds(rows, rate, background).tolist() if articles else []
@@ -126,7 +126,7 @@ class Measure:
     def background(self) -> F32:
         """Background scores, without posts that a profile was trained on."""
         background = self.context.background
-        if any(isinstance(seed, Profile) for seed in self.compared):
+        if any(isinstance(seed, Profile) for seed in self.seeds):
             background = split_background(background)[1]
         return self._best(background)
 
@@ -150,11 +150,11 @@ class Measure:
 
 
 def make_measure(context: ModelContext, view: ControlView, name: str) -> Measure:
-    event, seeds = require_event(view.events, name), view.seeds
-    positions = [n for n, seed in enumerate(seeds.seeds) if seed.event == name]
-    compared = tuple(seeds.seeds[n] for n in positions)
+    event, seed_set = require_event(view.events, name), view.seeds
+    positions = [n for n, seed in enumerate(seed_set.seeds) if seed.event == name]
+    seeds = tuple(seed_set.seeds[n] for n in positions)
     rows = np.array(positions, np.int64)
-    return Measure(context, event, compared, seeds.vectors[rows], seeds.thresholds[rows])
+    return Measure(context, event, seeds, seed_set.vectors[rows], seed_set.thresholds[rows])
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,7 +285,7 @@ def _read_error(file: Path, error: OSError) -> InputError:
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".txt", ".parquet")
 PACKED_ENDINGS = ("", ".gz", ".zst")
 DEEP_WILDCARD = re.compile(r"(?:(?<=/)|^)\*\*(?:/|$)")  # in a pattern: this folder and all below
-SUFFIXES = tuple(ending + packed for ending in ENDINGS for packed in PACKED_ENDINGS)
+SUFFIXES = tuple(ending + packing for ending in ENDINGS for packing in PACKED_ENDINGS)
 
 
 def find_files(paths: Iterable[Path]) -> tuple[Path, ...]:

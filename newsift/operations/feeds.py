@@ -277,8 +277,8 @@ class FollowLoop:
     every: float
     once: bool
     names_versions: bool = False  # report the version of the control topic after publishing
-    _begun: bool = False  # the feed has answered
-    _reported: set[str] = field(default_factory=set)  # failures, until something works again
+    _has_answered: bool = False
+    _failures: set[str] = field(default_factory=set)  # reported, until something works again
 
     def run(self) -> None:
         self.run_once()
@@ -295,7 +295,7 @@ class FollowLoop:
         try:
             if outcomes := self.follower.read_due_articles():
                 notify(format_counts(outcomes))
-                self._reported.clear()
+                self._failures.clear()
             if state := self.follower.state_published_on:
                 if self.names_versions:
                     notify_version(state)
@@ -313,8 +313,8 @@ class FollowLoop:
         else:
             if feed.failures:
                 notify("the feed answers again")
-                self._reported.clear()
-            feed.failures, self._begun = 0, True
+                self._failures.clear()
+            feed.failures, self._has_answered = 0, True
             feed.wait_until = round((time.time() + feed.interval) * 1000)
         self.follower.store()
 
@@ -327,7 +327,7 @@ class FollowLoop:
         feed.wait_until = round((time.time() + wait) * 1000)
         if isinstance(error, StatusError) and error.status == HTTP_GONE:
             raise RunError(f"{error}: the feed is gone for good; follow another") from error
-        if not is_temporary(error) and (self.once or not self._begun):
+        if not is_temporary(error) and (self.once or not self._has_answered):
             raise error
         if self.once:
             self.follower.store()
@@ -335,8 +335,8 @@ class FollowLoop:
         self._report_once(str(error))
 
     def _report_once(self, message: str) -> None:
-        if message not in self._reported:
-            self._reported.add(message)
+        if message not in self._failures:
+            self._failures.add(message)
             notify(f"{message}; tried again")
 
 

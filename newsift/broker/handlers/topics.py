@@ -117,15 +117,15 @@ async def create_topics(cluster: Cluster, call: Call) -> Any:
             overrides = {config.name: config.value for config in item.configs}
             only_check = call.body.validate_only
             topic = cluster.topics.create(item.name, item.num_partitions, overrides, only_check)
-            created = CreatedTopic(
+            result = CreatedTopic(
                 name=topic.name, topic_id=topic.id, error_code=Code.NONE, error_message=None,
                 num_partitions=len(topic.logs), replication_factor=1,
                 configs=_settings(CreatedTopic.CreatableTopicConfigs, topic.config, SETTINGS),
             )  # fmt: skip
         except RequestError as error:
             code, message = error.code, error.message
-            created = CreatedTopic(name=item.name, error_code=code, error_message=message)
-        topics.append(created)
+            result = CreatedTopic(name=item.name, error_code=code, error_message=message)
+        topics.append(result)
     return CreateTopicsResponse(version=call.version, topics=topics)
 
 

@@ -84,7 +84,7 @@ class EventQueues:
         self._reader, self._filters, self._metrics = reader, filters, metrics
         self._reading = asyncio.Lock()
         self._queues: dict[str, EventQueue] = {}
-        self.reached: Offsets = {}  # the next offset to read of each partition
+        self.positions: Offsets = {}  # the next offset to read of each partition
 
     def __len__(self) -> int:
         return len(self._queues)
@@ -99,11 +99,11 @@ class EventQueues:
             if place not in queue.backlog and not queue.add(notice):
                 queue.backlog[place] = offset
             queue.task = queue.task or asyncio.create_task(self._work(queue))
-        self.reached[place] = offset + 1
+        self.positions[place] = offset + 1
 
     def committable(self) -> Offsets:
         """The offset of each partition before which everything is acknowledged."""
-        offsets = dict(self.reached)
+        offsets = dict(self.positions)
         for queue in self._queues.values():
             for notice in queue.notices:
                 offsets[notice.place] = min(offsets[notice.place], notice.offset)
@@ -113,7 +113,7 @@ class EventQueues:
 
     async def drop(self) -> None:
         """Clear everything: the next reader of the partitions delivers what was not committed."""
-        tasks, self._queues, self.reached = self._tasks(), {}, {}
+        tasks, self._queues, self.positions = self._tasks(), {}, {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -183,7 +183,7 @@ class EventQueues:
     def _advance(self, queue: EventQueue, place: TopicPartition, offset: int) -> None:
         """Advance the backlog of a queue; at the position of the main reader it is done."""
         queue.backlog[place] = offset
-        if offset >= self.reached.get(place, 0):
+        if offset >= self.positions.get(place, 0):
             del queue.backlog[place]
 
 
@@ -308,7 +308,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         """Does nothing after a rebalance: another member may be further."""
         for place, offset in offsets.items() if epoch == self._epoch else ():
             self._consumer.seek(place, offset)
-            self.queues.reached[place] = offset
+            self.queues.positions[place] = offset
 
     async def _keep_committing(self) -> None:
         while True:

@@ -48,7 +48,7 @@ class Webhook:
         """
         pauses = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S)
         while (wait := await self._attempt(notice)) is not None:
-            self._metrics.failed.inc()
+            self._metrics.failures.inc()
             await asyncio.sleep(max(wait, pauses.pause()))
 
     async def _attempt(self, notice: Notice) -> float | None:
@@ -76,7 +76,7 @@ class Webhook:
     def _handle_status(self, notice: Notice, status: int, wait: float) -> float | None:
         host, name = self._url.host, notice.match_id
         if 200 <= status < 300:
-            self._metrics.posted.labels("taken").inc()
+            self._metrics.outcomes.labels("taken").inc()
             return None
         if status == GONE_STATUS:
             raise AccessError(
@@ -84,7 +84,7 @@ class Webhook:
                 "topic, give its new address"
             )
         if status in REJECTED_STATUSES:
-            self._metrics.posted.labels("refused").inc()
+            self._metrics.outcomes.labels("refused").inc()
             log.warning("%s answers %d to match %s: it is passed over", host, status, name)
             return None
         log.warning("%s answers %d to match %s: it is sent again", host, status, name)

@@ -105,7 +105,7 @@ def undo(desk: Desk, request: UndoRequest) -> dict[str, Any]:
 
 @post_endpoint(
     "/api/judge/redraw", QueueAction, "labels.draw",
-    lambda discarded: DONE_OUTCOME if discarded else "nothing done: the queue has gone before",
+    lambda is_ended: DONE_OUTCOME if is_ended else "nothing done: the queue has gone before",
 )  # fmt: skip
 def redraw(desk: Desk, request: QueueAction) -> bool:
     return desk.queues.discard(_queue_key(request), request.queue)

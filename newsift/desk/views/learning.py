@@ -38,7 +38,7 @@ class VersionAction(Action, frozen=True, kw_only=True):
 
 
 @get_endpoint("/api/learned", EventRequest)
-def learned(desk: Desk, request: EventRequest) -> dict[str, Any]:
+def learning_state(desk: Desk, request: EventRequest) -> dict[str, Any]:
     if desk.model.context is None:
         return {"away": desk.model.away}
     event = require_event(desk.model.view().events, request.event)

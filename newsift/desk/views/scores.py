@@ -75,7 +75,7 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         "event": event.name,
         "state": event.state,
         "why": event.why,
-        "compared": len(measure.compared),
+        "compared": len(measure.seeds),
         "thresholds": [thresholds[0], thresholds[-1]] if thresholds else [],
         "is_automatic": measure.is_automatic,
         "automatic": [*measure.automatic[:1], *measure.automatic[-1:]],
@@ -132,11 +132,11 @@ def near_rows(
 ) -> list[dict[str, Any]]:
     """The newest first, with the words that make their scores."""
 
-    def written(near: Candidate) -> tuple[int, float]:
+    def time_and_score(near: Candidate) -> tuple[int, float]:
         created_at = utc(near.post.created_at)
         return (milliseconds(created_at) if created_at else -1), near.score
 
-    newest = sorted(merge_near_candidates(answers), key=written, reverse=True)[:MAX_ROWS]
+    newest = sorted(merge_near_candidates(answers), key=time_and_score, reverse=True)[:MAX_ROWS]
     texts = [near.post.text for near in newest]
     words = measure.why(texts) if len(measure.rows) else [[] for _ in newest]
     return [
@@ -184,7 +184,7 @@ def set_threshold(desk: Desk, request: ThresholdAction) -> dict[str, Any]:
     """Sets the threshold of the event's profile and seeds; None makes it automatic."""
     desk.model.wait()
     measure = desk.scores.measure(request.event)
-    ids = [seed.id for seed in measure.compared]
+    ids = [seed.id for seed in measure.seeds]
     if not ids:
         raise InputError(f"event {request.event!r}: no seed of it matches; add one or resume it")
     promise = measure.event.state == IN_FORCE and promise_row(measure.event, None)
