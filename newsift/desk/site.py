@@ -96,7 +96,8 @@ class DeskSite(Site):
         self._desk.stop()
 
     def on_started(self) -> None:
-        self._guard.name_cookie(self.port)
+        # Browsers send a cookie to every port of a host, so its name has the port.
+        self._guard.cookie = f"newsift_desk_{self.port}"
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
         self._on_open(f"http://{host}:{self.port}/{self._query}")
 
