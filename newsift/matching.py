@@ -268,8 +268,8 @@ def _seeds(
         places[seed_id] = place
         records[seed_id.encode("utf-8", "surrogatepass")] = record
     seeds = SeedEmbedder(enc, rate, threshold, own_background).make(parse_control_state(records))
-    for refused in seeds.refused:
-        raise InputError(f"{places.get(refused.id, refused.id)}: {refused.reason}")
+    for refusal in seeds.refused:
+        raise InputError(f"{places.get(refusal.id, refusal.id)}: {refusal.reason}")
     if not len(seeds):
         raise InputError("articles: there is none to compare with; give one that is not paused")
     return seeds

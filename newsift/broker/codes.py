@@ -50,8 +50,6 @@ class Code(IntEnum):
 
 
 class RequestError(NewsiftError):
-    """A request, or a part of one, is answered with an error code and a message."""
-
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)
         self.code, self.message = code, message
@@ -60,7 +58,6 @@ class RequestError(NewsiftError):
 def run_for_error(
     work: Callable[P, object], *args: P.args, **kwargs: P.kwargs
 ) -> tuple[Code, str | None]:
-    """Call `work`. Returns its error code and message, or NONE and None."""
     try:
         work(*args, **kwargs)
     except RequestError as error:

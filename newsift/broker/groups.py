@@ -285,8 +285,8 @@ class ConsumerGroup:
         for member in self.members:
             if member.join_callback is None and member.join.instance_id is None:
                 self._drop(member)
-        joined = [member.id for member in self.members if member.join_callback is not None]
-        if self.members and not joined:
+        present = [member.id for member in self.members if member.join_callback is not None]
+        if self.members and not present:
             self._set_timer(self._complete_join_phase)
             return
         self.generation += 1
@@ -294,8 +294,8 @@ class ConsumerGroup:
             self._set_timer(None)
             self.state, self.leader, self.protocol = GroupState.EMPTY, "", None
             return
-        if self.leader not in joined:
-            self.leader = joined[0]
+        if self.leader not in present:
+            self.leader = present[0]
         self.protocol = choose_protocol([member.join.protocols for member in self.members])
         self.state = GroupState.COMPLETING
         self._set_timer(self._drop_unsynced)
@@ -364,7 +364,6 @@ class Groups(dict[str, ConsumerGroup]):
         return self[name]
 
     def require(self, name: str, code: Code = Code.UNKNOWN_MEMBER_ID) -> ConsumerGroup:
-        """Raises RequestError with this code if there is no such group."""
         if name not in self:
             raise RequestError(
                 code if name else Code.INVALID_GROUP_ID, f"there is no group {name!r}"

@@ -39,11 +39,10 @@ class StoredBatch:
     delete_at_ms: int | None = None  # when compaction may delete its tombstones
 
 
-def _walk_limited(body: Any, count: int, last_delta: int, most: int) -> int:
-    return walk(body, count, last_delta, min(most, MAX_RECORDS))
-
-
-_opener = Opener(MAX_UNPACKED_BYTES, _walk_limited)
+_opener = Opener(
+    MAX_UNPACKED_BYTES,
+    lambda body, count, last_delta, most: walk(body, count, last_delta, min(most, MAX_RECORDS)),
+)
 
 
 def read_header(data: bytes) -> Header:
@@ -114,17 +113,16 @@ class ProducerSequences:
                 Code.INVALID_PRODUCER_EPOCH,
                 f"producer {header.producer_id}: epoch {header.producer_epoch} is over",
             )
-        expected = 0
+        due = 0
         if header.producer_epoch == epoch:
             for first, last, offset in batches:
                 if (first, last) == (header.base_sequence, last_sequence(header)):
                     return offset
-            expected = (batches[-1][1] + 1) % SEQUENCE_MODULUS
-        if header.base_sequence != expected:
+            due = (batches[-1][1] + 1) % SEQUENCE_MODULUS
+        if header.base_sequence != due:
             raise RequestError(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {header.producer_id}: sequence {header.base_sequence}, "
-                f"expected {expected}",
+                f"producer {header.producer_id}: sequence {header.base_sequence}, expected {due}",
             )
         return None
 
@@ -149,11 +147,11 @@ BATCH_OVERHEAD_BYTES = 300  # of Python's objects for a batch
 @dataclass(slots=True)
 class MemoryBudget:
     limit: int
-    used: int = 0
+    size: int = 0
 
     @property
     def excess(self) -> int:
-        return self.used - self.limit
+        return self.size - self.limit
 
 
 class Log:
@@ -243,7 +241,7 @@ class Log:
 
     def _count(self, size: int, batches: int) -> None:
         self.size += size
-        self._budget.used += size + batches * BATCH_OVERHEAD_BYTES
+        self._budget.size += size + batches * BATCH_OVERHEAD_BYTES
 
 
 def compact(log: Log, now: int, delete_retention: int) -> None:
@@ -257,16 +255,16 @@ def compact(log: Log, now: int, delete_retention: int) -> None:
     newest = records_by_batch[-1][-1] if records_by_batch and records_by_batch[-1] else None
     remaining = []
     for batch, records in zip(log.batches, records_by_batch, strict=True):
-        needed = [
+        rest = [
             record
             for record in records
             if record is newest or (record.key is not None and latest[record.key] == record.offset)
         ]
-        compacted: StoredBatch | None = batch
+        result: StoredBatch | None = batch
         if records:
-            compacted = _compact_batch(batch, records, needed, newest, now, delete_retention)
-        if compacted is not None:
-            remaining.append(compacted)
+            result = _compact_batch(batch, records, rest, newest, now, delete_retention)
+        if result is not None:
+            remaining.append(result)
     log.replace(remaining)
 
 
@@ -287,20 +285,20 @@ def _readable_records(batch: StoredBatch) -> list[Any]:
 
 
 def _compact_batch(
-    batch: StoredBatch, records: list[Any], needed: list[Any], newest: Any, now: int, retention: int
+    batch: StoredBatch, records: list[Any], rest: list[Any], newest: Any, now: int, retention: int
 ) -> StoredBatch | None:
     """None if no record of the batch is needed."""
     delete_at_ms = None
-    if any(record.value is None for record in needed):
+    if any(record.value is None for record in rest):
         delete_at_ms = now + retention if batch.delete_at_ms is None else batch.delete_at_ms
         if now >= delete_at_ms:
-            needed = [record for record in needed if record is newest or record.value is not None]
+            rest = [record for record in rest if record is newest or record.value is not None]
             delete_at_ms = None
-    if not needed:
+    if not rest:
         return None
-    if len(needed) == len(records):
+    if len(rest) == len(records):
         return replace(batch, delete_at_ms=delete_at_ms)
-    return _rebuild_batch(batch, needed, delete_at_ms)
+    return _rebuild_batch(batch, rest, delete_at_ms)
 
 
 def _rebuild_batch(batch: StoredBatch, records: list[Any], delete_at_ms: int | None) -> StoredBatch:

@@ -37,7 +37,7 @@ class Broker:
         self.cluster = Cluster.create(self.settings)
         self._server: asyncio.Server | None = None
         self._cleaner: asyncio.Task[None] | None = None
-        self._buffered = BufferedBytes(self.settings.max_buffered_bytes)
+        self._buffer = BufferedBytes(self.settings.max_buffered_bytes)
         self._decoder_lock = asyncio.Lock()
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -121,7 +121,7 @@ class Broker:
     ) -> None:
         settings = self.settings
         limits = (
-            settings.max_request_bytes, self._buffered, settings.max_idle_s, settings.max_frame_s,
+            settings.max_request_bytes, self._buffer, settings.max_idle_s, settings.max_frame_s,
         )  # fmt: skip
         while (frame := await read_frame(reader, *limits)) is not None:
             call = await self._decode(frame, client)
@@ -138,7 +138,7 @@ class Broker:
             return await asyncio.to_thread(decode_call, frame, API_HANDLERS, client)
 
     async def _send(self, writer: asyncio.StreamWriter, data: bytes) -> None:
-        self._buffered.reserve(len(data))
+        self._buffer.reserve(len(data))
         try:
             writer.write(data)
             async with asyncio.timeout(self.settings.max_frame_s):
@@ -149,7 +149,7 @@ class Broker:
                 f"the client did not read {len(data)} bytes of a response"
             ) from error
         finally:
-            self._buffered.used -= len(data)
+            self._buffer.size -= len(data)
 
     def _client(self, writer: asyncio.StreamWriter) -> Client:
         """If the broker listens on all addresses, the client gets the one that it used."""

@@ -128,7 +128,7 @@ class Topics(dict[str, Topic]):
         super().__init__()
         self.budget = budget
         self.clock = clock
-        self.changed = asyncio.Event()  # set and replaced by a new one at each change of a log
+        self.change = asyncio.Event()  # set and replaced by a new one at each change of a log
         self._partitions = partitions
 
     def __missing__(self, name: str) -> Topic:
@@ -170,7 +170,7 @@ class Topics(dict[str, Topic]):
             log.delete()
         self._notify()
 
-    def append(self, topic: Topic, log: Log, data: bytes, header: Header) -> int:
+    def append(self, log: Log, data: bytes, header: Header) -> int:
         """Store a checked batch and wake waiting consumers. Returns its offset."""
         if header.producer_id >= 0:
             duplicate = log.sequences.find_duplicate(header)
@@ -194,8 +194,8 @@ class Topics(dict[str, Topic]):
         compact(log, self.clock(), topic.config["delete.retention.ms"])
 
     def _notify(self) -> None:
-        self.changed.set()
-        self.changed = asyncio.Event()
+        self.change.set()
+        self.change = asyncio.Event()
 
     def check_batch(self, topic: Topic, data: bytes) -> Header:
         """Raises RequestError unless the batch may be stored. A thread may call it."""
@@ -229,12 +229,12 @@ class Topics(dict[str, Topic]):
 
     def _make_room(self, size: int) -> None:
         """Delete the oldest batches of the largest logs, or compact, until `size` bytes fit."""
-        self.budget.used += size
+        self.budget.size += size
         try:
             while self.budget.excess > 0:
                 self._free(max(self.budget.excess, int(self.budget.limit * MIN_FREED_SHARE)))
         finally:
-            self.budget.used -= size
+            self.budget.size -= size
 
     def _free(self, size: int) -> None:
         logs = (log for topic in self.values() if topic.config.is_trimmed for log in topic.logs)

@@ -62,16 +62,16 @@ class BufferedBytes:
     """The bytes of incomplete frames and unsent answers of all connections."""
 
     limit: int
-    used: int = 0
+    size: int = 0
 
     def reserve(self, size: int) -> None:
-        if self.used + size > self.limit:
+        if self.size + size > self.limit:
             raise BadFrameError(f"connections would hold more than {self.limit} bytes")
-        self.used += size
+        self.size += size
 
 
 async def read_frame(
-    reader: asyncio.StreamReader, max_bytes: int, buffered: BufferedBytes, max_idle_s: float,
+    reader: asyncio.StreamReader, max_bytes: int, buffer: BufferedBytes, max_idle_s: float,
     max_frame_s: float,
 ) -> bytes | None:  # fmt: skip
     """None when the client has closed the connection or was idle for too long."""
@@ -91,26 +91,26 @@ async def read_frame(
         raise BadFrameError(f"a frame of {size} bytes is not within {min_bytes} and {max_bytes}")
     try:
         async with asyncio.timeout(max_frame_s):
-            return await _read_exactly(reader, size, buffered)
+            return await _read_exactly(reader, size, buffer)
     except TimeoutError as error:
         message = f"a frame of {size} bytes was incomplete after {max_frame_s:g} s"
         raise BadFrameError(message) from error
 
 
-async def _read_exactly(reader: asyncio.StreamReader, size: int, buffered: BufferedBytes) -> bytes:
-    """StreamReader.readexactly would buffer more than `buffered` knows of."""
+async def _read_exactly(reader: asyncio.StreamReader, size: int, buffer: BufferedBytes) -> bytes:
+    """StreamReader.readexactly would buffer more than `buffer` knows of."""
     parts, bytes_read = [], 0
     try:
         while bytes_read < size:
             part = await reader.read(min(size - bytes_read, CHUNK_BYTES))
             if not part:
                 raise BadFrameError(f"the client hung up inside a frame of {size} bytes")
-            buffered.reserve(len(part))
+            buffer.reserve(len(part))
             bytes_read += len(part)
             parts.append(part)
         return b"".join(parts)
     finally:
-        buffered.used -= bytes_read
+        buffer.size -= bytes_read
 
 
 def decode_call(frame: bytes, table: Table, client: Client) -> Call:

@@ -2,16 +2,22 @@
 
 import errno
 import os
+import select
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from encoder.errors import NewsiftError
+from newsift.cli.examples import add_examples
 from newsift.cli.signals import interruptible
-from newsift.cli.table import ReaderLeft, TableGroup
+from worker.errors import RunError
 from worker.text import escape_invisible
 
 FAILED_CODE, INTERRUPTED_CODE = 1, 130
@@ -85,10 +91,69 @@ COMMANDS = {
 }
 
 
+class ReaderLeft(Exception):
+    """The reader of our output has closed the pipe, as `head` does."""
+
+
+def is_read() -> bool:
+    """Whether stdout still has a reader; if so, another pipe has broken."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return not any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+class TableGroup(click.Group):
+    """Imports a command only when it is called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """click would report a reader that left as a failure."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            if is_read():
+                raise RunError(f"{type(error).__name__}: {error}") from error
+            raise ReaderLeft from error
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[name][0].split(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        add_examples(name, command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Uses the table alone, so that help imports no command."""
+        width = max(map(len, COMMANDS))
+        with formatter.section("Commands"):
+            for heading, names in GROUPS.items():
+                with formatter.section(heading):
+                    rows = [(name.ljust(width), COMMANDS[name][1]) for name in names]
+                    formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Uses the table alone, so that completion is fast."""
+        names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items()]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [item for item in names if item.value.startswith(incomplete)] + options
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggests a similar name for an unknown command."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            close = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.5)
+            hint = f"did you mean {close[0]!r}?" if close else f"see '{ctx.command_path} --help'"
+            raise click.UsageError(f"no such command {args[0]!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+
 @click.group(
     cls=TableGroup,
-    table=COMMANDS,
-    groups=GROUPS,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="\b\n" + FIRST_STEPS,
 )
@@ -114,7 +179,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _print_error(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        return _interrupted(interrupts, command_name)
+        return _report_interrupt(interrupts, command_name)
     except (ReaderLeft, BrokenPipeError):
         _discard_output()
         return 0
@@ -122,7 +187,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return _print_error(str(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - one line instead of a traceback
         if interrupts:  # an interrupted compiler raises its own error
-            return _interrupted(interrupts, command_name)
+            return _report_interrupt(interrupts, command_name)
         if (
             isinstance(error, OSError)
             and error.errno in DISK_FULL_ERRORS
@@ -144,7 +209,7 @@ def main() -> None:
     sys.exit(run())
 
 
-def _interrupted(interrupts: Sequence[int], command_name: Sequence[str]) -> int:
+def _report_interrupt(interrupts: Sequence[int], command_name: Sequence[str]) -> int:
     """SIGTERM is the regular end of a long-running command and an interruption of any other."""
     if signal.SIGTERM in interrupts and LONG_RUNNING.intersection(command_name):
         return 0

@@ -55,7 +55,7 @@ def backfill(
             article = Article(content.title, content.text)
             article.require_seed(f"seed {seed!r}", ", or give --force")
         total_records = max(records_between(*span), 1)
-        total = Totals(lambda done: done / total_records)
+        total = Totals(lambda count: count / total_records)
         try:
             with output.open(TOPIC_SOURCE, post_time) as show:
                 for batch in cluster.read(topic, *span):
@@ -71,12 +71,12 @@ def backfill(
 
 
 def _report(total: Totals, outbox: Outbox | None, topic: str) -> None:
-    sent = f"; {outbox.drain(MAX_DRAIN_S):,} published to {topic}" if outbox else ""
+    sent_text = f"; {outbox.drain(MAX_DRAIN_S):,} published to {topic}" if outbox else ""
     passed_over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
     rejected = f", no posts: {format_counts(total.rejected)}" if total.rejected else ""
     notify(
-        f"{total.progress.done:,} posts read, {total.matched:,} matched"
-        f"{passed_over}{rejected}{sent}"
+        f"{total.progress.count:,} posts read, {total.matched:,} matched"
+        f"{passed_over}{rejected}{sent_text}"
     )
 
 

@@ -67,7 +67,7 @@ def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
     spans = offset_spans(begins, ends, most, Random())
     batches = chain.from_iterable(cluster.read(topic, *span) for span in spans)
     total = max(min(most, records_between(begins, ends)), 1)
-    return _readings(batches, config, config.posts.format), lambda done: done / total
+    return _readings(batches, config, config.posts.format), lambda count: count / total
 
 
 def file_posts(files: Sequence[Path], config: Config) -> Source:
@@ -206,10 +206,10 @@ def compare_thresholds(
         background = OwnBackground(Embeddings.load(file), file_mark(file))
         refuse_other_model(file, background.posts, enc)
     seed_sets = [SeedEmbedder(enc, rate, None, b, total).make(state) for b in (background, None)]
-    thresholds, shipped = (seeds.threshold_of for seeds in seed_sets)
+    thresholds, by_model = (seeds.threshold_of for seeds in seed_sets)
     return [
-        {"seed": name, "threshold": thresholds.get(name), "shipped": shipped.get(name)}
-        for name in sorted({*thresholds, *shipped})
+        {"seed": name, "threshold": thresholds.get(name), "shipped": by_model.get(name)}
+        for name in sorted({*thresholds, *by_model})
     ]
 
 

@@ -1,11 +1,11 @@
 """`newsift collect`: read a source and publish its posts until a signal arrives."""
 
 import asyncio
-import logging
 import os
 import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -17,12 +17,12 @@ from encoder.errors import InputError
 from newsift.cli.options import file_options, kafka_options
 from newsift.cli.signals import on_interrupt
 from newsift.collect.bluesky import HOSTS, POST_COLLECTION, Bluesky
-from newsift.collect.collector import Collector, CollectorMetrics, PrintOutlet, TopicOutlet
+from newsift.collect.collector import Collector, CollectorMetrics, TopicOutlet, write_lines
 from newsift.collect.folder import FileLedger, Folder, scan_folder
 from newsift.collect.http import connection_errors, read_token
 from newsift.collect.mastodon import STREAM_PATHS, Mastodon, stream_address
 from newsift.collect.source import LiveSource, SourceMark
-from newsift.collect.state import FileStore, NullStore, default_state, open_state, read_state
+from newsift.collect.state import FileStore, MarkStore, default_state, open_state, read_state
 from newsift.collect.x import MAX_STALL_S, STREAM_URL, XStream
 from newsift.files.posts import FileMessages, refuse_many_bad
 from newsift.files.tables import FileOptions
@@ -71,7 +71,6 @@ def token_option(variable: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Config) -> None:
-    """Publish or print frames until a signal arrives or the source ends."""
     logs.configure_logging(config.log, None)
     file = state or default_state(source.name)
     if dry_run:
@@ -87,10 +86,8 @@ def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Co
 async def print_frames(source: LiveSource, mark: SourceMark | None, config: Config) -> None:
     """It stores nothing, so a signal may end it at any point."""
     with FileIO(STDOUT, "w", closefd=False) as out:
-        state = NullStore(mark)
-        collector = Collector(
-            source, PrintOutlet(out), CollectorMetrics(source.name), config.stream, state
-        )
+        state, metrics = MarkStore(mark), CollectorMetrics(source.name)
+        collector = Collector(source, partial(write_lines, out), metrics, config.stream, state)
         async with client_session(stream_timeout(config.stream.stall_s)) as client:
             await collector.run(client)
 
@@ -98,9 +95,8 @@ async def print_frames(source: LiveSource, mark: SourceMark | None, config: Conf
 async def publish_frames(source: LiveSource, state: FileStore, config: Config) -> list[int]:
     """Publish frames until a signal arrives. Returns the signals received."""
     metrics = CollectorMetrics(source.name)
-    stall = StallStatus(metrics)
-    outlet = TopicOutlet(config, metrics, stall.update)
-    collector = Collector(source, outlet, metrics, config.stream, state)
+    outlet = TopicOutlet(config, metrics)
+    collector = Collector(source, outlet.deliver, metrics, config.stream, state)
     signals = list[int]()
 
     def stop(number: int) -> None:
@@ -109,22 +105,22 @@ async def publish_frames(source: LiveSource, state: FileStore, config: Config) -
 
     async def start_outlet() -> None:
         await asyncio.to_thread(ensure_posts, config)
-        await outlet.start()
+        await outlet.delivery.start()
 
     def report() -> None:
         gaps = f"; {metrics.gaps:,} gaps that nothing can fill" if metrics.gaps else ""
         where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
-        notify(f"{metrics.sent:,} frames of {source.name} sent to {where}{gaps}")
+        notify(f"{metrics.sent_count:,} frames of {source.name} sent to {where}{gaps}")
 
     on_interrupt(asyncio.get_running_loop(), stop)
     site = Site(
-        config.web, metrics.render, lambda: stall.not_ready_reason or collector.not_ready_reason
+        config.web, metrics.render, lambda: outlet.not_ready_reason or collector.not_ready_reason
     )
     try:
         async with AsyncExitStack() as stack:
             await site.start()
             stack.push_async_callback(site.stop)
-            stack.push_async_callback(outlet.stop)
+            stack.push_async_callback(outlet.delivery.stop)
             if not await collector.run_unless_stopped(start_outlet()):
                 return signals
             client = await stack.enter_async_context(
@@ -135,19 +131,6 @@ async def publish_frames(source: LiveSource, state: FileStore, config: Config) -
     except KafkaError as error:
         raise broker_error(error, config) from error
     return signals
-
-
-class StallStatus:
-    """Whether the broker has stopped acknowledging, for metrics and readiness."""
-
-    def __init__(self, metrics: CollectorMetrics) -> None:
-        self._metrics, self.not_ready_reason = metrics, ""
-
-    def update(self, is_stalled: bool) -> None:
-        if self.not_ready_reason and not is_stalled:
-            logging.getLogger("newsift.collect").info("the broker acknowledges again")
-        self.not_ready_reason = "the broker does not acknowledge" if is_stalled else ""
-        self._metrics["stalled"].set(int(is_stalled))
 
 
 @collect.command()
@@ -298,13 +281,13 @@ def files(
         notify(f"{place}: holds no file of posts yet; waiting for some")
     file = state or default_state(f"files-{json_digest(place)[:12]}")
     ledger = FileLedger(file.with_name(f"{file.name}.sent"), not dry_run)
-    shown: set[str] = set()
+    texts: set[str] = set()
 
     def notify_once(message: str) -> None:
         """Show each message for the first file alone; what follows the file's name decides."""
         text = message.partition(": ")[2]
-        if text not in shown:
-            shown.add(text)
+        if text not in texts:
+            texts.add(text)
             notify(message)
 
     def read(path: Path) -> FileMessages:

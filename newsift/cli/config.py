@@ -29,25 +29,25 @@ def config() -> None:
 @KAFKA
 def check_config(config_file: Path | None, kafka: str | None) -> None:
     """Check the file and the environment variables, and that the files they name exist."""
-    loaded = load(config_file, with_servers(os.environ, kafka))
-    tls_context(loaded.config)
+    source = load(config_file, with_servers(os.environ, kafka))
+    tls_context(source.config)
     try:
-        model_directory(loaded.config.model.name)
+        model_directory(source.config.model.name)
     except NewsiftError as error:
-        raise ConfigError(f"{loaded.origins['model.name']}: model.name: {error}") from error
-    if file := loaded.config.matching.background:
+        raise ConfigError(f"{source.origins['model.name']}: model.name: {error}") from error
+    if file := source.config.matching.background:
         try:
             file_mark(file)
         except NewsiftError as error:
             raise ConfigError(
-                f"{loaded.origins[BACKGROUND_KEY]}: {BACKGROUND_KEY}: {error}"
+                f"{source.origins[BACKGROUND_KEY]}: {BACKGROUND_KEY}: {error}"
             ) from error
-    changed = [
+    own_keys = [
         f"{section}.{name}" for section, keys in KEYS.items() for name, key in keys.items()
-        if getattr(getattr(loaded.config, section), name) != key.default
+        if getattr(getattr(source.config, section), name) != key.default
     ]  # fmt: skip
-    summary = f"not by default: {', '.join(changed)}" if changed else "every key has its default"
-    click.echo(escape_invisible(f"{loaded.file or 'the defaults'}: right; {summary}"), err=True)
+    summary = f"not by default: {', '.join(own_keys)}" if own_keys else "every key has its default"
+    click.echo(escape_invisible(f"{source.file or 'the defaults'}: right; {summary}"), err=True)
 
 
 @click.command()
@@ -74,10 +74,10 @@ def show(config_file: Path | None, kafka: str | None, as_json: bool, template: b
     if template:
         click.echo(read_template(), nl=False)
         return
-    loaded = load(config_file, with_servers(os.environ, kafka))
+    source = load(config_file, with_servers(os.environ, kafka))
     if as_json:
-        values = to_values(loaded.config)
-        file = None if loaded.file is None else str(loaded.file)
-        click.echo(json.dumps({"file": file, "values": values, "origins": dict(loaded.origins)}))
+        values = to_values(source.config)
+        file = None if source.file is None else str(source.file)
+        click.echo(json.dumps({"file": file, "values": values, "origins": dict(source.origins)}))
         return
-    click.echo(render_config(loaded), nl=False)
+    click.echo(render_config(source), nl=False)

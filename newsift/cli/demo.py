@@ -39,8 +39,6 @@ SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
 
 @dataclass(frozen=True, slots=True)
 class SamplePost:
-    """An invented post and the event it is about, if any."""
-
     id: int
     text: str
     event: str | None
@@ -174,7 +172,6 @@ def make_script(posts: Sequence[SamplePost], seconds: float) -> Script:
 
 
 def next_steps() -> Iterator[str]:
-    """Commands to try after the demo, one on each line."""
     on_path = shutil.which("newsift")
     script = Path(sys.executable).with_name("newsift")
     if script.exists() and not (on_path and Path(on_path).samefile(script)):
@@ -255,11 +252,11 @@ def summary(
     """Precision and recall count the posts that were sent while their seed was live."""
     yield f"{'event':<{EVENT_WIDTH}}{'posts':>7}{'found':>7}{'precision':>11}{'recall':>8}"
     for event in events:
-        expected, matched = results.posts_on(event, live=True), results.matched_posts(event)
+        relevant, matched = results.posts_on(event, live=True), results.matched_posts(event)
         shares = (
-            f"{_share(expected & matched, matched):>11}{_share(expected & matched, expected):>8}"
+            f"{_share(relevant & matched, matched):>11}{_share(relevant & matched, relevant):>8}"
         )
-        yield f"{event:<{EVENT_WIDTH}}{len(expected):>7}{len(matched):>7}{shares}"
+        yield f"{event:<{EVENT_WIDTH}}{len(relevant):>7}{len(matched):>7}{shares}"
     for change in results.script.changes:
         off_posts = results.posts_on(change.seed, live=False)
         matched_off = len(off_posts & results.matched_posts(change.seed))
@@ -374,8 +371,6 @@ def play(
 
 
 class MatchPrinter:
-    """Prints matches as they arrive, and checks that the worker is running."""
-
     def __init__(self, consumer: Any, worker: WorkerProcess, results: DemoResults) -> None:
         self._consumer, self._worker, self.results = consumer, worker, results
         self.colour, self._at_terminal = use_colour(), sys.stdout.isatty()

@@ -71,7 +71,6 @@ def publish_samples(
 
 
 def open_page(address: str) -> None:
-    """Print the address, and open it where there is a screen."""
     announce(address)
     if sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
         webbrowser.open(address)

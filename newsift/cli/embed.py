@@ -50,7 +50,7 @@ class TextBatches:
         if batch:
             yield batch
             self.progress.add(len(batch), "rows")
-        good = self.progress.done
+        good = self.progress.count
         if self.bad and not good:
             raise InputError("no row could be read; see the reasons above")
         if self.bad:
@@ -97,7 +97,7 @@ def embed(
     inputs = open_inputs(files, file_options, DEFAULT_LIMITS, notify, blank=True)
     enc = encoder.load(model.name, device=model.device, threads=model.threads)
     texts = TextBatches(inputs, skip_bad)
-    embedded_batches = ((batch, _embedded(enc, batch, articles)) for batch in texts)
+    embedded_batches = ((batch, _embed_batch(enc, batch, articles)) for batch in texts)
     if out == DASH:
         for batch, embeddings in embedded_batches:
             _print(batch, embeddings)
@@ -105,10 +105,10 @@ def embed(
         with embeddings_writer(out.resolve(), enc.dim, enc.mix, enc.digest) as table:
             for _, embeddings in embedded_batches:
                 table.add(embeddings.dense, embeddings.lexical)
-    refuse_many_bad(texts.bad, texts.bad + texts.progress.done)
+    refuse_many_bad(texts.bad, texts.bad + texts.progress.count)
 
 
-def _embedded(enc: Encoder, batch: list[InputText], articles: bool) -> Embeddings:
+def _embed_batch(enc: Encoder, batch: list[InputText], articles: bool) -> Embeddings:
     if articles:
         return enc.articles(
             [(text.title, text.text) if text.title else text.text for text in batch]

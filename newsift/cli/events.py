@@ -94,18 +94,18 @@ def show_event(name: str, as_json: bool, config: Config) -> None:
         print_json([row | {"before": [record.get("made") for record in before]}])
         return
     fields = dict(zip(HEADER[:5], _cells(row), strict=False)) | {"seeds": ", ".join(row["seeds"])}
-    made = row["made"]
+    creation = row["made"]
     for key in ("at", "by", "method", "beta", "gamma", "cohesion", "labels", "attempts"):
-        fields[key] = made.get(key)
-    posts = made.get("posts")
+        fields[key] = creation.get(key)
+    posts = creation.get("posts")
     fields["posts"] = len(posts) if isinstance(posts, list) else None
     fields["version"] = row["version"]
-    fields |= {key: words_text(made.get(key)) for key in ("gained", "lost")}
+    fields |= {key: words_text(creation.get(key)) for key in ("gained", "lost")}
     print_fields(fields)
     for number, record in enumerate(before, 1):
-        made = record.get("made")
-        made = made if isinstance(made, dict) else {}
-        parts = [f"before {number}", made.get("at"), made.get("by"), made.get("method")]
+        creation = record.get("made")
+        creation = creation if isinstance(creation, dict) else {}
+        parts = [f"before {number}", creation.get("at"), creation.get("by"), creation.get("method")]
         click.echo("  ".join(one_line(str(part)) for part in parts if part))
 
 
@@ -233,13 +233,13 @@ def learn_repeatedly(training: ProfileTraining, every: float) -> None:
 
 
 def print_proposal(proposal: Proposal) -> None:
-    made, comparison = proposal.profile.made, proposal.comparison
-    origin = f"{made['method']} (β {made['beta']:.2f}, γ {made['gamma']:g}"
-    if made["posts"] or made["cohesion"]:
-        origin += f", cohesion {made['cohesion']:.2f}, {len(made['posts'])} posts"
-    origin += f", {made['labels']} labels)" if made["labels"] else ")"
+    creation, comparison = proposal.profile.made, proposal.comparison
+    origin = f"{creation['method']} (β {creation['beta']:.2f}, γ {creation['gamma']:g}"
+    if creation["posts"] or creation["cohesion"]:
+        origin += f", cohesion {creation['cohesion']:.2f}, {len(creation['posts'])} posts"
+    origin += f", {creation['labels']} labels)" if creation["labels"] else ")"
     fields = {"event": proposal.event.name, "learned from": origin}
-    fields |= {name: words_text(made[name]) for name in ("gained", "lost")}
+    fields |= {name: words_text(creation[name]) for name in ("gained", "lost")}
     fields["threshold"] = " → ".join(map(thresholds_text, proposal.thresholds))
     was, will = proposal.background_rates
     fields["background"] = f"{was:.1f} → {will:.1f} of 1,000 posts pass"
@@ -251,9 +251,9 @@ def print_proposal(proposal: Proposal) -> None:
             fields["stream"] += f", {rates} an hour"
     print_fields(fields)
     for sign, posts in (("+", comparison.come), ("-", comparison.go)):
-        for scored in posts:
-            text = shorten(one_line(scored.post.text), MAX_POST_CHARS)
-            click.echo(f"  {sign} {scored.score:.2f}  {text}")
+        for candidate in posts:
+            text = shorten(one_line(candidate.post.text), MAX_POST_CHARS)
+            click.echo(f"  {sign} {candidate.score:.2f}  {text}")
 
 
 @events.command()

@@ -123,7 +123,7 @@ def filter_posts(
             _report_total(total, len(seed_set))
             raise
         _report_total(total, len(seed_set))
-    refuse_many_bad(total.rejected.total(), total.progress.done)
+    refuse_many_bad(total.rejected.total(), total.progress.count)
 
 
 def _with_options(
@@ -133,7 +133,7 @@ def _with_options(
     options: dict[str, Any] = {"threshold": threshold, "background_rate": rate, "why": why}
     matching = {key: value for key, value in options.items() if value is not None}
     automatic = {} if rate is None else {"threshold": None, "total_rate": None}
-    typed = {
+    from_command_line = {
         key: value
         for key, value in asdict(model).items()
         if ctx.get_parameter_source(key) is ParameterSource.COMMANDLINE
@@ -142,7 +142,7 @@ def _with_options(
         config,
         posts=replace(config.posts, format="auto"),
         matching=replace(config.matching, **(automatic | matching)),
-        model=replace(config.model, **typed),
+        model=replace(config.model, **from_command_line),
     )
 
 
@@ -190,9 +190,9 @@ def _learn_profiles(
 
 def _filter_batch(
     batch: Sequence[FileMessage], pipeline: Pipeline, seeds: SeedSet, add_records: AddRecords,
-    rejected_file: IO[bytes] | None, reported: int,
+    rejected_file: IO[bytes] | None, report_count: int,
 ) -> Outcome:  # fmt: skip
-    """Rejected rows are written unchanged; `reported` counts those of earlier batches."""
+    """Rejected rows are written unchanged; `report_count` counts those of earlier batches."""
     posts = [message for message in batch if isinstance(message.reading, Post)]
     outcome = pipeline.run(posts, seeds, now_text)
     outcome.read = len(batch)
@@ -204,21 +204,21 @@ def _filter_batch(
             outcome.rejected[message.reading.reason] += 1
             rejected_rows.append((message, f"{message.reading.reason} ({message.reading.detail})"))
     records: list[OutputRecord] = []
-    for produced in outcome.records:
-        if produced.kind == "rejected":
-            headers = {name: value.decode() for name, value in produced.headers}
+    for output in outcome.records:
+        if output.kind == "rejected":
+            headers = {name: value.decode() for name, value in output.headers}
             rejected_rows.append(
-                (posts[produced.source], f"{headers['reason']} ({headers['detail']})")
+                (posts[output.source], f"{headers['reason']} ({headers['detail']})")
             )
-        elif produced.value and (record := parse_match_record(produced.value)):
-            columns = posts[produced.source].columns
-            records.append(OutputRecord(produced.value, record, record.matches, columns))
+        elif output.value and (record := parse_match_record(output.value)):
+            columns = posts[output.source].columns
+            records.append(OutputRecord(output.value, record, record.matches, columns))
     if rejected_file is not None:
         # In one call, so that Ctrl-C leaves no incomplete line.
         rejected_file.write(b"".join(message.raw + b"\n" for message, _ in rejected_rows))
     add_records(records)
     for count, (message, why) in zip(
-        range(reported, MAX_REPORTED_ROWS + 1), rejected_rows, strict=False
+        range(report_count, MAX_REPORTED_ROWS + 1), rejected_rows, strict=False
     ):
         if count == MAX_REPORTED_ROWS:
             notify("rejected: more lines are rejected; from here on they are only counted")
@@ -228,7 +228,7 @@ def _filter_batch(
 
 
 def _report_total(total: Totals, seeds: int) -> None:
-    read = total.progress.done
+    read = total.progress.count
     if total.rejected.total() == read > 0:
         raise InputError("no row could be read as a post; name what they are with --format")
     notify(

@@ -12,12 +12,12 @@ import click
 
 from encoder.errors import InputError
 from newsift.cli.options import JSON, PATH, YES, kafka_options, since_option
-from newsift.cli.output import highlight_text, page_width, print_json, table, wrapped
+from newsift.cli.output import highlight_text, page_width, print_json, table, wrap
 from newsift.cli.terminal import at_terminal, confirm_publish, single_keys, use_colour
-from newsift.files.labels import ENDINGS, label_writer, read_labels
+from newsift.files.labels import label_writer, read_labels
 from newsift.files.read import DASH
 from newsift.files.write import check_targets
-from newsift.files.writers import check_ending
+from newsift.files.writers import TEXT_ENDINGS, check_ending
 from newsift.operations.actor import current_user
 from newsift.operations.labels import (
     LABEL_HEADERS,
@@ -144,7 +144,7 @@ class Session:
         paragraphs = [line for line in map(one_line, post.text.splitlines()) if line]
         if len(paragraphs) > MAX_POST_LINES:
             paragraphs = [one_line(post.text)]
-        for line in (line for part in paragraphs for line in wrapped(part, page_width() - 2)):
+        for line in (line for part in paragraphs for line in wrap(part, page_width() - 2)):
             click.echo(f"  {highlight_text(line, why, colour)}", color=colour)
         click.echo(f"{self._queue.summary(self._answers.verdicts())}   {KEY_HELP}")
 
@@ -189,7 +189,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 def export_labels(file: Path, event: str | None, config: Config) -> None:
     """Write all labels to FILE: .csv, .tsv, .json, else JSON lines; - is standard output."""
     check_targets({"FILE": file}, [])
-    check_ending("FILE", file, ENDINGS)
+    check_ending("FILE", file, TEXT_ENDINGS)
     labels = [label for part in _by_event(config, event).values() for label in part]
     with label_writer(file) as add:
         for label in labels:

@@ -38,7 +38,6 @@ class ThreadService:
 
 
 def run_worker(config: Config, folder: Path, port: int, end: Event) -> None:
-    """Run a worker, and start it again if it is killed."""
     file = folder / "config.yaml"
     file.write_text(render_config(LoadedConfig(config, None, defaultdict(str))), "utf-8")
     settings = {"NEWSIFT_CONFIG": str(file)}

@@ -69,13 +69,13 @@ def matches(
     try:
         with connected(config) as cluster, output.open(TOPIC_SOURCE, match_time) as add_records:
             for batch in _batches(cluster, config, start, live, quiet=output.to_terminal):
-                parsed = [
+                pairs = [
                     (message.value or b"", parse_match_record(message.value)) for message in batch
                 ]
-                unreadable += sum(record is None for _, record in parsed)
+                unreadable += sum(record is None for _, record in pairs)
                 records = [
-                    OutputRecord(value, record, selected) for value, record in parsed
-                    if record is not None and (selected := filters.select(record))
+                    OutputRecord(value, record, selection) for value, record in pairs
+                    if record is not None and (selection := filters.select(record))
                 ]  # fmt: skip
                 records = records if limit is None else records[: limit - posts]
                 posts += len(records)
@@ -118,7 +118,7 @@ def _batches(
     else:
         batches = cluster.read(topic, offsets, ends)
     total = 0 if live else records_between(offsets or cluster.beginnings(topic), ends)
-    progress = ProgressLine(lambda done: done / max(total, 1))
+    progress = ProgressLine(lambda count: count / max(total, 1))
     for batch in batches:
         yield sorted(batch, key=lambda message: message.timestamp)
         progress.add(len(batch), "records", quiet=quiet or live)

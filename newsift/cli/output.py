@@ -59,10 +59,10 @@ def highlight_words(pairs: Sequence[tuple[str, float]], colour: bool) -> str:
     words = [(plain, weight) for word, weight in pairs if (plain := printable(word))]
     sizes = [abs(weight) for _, weight in words]
     ranking = sorted(range(len(words)), key=lambda i: -sizes[i])
-    highlighted = set(ranking if colour else ranking[:MAX_NUMBERED_WORDS])
+    bright = set(ranking if colour else ranking[:MAX_NUMBERED_WORDS])
     top = max(sizes, default=0.0)
     return " ".join(
-        _highlight(word, weight, top, colour) if i in highlighted else word
+        _highlight(word, weight, top, colour) if i in bright else word
         for i, (word, weight) in enumerate(words)
     )
 
@@ -76,14 +76,14 @@ def highlight_text(text: str, why: Sequence[tuple[str, float]], colour: bool) ->
     longest_first = map(re.escape, sorted(weights, key=len, reverse=True))
     pattern = re.compile("|".join(longest_first), re.IGNORECASE)
 
-    def highlighted(word: str) -> str:
+    def in_colour(word: str) -> str:
         return _highlight(word, weights.get(word.lower(), 0.0), top, colour)
 
     def replacement(match: re.Match[str]) -> str:
         sign, word = match.groups()
         if word.lower() in weights:
-            return sign + highlighted(word)
-        return sign + pattern.sub(lambda piece: highlighted(piece[0]), word) if sign else word
+            return sign + in_colour(word)
+        return sign + pattern.sub(lambda piece: in_colour(piece[0]), word) if sign else word
 
     return WORD.sub(replacement, text)
 
@@ -101,7 +101,7 @@ def _highlight(word: str, weight: float, top: float, colour: bool) -> str:
     return click.style(word, fg=text, bg=background, bold=shade == len(SHADES) - 1 or None)
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int) -> list[str]:
     """Lines of at most `width` columns; a longer word is broken."""
     lines, line, column = list[str](), "", 0
     for word in text.split():
@@ -120,7 +120,6 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def columns(text: str) -> int:
-    """The number of columns of a text on a terminal."""
     if text.isascii():
         return len(text)
     return sum(
@@ -195,8 +194,8 @@ class LineView:
             return [highlight_text(text, why, self._colour)]
         text, room = shorten(text, MAX_POST_CHARS), self._width - before
         if self._colour:
-            return [highlight_text(line, why, True) for line in wrapped(text, room)]
-        return wrapped(highlight_text(text, why, False), room)
+            return [highlight_text(line, why, True) for line in wrap(text, room)]
+        return wrap(highlight_text(text, why, False), room)
 
 
 def match_time(record: MatchRecord) -> str:
@@ -206,8 +205,8 @@ def match_time(record: MatchRecord) -> str:
 
 def post_time(record: MatchRecord) -> str:
     """When the post was written, else when it arrived in the topic."""
-    arrived = record.source.timestamp
-    time = record.post.created_at or (rfc3339(arrived) if arrived > 0 else None)
+    arrival = record.source.timestamp
+    time = record.post.created_at or (rfc3339(arrival) if arrival > 0 else None)
     return f"{one_line(time)[:19]:19}Z" if time else f"{'-':20}"
 
 

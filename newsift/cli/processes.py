@@ -101,7 +101,6 @@ def worker_process(
 
 
 def stop_group(process: "subprocess.Popen[bytes]") -> None:
-    """Terminate the process; kill its group after `MAX_STOP_S`."""
     try:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):

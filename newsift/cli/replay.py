@@ -56,7 +56,10 @@ class SendableRows:
         for message in chain.from_iterable(chain.from_iterable(self.inputs)):
             self.rows += 1
             if isinstance(message.reading, Rejected):
-                self._report_rejected(message, message.reading)
+                reason, detail = message.reading.reason, message.reading.detail
+                if self.bad.total() < MAX_REPORTED_ROWS:
+                    notify(f"not sent: {message.topic} {message.place}: {reason} ({detail})")
+                self.bad[reason.value] += 1
             elif message.value:
                 yield message
             else:
@@ -66,12 +69,6 @@ class SendableRows:
         if self.bad or self.not_sent:
             notify(f"not sent: {format_counts(self.bad + self.not_sent)}")
         refuse_many_bad(self.bad.total(), self.rows)
-
-    def _report_rejected(self, message: FileMessage, rejection: Rejected) -> None:
-        if self.bad.total() < MAX_REPORTED_ROWS:
-            reason = f"{rejection.reason} ({rejection.detail})"
-            notify(f"not sent: {message.topic} {message.place}: {reason}")
-        self.bad[rejection.reason.value] += 1
 
 
 @click.command()
@@ -104,12 +101,12 @@ def replay(
         progress = ProgressLine(share_read(inputs))
         for _ in messages:
             progress.add(1, "posts")
-        notify(f"{progress.done:,} posts can be sent, {progress.rate()}")
+        notify(f"{progress.count:,} posts can be sent, {progress.rate()}")
     else:
         with connected(config) as cluster:
             cluster.partitions(config.topics.posts)
         total = _count_posts(inputs) - skip
-        progress = ProgressLine(lambda done: done / total if total > 0 else 0.0)
+        progress = ProgressLine(lambda count: count / total if total > 0 else 0.0)
         _send(messages, progress, RateLimit(rate), config, skip)
     rows.report()
 
@@ -129,7 +126,7 @@ def _count_posts(inputs: Sequence[FileMessages]) -> int:
 
 def _send(
     messages: Iterator[FileMessage], progress: ProgressLine, pace: RateLimit, config: Config,
-    skipped: int,
+    skip_count: int,
 ) -> None:  # fmt: skip
     topic, all_sent = config.topics.posts, False
     with sending(config) as outbox:
@@ -145,4 +142,4 @@ def _send(
             where = f"{topic} on {config.kafka.bootstrap_servers}"
             notify(f"{count:,} posts sent to {where}, {progress.rate()}")
             if not all_sent:
-                notify(f"to continue after them: --skip {skipped + count}")
+                notify(f"to continue after them: --skip {skip_count + count}")

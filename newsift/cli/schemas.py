@@ -27,16 +27,16 @@ def schemas(name: str | None, as_json: bool) -> None:
             raise InputError(f"no schema {name!r}; there are {', '.join(by_name)}")
         click.echo(by_name[name].read_text("utf-8"), nl=False)
         return
-    parsed = {
+    objects = {
         schema: json.loads(file.read_text("utf-8"))
         for schema, file in by_name.items() if file.name.endswith(".json")
     }  # fmt: skip
     if as_json:
-        click.echo(json.dumps(parsed, ensure_ascii=False, indent=2))
+        click.echo(json.dumps(objects, ensure_ascii=False, indent=2))
         return
     width = max(map(len, by_name))
     for schema in by_name:
-        title = parsed[schema].get("title", "") if schema in parsed else "The topics, in AsyncAPI"
+        title = objects[schema].get("title", "") if schema in objects else "The topics, in AsyncAPI"
         click.echo(f"{schema:<{width}}  {title}")
 
 

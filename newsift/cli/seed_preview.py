@@ -90,7 +90,7 @@ def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: st
         among = f"a sample of {preview.posts:,} of {preview.there:,} posts"
     for name, counts in list(events.items())[:MAX_EVENTS]:
         matches = preview.events.get(name, EventPreview())
-        alone = f", {_count(matches.gained)} only by what was added" if counts.others else ""
+        alone = f", {_count(matches.gain)} only by what was added" if counts.others else ""
         end = f"{alone}:" if matches.matched else ""
         notify(
             f"event {name!r}: {_count(matches.matched)} of {among} of the last "

@@ -65,12 +65,12 @@ def seeds() -> None:
     """
 
 
-def threshold_text(row: SeedRow, configured: float | None) -> str:
-    """`configured` is the threshold of the configuration, for seeds that have none."""
+def threshold_text(row: SeedRow, default: float | None) -> str:
+    """`default` is the threshold of the configuration, for seeds that have none."""
     if row["threshold"] is not None:
         return f"{row['threshold']:g}"
-    if configured is not None:
-        return f"{configured:g} (matching.threshold)"
+    if default is not None:
+        return f"{default:g} (matching.threshold)"
     automatic = row.get("auto_threshold")
     return "auto" if automatic is None else f"auto {automatic:.4f}"
 
@@ -95,12 +95,10 @@ def list_seeds(as_json: bool, config: Config) -> None:
         table(header, [[row.get(name) for name in HEADER] for row in cells])
 
 
-def _table_row(row: SeedRow, configured: float | None) -> SeedRow:
+def _table_row(row: SeedRow, default: float | None) -> SeedRow:
     title = f"for {', '.join(row['seeds'])}" if "seeds" in row else row.get("title")
     row = row | {"title": row.get("reason", title)}
-    return (
-        row if row["state"] == "refused" else row | {"threshold": threshold_text(row, configured)}
-    )
+    return row if row["state"] == "refused" else row | {"threshold": threshold_text(row, default)}
 
 
 @seeds.command("show")
@@ -176,16 +174,16 @@ def add(
     changes = {"event": event, "title": title, "threshold": threshold, "expires_at": ends}
     changes = {key: value for key, value in changes.items() if value is not None}
     drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
-    parsed = [parse_seed(draft, config) for draft in drafts]
+    contents = [parse_seed(draft, config) for draft in drafts]
     if not force:
         require_articles(drafts)
-    if url is not None and not yes and not _confirm_article(parsed[0]):
+    if url is not None and not yes and not _confirm_article(contents[0]):
         return
     from newsift.cli.seed_preview import publish_drafts
 
     with_preview = not as_json if preview is None else preview
     with seed_topic(config) as topic:
-        publish_drafts(topic, config, drafts, parsed, with_preview, as_json, not (yes or as_json))
+        publish_drafts(topic, config, drafts, contents, with_preview, as_json, not (yes or as_json))
 
 
 def _confirm_article(seed: Seed) -> bool:
@@ -298,9 +296,9 @@ def follow(
     address = parse_web_address(feed)
     web = PoliteWeb(PUBLIC_FEEDS, address if intranet else None)
     file = state or default_feed_state(feed, config)
-    with end_on_sigterm(), feed_state(feed, file, dry) as (followed, store):
+    with end_on_sigterm(), feed_state(feed, file, dry) as (last_state, store):
         notify(f"following {feed}; what is known of it is in {file}")
-        follower = Follower(web, followed, options, config, store, click.echo)
+        follower = Follower(web, last_state, options, config, store, click.echo)
         FollowLoop(follower, pause, once or dry, names_versions=True).run()
 
 
@@ -338,7 +336,7 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
     records = read_records(file)
     without_key = records.pop(b"", None)
     state = parse_control_state(records, config.limits)
-    refused = list(state.refused.values())
+    refusals = list(state.refused.values())
     with seed_topic(config) as topic:
         before = topic.state()
         topic.publish(records, before)
@@ -348,10 +346,10 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
     notify_version(before)
     if without_key is not None:
         notify("a record without a key is left out: a compacted topic takes none")
-    for seed in refused[:MAX_REPORTED_SEEDS]:
+    for seed in refusals[:MAX_REPORTED_SEEDS]:
         notify(f"refused, as in every worker: {seed.id}: {seed.reason}")
-    if len(refused) > MAX_REPORTED_SEEDS:
-        notify(f"{len(refused) - MAX_REPORTED_SEEDS} more are refused; see newsift seeds list")
+    if len(refusals) > MAX_REPORTED_SEEDS:
+        notify(f"{len(refusals) - MAX_REPORTED_SEEDS} more are refused; see newsift seeds list")
 
 
 def _preview_events(topic: SeedTopic, config: Config, seeds: Sequence[Seed]) -> None:

@@ -43,7 +43,7 @@ async def run_services(make: Callable[[Stop], Sequence[Service]]) -> BaseExcepti
         await run_together(*(part.run() for part in parts))
 
     work = asyncio.create_task(start_and_run())
-    work.add_done_callback(lambda done: None if done.cancelled() else stop(done.exception()))
+    work.add_done_callback(lambda task: None if task.cancelled() else stop(task.exception()))
     why_ended = await result
     work.cancel()
     with suppress(asyncio.CancelledError, Exception):

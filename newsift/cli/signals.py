@@ -29,16 +29,16 @@ def interruptible() -> Iterator[list[int]]:
 
 
 @contextmanager
-def _resend_lost(received: list[int]) -> Iterator[None]:
+def _resend_lost(signals: list[int]) -> Iterator[None]:
     """Send a signal again that arrived in a callback of C code, where its exception is lost."""
     main, before = threading.main_thread(), sys.unraisablehook
     timers: list[threading.Timer] = []
 
     def unraisable(event: Any) -> None:
-        if event.exc_type is not KeyboardInterrupt or not received:
+        if event.exc_type is not KeyboardInterrupt or not signals:
             before(event)
             return
-        timers.append(threading.Timer(RESEND_S, signal.pthread_kill, (main.ident, received[-1])))
+        timers.append(threading.Timer(RESEND_S, signal.pthread_kill, (main.ident, signals[-1])))
         timers[-1].start()
 
     sys.unraisablehook = unraisable
@@ -67,7 +67,7 @@ def on_interrupt(loop: "AbstractEventLoop", callback: Callable[[int], object]) -
             loop.add_signal_handler(kind, callback, kind)
 
 
-class _SigtermReceived(BaseException):
+class _SigtermSignal(BaseException):
     pass
 
 
@@ -76,12 +76,12 @@ def end_on_sigterm() -> Iterator[None]:
     """SIGTERM ends the block without an error; for commands that run until they are ended."""
 
     def end(_signal: int, _frame: FrameType | None) -> None:
-        raise _SigtermReceived
+        raise _SigtermSignal
 
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield
-    except _SigtermReceived:
+    except _SigtermSignal:
         pass
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -67,8 +67,8 @@ def seeds_line(seeds: Row) -> str:
     count |= {state: len(seeds[state]) for state in STATES_WITH_REASON}
     more = [f", {number:,} {state}" for state, number in count.items() if number]
     articles = seeds["replaced"]
-    replaced = f", {articles:,} articles by their event's profile" if articles else ""
-    return f"{seeds['live']:,} live{replaced}{''.join(more)}"
+    replaced_text = f", {articles:,} articles by their event's profile" if articles else ""
+    return f"{seeds['live']:,} live{replaced_text}{''.join(more)}"
 
 
 def _collector(collector: Row) -> str:

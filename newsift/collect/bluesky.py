@@ -133,14 +133,13 @@ class JetstreamHost:
     def parse(self, value: bytes) -> SourceFrame | JetstreamNotice:
         """An unreadable message becomes a frame without key and cursor."""
         try:
-            return self._parse_v2(value) if self.is_v2 else self._parse_v1(value)
+            if self.is_v2:
+                return self._parse_v2(value)
+            event = V1_EVENT.decode(value)
+            at = None if event.time_us is None else event.time_us / US_PER_SECOND
+            return self._frame(value, event.did, event.commit, event.time_us, at)
         except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError):
             return SourceFrame(value)
-
-    def _parse_v1(self, value: bytes) -> SourceFrame:
-        event = V1_EVENT.decode(value)
-        at = None if event.time_us is None else event.time_us / US_PER_SECOND
-        return self._frame(value, event.did, event.commit, event.time_us, at)
 
     def _parse_v2(self, value: bytes) -> SourceFrame | JetstreamNotice:
         frame = V2_FRAME.decode(value)
@@ -171,9 +170,9 @@ class JetstreamHost:
                 langs = LANGS.decode(commit.record).langs
                 if langs and not any(map(self._langs.accepts, langs)):
                     return SourceFrame(b"", None, cursor, at)
-        encoded = key.encode() if key else b""
-        fits = 0 < len(encoded) <= MAX_KEY_BYTES
-        return SourceFrame(value, encoded if fits else None, cursor, at)
+        key_bytes = key.encode() if key else b""
+        fits = 0 < len(key_bytes) <= MAX_KEY_BYTES
+        return SourceFrame(value, key_bytes if fits else None, cursor, at)
 
 
 def time_cursor(at: float | None, offset_s: float = -REWIND_S) -> int | None:
@@ -200,23 +199,15 @@ log = logging.getLogger("newsift.collect")
 
 
 class Refusal(msgspec.Struct):
-    """Why a Jetstream refuses a connection."""
-
     error: str = ""
     message: str = ""
 
 
 class CursorTooOldError(Exception):
-    """The host no longer has the posts at this cursor."""
-
-    def __init__(self, cursor: int, message: str) -> None:
-        super().__init__(message)
-        self.cursor, self.message = cursor, message
+    """The host no longer has the posts at the cursor; the message may name its oldest one."""
 
 
 class Bluesky:
-    """Posts from one Jetstream, or from the next one when it fails."""
-
     name = "bluesky"
 
     def __init__(
@@ -243,7 +234,7 @@ class Bluesky:
         """Cursors of one host and interface are not valid for another."""
         return self._hosts[self._host_index].place
 
-    def backoff(self, lost: LostError) -> Backoff:
+    def backoff(self, error: LostError) -> Backoff:
         return self._backoff
 
     async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
@@ -283,7 +274,7 @@ class Bluesky:
             async for message in self._messages(socket, host):
                 frame = host.parse(message)
                 if isinstance(frame, JetstreamNotice):
-                    if frame.name == CURSOR_TOO_OLD and cursor is not None:
+                    if frame.name == CURSOR_TOO_OLD:
                         self._use_fallback_cursors(cursor, frame.text, mark)
                     _handle_notice(frame, host.place)
                     starts_late = starts_late or frame.name == OUTDATED_CURSOR
@@ -308,8 +299,12 @@ class Bluesky:
                 del self._fallback_cursors[0]
             raise
 
-    def _use_fallback_cursors(self, cursor: int, message: str, mark: SourceMark | None) -> None:
+    def _use_fallback_cursors(
+        self, cursor: int | None, message: str, mark: SourceMark | None
+    ) -> None:
         """The next cursor: the oldest one in the host's message, one by time, then new posts."""
+        if cursor is None:
+            return
         if self._fallback_cursors:
             del self._fallback_cursors[0]
             return
@@ -336,7 +331,7 @@ class Bluesky:
                 break
             except CursorTooOldError as error:
                 log.warning("%s no longer has the posts after cursor %s", host.place, cursor)
-                self._use_fallback_cursors(error.cursor, error.message, mark)
+                self._use_fallback_cursors(cursor, str(error), mark)
         try:
             yield socket, cursor
         finally:
@@ -364,10 +359,9 @@ class Bluesky:
     async def _raise_handshake_error(
         self, session: ClientSession, url: URL, cursor: int | None, failure: WSServerHandshakeError
     ) -> None:
-        """Raise the error for an answer that opened no web socket."""
         refusal = await _fetch_refusal(session, url) if failure.status == 400 else Refusal()
         if refusal.error == CURSOR_TOO_OLD and cursor is not None:
-            raise CursorTooOldError(cursor, refusal.message)
+            raise CursorTooOldError(refusal.message)
         detail = excerpt(f"{refusal.error} {refusal.message}")
         error = answer_error(url.host, failure.status, failure.headers or {}, detail, REMEDY)
         if isinstance(error, AccessError):
@@ -400,7 +394,6 @@ def _handle_notice(notice: JetstreamNotice, place: str) -> None:
 def _gap(
     host: JetstreamHost, mark: SourceMark, first_at: float | None, starts_late: bool
 ) -> Gap | None:
-    """The posts that are missing between the mark and the first frame."""
     if host.cursor_after(mark) is None:
         return Gap(f"{host.place} cannot continue from {mark.cursor} of {mark.place}")
     seconds = None if mark.at is None or first_at is None else max(first_at - mark.at, 0.0)

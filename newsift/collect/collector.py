@@ -4,11 +4,11 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from math import inf
 from time import monotonic
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from aiohttp import ClientSession
 from msgspec.structs import replace
@@ -48,19 +48,19 @@ class Inbox:
         """A single list of frames may exceed `max_bytes`."""
         self._max_bytes, self.bytes = max_bytes, 0
         self._waiting: deque[SourceFrame] = deque()
-        self._changed = asyncio.Condition()
+        self._condition = asyncio.Condition()
 
     async def put(self, frames: Sequence[SourceFrame]) -> None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: self.bytes < self._max_bytes)
+        async with self._condition:
+            await self._condition.wait_for(lambda: self.bytes < self._max_bytes)
             self._waiting.extend(frames)
             self.bytes += sum(map(size_of, frames))
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     async def take(self, max_frames: int, max_bytes: int) -> list[SourceFrame]:
         """The next frames, at least one. The last may exceed `max_bytes`."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: bool(self._waiting))
+        async with self._condition:
+            await self._condition.wait_for(lambda: bool(self._waiting))
             frames = [self._waiting.popleft()]
             size = size_of(frames[0])
             while self._waiting and len(frames) < max_frames and size < max_bytes:
@@ -69,14 +69,13 @@ class Inbox:
         return frames
 
     async def release(self, frames: Sequence[SourceFrame]) -> None:
-        """Free the memory of acknowledged frames."""
-        async with self._changed:
+        async with self._condition:
             self.bytes -= sum(map(size_of, frames))
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     async def wait_until_empty(self) -> None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self.bytes)
+        async with self._condition:
+            await self._condition.wait_for(lambda: not self.bytes)
 
 
 PREFIX = "newsift_collect_"
@@ -104,8 +103,6 @@ COLLECTOR_METRICS = (
 
 
 class CollectorMetrics:
-    """The metrics of one collector, in a registry of their own."""
-
     def __init__(self, source: str) -> None:
         self._source, self._registry = source, CollectorRegistry()
         metrics = {spec.name: register_metric(spec, self._registry) for spec in COLLECTOR_METRICS}
@@ -116,7 +113,7 @@ class CollectorMetrics:
             name.removeprefix(PREFIX): metric.labels(source) for name, metric in metrics.items()
         }
         ProcessCollector(registry=self._registry)
-        self.sent = self.gaps = 0
+        self.sent_count = self.gaps = 0
         self._metrics["last_acknowledged_timestamp_seconds"].set(time.time())
 
     def __getitem__(self, name: str) -> Any:
@@ -126,7 +123,7 @@ class CollectorMetrics:
     def count_acknowledged(self, frames: Sequence[SourceFrame]) -> None:
         """Also measures the lag behind the platform."""
         now, count = time.time(), sum(bool(frame.value) for frame in frames)
-        self.sent += count
+        self.sent_count += count
         self._metrics["acknowledged_total"].inc(count)
         self._metrics["last_acknowledged_timestamp_seconds"].set(now)
         if (at := frames[-1].at) is not None:
@@ -144,28 +141,25 @@ class CollectorMetrics:
         return generate_latest(self._registry)
 
 
-class Outlet(Protocol):
-    async def deliver(self, frames: Sequence[SourceFrame]) -> None: ...
+Deliver = Callable[[Sequence[SourceFrame]], Awaitable[None]]
 
 
 class TopicOutlet:
     """Sends frames to the posts topic; the key is the platform's id of the post."""
 
-    def __init__(
-        self, config: Config, metrics: CollectorMetrics, on_stall: Callable[[bool], None]
-    ) -> None:
-        """`on_stall` gets whether the broker has stopped acknowledging."""
+    def __init__(self, config: Config, metrics: CollectorMetrics) -> None:
         self._topic, self._metrics = config.topics.posts, metrics
-        self._delivery = Delivery(
+        self.not_ready_reason = ""  # empty while the broker acknowledges
+        self.delivery = Delivery(
             lambda: KafkaProducer(aiokafka_producer_settings(config)), (self._topic,),
-            config.stream.produce_deadline_s, on_stall,
+            config.stream.produce_deadline_s, self._note_stall,
         )  # fmt: skip
 
-    async def start(self) -> None:
-        await self._delivery.start()
-
-    async def stop(self) -> None:
-        await self._delivery.stop()
+    def _note_stall(self, is_stalled: bool) -> None:
+        if self.not_ready_reason and not is_stalled:
+            log.info("the broker acknowledges again")
+        self.not_ready_reason = "the broker does not acknowledge" if is_stalled else ""
+        self._metrics["stalled"].set(int(is_stalled))
 
     async def deliver(self, frames: Sequence[SourceFrame]) -> None:
         """Returns once the broker has acknowledged all frames, however long that takes."""
@@ -174,7 +168,7 @@ class TopicOutlet:
             for number, frame in enumerate(frames)
             if frame.value
         ]
-        await self._delivery.deliver(records, self._without_value)
+        await self.delivery.deliver(records, self._without_value)
 
     def _without_value(self, record: ProducerRecord) -> ProducerRecord | None:
         """A record without value for a frame that is too large for the topic.
@@ -192,17 +186,12 @@ class TopicOutlet:
         return replace(record, value=None, headers=headers)
 
 
-class PrintOutlet:
-    """Writes each frame on a line, for `--dry-run`. The stream has no buffer."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-
-    async def deliver(self, frames: Sequence[SourceFrame]) -> None:
-        lines = [b" ".join(frame.value.splitlines()) for frame in frames if frame.value]
-        unwritten = memoryview(b"".join(line + b"\n" for line in lines))
-        while unwritten:
-            unwritten = unwritten[self._stream.write(unwritten) :]
+async def write_lines(stream: BinaryIO, frames: Sequence[SourceFrame]) -> None:
+    """Write each frame on a line, for `--dry-run`. The stream has no buffer."""
+    lines = [b" ".join(frame.value.splitlines()) for frame in frames if frame.value]
+    unwritten = memoryview(b"".join(line + b"\n" for line in lines))
+    while unwritten:
+        unwritten = unwritten[stream.write(unwritten) :]
 
 
 STORE_INTERVAL_S = 1.0
@@ -213,7 +202,7 @@ log = logging.getLogger("newsift.collect")
 
 
 class Collector:
-    """Sends the frames of a source to an outlet and stores the acknowledged position.
+    """Delivers the frames of a source and stores the acknowledged position.
 
     One task receives frames and reconnects, one delivers them in order, and one stores the mark.
     A connection is opened only after all frames of the one before are acknowledged, and resumes at
@@ -223,12 +212,12 @@ class Collector:
     def __init__(
         self,
         source: LiveSource,
-        outlet: Outlet,
+        deliver: Deliver,
         metrics: CollectorMetrics,
         config: StreamConfig,
         mark_store: MarkStore,
     ) -> None:
-        self._source, self._outlet, self._metrics, self._config = source, outlet, metrics, config
+        self._source, self._deliver, self._metrics, self._config = source, deliver, metrics, config
         self._mark_store, self._mark = mark_store, mark_store.mark
         self._inbox = Inbox(config.in_flight * config.batch_bytes)
         self._used_backoffs: list[Backoff] = []  # since the last progress
@@ -246,13 +235,13 @@ class Collector:
         working = asyncio.create_task(work)
         stopping = asyncio.create_task(self._stop_requested.wait())
         try:
-            done, _ = await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            first, _ = await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             working.cancel()
             stopping.cancel()
-        if working in done:
+        if working in first:
             working.result()
-        return working in done
+        return working in first
 
     async def run(self, client: ClientSession) -> None:
         """Run until `stop` is called. Raises what ends it earlier."""
@@ -262,8 +251,8 @@ class Collector:
         storing = asyncio.create_task(self._store_marks())
         tasks = stopping, receiving, sending, storing
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
+            first, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in first:
                 task.result()
             receiving.cancel()
             await self._drain(sending)
@@ -276,7 +265,6 @@ class Collector:
         storing.result()
 
     async def _drain(self, sending: asyncio.Task[None]) -> None:
-        """Wait for acknowledgements, as long as a shutdown may take."""
         self.not_ready_reason = "it is stopping"
         draining = asyncio.create_task(self._inbox.wait_until_empty())
         timeout = max(0.0, self._config.shutdown_s - CLOSE_S)
@@ -314,27 +302,31 @@ class Collector:
 
     async def _read_connection(self, client: ClientSession) -> None:
         async with aclosing(self._source.arrivals(client, self._mark)) as arrivals:
-            async for arrived in arrivals:
-                if isinstance(arrived, Gap):
-                    self._report_gap(arrived)
+            async for arrival in arrivals:
+                if isinstance(arrival, Gap):
+                    self._metrics.count_gap(arrival)
+                    self._mark_store.count_gap(arrival)
+                    span = "" if arrival.seconds is None else f", {arrival.seconds:,.0f} s of them"
+                    name, why = self._source.name, arrival.why
+                    log.error("posts of %s are lost for good%s: %s", name, span, why)
                     continue
                 if self.not_ready_reason:
                     log.info("connected to %s", self._source.place)
                     self._metrics["connected"].set(1)
                     self.not_ready_reason, self._connected_at = "", monotonic()
-                if arrived:
-                    self._metrics["received_total"].inc(len(arrived))
-                    await self._inbox.put(arrived)
+                if arrival:
+                    self._metrics["received_total"].inc(len(arrival))
+                    await self._inbox.put(arrival)
                     self._metrics["in_flight_bytes"].set(self._inbox.bytes)
         raise LostError(CLOSED, f"{self._source.place}: the stream has ended")
 
-    async def _pause(self, lost: LostError) -> None:
+    async def _pause(self, error: LostError) -> None:
         """Wait before the next connection, at least as long as the platform asks for."""
-        backoff = self._source.backoff(lost)
+        backoff = self._source.backoff(error)
         if backoff not in self._used_backoffs:
             self._used_backoffs.append(backoff)
-        seconds = max(backoff.pause(), lost.wait)
-        log.warning("%s; connecting again in %.1f s", lost, seconds)
+        seconds = max(backoff.pause(), error.wait)
+        log.warning("%s; connecting again in %.1f s", error, seconds)
         await asyncio.sleep(seconds)
 
     def _reset_backoffs(self) -> None:
@@ -346,7 +338,7 @@ class Collector:
         """Deliver frames in order, and move the mark once they are acknowledged."""
         while True:
             frames = await self._inbox.take(self._config.batch_posts, self._config.batch_bytes)
-            await self._outlet.deliver(frames)
+            await self._deliver(frames)
             self._metrics.count_acknowledged(frames)
             self._move_mark(frames)
             await self._inbox.release(frames)
@@ -376,9 +368,3 @@ class Collector:
     async def _store_mark(self) -> None:
         if self._mark is not None and self._mark != self._mark_store.mark:
             await asyncio.to_thread(self._mark_store.store, self._mark)
-
-    def _report_gap(self, gap: Gap) -> None:
-        self._metrics.count_gap(gap)
-        self._mark_store.count_gap(gap)
-        span = "" if gap.seconds is None else f", {gap.seconds:,.0f} s of them"
-        log.error("posts of %s are lost for good%s: %s", self._source.name, span, gap.why)

@@ -82,13 +82,13 @@ class NewsFeed:
 
 def read_feed(body: bytes, url: str, content_type: str) -> NewsFeed:
     """Raises InputError for a page that is no feed."""
-    parsed = _parse(CHARACTER_REFERENCE.sub(_valid_reference, body), url, content_type)
-    if not (parsed.get("version") or parsed.entries):
-        raise InputError(f"{url}: {_remedy(parsed.feed, url)}")
-    entries = [_entry(item, url) for item in parsed.entries]
+    document = _parse(CHARACTER_REFERENCE.sub(_valid_reference, body), url, content_type)
+    if not (document.get("version") or document.entries):
+        raise InputError(f"{url}: {_remedy(document.feed, url)}")
+    entries = [_entry(item, url) for item in document.entries]
     usable = [entry for entry in entries if 0 < len(entry.link.encode()) <= MAX_URL_CHARS]
     newest = sorted(usable, key=lambda entry: -(entry.published or 0))[:MAX_ENTRIES]
-    return NewsFeed(tuple(newest), _interval(parsed.feed), len(entries) - len(usable))
+    return NewsFeed(tuple(newest), _interval(document.feed), len(entries) - len(usable))
 
 
 def _parse(body: bytes, url: str, content_type: str) -> Any:
@@ -116,7 +116,7 @@ def _valid_reference(reference: re.Match[bytes]) -> bytes:
 def _entry(item: dict[str, Any], url: str) -> Entry:
     texts = [_text(item, key) for key in ("title", "summary", "updated", "published")]
     digest = hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).hexdigest()[:12]
-    return Entry(_link(item, url), one_line(texts[0][:MAX_TITLE_CHARS]), _published(item), digest)
+    return Entry(_link(item, url), one_line(texts[0][:MAX_TITLE_CHARS]), _entry_time(item), digest)
 
 
 def _link(item: dict[str, Any], url: str) -> str:
@@ -129,7 +129,7 @@ def _link(item: dict[str, Any], url: str) -> str:
     return link if link.isprintable() else ""
 
 
-def _published(item: dict[str, Any]) -> int | None:
+def _entry_time(item: dict[str, Any]) -> int | None:
     for key in ("published_parsed", "created_parsed", "updated_parsed"):
         if (time := _value(item, key)) is not None:
             try:
@@ -210,7 +210,6 @@ class FollowedArticle(msgspec.Struct):
         return self.seed is not None and now >= self.read + REREAD_MS * (self.again + 1)
 
     def count_attempt(self, now: int, *, failing: bool = False) -> None:
-        """Count an attempt to read it."""
         self.again += self.read is not None
         self.read, self.news, self.failing = now, False, failing
 
@@ -245,11 +244,17 @@ class FeedState(msgspec.Struct):
                 article.seen = now
                 if article.mark != entry.mark:
                     article.mark, article.news = entry.mark, True
-            elif (published := min(entry.published or now, now)) + keep > now:
+            elif (at := min(entry.published or now, now)) + keep > now:
                 new_count += 1
                 link = clean_link(entry.link)
-                self.articles[name] = FollowedArticle(link, entry.title, published, entry.mark, now)
-        self._forget(now - keep)
+                self.articles[name] = FollowedArticle(link, entry.title, at, entry.mark, now)
+        remaining = [
+            (name, article) for name, article in self.articles.items()
+            if article.seen >= now - keep or article.seed is not None
+        ]  # fmt: skip
+        if len(remaining) > MAX_ARTICLES:  # the oldest without a seed go
+            remaining.sort(key=lambda item: (item[1].seed is None, -item[1].seen))
+        self.articles = dict(remaining[:MAX_ARTICLES])
         return new_count
 
     def due_articles(self, now: int, keep: int, most: int) -> list[FollowedArticle]:
@@ -268,16 +273,6 @@ class FeedState(msgspec.Struct):
             article for article in self.articles.values()
             if article.seed is not None and article.published + keep <= before
         ]  # fmt: skip
-
-    def _forget(self, before: int) -> None:
-        """Delete articles without a seed that are no longer listed, and the oldest of too many."""
-        remaining = [
-            (name, article) for name, article in self.articles.items()
-            if article.seen >= before or article.seed is not None
-        ]  # fmt: skip
-        if len(remaining) > MAX_ARTICLES:
-            remaining.sort(key=lambda item: (item[1].seed is None, -item[1].seen))
-        self.articles = dict(remaining[:MAX_ARTICLES])
 
 
 def parse_feed_state(content: bytes, where: str) -> FeedState:

@@ -40,7 +40,7 @@ class FileVersion:
     device: int
     inode: int
     size: int
-    changed: int  # nanoseconds since 1970
+    mtime_ns: int  # nanoseconds since 1970
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ def scan_folder(place: str) -> list[FileVersion] | None:
     else:
         return None
     files = [file for path in paths if (file := _file(path)) is not None]
-    files.sort(key=lambda file: (file.changed, file.path))
+    files.sort(key=lambda file: (file.mtime_ns, file.path))
     by_inode: dict[tuple[int, int], FileVersion] = {}
     for file in files:
         by_inode.setdefault((file.device, file.inode), file)
@@ -82,7 +82,7 @@ class SettleTimer:
 
     def __init__(self, seconds: float = SETTLE_S) -> None:
         self._seconds = seconds
-        self._unsettled: dict[str, tuple[FileVersion, float]] = {}
+        self._pending: dict[str, tuple[FileVersion, float]] = {}
 
     def complete_files(
         self, files: list[FileVersion], now: float, clock: float
@@ -91,17 +91,17 @@ class SettleTimer:
 
         `now` is the time of day; `clock` is monotonic.
         """
-        before, self._unsettled = self._unsettled, {}
+        before, self._pending = self._pending, {}
         complete = []
         for file in files:
             former, since = before.get(file.path, (file, clock))
             since = since if former == file else clock
-            is_old = now - file.changed / 1e9 >= self._seconds
+            is_old = now - file.mtime_ns / 1e9 >= self._seconds
             if is_old or clock - since >= self._seconds:
                 complete.append(file)
             else:
-                self._unsettled[file.path] = file, since
-        return complete, bool(self._unsettled)
+                self._pending[file.path] = file, since
+        return complete, bool(self._pending)
 
 
 DIGESTED_BYTES = 2**16  # at the start of a file, to recognise it in a remounted folder
@@ -115,13 +115,13 @@ class LedgerEntry(msgspec.Struct, array_like=True):
     device: int
     inode: int
     size: int
-    changed: int
+    mtime_ns: int
     digest: str  # of its first bytes
     is_rejected: bool = False  # it was not understood
 
     def is_same(self, file: FileVersion) -> bool:
         """Whether it is the same file, possibly moved or in a remounted folder."""
-        if (file.size, file.changed) != (self.size, self.changed):
+        if (file.size, file.mtime_ns) != (self.size, self.mtime_ns):
             return False
         if (file.device, file.inode) == (self.device, self.inode):
             return True
@@ -162,7 +162,7 @@ class FileLedger:
         self._by_path: dict[str, LedgerEntry] = {}
         self._by_inode: dict[tuple[int, int], LedgerEntry] = {}
         self._next_number = 1
-        self._unfinished: tuple[LedgerEntry, int] | None = None  # and how many rows were sent
+        self._partial_file: tuple[LedgerEntry, int] | None = None  # and how many rows were sent
 
     def load(self, position: FilePosition | None) -> None:
         """Load the entries up to the position; later files are sent again."""
@@ -170,17 +170,16 @@ class FileLedger:
             self._next_number = position.number + 1
             for entry in _read_entries(self._file):
                 if entry.number == position.number and position.rows != ALL_ROWS:
-                    self._unfinished = entry, position.rows
+                    self._partial_file = entry, position.rows
                 elif entry.number <= position.number:
                     self._index(entry)
         self._rewrite()
 
     def add(self, files: Iterable[FileVersion]) -> list[tuple[LedgerEntry, FileVersion]]:
-        """Add entries for the files that are sent next."""
         pairs = []
         for file in files:
             entry = LedgerEntry(
-                self._next_number, file.name, file.device, file.inode, file.size, file.changed,
+                self._next_number, file.name, file.device, file.inode, file.size, file.mtime_ns,
                 digest_start(file.path),
             )  # fmt: skip
             self._next_number += 1
@@ -194,10 +193,10 @@ class FileLedger:
         self, files: Iterable[FileVersion]
     ) -> tuple[LedgerEntry, FileVersion | None, int] | None:
         """The unfinished file of the previous run, its version now, and its rows sent."""
-        if self._unfinished is None:
+        if self._partial_file is None:
             return None
-        entry, rows = self._unfinished
-        self._unfinished = None
+        entry, rows = self._partial_file
+        self._partial_file = None
         version = next((file for file in files if entry.is_same(file)), None)
         if version is not None:
             self._index(entry)
@@ -211,7 +210,11 @@ class FileLedger:
     def find(self, file: FileVersion) -> LedgerEntry | None:
         for entry in (self._by_inode.get((file.device, file.inode)), self._by_path.get(file.name)):
             if entry is not None and entry.is_same(file):
-                self._move(entry, file)
+                place = file.name, file.device, file.inode
+                if (entry.path, entry.device, entry.inode) != place:  # it was moved
+                    self._forget(entry)
+                    entry.path, entry.device, entry.inode = place
+                    self._index(entry)
                 return entry
         return None
 
@@ -227,13 +230,6 @@ class FileLedger:
         self._by_path[entry.path] = entry
         self._by_inode[entry.device, entry.inode] = entry
 
-    def _move(self, entry: LedgerEntry, file: FileVersion) -> None:
-        if (entry.path, entry.device, entry.inode) == (file.name, file.device, file.inode):
-            return
-        self._forget(entry)
-        entry.path, entry.device, entry.inode = file.name, file.device, file.inode
-        self._index(entry)
-
     def _forget(self, entry: LedgerEntry) -> None:
         del self._entries[entry.number]
         if self._by_path.get(entry.path) is entry:
@@ -247,11 +243,11 @@ class FileLedger:
             return
         inodes = {(file.device, file.inode) for file in files}
         present = {entry.number for inode, entry in self._by_inode.items() if inode in inodes}
-        deleted = [entry for number, entry in sorted(self._entries.items())
+        gone_entries = [entry for number, entry in sorted(self._entries.items())
                    if number not in present]  # fmt: skip
-        for entry in deleted[: len(self._entries) - MAX_LEDGER_ENTRIES // 2]:
+        for entry in gone_entries[: len(self._entries) - MAX_LEDGER_ENTRIES // 2]:
             self._forget(entry)
-        if deleted:
+        if gone_entries:
             self._rewrite()
 
     def _append(self, entries: list[LedgerEntry]) -> None:
@@ -270,8 +266,8 @@ class FileLedger:
         if not self._persistent:
             return
         entries = [self._entries[number] for number in sorted(self._entries)]
-        unfinished = [self._unfinished[0]] if self._unfinished else []
-        write_atomically(self._file, ENCODER.encode_lines([*entries, *unfinished]), 0o600)
+        partial = [self._partial_file[0]] if self._partial_file else []
+        write_atomically(self._file, ENCODER.encode_lines([*entries, *partial]), 0o600)
 
 
 def digest_start(path: str) -> str:
@@ -323,11 +319,11 @@ class Folder:
     scan_interval_s: float = SCAN_INTERVAL_S
     name: str = "files"
     counts: Counter[str] = field(default_factory=Counter)
-    _warned: set[str] = field(default_factory=set)
+    _warnings: set[str] = field(default_factory=set)
     _pause: float = 0.0
     _is_closed: bool = False
 
-    def backoff(self, lost: LostError) -> Backoff:
+    def backoff(self, error: LostError) -> Backoff:
         """Never used, as reading a folder raises no LostError."""
         return Backoff(self.scan_interval_s, self.scan_interval_s)
 
@@ -365,7 +361,7 @@ class Folder:
             if files is None:
                 self._warn_once(self.place, f"{self.place}: does not exist; waiting for it")
             else:
-                self._warned.discard(self.place)
+                self._warnings.discard(self.place)
                 yield from _group_frames(self._frames_of_files(files, complete))
             if self.once and not has_others:
                 return
@@ -385,8 +381,8 @@ class Folder:
         self, files: list[FileVersion], complete: list[FileVersion]
     ) -> Iterator[list[SourceFrame]]:
         """The frames of the unfinished file, then of the new ones."""
-        if (unfinished := self.ledger.resume(files)) is not None:
-            entry, file, rows = unfinished
+        if (partial := self.ledger.resume(files)) is not None:
+            entry, file, rows = partial
             if file is None:
                 self._warn_once(
                     entry.path, f"{entry.path}: is gone or changed; {rows:,} rows were sent"
@@ -407,9 +403,9 @@ class Folder:
             for batch in self.read(Path(file.path)):
                 if self._is_closed:
                     return
-                numbered = list(enumerate(batch, rows + 1))
+                pairs = list(enumerate(batch, rows + 1))
                 rows += len(batch)
-                yield [frame for row, message in numbered if row > rows_sent
+                yield [frame for row, message in pairs if row > rows_sent
                        for frame in self._frame(message, FilePosition(entry.number, row))
                 ]  # fmt: skip
         except InputError as error:
@@ -433,10 +429,10 @@ class Folder:
             yield SourceFrame(message.value, message.key, str(position))
 
     def _warn_once(self, subject: str, message: str) -> None:
-        if subject not in self._warned:
-            if len(self._warned) >= MAX_WARNED:
-                self._warned.clear()
-            self._warned.add(subject)
+        if subject not in self._warnings:
+            if len(self._warnings) >= MAX_WARNED:
+                self._warnings.clear()
+            self._warnings.add(subject)
             log.warning("%s", message)
 
 

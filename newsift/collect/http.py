@@ -30,10 +30,10 @@ class TooLargeError(LostError):
 
 def parse_endpoint(url: str, *schemes: str) -> URL:
     """Raises InputError for other schemes. The message hides login and query."""
-    if (parsed := parse_address(url, *schemes)) is None:
+    if (address := parse_address(url, *schemes)) is None:
         bare = url.partition("?")[0].rpartition("@")[2][:MAX_EXCERPT_CHARS]
         raise InputError(f"--url: {bare!r}; give an address with {' or '.join(schemes)}")
-    return parsed
+    return address
 
 
 def require_no_login(url: URL) -> URL:
@@ -87,10 +87,10 @@ async def read_body(answer: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def decode_answer(decoder: msgspec.json.Decoder[D], body: bytes, subject: str) -> D:
+def decode_answer(kind: type[D], body: bytes, subject: str) -> D:
     """Raises LostError for an answer that is not as documented."""
     try:
-        return decoder.decode(body)
+        return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, RecursionError) as error:
         message = f"{subject} is not as documented ({excerpt(str(error))})"
         raise LostError(MALFORMED, message) from error

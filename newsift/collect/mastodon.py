@@ -44,6 +44,7 @@ from newsift.collect.source import (
     SourceMark,
     seconds_since,
 )
+from newsift.files.platforms import IdObject
 from newsift.web.addresses import excerpt, http_url, is_websocket, retry_after, seconds_until
 from newsift.web.client import stream_timeout
 from worker.config.secret import Secret
@@ -101,8 +102,8 @@ class StreamAddress:
 
 def stream_address(url: str, stream: str | None, tag: str | None) -> StreamAddress:
     """`url` is the address of an instance, or of one of its streams."""
-    parsed = require_no_login(parse_endpoint(url, "https", "http", "wss", "ws"))
-    web = http_url(parsed)
+    address = require_no_login(parse_endpoint(url, "https", "http", "wss", "ws"))
+    web = http_url(address)
     tag = tag.removeprefix("#") if tag else ""
     if web.path in ("", "/"):
         return StreamAddress(web.origin(), PublicStream(stream or "public", tag))
@@ -111,13 +112,13 @@ def stream_address(url: str, stream: str | None, tag: str | None) -> StreamAddre
         raise InputError(
             f"--url already names the stream {public_stream.name}; omit --stream and --tag"
         )
-    if is_websocket(parsed):  # the query of a web socket's address names the stream
+    if is_websocket(address):  # the query of a web socket's address names the stream
         query = {"stream": public_stream.name}
         query |= {"tag": public_stream.tag} if public_stream.has_tag else {}
-        parsed = parsed.update_query({**query, **parsed.query})
-    elif parsed.path == STREAMING_PATH:
-        parsed = public_stream.url(parsed)
-    return StreamAddress(web.origin(), public_stream, parsed)
+        address = address.update_query({**query, **address.query})
+    elif address.path == STREAMING_PATH:
+        address = public_stream.url(address)
+    return StreamAddress(web.origin(), public_stream, address)
 
 
 def _parse_stream(url: URL) -> PublicStream | None:
@@ -138,11 +139,7 @@ OVERLAP_S = 60.0  # read again at a start, as a status of another server may arr
 PAGE_SIZE = 40  # the largest page of a timeline that Mastodon allows
 
 
-class StatusId(msgspec.Struct):
-    id: str | int
-
-
-STATUS_ID_DECODER = msgspec.json.Decoder(StatusId)
+STATUS_ID_DECODER = msgspec.json.Decoder(IdObject)
 
 
 def id_sort_key(id: str) -> tuple[int, str]:
@@ -244,7 +241,6 @@ LOWEST_ID = "0"
 PAGE_SIZES = (PAGE_SIZE, 5, 1)  # a smaller page is requested if one has too many bytes
 RESERVED_REQUESTS = 5  # of the rate limit, left to other clients of the account
 MAX_PAGE_BYTES = 2**24
-RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 TOKEN_REMEDY = "give a user token with the scope read:statuses"
 
 
@@ -320,7 +316,8 @@ class Timeline:
 
 def parse_statuses(body: bytes, host: str) -> list[tuple[str, bytes]]:
     """Ids and statuses, oldest first."""
-    items = [bytes(raw) for raw in decode_answer(RAW_LIST, body, f"{host}: its timeline")]
+    raw_items = decode_answer(list[msgspec.Raw], body, f"{host}: its timeline")
+    items = [bytes(raw) for raw in raw_items]
     by_id = [(id, status) for status in items if (id := parse_status_id(status)) is not None]
     return sorted(by_id, key=lambda pair: id_sort_key(pair[0]))
 
@@ -371,20 +368,17 @@ class Instance(msgspec.Struct):
         key = "hashtag_feeds" if stream.has_tag else "live_feeds"
         setting = access.get(key)
         by_origin = setting if isinstance(setting, dict) else dict.fromkeys(stream.origins, setting)
-        disabled = [origin for origin in stream.origins if by_origin.get(origin) == "disabled"]
-        if not disabled:
+        off = [origin for origin in stream.origins if by_origin.get(origin) == "disabled"]
+        if not off:
             return
         base = stream.name.partition(":")[0]
-        enabled = [origin for origin in stream.origins if origin not in disabled]
-        other = f"--stream {base}:{enabled[0]}, or " if enabled and base == "public" else ""
-        keys = ", ".join(f"configuration.timelines_access.{key}.{origin}" for origin in disabled)
+        on = [origin for origin in stream.origins if origin not in off]
+        other = f"--stream {base}:{on[0]}, or " if on and base == "public" else ""
+        keys = ", ".join(f"configuration.timelines_access.{key}.{origin}" for origin in off)
         raise AccessError(
             f"{place}: does not show the stream {stream.name} ({keys}: disabled); "
             f"give {other}another instance to --url"
         )
-
-
-INSTANCE = msgspec.json.Decoder(Instance)
 
 
 async def fetch_instance(session: ClientSession, host: URL, headers: dict[str, str]) -> Instance:
@@ -395,7 +389,7 @@ async def fetch_instance(session: ClientSession, host: URL, headers: dict[str, s
         remedy = TOKEN_REMEDY if answer.status in (401, 403) else INSTANCE_REMEDY
         await check_answer(answer, remedy)
         body = await read_body(answer, MAX_INSTANCE_BYTES)
-        return decode_answer(INSTANCE, body, f"{host.authority}: {INSTANCE_PATH}")
+        return decode_answer(Instance, body, f"{host.authority}: {INSTANCE_PATH}")
 
 
 class SocketMessage(msgspec.Struct):
@@ -427,8 +421,6 @@ Events = AsyncGenerator[list[MastodonEvent], None]
 
 
 class Mastodon:
-    """One public stream of an instance, completed by its timeline."""
-
     name = "mastodon"
 
     def __init__(
@@ -463,12 +455,12 @@ class Mastodon:
                     yield gap
                 yield self._statuses.cursor_frame()  # the stream misses nothing from here on
                 async for events in stream:
-                    arrived = [self._statuses.event_frame(event) for event in events]
-                    yield [frame for frame in arrived if frame is not None]
+                    batch = [self._statuses.event_frame(event) for event in events]
+                    yield [frame for frame in batch if frame is not None]
         raise LostError(CLOSED, f"{self.place}: the stream ended")
 
-    def backoff(self, lost: LostError) -> Backoff:
-        return self._limited_backoff if lost.reason == LIMITED else self._backoff
+    def backoff(self, error: LostError) -> Backoff:
+        return self._limited_backoff if error.reason == LIMITED else self._backoff
 
     async def _stream_url(self, session: ClientSession) -> URL:
         instance = await fetch_instance(session, self._address.host, self._headers)
@@ -522,8 +514,8 @@ class Mastodon:
 
     async def _timeline_frames(self, timeline: Timeline) -> AsyncIterator[list[SourceFrame]]:
         async for page in timeline.pages():
-            arrived = [self._statuses.status_frame(status, id) for id, status in page]
-            yield [frame for frame in arrived if frame is not None]
+            batch = [self._statuses.status_frame(status, id) for id, status in page]
+            yield [frame for frame in batch if frame is not None]
 
     def _gap(self, timeline: Timeline, mark: SourceMark | None) -> Gap | None:
         """The missed posts that the timeline does not have.

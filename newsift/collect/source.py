@@ -15,8 +15,6 @@ Cursor = int | str
 
 
 class SourceFrame(msgspec.Struct, frozen=True, gc=False):
-    """One message of a platform."""
-
     value: bytes  # unchanged, as the platform sent it; empty for a frame that only moves the cursor
     key: bytes | None = None  # the platform's id of the post
     cursor: Cursor | None = None  # where to resume after this frame
@@ -118,6 +116,6 @@ class LiveSource(Protocol):
         """
         ...
 
-    def backoff(self, lost: LostError) -> Backoff:
+    def backoff(self, error: LostError) -> Backoff:
         """The pauses before the next connection; the collector resets them after progress."""
         ...

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -50,10 +50,11 @@ def default_state(name: str) -> Path:
     return state_folder() / f"collect-{name}.json"
 
 
-class MarkStore(Protocol):
-    """A collector's last stored mark, and its count of lost posts."""
+class MarkStore:
+    """A collector's last mark; this one stores nothing, as a dry run needs it."""
 
-    mark: SourceMark | None
+    def __init__(self, mark: SourceMark | None) -> None:
+        self.mark = mark
 
     def store(self, mark: SourceMark) -> None: ...
 
@@ -61,24 +62,11 @@ class MarkStore(Protocol):
         """The count is stored with the next mark."""
 
 
-class NullStore:
-    """Stores nothing: for a dry run."""
-
-    def __init__(self, mark: SourceMark | None) -> None:
-        self.mark = mark
-
-    def store(self, mark: SourceMark) -> None: ...
-
-    def count_gap(self, gap: Gap) -> None: ...
-
-
-class FileStore:
-    """The state file of one collector."""
-
+class FileStore(MarkStore):
     def __init__(self, path: Path, source: str) -> None:
         self._path, self._source = path, source
         state = read_state(path, source)
-        self.mark = state.mark if state else None
+        super().__init__(state.mark if state else None)
         self._gaps, self._gap_seconds = (state.gaps, state.gap_seconds) if state else (0, 0.0)
         if state:
             self._write(state)  # a file that cannot be written is refused before anything is sent

@@ -41,6 +41,7 @@ from newsift.collect.source import (
     SourceMark,
     seconds_since,
 )
+from newsift.files.platforms import IdObject
 from newsift.web.addresses import excerpt, retry_after, seconds_until
 from newsift.web.client import stream_timeout
 from worker.config.secret import Secret
@@ -95,14 +96,10 @@ class Problem(msgspec.Struct):
         )
 
 
-class DeliveredPost(msgspec.Struct):
-    id: str | int
-
-
 class StreamLine(Problem):
     """A post under `data`, or a problem."""
 
-    data: DeliveredPost | None = None
+    data: IdObject | None = None
 
 
 LINE = msgspec.json.Decoder(StreamLine)
@@ -285,9 +282,6 @@ class RulesAnswer(msgspec.Struct):
     meta: Meta | None = None
 
 
-ANSWER = msgspec.json.Decoder(RulesAnswer)
-
-
 class RuleBook:
     """The rules that X has for the app of a token, synchronised with a file."""
 
@@ -386,8 +380,8 @@ class RuleBook:
     ) -> None:
         new = [{"value": r.value} | ({"tag": r.tag} if r.tag else {}) for r in rules]
         answer = await self._request(client, "POST", query, {"add": new})
-        ignored = IGNORED_IN_DRY_RUN if query else (DUPLICATE,)
-        errors = [e for e in answer.errors or () if not (e.type or "").endswith(ignored)]
+        harmless = IGNORED_IN_DRY_RUN if query else (DUPLICATE,)
+        errors = [e for e in answer.errors or () if not (e.type or "").endswith(harmless)]
         if errors:
             more = f", and {len(errors) - MAX_REPORTED} more" if len(errors) > MAX_REPORTED else ""
             problems = ", ".join(error.message() for error in errors[:MAX_REPORTED])
@@ -400,7 +394,7 @@ class RuleBook:
         async with client.request(method, url, json=body, headers=self._headers) as answer:
             content = await read_body(answer, MAX_RESPONSE_BYTES)
             if answer.status in (200, 201, 400):
-                rules = decode_answer(ANSWER, content, f"{self._place}: its list of rules")
+                rules = decode_answer(RulesAnswer, content, f"{self._place}: its list of rules")
                 if answer.status != 400 or any(error.value for error in rules.errors or ()):
                     return rules
             raise refusal_error(answer.status, answer.headers, content, self._place)
@@ -434,8 +428,6 @@ FIELDS = {
 
 
 class XStream:
-    """The filtered stream of the app that a token belongs to."""
-
     name = "x"
 
     def __init__(
@@ -462,8 +454,8 @@ class XStream:
             CLOSED: Backoff(0.0, 16.0, factor=1.0, step=0.25, jitter=0.0),
         }
 
-    def backoff(self, lost: LostError) -> Backoff:
-        return self._backoffs.get(lost.reason, self._backoffs[CLOSED])
+    def backoff(self, error: LostError) -> Backoff:
+        return self._backoffs.get(error.reason, self._backoffs[CLOSED])
 
     async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
         """X sends no post twice, so each connection after the first starts with a Gap."""
@@ -475,8 +467,10 @@ class XStream:
                 async with request as answer:
                     await self._check(answer)
                     reset_at = time() + seconds_until_reset(answer.headers)
-                    if gap := self._gap(mark):
-                        yield gap
+                    if mark is not None:
+                        self._newest_id = self._newest_id or str(mark.cursor)
+                        last = max(self._active_at or 0.0, mark.at or 0.0)
+                        yield Gap("X sends no post twice", seconds_since(last or None))
                     async with (
                         self.rules.watching_file(session),
                         aclosing(self._read_stream(answer)) as stream,
@@ -507,13 +501,6 @@ class XStream:
             raise LostError(BUSY, f"{self.place}: has no rules any more")
         body = await read_body(answer, MAX_ERROR_BYTES)
         raise refusal_error(answer.status, answer.headers, body, self.place)
-
-    def _gap(self, mark: SourceMark | None) -> Gap | None:
-        if mark is None:
-            return None
-        self._newest_id = self._newest_id or str(mark.cursor)
-        last = max(self._active_at or 0.0, mark.at or 0.0)
-        return Gap("X sends no post twice", seconds_since(last or None))
 
     def _frames(self, lines: Iterator[bytes]) -> tuple[list[SourceFrame], Exception | None]:
         """The frames of the lines, and the error that ends the connection after them."""

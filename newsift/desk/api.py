@@ -2,8 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import quote
@@ -88,25 +87,17 @@ class Endpoint:
     audit_name: str = ""
     outcome: Callable[[Any], str] = lambda _: DONE_OUTCOME  # of an answer, for the audit log
 
-    def convert(self, values: object, strict: bool) -> msgspec.Struct:
-        with _raise_input_errors():
-            return msgspec.convert(values, self.request, strict=strict)
-
-    def decode(self, body: bytes) -> msgspec.Struct:
-        """Unknown keys are dropped."""
-        with _raise_input_errors():
-            return msgspec.json.decode(body, type=self.request)
-
-
-@contextmanager
-def _raise_input_errors() -> Iterator[None]:
-    try:
-        yield
-    except msgspec.ValidationError as error:
-        reason, _, where = str(error).partition(" - at `$.")
-        raise InputError(f"{where.rstrip('`') or 'request'}: {reason}") from None
-    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise InputError(f"request: bad JSON ({error})") from None
+    def parse(self, content: dict[str, str] | bytes) -> msgspec.Struct:
+        """Parse a query or a body; unknown keys are dropped."""
+        try:
+            if isinstance(content, bytes):
+                return msgspec.json.decode(content, type=self.request)
+            return msgspec.convert(content, self.request, strict=False)
+        except msgspec.ValidationError as error:
+            reason, _, where = str(error).partition(" - at `$.")
+            raise InputError(f"{where.rstrip('`') or 'request'}: {reason}") from None
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+            raise InputError(f"request: bad JSON ({error})") from None
 
 
 def get_endpoint(path: str, request: type[Q]) -> Callable[[EndpointFunction[Q]], Endpoint]:

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from encoder.errors import InputError
-from newsift.operations.dead_letters import DeadLetter, parse_letter
+from newsift.operations.dead_letters import DeadLetter, parse_letter, read_message
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.posts.outcome import Reason
@@ -47,9 +47,9 @@ class DeadLetterList:
 
     def note_retry(self, letter: str) -> None:
         with self._lock:
-            self._retried[letter] = None
-            if len(self._retried) > MAX_READ_LETTERS:
-                self._retried.popitem(last=False)
+            self._retried_ids[letter] = None
+            if len(self._retried_ids) > MAX_READ_LETTERS:
+                self._retried_ids.popitem(last=False)
 
     def summary(self) -> dict[str, Any]:
         with self._lock:
@@ -59,17 +59,17 @@ class DeadLetterList:
                 "retryable": [name for name in self._reasons if name in RETRYABLE_REASONS],
                 "all": self._reasons.total(),
                 "older": self._older,
-                "newest": [row | {"retried": row["id"] in self._retried} for row in rows],
+                "newest": [row | {"retried": row["id"] in self._retried_ids} for row in rows],
             }
 
     def _take(self, letter: DeadLetter) -> None:
-        identity = f"{letter.id}\0{letter.attempt}\0{letter.written}"
+        identity = f"{letter.id}\0{letter.attempt}\0{letter.input_time}"
         digest = blake2b(identity.encode(), digest_size=12).digest()
-        if digest in self._counted:
+        if digest in self._letter_digests:
             return
-        self._counted[digest] = None
-        if len(self._counted) > MAX_READ_LETTERS:
-            self._counted.popitem(last=False)
+        self._letter_digests[digest] = None
+        if len(self._letter_digests) > MAX_READ_LETTERS:
+            self._letter_digests.popitem(last=False)
         row = _row(letter)
         reason = str(row["reason"])
         if reason not in self._reasons and len(self._reasons) >= MAX_REASONS:
@@ -80,8 +80,8 @@ class DeadLetterList:
     def _clear(self) -> None:
         self._reasons = Counter[str]()
         self._newest = deque[dict[str, Any]](maxlen=MAX_NEWEST)
-        self._counted = OrderedDict[bytes, None]()  # digests
-        self._retried = OrderedDict[str, None]()
+        self._letter_digests = OrderedDict[bytes, None]()  # digests
+        self._retried_ids = OrderedDict[str, None]()
         self._older = 0
 
 
@@ -90,18 +90,12 @@ def read_letter(
 ) -> dict[str, Any]:
     """A letter and the first bytes of it, as escaped text and in hex."""
     topic = config.topics.rejected
-    ends = cluster.ends(topic)
-    if partition in ends and 0 <= offset < ends[partition]:
-        start, end = ends | {partition: offset}, ends | {partition: offset + 1}
-        for batch in cluster.read(topic, start, end):
-            for message in batch:
-                if (message.partition, message.offset) == (partition, offset):
-                    return _row(parse_letter(message)) | _content_fields(message)
+    if message := read_message(cluster, topic, partition, offset):
+        return _row(parse_letter(message)) | _content_fields(message)
     raise InputError(f"dead letter: {topic} holds none at {partition}-{offset} any more")
 
 
 def escape_bytes(raw: bytes | None) -> str | None:
-    """Line by line."""
     if raw is None:
         return None
     text = raw[:MAX_SHOWN_BYTES].decode("utf-8", "backslashreplace")

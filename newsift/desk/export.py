@@ -160,13 +160,11 @@ def _clip_score(score: float) -> float:
 class Exports:
     """One file for a user at a time."""
 
-    def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, config: Config) -> None:
         self._config = config
         self._lock, self._counting = Lock(), Lock()
         self._users: set[str] = set()
-        self.counts = TimedCache(
-            self._count, COUNTS_TTL_S, MAX_CACHED_COUNTS, COST_FACTOR, clock
-        ).get
+        self.counts = TimedCache(self._count, COUNTS_TTL_S, MAX_CACHED_COUNTS, COST_FACTOR).get
 
     def matches_file(
         self, user: str, selection: Selection, form: str, labels: Sequence[Label]

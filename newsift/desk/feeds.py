@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from encoder.errors import InputError, NewsiftError
+from encoder.errors import InputError
 from encoder.support.files import read_regular, state_folder, write_atomically
 from newsift.collect.feeds import FeedState
 from newsift.collect.state import lock_state
+from newsift.desk.threads import failure_text
 from newsift.operations.feeds import (
     Follower,
     FollowLoop,
@@ -59,7 +60,7 @@ class FeedSubscription(msgspec.Struct, frozen=True):
 
 
 class StoppedError(Exception):
-    """Ends the thread of a feed."""
+    pass
 
 
 class FollowedFeed:
@@ -67,7 +68,7 @@ class FollowedFeed:
         self, subscription: FeedSubscription, config: Config, on_change: Callable[[], None]
     ) -> None:
         self.subscription, self._config, self._on_change = subscription, config, on_change
-        self._stopped = Event()
+        self._stop_event = Event()
         self._thread = Thread(target=self._run, name="desk-feed", daemon=True)
         self._feed_state: FeedState | None = None
         self._status, self._why = "starting", ""
@@ -77,12 +78,10 @@ class FollowedFeed:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, wait_s: float = 0.0) -> None:
         """Takes effect at the next pause."""
-        self._stopped.set()
-
-    def wait(self) -> None:
-        self._thread.join(MAX_STOP_S)
+        self._stop_event.set()
+        self._thread.join(wait_s)
 
     def row(self) -> dict[str, Any]:
         state = self._feed_state
@@ -103,15 +102,13 @@ class FollowedFeed:
 
     def _run(self) -> None:
         try:
-            while not self._stopped.is_set():
+            while not self._stop_event.is_set():
                 self._follow(default_feed_state(self.subscription.feed, self._config))
         except StoppedError:
             self._set_status("stopped")
-        except NewsiftError as error:
-            self._set_status("ended", str(error))
-        except Exception as error:
-            log.exception("%s is not followed any more", self.subscription.feed)
-            self._set_status("ended", f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - it is logged and shown
+            what = f"{self.subscription.feed} is not followed any more"
+            self._set_status("ended", failure_text(error, what))
 
     def _follow(self, file: Path) -> None:
         with ExitStack() as stack:
@@ -140,7 +137,7 @@ class FollowedFeed:
                 self._sleep(FETCH_INTERVAL_S)
 
     def _sleep(self, seconds: float) -> None:
-        if self._stopped.wait(seconds):
+        if self._stop_event.wait(seconds):
             raise StoppedError
 
     def _set_status(self, status: str, why: str = "") -> None:
@@ -158,7 +155,7 @@ class FeedList:
 
     def start(self) -> None:
         try:
-            for subscription in self._saved():
+            for subscription in self._read_subscriptions():
                 self._begin(subscription)
         except InputError as error:
             log.warning("%s", error)
@@ -181,7 +178,7 @@ class FeedList:
                 raise InputError(f"{MAX_FEEDS} feeds are followed; stop one first")
             with lock_state(default_feed_state(subscription.feed, self._config)):
                 pass  # else another command follows it
-            self._save(lambda saved: [*saved, subscription])
+            self._save(lambda subscriptions: [*subscriptions, subscription])
             self._begin(subscription)
         self._on_change()
 
@@ -191,10 +188,9 @@ class FeedList:
             followed_feed = self._feeds.get(feed)
             if followed_feed is None:
                 raise InputError(f"{feed}: is not followed")
-            self._save(lambda saved: [s for s in saved if s.feed != feed])
+            self._save(lambda subscriptions: [s for s in subscriptions if s.feed != feed])
             del self._feeds[feed]
-        followed_feed.stop()
-        followed_feed.wait()
+        followed_feed.stop(MAX_STOP_S)
         self._on_change()
 
     def _begin(self, subscription: FeedSubscription) -> None:
@@ -205,10 +201,10 @@ class FeedList:
     def _save(self, change: Callable[[list[FeedSubscription]], list[FeedSubscription]]) -> None:
         """Other desks change the file too."""
         with lock_state(self._file):
-            subscriptions = change(self._saved())
+            subscriptions = change(self._read_subscriptions())
             write_atomically(self._file, msgspec.json.encode(subscriptions), 0o600)
 
-    def _saved(self) -> list[FeedSubscription]:
+    def _read_subscriptions(self) -> list[FeedSubscription]:
         try:
             content = read_regular(self._file, MAX_FILE_BYTES)
             return msgspec.json.decode(content, type=list[FeedSubscription])[:MAX_FEEDS]

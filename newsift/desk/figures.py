@@ -140,7 +140,6 @@ def axis_ticks(top: float, most: int = 5) -> list[float]:
 
 
 def printable_line(text: str, most: int = MAX_LINE_CHARS) -> str:
-    """Makes untrusted text printable on one line."""
     return shorten(one_line(text), most)
 
 
@@ -247,7 +246,10 @@ def scores_figure(
     ]  # fmt: skip
     if background:
         shapes.append(draw_outline(frame, background.edges, background.shares))
-    shapes += [_threshold_line(frame, threshold) for threshold in thresholds[:MAX_THRESHOLDS]]
+    for threshold in thresholds[:MAX_THRESHOLDS]:
+        x = frame.x(min(max(threshold, frame.low), frame.high))
+        line = f"M{x} {MARGIN_TOP}V{HEIGHT - MARGIN_BOTTOM}"
+        shapes.append(svg_element("path", "cut", d=line, stroke_width=2, stroke_dasharray="5 3"))
     subtitle = _legend(matches, background, thresholds)
     title = f"Scores of {event}"
     return svg_document(title, f"{title}: {subtitle}", subtitle, shapes)
@@ -259,12 +261,6 @@ def score_histogram(scores: Sequence[float]) -> Histogram:
     for score in scores:
         counts[min(max(int(score * BINS), 0), BINS - 1)] += 1
     return Histogram([n / BINS for n in range(BINS + 1)], counts)
-
-
-def _threshold_line(frame: Axes, threshold: float) -> str:
-    x = frame.x(min(max(threshold, frame.low), frame.high))
-    line = f"M{x} {MARGIN_TOP}V{HEIGHT - MARGIN_BOTTOM}"
-    return svg_element("path", "cut", d=line, stroke_width=2, stroke_dasharray="5 3")
 
 
 def _legend(matches: Histogram, background: Histogram | None, thresholds: Sequence[float]) -> str:

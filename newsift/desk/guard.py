@@ -35,30 +35,29 @@ class Sessions:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._used: dict[str, float] = {}  # when each was used last, longest ago first
+        self._last_use: dict[str, float] = {}  # when each was used last, longest ago first
 
     def begin(self) -> str:
-        if len(self._used) >= MAX_SESSIONS:
-            del self._used[next(iter(self._used))]
+        if len(self._last_use) >= MAX_SESSIONS:
+            del self._last_use[next(iter(self._last_use))]
         session_id = secrets.token_urlsafe(32)
-        self._used[session_id] = self._clock()
+        self._last_use[session_id] = self._clock()
         return session_id
 
     def use(self, session_id: str) -> bool:
         """Whether the session exists; prolongs it."""
         if not self.holds(session_id):
             return False
-        del self._used[session_id]
-        self._used[session_id] = self._clock()
+        del self._last_use[session_id]
+        self._last_use[session_id] = self._clock()
         return True
 
     def holds(self, session_id: str) -> bool:
-        """Whether the session exists."""
-        used = self._used.get(session_id)
-        if used is not None and self._clock() - used > MAX_IDLE_S:
-            del self._used[session_id]
+        used_at = self._last_use.get(session_id)
+        if used_at is not None and self._clock() - used_at > MAX_IDLE_S:
+            del self._last_use[session_id]
             return False
-        return used is not None
+        return used_at is not None
 
 
 class Guard:
@@ -67,15 +66,11 @@ class Guard:
     def __init__(self, token: Secret | None) -> None:
         self._proof = _digest(token.reveal()) if token else b""
         self._sessions = Sessions()
-        self._cookie = ""
+        self.cookie = ""  # its name
 
     @property
     def has_token(self) -> bool:
         return bool(self._proof)
-
-    def name_cookie(self, port: int) -> None:
-        """Browsers send a cookie to every port of a host, so its name has the port."""
-        self._cookie = f"newsift_desk_{port}"
 
     async def refusal(self, request: web.Request) -> tuple[int, str] | None:
         if not _is_from_own_page(request):
@@ -84,7 +79,7 @@ class Guard:
             return 415, "content-encoding: give it unpacked"
         if request.method == "POST" and media_type(request) != "application/json":
             return 415, "content-type: give application/json"
-        if not self._proof or self._sessions.use(read_cookie(request, self._cookie)):
+        if not self._proof or self._sessions.use(read_cookie(request, self.cookie)):
             return None
         if self._has_bearer(request):
             return None
@@ -94,7 +89,7 @@ class Guard:
 
     def still_allows(self, request: web.Request) -> bool:
         """Checks the session of a stream without prolonging it."""
-        session_id = read_cookie(request, self._cookie)
+        session_id = read_cookie(request, self.cookie)
         return not self._proof or self._sessions.holds(session_id) or self._has_bearer(request)
 
     async def login(self, request: web.Request) -> web.Response:
@@ -118,7 +113,7 @@ class Guard:
     def _begin_session(self, request: web.Request, response: web.Response) -> None:
         is_secure = urlsplit(request.headers.get("Origin", "")).scheme == "https"
         response.set_cookie(
-            self._cookie, self._sessions.begin(), httponly=True, samesite="Strict",
+            self.cookie, self._sessions.begin(), httponly=True, samesite="Strict",
             secure=is_secure,
         )  # fmt: skip
 

@@ -3,7 +3,6 @@
 While no page is open, the alerts of Prometheus watch (deploy/prometheus/rules.yml).
 """
 
-import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,10 +16,10 @@ from typing import Generic, TypeVar
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from encoder.errors import NewsiftError
 from newsift.collect.state import list_collectors
 from newsift.desk.dead_letters import DeadLetterList
 from newsift.desk.mirrors import TopicFollower
+from newsift.desk.threads import failure_text
 from newsift.operations.cluster_status import (
     OffsetSnapshot,
     Row,
@@ -69,14 +68,13 @@ GAUGE_METRICS = {  # metric: key of the row
     "newsift_open_transaction_seconds": "open_transaction_s",
 }
 T = TypeVar("T")
-log = logging.getLogger("newsift.desk")
 
 
 class ViewerPresence:
     """Whether a page is open. Thread-safe."""
 
     def __init__(self) -> None:
-        self._last, self._arrival, self.ended = -PRESENCE_S, Event(), Event()
+        self._last, self._arrival, self.end = -PRESENCE_S, Event(), Event()
 
     def note(self) -> None:
         self._last = time.monotonic()
@@ -84,14 +82,14 @@ class ViewerPresence:
 
     def wait(self) -> bool:
         """Returns once a page is open; False once the desk ends."""
-        while not self.ended.is_set() and time.monotonic() - self._last > PRESENCE_S:
+        while not self.end.is_set() and time.monotonic() - self._last > PRESENCE_S:
             self._arrival.clear()
             if time.monotonic() - self._last > PRESENCE_S:  # no viewer has come since
                 self._arrival.wait(PRESENCE_S)
-        return not self.ended.is_set()
+        return not self.end.is_set()
 
     def close(self) -> None:
-        self.ended.set()
+        self.end.set()
         self._arrival.set()
 
 
@@ -116,16 +114,13 @@ class PolledValue(Generic[T]):
         while self._viewers.wait():
             self.poll()
             self._on_change()
-            self._viewers.ended.wait(self._every_s)
+            self._viewers.end.wait(self._every_s)
 
     def poll(self) -> None:
         try:
             self.value, away = self._poll_once(), ""
-        except NewsiftError as error:
-            away = str(error)
-        except Exception as error:
-            log.exception("%s: cannot be polled", self.name)
-            away = f"{type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - it is logged and shown
+            away = failure_text(error, f"{self.name}: cannot be polled")
         if bool(away) != bool(self.away) or self.away == NOT_YET:
             self.since = time.time()
         self.away = away
@@ -133,37 +128,6 @@ class PolledValue(Generic[T]):
     def row(self) -> Row:
         since = None if self.away == NOT_YET else rfc3339(int(self.since * 1000))
         return {"away": self.away, "since": since}
-
-
-class BrokerMonitor:
-    def __init__(self, config: Config) -> None:
-        self._config, self._lock = config, Lock()
-        self._lags: deque[tuple[float, int]] = deque(maxlen=MAX_LAG_POINTS)
-        self._last_offsets: OffsetSnapshot | None = None
-
-    def group(self) -> Row:
-        with connected(self._config) as cluster, admin_client(self._config) as admin:
-            cluster.partitions(self._config.topics.posts)
-            now = read_offsets(cluster, admin, self._config)
-            state, members = describe_group(admin, self._config)
-        before, self._last_offsets = self._last_offsets, now
-        with self._lock:
-            self._lags.append((time.time(), sum(now.lag.values())))
-        is_recent = before is not None and now.at - before.at < MAX_RATE_INTERVAL_S
-        rates = message_rates(before, now) if before and is_recent else None
-        return group_row(state, members, partition_rows(now, members), rates)
-
-    def topics(self) -> list[Row]:
-        """Wrong settings; a missing topic of labels is none, because the first label creates it."""
-        labels = self._config.topics.labels, "topic"
-        problems = check_topics(self._config)
-        return [
-            asdict(problem) for problem in problems if (problem.topic, problem.setting) != labels
-        ]
-
-    def lags(self) -> list[tuple[float, int]]:
-        with self._lock:
-            return list(self._lags)
 
 
 def group_row(
@@ -199,15 +163,15 @@ def query_workers(addresses: Iterable[str]) -> list[Row]:
         return list(pool.map(query_worker, addresses))
 
 
-def query_worker(address: str, seconds: float = WORKER_ANSWER_S) -> Row:
+def query_worker(address: str) -> Row:
     """`away` is the reason if the worker does not answer."""
     row: Row = {"address": address, "away": "", "ready": False, "reason": "", "drift": None}
     try:
-        status, body = http_get(address, "/readyz", seconds)
+        status, body = http_get(address, "/readyz", WORKER_ANSWER_S)
         answer = msgspec.json.decode(body)
         reason = answer.get("reason") if isinstance(answer, dict) else None
         row |= {"ready": status == 200, "reason": str(reason or "")[:MAX_REASON_CHARS]}
-        status, body = http_get(address, "/metrics", seconds)
+        status, body = http_get(address, "/metrics", WORKER_ANSWER_S)
         return row | (read_metrics(body.decode()) if status == 200 else {})
     except ANSWER_ERRORS as error:
         failure = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -318,13 +282,15 @@ class HealthMonitor:
     ) -> None:  # fmt: skip
         """`sources` maps what the desk reads to the reason why it cannot, or ""."""
         self._config, self._sources, self._labels = config, sources, labels
-        self._viewers, self._broker = ViewerPresence(), BrokerMonitor(config)
+        self._viewers = ViewerPresence()
+        self._lag_points: deque[tuple[float, int]] = deque(maxlen=MAX_LAG_POINTS)
+        self._last_offsets: OffsetSnapshot | None = None
 
         def poll(name: str, poll_once: Callable[[], T], every_s: float = POLL_S) -> PolledValue[T]:
             return PolledValue(name, poll_once, self._viewers, on_change, every_s)
 
-        self._group = poll("broker", self._broker.group)
-        self._topics = poll("topics", self._broker.topics, TOPICS_POLL_S)
+        self._group = poll("broker", self._read_group)
+        self._topics = poll("topics", self._read_topics, TOPICS_POLL_S)
         cluster_id = partial(kafka_cluster_id, config)
         self._workers = poll("workers", lambda: query_workers(worker_addresses(config, cluster_id)))
         self._collectors = poll(
@@ -375,19 +341,43 @@ class HealthMonitor:
             "group": self._config.kafka.group,
             "problems": list_problems(snapshot),
             "broker": self._group.row() | (snapshot.group or {}),
-            "lags": [[round(1000 * time_s), lag] for time_s, lag in self._broker.lags()],
+            "lags": [[round(1000 * time_s), lag] for time_s, lag in self._lags()],
             "workers": self._workers.row() | {"rows": snapshot.workers},
             "topics": self._topics.row() | {"rows": snapshot.topics},
             "collectors": self._collectors.row() | {"rows": self._collectors.value or []},
             "sources": [{"name": name, "away": why} for name, why in self._sources().items()],
         }
 
+    def _read_group(self) -> Row:
+        with connected(self._config) as cluster, admin_client(self._config) as admin:
+            cluster.partitions(self._config.topics.posts)
+            now = read_offsets(cluster, admin, self._config)
+            state, members = describe_group(admin, self._config)
+        before, self._last_offsets = self._last_offsets, now
+        with self._lock:
+            self._lag_points.append((time.time(), sum(now.lag.values())))
+        is_recent = before is not None and now.at - before.at < MAX_RATE_INTERVAL_S
+        rates = message_rates(before, now) if before and is_recent else None
+        return group_row(state, members, partition_rows(now, members), rates)
+
+    def _read_topics(self) -> list[Row]:
+        """Wrong settings; a missing topic of labels is none, because the first label creates it."""
+        labels = self._config.topics.labels, "topic"
+        problems = check_topics(self._config)
+        return [
+            asdict(problem) for problem in problems if (problem.topic, problem.setting) != labels
+        ]
+
+    def _lags(self) -> list[tuple[float, int]]:
+        with self._lock:
+            return list(self._lag_points)
+
     def _snapshot(self) -> HealthSnapshot:
         away = self._group.away
         return HealthSnapshot(
             away,
             group=None if away else self._group.value,
-            grows=not away and is_growing(self._broker.lags()),
+            grows=not away and is_growing(self._lags()),
             workers=self._workers.value or [],
             topics=(self._topics.value or []) if not self._topics.away else [],
             labels_left_out=self._labels().left_out,

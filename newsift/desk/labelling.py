@@ -55,7 +55,7 @@ State = dict[str, Any]
 
 
 class AnswerOutcome(NamedTuple):
-    published: bool
+    is_new: bool
     problem: str = ""  # empty also for the same answer again, which changes nothing
 
 
@@ -87,7 +87,7 @@ class LabelSession:
         changes, verdicts = self._changes, self._answers.verdicts()
         question, last = self._queue.next(verdicts), self._answers.last
         steps = self._undoable.copy()
-        judged = sum(post_id in self._frozen.matches for post_id in verdicts)
+        label_count = sum(post_id in self._frozen.matches for post_id in verdicts)
         following = None
         if question is not None:
             post_id = question.candidate.post_id
@@ -98,7 +98,7 @@ class LabelSession:
         return {
             "queue": self.token, "at": self.at, "matches": self.size, "empty": self.empty,
             "messages": self._messages,
-            "change": changes, "judged": judged, "progress": self._queue.summary(verdicts),
+            "change": changes, "judged": label_count, "progress": self._queue.summary(verdicts),
             "question": self._card(question), "following": following,
             "left": self._queue.labels_left(verdicts),
             "shares": self._answers.shares()[-MAX_CURVE_POINTS:],
@@ -183,9 +183,9 @@ class LabelOutbox:
                 raise
 
     def stop(self) -> None:
-        locked = self._lock.acquire(timeout=MAX_STOP_S)
+        has_lock = self._lock.acquire(timeout=MAX_STOP_S)
         self._close()
-        if locked:
+        if has_lock:
             self._lock.release()
 
     def _close(self) -> None:
@@ -202,7 +202,7 @@ class QueueKey(NamedTuple):
 class ActiveQueue(NamedTuple):
     session: LabelSession
     since: float
-    used: float
+    used_at: float
     replaced_because: str  # empty if it replaced no other queue
 
 
@@ -281,12 +281,12 @@ class LabelQueues:
         profile = state.profiles.get(key.event)
         if state.complete and (profile.version if profile else "") != active.session.version:
             return "the event's profile has changed, and scores differently"
-        if now - active.used > MAX_IDLE_S:
+        if now - active.used_at > MAX_IDLE_S:
             return "nobody answered for half a day, so these are newer matches"
         return "" if active.session.empty and now - active.since > EMPTY_QUEUE_S else None
 
     def _activate(self, key: QueueKey, active: ActiveQueue) -> ActiveQueue:
-        self._active[key] = active = active._replace(used=self._clock())
+        self._active[key] = active = active._replace(used_at=self._clock())
         self._active.move_to_end(key)
         while len(self._active) > 1 and (
             len(self._active) > MAX_QUEUES

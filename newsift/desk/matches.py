@@ -150,7 +150,7 @@ class EventMatches:
         by_name = dict(self._languages), dict(self._platforms)
         return EventCounts(self.number, self.last, posts, stories, *by_name)
 
-    def passed(self, version: str, now: int) -> int:
+    def pass_count(self, version: str, now: int) -> int:
         """Posts of the last 60 minutes that matched this version of the profile."""
         counts = self._minutes.get(version, Counter[int]())
         return sum(counts[minute] for minute in range(now // MINUTE_MS - 59, now // MINUTE_MS + 1))
@@ -218,8 +218,6 @@ def _is_sound(record: MatchRecord) -> bool:
 
 
 class StoryFilter(Struct, frozen=True, kw_only=True):
-    """The filters and the page that a browser asks for."""
-
     minutes: Annotated[int, Meta(ge=0, le=24 * 60)] = 0  # of age at most; 0: any age
     lang: Annotated[str, Meta(max_length=MAX_LANGUAGE_CHARS)] = ANY
     platform: Annotated[str, Meta(max_length=MAX_LANGUAGE_CHARS)] = ANY
@@ -280,11 +278,11 @@ class MatchStore:
     """Consumes the topic of matches. Thread-safe."""
 
     def __init__(
-        self, config: Config, pinned: Callable[[], Collection[str]] = tuple,
+        self, config: Config, current: Callable[[], Collection[str]] = tuple,
         now: Callable[[], int] = now_ms,
     ) -> None:  # fmt: skip
-        """Events that `pinned` returns are dropped last."""
-        self._topic, self._pinned, self._now = config.topics.matches, pinned, now
+        """Events that `current` returns are dropped last."""
+        self._topic, self._current, self._now = config.topics.matches, current, now
         self._lock = Lock()
         self._cut = set[int]()  # partitions whose older records are skipped
         self._clear()
@@ -320,17 +318,16 @@ class MatchStore:
         with self._lock:
             return self._of(event).counts(self._now())
 
-    def passed(self, event: str, version: str) -> int | None:
+    def pass_count(self, event: str, version: str) -> int | None:
         """Like EventMatches.passed; None if the last hour is not fully counted."""
         now = self._now()
         with self._lock:
-            return None if self._since > now - HOUR_MS else self._of(event).passed(version, now)
+            return None if self._since > now - HOUR_MS else self._of(event).pass_count(version, now)
 
     def find(self, event: str, story_filter: StoryFilter) -> StoryPage:
         return filter_stories(self.stories(event), story_filter, self._now())
 
     def stories(self, event: str) -> list[Story]:
-        """The stories in the order of arrival."""
         with self._lock:
             return self._of(event).stories
 
@@ -381,7 +378,7 @@ class MatchStore:
 
     def _drop_events(self) -> None:
         """Events without seeds first, then those with the oldest matches."""
-        pinned = self._pinned()
-        by_age = sorted(self._events, key=lambda name: (name in pinned, self._events[name].number))
+        current = self._current()
+        by_age = sorted(self._events, key=lambda name: (name in current, self._events[name].number))
         for name in by_age[:-MAX_EVENTS]:
             self._size -= self._events.pop(name).size

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
 from typing import Any, Generic, Protocol
 
-from encoder.errors import NewsiftError
-from newsift.desk.threads import PATIENCE_S
+from newsift.desk.threads import PATIENCE_S, failure_text
 from newsift.statistics.labels import LabelReducer, LabelState
 from worker.config import Config
 from worker.errors import BrokerError
@@ -43,7 +42,7 @@ class TopicFollower:
         self._consumer, self._on_change = consumer, on_change
         self._retry_s, self._partitions_s = retry_s, partitions_s
         self._offsets: Offsets = {}
-        self._stopped = Event()
+        self._stop_event = Event()
         self.ready = Event()  # all records that were there at the start are read
         self.away, self.missing = NOT_READ, False
         self._thread = Thread(target=self._run, name=f"desk-{topic}", daemon=True)
@@ -53,7 +52,7 @@ class TopicFollower:
 
     def stop(self) -> None:
         """May be called without `start`."""
-        self._stopped.set()
+        self._stop_event.set()
 
     def wait_until(self, end: Offsets) -> None:
         """Returns once the consumer has all records before these offsets, or raises."""
@@ -61,27 +60,24 @@ class TopicFollower:
         while not self.ready.is_set() or any(
             self._offsets.get(partition, 0) < offset for partition, offset in end.items()
         ):
-            if time.monotonic() > deadline or self._stopped.is_set():
+            if time.monotonic() > deadline or self._stop_event.is_set():
                 raise BrokerError(f"{self._topic}: {self.away or NOT_CAUGHT_UP}")
             time.sleep(POLL_S)
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
+        while not self._stop_event.is_set():
             try:
                 with connected(self._config) as cluster:
                     self._follow(cluster)
-            except NewsiftError as error:
-                self._set_away(str(error))
-            except Exception as error:
-                log.exception("%s is not followed", self._topic)
-                self._set_away(f"{type(error).__name__}: {error}")
-            self._stopped.wait(self._retry_s)
+            except Exception as error:  # noqa: BLE001 - it is logged and shown
+                self._set_away(failure_text(error, f"{self._topic} is not followed"))
+            self._stop_event.wait(self._retry_s)
 
     def _follow(self, cluster: TopicReader) -> None:
         while not cluster.exists(self._topic):
             self.missing = True
             self._set_away(str(cluster.missing_error(self._topic)))
-            if self._stopped.wait(self._retry_s):
+            if self._stop_event.wait(self._retry_s):
                 return
         self.missing = False
         first, end = cluster.beginnings(self._topic), cluster.ends(self._topic)
@@ -91,7 +87,7 @@ class TopicFollower:
         self._offsets = first | self._offsets  # a partition may have been added
         checked_at = time.monotonic()
         for batch in cluster.follow(self._topic, self._offsets):
-            if self._stopped.is_set() or not self._take(batch, cluster, end):
+            if self._stop_event.is_set() or not self._take(batch, cluster, end):
                 return
             if time.monotonic() - checked_at > self._partitions_s:
                 checked_at = time.monotonic()
@@ -158,8 +154,6 @@ class TopicMirror(Generic[StateT]):
 
 
 class TopicMirrors:
-    """Follow both topics while the desk is open."""
-
     def __init__(self, config: Config, on_change: Callable[..., None]) -> None:
         """`on_change` is called with the parts of the desk that have changed."""
         self._topics, limits = config.topics, config.limits

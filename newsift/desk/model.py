@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from threading import Event, Lock, Thread
 
-from encoder.errors import InputError, NewsiftError
-from newsift.desk.threads import PATIENCE_S, lock_or_busy
+from encoder.errors import InputError
+from newsift.desk.threads import PATIENCE_S, failure_text, lock_or_busy
 from newsift.operations.events import EventState, events_of
 from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_rows import SeedRow, resolve_state, seed_row
@@ -53,10 +53,10 @@ class ControlView:
         records = self.state.records.items()
         rows = [seed_row(self.resolution, record) | {"key": key} for key, record in records]
         if self._seeds is not None:
-            refused = {seed.id: seed.reason for seed in self.seeds.refused}
+            reasons = {seed.id: seed.reason for seed in self.seeds.refused}
             rows = [
-                row | {"state": "refused", "reason": refused[row["id"]]}
-                if row["id"] in refused
+                row | {"state": "refused", "reason": reasons[row["id"]]}
+                if row["id"] in reasons
                 else row | {"cut": self.seeds.threshold_of.get(row["id"])}
                 for row in rows
             ]
@@ -76,23 +76,20 @@ class DeskModel:
         """`on_change` is called when the model is loaded or refused."""
         self._config, self._on_change = config, on_change
         self._control, self._embedding = control, Lock()
-        self._context: ModelContext | None = None
+        self.context: ModelContext | None = None
         self._view: ControlView | None = None
         self._view_without_model: ControlView | None = None
-        self._settled = Event()
+        self._load_end = Event()
         self.away = STILL_LOADING
 
     def start(self) -> None:
         Thread(target=self._load, name="desk-model", daemon=True).start()
 
-    def now(self) -> ModelContext | None:
-        return self._context
-
     def wait(self, seconds: float = MAX_LOAD_WAIT_S) -> ModelContext:
-        self._settled.wait(seconds)
-        if self._context is None:
+        self._load_end.wait(seconds)
+        if self.context is None:
             raise InputError(f"model: {self.away}")
-        return self._context
+        return self.context
 
     def view(self) -> ControlView:
         """Raises while the model is not loaded."""
@@ -108,28 +105,20 @@ class DeskModel:
 
     def rows(self) -> list[SeedRow]:
         """Rows with thresholds, once the model is loaded."""
-        if self.now():
+        if self.context:
             return self.view().rows()
         state, view = self._control(), self._view_without_model
         if view is None or view.state is not state:
             self._view_without_model = view = ControlView(resolve_state(state, self._config), None)
         return view.rows()
 
-    def events(self) -> dict[str, EventState]:
-        """Raises while the model is not loaded."""
-        return self.view().events
-
     def _load(self) -> None:
         try:
             context = ModelContext(self._config)
             context.enc.compile_explanations()
-            self._context, self.away = context, ""
-        except NewsiftError as error:
-            self.away = str(error)
-        except Exception as error:
-            log.exception("the model is not loaded")
-            self.away = f"{type(error).__name__}: {error}"
-        if self.away:
+            self.context, self.away = context, ""
+        except Exception as error:  # noqa: BLE001 - it is logged and shown
+            self.away = failure_text(error, "the model is not loaded")
             log.warning("the model is not loaded: %s", self.away)
-        self._settled.set()
+        self._load_end.set()
         self._on_change()

@@ -30,8 +30,6 @@ DESCRIPTION_FILE, LOCK_FILE, SEEDS_FILE, LABELS_FILE = (
 
 
 class Description(msgspec.Struct, kw_only=True):
-    """The files of posts, and how to read them."""
-
     schema: str = SCHEMA
     files: tuple[str, ...] = ()
     options: FileOptions = FileOptions()
@@ -43,7 +41,7 @@ class Project:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self.description = Description() if folder is None else read_description(folder)
-        self._saved: tuple[ControlState | None, LabelState | None] = (None, None)
+        self._last_save: tuple[ControlState | None, LabelState | None] = (None, None)
 
     def describe(self, files: Sequence[Path], options: FileOptions) -> None:
         paths = tuple(str(file.resolve()) for file in files)
@@ -82,7 +80,7 @@ class Project:
                 f"--project: {left_out:,} records have no room, so the files stay as they were; "
                 "delete articles or labels"
             )
-        saved_control, saved_labels = self._saved
+        saved_control, saved_labels = self._last_save
         if control is not saved_control:
             records = (KeyedRecord(r.key, r.value, r.timestamp) for r in control.records.values())
             write_records(self._folder / SEEDS_FILE, records)
@@ -93,7 +91,7 @@ class Project:
                 for label in event
             )
             write_records(self._folder / LABELS_FILE, of_labels)
-        self._saved = control, labels
+        self._last_save = control, labels
 
 
 @contextmanager

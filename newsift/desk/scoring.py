@@ -92,19 +92,19 @@ class Measure:
 
     context: ModelContext
     event: EventState
-    compared: tuple[SeedOrProfile, ...]
+    seeds: tuple[SeedOrProfile, ...]
     rows: Embeddings  # [k]
     thresholds: F32  # [k]
 
     @cached_property
     def threshold_of(self) -> Mapping[tuple[str, str], float]:
         """Thresholds by id and version, as match records name them."""
-        names = [(seed.id, seed.version) for seed in self.compared]
+        names = [(seed.id, seed.version) for seed in self.seeds]
         return dict(zip(names, self.thresholds.tolist(), strict=True))
 
     @cached_property
     def is_automatic(self) -> bool:
-        thresholds = [seed.threshold for seed in self.compared]
+        thresholds = [seed.threshold for seed in self.seeds]
         return self.context.config.matching.threshold is None and set(thresholds) <= {None}
 
     @cached_property
@@ -112,21 +112,21 @@ class Measure:
         """Rising; none where the background is too small."""
         enc, background = self.context.enc, self.context.background
         rate = self.context.config.matching.automatic_rate
-        profiles = [seed for seed in self.compared if isinstance(seed, Profile)]
-        articles = [n for n, seed in enumerate(self.compared) if not isinstance(seed, Profile)]
+        profiles = [seed for seed in self.seeds if isinstance(seed, Profile)]
+        articles = [n for n, seed in enumerate(self.seeds) if not isinstance(seed, Profile)]
         rows = self.rows[np.array(articles, np.int64)]
         try:
             thresholds = enc.thresholds(rows, rate, background).tolist() if articles else []
             thresholds += [profile_threshold(seed.vector, background, rate) for seed in profiles]
         except InputError:
             return ()
-        return tuple(sorted(threshold + self.context.raised for threshold in thresholds))
+        return tuple(sorted(threshold + self.context.shift for threshold in thresholds))
 
     @cached_property
     def background(self) -> F32:
         """Background scores, without posts that a profile was trained on."""
         background = self.context.background
-        if any(isinstance(seed, Profile) for seed in self.compared):
+        if any(isinstance(seed, Profile) for seed in self.seeds):
             background = split_background(background)[1]
         return self._best(background)
 
@@ -134,7 +134,6 @@ class Measure:
         return self._best(self.context.enc.posts(texts))
 
     def why(self, texts: Sequence[str]) -> list[Why]:
-        """The words that contribute most to each text's score."""
         enc = self.context.enc
         best = enc.posts(texts).similarity(self.rows).argmax(axis=1).tolist()
         return [
@@ -151,11 +150,11 @@ class Measure:
 
 
 def make_measure(context: ModelContext, view: ControlView, name: str) -> Measure:
-    event, seeds = require_event(view.events, name), view.seeds
-    positions = [n for n, seed in enumerate(seeds.seeds) if seed.event == name]
-    compared = tuple(seeds.seeds[n] for n in positions)
+    event, seed_set = require_event(view.events, name), view.seeds
+    positions = [n for n, seed in enumerate(seed_set.seeds) if seed.event == name]
+    seeds = tuple(seed_set.seeds[n] for n in positions)
     rows = np.array(positions, np.int64)
-    return Measure(context, event, compared, seeds.vectors[rows], seeds.thresholds[rows])
+    return Measure(context, event, seeds, seed_set.vectors[rows], seed_set.thresholds[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ class ScoredStory:
     """The first post of a story that was compared with the present seeds or profile."""
 
     candidate: Candidate
-    scored: ScoredMatch
+    match: ScoredMatch
     processed_at: str
 
 
@@ -194,9 +193,9 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
             post = Post(record.post.id, record.post.platform, "")  # without its text, to save room
             is_hidden = best.threshold > threshold + THRESHOLD_TOLERANCE
             hidden_below = best.threshold if is_hidden else -inf
-            scored = ScoredMatch(best.score, row.at, story.count, hidden_below)
+            match = ScoredMatch(best.score, row.at, story.count, hidden_below)
             candidate = Candidate(post, best.score, row.group)
-            result.append(ScoredStory(candidate, scored, record.processed_at))
+            result.append(ScoredStory(candidate, match, record.processed_at))
             break
     return ScoredMatches(tuple(result), since)
 

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from threading import Lock
 from typing import Any
 
@@ -35,7 +36,6 @@ def mark_of(value: bytes | None) -> str:
 
 
 def require_mark(state: ControlState, key: bytes, mark: str) -> bytes:
-    """Raises if the record has another mark."""
     if mark_of(state.value(key)) != mark:
         name = key.decode(errors="backslashreplace")
         raise InputError(f"seed {name!r}: {CHANGED_BY_OTHERS}")
@@ -47,8 +47,8 @@ class SeedEditor:
         self._config = config
         self._editing = Lock()
         self.trying = Lock()  # drafts are tried one request at a time
-        self._removals: list[Removal] = []
-        self._number = 0
+        self.removals: list[Removal] = []  # replaced at each change
+        self._numbers = count(1)
 
     @contextmanager
     def topic(self) -> Iterator[SeedTopic]:
@@ -57,32 +57,26 @@ class SeedEditor:
         with turn, seed_topic(self._config) as topic:
             yield topic
 
-    @property
-    def last_removal(self) -> Removal | None:
-        removals = self._removals
-        return removals[-1] if removals else None
-
     def remove(self, name: str, mark: str, by: str) -> Removal:
         with self.topic() as topic:
             state = topic.state()
             key = require_mark(state, find_key(state, name), mark)
             topic.publish({key: None}, state)
-            self._number += 1
-            removal = Removal(self._number, name, by, key, state.value(key) or b"")
-            self._removals = [*self._removals, removal][-MAX_REMOVALS:]
+            removal = Removal(next(self._numbers), name, by, key, state.value(key) or b"")
+            self.removals = [*self.removals, removal][-MAX_REMOVALS:]
             return removal
 
     def undo(self, number: int) -> Removal:
         """Refused if the seed exists again."""
         with self.topic() as topic:
-            removal = next((entry for entry in self._removals if entry.number == number), None)
+            removal = next((entry for entry in self.removals if entry.number == number), None)
             if removal is None:
                 raise InputError("this removal cannot be undone any more; add the seed again")
             state = topic.state()
             exists = state.value(removal.key) is not None
             if not exists:
                 topic.publish({removal.key: removal.value}, state)
-            self._removals = [entry for entry in self._removals if entry is not removal]
+            self.removals = [entry for entry in self.removals if entry is not removal]
             if exists:
                 raise InputError(f"seed {removal.name!r}: exists again; it is left as it is")
             return removal

@@ -72,7 +72,7 @@ class Desk:
         follower = self.matches_follower
         if profile is None or follower.away or not follower.ready.is_set():
             return None
-        count = self.matches.passed(profile.event, profile.version)
+        count = self.matches.pass_count(profile.event, profile.version)
         posts = self.stream.stream_rate().last_hour
         return None if count is None or posts < MIN_POSTS_FOR_RATE else count / posts
 

@@ -16,6 +16,7 @@ from encoder.errors import InputError, NewsiftError
 from newsift.desk.api import DONE_OUTCOME, Attachment, Endpoint, log_action
 from newsift.desk.guard import Guard, add_safe_headers
 from newsift.desk.session import Desk
+from newsift.desk.threads import failure_text
 from newsift.operations.actor import acting_as
 from newsift.operations.messages import capture, notify
 from worker.config import WebConfig
@@ -95,7 +96,8 @@ class DeskSite(Site):
         self._desk.stop()
 
     def on_started(self) -> None:
-        self._guard.name_cookie(self.port)
+        # Browsers send a cookie to every port of a host, so its name has the port.
+        self._guard.cookie = f"newsift_desk_{self.port}"
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
         self._on_open(f"http://{host}:{self.port}/{self._query}")
 
@@ -176,15 +178,11 @@ class DeskSite(Site):
             body, outcome = await asyncio.get_running_loop().run_in_executor(
                 self._desk.executor, self._call, endpoint, values
             )
-        except NewsiftError as error:
-            outcome = str(error)
-            return _json_refusal(
-                409 if isinstance(error, InputError | ConflictError) else 502, outcome
-            )
-        except Exception as error:  # other requests are answered nevertheless
-            log.exception("%s failed", endpoint.path)
-            outcome = f"{type(error).__name__}: {error}"
-            return _json_refusal(500, outcome)
+        except Exception as error:  # noqa: BLE001 - other requests are answered nevertheless
+            outcome = failure_text(error, f"{endpoint.path} failed")
+            of_user, is_known = (InputError, ConflictError), isinstance(error, NewsiftError)
+            status = 409 if isinstance(error, of_user) else 502 if is_known else 500
+            return _json_refusal(status, outcome)
         finally:
             if endpoint.audit_name:
                 log_action(endpoint, values, outcome, request.remote or "-")
@@ -204,19 +202,17 @@ class DeskSite(Site):
 
 async def _read_request(endpoint: Endpoint, request: web.Request) -> msgspec.Struct:
     if not endpoint.audit_name:
-        return endpoint.convert(dict(request.query), strict=False)
+        return endpoint.parse(dict(request.query))
     body = bytearray()
     async for chunk in request.content.iter_any():
         if len(body) <= MAX_REQUEST_BYTES:
             body += chunk
     if len(body) > MAX_REQUEST_BYTES:
         raise InputError(f"request: is larger than {MAX_REQUEST_BYTES:,} bytes; give less at once")
-    return endpoint.decode(bytes(body))
+    return endpoint.parse(bytes(body))
 
 
-async def send_file(
-    request: web.Request, file: Attachment, chunk_s: float = MAX_CHUNK_S
-) -> web.StreamResponse:
+async def send_file(request: web.Request, file: Attachment) -> web.StreamResponse:
     """Drops the connection if the client takes nothing for a while."""
     response = web.StreamResponse(headers=NO_STORE | file.headers)
     with file.content as content:
@@ -225,7 +221,7 @@ async def send_file(
         try:
             await response.prepare(request)
             while chunk := await asyncio.to_thread(content.read, CHUNK_BYTES):
-                async with asyncio.timeout(chunk_s):
+                async with asyncio.timeout(MAX_CHUNK_S):
                     await response.write(chunk)
         except (OSError, TimeoutError) as error:
             log.info("%s was not sent to its end (%s)", request.path, type(error).__name__)

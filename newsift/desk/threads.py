@@ -1,5 +1,6 @@
 """A lock that gives up in time, a cache for a limited time, and threads that delay no exit."""
 
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
@@ -9,9 +10,11 @@ from functools import partial
 from threading import Lock, Semaphore, Thread
 from typing import Generic, ParamSpec, TypeVar
 
+from encoder.errors import NewsiftError
 from worker.errors import BrokerError
 
 PATIENCE_S = 5.0
+log = logging.getLogger("newsift.desk")
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 P = ParamSpec("P")
@@ -48,14 +51,14 @@ class TimedCache(Generic[K, V]):
 
     def get(self, key: K) -> V:
         with self._lock:
-            cached = self._values.get(key)
+            entry = self._values.get(key)
             key_lock = self._locks.setdefault(key, Lock())
-        if cached and (self._clock() < cached[1] or key_lock.locked()):
-            return cached[0]
+        if entry and (self._clock() < entry[1] or key_lock.locked()):
+            return entry[0]
         with lock_or_busy(key_lock, "another request is computing the same", self._patience_s):
             with self._lock:
-                cached = self._values.get(key)
-            return cached[0] if cached and self._clock() < cached[1] else self._refresh(key)
+                entry = self._values.get(key)
+            return entry[0] if entry and self._clock() < entry[1] else self._refresh(key)
 
     def _refresh(self, key: K) -> V:
         start = self._clock()
@@ -73,6 +76,14 @@ class TimedCache(Generic[K, V]):
             while len(self._values) > self._max_entries:
                 self._locks.pop(self._values.popitem(last=False)[0], None)
         return value
+
+
+def failure_text(error: Exception, what: str) -> str:
+    """The reason for a page; the log gets the traceback of an error that nobody expects."""
+    if isinstance(error, NewsiftError):
+        return str(error)
+    log.error("%s", what, exc_info=error)
+    return f"{type(error).__name__}: {error}"
 
 
 class DaemonExecutor(Executor):

@@ -1,16 +1,15 @@
 """Training of an event's profile at the desk: one run at a time, in a thread."""
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Lock
 
-from encoder.errors import InputError, NewsiftError
+from encoder.errors import InputError
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.seed_editor import SeedEditor
-from newsift.desk.threads import DaemonExecutor
+from newsift.desk.threads import DaemonExecutor, failure_text
 from newsift.operations.actor import acting_as
 from newsift.operations.events import NO_PROFILE, EventState, require_event
 from newsift.operations.messages import capture, notify
@@ -26,8 +25,6 @@ from newsift.operations.profile_training import (
 from newsift.operations.seed_topic import SeedTopic
 from worker.config import Config
 from worker.kafka.reading import connected
-
-log = logging.getLogger("newsift.desk")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,8 +46,6 @@ class TrainingRun:
 
 
 class Training:
-    """The last run, and the publication of its proposal."""
-
     def __init__(
         self, config: Config, model: DeskModel, mirrors: TopicMirrors, editor: SeedEditor,
         executor: DaemonExecutor, on_change: Callable[[], None],
@@ -137,8 +132,5 @@ class Training:
             # without a stream there is nothing to compare with
             danger = publication_risk(proposal) if run.learning.span else ""
             return replace(run, proposal=proposal, danger=danger)
-        except NewsiftError as error:
-            return replace(run, refusal=str(error))
-        except Exception as error:
-            log.exception("training failed")
-            return replace(run, refusal=f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - it is logged and shown
+            return replace(run, refusal=failure_text(error, "training failed"))

@@ -38,7 +38,7 @@ MAX_MENU_LINE_WORDS = 8
 MIN_MENU_LINES = 5
 WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 # Letters of scripts without spaces between words; two of them count as a word.
-UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+UNSPACED_LETTER = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 SENTENCE_END = re.compile(r"[.!?…。！？।؟։](?=\W|$)|[。！？]")
 PART_BOUNDARY = re.compile(r"\n|\s[|·•›»/]\s")
 ADDRESSES_READER = re.compile(
@@ -95,8 +95,8 @@ ERROR_PAGE = re.compile(
 
 def count_words(text: str) -> int:
     """In scripts without spaces two letters count as a word."""
-    letters = len(UNSPACED.findall(text))
-    return letters // 2 + len(WORD.findall(UNSPACED.sub(" ", text) if letters else text))
+    letters = len(UNSPACED_LETTER.findall(text))
+    return letters // 2 + len(WORD.findall(UNSPACED_LETTER.sub(" ", text) if letters else text))
 
 
 def remove_notices(text: str) -> str:
@@ -154,5 +154,5 @@ def _is_menu(text: str, count: int) -> bool:
     short = [n for n in counts if n <= MAX_MENU_LINE_WORDS]
     if len(short) >= MIN_MENU_LINES and 2 * sum(short) > count:
         return True
-    is_unspaced = UNSPACED.search(text)
+    is_unspaced = UNSPACED_LETTER.search(text)
     return count >= MIN_ARTICLE_WORDS and 4 * sum(counts) > 3 * count and not is_unspaced

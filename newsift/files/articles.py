@@ -100,7 +100,6 @@ class WebPage:
 
     @property
     def is_markup(self) -> bool:
-        """Whether the content is HTML."""
         head = self.body[:HEAD_BYTES]
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             head = head.decode("utf-16", "ignore").encode()

@@ -160,8 +160,8 @@ class ItemParser:
             if marks.signs[index] == LIST_START and (
                 depth == 1 or LIST_KEYS.search(self._buffer, before, position)
             ):
-                opened = self._opens.get(depth - 1)
-                self._prefix = b"" if opened is None else bytes(self._buffer[opened:position])
+                parent = self._opens.get(depth - 1)
+                self._prefix = b"" if parent is None else bytes(self._buffer[parent:position])
                 self._level, self._item_start, self._is_first_item = depth, position + 1, True
                 return index + 1
         return len(marks)

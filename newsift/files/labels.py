@@ -22,13 +22,12 @@ from newsift.files.read import TOO_LONG, chunks, lines, too_long
 from newsift.files.rows import POST_FIELDS, csv_row, json_line, unescape_formulas
 from newsift.files.tables import FileOptions, Table
 from newsift.files.write import open_output
-from newsift.files.writers import TEXT_ENDINGS, csv_table, format_by_ending, json_file, tsv_table
+from newsift.files.writers import csv_table, format_by_ending, json_file, tsv_table
 from newsift.statistics.labels import Label, Verdict, parse_label
 from worker.config.limits import Limits
 
 VERDICTS = get_args(Verdict)
 MAX_EXCERPT_CHARS = 60
-ENDINGS = TEXT_ENDINGS  # of files that labels are written to
 LABEL_COLUMNS = ("event", "label", "by", "at")
 DRAW_COLUMNS = ("drawn", "probability", "score", "seed_set", "model")
 CSV_COLUMNS = (*LABEL_COLUMNS, "platform", "post_id", *POST_FIELDS, *DRAW_COLUMNS)
@@ -126,8 +125,8 @@ def _parse_table_rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """`rows` are numbers, cells and faults. Empty cells and rows without a label are left out."""
     if missing := [name for name in REQUIRED_COLUMNS if name not in header]:
-        needed = ", ".join(REQUIRED_COLUMNS)
-        message = f"has no column {missing[0]!r}; give {needed}, or lines of JSON"
+        columns = ", ".join(REQUIRED_COLUMNS)
+        message = f"has no column {missing[0]!r}; give {columns}, or lines of JSON"
         raise FormatError(message, place)
     for number, cells, fault in rows:
         if fault:

@@ -13,7 +13,7 @@ import msgspec
 from newsift.files.read import input_name
 from worker.config.limits import Limits
 from worker.posts.checks import rejection
-from worker.posts.outcome import NO_WORDS, PassedOver, Post, Reading, Reason, Rejected
+from worker.posts.outcome import NO_WORDS, Post, Reading, Reason, Rejected
 from worker.posts.read import read_post
 from worker.posts.times import is_naive, milliseconds, utc
 from worker.text import one_line, shorten
@@ -54,11 +54,11 @@ class ValueCorrector:
         self._counts = Counter[tuple[str, str]]()  # by message and column
         self._examples: dict[tuple[str, str], str] = {}
 
-    def read_time(self, written: object, column: str, is_utc: bool = False) -> str | None:
+    def read_time(self, value: object, column: str, is_utc: bool = False) -> str | None:
         """The time in UTC; None if it cannot be read."""
         zone = UTC if is_utc else self._zone
-        text, time = str(written), None
-        if isinstance(written, str | int | float):
+        text, time = str(value), None
+        if isinstance(value, str | int | float):
             time = utc(float(text) if UNIX_TIME.fullmatch(text) else text, zone or UTC)
         if time is None:
             self._count(UNREADABLE_TIME, column, text)
@@ -67,7 +67,6 @@ class ValueCorrector:
         return time
 
     def is_rounded(self, id: str, column: str) -> bool:
-        """Whether a spreadsheet has rounded this id."""
         is_rounded = ROUNDED_NUMBER.fullmatch(id) is not None
         if is_rounded:
             self._count(ROUNDED_ID, column, id)
@@ -82,25 +81,25 @@ class ValueCorrector:
             changes["created_at"] = time
         if not changes:
             return value, post
-        encoded = {name: msgspec.Raw(msgspec.json.encode(new)) for name, new in changes.items()}
-        value = msgspec.json.encode(RAW_OBJECT.decode(value) | encoded)
+        raw_changes = {name: msgspec.Raw(msgspec.json.encode(new)) for name, new in changes.items()}
+        value = msgspec.json.encode(RAW_OBJECT.decode(value) | raw_changes)
         return value, msgspec.structs.replace(post, **changes)
 
     def _corrected_time(self, value: bytes, post: Post, key: re.Match[bytes]) -> str | None:
         """The time of a post in UTC if the time zone changes it, else None."""
         name = key[1].decode()
         if post.platform == "plain":
-            written = PLAIN_TIME.decode(value).created_at
+            time_value = PLAIN_TIME.decode(value).created_at
         else:
-            written = (key[2] or key[3]).decode()  # it may be the author's time: only warn
-        if written in (None, ""):
+            time_value = (key[2] or key[3]).decode()  # it may be the author's time: only warn
+        if time_value in (None, ""):
             return None
-        if post.created_at is None and utc(written) is None:
-            self._count(UNREADABLE_TIME, name, str(written))
-        elif isinstance(written, str) and is_naive(written):
+        if post.created_at is None and utc(time_value) is None:
+            self._count(UNREADABLE_TIME, name, str(time_value))
+        elif isinstance(time_value, str) and is_naive(time_value):
             if post.platform == "plain" and self._zone:
-                return utc(written, self._zone)
-            self._count(NAIVE_TIME, name, written)
+                return utc(time_value, self._zone)
+            self._count(NAIVE_TIME, name, time_value)
         return None
 
     def warnings(self) -> Iterator[str]:
@@ -196,12 +195,7 @@ class MessageMaker:
     def rejected(
         self, number: int, raw: bytes, detail: str, reason: Reason = Reason.UNKNOWN_FORM
     ) -> FileMessage:
-        """A row that is no post, with the reason."""
         return self.message(rejection(reason, detail), b"", number, raw)
-
-    def passed_over(self, outcome: PassedOver, number: int, raw: bytes) -> FileMessage:
-        """A well-formed row without a post."""
-        return self.message(outcome, b"", number, raw)
 
 
 def plain_post(text: str, id: str | None = None, **more: str | float | None) -> bytes:

@@ -147,8 +147,8 @@ def reddit_post(thing: bytes) -> bytes:
     text = "\n\n".join(part for part in parts if part and part not in DELETED_TEXTS)
     name = item.name or (f"{kind}_{item.id}" if item.id else None)
     url = f"{REDDIT_URL}{item.permalink}" if item.permalink else None
-    created = item.created_utc
-    time = float(created) if isinstance(created, str) else created
+    created_at = item.created_utc
+    time = float(created_at) if isinstance(created_at, str) else created_at
     return plain_post(text, name, author=item.author, created_at=time, url=url)
 
 
@@ -235,30 +235,24 @@ def unfold_page(page: bytes) -> Iterator[bytes]:
     users, tweets = _by_id(includes.users), _by_id(includes.tweets)
     room = MAX_COPY_RATIO * len(page)
     for tweet in response.data:
-        parsed = TWEET.decode(tweet)
-        author = users.get(str(parsed.author_id))
-        other_ids = [str(other.id) for other in parsed.referenced_tweets or []]
+        tweet_fields = TWEET.decode(tweet)
+        author = users.get(str(tweet_fields.author_id))
+        other_ids = [str(other.id) for other in tweet_fields.referenced_tweets or []]
         others = [tweets[id] for id in dict.fromkeys(other_ids) if id in tweets]
         room -= len(author or b"") + sum(map(len, others))
         if room < 0:
             raise ValueError("the page refers to too much, again and again")
-        yield _with_includes(tweet, author, others)
+        own_includes = {"users": [author] if author else [], "tweets": others}
+        own_includes = {name: objects for name, objects in own_includes.items() if objects}
+        if own_includes:
+            yield msgspec.json.encode({"data": tweet, "includes": own_includes})
+        else:
+            yield wrap_tweet(bytes(tweet))
 
 
 def wrap_tweet(tweet: bytes) -> bytes:
     """A tweet alone, in an envelope that no other platform has."""
     return b'{"data":' + tweet + b"}"
-
-
-def _with_includes(tweet: Raw, author: Raw | None, others: list[Raw]) -> bytes:
-    includes: dict[str, list[Raw]] = {}
-    if author is not None:
-        includes["users"] = [author]
-    if others:
-        includes["tweets"] = others
-    if not includes:
-        return wrap_tweet(bytes(tweet))
-    return msgspec.json.encode({"data": tweet, "includes": includes})
 
 
 def _by_id(objects: list[Raw] | None) -> dict[str, Raw]:
@@ -295,9 +289,6 @@ class ObjectKeys(msgspec.Struct, gc=False):
     def is_reddit(self) -> bool:
         return bool(self.subreddit and (self.body or self.selftext))
 
-    def is_telegram(self) -> bool:
-        return bool(self.date and self.type and (self.text_entities or self.date_unixtime))
-
 
 KEYS = msgspec.json.Decoder(ObjectKeys)
 LIST = msgspec.json.Decoder(list[Raw])
@@ -305,8 +296,6 @@ ANYTHING = msgspec.json.Decoder(dict[str, Any])
 
 
 class ObjectReader:
-    """Makes messages of the JSON objects of one input."""
-
     def __init__(self, maker: MessageMaker, options: FileOptions) -> None:
         self._maker, self._options = maker, options
         self._platform = options.format if options.format in FORMATS else None
@@ -337,17 +326,15 @@ class ObjectReader:
         try:
             for part in parts:
                 if isinstance(part, PassedOver):
-                    yield self._check_platform(self._maker.passed_over(part, number, value), kind)
+                    message = self._maker.message(part, b"", number, value)
+                    yield self._check_platform(message, kind)
                 else:
                     post = self._maker.post(part, number, part)
                     yield self._check_platform(post, kind or PLATFORMS.get(_platform(post)))
-        except DECODE_ERRORS as error:
-            yield self._broken_message(value, number, error)
-
-    def _broken_message(self, value: bytes, number: int, error: Exception) -> FileMessage:
-        if isinstance(error, ValueError) and not isinstance(error, msgspec.MsgspecError):
-            return self._maker.rejected(number, value, str(error))
-        return self._maker.message(diagnose(value, error), b"", number, value)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            yield self._maker.message(diagnose(value, error), b"", number, value)
+        except ValueError as error:
+            yield self._maker.rejected(number, value, str(error))
 
     def _plain(self, message: FileMessage) -> FileMessage:
         """A plain post without an id gets one made of its text."""
@@ -420,7 +407,7 @@ def _of_page(value: bytes, data: Raw) -> tuple[str | None, Posts]:
 
 
 def _of_export(value: bytes, keys: ObjectKeys, prefix: bytes) -> tuple[str | None, Posts | None]:
-    if keys.is_telegram():
+    if keys.date and keys.type and (keys.text_entities or keys.date_unixtime):
         return "telegram", iter([telegram_post(value, prefix)])
     if keys.type and keys.object:
         return "mastodon", iter([mastodon_status(value)])

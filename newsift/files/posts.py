@@ -57,9 +57,6 @@ class ExportKeys(msgspec.Struct):
     chats: msgspec.Raw = msgspec.Raw()
 
 
-EXPORT_KEYS = msgspec.json.Decoder(ExportKeys)
-
-
 def read_start(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     """The input up to its first line that is not blank, or more; and all pieces."""
     return peek(pieces, lambda piece, size: b"\n" in piece.lstrip() or size > MAX_LINE_BYTES)
@@ -104,22 +101,19 @@ def _refuse_binary(start: bytes) -> None:
 def _format_of_objects(start: bytes) -> str:
     """JSONL, unless the first object spans several lines or is an export."""
     first, *more = [line for line in start.split(b"\n")[:9] if line.strip()]
-    try:
-        document = EXPORT_KEYS.decode(mend_escapes(first))
-    except (msgspec.MsgspecError, RecursionError):
-        is_one_line = first.rstrip().endswith(b"}")
-        is_one_line = is_one_line and all(line.startswith(b"{") for line in more[:1])
-        are_others_objects = bool(more) and all(map(_is_object, more[:2]))
-        return JSONL if is_one_line or are_others_objects else JSON
-    return JSON if document.messages or document.orderedItems or document.chats else JSONL
+    if (keys := _export_keys(mend_escapes(first))) is not None:
+        return JSON if keys.messages or keys.orderedItems or keys.chats else JSONL
+    is_one_line = first.rstrip().endswith(b"}")
+    is_one_line = is_one_line and all(line.startswith(b"{") for line in more[:1])
+    are_others_objects = bool(more) and None not in map(_export_keys, more[:2])
+    return JSONL if is_one_line or are_others_objects else JSON
 
 
-def _is_object(line: bytes) -> bool:
+def _export_keys(line: bytes) -> ExportKeys | None:
     try:
-        EXPORT_KEYS.decode(line)
+        return msgspec.json.decode(line, type=ExportKeys)
     except (msgspec.MsgspecError, RecursionError):
-        return False
-    return True
+        return None
 
 
 def _format_of_text(file: Path, start: bytes, options: FileOptions, place: str) -> str:
@@ -184,7 +178,7 @@ class FileMessages:
         self._is_windows = False
         self._corrector = ValueCorrector(options.zone)
         self._warnings = set[str]()
-        self._checked: Batches | None = None  # the batches of an input that can be read only once
+        self._sample: Batches | None = None  # the batches of an input that can be read only once
         self.columns: tuple[str, ...] = ()  # of a table; known after the first batch
         self.bytes_read = 0
 
@@ -204,12 +198,12 @@ class FileMessages:
         first = list(islice(batches, CHECKED_BATCHES if self.is_file else 1))
         self.bytes_read = 0
         if not self.is_file:
-            self._checked = chain(first, batches)
+            self._sample = chain(first, batches)
 
     def __iter__(self) -> Batches:
-        checked, self._checked = self._checked, None
+        batches, self._sample = self._sample, None
         try:
-            yield from checked if checked is not None else self._checked_batches()
+            yield from batches if batches is not None else self._checked_batches()
         finally:
             for warning in self._corrector.warnings():
                 if warning not in self._warnings:  # a file may be read twice
@@ -263,18 +257,18 @@ class FileMessages:
     def _objects(self, batches: Iterator[tuple[int, list[bytes]]]) -> Batches:
         objects = ObjectReader(self._maker(), self._options)
         for first, rows in batches:
-            numbered = ((number, row) for number, row in enumerate(rows, first) if row.strip())
-            if messages := [m for number, row in numbered for m in objects.messages(row, number)]:
+            pairs = ((number, row) for number, row in enumerate(rows, first) if row.strip())
+            if messages := [m for number, row in pairs for m in objects.messages(row, number)]:
                 yield messages
 
     def _documents(self, pieces: Iterator[bytes]) -> Batches:
         objects = ObjectReader(self._maker("item"), self._options)
         number = 0
         for batch in items(pieces):
-            numbered = list(enumerate(batch, number + 1))
+            pairs = list(enumerate(batch, number + 1))
             number += len(batch)
             if messages := [
-                m for n, item in numbered for m in objects.messages(item.value, n, item.prefix)
+                m for n, item in pairs for m in objects.messages(item.value, n, item.prefix)
             ]:
                 yield messages
 
@@ -342,7 +336,6 @@ def share_read(inputs: Sequence[FileMessages]) -> Callable[[object], float]:
 
 
 def refuse_many_bad(bad: int, rows: int) -> None:
-    """Raises RunError if too many rows were bad."""
     if bad > MAX_BAD_SHARE * rows:
         raise RunError(
             f"{bad:,} of {rows:,} rows could not be read, more than {MAX_BAD_SHARE:.0%}; "

@@ -49,7 +49,12 @@ def unpack_text(pieces: Pieces) -> Pieces:
         pieces = gunzip(pieces)
     elif head.startswith(ZSTD_MAGIC):
         pieces = _unzstd(pieces)
-    return _in_utf8(pieces)
+    # UTF-16 and UTF-32 have byte order marks; UTF-16 is also recognised by its zero bytes.
+    head, pieces = peek(pieces, _has_bom_bytes)
+    zeros = [byte == 0 for byte in head[:BOM_BYTES]]
+    name = next((name for bom, name in BOMS.items() if head.startswith(bom)), None)
+    name = name or next((name for name, pattern in ZERO_PATTERNS.items() if pattern == zeros), None)
+    return pieces if name is None else _decode(pieces, name)
 
 
 def peek(pieces: Pieces, enough: Callable[[bytes, int], bool]) -> tuple[bytes, Pieces]:
@@ -68,11 +73,11 @@ def _has_bom_bytes(_piece: bytes, size: int) -> bool:
     return size >= BOM_BYTES
 
 
-def gunzip(packed: Pieces) -> Pieces:
+def gunzip(pieces: Pieces) -> Pieces:
     """The input may have several members, and zeros as padding after them."""
     member = zlib.decompressobj(GZIP_WBITS)
     try:
-        for data in packed:
+        for data in pieces:
             out = bytearray()
             while data := data.lstrip(b"\0") if member.eof else data:
                 if member.eof:
@@ -91,21 +96,21 @@ def gunzip(packed: Pieces) -> Pieces:
         raise _damaged_error("gzip")
 
 
-def _unzstd(packed: Pieces) -> Pieces:
+def _unzstd(pieces: Pieces) -> Pieces:
     import zstandard
 
-    head, packed = peek(packed, lambda _, size: size >= MAX_ZSTD_HEADER_BYTES)
+    head, pieces = peek(pieces, lambda _, size: size >= MAX_ZSTD_HEADER_BYTES)
     is_long = _window_bytes(head) > ZSTD_WINDOW_BYTES
     max_window = LONG_WINDOW_BYTES if is_long else ZSTD_WINDOW_BYTES
     decompressor = zstandard.ZstdDecompressor(max_window_size=max_window)
     frame = decompressor.decompressobj()
-    bytes_read = unpacked = 0
+    bytes_read = bytes_out = 0
     try:
-        for data in packed:
+        for data in pieces:
             out = bytearray()
             for start in range(0, len(data), ZSTD_STEP_BYTES):
                 bytes_read += ZSTD_STEP_BYTES
-                if is_long and unpacked > max(ZSTD_WINDOW_BYTES, MAX_LONG_RATIO * bytes_read):
+                if is_long and bytes_out > max(ZSTD_WINDOW_BYTES, MAX_LONG_RATIO * bytes_read):
                     ratio = f"{MAX_LONG_RATIO} times its size or more"
                     message = f"the zstd input has a long window and unpacks to {ratio}"
                     raise DamagedError(message, "unpack it with zstd -d --long=31")
@@ -115,7 +120,7 @@ def _unzstd(packed: Pieces) -> Pieces:
                     out += frame.decompress(step)
                     step = frame.unused_data if frame.eof else b""
                 while len(out) >= MAX_PIECE_BYTES:
-                    unpacked += MAX_PIECE_BYTES
+                    bytes_out += MAX_PIECE_BYTES
                     yield bytes(out[:MAX_PIECE_BYTES])
                     del out[:MAX_PIECE_BYTES]
             yield from filter(None, [bytes(out)])
@@ -139,15 +144,6 @@ def _window_bytes(head: bytes) -> int:
 
 def _damaged_error(packer: str) -> DamagedError:
     return DamagedError(f"the {packer} input is damaged or cut off", "pack it again")
-
-
-def _in_utf8(pieces: Pieces) -> Pieces:
-    """UTF-16 and UTF-32 have byte order marks; UTF-16 is also recognised by its zero bytes."""
-    head, pieces = peek(pieces, _has_bom_bytes)
-    zeros = [byte == 0 for byte in head[:BOM_BYTES]]
-    name = next((name for bom, name in BOMS.items() if head.startswith(bom)), None)
-    name = name or next((name for name, pattern in ZERO_PATTERNS.items() if pattern == zeros), None)
-    return pieces if name is None else _decode(pieces, name)
 
 
 def _decode(pieces: Pieces, name: str) -> Pieces:
@@ -255,7 +251,6 @@ def _wait_for_writer(file: Path, descriptor: int) -> bytes:
 
 
 def read_text(file: Path) -> str:
-    """Raises InputError for a file that is not UTF-8."""
     return text_in(read_whole(file), input_name(file))
 
 
@@ -290,7 +285,7 @@ def _read_error(file: Path, error: OSError) -> InputError:
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".txt", ".parquet")
 PACKED_ENDINGS = ("", ".gz", ".zst")
 DEEP_WILDCARD = re.compile(r"(?:(?<=/)|^)\*\*(?:/|$)")  # in a pattern: this folder and all below
-SUFFIXES = tuple(ending + packed for ending in ENDINGS for packed in PACKED_ENDINGS)
+SUFFIXES = tuple(ending + packing for ending in ENDINGS for packing in PACKED_ENDINGS)
 
 
 def find_files(paths: Iterable[Path]) -> tuple[Path, ...]:

@@ -70,8 +70,8 @@ def escape_formulas(cell: Cell) -> Cell:
     """The cell with an apostrophe before each formula in it."""
     if not isinstance(cell, str):
         return cell
-    escaped = BEFORE_FORMULA.sub(_with_apostrophe, cell)
-    return f"'{escaped}" if escaped.startswith(LEADING_BLANKS) else escaped
+    text = BEFORE_FORMULA.sub(_with_apostrophe, cell)
+    return f"'{text}" if text.startswith(LEADING_BLANKS) else text
 
 
 def unescape_formulas(cell: str) -> str:
@@ -111,8 +111,6 @@ Per = Literal["match", "post"]
 
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
-    """A match record, its selected matches, and the columns of its post."""
-
     value: bytes
     record: MatchRecord
     matches: Sequence[Match]

@@ -135,7 +135,7 @@ class _DatabaseWriter:
 
 
 def _clean(cells: Sequence[Cell]) -> list[Cell]:
-    cleaned = map(clean_cell, cells)
+    plain = map(clean_cell, cells)
     return [
-        cell.replace("\0", NUL_REPLACEMENT) if isinstance(cell, str) else cell for cell in cleaned
+        cell.replace("\0", NUL_REPLACEMENT) if isinstance(cell, str) else cell for cell in plain
     ]

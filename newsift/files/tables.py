@@ -114,8 +114,6 @@ class FileOptions:
 
 @dataclass(frozen=True, slots=True)
 class PostColumns:
-    """The names of the columns of a post."""
-
     text: str
     id: str | None
     time: str | None
@@ -164,25 +162,20 @@ class PostColumns:
         id = _cell_text(row, self.id)
         if id is not None and corrector.is_rounded(id, self.id or ""):
             id = None
+        time = None if self.time is None else row.get(self.time)
+        time = time.strip() if isinstance(time, str) else time
         return plain_post(
             str(row[self.text] or ""), id,
-            created_at=self._time(row, corrector),
+            created_at=None if time in (None, "")
+            else corrector.read_time(time, self.time or "", self.is_utc),
             author=_cell_text(row, self.author), lang=_cell_text(row, self.lang),
             url=_cell_text(row, self.url),
         )  # fmt: skip
 
     def describe(self) -> str:
-        """A message for the user, who may check it."""
         columns = {"text": self.text, "id": self.id, "time": self.time}
         sources = ", ".join(f"{part} from {name!r}" for part, name in columns.items() if name)
         return sources if self.id else f"{sources}, ids from the texts"
-
-    def _time(self, row: Mapping[str, object], corrector: ValueCorrector) -> str | None:
-        value = None if self.time is None else row.get(self.time)
-        value = value.strip() if isinstance(value, str) else value
-        if value in (None, ""):
-            return None
-        return corrector.read_time(value, self.time or "", self.is_utc)
 
 
 def normalise_name(name: str) -> str:
@@ -190,7 +183,6 @@ def normalise_name(name: str) -> str:
 
 
 def list_names(header: Sequence[str]) -> str:
-    """The first MAX_LISTED_NAMES names, then how many more."""
     more = f" and {len(header) - MAX_LISTED_NAMES:,} more" if len(header) > MAX_LISTED_NAMES else ""
     return ", ".join(repr(name[:40]) for name in header[:MAX_LISTED_NAMES]) + more
 
@@ -201,7 +193,7 @@ def _cell_text(row: Mapping[str, object], name: str | None) -> str | None:
 
 
 DELIMITERS = ",;\t|"
-QUOTED = re.compile(r'"[^"]*+"?')
+QUOTED_CELL = re.compile(r'"[^"]*+"?')
 MAX_COLUMNS = 1000
 MAX_CELL_CHARS = 2**20
 SEPARATOR_PREFIX = "sep="  # Excel may write a first line such as sep=;
@@ -334,7 +326,7 @@ class Table:
 
 
 def likely_delimiter(header: str) -> str:
-    bare = QUOTED.sub("", header)
+    bare = QUOTED_CELL.sub("", header)
     return max(DELIMITERS, key=bare.count)
 
 
@@ -364,14 +356,14 @@ def text_messages(batches: Lines, maker: MessageMaker, blank: bool) -> Iterator[
     """One post per line; with `blank`, empty lines are reported as skipped."""
     for first, rows in batches:
         pairs = enumerate(rows, first)
-        selected = ((number, row) for number, row in pairs if blank or row.strip())
-        if messages := [_message(row, number, maker) for number, row in selected]:
+        numbered_rows = ((number, row) for number, row in pairs if blank or row.strip())
+        if messages := [_message(row, number, maker) for number, row in numbered_rows]:
             yield messages
 
 
 def _message(row: bytes, number: int, maker: MessageMaker) -> FileMessage:
     if not row.strip():
-        return maker.passed_over(NO_WORDS, number, row)
+        return maker.message(NO_WORDS, b"", number, row)
     if fault := too_long(row):
         return maker.rejected(number, row, fault, Reason.POST_BYTES)
     if b"\0" in row:

@@ -31,9 +31,13 @@ def check_targets(targets: Mapping[str, Path], sources: Sequence[Path]) -> None:
     """Raises InputError for a target that cannot be written, is an input, or is named twice."""
     targets = {option: _resolve(path) for option, path in targets.items()}
     for option, path in targets.items():
-        if is_replaced(path):
-            _check_folder(option, path)
-        _check_inputs(option, path, sources)
+        if is_replaced(path) and path.is_dir():
+            raise InputError(f"{option} {path}: is a folder; name a file in it")
+        if is_replaced(path) and not path.parent.is_dir():
+            raise InputError(f"{option} {path}: there is no folder {path.parent}; create it first")
+        may_be_input = path != DASH and (path.is_file() or path.is_fifo())
+        if may_be_input and any(file.exists() and path.samefile(file) for file in sources):
+            raise InputError(f"{option} {path}: is an input itself; name another file")
     paths = [path for path in targets.values() if path == DASH or is_replaced(path)]
     if len(set(paths)) < len(paths):
         raise InputError(f"{' and '.join(targets)}: mean the same; name two files")
@@ -120,24 +124,8 @@ def _resolve(path: Path) -> Path:
         raise InputError(f"{path}: cannot be written ({error}); name another") from error
 
 
-def _check_folder(option: str, path: Path) -> None:
-    if path.is_dir():
-        raise InputError(f"{option} {path}: is a folder; name a file in it")
-    if not path.parent.is_dir():
-        raise InputError(f"{option} {path}: there is no folder {path.parent}; create it first")
-
-
-def _check_inputs(option: str, path: Path, sources: Sequence[Path]) -> None:
-    """Raises InputError for an input, which would be read while it is written."""
-    if path == DASH or not (path.is_file() or path.is_fifo()):
-        return
-    if any(source.exists() and path.samefile(source) for source in sources):
-        raise InputError(f"{option} {path}: is an input itself; name another file")
-
-
 @contextmanager
 def _raw(path: Path) -> Iterator[io.FileIO]:
-    """The file without a buffer."""
     if is_replaced(path):
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else NEW_FILE_MODE
         with replacing(path, mode) as new:

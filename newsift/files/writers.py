@@ -4,8 +4,9 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 
@@ -56,7 +57,6 @@ tsv_table = partial(_table, delimiter="\t")
 
 @contextmanager
 def _json_records(out: IO[bytes], is_array: bool) -> Iterator[Callable[[bytes], object]]:
-    """Writes JSON values on lines of their own, or as an array."""
     separator = b"[\n"
 
     def add(value: bytes) -> None:
@@ -114,20 +114,30 @@ def parquet_table(out: IO[bytes], layout: Layout) -> Iterator[AddRecords]:
     types = [PARQUET_NUMBERS.get(name, "string") for name in layout.newsift_names]
     types += ["string"] * len(layout.user_columns)
     schema = pyarrow.schema(list(zip(layout.names, types, strict=True)))
+    group, characters = list[list[Cell]](), 0
     with pyarrow.parquet.ParquetWriter(out, schema) as writer:
-        group = _RowGroup(writer, schema)
+
+        def write_group() -> None:
+            columns = zip(zip(*group, strict=True), schema, strict=True)
+            arrays = [pyarrow.array(cells, field.type) for cells, field in columns]
+            writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+            group.clear()
 
         def add(records: Sequence[OutputRecord]) -> None:
-            for record in records:
-                for row in layout.rows(record):
-                    group.add(row)
+            nonlocal characters
+            for row in chain.from_iterable(map(layout.rows, records)):
+                group.append([clean_cell(cell) for cell in row])
+                characters += sum(len(cell) for cell in row if isinstance(cell, str))
+                if len(group) * len(row) >= MIN_GROUP_CELLS or characters >= MIN_GROUP_CHARS:
+                    write_group()
+                    characters = 0
 
         yield add
-        group.write()
+        if group:
+            write_group()
 
 
 def check_parquet(option: str) -> None:
-    """Raises InputError if pyarrow is missing."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:
@@ -135,33 +145,6 @@ def check_parquet(option: str) -> None:
             f"{option}: Parquet needs pyarrow: pip install 'newsift[parquet]', or name a file that "
             "ends in .csv, .jsonl or .db"
         ) from error
-
-
-class _RowGroup:
-    def __init__(self, writer: Any, schema: Any) -> None:
-        self._writer, self._schema = writer, schema
-        self._rows: list[list[Cell]] = []
-        self._characters = 0
-
-    def add(self, row: Sequence[Cell]) -> None:
-        """Writes the group when it is large enough."""
-        self._rows.append([clean_cell(cell) for cell in row])
-        self._characters += sum(len(cell) for cell in row if isinstance(cell, str))
-        cells = len(self._rows) * len(row)
-        if cells >= MIN_GROUP_CELLS or self._characters >= MIN_GROUP_CHARS:
-            self.write()
-
-    def write(self) -> None:
-        import pyarrow
-
-        if not self._rows:
-            return
-        columns = [
-            pyarrow.array(cells, field.type)
-            for cells, field in zip(zip(*self._rows, strict=True), self._schema, strict=True)
-        ]
-        self._writer.write_table(pyarrow.Table.from_arrays(columns, schema=self._schema))
-        self._rows, self._characters = [], 0
 
 
 Format = Callable[[IO[bytes], Layout], AbstractContextManager[AddRecords]]

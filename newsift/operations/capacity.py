@@ -78,14 +78,11 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return 1e6 / max(self.serial_us(), self.cpu_us(seeds) / threads)
 
 
-COSTS_DECODER = msgspec.json.Decoder(Costs)
-
-
 def read_costs(file: Path | None = None) -> Costs:
     """The shipped costs without a file."""
     file = file or DEFAULT_COSTS_FILE
     try:
-        return COSTS_DECODER.decode(read_regular(file, MAX_COSTS_BYTES))
+        return msgspec.json.decode(read_regular(file, MAX_COSTS_BYTES), type=Costs)
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}); {REMEDY}") from None
     except msgspec.ValidationError as error:
@@ -158,21 +155,16 @@ def plan_capacity(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None
     check_number("rate", rate, rate > 0, MAX_RATE, "posts a second, above 0")
     check_number("seeds", seeds, seeds >= 0, MAX_SEEDS, "a whole number from 0")
     if burst:
-        check_number(
-            "burst",
-            burst.factor,
-            burst.factor >= 1,
-            MAX_BURST_FACTOR,
-            "how many times the rate, from 1",
-        )
+        factor, rule = burst.factor, "how many times the rate, from 1"
+        check_number("burst", factor, factor >= 1, MAX_BURST_FACTOR, rule)
         if burst.drain is not None:
             check_number("drain", burst.drain, burst.drain > 0, MAX_RATE, "seconds, above 0")
     costs = costs if seeds else costs.with_share(0)
     cpu = costs.cpu_us(seeds)
-    required = max(rate / TARGET_LOAD, burst.capacity(rate) if burst else 0.0)
-    threads = min(MAX_THREADS, ceil(required * cpu / 1e6), max(1, int(cpu / costs.serial_us())))
+    min_rate = max(rate / TARGET_LOAD, burst.capacity(rate) if burst else 0.0)
+    threads = min(MAX_THREADS, ceil(min_rate * cpu / 1e6), max(1, int(cpu / costs.serial_us())))
     worker_rate = costs.worker_rate(seeds, threads)
-    workers = ceil(required / worker_rate)
+    workers = ceil(min_rate / worker_rate)
     at_burst = ceil(burst.factor * rate / worker_rate) if burst else 0
     shares = ceil(max(PARTITIONS_PER_WORKER * workers, at_burst, MIN_PARTITIONS) / workers)
     memory = MEMORY_FACTOR * costs.peak_mb(seeds)
@@ -199,7 +191,6 @@ def plan_capacity(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None
 
 
 def check_number(name: str, value: float, fits: bool, most: float, rule: str) -> None:
-    """Raises unless the number is finite and within its bounds."""
     if not (isfinite(value) and fits and value <= most):
         raise InputError(
             f"{name}: {value:g} cannot be planned for; give {rule}, at most {most:,.0f}"

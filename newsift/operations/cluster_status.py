@@ -111,13 +111,13 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
 def read_offsets(cluster: TopicReader, admin: Any, config: Config) -> OffsetSnapshot:
     topics, group = config.topics, config.kafka.group
     positions = retry_coordinator(lambda: admin.list_group_offsets({group: None}))[group]
-    committed = {
+    commits = {
         place.partition: position.offset
         for place, position in positions.items()
         if place.topic == topics.posts and position.offset >= 0
     }
     first, end = cluster.beginnings(topics.posts), cluster.ends(topics.posts)
-    backlogs = {n: Backlog(first[n], committed.get(n), end[n]) for n in sorted(end)}
+    backlogs = {n: Backlog(first[n], commits.get(n), end[n]) for n in sorted(end)}
     output = (topics.matches, topics.rejected)
     ends = (cluster.ends(topic) if cluster.exists(topic) else None for topic in output)
     return OffsetSnapshot(time.monotonic(), backlogs, *ends)
@@ -136,7 +136,6 @@ def retry_coordinator(request: Callable[[], T]) -> T:
 
 
 def describe_group(admin: Any, config: Config) -> tuple[str, list[Row]]:
-    """The state of the workers' group, and a row for each member."""
     name = config.kafka.group
     description = retry_coordinator(lambda: admin.describe_groups([name]))[name]
     members = [_member_row(member, config.topics.posts) for member in description["members"]]

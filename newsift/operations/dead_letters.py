@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 from encoder.errors import InputError
@@ -31,13 +32,11 @@ RetryKey = tuple[str, str]  # the id of a letter and the digest of its bytes
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that could not be processed."""
-
     id: str
     reason: str
     detail: str
     attempt: int
-    written: str  # Kafka's time of the input, as the worker noted it
+    input_time: str  # Kafka's time of the input, as the worker noted it
     message: StoredMessage
     size: int | None  # bytes of the input, as the worker noted them
     sha256: str  # of the input, likewise; "" where it was null
@@ -92,7 +91,7 @@ def read_letters(
         for letter in map(parse_letter, batch):
             # A message that is delivered twice is one dead letter. Another attempt has another
             # source; a message at the same place of a recreated topic has another time.
-            if (identity := (letter.id, letter.attempt, letter.written)) not in ids:
+            if (identity := (letter.id, letter.attempt, letter.input_time)) not in ids:
                 ids.add(identity)
                 yield letter
 
@@ -107,7 +106,7 @@ def parse_letter(message: StoredMessage) -> DeadLetter:
         reason=headers.get("reason", ""),
         detail=headers.get("detail", ""),
         attempt=attempt_number(message),
-        written=headers.get("timestamp", ""),
+        input_time=headers.get("timestamp", ""),
         message=message,
         size=int(size) if size.isdecimal() and len(size) < 12 else None,
         sha256=headers.get("sha256", ""),
@@ -146,13 +145,13 @@ def retry_letters(config: Config, selection: LetterSelection, show: ShowLetter) 
     """`show` is called for each letter that the broker has."""
     with retry_lock(config), connected(config) as cluster, connected(config) as posts:
         cluster.partitions(config.topics.posts)
-        retried = _retried_keys(cluster, config, selection.read(cluster, config))
+        keys = _retried_keys(cluster, config, selection.read(cluster, config))
 
         def payload(letter: DeadLetter) -> bytes | str:
             """The bytes to send, or why there are none."""
             if letter.obstacle:
                 return letter.obstacle
-            if letter.retry_key in retried:
+            if letter.retry_key in keys:
                 return "it was sent again before"
             value = letter.message.value
             value = _read_original(posts, config, letter) if value is None else value
@@ -175,8 +174,8 @@ def _resend(
 ) -> RetryResult:
     result, in_flight = RetryResult(), deque[DeadLetter]()
 
-    def report(delivered: int) -> None:
-        for _ in range(delivered - result.count):
+    def report(total: int) -> None:
+        for _ in range(total - result.count):
             show(in_flight.popleft())
             result.count += 1
 
@@ -219,16 +218,20 @@ def _read_original(cluster: TopicReader, config: Config, letter: DeadLetter) -> 
     place = letter.id.removeprefix(f"{topic}-").split("-")
     if len(place) != 2 or not all(part.isdecimal() and len(part) < 20 for part in place):
         return None  # also where the posts were read from another topic
-    partition, offset = map(int, place)
+    message = read_message(cluster, topic, *map(int, place))
+    value = message.value if message else None
+    return value if value is not None and sha256(value).hexdigest() == letter.sha256 else None
+
+
+def read_message(
+    cluster: TopicReader, topic: str, partition: int, offset: int
+) -> StoredMessage | None:
+    """None if the topic does not hold it any more."""
     ends = cluster.ends(topic)
     if not 0 <= offset < ends.get(partition, 0):
         return None
-    for batch in cluster.read(topic, ends | {partition: offset}, ends | {partition: offset + 1}):
-        for message in batch:
-            value = message.value
-            if message.offset == offset and value is not None:
-                return value if sha256(value).hexdigest() == letter.sha256 else None
-    return None
+    batches = cluster.read(topic, ends | {partition: offset}, ends | {partition: offset + 1})
+    return next((m for m in chain.from_iterable(batches) if m.offset == offset), None)
 
 
 @contextmanager

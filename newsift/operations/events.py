@@ -36,24 +36,22 @@ class EventState:
 
 def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
     """Events by name; `seeds` is the set that a worker makes of the state."""
-    events: dict[str, EventState] = {}
     why = {profile.id: (PROFILE_STALE, profile.reason) for profile in seeds.stale}
-    why |= {refused.id: (PROFILE_REFUSED, refused.reason) for refused in seeds.refused}
+    why |= {refusal.id: (PROFILE_REFUSED, refusal.reason) for refusal in seeds.refused}
     by_event: dict[str, list[Seed]] = {}
     for seed in sorted(state.seeds.values(), key=lambda seed: seed.id):
         if not seed.paused and seed.id not in why:
             by_event.setdefault(seed.event, []).append(seed)
-    for name, seeds_of_event in by_event.items():
-        events[name] = EventState(name, tuple(seeds_of_event))
+    events = {name: EventState(name, tuple(matching)) for name, matching in by_event.items()}
     for name, profile in state.profiles.items():
         status, reason = why.get(profile.id, (IN_FORCE, ""))
         event = events.get(name, EventState(name))
         events[name] = replace(event, profile=profile, state=status, why=reason)
-    for refused in state.refused.values():
-        if refused.id.startswith(PROFILE_PREFIX):
-            name = refused.id.removeprefix(PROFILE_PREFIX)
+    for refusal in state.refused.values():
+        if refusal.id.startswith(PROFILE_PREFIX):
+            name = refusal.id.removeprefix(PROFILE_PREFIX)
             event = events.get(name, EventState(name))
-            events[name] = replace(event, state=PROFILE_REFUSED, why=refused.reason)
+            events[name] = replace(event, state=PROFILE_REFUSED, why=refusal.reason)
     thresholds = thresholds_by_event(seeds)
     return {
         name: replace(events[name], thresholds=thresholds.get(name, ())) for name in sorted(events)

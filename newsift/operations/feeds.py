@@ -31,7 +31,7 @@ from newsift.operations.messages import format_counts, notify, notify_version
 from newsift.operations.seed_drafts import SeedDraft, parse_record_object, parse_seed, seed_id
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
-from newsift.web.client import PAGE_HEADERS, PAGE_TYPES, WebAnswer
+from newsift.web.client import PAGE_HEADERS, PAGE_TYPES
 from newsift.web.polite import PoliteWeb, StatusError, is_temporary
 from worker.config import Config
 from worker.errors import RunError
@@ -64,22 +64,22 @@ class ArticleIndex:
         self.by_version: dict[str, str] = {}
         self._state = ControlState({}, {}, {}, {})
         self._drafts: dict[str, Seed] = {}
-        self._refused: set[bytes] = set()  # keys of seeds
+        self._refusals: set[bytes] = set()  # keys of seeds
 
     def __contains__(self, name: str) -> bool:
         if name in self._state.seeds or name in self._drafts:
             return True
-        return table_key(name.encode()) in self._refused
+        return table_key(name.encode()) in self._refusals
 
     def __len__(self) -> int:
-        return len(self._state.seeds.keys() | self._drafts.keys()) + len(self._refused)
+        return len(self._state.seeds.keys() | self._drafts.keys()) + len(self._refusals)
 
     def update(self, state: ControlState) -> None:
         if state is self._state:
             return
         self._state, self.by_link, self.by_version = state, {}, {}
-        refused = state.refused.items()
-        self._refused = {key for key, seed in refused if not seed.id.startswith(PROFILE_PREFIX)}
+        refusals = state.refused.items()
+        self._refusals = {key for key, seed in refusals if not seed.id.startswith(PROFILE_PREFIX)}
         for seed in (*state.seeds.values(), *self._drafts.values()):
             self._enter(seed)
 
@@ -119,7 +119,7 @@ class Follower:
     """Follows one feed; its state is stored after each article."""
 
     web: PoliteWeb
-    followed: FeedState
+    feed: FeedState
     options: FollowOptions
     config: Config
     store: Callable[[], None]
@@ -129,40 +129,35 @@ class Follower:
     _topic: SeedTopic | None = None
 
     def fetch_feed(self) -> None:
-        """Notes the articles of the feed."""
         conditions = {
-            "If-None-Match": self.followed.etag,
-            "If-Modified-Since": self.followed.modified,
+            "If-None-Match": self.feed.etag,
+            "If-Modified-Since": self.feed.modified,
         }
         headers = {name: value for name, value in conditions.items() if value is not None}
         answer = self.web.get(
-            self.followed.address, PAGE_HEADERS | {"Accept": FEED_MEDIA_TYPES} | headers
+            self.feed.address, PAGE_HEADERS | {"Accept": FEED_MEDIA_TYPES} | headers
         )
         if answer.status != 304:
-            self._note_entries(answer)
-        if answer.permanent_url != self.followed.address:
+            kind = answer.headers.get("Content-Type", "")
+            content = run_in_subprocess(read_feed, answer.body, answer.url, kind)
+            page = msgspec.json.decode(content, type=NewsFeed)
+            new = self.feed.note(page.entries, now_ms(), self.options.keep)
+            self.feed.etag = answer.headers.get("ETag")
+            self.feed.modified = answer.headers.get("Last-Modified")
+            self.feed.interval = page.interval
+            if page.without_link and new:
+                notify(f"entries without an address that can be read: {page.without_link:,}")
+        if answer.permanent_url != self.feed.address:
             notify(f"the feed has moved for good, to {answer.permanent_url}")
-            self.followed.address = answer.permanent_url
-
-    def _note_entries(self, answer: WebAnswer) -> None:
-        kind = answer.headers.get("Content-Type", "")
-        feed = msgspec.json.decode(
-            run_in_subprocess(read_feed, answer.body, answer.url, kind), type=NewsFeed
-        )
-        new = self.followed.note(feed.entries, now_ms(), self.options.keep)
-        self.followed.etag = answer.headers.get("ETag")
-        self.followed.modified = answer.headers.get("Last-Modified")
-        self.followed.interval = feed.interval
-        if feed.without_link and new:
-            notify(f"entries without an address that can be read: {feed.without_link:,}")
+            self.feed.address = answer.permanent_url
 
     def read_due_articles(self) -> Counter[str]:
         """Publishes them; returns counts of the outcomes."""
         outcomes = Counter[str]()
-        due = self.followed.due_articles(now_ms(), self.options.keep, self.options.most)
+        due = self.feed.due_articles(now_ms(), self.options.keep, self.options.most)
         before = now_ms() - max(self.options.keep, MIN_LINGER_MS)
-        ended = self.followed.ended_articles(before, self.options.keep)
-        if not (due or ended):
+        old = self.feed.ended_articles(before, self.options.keep)
+        if not (due or old):
             return outcomes
         with connected(self.config) as cluster:
             cluster.partitions(self.config.topics.seeds)
@@ -170,7 +165,7 @@ class Follower:
             topic.cluster = cluster
             state = topic.state()
             self.index.update(state)
-            self._delete(ended, before, topic, state)
+            self._delete(old, before, topic, state)
             most = self.config.limits.seeds
             if due and len(self.index) >= most:
                 raise RunError(
@@ -183,13 +178,12 @@ class Follower:
         return outcomes
 
     def _delete(
-        self, ended: list[FollowedArticle], before: int, topic: SeedTopic, state: ControlState
+        self, old: list[FollowedArticle], before: int, topic: SeedTopic, state: ControlState
     ) -> None:
-        """Deletes seeds of this feed that have expired."""
-        for article in ended:
+        for article in old:
             if not self._is_ours(article):
                 article.leave()
-        to_delete = [a for a in ended if a.seed and self.index.has_ended(a.seed, before)]
+        to_delete = [a for a in old if a.seed and self.index.has_ended(a.seed, before)]
         if self.options.dry or not to_delete:
             return
         keys = [(article.seed or "").encode() for article in to_delete]
@@ -283,8 +277,8 @@ class FollowLoop:
     every: float
     once: bool
     names_versions: bool = False  # report the version of the control topic after publishing
-    _begun: bool = False  # the feed has answered
-    _reported: set[str] = field(default_factory=set)  # failures, until something works again
+    _has_answered: bool = False
+    _failures: set[str] = field(default_factory=set)  # reported, until something works again
 
     def run(self) -> None:
         self.run_once()
@@ -293,16 +287,15 @@ class FollowLoop:
             self.run_once()
 
     def run_once(self) -> None:
-        """Fetches the feed if it is time, and reads the articles that are due."""
-        followed = self.follower.followed
-        if (left := followed.wait_until / 1000 - time.time()) <= 0:
-            self._fetch_feed(followed)
+        feed = self.follower.feed
+        if (left := feed.wait_until / 1000 - time.time()) <= 0:
+            self._fetch_feed(feed)
         elif self.once:
             notify(f"the feed is not read now: it asks for a pause of {left:,.0f} s more")
         try:
             if outcomes := self.follower.read_due_articles():
                 notify(format_counts(outcomes))
-                self._reported.clear()
+                self._failures.clear()
             if state := self.follower.state_published_on:
                 if self.names_versions:
                     notify_version(state)
@@ -312,29 +305,29 @@ class FollowLoop:
                 raise
             self._report_once(str(error))
 
-    def _fetch_feed(self, followed: FeedState) -> None:
+    def _fetch_feed(self, feed: FeedState) -> None:
         try:
             self.follower.fetch_feed()
         except InputError as error:
-            self._back_off(error, followed)
+            self._back_off(error, feed)
         else:
-            if followed.failures:
+            if feed.failures:
                 notify("the feed answers again")
-                self._reported.clear()
-            followed.failures, self._begun = 0, True
-            followed.wait_until = round((time.time() + followed.interval) * 1000)
+                self._failures.clear()
+            feed.failures, self._has_answered = 0, True
+            feed.wait_until = round((time.time() + feed.interval) * 1000)
         self.follower.store()
 
-    def _back_off(self, error: InputError, followed: FeedState) -> None:
+    def _back_off(self, error: InputError, feed: FeedState) -> None:
         """Each failure makes the pause longer."""
         wait = error.wait if isinstance(error, StatusError) else 0.0
         if not self.once:
-            wait = max(wait, min(self.every * 2**followed.failures, MAX_BACKOFF_S))
-        followed.failures = min(followed.failures + 1, MAX_BACKOFF_FAILURES)
-        followed.wait_until = round((time.time() + wait) * 1000)
+            wait = max(wait, min(self.every * 2**feed.failures, MAX_BACKOFF_S))
+        feed.failures = min(feed.failures + 1, MAX_BACKOFF_FAILURES)
+        feed.wait_until = round((time.time() + wait) * 1000)
         if isinstance(error, StatusError) and error.status == HTTP_GONE:
             raise RunError(f"{error}: the feed is gone for good; follow another") from error
-        if not is_temporary(error) and (self.once or not self._begun):
+        if not is_temporary(error) and (self.once or not self._has_answered):
             raise error
         if self.once:
             self.follower.store()
@@ -342,8 +335,8 @@ class FollowLoop:
         self._report_once(str(error))
 
     def _report_once(self, message: str) -> None:
-        if message not in self._reported:
-            self._reported.add(message)
+        if message not in self._failures:
+            self._failures.add(message)
             notify(f"{message}; tried again")
 
 
@@ -351,13 +344,13 @@ class FollowLoop:
 def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[FeedState, Callable[[], None]]]:
     """The stored state and a function that stores it; locked for other processes."""
     with nullcontext() if dry else lock_state(file):
-        followed = _read_state(feed, file)
+        state = _read_state(feed, file)
 
         def store() -> None:
             if not dry:
-                write_atomically(file, msgspec.json.encode(followed), 0o600)
+                write_atomically(file, msgspec.json.encode(state), 0o600)
 
-        yield followed, store
+        yield state, store
 
 
 def _read_state(feed: str, file: Path) -> FeedState:
@@ -367,10 +360,10 @@ def _read_state(feed: str, file: Path) -> FeedState:
         return FeedState(feed, feed)
     except OSError as error:
         raise InputError(f"--state: {file} cannot be read ({error.strerror})") from error
-    followed = parse_feed_state(content, f"--state: {file}")
-    if followed.feed != feed:
-        raise InputError(f"--state: {file} is of {followed.feed}; give each feed a file of its own")
-    return followed
+    state = parse_feed_state(content, f"--state: {file}")
+    if state.feed != feed:
+        raise InputError(f"--state: {file} is of {state.feed}; give each feed a file of its own")
+    return state
 
 
 def default_feed_state(feed: str, config: Config) -> Path:

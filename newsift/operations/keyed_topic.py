@@ -31,11 +31,11 @@ class KeyedTopic(Generic[StateT]):
         if any(end.get(part, 0) < offset for part, offset in self._next_offsets.items()):
             self._reducer, self._next_offsets = self._new_reducer(), {}
         start = self.cluster.beginnings(self._topic) | self._next_offsets
-        skipped = self.cluster.unreadable(self._topic)
+        gaps = self.cluster.unreadable(self._topic)
         for batch in merge_by_time(self.cluster.read(self._topic, start, end), len(end)):
             self._reducer.apply(batch)
-        if skipped := self.cluster.unreadable(self._topic) - skipped:
-            self._reducer.skip(skipped)
+        if gaps := self.cluster.unreadable(self._topic) - gaps:
+            self._reducer.skip(gaps)
         self._reducer.finish()
         self._next_offsets = end
         return self._reducer.snapshot()

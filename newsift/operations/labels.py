@@ -67,8 +67,8 @@ class LabelTopic(KeyedTopic[LabelState]):
     def state(self) -> LabelState:
         """Also reports labels that cannot be used."""
         state = super().state()
-        for refused in state.refused[:MAX_REFUSED_SHOWN]:
-            notify(f"refused: {refused.key}: {refused.reason}")
+        for refusal in state.refused[:MAX_REFUSED_SHOWN]:
+            notify(f"refused: {refusal.key}: {refusal.reason}")
         if (more := len(state.refused) - MAX_REFUSED_SHOWN) > 0:
             notify(f"{more:,} more labels are refused")
         if state.left_out:
@@ -264,8 +264,8 @@ class AnswerLog:
 
     def shares(self) -> list[float]:
         """The share on the event after each label."""
-        ordered = sorted(self._labels.copy().values(), key=lambda label: label.at)
-        on = accumulate(label.label == "on" for label in ordered)
+        by_time = sorted(self._labels.copy().values(), key=lambda label: label.at)
+        on = accumulate(label.label == "on" for label in by_time)
         return [count / number for number, count in enumerate(on, 1)]
 
     def merge(self, labels: Iterable[Label]) -> None:

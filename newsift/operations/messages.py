@@ -50,24 +50,24 @@ class ProgressLine:
 
     def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
         """`share` gives the share of all that a count is, or 0."""
-        self.done = 0
+        self.count = 0
         self._share = share
         self._began = time.monotonic()
         self._shown_at = 0.0
 
     def add(self, count: int, what: str, more: str = "", quiet: bool = False) -> None:
         """`quiet` is for a terminal that shows the data."""
-        self.done += count
+        self.count += count
         now = time.monotonic()
         visible = not quiet and _capture.get() is None and sys.stderr.isatty()
         if visible and now - self._shown_at > SHOW_EVERY_S:
             self._shown_at = now
-            share, spent = self._share(self.done), now - self._began
-            left = f", {format_span(spent / share - spent)} left" if 0 < share < 1 else ""
-            _write(f"{CLEAR_LINE}{self.done:,} {what}{more}, {self.rate()}{left}")
+            share, seconds = self._share(self.count), now - self._began
+            left = f", {format_span(seconds / share - seconds)} left" if 0 < share < 1 else ""
+            _write(f"{CLEAR_LINE}{self.count:,} {what}{more}, {self.rate()}{left}")
 
     def rate(self, unit: str = "/s") -> str:
-        return f"{self.done / max(time.monotonic() - self._began, 1e-3):,.0f}{unit}"
+        return f"{self.count / max(time.monotonic() - self._began, 1e-3):,.0f}{unit}"
 
 
 def format_span(seconds: float) -> str:

@@ -41,12 +41,12 @@ def moved_words(
     moves[end.slots] = end.weights
     moves[start.slots] -= start.weights
     words = _words_by_slot(enc, texts)
-    moved = [
+    pairs = [
         (word[:MAX_WORD_CHARS], round(float(moves[place]), 4)) for place, word in words.items()
     ]
-    moved.sort(key=lambda pair: (-pair[1], pair[0]))
-    gained = [pair for pair in moved[:MAX_MOVED_WORDS] if pair[1] > 0]
-    return gained, [pair for pair in reversed(moved[-MAX_MOVED_WORDS:]) if pair[1] < 0]
+    pairs.sort(key=lambda pair: (-pair[1], pair[0]))
+    rises = [pair for pair in pairs[:MAX_MOVED_WORDS] if pair[1] > 0]
+    return rises, [pair for pair in reversed(pairs[-MAX_MOVED_WORDS:]) if pair[1] < 0]
 
 
 def heaviest_words(enc: Encoder, title: str, text: str) -> WordWeights:
@@ -54,11 +54,11 @@ def heaviest_words(enc: Encoder, title: str, text: str) -> WordWeights:
     row = enc.articles([(title, text)]).lexical
     weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
     words = _words_by_slot(enc, [title, text])
-    weighted = [
+    pairs = [
         (word[:MAX_WORD_CHARS], round(weights.get(word_slot, 0.0), 4))
         for word_slot, word in words.items()
     ]
-    heaviest = sorted((pair for pair in weighted if pair[1]), key=lambda pair: -pair[1])
+    heaviest = sorted((pair for pair in pairs if pair[1]), key=lambda pair: -pair[1])
     return heaviest[:MAX_HEAVY_WORDS]
 
 
@@ -97,7 +97,7 @@ class ModelContext:
         self._partial_embedder = build_pipeline(self.enc, config)[1]  # an embedder caches one set
         self.background = self._embedder.background
         self.no_seeds = SeedSet.empty(self.enc)
-        self.raised = 0.0  # the constant of the last whole set, where a total rate is configured
+        self.shift = 0.0  # the constant of the last whole set, where a total rate is configured
         self._lock = Lock()
 
     @property
@@ -108,13 +108,13 @@ class ModelContext:
         """The seed set that a worker makes of the state."""
         with self._lock:
             seeds = self._embedder.make(state)
-            self.raised = seeds.raised
+            self.shift = seeds.raised
             return seeds
 
     def partial_seed_set(self, state: ControlState) -> SeedSet:
         """Leaves alone what `seed_set` caches."""
         with self._lock:
-            return self._partial_embedder.make(state, self.raised)
+            return self._partial_embedder.make(state, self.shift)
 
     def calibrate(self, state: ControlState) -> None:
         """With a total rate, thresholds of a part must be those of the whole state."""
@@ -125,7 +125,7 @@ class ModelContext:
         rows = self.enc.articles([(seed.title, seed.text) for seed in seeds])
         vector = event_vector(mean_vector(rows), rows)
         threshold = profile_threshold(vector, self.background, self.config.matching.automatic_rate)
-        return EventStart(rows, vector, threshold + self.raised)
+        return EventStart(rows, vector, threshold + self.shift)
 
 
 def load_context(config: Config) -> ModelContext | None:
@@ -140,10 +140,10 @@ def load_context(config: Config) -> ModelContext | None:
 def draft_thresholds(context: ModelContext, drafts: Sequence[SeedDraft]) -> AutoThresholds:
     """Raises where the model refuses a draft."""
     state = parse_control_state({draft.key: draft.value for draft in drafts}, context.config.limits)
-    thresholds, refused = thresholds_of(context, state)
+    thresholds, reasons = thresholds_of(context, state)
     for draft in drafts:
-        if draft.id in refused:
-            raise InputError(f"{draft.source}: {refused[draft.id]}")
+        if draft.id in reasons:
+            raise InputError(f"{draft.source}: {reasons[draft.id]}")
     return thresholds
 
 
@@ -151,14 +151,14 @@ def thresholds_of(
     context: ModelContext, state: ControlState
 ) -> tuple[AutoThresholds, Mapping[str, str]]:
     """Thresholds by id, and the reasons of seeds that the model refuses."""
-    thresholds, refused = dict[str, float](), dict[str, str]()
+    thresholds, reasons = dict[str, float](), dict[str, str]()
     # A profile hides its seeds.
     parts = (replace(state, profiles={}), state) if state.profiles else (state,)
     for part in parts:
         seeds = context.partial_seed_set(part)
         thresholds |= seeds.threshold_of
-        refused |= {seed.id: seed.reason for seed in seeds.refused}
-    return thresholds, refused
+        reasons |= {seed.id: seed.reason for seed in seeds.refused}
+    return thresholds, reasons
 
 
 def list_seed_rows(state: ControlState, config: Config) -> list[SeedRow]:
@@ -208,12 +208,12 @@ def _with_thresholds(
     rows: list[SeedRow], context: ModelContext, state: ControlState, automatic: set[str]
 ) -> list[SeedRow]:
     """Also marks the rows that the model refuses."""
-    thresholds, refused = thresholds_of(context, state)
+    thresholds, reasons = thresholds_of(context, state)
 
     def with_threshold(row: SeedRow) -> SeedRow:
         name = row["id"]
-        if name in refused and name not in thresholds:
-            return row | {"state": "refused", "reason": refused[name]}
+        if name in reasons and name not in thresholds:
+            return row | {"state": "refused", "reason": reasons[name]}
         return row | {"auto_threshold": thresholds.get(name)}
 
     return [with_threshold(row) if row["id"] in automatic else row for row in rows]

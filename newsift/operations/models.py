@@ -143,7 +143,6 @@ def is_secure(url: str, before: bool) -> bool:
 
 
 def add(source: str, digest: str | None, name: str | None) -> Path:
-    """Adds a model from a file or an address; returns its directory."""
     web = "://" in source
     if web and digest is None:
         raise InputError(
@@ -163,8 +162,8 @@ def add(source: str, digest: str | None, name: str | None) -> Path:
             remedy = f"`newsift models remove {name}` makes room, --name gives another"
             raise InputError(f"model {name!r}: is there already, in {place}; {remedy}")
         if web:
-            with (staging / "packed").open("xb") as packed:
-                download(source, packed)
+            with (staging / "packed").open("xb") as out:
+                download(source, out)
         with _open_packed(staging / "packed" if web else Path(source), source) as file:
             _install(file, source, digest, staging / "new", place)
     return place

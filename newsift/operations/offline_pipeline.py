@@ -41,20 +41,20 @@ def load_pipeline(
 ) -> tuple[Pipeline, SeedSet]:
     """Raises if a seed is refused. `state` may be a part of `whole`, which has the total rate."""
     pipeline, embedder = build_pipeline(load_encoder(config), config)
-    raised = None
+    shift = None
     if whole is not None and config.matching.total_rate is not None:
-        raised = embedder.make(whole).raised
-    seeds = embedder.make(state, raised)
-    for refused in seeds.refused:
-        if not refused.id.startswith(PROFILE_PREFIX):
-            raise InputError(f"seed {refused.id!r}: is refused: {refused.reason}")
+        shift = embedder.make(whole).raised
+    seeds = embedder.make(state, shift)
+    for refusal in seeds.refused:
+        if not refusal.id.startswith(PROFILE_PREFIX):
+            raise InputError(f"seed {refusal.id!r}: is refused: {refusal.reason}")
     return pipeline, seeds
 
 
 def describe_idle_profiles(seeds: SeedSet) -> list[str]:
-    refused = [profile for profile in seeds.refused if profile.id.startswith(PROFILE_PREFIX)]
+    refusals = [profile for profile in seeds.refused if profile.id.startswith(PROFILE_PREFIX)]
     return [
         f"{profile.id!r}: is {state}: {profile.reason}"
-        for state, profiles in (("refused", refused), ("stale", seeds.stale))
+        for state, profiles in (("refused", refusals), ("stale", seeds.stale))
         for profile in profiles
     ]

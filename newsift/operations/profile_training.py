@@ -35,7 +35,7 @@ from newsift.statistics.feedback import (
     learn,
 )
 from newsift.statistics.labels import Label, Verdict, joint_verdicts
-from newsift.statistics.queues import is_certify_post
+from newsift.statistics.queues import Candidate, is_certify_post
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.matcher import Matcher
 from worker.posts.outcome import Post
@@ -54,12 +54,6 @@ MAX_SAFE_FACTOR = 3  # A profile that passes more than three times the posts is 
 LabelledPosts = tuple[list[Post], list[Post]]  # on the event, and off it
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredPost:
-    post: Post
-    score: float
-
-
 @dataclass
 class Comparison:
     """The posts that pass with two seed sets: before and after a new profile."""
@@ -68,16 +62,16 @@ class Comparison:
     after: SeedSet
     read: int = 0  # posts
     passes: list[int] = field(default_factory=lambda: [0, 0])
-    come: list[ScoredPost] = field(default_factory=list)  # the best that pass after alone
-    go: list[ScoredPost] = field(default_factory=list)  # the best that pass before alone
+    come: list[Candidate] = field(default_factory=list)  # the best that pass after alone
+    go: list[Candidate] = field(default_factory=list)  # the best that pass before alone
 
     def add(self, posts: Sequence[Post], vectors: Embeddings) -> None:
-        passed, old_scores = match_posts(self.before, vectors)
+        before, old_scores = match_posts(self.before, vectors)
         passes, new_scores = match_posts(self.after, vectors)
         self.read += len(posts)
-        self.passes = [self.passes[0] + int(passed.sum()), self.passes[1] + int(passes.sum())]
-        self.come = _best_posts(self.come, posts, passes & ~passed, new_scores)
-        self.go = _best_posts(self.go, posts, passed & ~passes, old_scores)
+        self.passes = [self.passes[0] + int(before.sum()), self.passes[1] + int(passes.sum())]
+        self.come = _best_posts(self.come, posts, passes & ~before, new_scores)
+        self.go = _best_posts(self.go, posts, before & ~passes, old_scores)
 
     def background_rates(self, background: Embeddings) -> tuple[float, float]:
         """How many of 1,000 calibration posts pass, before and after."""
@@ -94,10 +88,10 @@ def match_posts(seeds: SeedSet, vectors: Embeddings) -> tuple[NDArray[np.bool_],
 
 
 def _best_posts(
-    before: Sequence[ScoredPost], posts: Sequence[Post], mask: NDArray[np.bool_], scores: F32
-) -> list[ScoredPost]:
+    before: Sequence[Candidate], posts: Sequence[Post], mask: NDArray[np.bool_], scores: F32
+) -> list[Candidate]:
     """One of each text."""
-    fresh = [ScoredPost(posts[n], float(scores[n])) for n in np.flatnonzero(mask).tolist()]
+    fresh = [Candidate(posts[n], float(scores[n])) for n in np.flatnonzero(mask).tolist()]
     by_text = {post.post.text: post for post in (*fresh, *before)}
     return nlargest(
         MAX_COMPARED_POSTS, by_text.values(), key=lambda post: (post.score, post.post.id)
@@ -125,14 +119,14 @@ class PostPool:
         self.vectors = Embeddings.concat([self.vectors, vectors[rows]])
         if len(self.posts) <= 2 * self._most:
             return
-        best = self.authored.best(self._mean, self._most, self._none)
+        best = self.with_authors.best(self._mean, self._most, self._none)
         self.posts = [self.posts[n] for n in best.tolist()]
         self.vectors = self.vectors[best]
         if len(best) == self._most:
             self._floor = float(self._mean.scores(self.vectors).min())
 
     @property
-    def authored(self) -> AuthoredPosts:
+    def with_authors(self) -> AuthoredPosts:
         return _with_authors(self.posts, self.vectors)
 
 
@@ -200,7 +194,7 @@ class StreamWindow:
         data = TrainingData(pool)
         for posts, vectors in self._read(self._history, self._begin):
             _count_matches(data.before, start, posts, vectors)
-        for posts, vectors in self._read(self._begin, self._end, timed=True):
+        for posts, vectors in self._read(self._begin, self._end, with_times=True):
             _count_matches(data.now, start, posts, vectors)
             pool.add(posts, vectors)
         return data
@@ -210,11 +204,11 @@ class StreamWindow:
             comparison.add(posts, vectors)
 
     def _read(
-        self, start: Offsets, end: Offsets, timed: bool = False
+        self, start: Offsets, end: Offsets, with_times: bool = False
     ) -> Iterator[tuple[Sequence[Post], Embeddings]]:
         progress = ProgressLine()
         for batch in self._cluster.read(self._topic, start, end):
-            if timed:
+            if with_times:
                 times = [message.timestamp for message in batch if message.timestamp > 0]
                 self._first, self._last = min([self._first, *times]), max([self._last, *times])
             yield from self._context.pipeline.posts_in(batch, self._context.no_seeds)
@@ -231,8 +225,6 @@ def _count_matches(
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A new profile, and what it would change."""
-
     event: EventState
     profile: Profile
     value: bytes
@@ -276,42 +268,42 @@ def creation_fields() -> dict[str, Any]:
 
 
 def make_profile(
-    context: ModelContext, event: EventState, data: TrainingData, made: dict[str, Any]
+    context: ModelContext, event: EventState, data: TrainingData, creation: dict[str, Any]
 ) -> Profile:
-    """`made` says when, by whom and at which attempt."""
+    """`creation` says when, by whom and at which attempt."""
 
     def embed(posts: Sequence[Post]) -> AuthoredPosts:
         return _with_authors(posts, context.enc.posts([post.text for post in posts]))
 
     start, pool = context.start(event.seeds), data.pool
-    burst = data.burst(made["attempts"]) if pool else None
-    learned = learn(
-        start.seeds, context.background, pool.authored if pool else None,
+    burst = data.burst(creation["attempts"]) if pool else None
+    lesson = learn(
+        start.seeds, context.background, pool.with_authors if pool else None,
         embed(data.on), embed(data.off), burst,
     )  # fmt: skip
-    posts = [pool.posts[row] for row in learned.posts.tolist()] if pool else []
-    labels = [data.on[row] for row in learned.on.tolist()]
-    labels += [data.off[row] for row in learned.off.tolist()]
+    posts = [pool.posts[row] for row in lesson.posts.tolist()] if pool else []
+    labels = [data.on[row] for row in lesson.on.tolist()]
+    labels += [data.off[row] for row in lesson.off.tolist()]
     texts = [post.text for post in (*posts, *labels)]
     texts += [f"{seed.title}\n{seed.text}" for seed in event.seeds]
-    gained, lost = moved_words(context.enc, start.vector, learned.vector, texts)
+    gain, loss = moved_words(context.enc, start.vector, lesson.vector, texts)
     parts = {"posts": posts, "labels": labels}
-    made = made | {
+    creation = creation | {
         "method": ", ".join(["seeds", "background", *(name for name in parts if parts[name])]),
-        "beta": round(learned.beta, 4),
+        "beta": round(lesson.beta, 4),
         "gamma": BACKGROUND_WEIGHT,
-        "cohesion": round(learned.cohesion, 4),
+        "cohesion": round(lesson.cohesion, 4),
         "posts": [[post.platform, post.id] for post in posts],
         "labels": len(labels),
-        "gained": gained,
-        "lost": lost,
+        "gained": gain,
+        "lost": loss,
         "burst": burst,
         "promises": promises_of(event.profile),
     }
     seeds = {seed.id: seed.version for seed in event.seeds}
     before = event.profile.history() if event.profile else ()
-    vector = learned.vector.encode()
-    return Profile(event.name, vector, seeds, context.enc.digest, made=made, before=before)
+    vector = lesson.vector.encode()
+    return Profile(event.name, vector, seeds, context.enc.digest, made=creation, before=before)
 
 
 def training_posts(labels: Iterable[Label]) -> LabelledPosts:
@@ -337,8 +329,6 @@ class LearnOptions:
 
 
 class ProfileTraining:
-    """Trains the profile of one event."""
-
     def __init__(self, cluster: TopicReader, context: ModelContext, options: LearnOptions) -> None:
         self._cluster, self._context, self._options = cluster, context, options
         self._topic = SeedTopic(cluster, context.config)
@@ -387,32 +377,32 @@ def refuse_promised(event: EventState) -> None:
 
 def publication_risk(proposal: Proposal) -> str:
     """Why the profile should be checked before it is published, or ""."""
-    data, made = proposal.data, proposal.profile.made
+    data, creation = proposal.data, proposal.profile.made
     was, will = proposal.comparison.passes
     if will > MAX_SAFE_FACTOR * max(was, 1):
         return f"{will:,} posts would pass, and {was:,} do"
     if len(data.on) >= MIN_ON_LABELS:
         return ""
-    if not made["beta"]:
-        return f"the best posts do not agree (cohesion {made['cohesion']:.2f})"
-    if made["burst"] is None:
+    if not creation["beta"]:
+        return f"the best posts do not agree (cohesion {creation['cohesion']:.2f})"
+    if creation["burst"] is None:
         return "too little history tells the event's posts from chance; label a few posts on it"
-    return "" if made["burst"] else "no more posts match than before; label a few posts on it"
+    return "" if creation["burst"] else "no more posts match than before; label a few posts on it"
 
 
 def report_stream(proposal: Proposal) -> None:
     """Reports a stream that contributed little."""
-    made = proposal.profile.made
+    creation = proposal.profile.made
     if proposal.data.pool is None:
         return
     if not proposal.data.now.read:
         notify("the stream is silent: only the seeds, the background and labels are used")
-    elif not made["beta"]:
-        problem = f"the best posts of the stream do not agree (cohesion {made['cohesion']:.2f})"
+    elif not creation["beta"]:
+        problem = f"the best posts of the stream do not agree (cohesion {creation['cohesion']:.2f})"
         notify(f"{problem}: they are not used")
-    elif made["burst"] is None:
+    elif creation["burst"] is None:
         notify("there is too little history to tell whether posts are more than before")
-    elif not made["burst"]:
+    elif not creation["burst"]:
         notify("no more posts match than before: what they say counts little")
 
 
@@ -426,7 +416,7 @@ def previous_profile(profile: Profile | None) -> Profile | None:
     return None
 
 
-def proposal_row(proposal: Proposal, published: bool) -> dict[str, Any]:
+def proposal_row(proposal: Proposal, is_published: bool) -> dict[str, Any]:
     comparison = proposal.comparison
 
     def pair(values: Sequence[Any]) -> dict[str, Any]:
@@ -434,7 +424,7 @@ def proposal_row(proposal: Proposal, published: bool) -> dict[str, Any]:
 
     return {
         "event": proposal.event.name,
-        "published": published,
+        "published": is_published,
         "version": proposal.profile.version,
         "threshold": pair([list(values) for values in proposal.thresholds]),
         "read": comparison.read,
@@ -447,6 +437,6 @@ def proposal_row(proposal: Proposal, published: bool) -> dict[str, Any]:
     }
 
 
-def _post_row(scored_post: ScoredPost) -> dict[str, Any]:
-    post = scored_post.post
-    return {"platform": post.platform, "id": post.id, "score": scored_post.score, "text": post.text}
+def _post_row(candidate: Candidate) -> dict[str, Any]:
+    post, score = candidate.post, candidate.score
+    return {"platform": post.platform, "id": post.id, "score": score, "text": post.text}

@@ -1,7 +1,7 @@
 """Promises of precision: evidence from labels, setting a promise, and whether it still holds."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from newsift.statistics.labels import Label, unanimous_verdicts
 from newsift.statistics.promise import promise_lapses
 from newsift.statistics.queues import CertifyQueue, current_queue
 from worker.config import Config
-from worker.kafka.reading import TopicReader
+from worker.kafka.reading import TopicReader, records_between
 from worker.posts.outcome import PostId
 from worker.posts.times import HOUR_MS, milliseconds, utc
 from worker.seeds.background import split_background
@@ -80,26 +80,22 @@ def weigh_evidence(
     )
 
 
-class PassRates:
-    """Pass rates of the last hour."""
+def read_pass_rates(
+    cluster: TopicReader, context: ModelContext
+) -> Callable[[Profile], float | None]:
+    """The pass rates of the last hour; None if there were too few posts."""
+    topics, start = context.config.topics, now_ms() - HOUR_MS
+    posts = records_between(cluster.offsets_at(topics.posts, start), cluster.ends(topics.posts))
+    passes: Counter[tuple[str, str]] = Counter()
+    for batch in cluster.read(topics.matches, cluster.offsets_at(topics.matches, start)):
+        for record in filter(None, (parse_match_record(message.value) for message in batch)):
+            passes.update({(match.seed_id, match.seed_version) for match in record.matches})
 
-    def __init__(self, cluster: TopicReader, context: ModelContext, now: int) -> None:
-        topics = context.config.topics
-        since = cluster.offsets_at(topics.posts, now - HOUR_MS)
-        self._posts = sum(end - since[part] for part, end in cluster.ends(topics.posts).items())
-        self._matched: Counter[tuple[str, str]] = Counter()
-        start = cluster.offsets_at(topics.matches, now - HOUR_MS)
-        for batch in cluster.read(topics.matches, start):
-            for record in filter(None, (parse_match_record(message.value) for message in batch)):
-                self._matched.update(
-                    {(match.seed_id, match.seed_version) for match in record.matches}
-                )
+    def rate(profile: Profile) -> float | None:
+        is_known = posts >= MIN_POSTS_FOR_RATE
+        return passes[profile.id, profile.version] / posts if is_known else None
 
-    def rate(self, profile: Profile) -> float | None:
-        """None if there were too few posts."""
-        if self._posts < MIN_POSTS_FOR_RATE:
-            return None
-        return self._matched[profile.id, profile.version] / self._posts
+    return rate
 
 
 def lapse_reason(event: EventState, rate: float | None) -> str:
@@ -147,7 +143,7 @@ def set_promise(
     """Publishes the threshold and the promise; reports whether it holds."""
     assert evidence.threshold is not None
     background = split_background(context.background)[1]  # about what passes without the event
-    passed = profile.vector.scores(background) >= np.float32(evidence.threshold)  # [n]
+    passes = profile.vector.scores(background) >= np.float32(evidence.threshold)  # [n]
     promise = {
         "precision": target.precision,
         "confidence": target.confidence,
@@ -155,16 +151,16 @@ def set_promise(
         "labels": evidence.labels,
         "on": evidence.on,
         "matches": evidence.matches,
-        "rate": float(passed.mean()),
+        "rate": float(passes.mean()),
         **creation_fields(),
     }
     before = profile.before if profile.promise else profile.history()
-    promised = replace(profile, threshold=evidence.threshold, promise=promise, before=before)
-    topic.publish({profile.id.encode(): promised.value(context.config.limits)}, state)
+    result = replace(profile, threshold=evidence.threshold, promise=promise, before=before)
+    topic.publish({profile.id.encode(): result.value(context.config.limits)}, state)
     event = require_event(read_events(topic, context)[0], profile.event)
     if event.profile is None:
         return
-    why = lapse_reason(event, PassRates(topic.cluster, context, now_ms()).rate(event.profile))
+    why = lapse_reason(event, read_pass_rates(topic.cluster, context)(event.profile))
     notify(f"lapsed at once: {why}" if why else "set; the list of events says when it lapses")
 
 
@@ -202,17 +198,14 @@ def event_rows(
 ) -> list[dict[str, Any]]:
     """Pass rates are read only if an event has a promise."""
     has_promise = any(event.profile and event.profile.promise for event in events)
-    rates = PassRates(cluster, context, now_ms()) if has_promise else None
+    rate = read_pass_rates(cluster, context) if has_promise else lambda _: None
     return [
-        event_row(
-            event,
-            lapse_reason(event, rates.rate(event.profile) if rates and event.profile else None),
-        )
+        event_row(event, lapse_reason(event, rate(event.profile) if event.profile else None))
         for event in events
     ]
 
 
-def event_row(event: EventState, lapsed: str = "") -> dict[str, Any]:
+def event_row(event: EventState, lapse: str = "") -> dict[str, Any]:
     thresholds, profile = event.thresholds, event.profile
     return {
         "event": event.name,
@@ -224,6 +217,6 @@ def event_row(event: EventState, lapsed: str = "") -> dict[str, Any]:
         "thresholds": list(thresholds),
         "automatic": profile.threshold is None if profile else None,
         "promise": profile.promise if profile else None,
-        "lapsed": lapsed or None,
+        "lapsed": lapse or None,
         "made": profile.made if profile else {},
     }

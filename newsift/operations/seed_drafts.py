@@ -91,7 +91,6 @@ def require_articles(drafts: Iterable[SeedDraft], remedy: str = ", or give --for
 
 
 def set_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
-    """Sets the event of all drafts."""
     drafts = list(drafts)
     for draft in drafts:
         if draft.id.startswith(PROFILE_PREFIX):
@@ -209,10 +208,10 @@ def _drafts_from_json(text: str, file: Path, name: str, by_line: bool) -> Iterat
     items: list[Any] = []
     for row in [row for row in text.split("\n") if row.strip()] if by_line else [text]:
         try:
-            parsed = json.loads(row)
+            value = json.loads(row)
         except (ValueError, RecursionError):
             raise InputError(f"{file}: is no JSON; fix it") from None
-        items += parsed if isinstance(parsed, list) else [parsed]
+        items += value if isinstance(value, list) else [value]
     if not items:
         raise InputError(f"{file}: holds no seed")
     for number, item in enumerate(items, 1):
@@ -225,9 +224,9 @@ def _drafts_from_json(text: str, file: Path, name: str, by_line: bool) -> Iterat
         draft_id = item.get("id", name if len(items) == 1 else None)
         if not isinstance(draft_id, str):
             raise InputError(f"{source}: has no 'id' that is a string; give it one")
-        ignored = tuple(key for key in item if key not in (*SEED_KEYS, "id"))
+        others = tuple(key for key in item if key not in (*SEED_KEYS, "id"))
         yield SeedDraft(
-            draft_id, {key: item[key] for key in SEED_KEYS if key in item}, source, ignored
+            draft_id, {key: item[key] for key in SEED_KEYS if key in item}, source, others
         )
 
 

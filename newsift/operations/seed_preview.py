@@ -48,21 +48,21 @@ class EventSeeds:
         return self.seeds < FEW_SEEDS and not self.has_profile
 
 
-def count_event_seeds(state: ControlState, added: Sequence[Seed]) -> Mapping[str, EventSeeds]:
+def count_event_seeds(state: ControlState, new: Sequence[Seed]) -> Mapping[str, EventSeeds]:
     events: dict[str, EventSeeds] = defaultdict(EventSeeds)
-    ids = {seed.id for seed in added}
+    ids = {seed.id for seed in new}
     for seed in state.seeds.values():
         if not seed.paused:
             events[seed.event].seeds += 1
             events[seed.event].others += seed.id not in ids
-    refused = (
+    refusals = (
         refused_seed.id
         for refused_seed in state.refused.values()
         if refused_seed.id.startswith(PROFILE_PREFIX)
     )
-    for name in (*state.profiles, *(name.removeprefix(PROFILE_PREFIX) for name in refused)):
+    for name in (*state.profiles, *(name.removeprefix(PROFILE_PREFIX) for name in refusals)):
         events[name].has_profile = True
-    return {name: events[name] for name in sorted({seed.event for seed in added})}
+    return {name: events[name] for name in sorted({seed.event for seed in new})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,12 @@ SCRIPT_LIMITS = PreviewLimits(5_000, 2.0)
 @dataclass
 class EventPreview:
     matched: int = 0
-    gained: int = 0  # posts that only the added seeds match
+    gain: int = 0  # posts that only the added seeds match
     _best: dict[int, tuple[float, str]] = field(default_factory=dict)  # by the hash of the text
 
-    def add(self, score: float, text: str, gained: bool) -> None:
+    def add(self, score: float, text: str, gain: bool) -> None:
         self.matched += 1
-        self.gained += gained
+        self.gain += gain
         key = text_hash(text) or 0
         self._best[key] = max(self._best.get(key, (score, text)), (score, text))
         if len(self._best) > MAX_BEST_POSTS:
@@ -102,7 +102,7 @@ class Preview:
     is_whole: bool = True
     events: dict[str, EventPreview] = field(default_factory=dict)
 
-    def add(self, outcome: Outcome, added: Set[str]) -> None:
+    def add(self, outcome: Outcome, new_ids: Set[str]) -> None:
         self.posts += outcome.read - outcome.passed_over.total() - outcome.rejected.total()
         for output in outcome.records:
             if output.kind != "match" or (record := parse_match_record(output.value)) is None:
@@ -111,16 +111,16 @@ class Preview:
             for match in record.matches:
                 by_event[match.event].append((match.score, match.seed_id))
             for event, scored_seeds in by_event.items():
-                gained = all(seed in added for _, seed in scored_seeds)
+                gain = all(seed in new_ids for _, seed in scored_seeds)
                 preview = self.events.setdefault(event, EventPreview())
-                preview.add(max(scored_seeds)[0], record.post.text, gained)
+                preview.add(max(scored_seeds)[0], record.post.text, gain)
 
 
 def preview_seeds(
-    cluster: TopicReader, context: ModelContext, seeds: SeedSet, added: Set[str],
+    cluster: TopicReader, context: ModelContext, seeds: SeedSet, new_ids: Set[str],
     limits: PreviewLimits,
 ) -> Preview:  # fmt: skip
-    """`added` are the ids of the new ones."""
+    """`new_ids` are those of the new seeds."""
     topic = context.config.topics.posts
     preview, progress = Preview(), ProgressLine()
     if not cluster.exists(topic):
@@ -132,7 +132,7 @@ def preview_seeds(
     next_offsets = {partition: start[partition] for partition in end}
     for batch in _read_spans(cluster, topic, spans, deadline):
         recent = [message for message in batch if message.timestamp >= since]
-        preview.add(context.pipeline.run(recent, seeds, now_text), added)
+        preview.add(context.pipeline.run(recent, seeds, now_text), new_ids)
         progress.add(len(batch), "posts of the last 24 hours read")
         next_offsets |= {message.partition: message.offset + 1 for message in batch}
     preview.is_whole = len(spans) <= 1 and (next_offsets == end or time.monotonic() <= deadline)
@@ -181,13 +181,13 @@ def _sample_span(
 
 
 def preview_published(
-    topic: SeedTopic, context: ModelContext, state: ControlState, added: Sequence[Seed],
+    topic: SeedTopic, context: ModelContext, state: ControlState, new: Sequence[Seed],
     limits: PreviewLimits,
 ) -> Preview | None:  # fmt: skip
     """None, with a message, if the preview fails: the seeds are published already."""
     try:
-        seeds = context.partial_seed_set(state.of_events({seed.event for seed in added}))
-        return preview_seeds(topic.cluster, context, seeds, {seed.id for seed in added}, limits)
+        seeds = context.partial_seed_set(state.of_events({seed.event for seed in new}))
+        return preview_seeds(topic.cluster, context, seeds, {seed.id for seed in new}, limits)
     except NewsiftError as error:
         notify(f"published; what would have matched is not shown: {error}")
         return None
@@ -201,7 +201,7 @@ def preview_row(preview: Preview, event: str) -> dict[str, Any]:
         "there": preview.there,
         "whole": preview.is_whole,
         "matched": event_preview.matched,
-        "gained": event_preview.gained,
+        "gained": event_preview.gain,
         "best": [{"score": score, "text": text} for score, text in event_preview.best],
     }
 

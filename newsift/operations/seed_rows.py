@@ -56,25 +56,25 @@ def content_row(
     content: SeedOrProfile | RefusedSeed, record: ControlRecord, whole: bool = False
 ) -> SeedRow:
     """A row without the status that profiles decide; `whole` adds texts and provenance."""
-    published = {"published_at": rfc3339(max(record.timestamp, 0))}
+    time = {"published_at": rfc3339(max(record.timestamp, 0))}
     if isinstance(content, RefusedSeed):
         text = {"value": record.value.decode("utf-8", "backslashreplace")} if whole else {}
-        refused = {"id": content.id, "state": "refused", "reason": content.reason}
-        return refused | published | text
-    row = seed_fields(content) | published
+        refusal = {"id": content.id, "state": "refused", "reason": content.reason}
+        return refusal | time | text
+    row = seed_fields(content) | time
     if isinstance(content, Profile):
-        learned = {"model": content.model, "promise": content.promise, "made": content.made}
-        return row | {"seeds": sorted(content.seeds)} | (learned if whole else {})
+        details = {"model": content.model, "promise": content.promise, "made": content.made}
+        return row | {"seeds": sorted(content.seeds)} | (details if whole else {})
     return row | {"text": content.text} if whole else row | {"characters": len(content.text)}
 
 
 def seed_fields(seed: SeedOrProfile) -> SeedRow:
     end = seed.expires_at if isinstance(seed, Seed) else None
     has_expired = end is not None and end <= now_ms()
-    paused = isinstance(seed, Seed) and seed.paused
+    is_paused = isinstance(seed, Seed) and seed.paused
     return {
         "id": seed.id,
-        "state": "paused" if paused else "expired" if has_expired else "live",
+        "state": "paused" if is_paused else "expired" if has_expired else "live",
         "event": seed.event,
         "seed_version": seed.version,
         "threshold": seed.threshold,

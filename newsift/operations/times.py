@@ -36,8 +36,8 @@ def _milliseconds(text: str, option: str, direction: int) -> int:
         moment = time.time() + direction * float(span[1]) * UNITS[span[2]]
     else:
         with suppress(ValueError, OverflowError):
-            parsed = datetime.fromisoformat(text.upper())
-            moment = parsed.timestamp() if parsed.tzinfo else moment
+            date = datetime.fromisoformat(text.upper())
+            moment = date.timestamp() if date.tzinfo else moment
     if moment * 1000 >= LAST_MS + 1:
         raise InputError(
             f"{option} {text!r}: is no time; give a span as 90s, 30m, 2h or 7d, or a moment with "

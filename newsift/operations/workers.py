@@ -66,7 +66,6 @@ def kafka_cluster_id(config: Config) -> str:
 
 
 def local_web_address(web: WebConfig) -> str:
-    """The address of a worker's web server on this machine."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)
     return f"{f'[{host}]' if ':' in host else host}:{web.port or DEFAULT_PORT}"
 

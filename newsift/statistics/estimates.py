@@ -183,10 +183,10 @@ def weigh_draws(scores: Sequence[float], labels: Sequence[bool | None]) -> Drawn
     lowest_covered = math.inf
     for above, cut in pairwise([math.inf, *cut_scores(scores)]):
         band = [(s, label) for s, label in zip(scores, labels, strict=True) if cut <= s < above]
-        labelled = [(s, label) for s, label in band if label is not None]
-        if not labelled:
+        pairs = [(s, label) for s, label in band if label is not None]
+        if not pairs:
             break
-        rows += [(s, label, len(band) / len(labelled)) for s, label in labelled]
+        rows += [(s, label, len(band) / len(pairs)) for s, label in pairs]
         lowest_covered = cut
     label_scores, on, weights = zip(*rows, strict=True) if rows else ((), (), ())
     return DrawnLabels(label_scores, on, weights, lowest_covered)
@@ -194,29 +194,27 @@ def weigh_draws(scores: Sequence[float], labels: Sequence[bool | None]) -> Drawn
 
 @lru_cache(64)
 def score_summaries(
-    labelled_scores: tuple[LabelledScore, ...], draws: DrawnLabels, confidence: float = 0.9
+    labelled_scores: tuple[LabelledScore, ...], draws: DrawnLabels
 ) -> tuple[ScoreSummary, ...]:
     """A summary for each score of a label, from strict to loose."""
     scores = sorted({post.score for post in labelled_scores} | set(draws.scores), reverse=True)
     if len(scores) > MAX_SUMMARIES:
         indexes = np.linspace(0, len(scores) - 1, MAX_SUMMARIES).round().astype(int)
         scores = [scores[n] for n in indexes.tolist()]
-    return tuple(_summary(score, labelled_scores, draws, confidence) for score in scores)
+    return tuple(_summary(score, labelled_scores, draws) for score in scores)
 
 
 def _summary(
-    least: float, labelled_scores: Sequence[LabelledScore], draws: DrawnLabels, confidence: float
+    least: float, labelled_scores: Sequence[LabelledScore], draws: DrawnLabels
 ) -> ScoreSummary:
     above = Counter(post.verdict for post in labelled_scores if post.score >= least)
     rows = [n for n, score in enumerate(draws.scores) if score >= least]
     share, recall = None, None
     if rows and least >= draws.lowest_covered:
         on, weights = [draws.on[n] for n in rows], [draws.weights[n] for n in rows]
-        share = share_interval(on, weights, confidence)
+        share = share_interval(on, weights)
     if share and least > draws.lowest_covered:
-        recall = recall_interval(
-            draws.scores, draws.on, draws.weights, least, draws.lowest_covered, confidence
-        )
+        recall = recall_interval(draws.scores, draws.on, draws.weights, least, draws.lowest_covered)
     informative = None if recall == (0.0, 1.0) else recall
     return ScoreSummary(
         least, above["on"], above["off"], above["unsure"], len(rows), share, informative

@@ -51,21 +51,21 @@ class AuthoredPosts:
     def anonymous(cls, posts: Embeddings) -> Self:
         return cls(posts, [None] * len(posts))
 
-    def best(self, vector: EventVector, count: int, taken: "AuthoredPosts") -> I64:
-        """The indices of the best posts by falling score, without those taken and their copies.
+    def best(self, vector: EventVector, count: int, others: "AuthoredPosts") -> I64:
+        """The indices of the best posts by falling score, without `others` and their copies.
 
         One of each author; posts with a score of 0 or less are left out.
         """
         scores = vector.scores(self.posts)  # [n]
         order = np.argsort(-scores, kind="stable")
-        authors = {author for author in taken.authors if author is not None}
+        authors = {author for author in others.authors if author is not None}
         first: list[int] = []
         for row in order[scores[order] > 0].tolist():
             author = self.authors[row]
             if author is None or author not in authors:
                 first.append(row)
                 authors.add(author)
-        return drop_copies(self.posts, first, count, taken.posts)
+        return drop_copies(self.posts, first, count, others.posts)
 
     def __getitem__(self, rows: I64) -> Self:
         return type(self)(self.posts[rows], [self.authors[row] for row in rows])
@@ -110,13 +110,13 @@ def learn(
         off.posts[off_rows]
     )
     base = seed_mean + labelled_shift - BACKGROUND_WEIGHT * mean_vector(negatives.posts[nearest])
-    labelled = on[on_rows] + off[off_rows]
-    first = stream.best(seed_vector, STREAM_POST_COUNTS[0], labelled)
+    labels = on[on_rows] + off[off_rows]
+    first = stream.best(seed_vector, STREAM_POST_COUNTS[0], labels)
     cohesion = float(mean_cosines(stream.posts[first]).mean()) if len(first) > 1 else 0.0
-    confirmed = True if len(on_rows) >= MIN_ON_LABELS else burst
-    beta, rows, profile = stream_weight(cohesion, confirmed), first[:0], base
+    certain = True if len(on_rows) >= MIN_ON_LABELS else burst
+    beta, rows, profile = stream_weight(cohesion, certain), first[:0], base
     for count in STREAM_POST_COUNTS if beta else ():
-        rows = stream.best(event_vector(profile, seeds), count, labelled) if len(rows) else first
+        rows = stream.best(event_vector(profile, seeds), count, labels) if len(rows) else first
         profile = base + beta * cohesive_mean(stream.posts[rows])
     return LearnedProfile(
         event_vector(limit_angle(profile, seed_mean), seeds),
@@ -128,10 +128,10 @@ def learn(
     )
 
 
-def stream_weight(cohesion: float, confirmed: bool | None) -> float:
+def stream_weight(cohesion: float, certain: bool | None) -> float:
     """β, the weight of the stream's posts, from 0 to 1."""
-    most = MAX_UNCONFIRMED_WEIGHT if confirmed is False else 1.0
-    enough = FULL_COHESION_CONFIRMED if confirmed else FULL_COHESION
+    most = MAX_UNCONFIRMED_WEIGHT if certain is False else 1.0
+    enough = FULL_COHESION_CONFIRMED if certain else FULL_COHESION
     return min(max((cohesion - MIN_COHESION) / (enough - MIN_COHESION), 0.0), most)
 
 
@@ -148,12 +148,12 @@ def profile_threshold(vector: EventVector, background: Embeddings, rate: float) 
     return float(thresholds(split_background(background)[1], row, rate)[0])
 
 
-def drop_copies(posts: Embeddings, order: Sequence[int], count: int, taken: Embeddings) -> I64:
-    """The first `count` posts that are no copies of each other or of those in `taken`."""
+def drop_copies(posts: Embeddings, order: Sequence[int], count: int, others: Embeddings) -> I64:
+    """The first `count` posts that are no copies of each other or of `others`."""
     rows: list[int] = []
     for start in range(0, len(order), PAGE_POSTS):
         page = np.array(order[start : start + PAGE_POSTS])
-        earlier = Embeddings.concat([taken, posts[rows]])
+        earlier = Embeddings.concat([others, posts[rows]])
         is_fresh = (posts[page].similarity(earlier) < MIN_COPY_COSINE).all(axis=1)  # [page]
         fresh = page[is_fresh]
         alike = posts[fresh].similarity(posts[fresh]) >= MIN_COPY_COSINE  # [fresh, fresh]

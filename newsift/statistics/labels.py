@@ -98,7 +98,18 @@ def read_label(
 
 def parse_label(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
     """Raises InputError for an invalid label."""
-    label = _decode(value, limits)
+    if len(value) > limits.post_bytes:
+        problem = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
+        raise InputError(f"limits.post_bytes: {problem}")
+    if bad := refusal(value, limits):
+        raise InputError(bad.detail)
+    try:
+        label = DECODER.decode(value)
+    except msgspec.ValidationError as error:
+        problem, _, where = str(error).partition(" - at `$.")
+        raise InputError(f"{where.rstrip('`') or 'value'}: {problem}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"value: bad JSON ({error})") from None
     _check(label, limits)
     return label
 
@@ -123,21 +134,6 @@ def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
 def unanimous_verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
     """Whether each post is on the event: only where all judges say so."""
     return {post_id: verdict == "on" for post_id, verdict in joint_verdicts(labels).items()}
-
-
-def _decode(value: bytes, limits: Limits) -> Label:
-    if len(value) > limits.post_bytes:
-        problem = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
-        raise InputError(f"limits.post_bytes: {problem}")
-    if bad := refusal(value, limits):
-        raise InputError(bad.detail)
-    try:
-        return DECODER.decode(value)
-    except msgspec.ValidationError as error:
-        problem, _, where = str(error).partition(" - at `$.")
-        raise InputError(f"{where.rstrip('`') or 'value'}: {problem}") from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(f"value: bad JSON ({error})") from None
 
 
 def check_names(**names: str) -> None:
@@ -238,11 +234,11 @@ class LabelReducer(TopicReducer[LabelState]):
         self._limits, self._room = limits, room
         self._pairs: dict[Pair, PairLabels] = {}
         self._largest: list[tuple[int, Pair]] = []  # a heap of sizes, old ones too, below zero
-        self._shared = False  # the table is that of a state that somebody holds
-        self._owned = set[Pair]()  # pairs that no state holds
+        self._is_shared = False  # the table is that of a state that somebody holds
+        self._own_pairs = set[Pair]()  # pairs that no state holds
 
     def _state(self, offsets: Mapping[int, int]) -> LabelState:
-        self._shared, self._owned = True, set()
+        self._is_shared, self._own_pairs = True, set()
         return LabelState(
             MappingProxyType(self._pairs), self._left_out, self._unreadable, self._complete, offsets
         )
@@ -267,13 +263,13 @@ class LabelReducer(TopicReducer[LabelState]):
 
     def _own_pair(self, pair: Pair) -> PairLabels:
         """The labels of a pair, copied if a state shares them."""
-        if self._shared:
-            self._pairs, self._shared = self._pairs.copy(), False
-        if pair not in self._owned:
+        if self._is_shared:
+            self._pairs, self._is_shared = self._pairs.copy(), False
+        if pair not in self._own_pairs:
             before = self._pairs.get(pair)
             pair_labels = PairLabels(before.latest.copy(), before.size) if before else PairLabels()
             self._pairs[pair] = pair_labels
-            self._owned.add(pair)
+            self._own_pairs.add(pair)
         return self._pairs[pair]
 
     def _make_room(self, pair: Pair, size: int) -> bool:
@@ -304,7 +300,7 @@ class LabelReducer(TopicReducer[LabelState]):
         self._resize(pair, pair_labels, -size)
         if not pair_labels.latest:
             del self._pairs[pair]
-            self._owned.discard(pair)
+            self._own_pairs.discard(pair)
 
     def _resize(self, pair: Pair, pair_labels: PairLabels, size: int) -> None:
         pair_labels.size += size

@@ -54,16 +54,16 @@ class NearMissSample:
     @classmethod
     def from_answers(cls, answers: Sequence[NearAnswer]) -> "NearMissSample":
         """The floor is the highest lower end of any seed's strata."""
-        seen = sum(answer.seen for answer in answers)
+        posts = sum(answer.seen for answer in answers)
         scores, shares = [np.zeros(0)], [np.zeros(0)]
         for parts in zip(*(answer.strata for answer in answers), strict=False):
             stratum = merge_strata(parts)
             near_scores = np.array([near.score for near in stratum.kept], np.float64)
-            share = stratum.count / max(len(near_scores), 1) / max(seen, 1)
+            share = stratum.count / max(len(near_scores), 1) / max(posts, 1)
             scores.append(near_scores)
             shares.append(np.full(len(near_scores), share))
         ends = [edges[-1] for answer in answers for edges in answer.edges.values()]
-        floor = max(ends) if ends and seen >= MIN_POSTS_SEEN else inf
+        floor = max(ends) if ends and posts >= MIN_POSTS_SEEN else inf
         return cls(np.concatenate(scores), np.concatenate(shares), floor)
 
 
@@ -99,6 +99,6 @@ def _match_rates(
     rates: list[float | None] = []
     for edge in edges:
         begin = max(since, times[hidden_below > edge].max(initial=-1) + 1)
-        passed = float(posts[(scores >= edge) & (times >= begin)].sum())
-        rates.append(hourly_rate(passed, int(begin), now))
+        passes = float(posts[(scores >= edge) & (times >= begin)].sum())
+        rates.append(hourly_rate(passes, int(begin), now))
     return rates

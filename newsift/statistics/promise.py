@@ -36,8 +36,10 @@ def precision_threshold(
     check_shares(precision, confidence)
     order = np.argsort(-values, kind="stable")
     values, positives = values[order], np.cumsum(right[order])
-    threshold = None
-    for k in _cut_counts(values, first_cut(len(values), precision, confidence)):
+    threshold, first = None, first_cut(len(values), precision, confidence)
+    # The counts of labels after which the score changes, from the first test on.
+    ends = np.flatnonzero(np.append(np.diff(values) != 0, len(values) > 0)) + 1
+    for k in ends[ends >= first].tolist():
         if not is_certified(int(positives[k - 1]), k, precision, confidence):
             break
         threshold = float(values[k - 1])
@@ -122,12 +124,6 @@ def finite_array(name: str, numbers: ArrayLike) -> F64:
             f"{name}: give one list of finite numbers; leave out rows without a number"
         )
     return array
-
-
-def _cut_counts(scores: F64, first: int) -> list[int]:
-    """Counts of labels after which the score changes, from the first test on."""
-    ends = np.flatnonzero(np.append(np.diff(scores) != 0, True)) + 1
-    return [int(k) for k in ends if k >= first] if len(scores) else []
 
 
 FIRST_RANK, RANK_GROWTH = 25, 1.6  # Cuts are made at these ranks of the matches.

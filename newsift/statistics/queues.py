@@ -8,7 +8,6 @@ train, so that no profile is judged by what it was made of.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Protocol
 
 from msgspec import UNSET, UnsetType
 
@@ -62,10 +61,10 @@ def current_queue(labels: Iterable[Label]) -> QueueName | None:
 
     A label without a queue counts as drawn without a nonce, at the label's time.
     """
-    ordered = sorted(labels, key=lambda label: (milliseconds(utc(label.at)), label.key))
-    if not ordered:
+    by_time = sorted(labels, key=lambda label: (milliseconds(utc(label.at)), label.key))
+    if not by_time:
         return None
-    names = [label.queue or QueueName("", label.at) for label in ordered]
+    names = [label.queue or QueueName("", label.at) for label in by_time]
     newest = max(names, key=lambda name: milliseconds(utc(name.until)))
     return QueueName(names[0].nonce, newest.until)
 
@@ -75,23 +74,10 @@ Verdicts = Mapping[PostId, bool]  # of one person: whether a post is on the even
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A post to label, and how it was drawn."""
-
     candidate: Candidate
     drawn: Draw
     probability: float | None = None
     queue: QueueName | UnsetType = UNSET
-
-
-class Queue(Protocol):
-    """A queue without state: the verdicts alone decide the next question."""
-
-    def next(self, verdicts: Verdicts) -> Question | None: ...
-
-    def labels_left(self, verdicts: Verdicts) -> int:
-        """How many labels are missing, as far as that is known; 0 where no question is left."""
-
-    def summary(self, verdicts: Verdicts) -> str: ...
 
 
 class CertifyQueue:
@@ -148,7 +134,7 @@ class CertifyQueue:
             return "; ".join([*parts, f"{progress.missing} more, if none is wrong"])
         parts += [
             part
-            for part in (self.out_of_reach(progress), self._estimated(progress, verdicts))
+            for part in (self.out_of_reach(progress), self._estimate_text(progress, verdicts))
             if part
         ]
         return "; ".join([*parts, f"{self._unlabelled_count(verdicts):,} unread"])
@@ -189,13 +175,13 @@ class CertifyQueue:
             weights += [len(stratum) / len(labels)] * len(labels)
         return (share_interval(on, weights), len(on)) if on else None
 
-    def _estimated(self, progress: CertifyProgress, verdicts: Verdicts) -> str:
+    def _estimate_text(self, progress: CertifyProgress, verdicts: Verdicts) -> str:
         if (estimate := self.estimate(progress, verdicts)) is None:
             return ""
         (low, share, high), labels = estimate
         word = "label" if labels == 1 else "labels"
-        shown = f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
-        return f"on the event: about {shown}, by {labels:,} {word}"
+        share_text = f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+        return f"on the event: about {share_text}, by {labels:,} {word}"
 
     def _unlabelled_count(self, verdicts: Verdicts) -> int:
         return sum(match.post_id not in verdicts for match in (*self._order, *self._training))
@@ -219,6 +205,9 @@ class LearnQueue:
 
     def summary(self, verdicts: Verdicts) -> str:
         return f"{self.labels_left(verdicts):,} left around the threshold"
+
+
+Queue = CertifyQueue | LearnQueue  # without state: the verdicts alone decide the next question
 
 
 def _first_unlabelled(order: Iterable[Candidate], verdicts: Verdicts) -> Question | None:

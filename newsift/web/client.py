@@ -106,7 +106,6 @@ class RequestLimits:
     remedy: str = SAVE_THE_TEXT
 
     def check(self, host: str, address: str) -> None:
-        """Raises InputError for an address that is not allowed."""
         if not self.allow(address):
             raise InputError(f"{host} is at {address}, which is no public address; {self.remedy}")
 

@@ -167,7 +167,6 @@ class PoliteWeb:
             return False  # `get` raises it
 
     def _check_robots(self, url: str, limits: RequestLimits) -> None:
-        """Raises InputError if robots.txt disallows the address."""
         site = self._site(url)
         if site.robots is None or self.clock() - site.robots_read_at > ROBOTS_LIFETIME_S:
             site.robots, site.robots_read_at = self._fetch_robots(url, limits), self.clock()

@@ -142,10 +142,10 @@ def _topics_with_offsets(
         partitions = {topic.name: topic.partition_indexes for topic in entries}
 
     def partition(name: str, index: int) -> Any:
-        committed = offsets.get((name, index), NO_OFFSET)
+        position = offsets.get((name, index), NO_OFFSET)
         return Partition(
-            partition_index=index, committed_offset=committed.offset,
-            committed_leader_epoch=committed.leader_epoch, metadata=committed.metadata,
+            partition_index=index, committed_offset=position.offset,
+            committed_leader_epoch=position.leader_epoch, metadata=position.metadata,
             error_code=Code.NONE,
         )  # fmt: skip
 

@@ -51,7 +51,7 @@ async def fetch_records(cluster: Cluster, call: Call) -> Any:
     try:
         async with asyncio.timeout(min(body.max_wait_ms / 1000, MAX_WAIT_S)):
             while not _is_enough(topics := _read_logs(cluster, body), body.min_bytes):
-                await cluster.topics.changed.wait()
+                await cluster.topics.change.wait()
     except TimeoutError:
         topics = _read_logs(cluster, body)
     return FetchResponse(version=call.version, responses=topics)
@@ -94,7 +94,7 @@ async def _store(cluster: Cluster, call: Call, name: str, part: Any) -> Any:
             raise RequestError(Code.NOT_ENOUGH_REPLICAS, f"{name} wants {replicas} replicas")
         data = bytes(part.records or b"")
         header = await _check_batch(cluster, topic, data)
-        offset = cluster.topics.append(topic, log, data, header)
+        offset = cluster.topics.append(log, data, header)
     except RequestError as error:
         return partition_type(
             index=part.index, error_code=error.code, base_offset=-1, log_append_time_ms=-1,

@@ -117,10 +117,15 @@ async def create_topics(cluster: Cluster, call: Call) -> Any:
             overrides = {config.name: config.value for config in item.configs}
             only_check = call.body.validate_only
             topic = cluster.topics.create(item.name, item.num_partitions, overrides, only_check)
-            topics.append(_created(topic))
+            result = CreatedTopic(
+                name=topic.name, topic_id=topic.id, error_code=Code.NONE, error_message=None,
+                num_partitions=len(topic.logs), replication_factor=1,
+                configs=_settings(CreatedTopic.CreatableTopicConfigs, topic.config, SETTINGS),
+            )  # fmt: skip
         except RequestError as error:
             code, message = error.code, error.message
-            topics.append(CreatedTopic(name=item.name, error_code=code, error_message=message))
+            result = CreatedTopic(name=item.name, error_code=code, error_message=message)
+        topics.append(result)
     return CreateTopicsResponse(version=call.version, topics=topics)
 
 
@@ -184,14 +189,6 @@ def _check_replicas(copies: int, assignments: Iterable[Any] | None) -> None:
     if copies not in (-1, 1):
         message = f"Replication factor {copies} on 1 broker; use 1 or -1"
         raise RequestError(Code.INVALID_REPLICATION_FACTOR, message)
-
-
-def _created(topic: Topic) -> Any:
-    return CreatedTopic(
-        name=topic.name, topic_id=topic.id, error_code=Code.NONE, error_message=None,
-        num_partitions=len(topic.logs), replication_factor=1,
-        configs=_settings(CreatedTopic.CreatableTopicConfigs, topic.config, SETTINGS),
-    )  # fmt: skip
 
 
 def _settings(kind: Any, config: TopicConfig, names: Iterable[str], **more: Any) -> list[Any]:

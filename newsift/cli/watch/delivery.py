@@ -84,7 +84,7 @@ class EventQueues:
         self._reader, self._filters, self._metrics = reader, filters, metrics
         self._reading = asyncio.Lock()
         self._queues: dict[str, EventQueue] = {}
-        self.reached: Offsets = {}  # the next offset to read of each partition
+        self.positions: Offsets = {}  # the next offset to read of each partition
 
     def __len__(self) -> int:
         return len(self._queues)
@@ -99,11 +99,11 @@ class EventQueues:
             if place not in queue.backlog and not queue.add(notice):
                 queue.backlog[place] = offset
             queue.task = queue.task or asyncio.create_task(self._work(queue))
-        self.reached[place] = offset + 1
+        self.positions[place] = offset + 1
 
     def committable(self) -> Offsets:
         """The offset of each partition before which everything is acknowledged."""
-        offsets = dict(self.reached)
+        offsets = dict(self.positions)
         for queue in self._queues.values():
             for notice in queue.notices:
                 offsets[notice.place] = min(offsets[notice.place], notice.offset)
@@ -113,7 +113,7 @@ class EventQueues:
 
     async def drop(self) -> None:
         """Clear everything: the next reader of the partitions delivers what was not committed."""
-        tasks, self._queues, self.reached = self._tasks(), {}, {}
+        tasks, self._queues, self.positions = self._tasks(), {}, {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -183,13 +183,11 @@ class EventQueues:
     def _advance(self, queue: EventQueue, place: TopicPartition, offset: int) -> None:
         """Advance the backlog of a queue; at the position of the main reader it is done."""
         queue.backlog[place] = offset
-        if offset >= self.reached.get(place, 0):
+        if offset >= self.positions.get(place, 0):
             del queue.backlog[place]
 
 
 class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Reads matches in a consumer group, and commits what the webhook has acknowledged."""
-
     def __init__(
         self, config: Config, filters: MatchFilter, since: int | None, webhook: Webhook,
         metrics: WatchMetrics, fail: Callable[[Exception], None],
@@ -199,8 +197,8 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         self._metrics, self._fail, self._webhook = metrics, fail, webhook
         self._consumer, self._reader = group_consumer(config), groupless_consumer(config)
         self.queues = EventQueues(webhook.deliver, fail, self._reader, filters, metrics)
-        self._unqueued = deque[Any]()  # records that are not yet in a queue
-        self._committed: Offsets = {}
+        self._records_left = deque[Any]()  # records that are not yet in a queue
+        self._commits: Offsets = {}
         self._epoch = 0  # the number of rebalances
         self._commit_lock = asyncio.Lock()
 
@@ -222,23 +220,23 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def commit(self) -> None:
         async with self._commit_lock:
-            offsets, assigned = self.queues.committable().items(), self._consumer.assignment()
-            changed = {p: o for p, o in offsets if p in assigned and self._committed.get(p) != o}
-            if not changed:
+            offsets, own = self.queues.committable().items(), self._consumer.assignment()
+            moves = {p: o for p, o in offsets if p in own and self._commits.get(p) != o}
+            if not moves:
                 return
             try:
-                await self._consumer.commit(changed)
+                await self._consumer.commit(moves)
             except (CommitFailedError, IllegalStateError) as error:
                 kind = type(error).__name__
                 log.info("not committed, as the group rebalances (%s)", kind)
             else:
-                self._committed |= changed
+                self._commits |= moves
 
-    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        numbers = ", ".join(str(place.partition) for place in sorted(assigned)) or "none"
+    async def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+        numbers = ", ".join(str(place.partition) for place in sorted(partitions)) or "none"
         log.info("partitions of %s to read: %s", self._topic, numbers)
 
-    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+    async def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
         """Commit what is acknowledged; the next reader of the partitions delivers the rest."""
         try:
             await self.queues.settle(MAX_STOP_S)
@@ -250,16 +248,16 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
             self._fail(error)
         finally:
             self._epoch += 1
-            self._unqueued.clear()
+            self._records_left.clear()
             await self.queues.drop()
-            self._committed = {}
+            self._commits = {}
 
     async def _keep_reading(self) -> None:
         while True:
             if self.queues.is_full:
                 await self._wait_for_room()
-            elif self._unqueued:
-                self._take(self._unqueued.popleft())
+            elif self._records_left:
+                self._take(self._records_left.popleft())
             else:
                 await self._poll()
 
@@ -283,7 +281,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
             await asyncio.sleep(BACKOFF_S)
         else:
             for records in batches.values():
-                self._unqueued.extend(records)
+                self._records_left.extend(records)
             self._metrics.waiting.set(len(self.queues))
 
     async def _records(self) -> dict[TopicPartition, list[Any]]:
@@ -310,7 +308,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         """Does nothing after a rebalance: another member may be further."""
         for place, offset in offsets.items() if epoch == self._epoch else ():
             self._consumer.seek(place, offset)
-            self.queues.reached[place] = offset
+            self.queues.positions[place] = offset
 
     async def _keep_committing(self) -> None:
         while True:
@@ -326,11 +324,11 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         """Logs once when no broker answers, and once when it does again."""
         silent = False
         while True:
-            bounds, assigned = await self._consumer.bounds(), self._consumer.assignment()
-            done = self.queues.committable()
-            ends = ((end, done.get(place, first)) for place, (first, end) in bounds.items())
+            bounds, assignment = await self._consumer.bounds(), self._consumer.assignment()
+            positions = self.queues.committable()
+            ends = ((end, positions.get(place, first)) for place, (first, end) in bounds.items())
             self._metrics.lag.set(sum(max(end - at, 0) for end, at in ends))
-            if silent != bool(assigned - bounds.keys()):
+            if silent != bool(assignment - bounds.keys()):
                 silent = not silent
                 if silent:
                     log.warning("the broker does not answer: waiting")

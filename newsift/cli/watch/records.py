@@ -43,7 +43,7 @@ class WatchMetrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         metrics = [register_metric(row, self._registry) for row in WATCH_METRICS]
-        self.posted, self.failed, self.unread, self.offsets_lost = metrics[:4]
+        self.outcomes, self.failures, self.unread, self.offsets_lost = metrics[:4]
         self.waiting, self.lag, self.streams = metrics[4:]
         ProcessCollector(registry=self._registry)
 

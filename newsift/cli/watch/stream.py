@@ -45,12 +45,8 @@ class MatchStream(Site):
     ) -> None:  # fmt: skip
         """A client without a position begins at `since`, or with the next match."""
         super().__init__(listen, metrics.render, lambda: "")
-        self._full_config, self._filters, self._since, self._metrics = (
-            config,
-            filters,
-            since,
-            metrics,
-        )
+        self._full_config, self._filters = config, filters
+        self._since, self._metrics = since, metrics
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         return [*super().routes(), web.get("/matches", self._get_matches)]

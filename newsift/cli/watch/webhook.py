@@ -4,7 +4,6 @@ import asyncio
 import hmac
 import logging
 import os
-from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from time import time
@@ -49,7 +48,7 @@ class Webhook:
         """
         pauses = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S)
         while (wait := await self._attempt(notice)) is not None:
-            self._metrics.failed.inc()
+            self._metrics.failures.inc()
             await asyncio.sleep(max(wait, pauses.pause()))
 
     async def _attempt(self, notice: Notice) -> float | None:
@@ -77,7 +76,7 @@ class Webhook:
     def _handle_status(self, notice: Notice, status: int, wait: float) -> float | None:
         host, name = self._url.host, notice.match_id
         if 200 <= status < 300:
-            self._metrics.posted.labels("taken").inc()
+            self._metrics.outcomes.labels("taken").inc()
             return None
         if status == GONE_STATUS:
             raise AccessError(
@@ -85,7 +84,7 @@ class Webhook:
                 "topic, give its new address"
             )
         if status in REJECTED_STATUSES:
-            self._metrics.posted.labels("refused").inc()
+            self._metrics.outcomes.labels("refused").inc()
             log.warning("%s answers %d to match %s: it is passed over", host, status, name)
             return None
         log.warning("%s answers %d to match %s: it is sent again", host, status, name)
@@ -98,10 +97,10 @@ def signature(secret: Secret, at: int, body: bytes) -> str:
     return f"t={at},v1={code.hexdigest()}"
 
 
-def signing_secret(file: Path | None, env: Mapping[str, str] = os.environ) -> Secret:
+def signing_secret(file: Path | None) -> Secret:
     if file is not None:
         return read_secret(file, "--secret-file")
-    value = env.get(SECRET_VARIABLE, "").strip()
+    value = os.environ.get(SECRET_VARIABLE, "").strip()
     if not (value and value.isprintable()):
         raise ConfigError(
             f"{SECRET_VARIABLE}: is {'no text' if value else 'not set'}; set it, or give "

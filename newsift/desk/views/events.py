@@ -57,13 +57,12 @@ class EventsRequest(Struct, frozen=True):
 
 @get_endpoint("/api/events", EventsRequest)
 def events(desk: Desk, request: EventsRequest) -> Json:
-    """A page of events by name, and refused seeds."""
     desk.health.note_viewer()
     by_event = defaultdict[str, list[Json]](list)
-    refused = []
+    refusals = []
     for row in desk.model.rows():
         if row["state"] == "refused":
-            refused.append({key: shorten(row[key], MAX_REASON_CHARS) for key in ("id", "reason")})
+            refusals.append({key: shorten(row[key], MAX_REASON_CHARS) for key in ("id", "reason")})
             if not row.get("event") and not row["id"].startswith(PROFILE_PREFIX):
                 continue  # its event is unknown
         by_event[row.get("event") or row["id"].removeprefix(PROFILE_PREFIX)].append(row)
@@ -78,8 +77,8 @@ def events(desk: Desk, request: EventsRequest) -> Json:
             for name in names[request.skip : request.skip + MAX_EVENTS]
         ],
         "total": len(names),
-        "refused": refused[:MAX_REFUSED],
-        "more_refused": max(len(refused) - MAX_REFUSED, 0),
+        "refused": refusals[:MAX_REFUSED],
+        "more_refused": max(len(refusals) - MAX_REFUSED, 0),
         "since": rfc3339(desk.matches.since),
         "ready": follower.ready.is_set() and desk.matches_follower.ready.is_set(),
         "away": follower.away or desk.matches_follower.away,
@@ -90,7 +89,8 @@ def events(desk: Desk, request: EventsRequest) -> Json:
 def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
     """`rows` are those of its seeds and of its profile."""
     seeds = [row for row in rows if not row["id"].startswith(PROFILE_PREFIX)]
-    row = profile_row([row for row in rows if row["id"].startswith(PROFILE_PREFIX)])
+    profiles = (row for row in rows if row["id"].startswith(PROFILE_PREFIX))
+    row = next(map(profile_row, profiles), None)
     profile = desk.mirrors.control.profiles.get(name) if row else None
     event = EventState(name, profile=profile, state=row["state"] if row else NO_PROFILE)
     counts = desk.matches.counts(name)
@@ -133,11 +133,9 @@ def threshold_now(desk: Desk, event: str) -> float | None:
     return min(thresholds_of(event_rows), default=None)
 
 
-def profile_row(profiles: Sequence[Json]) -> Json | None:
-    for row in profiles:
-        state = "in force" if row["state"] == "live" else row["state"]
-        return {"state": state, "why": shorten(str(row.get("reason") or ""), MAX_REASON_CHARS)}
-    return None
+def profile_row(row: Json) -> Json:
+    state = "in force" if row["state"] == "live" else row["state"]
+    return {"state": state, "why": shorten(str(row.get("reason") or ""), MAX_REASON_CHARS)}
 
 
 def promise_row(event: EventState, rate: float | None) -> Json | None:
@@ -168,7 +166,6 @@ class PostRequest(Struct, frozen=True):
 
 @get_endpoint("/api/matches", MatchesRequest)
 def matches(desk: Desk, request: MatchesRequest) -> Json:
-    """A page of stories, and the values that filters may have."""
     counts = desk.matches.counts(request.event)
     page = desk.matches.find(request.event, request)
     marks = marks_by_post(desk, request.event)
@@ -192,7 +189,6 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
 
 @get_endpoint("/api/story", StoryRequest)
 def story(desk: Desk, request: StoryRequest) -> list[Json]:
-    """The posts of a story in the order of arrival."""
     marks = marks_by_post(desk, request.event)
     rows = desk.matches.copies(request.event, request.group)
     return [post_row(row, request.event, marks) for row in rows]
@@ -200,26 +196,25 @@ def story(desk: Desk, request: StoryRequest) -> list[Json]:
 
 @get_endpoint("/api/match", PostRequest)
 def match(desk: Desk, request: PostRequest) -> Json:
-    """One post in full, with its score with each seed of the event."""
     row = desk.matches.row(request.event, (request.platform, request.id))
     if row is None:
         raise InputError(
             "the post is not among the newest matches any more; all of them can be exported"
         )
     record = row.record
-    event_matches = [scored for scored in record.matches if scored.event == request.event]
-    names = {shorten(scored.event, MAX_NAME_CHARS) for scored in record.matches}
+    event_matches = [hit for hit in record.matches if hit.event == request.event]
+    names = {shorten(hit.event, MAX_NAME_CHARS) for hit in record.matches}
     source = record.source
     return post_row(row, request.event, marks_by_post(desk, request.event), MAX_POST_CHARS) | {
         "seeds": [
             {
-                "id": shorten(scored.seed_id, MAX_NAME_CHARS),
-                "title": shorten(scored.title, MAX_NAME_CHARS),
-                "score": scored.score,
-                "threshold": scored.threshold,
-                "why": shorten_words(scored.why),
+                "id": shorten(hit.seed_id, MAX_NAME_CHARS),
+                "title": shorten(hit.title, MAX_NAME_CHARS),
+                "score": hit.score,
+                "threshold": hit.threshold,
+                "why": shorten_words(hit.why),
             }
-            for scored in event_matches[:MAX_NAME_CHARS]
+            for hit in event_matches[:MAX_NAME_CHARS]
         ],
         "events": sorted(names)[:MAX_NAME_CHARS],
         "model": shorten(record.model, MAX_WORD_CHARS),

@@ -93,7 +93,7 @@ def _background(desk: Desk, event: str) -> Histogram | None:
         measure = desk.scores.measure(event)
     except InputError:
         return None
-    return score_histogram(measure.background.tolist()) if measure.compared else None
+    return score_histogram(measure.background.tolist()) if measure.seeds else None
 
 
 def _file_name(request: ExportRequest, what: str, form: str) -> str:

@@ -87,7 +87,7 @@ def answer(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
     """`missed` is the reason if the answer was not published."""
     queue = _session(desk, request)
     outcome = queue.answer(request.post_id, request.verdict)
-    return queue.state() | {"missed": outcome.problem, "published": outcome.published}
+    return queue.state() | {"missed": outcome.problem, "published": outcome.is_new}
 
 
 @post_endpoint("/api/judge/correct", AnswerRequest, "labels.correct", _outcome)
@@ -105,7 +105,7 @@ def undo(desk: Desk, request: UndoRequest) -> dict[str, Any]:
 
 @post_endpoint(
     "/api/judge/redraw", QueueAction, "labels.draw",
-    lambda discarded: DONE_OUTCOME if discarded else "nothing done: the queue has gone before",
+    lambda is_ended: DONE_OUTCOME if is_ended else "nothing done: the queue has gone before",
 )  # fmt: skip
 def redraw(desk: Desk, request: QueueAction) -> bool:
     return desk.queues.discard(_queue_key(request), request.queue)
@@ -163,18 +163,17 @@ def _session(desk: Desk, request: QueueAction) -> LabelSession:
 
 @get_endpoint("/api/judge/judges", EventRequest)
 def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
-    """Counts by judge, κ of each pair, and posts on which judges differ."""
     labels = desk.mirrors.labels.event_labels(request.event)
-    counts, disputed = count_labels(labels), _disputed(labels)
+    counts, disputes = count_labels(labels), _find_disputes(labels)
     return {
         "counts": counts[:MAX_PEOPLE],
         "people": len(counts),
         "pairs": [asdict(pair) for pair in agreements(labels)],
         "disputed": [
             post_fields(first.post) | {"score": first.score, "labels": _labels([first, *others])}
-            for first, *others in disputed[:MAX_DISPUTED]
+            for first, *others in disputes[:MAX_DISPUTED]
         ],
-        "all_disputed": len(disputed),
+        "all_disputed": len(disputes),
         "away": desk.mirrors.labels_follower.away if counts else "",
     }
 
@@ -184,7 +183,7 @@ def _labels(labels: Iterable[Label]) -> list[dict[str, str]]:
     return [{"by": label.by, "label": label.label} for label in by_name[:MAX_JUDGES]]
 
 
-def _disputed(labels: Iterable[Label]) -> list[list[Label]]:
+def _find_disputes(labels: Iterable[Label]) -> list[list[Label]]:
     """Labels of each post on which judges differ, the newest first."""
     by_post: defaultdict[PostId, list[Label]] = defaultdict(list)
     for label in labels:
@@ -193,8 +192,8 @@ def _disputed(labels: Iterable[Label]) -> list[list[Label]]:
     def newest(post_labels: list[Label]) -> tuple[int, PostId]:
         return max(milliseconds(utc(label.at)) for label in post_labels), post_labels[0].post_id
 
-    disputed = (group for group in by_post.values() if len({label.label for label in group}) > 1)
-    return sorted(disputed, key=newest, reverse=True)
+    disputes = (group for group in by_post.values() if len({label.label for label in group}) > 1)
+    return sorted(disputes, key=newest, reverse=True)
 
 
 @get_endpoint("/api/judge/left-out", EmptyRequest)
@@ -218,13 +217,12 @@ class PromiseAction(Action, frozen=True, kw_only=True):
 
 @get_endpoint("/api/judge/promise-test", PromiseRequest)
 def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
-    """What the labels show, what is missing, and rates of matches."""
     control = desk.mirrors.control
     profile = control.profiles.get(request.event)
     if profile is None:
         return {"profile": None, "loading": not control.complete}
     test = _promise_test(desk, profile, request.precision, request.confidence)
-    event = desk.model.events().get(request.event) if desk.model.now() else None
+    event = desk.model.view().events.get(request.event) if desk.model.context else None
     return {
         "profile": profile.version,
         "loading": False,

@@ -38,10 +38,10 @@ class VersionAction(Action, frozen=True, kw_only=True):
 
 
 @get_endpoint("/api/learned", EventRequest)
-def learned(desk: Desk, request: EventRequest) -> dict[str, Any]:
-    if desk.model.now() is None:
+def learning_state(desk: Desk, request: EventRequest) -> dict[str, Any]:
+    if desk.model.context is None:
         return {"away": desk.model.away}
-    event = require_event(desk.model.events(), request.event)
+    event = require_event(desk.model.view().events, request.event)
     run = desk.training.run_of(request.event)
     return {
         "away": "",
@@ -92,9 +92,9 @@ def _event_row(event: EventState) -> dict[str, Any]:
     }
 
 
-def creation_row(made: object) -> dict[str, Any]:
+def creation_row(creation: object) -> dict[str, Any]:
     """What is sound of a record that anybody may have written; bounded."""
-    fields: Mapping[str, Any] = made if isinstance(made, dict) else {}
+    fields: Mapping[str, Any] = creation if isinstance(creation, dict) else {}
     texts = {name: fields.get(name) for name in ("at", "by", "method")}
     numbers = {
         name: fields.get(name) for name in ("beta", "gamma", "cohesion", "labels", "attempts")

@@ -60,13 +60,11 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
     """The histogram, what would pass above each edge, and what the labels show."""
     measure, stories = data.measure, data.matches.stories
     event, thresholds = measure.event, sorted(measure.thresholds.tolist())
-    near, draws = (
-        NearMissSample.from_answers(data.near.answers),
-        drawn_labels(data.matches, data.labels),
-    )
+    near = NearMissSample.from_answers(data.near.answers)
+    draws = drawn_labels(data.matches, data.labels)
     edges = score_grid(
         measure.background,
-        [story.scored.score for story in stories],
+        [story.match.score for story in stories],
         near.scores,
         [post.score for post in data.labelled_scores],
         measure.thresholds,
@@ -77,14 +75,14 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         "event": event.name,
         "state": event.state,
         "why": event.why,
-        "compared": len(measure.compared),
+        "compared": len(measure.seeds),
         "thresholds": [thresholds[0], thresholds[-1]] if thresholds else [],
         "is_automatic": measure.is_automatic,
         "automatic": [*measure.automatic[:1], *measure.automatic[-1:]],
         "configured": measure.context.config.matching.threshold,
         "promise": promise_row(event, data.rate) if event.state == IN_FORCE else None,
         "background_posts": len(measure.background),
-        "matched": sum(story.scored.posts for story in stories),
+        "matched": sum(story.match.posts for story in stories),
         "hours": hours,
         "window": describe_window(since, data.now),
         "edges": edges,
@@ -103,11 +101,11 @@ def _bins(
     edges: Sequence[float], data: FigureData, near: NearMissSample, hours: float
 ) -> dict[str, list[float]]:
     """Near misses are scaled to the time of the matches."""
-    scored = [story.scored for story in data.matches.stories]
+    matches = [story.match for story in data.matches.stories]
     bins = {
         "background": bin_counts(edges, data.measure.background),
         "matches": bin_counts(
-            edges, [match.score for match in scored], [match.posts for match in scored]
+            edges, [match.score for match in matches], [match.posts for match in matches]
         ),
         "near": bin_counts(edges, near.scores, near.shares * (data.stream.hourly * hours)),
     }
@@ -117,7 +115,7 @@ def _bins(
 def _hourly_rates(
     edges: Sequence[float], data: FigureData, near: NearMissSample, since: int
 ) -> list[float | None]:
-    matches = [story.scored for story in data.matches.stories]
+    matches = [story.match for story in data.matches.stories]
     top = float(data.measure.thresholds.max(initial=0.0))
     hourly = data.stream.hourly
     if data.stream.why:
@@ -134,11 +132,11 @@ def near_rows(
 ) -> list[dict[str, Any]]:
     """The newest first, with the words that make their scores."""
 
-    def written(near: Candidate) -> tuple[int, float]:
+    def time_and_score(near: Candidate) -> tuple[int, float]:
         created_at = utc(near.post.created_at)
         return (milliseconds(created_at) if created_at else -1), near.score
 
-    newest = sorted(merge_near_candidates(answers), key=written, reverse=True)[:MAX_ROWS]
+    newest = sorted(merge_near_candidates(answers), key=time_and_score, reverse=True)[:MAX_ROWS]
     texts = [near.post.text for near in newest]
     words = measure.why(texts) if len(measure.rows) else [[] for _ in newest]
     return [
@@ -155,7 +153,7 @@ class ThresholdAction(Action, frozen=True, kw_only=True):
 
 @get_endpoint("/api/scores", EventRequest)
 def scores(desk: Desk, request: EventRequest) -> dict[str, Any]:
-    if desk.model.now() is None:
+    if desk.model.context is None:
         return {"away": desk.model.away}
     measure = desk.scores.measure(request.event)
     labels, matches = desk.mirrors.labels.event_labels(request.event), desk.scores.matches(measure)
@@ -169,7 +167,7 @@ def scores(desk: Desk, request: EventRequest) -> dict[str, Any]:
 
 @get_endpoint("/api/scores/near", EventRequest)
 def near(desk: Desk, request: EventRequest) -> dict[str, Any]:
-    if desk.model.now() is None:
+    if desk.model.context is None:
         return {"away": desk.model.away}
     measure, near = desk.scores.measure(request.event), desk.stream.near_misses(request.event)
     verdict_of = joint_verdicts(desk.mirrors.labels.event_labels(request.event))
@@ -186,7 +184,7 @@ def set_threshold(desk: Desk, request: ThresholdAction) -> dict[str, Any]:
     """Sets the threshold of the event's profile and seeds; None makes it automatic."""
     desk.model.wait()
     measure = desk.scores.measure(request.event)
-    ids = [seed.id for seed in measure.compared]
+    ids = [seed.id for seed in measure.seeds]
     if not ids:
         raise InputError(f"event {request.event!r}: no seed of it matches; add one or resume it")
     promise = measure.event.state == IN_FORCE and promise_row(measure.event, None)

@@ -85,20 +85,18 @@ class UndoAction(Action, frozen=True, kw_only=True):
 
 @get_endpoint("/api/seeds", SeedSearch)
 def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
-    """A page of seeds, and refused ones."""
     rows, control = desk.model.rows(), desk.mirrors.control
     words = request.search.casefold().split()
     matching = [row for row in rows if _has_words(row, words)]
     page = matching[: max(0, min(request.most, MAX_SEEDS))]
-    refused = [row for row in rows if row["state"] in ("refused", "stale")]
+    refusals = [row for row in rows if row["state"] in ("refused", "stale")]
     events = sorted({row["event"] for row in rows if row["state"] != "refused"})
-    removal = desk.editor.last_removal
     return {
         "rows": [_list_row(row, control) for row in page],
         "matching": len(matching),
         "total": len(rows),
         "states": Counter(row["state"] for row in rows),
-        "refused": [_list_row(row, control) for row in refused[:MAX_REFUSED]],
+        "refused": [_list_row(row, control) for row in refusals[:MAX_REFUSED]],
         "events": events[:MAX_EVENTS],
         "configured": desk.config.matching.threshold,
         "one_in": round(1 / desk.config.matching.automatic_rate),
@@ -106,7 +104,7 @@ def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
         "left_out": control.left_out,
         "away": desk.mirrors.seeds_follower.away,
         "model": desk.model.away,
-        "removed": _removal_row(removal) if removal else None,
+        "removed": next(map(_removal_row, reversed(desk.editor.removals)), None),
     }
 
 
@@ -131,7 +129,6 @@ def _page_row(row: SeedRow, control: ControlState) -> SeedRow:
 
 @get_endpoint("/api/seed", SeedRequest)
 def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
-    """A seed with its whole text and its heaviest words."""
     control = desk.mirrors.control
     key = table_key(find_key(control, request.id))
     content = control.content(control.records[key].key or b"")
@@ -140,7 +137,7 @@ def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
     row |= next(
         (seed_row for seed_row in desk.model.rows() if seed_row["key"] == key), {"key": key}
     )
-    context = desk.model.now()
+    context = desk.model.context
     if context is not None and "text" in row:
         row["words"] = heaviest_words(context.enc, row["title"], row["text"])
     return _page_row(row | {"configured": desk.config.matching.threshold}, control)
@@ -213,8 +210,8 @@ class DraftRequest(msgspec.Struct, frozen=True):
             changes["expires_at"] = rfc3339(parse_until(ends, "ends"))
         doubt = self.doubt
         if doubt and {"text", "title"} & changes.keys():
-            edited = record | changes
-            doubt = rejection_reason(str(edited.get("title") or ""), str(edited.get("text") or ""))
+            result = record | changes
+            doubt = rejection_reason(str(result.get("title") or ""), str(result.get("text") or ""))
         return SeedDraft(self.id.strip(), record | changes, self.source, doubt=doubt)
 
 
@@ -273,20 +270,19 @@ def _read_source(request: ArticleSource) -> list[SeedDraft]:
 
 @post_endpoint("/api/seeds/check", DraftsAction, "seeds check")
 def check(desk: Desk, request: DraftsAction) -> list[dict[str, Any]]:
-    """Whether each draft is refused, its threshold, and its heaviest words."""
     drafts = request.all()
     control = desk.mirrors.control
     thresholds: AutoThresholds = {}
-    refused: Mapping[str, str] = {}
-    if context := desk.model.now():
-        thresholds, refused = thresholds_of(
+    refusals: Mapping[str, str] = {}
+    if context := desk.model.context:
+        thresholds, refusals = thresholds_of(
             context, parse_control_state({d.key: d.value for d in drafts}, desk.config.limits)
         )
-    return [_check_row(desk, draft, control, refused, thresholds) for draft in drafts]
+    return [_check_row(desk, draft, control, refusals, thresholds) for draft in drafts]
 
 
 def _check_row(
-    desk: Desk, draft: SeedDraft, control: ControlState, refused: Mapping[str, str],
+    desk: Desk, draft: SeedDraft, control: ControlState, refusals: Mapping[str, str],
     thresholds: AutoThresholds,
 ) -> dict[str, Any]:  # fmt: skip
     mark = mark_of(control.value(draft.key))
@@ -295,25 +291,21 @@ def _check_row(
         seed = parse_seed(draft, desk.config)
     except InputError as error:
         return row | {"refused": str(error)}
-    context = desk.model.now()
+    context = desk.model.context
     words = heaviest_words(context.enc, seed.title, seed.text) if context else []
+    # Doubts that are no reason to refuse.
+    doubt = None if draft.objection else rejection_reason(seed.title, seed.text)
+    notes = [f"looks like {doubt}"] if doubt else []
     return row | {
-        "refused": refused.get(seed.id),
+        "refused": refusals.get(seed.id),
         "version": seed.version,
         "event": seed.event,
         "doubt": draft.objection,
-        "notes": _notes(draft, seed),
+        "notes": [*notes, NOT_ENGLISH] if looks_foreign(seed.text) else notes,
         "auto_threshold": thresholds.get(seed.id),
         "away": desk.model.away,
         "words": words,
     }
-
-
-def _notes(draft: SeedDraft, seed: Seed) -> list[str]:
-    """Doubts that are no reason to refuse."""
-    doubt = None if draft.objection else rejection_reason(seed.title, seed.text)
-    notes = [f"looks like {doubt}"] if doubt else []
-    return [*notes, NOT_ENGLISH] if looks_foreign(seed.text) else notes
 
 
 @post_endpoint("/api/seeds/try", DraftsAction, "seeds try")
@@ -341,7 +333,7 @@ def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
 def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     drafts = request.all()
     seeds = [parse_seed(draft, desk.config) for draft in drafts]
-    if context := desk.model.now():
+    if context := desk.model.context:
         draft_thresholds(context, drafts)
     if not request.force:
         require_articles(drafts, FORCE_REMEDY)

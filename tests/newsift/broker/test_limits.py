@@ -135,7 +135,7 @@ def test_unfinished_frames_share_a_bounded_memory() -> None:
             each.sendall(frame)
         with closing(first), closing(second), closing(third):
             deadline = time.monotonic() + 20
-            while address.broker._buffered.used < MIB - 2**18:
+            while address.broker._buffer.size < MIB - 2**18:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             third.sendall(frame)
@@ -147,7 +147,7 @@ def test_a_slow_frame_and_an_idle_client_are_disconnected() -> None:
     with running(max_frame_s=0.2) as address, closing(dialled(address)) as slow:
         slow.sendall(struct.pack(">i", 1000) + b"x")
         assert has_hung_up(slow)
-        assert address.broker._buffered.used == 0
+        assert address.broker._buffer.size == 0
     with running(max_idle_s=0.2) as address, closing(dialled(address)) as idle:
         assert has_hung_up(idle)
 

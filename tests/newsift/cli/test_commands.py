@@ -59,7 +59,7 @@ def test_errors_are_one_line_and_a_code(
         raise raised
 
     module = SimpleNamespace(fail=click.command()(fail))
-    monkeypatch.setattr("newsift.cli.table.import_module", lambda _: module)
+    monkeypatch.setattr("newsift.cli.import_module", lambda _: module)
     monkeypatch.setitem(COMMANDS, "fail", ("somewhere:fail", "Fail."))
     monkeypatch.delenv("NEWSIFT_DEBUG", raising=False)
     done = newsift("fail")

@@ -4,7 +4,7 @@ import click
 from hypothesis import given
 from hypothesis import strategies as st
 
-from newsift.cli.output import columns, highlight_text, highlight_words, wrapped
+from newsift.cli.output import columns, highlight_text, highlight_words, wrap
 
 PAIRS = [("the", 0.001), ("hurricane", 0.4), ("hit", 0.15), ("not", -0.2), ("texas", 0.25)]
 SIZES = {"a": 1, "b": 1, " ": 1, "é": 1, "日": 2, "🔥": 2, "e\u0301": 1}
@@ -45,7 +45,7 @@ def test_light_takes_nothing_from_a_text(text: str, why: list[tuple[str, float]]
 @given(LETTERS, st.integers(2, 12))
 def test_lines_are_full_never_wider_and_lose_nothing(letters: list[str], width: int) -> None:
     text = "".join(letters)
-    lines = wrapped(text, width)
+    lines = wrap(text, width)
     assert "".join("".join(lines).split()) == "".join(text.split())
     sizes = [sum(SIZES[c] for c in line.replace("e\u0301", "a")) for line in lines]
     assert max(sizes) <= width

@@ -55,7 +55,7 @@ def test_an_interrupt_that_c_code_swallows_comes_again() -> None:
 def test_a_signal_during_import_ends_a_command(
     monkeypatch: pytest.MonkeyPatch, name: str, number: signal.Signals, code: int
 ) -> None:
-    monkeypatch.setattr("newsift.cli.table.import_module", lambda _: signal.raise_signal(number))
+    monkeypatch.setattr("newsift.cli.import_module", lambda _: signal.raise_signal(number))
     assert run([name, "--listen", "0"]) == code
 
 

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from newsift.collect.collector import Collector, CollectorMetrics
 from newsift.collect.source import Gap, LiveSource, LostError, SourceFrame, SourceMark
+from newsift.collect.state import MarkStore
 from newsift.web.client import client_session, stream_timeout
 from worker.config import StreamConfig
 
@@ -16,7 +17,7 @@ PATIENCE_S = 60.0
 
 
 @dataclass
-class FakeOutlet:
+class FakeOutlet(MarkStore):
     """An outlet that keeps what is delivered, the marks too, and can be held up."""
 
     mark: SourceMark | None = None
@@ -82,7 +83,7 @@ async def collecting(
 ) -> AsyncIterator[Collecting]:
     """Run a collector while the block lasts; it leaves in order at the end."""
     outlet, metrics = FakeOutlet(mark), CollectorMetrics(source.name)
-    collector = Collector(source, outlet, metrics, size or StreamConfig(), outlet)
+    collector = Collector(source, outlet.deliver, metrics, size or StreamConfig(), outlet)
     async with client_session(stream_timeout(60)) as client:
         task = asyncio.create_task(collector.run(client))
         try:

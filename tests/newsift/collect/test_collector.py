@@ -40,10 +40,10 @@ async def test_a_frame_too_large_leaves_a_record_and_holds_up_no_other(kafka: Ka
               SourceFrame(b'{"b": 2}', b"3"), SourceFrame(b"", None, 9)]  # fmt: skip
 
     config = Config(kafka=KafkaConfig(bootstrap_servers=str(kafka.address)))
-    outlet = TopicOutlet(config, metrics, lambda _: None)
-    await outlet.start()
+    outlet = TopicOutlet(config, metrics)
+    await outlet.delivery.start()
     await outlet.deliver(frames)
-    await outlet.stop()
+    await outlet.delivery.stop()
     records = {record.key: record for record in kafka.records(POSTS)}
     assert {key: record.value for key, record in records.items()} == {
         b"1": b'{"a": 1}', b"2": None, b"3": b'{"b": 2}',
@@ -97,7 +97,7 @@ async def test_the_next_connection_begins_where_the_last_was_acknowledged() -> N
         await result.until(lambda: len(source.marks) == 3)
     assert cursors(source.marks) == [None, 3, 4]
     assert result.outlet.keys == ["1", "2", "3", "3", "4"]
-    assert result.metrics.sent == 5
+    assert result.metrics.sent_count == 5
     assert result.outlet.marks[-1] == SourceMark(4, "played.test", 4.0)
 
 
@@ -157,7 +157,7 @@ async def test_a_frame_without_a_value_only_moves_the_mark() -> None:
     async with collecting(Played([[*frames(1), SourceFrame(b"", cursor=9, at=9.0)]])) as result:
         await result.until(lambda: bool(result.outlet.frames))
     assert result.outlet.keys == ["1"]
-    assert result.metrics.sent == 1
+    assert result.metrics.sent_count == 1
     assert cursors(result.outlet.marks) == [9]
 
 

@@ -17,7 +17,8 @@ DEADLINE_S = PATIENCE_S
 
 
 def call(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
-    return endpoint.function(desk, endpoint.convert(values, bool(endpoint.audit_name)))
+    content = msgspec.json.encode(values) if endpoint.audit_name else values
+    return endpoint.function(desk, endpoint.parse(content))
 
 
 class Client:

@@ -141,24 +141,24 @@ def test_posts_of_the_last_hour_count_by_the_version_that_they_matched() -> None
     hour = [each for each in firsts(records) if each["source"]["timestamp"] > NOW - HOUR]
     expected = Counter(each["matches"][0]["seed_version"] for each in hour)
     store = store_of(records)
-    assert {name: store.passed("ferry", name) for name in "abc"} == expected
-    assert store.passed("ferry", "none") == store.passed("quake", "a") == 0
+    assert {name: store.pass_count("ferry", name) for name in "abc"} == expected
+    assert store.pass_count("ferry", "none") == store.pass_count("quake", "a") == 0
 
 
 def test_an_hour_that_is_not_read_whole_has_no_count() -> None:
     store = MatchStore(Config(), now=lambda: NOW)
     store.begin(cast(TopicReader, Long()))
     store.take(mail([record("1", 0.5, NOW - HOUR + 1)]))
-    assert store.passed("ferry", "a") is None
+    assert store.pass_count("ferry", "a") is None
     store.begin(cast(TopicReader, Long()))
     store.take(mail([record("1", 0.5, NOW - HOUR)]))
-    assert store.passed("ferry", "a") == 0
+    assert store.pass_count("ferry", "a") == 0
 
 
 def test_the_latest_of_many_versions_are_counted() -> None:
     by = ({"seed_id": "profile|ferry", "seed_version": f"{n}"} for n in range(99))
     store = store_of(record(f"{n}", 0.5, NOW, match=each) for n, each in enumerate(by))
-    counted = [n for n in range(99) if store.passed("ferry", f"{n}")]
+    counted = [n for n in range(99) if store.pass_count("ferry", f"{n}")]
     assert counted == list(range(99 - MAX_VERSIONS, 99))
 
 
@@ -174,7 +174,7 @@ def test_a_record_with_too_many_matches_is_skipped() -> None:
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matches, "MAX_ROW_BYTES", 200_000)
     monkeypatch.setattr(matches, "MAX_EVENTS", 20)
-    store = MatchStore(Config(), pinned=lambda: {"event 0"}, now=lambda: NOW)
+    store = MatchStore(Config(), current=lambda: {"event 0"}, now=lambda: NOW)
     for n in range(500):
         store.take(mail([record(f"{n}", 0.5, event=f"event {n}", text="x" * 2000, group=f"{n}")]))
     assert len(store.events()) <= 25
@@ -253,7 +253,7 @@ def test_memory_is_bounded_and_of_a_long_topic_the_end_is_read(
     assert (result["all"], result["older"], len(result["newest"])) == (500, 70, 200)
     assert result["newest"][0]["id"] == "tweets-0-499"
     assert (len(result["reasons"]), result["reasons"]["others"]) == (101, 400)
-    assert max(len(created._counted), len(created._retried)) <= 40
+    assert max(len(created._letter_digests), len(created._retried_ids)) <= 40
 
 
 def test_a_dead_letter_without_bytes_has_an_obstacle_to_its_retry(created: DeadLetterList) -> None:

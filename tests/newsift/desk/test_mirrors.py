@@ -174,13 +174,12 @@ def small(tmp_path: Path) -> Config:
 def test_a_model_is_loaded_in_the_background(small: Config) -> None:
     messages: list[str] = []
     model = DeskModel(small, lambda: control(), lambda: messages.append(model.away))
-    assert model.now() is None
     assert "loaded" in model.away
     with pytest.raises(InputError, match="model: the model is still being loaded"):
         model.wait(0)
     model.start()
     context = model.wait()
-    assert model.now() is context
+    assert model.context is context
     assert (model.away, messages) == ("", [""])
     assert context.enc.digest == encoder.load(small.model.name, device="cpu").digest
 
@@ -199,7 +198,7 @@ def test_a_model_that_cannot_be_loaded_is_reported(
     with pytest.raises(InputError, match=str(broken)):
         model.wait()
     assert changed.wait(10)
-    assert model.now() is None
+    assert model.context is None
     assert str(broken) in model.away
 
 
@@ -207,14 +206,14 @@ def test_the_events_are_made_once_for_each_version_of_the_records(small: Config)
     now = control(a="storm flood river")
     model = DeskModel(small, lambda: now, lambda: None)
     with pytest.raises(InputError, match="still being loaded"):
-        model.events()
+        model.view()
     model.start()
     context = model.wait()
     first = model.view()
-    assert [seed.id for seed in model.events()["flood"].seeds] == ["a"]
+    assert [seed.id for seed in model.view().events["flood"].seeds] == ["a"]
     assert model.view() is first
     now = control(a="storm flood river", b="city river")
-    assert [seed.id for seed in model.events()["flood"].seeds] == ["a", "b"]
+    assert [seed.id for seed in model.view().events["flood"].seeds] == ["a", "b"]
     assert same(model.view().seeds, context.seed_set(now))
 
 

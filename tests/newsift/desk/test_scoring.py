@@ -78,6 +78,7 @@ class FixedModel(DeskModel):
         self.context, self.current_view = context, view
 
     def wait(self, seconds: float = 0) -> ModelContext:
+        assert self.context is not None
         return self.context
 
     def view(self) -> ControlView:

@@ -60,7 +60,7 @@ def test_a_small_pool_holds_the_best_of_all(enc: Encoder, start: EventVector) ->
     train = [post for post in posts if not is_certify_post(("plain", post.id))]
     voices = AuthoredPosts.anonymous(enc.posts([post.text for post in train]))
     whole = voices.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
-    stored = pool.authored.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
+    stored = pool.with_authors.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
     assert [pool.posts[n].id for n in stored] == [train[n].id for n in whole]
 
 
@@ -73,7 +73,7 @@ def test_a_flood_does_not_push_others_out(enc: Encoder, start: EventVector) -> N
     one = [Post(f"f{n}", "x", " ".join(rng.permutation(words)), author="f") for n in range(300)]
     pool = PostPool(start, enc.posts([]), most=40)
     shown(enc, pool, [*copies, *others, *one])
-    best = pool.authored.best(start, 40, AuthoredPosts.anonymous(enc.posts([])))
+    best = pool.with_authors.best(start, 40, AuthoredPosts.anonymous(enc.posts([])))
     received = [pool.posts[n] for n in best]
     assert sum(post.id.startswith("o") for post in received) > 8
     assert sum(post.author == "f" for post in received) <= 1

@@ -303,7 +303,7 @@ def tour(site: Site, kafka: Kafka) -> FollowLoop:
 
 
 def again(tour: FollowLoop) -> None:
-    tour.follower.followed.wait_until = 0
+    tour.follower.feed.wait_until = 0
     tour.run_once()
 
 
@@ -315,14 +315,14 @@ def test_an_absent_feed_is_reported_once_and_tried_with_growing_pauses(
     for _ in range(12):
         before = time.time()
         again(tour)
-        waits.append(round((tour.follower.followed.wait_until / 1000 - before) / 60))
+        waits.append(round((tour.follower.feed.wait_until / 1000 - before) / 60))
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360, 360]
     assert capsys.readouterr().err.count("answers 503") == 1
     site.replies["/feed"] = feed(item("/a"))
     again(tour)
     assert "the feed answers again" in capsys.readouterr().err
     assert len(seeds_of(kafka)) == 1
-    assert tour.follower.followed.failures == 0
+    assert tour.follower.feed.failures == 0
 
 
 def test_an_absent_broker_is_reported_once_and_loses_nothing(

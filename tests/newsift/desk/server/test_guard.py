@@ -210,7 +210,7 @@ def test_a_stream_ends_with_its_session() -> None:
     async def visit(visitor: Visitor) -> bytes:
         pair = (await logged_in(visitor)).split(";")[0]
         reader, writer = await visitor.follow_changes(f"Cookie: {pair}")
-        visitor.site._guard._sessions._used.clear()
+        visitor.site._guard._sessions._last_use.clear()
         visitor.site._desk.changes.notify("matches")
         rest = await asyncio.wait_for(reader.read(), 20)
         writer.close()

@@ -121,7 +121,7 @@ def test_an_invalid_threshold_is_refused(
 
 def test_invalid_records_leave_the_page_whole(desk: Desk, kafka: Kafka) -> None:
     odd = {"seed_id": "river", "seed_version": "?", "threshold": 1e308}
-    version = desk.model.events()["flood"].seeds[1].version
+    version = desk.model.view().events["flood"].seeds[1].version
     rows = [record("1", 0.9, -5, "flood", match=odd | more, processed_at="never")
             for more in ({}, {"seed_version": version})]  # fmt: skip
     kafka.fill(MATCHES, [*(json.dumps(row).encode() for row in rows), b"{", b""])

@@ -37,8 +37,8 @@ def does(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
 
 def train(desk: Desk, hours: int = 24) -> Any:
     does(desk, learning.learn, by="ann", hours=hours, labels=True)
-    until(lambda: does(desk, learning.learned)["run"]["ended"])
-    return does(desk, learning.learned)["run"]
+    until(lambda: does(desk, learning.learning_state)["run"]["ended"])
+    return does(desk, learning.learning_state)["run"]
 
 
 def profiles(kafka: Kafka) -> list[Any]:
@@ -49,7 +49,7 @@ def profiles(kafka: Kafka) -> list[Any]:
 def test_a_profile_is_that_of_the_command_and_can_be_taken_back(
     desk: Desk, kafka: Kafka, newsift: Command
 ) -> None:
-    assert not does(desk, learning.learned)["has_profile"]
+    assert not does(desk, learning.learning_state)["has_profile"]
     data = train(desk)
     assert (data["refusal"], profiles(kafka)) == ("", [])
     proposal = data["proposal"]
@@ -59,7 +59,7 @@ def test_a_profile_is_that_of_the_command_and_can_be_taken_back(
         assert proposal[name] == row[name]
     assert [list(pair) for pair in proposal["creation"]["gained"]] == row["made"]["gained"]
     kafka.send(SEEDS, None, PROFILE)
-    until(lambda: not does(desk, learning.learned)["has_profile"])
+    until(lambda: not does(desk, learning.learning_state)["has_profile"])
     result = does(desk, learning.publish, by="ann", version=proposal["version"])
     assert (result["profile"], result["version"]) == ("in force", proposal["version"])
     by_command, _, by_desk = profiles(kafka)
@@ -67,8 +67,8 @@ def test_a_profile_is_that_of_the_command_and_can_be_taken_back(
     assert (by_command, created["by"]) == (by_desk, "ann")
     whose = {"at": "", "by": ""}
     assert created | whose == command_made | whose
-    until(lambda: does(desk, learning.learned)["has_profile"])
-    assert does(desk, learning.learned)["run"] is None
+    until(lambda: does(desk, learning.learning_state)["has_profile"])
+    assert does(desk, learning.learning_state)["run"] is None
     back = does(desk, learning.forget, by="ann", version=proposal["version"])
     assert (back["has_profile"], profiles(kafka)[-1]) == (False, None)
 
@@ -78,13 +78,13 @@ def test_one_run_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     real = ProfileTraining.propose
     monkeypatch.setattr(ProfileTraining, "propose", lambda self: go.wait(30) and real(self))
     does(desk, learning.learn, by="ann", hours=0, labels=False)
-    answer = does(desk, learning.learned)
+    answer = does(desk, learning.learning_state)
     assert (answer["busy"], answer["run"]["ended"]) == ("ferry", False)
     with pytest.raises(InputError, match="one at a time"):
         does(desk, learning.learn, by="ben", hours=0, labels=False)
     go.set()
-    until(lambda: does(desk, learning.learned)["run"]["ended"])
-    answer = does(desk, learning.learned)
+    until(lambda: does(desk, learning.learning_state)["run"]["ended"])
+    answer = does(desk, learning.learning_state)
     assert (answer["busy"], answer["run"]["by"]) == (None, "ann")
     assert answer["run"]["proposal"]["read"] == 0
 
