@@ -39,7 +39,6 @@ class Asking:
 VERSIONS = [
     (key, v) for key, api in sorted(API_HANDLERS.items()) for v in range(api.low, api.high + 1)
 ]
-TRANSACTION, TOPIC = 1, 2
 
 
 @pytest.fixture

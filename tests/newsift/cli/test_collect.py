@@ -159,14 +159,11 @@ def test_unreadable_files_and_rows_fail_at_the_end(
     assert {"b-0", "b-1"} <= set(keys(kafka))
 
 
-def test_each_folder_has_state(newsift: Command, kafka: Kafka, place: Path, tmp_path: Path) -> None:
+def test_each_folder_has_state(newsift: Command, kafka: Kafka, place: Path) -> None:
     for name in ("one", "two"):
         put(place, f"{name}/a.jsonl", posts(name, 1))
         assert newsift("collect", "files", place / name, "--once").code == 0
     assert Counter(keys(kafka)) == Counter(["one-0", "two-0"])
-    state = tmp_path / "mine.json"
-    for name, code in (("one", 0), ("one", 0), ("two", 2)):
-        assert newsift("collect", "files", place / name, "--once", "--state", state).code == code
 
 
 @pytest.mark.slow

@@ -41,18 +41,3 @@ def test_from_a_directory_to_a_name_and_back(newsift: Command, tmp_path: Path, m
     assert "\x1b" not in shown
     assert newsift("models", "remove", "small").code == 0
     assert newsift("models", "list").out.count("\n") == 2
-
-
-def test_an_added_model_is_used_by_its_name(
-    newsift: Command, tmp_path: Path, made: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    newsift("models", "pack", tmp_path / "small", "--out", tmp_path / "multilingual.tar")
-    monkeypatch.setenv("NEWSIFT_MODEL__NAME", "multilingual")
-    refused = newsift("config", "check")
-    assert refused.code == 2
-    assert "`newsift models add FILE|URL --digest HEX`" in refused.err
-    newsift("models", "add", tmp_path / "multilingual.tar")
-    assert newsift("config", "check").code == 0
-    by_name = newsift("explain", "a storm", "--model", "multilingual")
-    by_path = newsift("explain", "a storm", "--model", tmp_path / "small")
-    assert (by_name.code, by_name.out) == (0, by_path.out)

@@ -8,7 +8,6 @@ import pytest
 
 from encoder import Encoder
 from newsift.statistics.labels import Label
-from newsift.statistics.promise import confidence_of_version, labels_missing
 from newsift.statistics.queues import is_certify_post
 from tests.broker.clients import until
 from tests.newsift.cli.events.ferry import (
@@ -17,10 +16,7 @@ from tests.newsift.cli.events.ferry import (
     add_ferry_posts,
     add_posts,
     add_seeds,
-    certifying,
-    first_cut,
     is_on,
-    label,
     match_all,
     published,
     sample_posts,
@@ -210,9 +206,6 @@ def test_learns_the_same_from_files_and_topic(newsift: Command, folder: Path, ka
     assert {m["seed_version"] for each in result for m in each["matches"]} == {row["version"]}
 
 
-ONE = confidence_of_version(0.9, 1)
-
-
 @pytest.fixture
 def matched(kafka: Kafka, enc: Encoder, newsift: Command) -> list[MatchRecord]:
     """The matches of an event that has learned from the background."""
@@ -220,43 +213,6 @@ def matched(kafka: Kafka, enc: Encoder, newsift: Command) -> list[MatchRecord]:
     assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
     add_ferry_posts(kafka)
     return match_all(kafka, enc)
-
-
-def test_counts_missing_labels_then_sets_a_threshold(
-    newsift: Command, kafka: Kafka, matched: list[MatchRecord]
-) -> None:
-    bare = published(kafka)
-    done = newsift("events", "promise", "ferry", "--yes", "--json")
-    assert done.code == 0, done.err
-    needed = labels_missing(0, 0, 0.8, ONE)
-    (row,) = rows(done.out)
-    assert (row["threshold"], row["missing"], row["set"]) == (None, needed, False)
-    assert published(kafka) == bare
-
-    own = list(certifying(matched))
-    assert len(own) > 26
-    cut = first_cut(own)
-    first = [record for record in own if record.matches[0].score >= cut]
-    for record in first[: needed - 1]:
-        label(kafka, record, "on")
-    done = newsift("events", "promise", "ferry", "--yes", "--json")
-    assert rows(done.out)[0]["missing"] == 1
-    label(kafka, first[needed - 1], "on")
-    done = newsift("events", "promise", "ferry", "--yes", "--json")
-    (row,) = rows(done.out)
-    assert row["set"] is True
-    assert row["threshold"] == cut
-    made = published(kafka)
-    assert made.threshold == row["threshold"]
-    assert made.promise is not None
-    assert (made.promise["version"], made.promise["labels"]) == (1, needed)
-    assert made.version == bare.version
-
-    (listed,) = rows(newsift("events", "list", "--json").out)
-    assert (listed["promise"], listed["lapsed"]) == (made.promise, None)
-    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 2
-    assert newsift("events", "forget", "ferry", "--yes").code == 0
-    assert published(kafka) == bare
 
 
 def test_without_a_profile_one_comes_first(newsift: Command, kafka: Kafka) -> None:

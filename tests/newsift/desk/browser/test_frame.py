@@ -59,14 +59,6 @@ def posts(place: Place) -> list[bytes | None]:
     return [row.value for row in read_to_end(place.server.address, place.topics["posts"])]
 
 
-def test_a_missing_worker_is_reported_with_the_remedy(window: Window) -> None:
-    page = window.open()
-    marked = page.get_by_role("banner").get_by_role("link", name="no worker")
-    expect(marked).to_be_visible()
-    marked.click()
-    expect(page.get_by_role("list", name="What to do")).to_contain_text("faust -A worker worker")
-
-
 def test_a_dead_letter_is_shown_with_its_bytes_and_sent_again_once(
     window: Window, place: Place
 ) -> None:

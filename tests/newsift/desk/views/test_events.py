@@ -155,12 +155,6 @@ def profile(kafka: Kafka, **more: Any) -> str:
     return created.version
 
 
-def matched(kafka: Kafka, names: range, version: str, seed_id: str = "profile|flood") -> None:
-    by = {"seed_id": seed_id, "seed_version": version}
-    created = (record(f"{n}", 0.5, event="flood", group=f"{n}", match=by) for n in names)
-    kafka.fill(MATCHES, [json.dumps(each).encode() for each in created])
-
-
 def test_thresholds_are_those_that_hold_now(desk: Desk, kafka: Kafka) -> None:
     enc, rate = encoder.load(load_config().model.name, device="cpu", threads=1), 0.05
     cuts = [float(enc.thresholds(enc.articles([text]), rate)[0]) for text in TEXTS.values()]
@@ -184,21 +178,6 @@ def test_a_stale_profile_has_a_reason_and_its_seeds_match(desk: Desk, kafka: Kaf
     assert (answer["state"], answer["seeds"]) == ("live", {"live": 2})
     assert answer["thresholds"][0] == 0.25
     assert answer["promise"]["lapsed"] == "its profile is stale"
-
-
-def test_a_promise_lapses_by_the_matches_of_its_version(desk: Desk, kafka: Kafka) -> None:
-    kafka.fill(POSTS, [b"{}"] * 1000)
-    version = profile(kafka, threshold=0.5, promise=PROMISE)
-    matched(kafka, range(4), version)
-    matched(kafka, range(4), version)  # delivered again
-    matched(kafka, range(100, 300), "0" * 12)
-    matched(kafka, range(300, 500), "c" * 12, "river")
-    until(lambda: sum(row(desk)["posts"]) == 404 and row(desk)["promise"])
-    answer = row(desk)["promise"]
-    assert (answer["precision"], answer["confidence"]) == (0.8, 0.9)
-    assert "4 of 1,000 posts passed in the last hour" in answer["lapsed"]  # and 10 do without it
-    matched(kafka, range(500, 560), version)
-    until(lambda: not row(desk)["promise"]["lapsed"])
 
 
 def test_the_state_of_an_event_is_that_of_its_records(kafka: Kafka) -> None:

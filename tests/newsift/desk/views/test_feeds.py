@@ -141,20 +141,3 @@ def test_a_restarted_desk_resumes_its_feeds(ask: Client, site: Site, kafka: Kafk
         desk.feeds.start()
         assert Client(desk)("/api/feeds") == []
     assert len(seeds_of(kafka)) == 3
-
-
-def test_a_feed_that_fails_is_tried_again(
-    ask: Client, site: Site, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keeping_feed, "FETCH_INTERVAL_S", 0.1)
-    site.replies["/feed"] = Reply(status=503)
-    ask("/api/feeds/follow", feed=f"{site.url}/feed")
-    until(lambda: row_of(ask, site)["messages"])
-    (answer,) = row_of(ask, site)["messages"]
-    assert "answers 503" in answer["text"]
-    assert "tried again" in answer["text"]
-    site.replies["/feed"] = feed(item("/a", "Astrid"))
-    until(lambda: len(seeds_of(kafka)) == 1)
-    site.replies["/feed"] = Reply(status=410)
-    row = followed(ask, site, "ended")
-    assert "the feed is gone for good" in row["why"]

@@ -253,6 +253,7 @@ def test_the_page_promises_what_the_command_promises(
     with pytest.raises(InputError, match="precision"):
         promise_of(ferry_desk, precision="1")
     publish_profile(ferry_desk)
+    bare = published(kafka)
     add_ferry_posts(kafka)
     own = list(certifying(match_all(kafka, enc)))
     result = wait_for(ferry_desk, lambda result: result["profile"] and result["result"].matches)
@@ -264,8 +265,10 @@ def test_the_page_promises_what_the_command_promises(
     result = wait_for(ferry_desk, lambda result: result["result"].threshold is not None)
     assert (result["result"].threshold, result["result"].labels) == (cut, NEEDED)
     (row,) = json.loads(f"[{newsift('events', 'promise', 'ferry', '--json', '--yes').out}]")
-    assert row["threshold"] == cut
+    assert (row["threshold"], row["set"]) == (cut, True)
+    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 2
     assert newsift("events", "forget", "ferry", "--yes").code == 0
+    assert published(kafka) == bare
     wait_for(ferry_desk, lambda result: result["promise"] is None)
     with pytest.raises(InputError, match="look at it, and promise that"):
         set_promise(ferry_desk, threshold=0.99)

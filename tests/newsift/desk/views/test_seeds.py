@@ -107,24 +107,6 @@ def test_a_change_is_that_of_the_command(ask: Client, kafka: Kafka, newsift: Com
     assert listed_seed(ask, "mine", state="live")["event"] == "f"
 
 
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"threshold": 2.0}, "threshold: "),
-        ({"event": "é" * 121}, "event: "),
-        ({"expires_at": "soon"}, "ends 'soon'"),
-    ],
-)
-def test_an_invalid_change_is_refused(
-    ask: Client, kafka: Kafka, changes: dict[str, Any], text: str
-) -> None:
-    kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"a")
-    row = listed_seed(ask, "a")
-    with pytest.raises(InputError, match=text):
-        ask("/api/seeds/set", id="a", mark=row["mark"], **changes)
-    assert len(kafka.records(SEEDS)) == 1
-
-
 def test_the_second_of_two_changes_of_a_seed_is_refused(ask: Client, kafka: Kafka) -> None:
     kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"a")
     seen_by_both = listed_seed(ask, "a")["mark"]
