@@ -205,6 +205,32 @@ def test_the_hourly_rates_are_those_of_all_posts(
     ]
 
 
+def test_the_shares_of_the_background_are_those_of_a_slow_loop(context: ModelContext) -> None:
+    here, now = town(context), view_of(context, seeds_of())
+    data = figure_fields(scene(here, now))
+    rows = context.enc.articles([("", text) for text in SEED_TEXTS])
+    best = [float(context.background[n : n + 1].similarity(rows).max())
+            for n in range(len(context.background))]  # fmt: skip
+    for edge, share in zip(data["edges"], data["background"], strict=True):
+        assert share == pytest.approx(1000 * np.mean([s >= edge for s in best]), abs=1000 / 400)
+    assert sum(data["bins"]["background"]) == data["background_posts"] == len(best)
+    assert data["is_automatic"]
+    assert data["automatic"] == pytest.approx(data["thresholds"])
+
+
+def test_rates_below_an_old_threshold_count_from_its_change(context: ModelContext) -> None:
+    here, half = town(context), 450
+    high, low = (view_of(context, seeds_of(threshold=t)) for t in (0.5, 0.3))
+    here.run(high.seeds, here.posts[:half])
+    here.run(low.seeds, here.posts[half:])
+    data, scores = figure_fields(scene(here, low)), true_scores(here)
+    rates = dict(zip(data["edges"], data["hourly"], strict=True))
+    assert rates[0.6] == pytest.approx((scores >= 0.6).sum() / HOURS)
+    last = max(at for (_, at), s in zip(here.posts[:half], scores, strict=False) if s >= 0.5)
+    since = sum(s >= 0.4 for s in scores[half:])
+    assert rates[0.4] == pytest.approx(since / ((NOW - last) / HOUR), rel=FAR)
+
+
 def test_a_profile_is_measured_by_the_other_half_of_the_background(context: ModelContext) -> None:
     seeds = {name: ("", str(record["text"])) for name, record in seeds_of().items()}
     profile = profile_of(context.enc, EVENT, seeds)

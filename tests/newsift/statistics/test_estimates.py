@@ -216,9 +216,3 @@ def test_nonsense_is_refused_by_name(changed: dict[str, object], named: str) -> 
     sound = {"scores": [0.9, 0.3], "labels": [True, False], "weights": [1, 1]}
     with pytest.raises(InputError, match=f"^{named}: "):
         recall_interval(**{**sound, "threshold": 0.5, "floor": 0.2, **changed})  # type: ignore[arg-type]
-
-
-def test_without_a_hit_above_or_a_draw_below_nothing_is_known() -> None:
-    assert recall_interval([], [], [], 0.5, 0.2) == (0, 1)
-    assert recall_interval([0.9, 0.3], [False, True], [1, 1], 0.5, 0.2) == (0, 1)
-    assert recall_interval([0.9, 0.1], [True, True], [1, 1], 0.5, 0.2) == (0, 1)

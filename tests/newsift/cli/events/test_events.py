@@ -2,6 +2,7 @@ import json
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ import pytest
 from encoder import Encoder
 from newsift.statistics.labels import Label
 from newsift.statistics.queues import is_certify_post
-from tests.broker.clients import until
 from tests.newsift.cli.events.ferry import (
     ARTICLES,
     KEY,
@@ -25,7 +25,6 @@ from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
-from tests.worker.processes import started
 from tests.worker.small import ControlTopic
 from worker.match.records import MatchRecord
 from worker.posts.outcome import Post
@@ -141,26 +140,25 @@ def versions(kafka: Kafka) -> list[Profile]:
     return [each for each in result if isinstance(each, Profile)]
 
 
-@pytest.mark.slow
-def test_every_learns_again_until_sigterm(kafka: Kafka) -> None:
+def test_every_learns_again_until_sigterm(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pause(_: float) -> None:
+        if len(versions(kafka)) == 2:
+            signal.raise_signal(signal.SIGTERM)
+        text = "Ferry Astrid Vane on fire, lifeboat {} of the Astrid Vane reached Port Maren"
+        kafka.fill(POSTS, [json.dumps({"id": f"n{n}", "text": text.format(n)}).encode()
+                           for n in range(8)])  # fmt: skip
+
+    monkeypatch.setattr("newsift.cli.events.time", SimpleNamespace(sleep=pause))
     add_seeds(kafka)
     now = int(time.time() * 1000)  # the event begins after a day without it
     for post in [post for post in sample_posts() if not is_on(post)][:80]:
         kafka.send(POSTS, json.dumps(post).encode(), at=now - 30 * HOUR)
     for post in filter(is_on, sample_posts()):
         kafka.send(POSTS, json.dumps(post).encode(), at=now - HOUR)
-    process = started("events", "learn", "ferry", "--yes", "--every", "1s")
-    try:
-        until(lambda: len(versions(kafka)) == 1, 60)
-        for n in range(8):
-            text = f"Ferry Astrid Vane on fire, lifeboat {n} of the Astrid Vane reached Port Maren"
-            kafka.send(POSTS, json.dumps({"id": f"new{n}", "text": text}).encode())
-        until(lambda: len(versions(kafka)) >= 2, 60)
-        process.send_signal(signal.SIGTERM)
-        _, message = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert (process.returncode, "Traceback" in message) == (0, False), message
+    done = newsift("events", "learn", "ferry", "--yes", "--every", "1s")
+    assert (done.code, "Traceback" in done.err) == (0, False), done.err
     assert versions(kafka)[-1].before
 
 

@@ -11,15 +11,6 @@ from tests.newsift.desk.browser.window import Window
 from tests.newsift.desk.place import DeskProcess, Place
 
 TOKEN = "correct horse battery"
-PAGES = {"": "Events", "seeds": "Seeds", "health": "Health", "constructor": "Events"}
-
-
-@pytest.mark.parametrize("where", PAGES)
-def test_every_page_opens_and_marks_its_entry(window: Window, where: str) -> None:
-    page = window.open(where)
-    marked = page.get_by_role("navigation").locator("[aria-current=page]")
-    expect(marked).to_have_text(PAGES[where])
-    expect(page).to_have_title(f"{PAGES[where]} – newsift")
 
 
 def test_the_keyboard_opens_a_page_and_a_name_survives_a_reload(window: Window) -> None:

@@ -171,14 +171,8 @@ def test_two_judges_are_counted_and_compared() -> None:
         {"by": "ann", "on": 6, "off": 4, "learn": 10, "given": 0} | none,
         {"by": "ben", "on": 4, "off": 4, "learn": 0, "given": 8} | none,
     ]
-    (pair,) = result["pairs"]
-    assert (pair["judge_a"], pair["judge_b"], pair["posts"], pair["agreement"]) == (
-        "ann",
-        "ben",
-        8,
-        0.75,
-    )
-    assert pair["kappa"] == pytest.approx((0.75 - 0.5) / 0.5)
+    pair = {"judge_a": "ann", "judge_b": "ben", "posts": 8, "agreement": 0.75, "kappa": 0.5}
+    assert result["pairs"] == [pair]
     assert [post["id"] for post in result["disputed"]] == ["5", "4"]  # the newest first
     assert result["disputed"][0]["labels"] == [
         {"by": "ann", "label": "on"}, {"by": "ben", "label": "off"}
@@ -300,12 +294,3 @@ def test_a_profile_that_changes_during_a_promise_is_not_overwritten(
     with pytest.raises(ConflictError, match="was published by somebody else"):
         set_promise(ferry_desk, threshold=0.5)
     assert (published(kafka).threshold, published(kafka).promise) == (0.75, None)
-
-
-def test_a_stale_profile_promises_nothing(ferry_desk: Desk, kafka: Kafka) -> None:
-    publish_profile(ferry_desk)
-    kafka.send(SEEDS, None, b"fire")
-    result = wait_for(ferry_desk, lambda result: result["stale"])
-    assert result["profile"]
-    with pytest.raises(InputError, match="its profile is stale"):
-        set_promise(ferry_desk, threshold=0.5)
