@@ -14,15 +14,9 @@ def loaded_once() -> None:
     """Here models are loaded by their names."""
 
 
-@pytest.fixture(autouse=True)
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
-    digest = write_model(tmp_path / "small", small_model())
+def test_from_a_directory_to_a_name_and_back(newsift: Command, tmp_path: Path) -> None:
+    made = write_model(tmp_path / "small", small_model())
     (tmp_path / "small.md").write_text("# Small\n\nReads \x1b[31mlittle.\n")
-    return digest
-
-
-def test_from_a_directory_to_a_name_and_back(newsift: Command, tmp_path: Path, made: str) -> None:
     file = tmp_path / "small.tar"
     packed = newsift("models", "pack", tmp_path / "small", "--out", file)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()

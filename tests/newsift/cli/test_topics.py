@@ -9,14 +9,13 @@ from tests.worker.fake import Command
 NAMES = ["tweets", "seed-articles", "matched-tweets", "rejected-tweets", "newsift-labels"]
 
 
-@pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+@pytest.fixture(autouse=True)
+def _broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with running(auto_create=False) as address:
         monkeypatch.setenv("NEWSIFT_KAFKA", str(address))
-        yield str(address)
+        yield
 
 
-@pytest.mark.usefixtures("broker")
 def test_create_then_check(newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_TOPICS__PARTITIONS", "1")
     done = newsift("topics", "check", "--json")

@@ -1,8 +1,6 @@
 import json
-import socket
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from encoder.errors import InputError
 from newsift.files.articles import WebPage, extract_in_process
 from newsift.web.client import RequestLimits, fetch
+from tests.newsift.worker_web import dripping
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.web_side import web_server
@@ -71,21 +70,9 @@ def test_refuses_what_holds_no_article(web: str, name: str, message: str) -> Non
 )
 def test_closes_a_connection_that_drips_for_ever(scheme: str, head: bytes) -> None:
     """Else whoever follows a feed for months would gather such connections."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        broken = threading.Event()
-
-        def drip() -> None:
-            connection, _ = server.accept()
-            with connection, suppress(OSError):
-                connection.sendall(head)
-                while not broken.wait(0.01):
-                    connection.sendall(b"x")
-            broken.set()
-
-        threading.Thread(target=drip, daemon=True).start()
-        url = f"{scheme}://127.0.0.1:{server.getsockname()[1]}/"
+    with dripping(head) as (port, broken):
         with pytest.raises(InputError):
-            fetch(url, RequestLimits(max_seconds=0.3, allow=lambda _: True))
+            fetch(f"{scheme}://127.0.0.1:{port}/", replace(HERE, max_seconds=0.3))
         assert broken.wait(30)
 
 

@@ -1,7 +1,6 @@
 import json
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,8 +25,7 @@ ITEMS = item("/a", "Astrid"), item("/b", "Birka", 1)
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read_in_process: None) -> Iterator[Site]:
-    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
+def site(monkeypatch: pytest.MonkeyPatch, read_in_process: None) -> Iterator[Site]:
     monkeypatch.setattr(keeping_feed, "PUBLIC_LIMITS", RequestLimits(allow=lambda _: True))
     for module in (keeping_feed, views_feeds):
         monkeypatch.setattr(module, "PoliteWeb", partial(PoliteWeb, pause_s=0.0))
