@@ -280,8 +280,8 @@ def test_an_error_leaves_the_old_file_and_ctrl_c_completes_it(tmp_path: Path, en
     with pytest.raises(ZeroDivisionError):
         write(file, wild_records(), failure=ZeroDivisionError())
     assert file.read_bytes() == b"old"
+    one, two, three = (output_record(n, "a") for n in range(3))
     with pytest.raises(KeyboardInterrupt):
-        one, two, three = (output_record(n, "a") for n in range(3))
         write(file, [one], [two, three], failure=KeyboardInterrupt())
     assert len(read_rows(file)) == 3
     assert [path.name for path in tmp_path.iterdir()] == [file.name]

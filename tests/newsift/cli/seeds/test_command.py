@@ -72,24 +72,6 @@ def test_options_override_the_file(newsift: Command, kafka: Kafka, tmp_path: Pat
     }  # fmt: skip
 
 
-def test_list_shows_live_expired_and_refused(newsift: Command, kafka: Kafka) -> None:
-    kafka.send(SEEDS, FERRY, b"ferry-1")
-    kafka.send(SEEDS, b'{"text": "Old.", "expires_at": "2020-01-01T00:00:00Z"}', b"old")
-    kafka.send(SEEDS, b'{"text": "Gone."}', b"gone")
-    kafka.send(SEEDS, None, b"gone")
-    kafka.send(SEEDS, b'{"text": "T", "threshold": 2}', b"odd")
-    kafka.send(SEEDS, b"not json \x1b[31m", b"\xff")
-    result = {row["id"]: row for row in rows(newsift("seeds", "list", "--json").out)}
-    states = {name: row["state"] for name, row in result.items()}
-    assert states == {"ferry-1": "live", "old": "expired", "odd": "refused", "\\xff": "refused"}
-    assert "threshold: a whole number" in result["odd"]["reason"]
-    assert result["ferry-1"] | {"event": "ferry", "title": "Fire"} == result["ferry-1"]
-    table = newsift("seeds", "list").out
-    ids = [line.split()[0] for line in table.splitlines()]
-    assert ids == ["id", "\\xff", "ferry-1", "odd", "old"]
-    assert "\x1b" not in table
-
-
 def test_list_shows_a_profile_in_the_place_of_its_seeds(
     newsift: Command, kafka: Kafka, enc: Encoder
 ) -> None:

@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.articles import WebPage, extract_in_process
+from newsift.files.articles import extract_in_process
 from newsift.web.client import RequestLimits, fetch
 from tests.newsift.worker_web import dripping
 from tests.worker.fake import Command
@@ -101,26 +101,18 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_used(web: str) -> No
     assert len(answers) == 1
 
 
-@pytest.fixture
-def open_web(web: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    def any_page(url: str, _: RequestLimits) -> WebPage:
-        return fetch(url, HERE)
-
-    monkeypatch.setattr("newsift.operations.seed_drafts.fetch", any_page)
-    return web
-
-
 @pytest.mark.parametrize(
     ("answer", "code", "published"), [("y\n", 0, 1), ("n\n", 0, 0), ("\n", 0, 0), ("", 130, 0)]
 )
 def test_shows_the_page_and_asks_before_it_publishes(
-    newsift: Command, kafka: Kafka, open_web: str, monkeypatch: pytest.MonkeyPatch,
+    newsift: Command, kafka: Kafka, web: str, monkeypatch: pytest.MonkeyPatch,
     answer: str, code: int, published: int,
 ) -> None:  # fmt: skip
+    monkeypatch.setattr("newsift.operations.seed_drafts.fetch", lambda url, _: fetch(url, HERE))
     for name in ("seeds", "seed_preview"):  # else they import the stand-in, and keep it
         import_module(f"newsift.cli.{name}")
     monkeypatch.setattr("newsift.cli.terminal.at_terminal", lambda: True)
-    done = newsift("seeds", "add", "--url", f"{open_web}/gzip", stdin=answer.encode())
+    done = newsift("seeds", "add", "--url", f"{web}/gzip", stdin=answer.encode())
     assert done.code == code
     assert ("interrupted" in done.err) == (code == 130)
     assert ("nothing was published" in done.err) == (code == 0 and not published)

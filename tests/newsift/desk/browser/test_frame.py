@@ -1,12 +1,10 @@
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.broker.clients import read_to_end
-from tests.broker.server import Server, opened
+from tests.broker.server import opened
 from tests.newsift.desk.browser.window import Window
 from tests.newsift.desk.place import DeskProcess, Place
 
@@ -75,12 +73,6 @@ HEALS_MS = 60_000.0
 ARTICLE = "A fire on the car deck of the ferry Astrid Vane forced passengers into lifeboats."
 
 
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[Server]:
-    with opened("embedded", tmp_path / "broker") as server:
-        yield server
-
-
 def test_the_page_recovers_from_a_restart_of_the_desk(
     window: Window, place: Place, desk: DeskProcess
 ) -> None:
@@ -98,10 +90,9 @@ def test_the_page_recovers_from_a_restart_of_the_desk(
     expect(page.get_by_text("Fire on a ferry").first).to_be_visible(timeout=HEALS_MS)
 
 
-def test_the_page_recovers_from_a_restart_of_the_broker(
-    browser: Browser, own_server: Server, tmp_path: Path
-) -> None:
+def test_the_page_recovers_from_a_restart_of_the_broker(browser: Browser, tmp_path: Path) -> None:
     with (
+        opened("embedded", tmp_path / "broker") as own_server,
         closing(Place(own_server, tmp_path)) as place,
         closing(Window(browser, place.desk().address)) as window,
     ):

@@ -35,15 +35,10 @@ TEXTS = {"river": "storm flood river city", "rain": "storm storm flood"}
 
 
 @pytest.fixture
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def desk(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     write_model(tmp_path / "small", small_model())
     monkeypatch.setenv("NEWSIFT_MODEL__NAME", str(tmp_path / "small"))
     monkeypatch.setenv("NEWSIFT_MATCHING__BACKGROUND_RATE", "0.05")
-    return str(tmp_path / "small")
-
-
-@pytest.fixture
-def desk(kafka: Kafka, model: str) -> Iterator[Desk]:
     for name, text in TEXTS.items():
         kafka.send(SEEDS, json.dumps({"text": text, "event": "flood"}).encode(), name.encode())
     with open_desk(model=True, matches=True) as desk:

@@ -1,6 +1,5 @@
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -166,13 +165,6 @@ TITLE, TEXT = ARTICLES["fire"]
 GERMAN = "Auf der Fähre brach am Dienstag ein Feuer aus, und neun Menschen werden vermisst. " * 4
 
 
-@pytest.fixture
-def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(drafts, "PUBLIC_LIMITS", RequestLimits(allow=lambda _: True))
-    with web_server() as port:
-        yield f"http://127.0.0.1:{port}"
-
-
 def read_file(ask: Client, name: str, content: bytes) -> Any:
     return ask("/api/seeds/read", name=name, content=base64.b64encode(content).decode())
 
@@ -216,8 +208,10 @@ def test_a_draft_is_published_as_seeds_add_publishes_it(
     assert [record.value for record in kafka.records(SEEDS)] == list(theirs.values()) * 2
 
 
-def test_a_page_is_fetched(ask: Client, web: str) -> None:
-    (result,) = ask("/api/seeds/read", url=f" {web}/hop/2 ")
+def test_a_page_is_fetched(ask: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drafts, "PUBLIC_LIMITS", RequestLimits(allow=lambda _: True))
+    with web_server() as port:
+        (result,) = ask("/api/seeds/read", url=f" http://127.0.0.1:{port}/hop/2 ")
     record = json.loads(result["value"])
     assert (result["id"], record["title"]) == ("fire-on-the-ferry", "Fire on the ferry")
 
