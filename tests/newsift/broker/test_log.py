@@ -43,6 +43,10 @@ def test_records_are_those_that_kafka_python_reads(
     assert [row.offset for row in rows(data)] == list(range(offset, offset + len(records)))
 
 
+def test_two_batches_in_the_place_of_one_are_refused() -> None:
+    assert refusal(numbered(1) + numbered(1)) == Code.INVALID_RECORD
+
+
 @given(st.data())
 def test_a_flipped_bit_is_detected(data: st.DataObject) -> None:
     whole = bytearray(numbered(3))

@@ -168,6 +168,10 @@ async def ping_in_silence(_request: web.Request, socket: web.WebSocketResponse) 
         await asyncio.sleep(0.1)
 
 
+async def binary(_request: web.Request, socket: web.WebSocketResponse) -> None:
+    await socket.send_bytes(b"\x28\xb5\x2f\xfd")
+
+
 @asynccontextmanager
 async def serve_jetstream(side: JetstreamSide) -> AsyncIterator[JetstreamSide]:
     app = web.Application()

@@ -20,8 +20,10 @@ from newsift.collect.bluesky import (
 )
 from newsift.collect.source import (
     BUSY,
+    CLOSED,
     LIMITED,
     MALFORMED,
+    STALLED,
     Backoff,
     SourceFrame,
     SourceMark,
@@ -185,6 +187,16 @@ async def test_skips_a_bad_frame(
         ]  # fmt: skip
 
 
+FAULTS: list[tuple[str, jet.Fault]] = [
+    (CLOSED, after(5, jet.send_and_close())),
+    (CLOSED, after(5, jet.abort)),
+    (CLOSED, after(5, jet.half_a_frame)),
+    (STALLED, after(5, jet.ping_in_silence)),
+    (MALFORMED, after(5, jet.binary)),
+    (LIMITED, jet.refuse_with(429)),
+    (BUSY, jet.refuse_with(503)),
+    (BUSY, jet.refuse_with(500, **{"Retry-After": "nonsense"})),
+]
 COUNT = 12
 
 
@@ -199,6 +211,20 @@ def complete(result: Collecting) -> Callable[[], bool]:
 def mark_of(side: JetstreamSide, number: int, place: str | None = None) -> SourceMark:
     here = f"127.0.0.1:{side.port}{side.path}"
     return SourceMark(side.cursor_of(number), place or here, (jet.BASE + number * jet.STEP) / 1e6)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(("reason", "fault"), FAULTS)
+async def test_a_fault_loses_nothing(version: int, reason: str, fault: jet.Fault) -> None:
+    async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
+        side.faults.append(fault)
+        async with collecting(source_of(side.url)) as result:
+            await result.until(complete(result))
+            assert result.counted("reconnects_total", reason=reason) == 1
+            assert result.counted("gaps_total") == 0
+        last = side.cursors[1]  # the second visit goes on where the first was acknowledged
+        assert last in (None, side.cursor_of(4))
+        assert result.outlet.marks[-1].cursor == side.cursor_of(COUNT - 1)
 
 
 @pytest.mark.parametrize("version", [1, 2])

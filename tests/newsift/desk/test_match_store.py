@@ -271,6 +271,7 @@ def test_hostile_headers_are_shown_as_escapes(created: DeadLetterList) -> None:
     row = created.summary()["newest"][0]
     assert (row["id"], row["detail"]) == ("rejected-tweets-0-1", "\ufffd\\x00\\x1b[31m")
     assert len(row["reason"]) <= 500
+    assert len(escape_bytes(b"a" * 10**6) or "") == 4096
     assert all(name.isprintable() for name in [row["reason"], *created.summary()["reasons"]])
 
 

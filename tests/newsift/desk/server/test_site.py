@@ -5,6 +5,7 @@ import logging
 import re
 from email.message import Message
 from functools import partial
+from urllib.parse import unquote
 
 import msgspec
 import pytest
@@ -285,6 +286,12 @@ def test_a_client_that_disconnects_leaves_nothing_open(caplog: pytest.LogCapture
 
     visited(visit)
     assert "was not sent to its end" in caplog.text
+
+
+def test_a_file_name_keeps_its_letters_beside_a_plain_form() -> None:
+    text = Attachment("newsift-\u202eüber.csv", "text/csv", io.BytesIO()).headers
+    plain, _, full = text["Content-Disposition"].rpartition("''")
+    assert (unquote(full), 'filename="newsift-ber.csv"' in plain) == ("newsift-über.csv", True)
 
 
 @given(st.text(max_size=300))

@@ -175,6 +175,19 @@ def test_a_stale_profile_has_a_reason_and_its_seeds_match(desk: Desk, kafka: Kaf
     assert answer["promise"]["lapsed"] == "its profile is stale"
 
 
+def test_a_promise_lapses_by_the_matches_of_the_last_hour(desk: Desk, kafka: Kafka) -> None:
+    kafka.fill(POSTS, [b"{}"] * 1000)
+    version = profile(kafka, threshold=0.5, promise=PROMISE)
+    by = {"seed_id": "profile|flood", "seed_version": version}
+    rows = [record(f"{n}", 0.5, event="flood", group=f"{n}", match=by) for n in range(64)]
+    kafka.fill(MATCHES, [json.dumps(each).encode() for each in rows[:4]])
+    until(lambda: sum(row(desk)["posts"]) == 4 and row(desk)["promise"])
+    lapsed = row(desk)["promise"]["lapsed"]
+    assert "4 of 1,000 posts passed in the last hour" in lapsed  # and 10 do without it
+    kafka.fill(MATCHES, [json.dumps(each).encode() for each in rows[4:]])
+    until(lambda: not row(desk)["promise"]["lapsed"])
+
+
 def test_the_state_of_an_event_is_that_of_its_records(kafka: Kafka) -> None:
     seed(kafka, "over", event="over", expires_at=PAST)
     seed(kafka, "held", event="held", paused=True)

@@ -109,6 +109,7 @@ def test_a_feed_is_followed_as_the_command_follows_it(
     row = followed(ask, site, "waiting")
     assert (row["articles"], row["seed_articles"], row["event"]) == (2, 2, "ferry")
     assert len(row["seeds"]) == 2
+    assert "new 2" in row["messages"][0]["text"]
     result = seeds_of(kafka)
     assert result.keys() == {"fire-on-the-astrid", "fire-on-the-birka"}
     assert all(value["event"] == "ferry" for value in result.values())
