@@ -16,6 +16,7 @@ from tests.broker.clients import until
 from tests.newsift.collect import jetstream_side as jet
 from tests.newsift.collect.folder_side import posts, put
 from tests.newsift.collect.jetstream_side import JetstreamSide, address, serve_jetstream
+from tests.newsift.collect.mastodon_side import serve_instance
 from tests.newsift.collect.platform_side import Call, in_a_thread
 from tests.newsift.collect.x_side import TOKEN, FakeX, serve_x, tweet_id
 from tests.worker.fake import Command
@@ -211,3 +212,12 @@ def test_sets_the_rules_of_x_and_ends_at_the_limit(
     assert set(keys(kafka)) == set(TWEETS[:20])
     assert [rule["value"] for rule in side.rules] == ["ferry", "#fire lang:en"]
     assert stored(state) == TWEETS[19]
+
+
+def test_a_refused_token_is_one_line(kafka: Kafka, start: Start) -> None:
+    with in_a_thread(serve_instance()) as (side, _):
+        token = {"NEWSIFT_MASTODON_TOKEN": "a-stale-token"}
+        process = start("mastodon", "--url", side.url, **token)
+        assert process.wait() == 2
+    assert "stale" not in process.output
+    assert "401" in process.output.splitlines()[-1]

@@ -16,6 +16,8 @@ def test_json_holds_everything(newsift: Command, fake: FakeEncoder) -> None:
         "words": [["ferry", 1 / 3], ["–", 1 / 3], ["fire", 1 / 3], ["", 0.0]],
     }  # fmt: skip
     assert newsift(*args, stdin=b"\xff").code == 2
+    for text, verdict in (("ferry on fire", ": a match\n"), ("good morning", ": no match\n")):
+        assert newsift("explain", text, "--article", "a ferry burns").out.endswith(verdict)
 
 
 def test_an_article_is_text_or_a_file(newsift: Command, fake: FakeEncoder, tmp_path: Path) -> None:

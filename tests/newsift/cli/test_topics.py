@@ -4,18 +4,20 @@ from collections.abc import Iterator
 import pytest
 
 from newsift.broker.server import running
+from tests.broker.clients import create
 from tests.worker.fake import Command
 
 NAMES = ["tweets", "seed-articles", "matched-tweets", "rejected-tweets", "newsift-labels"]
 
 
-@pytest.fixture(autouse=True)
-def _broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with running(auto_create=False) as address:
         monkeypatch.setenv("NEWSIFT_KAFKA", str(address))
-        yield
+        yield str(address)
 
 
+@pytest.mark.usefixtures("broker")
 def test_create_then_check(newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_TOPICS__PARTITIONS", "1")
     done = newsift("topics", "check", "--json")
@@ -30,3 +32,11 @@ def test_create_then_check(newsift: Command, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("NEWSIFT_TOPICS__PARTITIONS", "2")  # this is advice, and no failure
     done = newsift("topics", "check")
     assert (done.code, "tweets: partitions is 1, should be 2" in done.out) == (0, True)
+
+
+def test_create_reports_an_unfit_topic(newsift: Command, broker: str) -> None:
+    create(broker, "seed-articles", partitions=4)
+    done = newsift("topics", "create")
+    assert (done.code, len(done.out.split())) == (1, 4)
+    assert "seed-articles: partitions is 4, must be 1" in done.err
+    assert newsift("topics", "create").code == 1

@@ -269,3 +269,12 @@ def test_a_time_in_the_future_keeps_no_file_for_ever() -> None:
     timer, ahead = SettleTimer(5.0), a_file(1, 10_000.0)
     assert timer.complete_files([ahead], 100.0, 0.0)[1]
     assert timer.complete_files([ahead], 105.0, 5.0) == ([ahead], False)
+
+
+def test_counts_unreadable_rows(place: Path, state: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = posts("a", 2) + b'{"id": "x"}\n' * 5 + b"{\n" + posts("a", 4, 2)
+    put(place, "a.jsonl", rows)
+    source = watched(place, state)
+    assert all_of(source)[0] == [f"a-{n}" for n in range(4)]
+    assert (source.counts["rows"], source.counts["bad rows"]) == (10, 6)
+    assert caplog.text.count("not sent") == 2  # one for each reason

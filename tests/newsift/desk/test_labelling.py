@@ -342,3 +342,10 @@ def test_posts_for_the_page_are_bounded() -> None:
     state = LabelSession(frozen, AnswerLog("e", "a", frozen, (), Topic().publish)).state()
     assert len(state["question"]["text"]) == MAX_POST_CHARS
     assert len(state["question"]["why"]) == 8
+
+
+def test_the_curve_is_the_share_on_the_event_after_each_label() -> None:
+    queue = session(Topic().publish)
+    for verdict in ("on", "off", "on", "unsure"):
+        answer(queue, verdict)
+    assert queue.state()["shares"] == [1, 1 / 2, 2 / 3, 2 / 4]

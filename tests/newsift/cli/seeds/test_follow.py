@@ -222,6 +222,7 @@ def test_obeys_retry_after(once: Any, site: Site) -> None:
     ("reply", "code", "message"),
     [
         (Reply(status=404), 2, "answers 404 Not Found"),
+        (Reply(status=410), 1, "410 Gone"),
         (Reply(status=500), 1, "answers 500"),
         (Reply(b"<html><head><link rel='alternate' type='application/atom+xml' href='/atom'>"),
          2, "is no feed, but the page names these: http://127.0.0.1"),

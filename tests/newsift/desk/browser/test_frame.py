@@ -1,14 +1,25 @@
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.broker.clients import read_to_end
-from tests.broker.server import opened
+from tests.broker.server import Server, opened
 from tests.newsift.desk.browser.window import Window
 from tests.newsift.desk.place import DeskProcess, Place
 
 TOKEN = "correct horse battery"
+PAGES = {"": "Events", "seeds": "Seeds", "health": "Health", "constructor": "Events"}
+
+
+@pytest.mark.parametrize("where", PAGES)
+def test_every_page_opens_and_marks_its_entry(window: Window, where: str) -> None:
+    page = window.open(where)
+    marked = page.get_by_role("navigation").locator("[aria-current=page]")
+    expect(marked).to_have_text(PAGES[where])
+    expect(page).to_have_title(f"{PAGES[where]} – newsift")
 
 
 def test_the_keyboard_opens_a_page_and_a_name_survives_a_reload(window: Window) -> None:
@@ -48,6 +59,14 @@ def posts(place: Place) -> list[bytes | None]:
     return [row.value for row in read_to_end(place.server.address, place.topics["posts"])]
 
 
+def test_a_missing_worker_is_reported_with_the_remedy(window: Window) -> None:
+    page = window.open()
+    marked = page.get_by_role("banner").get_by_role("link", name="no worker")
+    expect(marked).to_be_visible()
+    marked.click()
+    expect(page.get_by_role("list", name="What to do")).to_contain_text("faust -A worker worker")
+
+
 def test_a_dead_letter_is_shown_with_its_bytes_and_sent_again_once(
     window: Window, place: Place
 ) -> None:
@@ -73,6 +92,12 @@ HEALS_MS = 60_000.0
 ARTICLE = "A fire on the car deck of the ferry Astrid Vane forced passengers into lifeboats."
 
 
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Server]:
+    with opened("embedded", tmp_path / "broker") as server:
+        yield server
+
+
 def test_the_page_recovers_from_a_restart_of_the_desk(
     window: Window, place: Place, desk: DeskProcess
 ) -> None:
@@ -90,9 +115,10 @@ def test_the_page_recovers_from_a_restart_of_the_desk(
     expect(page.get_by_text("Fire on a ferry").first).to_be_visible(timeout=HEALS_MS)
 
 
-def test_the_page_recovers_from_a_restart_of_the_broker(browser: Browser, tmp_path: Path) -> None:
+def test_the_page_recovers_from_a_restart_of_the_broker(
+    browser: Browser, own_server: Server, tmp_path: Path
+) -> None:
     with (
-        opened("embedded", tmp_path / "broker") as own_server,
         closing(Place(own_server, tmp_path)) as place,
         closing(Window(browser, place.desk().address)) as window,
     ):

@@ -102,6 +102,9 @@ def test_a_change_is_that_of_the_command(ask: Client, kafka: Kafka, newsift: Com
         assert result[b"mine"] == result[b"theirs"]
         before = {"threshold": 0.25}
     mark = listed_seed(ask, "mine", state="paused")["mark"]
+    for wrong in ({"threshold": 2.0}, {"event": "é" * 121}, {"expires_at": "soon"}):
+        with pytest.raises(InputError):
+            ask("/api/seeds/set", id="mine", mark=mark, **wrong)
     ask("/api/seeds/set", id="mine", mark=mark, paused=False)
     assert listed_seed(ask, "mine", state="live")["event"] == "f"
 
