@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +23,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = inspect.signature(pyfuncitem.obj).parameters
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
 
 
 @pytest.fixture

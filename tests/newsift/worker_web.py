@@ -3,8 +3,8 @@
 import asyncio
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Thread
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
 
 from worker.config import WebConfig
 from worker.metrics.registry import Metrics
@@ -26,6 +26,24 @@ def worker_web(metrics: Metrics, health: Health) -> Iterator[str]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(20)
         loop.close()
+
+
+@contextmanager
+def dripping(head: bytes) -> Iterator[tuple[int, Event]]:
+    """The port of a server whose answer never ends, and whether its client has hung up."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        broken = Event()
+
+        def drip() -> None:
+            link, _ = listener.accept()
+            with link, suppress(OSError):
+                link.sendall(head)
+                while not broken.wait(0.01):
+                    link.sendall(b"x")
+            broken.set()
+
+        Thread(target=drip, daemon=True).start()
+        yield listener.getsockname()[1], broken
 
 
 @contextmanager

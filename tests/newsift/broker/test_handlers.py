@@ -3,7 +3,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka.protocol import consumer, producer, sasl
+from kafka.protocol import consumer, metadata, producer, sasl
 from kafka.protocol.api_header import ResponseClassRegistry
 
 from newsift.broker.codes import Code
@@ -39,7 +39,6 @@ class Asking:
 VERSIONS = [
     (key, v) for key, api in sorted(API_HANDLERS.items()) for v in range(api.low, api.high + 1)
 ]
-TRANSACTION, TOPIC = 1, 2
 
 
 @pytest.fixture
@@ -124,6 +123,15 @@ def test_fetch_answers_with_a_code(broker: Asking, offset: int, code: Code) -> N
     assert bool(part.records) == (code == Code.NONE and offset < 3)
     session = fetch(broker, offset, session_id=5, session_epoch=3)
     assert session.error_code == Code.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_there_are_no_transactions(broker: Asking) -> None:
+    coordinator = broker.ask(metadata.FindCoordinatorRequest(key="x", key_type=1), 2)
+    made = broker.ask(
+        producer.InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1)
+    )
+    refused = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert [coordinator.error_code, made.error_code] == [refused] * 2
 
 
 def test_there_is_no_login(broker: Asking) -> None:

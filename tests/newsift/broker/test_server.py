@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AIOTopicPartition
-from aiokafka.errors import KafkaError, TransactionalIdAuthorizationFailed
-from kafka import KafkaAdminClient, KafkaProducer
-from kafka.errors import TransactionalIdAuthorizationFailedError
+from aiokafka.errors import KafkaError
+from kafka import KafkaAdminClient
 
 from newsift.broker.server import Address, running
 from tests.broker.clients import create
@@ -56,22 +55,6 @@ def test_dropped_connections_neither_lose_nor_repeat_a_record(broker: Address) -
             return await consumed(consumer, lambda values: len(values) >= len(sent))
 
     assert asyncio.run(story()) == sent
-
-
-def test_transactional_producers_are_refused_at_once(broker: Address) -> None:
-    refused = pytest.raises(TransactionalIdAuthorizationFailedError)
-    with KafkaProducer(bootstrap_servers=broker, transactional_id="x") as producer, refused:
-        producer.init_transactions()
-
-    async def story() -> None:
-        producer = AIOKafkaProducer(bootstrap_servers=broker, transactional_id="x")
-        try:
-            with pytest.raises(TransactionalIdAuthorizationFailed):
-                await producer.start()
-        finally:
-            await producer.stop()
-
-    asyncio.run(story())
 
 
 def test_topics_are_not_created_by_use_where_that_is_off() -> None:

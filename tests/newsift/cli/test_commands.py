@@ -25,14 +25,6 @@ def test_help_and_version_load_nothing_heavy(ask: list[str]) -> None:
     assert done.stdout.endswith("\n[]\n")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_of_the_table_exists_and_has_help(newsift: Command, name: str) -> None:
-    done = newsift(name, "--help")
-    assert done.code == 0
-    assert done.out.startswith(f"Usage: newsift {name}")
-    assert "\\b" not in done.out
-
-
 @pytest.mark.parametrize(
     ("typed", "message"), [("embd", "did you mean 'embed'?"), ("zzz", "see 'newsift --help'")]
 )

@@ -115,16 +115,6 @@ SAID = "Fire on the ferry Astrid Vane off Port Maren, we are in the lifeboats"
 TABLE = f'Tweet Id;Full Text;mine\r\n7;"{SAID}\r\nnow";é\r\n8;Best tacos;b\r\n'.encode("cp1252")
 
 
-def test_rejects_long_lines(newsift: Command, seeds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NEWSIFT_LIMITS__POST_BYTES", "200")
-    monkeypatch.setattr("newsift.files.read.MAX_LINE_BYTES", 500)
-    monkeypatch.setattr("newsift.files.read.CHUNK_BYTES", 64)
-    stdin = lines({"id": "1", "text": "x" * 5000}, {"id": "2", "text": FERRY})
-    done = newsift("filter", "--force", "--seeds", seeds, stdin=stdin)
-    assert [r["post"]["id"] for r in rows(done.out)] == ["2"]
-    assert "stdin line 1: limits.post_bytes" in done.err
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "seed.md").write_text(f"# Ferry\n{SAID}", "utf-8")

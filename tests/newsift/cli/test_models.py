@@ -14,15 +14,9 @@ def loaded_once() -> None:
     """Here models are loaded by their names."""
 
 
-@pytest.fixture(autouse=True)
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
-    digest = write_model(tmp_path / "small", small_model())
+def test_from_a_directory_to_a_name_and_back(newsift: Command, tmp_path: Path) -> None:
+    made = write_model(tmp_path / "small", small_model())
     (tmp_path / "small.md").write_text("# Small\n\nReads \x1b[31mlittle.\n")
-    return digest
-
-
-def test_from_a_directory_to_a_name_and_back(newsift: Command, tmp_path: Path, made: str) -> None:
     file = tmp_path / "small.tar"
     packed = newsift("models", "pack", tmp_path / "small", "--out", file)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -41,18 +35,3 @@ def test_from_a_directory_to_a_name_and_back(newsift: Command, tmp_path: Path, m
     assert "\x1b" not in shown
     assert newsift("models", "remove", "small").code == 0
     assert newsift("models", "list").out.count("\n") == 2
-
-
-def test_an_added_model_is_used_by_its_name(
-    newsift: Command, tmp_path: Path, made: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    newsift("models", "pack", tmp_path / "small", "--out", tmp_path / "multilingual.tar")
-    monkeypatch.setenv("NEWSIFT_MODEL__NAME", "multilingual")
-    refused = newsift("config", "check")
-    assert refused.code == 2
-    assert "`newsift models add FILE|URL --digest HEX`" in refused.err
-    newsift("models", "add", tmp_path / "multilingual.tar")
-    assert newsift("config", "check").code == 0
-    by_name = newsift("explain", "a storm", "--model", "multilingual")
-    by_path = newsift("explain", "a storm", "--model", tmp_path / "small")
-    assert (by_name.code, by_name.out) == (0, by_path.out)

@@ -1,9 +1,8 @@
 import json
-from pathlib import Path
 
 import msgspec
 
-from newsift.operations.capacity import DEFAULT_COSTS_FILE, LoadBurst, plan_capacity, read_costs
+from newsift.operations.capacity import LoadBurst, plan_capacity, read_costs
 from tests.worker.fake import Command
 
 RATE = ("--rate", "6000", "--seeds", "1000")
@@ -14,10 +13,3 @@ def test_json_is_the_plan(newsift: Command) -> None:
     assert (done.code, done.err) == (0, "")
     made = plan_capacity(read_costs().with_share(0.1), 6000, 1000, LoadBurst(3, 600))
     assert json.loads(done.out) == msgspec.to_builtins(made)
-
-
-def test_other_costs_make_another_plan(newsift: Command, tmp_path: Path) -> None:
-    costs = json.loads(DEFAULT_COSTS_FILE.read_bytes()) | {"python_us": 1e6}
-    (tmp_path / "costs.json").write_text(json.dumps(costs))
-    done = newsift("plan", *RATE, "--costs", str(tmp_path / "costs.json"), "--json")
-    assert json.loads(done.out)["workers"] > 6000

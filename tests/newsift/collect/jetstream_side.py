@@ -120,9 +120,7 @@ def refuse_with(status: int, **headers: str) -> Fault:
     return refuse
 
 
-def after(
-    count: int, end: Callable[[web.Request, web.WebSocketResponse], Awaitable[None]]
-) -> Fault:
+def after(count: int, end: End) -> Fault:
     """Send so many events from the cursor on, then do something else."""
 
     async def cut(side: JetstreamSide, request: web.Request) -> web.StreamResponse:

@@ -23,17 +23,6 @@ from worker.errors import AccessError, BrokerError
 from worker.posts.read import Reason, Rejected, read_post
 
 
-def pauses(backoff: Backoff, count: int) -> list[float]:
-    return [backoff.pause() for _ in range(count)]
-
-
-def test_pauses_double_to_the_longest_and_begin_again_after_progress() -> None:
-    backoff = Backoff(0.25, 30, jitter=0)
-    assert pauses(backoff, 9) == [0.25, 0.5, 1, 2, 4, 8, 16, 30, 30]
-    backoff.reset()
-    assert backoff.pause() == 0.25
-
-
 async def test_a_frame_too_large_leaves_a_record_and_holds_up_no_other(kafka: Kafka) -> None:
     metrics = CollectorMetrics("bluesky")
     frames = [SourceFrame(b'{"a": 1}', b"1"), SourceFrame(b"x" * 2**21, b"2"),

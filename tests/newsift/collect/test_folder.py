@@ -147,15 +147,6 @@ def test_reports_bad_file_once(place: Path, state: Path, caplog: pytest.LogCaptu
     assert all_of(watched(place, state), mark)[0] == ["c-0"]  # it was mended
 
 
-def test_counts_unreadable_rows(place: Path, state: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows = posts("a", 2) + b'{"id": "x"}\n' * 5 + b"{\n" + posts("a", 4, 2)
-    put(place, "a.jsonl", rows)
-    source = watched(place, state)
-    assert all_of(source)[0] == [f"a-{n}" for n in range(4)]
-    assert (source.counts["rows"], source.counts["bad rows"]) == (10, 6)
-    assert caplog.text.count("not sent") == 2  # one for each reason
-
-
 def test_recognises_a_folder_that_was_copied_back(place: Path, state: Path, tmp_path: Path) -> None:
     """As one that is mounted anew: other inodes, the same names, sizes, times and contents."""
     put(place, "a.jsonl", posts("a", 2))
@@ -278,3 +269,12 @@ def test_a_time_in_the_future_keeps_no_file_for_ever() -> None:
     timer, ahead = SettleTimer(5.0), a_file(1, 10_000.0)
     assert timer.complete_files([ahead], 100.0, 0.0)[1]
     assert timer.complete_files([ahead], 105.0, 5.0) == ([ahead], False)
+
+
+def test_counts_unreadable_rows(place: Path, state: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = posts("a", 2) + b'{"id": "x"}\n' * 5 + b"{\n" + posts("a", 4, 2)
+    put(place, "a.jsonl", rows)
+    source = watched(place, state)
+    assert all_of(source)[0] == [f"a-{n}" for n in range(4)]
+    assert (source.counts["rows"], source.counts["bad rows"]) == (10, 6)
+    assert caplog.text.count("not sent") == 2  # one for each reason

@@ -3,6 +3,7 @@ import json
 import os
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -37,17 +38,13 @@ def test_a_full_disk_leaves_the_last_position(
     with open_state(file, "bluesky") as state:
         state.store(MARK)
         stored = file.read_bytes()
-        monkeypatch.setattr(os, "fsync", refuse_space)
+        monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "no space left")))
         with pytest.raises(RunError, match=re.escape(str(file))):
             state.store(SourceMark("109", "mastodon.test"))
         assert state.mark == MARK
     assert file.read_bytes() == stored
     with pytest.raises(InputError, match=re.escape(str(file))):
         open_state(file, "bluesky").__enter__()
-
-
-def refuse_space(_: int) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_refuses_a_second_collector(tmp_path: Path) -> None:
@@ -78,11 +75,6 @@ def test_a_file_that_is_no_state_of_this_source_is_refused(tmp_path: Path, conte
 
 AT = 1_725_911_162.5
 TOLD = "2024-09-09T19:46:02.500Z"
-
-
-@pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
 
 
 def test_lists_collectors_and_their_marks() -> None:

@@ -72,10 +72,6 @@ def test_any_name_makes_a_plain_svg(event: str) -> None:
     assert re.search(r"[\x00-\x09\x0b-\x1f\u202a-\u202e]", created) is None
 
 
-def at_score(x: float) -> float:
-    return (x - MARGIN_LEFT) / (WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
-
-
 @given(st.lists(st.floats(-1, 1), max_size=200))
 def test_bins_are_those_of_numpy(scores: list[float]) -> None:
     result = score_histogram(scores)
@@ -93,7 +89,8 @@ def test_the_threshold_is_drawn_at_its_score(threshold: float) -> None:
     cut = next(e for e in ElementTree.fromstring(created).iter() if e.get("class") == "cut")
     result = re.match(r"M([\d.]+) ", cut.attrib["d"])
     assert result
-    assert at_score(float(result[1])) == pytest.approx(threshold, abs=1e-4)
+    share = (float(result[1]) - MARGIN_LEFT) / (WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
+    assert share == pytest.approx(threshold, abs=1e-4)
 
 
 def test_the_background_is_drawn_as_shares() -> None:

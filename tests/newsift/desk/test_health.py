@@ -151,12 +151,8 @@ TOPIC = {"topic": "tweets", "setting": "cleanup.policy", "actual": "compact", "r
 WELL = HealthSnapshot("", GROUP, False, [WORKER], [])
 
 
-def changed(**parts: Any) -> HealthSnapshot:
-    return replace(WELL, **parts)
-
-
 def worker(**parts: Any) -> HealthSnapshot:
-    return changed(workers=[WORKER | parts])
+    return replace(WELL, workers=[WORKER | parts])
 
 
 @pytest.mark.parametrize(
@@ -165,7 +161,7 @@ def worker(**parts: Any) -> HealthSnapshot:
         WELL,
         worker(away="x", ready=False),  # the broker knows it, its web server is elsewhere
         worker(offsets_lost=0.0, open_transaction_s=5.0),
-        changed(topics=[TOPIC | {"serious": False}]),
+        replace(WELL, topics=[TOPIC | {"serious": False}]),
     ],
 )
 def test_all_well(snapshot: HealthSnapshot) -> None:
@@ -175,16 +171,16 @@ def test_all_well(snapshot: HealthSnapshot) -> None:
 @pytest.mark.parametrize(
     ("snapshot", "words"),
     [
-        (changed(group=GROUP | {"all_members": 0}), "start one with: faust -A worker worker"),
-        (changed(labels_left_out=1_234), "1,234 labels are left out"),
-        (changed(grows=True), "7 wait; start another worker, up to 4"),
+        (replace(WELL, group=GROUP | {"all_members": 0}), "start one with: faust -A worker worker"),
+        (replace(WELL, labels_left_out=1_234), "1,234 labels are left out"),
+        (replace(WELL, grows=True), "7 wait; start another worker, up to 4"),
         (worker(ready=False, reason="reads seeds"), "is not ready: reads seeds"),
         (worker(paused=1.0), "127.0.0.1:6066 is paused"),
         (worker(offsets_lost=1234.0), "lost 1,234 posts"),
         (worker(open_transaction_s=500.0), "transaction"),
-        (changed(workers=[WORKER, WORKER | {"model": "n"}]), "run different models"),
-        (changed(topics=[TOPIC]), "must be delete; kafka-configs.sh"),
-        (changed(away="nobody listens", topics=[TOPIC]), "does not answer: nobody listens"),
+        (replace(WELL, workers=[WORKER, WORKER | {"model": "n"}]), "run different models"),
+        (replace(WELL, topics=[TOPIC]), "must be delete; kafka-configs.sh"),
+        (replace(WELL, away="nobody listens", topics=[TOPIC]), "does not answer: nobody listens"),
     ],
 )
 def test_each_problem_has_its_line(snapshot: HealthSnapshot, words: str) -> None:
@@ -194,12 +190,14 @@ def test_each_problem_has_its_line(snapshot: HealthSnapshot, words: str) -> None
 
 
 def test_the_state_is_unknown_before_the_first_poll() -> None:
-    assert summarise(changed(away=NOT_YET, group=None))["state"] == "unknown"
+    assert summarise(replace(WELL, away=NOT_YET, group=None))["state"] == "unknown"
 
 
 def test_texts_of_strangers_are_single_lines_of_bounded_length() -> None:
     odd = HOSTILE * 200
-    problems = list_problems(changed(workers=[WORKER | {"ready": False, "reason": odd}] * 100))
+    problems = list_problems(
+        replace(WELL, workers=[WORKER | {"ready": False, "reason": odd}] * 100)
+    )
     assert len(problems) == 50
     assert all(each.isprintable() and len(each) <= 400 for each in problems)
 

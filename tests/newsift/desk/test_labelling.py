@@ -332,13 +332,6 @@ def test_the_random_queue_asks_again_about_a_label_that_was_not_drawn(
     assert (current(session(topic.publish, kind, (from_list,))) == first) is asks_again
 
 
-def test_the_curve_is_the_share_on_the_event_after_each_label() -> None:
-    queue = session(Topic().publish)
-    for verdict in ("on", "off", "on", "unsure"):
-        answer(queue, verdict)
-    assert queue.state()["shares"] == [1, 1 / 2, 2 / 3, 2 / 4]
-
-
 def test_posts_for_the_page_are_bounded() -> None:
     name = drawn(NAMES)[0]
     result = matches([name], why=[["w" * 9, 0.1]] * 10_000)
@@ -349,3 +342,10 @@ def test_posts_for_the_page_are_bounded() -> None:
     state = LabelSession(frozen, AnswerLog("e", "a", frozen, (), Topic().publish)).state()
     assert len(state["question"]["text"]) == MAX_POST_CHARS
     assert len(state["question"]["why"]) == 8
+
+
+def test_the_curve_is_the_share_on_the_event_after_each_label() -> None:
+    queue = session(Topic().publish)
+    for verdict in ("on", "off", "on", "unsure"):
+        answer(queue, verdict)
+    assert queue.state()["shares"] == [1, 1 / 2, 2 / 3, 2 / 4]

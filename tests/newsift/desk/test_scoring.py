@@ -34,7 +34,7 @@ from tests.worker.learned import profile_of
 from tests.worker.small import Mail
 from worker.config import Config, DeskConfig, KafkaConfig, load_config
 from worker.kafka.reading import Offsets, TopicReader, connected
-from worker.match.near import BackgroundThresholds, Edges, NearMissRows
+from worker.match.near import Edges, NearMissRows
 from worker.match.pipeline import Pipeline
 from worker.match.reservoir import NearAnswer, NearMiss, NearMisses, Stratum
 from worker.posts.outcome import Post
@@ -114,7 +114,10 @@ class Town:
     def near(self, measure: Measure, seeds: SeedSet) -> NearAnswer:
         """What a worker tells that has looked at all posts with these seeds."""
         # Fewer than are kept at most.
-        edges, _ = Edges.build(seeds, _thresholds_at(self.context), (0.1, 0.15), {})
+        enc, background = self.context.enc, self.context.background
+        edges, _ = Edges.build(
+            seeds, lambda rows, rate: enc.thresholds(rows, rate, background), (0.1, 0.15), {}
+        )
         near_misses = NearMisses([EVENT])
         near_misses.count_posts(len(self.posts))
         scores = measure.scores([post.text for post, _ in self.posts])
@@ -131,10 +134,6 @@ class Town:
         return NearAnswer(
             EVENT, seeds.digest, of_seeds, near_misses.strata(EVENT), near_misses.post_count(EVENT)
         )
-
-
-def _thresholds_at(context: ModelContext) -> BackgroundThresholds:
-    return lambda rows, rate: context.enc.thresholds(rows, rate, context.background)
 
 
 def town(context: ModelContext) -> Town:
@@ -155,10 +154,6 @@ def scene(
     return FigureData(
         measure, result, tuple(labels), marks, NearAnswers(tuple(answers), ()), flow, NOW
     )
-
-
-def without_workers(data: FigureData) -> FigureData:
-    return replace(data, near=NearAnswers((), ("worker 127.0.0.1:1: returns no near misses",)))
 
 
 FAR = 1e-6
@@ -198,9 +193,8 @@ def test_the_hourly_rates_are_those_of_all_posts(
             assert rate == pytest.approx((scores >= edge).sum() / HOURS)
     assert sum(data["bins"]["matches"]) == data["matched"] >= (scores >= top).sum()
     assert data["hours"] == pytest.approx(HOURS)
-    alone = figure_fields(without_workers(shown))
-    assert alone["floor"] is None
-    assert alone["messages"] == ["worker 127.0.0.1:1: returns no near misses"]
+    alone = figure_fields(replace(shown, near=NearAnswers((), ("no worker",))))
+    assert (alone["floor"], alone["messages"]) == (None, ["no worker"])
     assert [rate for rate in alone["hourly"] if rate is not None] == [
         rate for edge, rate in before if edge >= top
     ]

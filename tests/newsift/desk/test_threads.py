@@ -1,9 +1,9 @@
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Event, Lock
+from threading import Barrier, Event
 
 import pytest
 
-from newsift.desk.threads import DaemonExecutor, TimedCache, lock_or_busy
+from newsift.desk.threads import DaemonExecutor, TimedCache
 from worker.errors import BrokerError
 
 
@@ -68,14 +68,3 @@ def test_so_many_calls_run_at_once_and_errors_are_raised_where_results_are_read(
     assert [future.result(10) for future in futures] == [-0.5, -1]
     with pytest.raises(ZeroDivisionError):
         waiting.result(10)
-
-
-def test_a_lock_that_is_held_too_long_is_refused() -> None:
-    lock = Lock()
-    with (
-        lock_or_busy(lock, "first"),
-        pytest.raises(BrokerError, match="second; try again"),
-        lock_or_busy(lock, "second", 0.05),
-    ):
-        pass
-    assert not lock.locked()

@@ -1,6 +1,7 @@
 import json
 import math
 from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -47,6 +48,7 @@ def shown(enc: Encoder, pool: PostPool, posts: list[Post]) -> None:
 @pytest.mark.parametrize(("event", "reason"), [
     (EventState("flood"), "is none; let"),
     (EventState("flood", state="refused", why="no base64"), r"is refused \(no base64\); let"),
+    (EventState("flood", Mock(), state="stale", why="a seed"), r"is stale \(a seed\); let"),
 ])  # fmt: skip
 def test_names_the_reason_why_there_is_no_profile(event: EventState, reason: str) -> None:
     with pytest.raises(InputError, match=reason):

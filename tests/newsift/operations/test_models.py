@@ -37,10 +37,9 @@ class Packed(bytes):
         return hashlib.sha256(self).hexdigest()
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_proxy: None) -> Path:
-    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
-    return tmp_path / "state" / "models"
+@pytest.fixture
+def state(state_folder: Path) -> Path:
+    return state_folder / "models"
 
 
 @pytest.fixture(scope="session")
@@ -239,10 +238,6 @@ def test_packs_no_damaged_model(tmp_path: Path) -> None:
     assert not (tmp_path / "m.tar").exists()
 
 
-def long_header(kind: bytes) -> bytes:
-    return member("././@LongLink", b"manifest.json", kind) + member("manifest.json")
-
-
 def promising(size: int) -> bytes:
     """A header of this size in base 256, and no content."""
     info = tarfile.TarInfo("manifest.json")
@@ -259,7 +254,10 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "device": lambda: member("manifest.json", b"", tarfile.CHRTYPE),
     "sparse": lambda: member("manifest.json", b"x", tarfile.GNUTYPE_SPARSE),
     "extended": lambda: member("manifest.json", b"20 size=99999999999\n", tarfile.XHDTYPE),
-    "long name": lambda: long_header(tarfile.GNUTYPE_LONGNAME),
+    "long name": lambda: (
+        member("././@LongLink", b"manifest.json", tarfile.GNUTYPE_LONGNAME)
+        + member("manifest.json")
+    ),
     "too large": lambda: promising(2**36),
     "less than nothing": lambda: promising(-1024),
     "cut": lambda: member("manifest.json", bytes(2000))[:1024],

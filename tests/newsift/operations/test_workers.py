@@ -2,7 +2,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from math import nan
-from threading import Event, Thread
 
 import pytest
 
@@ -15,7 +14,7 @@ from newsift.operations.workers import (
     read_drift,
     worker_addresses,
 )
-from tests.newsift.worker_web import answering, worker_web
+from tests.newsift.worker_web import answering, dripping, worker_web
 from worker.config import Config, KafkaConfig, WebConfig, load_config
 from worker.match.drift import DriftMeasure
 from worker.metrics.registry import Metrics
@@ -55,25 +54,10 @@ def test_finds_local_workers_of_the_same_cluster_and_group(monkeypatch: pytest.M
 
 
 def test_gives_up_a_worker_that_drips() -> None:
-    left = Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def drip() -> None:
-            link, _ = listener.accept()
-            with link:
-                link.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-                try:
-                    while not left.wait(0.02):
-                        link.sendall(b"x")
-                except OSError:
-                    return
-
-        thread = Thread(target=drip)
-        thread.start()
-        with pytest.raises(TimeoutError, match="too slow"):
-            http_get(f"127.0.0.1:{listener.getsockname()[1]}", "/metrics", 0.3)
-        left.set()
-        thread.join(20)
+    with dripping(b"HTTP/1.1 200 OK\r\n\r\n") as (port, broken):
+        with pytest.raises(TimeoutError):
+            http_get(f"127.0.0.1:{port}", "/metrics", 0.3)
+        assert broken.wait(30)
 
 
 def test_reads_the_drift_of_a_worker() -> None:

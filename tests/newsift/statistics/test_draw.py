@@ -68,16 +68,6 @@ def test_labels_name_the_order_of_the_first_and_the_matches_of_the_newest() -> N
     assert current_queue([]) is None
 
 
-def test_every_match_is_as_likely_among_the_first_of_a_draw() -> None:
-    times = np.zeros(40)
-    for n in range(4_000):  # other names, other draws
-        for each in draw_order(candidate(40 * n + place) for place in range(40))[:8]:
-            times[int(each.post.id) % 40] += 1
-    assert times.mean() == 4_000 * 8 / 40
-    spread = np.sqrt(4_000 * 0.2 * 0.8)
-    assert (np.abs(times - 800) < 4.5 * spread).all()
-
-
 def test_certifying_and_training_posts_are_disjoint() -> None:
     certify = {match.post_id for match in draw_order(MANY)}
     learn = {match.post_id for match in LearnQueue(MANY, 0.5).order[:5_000]}

@@ -26,8 +26,6 @@ from newsift.statistics.estimates import (
 )
 from newsift.statistics.labels import Label, Verdict, joint_verdicts
 from newsift.statistics.promise import FrozenCuts
-from newsift.statistics.queues import Candidate, draw_order
-from worker.match.reservoir import NearMisses
 from worker.posts.outcome import Post
 
 VERDICTS = st.sampled_from(["on", "off", "unsure"])
@@ -218,52 +216,3 @@ def test_nonsense_is_refused_by_name(changed: dict[str, object], named: str) -> 
     sound = {"scores": [0.9, 0.3], "labels": [True, False], "weights": [1, 1]}
     with pytest.raises(InputError, match=f"^{named}: "):
         recall_interval(**{**sound, "threshold": 0.5, "floor": 0.2, **changed})  # type: ignore[arg-type]
-
-
-THRESHOLD, MIDDLE, FLOOR = 0.5, 0.4, 0.3
-
-
-def test_the_interval_holds_the_recall_of_the_stream_that_was_drawn_from() -> None:
-    random, missed, width, tries = np.random.default_rng(4), 0, 0.0, 40
-    for n in range(tries):
-        scores = random.uniform(FLOOR, 0.6, 3_000).astype(np.float32)
-        right = random.uniform(size=3_000) < np.interp(scores, [0.3, 0.5, 0.6], [0.0, 0.1, 1.0])
-        posts = [Post(f"{n}-{place}", "x", "") for place in range(3_000)]
-        on = {post.id: bool(truth) for post, truth in zip(posts, right, strict=True)}
-        low, high = interval(posts, scores, on)
-        recall = right[scores >= THRESHOLD].sum() / right.sum()
-        missed += not low <= recall <= high
-        width += (high - low) / tries
-    assert missed <= 0.1 * tries
-    assert width < 0.3
-
-
-def interval(posts: list[Post], scores: np.ndarray, on: dict[str, bool]) -> tuple[float, float]:
-    matches = [
-        Candidate(post, float(score))
-        for post, score in zip(posts, scores, strict=True)
-        if score >= THRESHOLD
-    ]
-    drawn = labelled(matches, len(matches), on)
-    reservoir = NearMisses(["fire"])
-    which = np.flatnonzero(scores < THRESHOLD)
-    strata = (scores[which] < MIDDLE).astype(np.int64)
-    reservoir.add(posts, which, np.zeros(len(which), np.int64), strata, scores[which])
-    for stratum in reservoir.strata("fire"):
-        near = [Candidate(each.post, each.score) for each in stratum.kept]
-        drawn += labelled(near, stratum.count, on)
-    drawn_scores, truths, weights = zip(*drawn, strict=True)
-    return recall_interval(drawn_scores, truths, weights, THRESHOLD, FLOOR)
-
-
-def labelled(
-    candidates: list[Candidate], among: int, on: dict[str, bool]
-) -> list[tuple[float, bool, float]]:
-    questions = draw_order(candidates)[:60]
-    return [(each.score, on[each.post.id], among / len(questions)) for each in questions]
-
-
-def test_without_a_hit_above_or_a_draw_below_nothing_is_known() -> None:
-    assert recall_interval([], [], [], 0.5, 0.2) == (0, 1)
-    assert recall_interval([0.9, 0.3], [False, True], [1, 1], 0.5, 0.2) == (0, 1)
-    assert recall_interval([0.9, 0.1], [True, True], [1, 1], 0.5, 0.2) == (0, 1)

@@ -178,17 +178,6 @@ def test_any_profile_is_finite_and_near_its_seeds(
     assert (cosines[~np.eye(len(cosines), dtype=bool)] < 0.7 + 1e-5).all()
 
 
-def test_a_flood_of_copies_weighs_as_much_as_one_post() -> None:
-    rng = np.random.default_rng(2)
-    seeds, background, posts = texts(rng, 2, about=3), texts(rng, 200), texts(rng, 40, about=1.5)
-    stream = AuthoredPosts.anonymous(Embeddings.concat([posts, seeds[np.zeros(3000, int)]]))
-    flooded = learn(seeds, background, stream, burst=True)
-    assert flooded.beta > 0
-    assert (flooded.posts >= 40).sum() == 1
-    alone = learn(seeds, background, AuthoredPosts.anonymous(stream.posts[:41]), burst=True)
-    assert alone.vector.encode() == flooded.vector.encode()
-
-
 @pytest.mark.parametrize("attempts", [1, 48])
 def test_a_burst_is_what_a_binomial_hardly_brings(attempts: int) -> None:
     for before, share in ((0, 0.5), (3, 0.1), (40, 0.02)):

@@ -187,14 +187,6 @@ def test_one_by_one_is_all_at_once_and_snapshots_stay(log: list[Record], looks: 
     assert all(state == state_of(log[: at + 1]) for at, state in states)
 
 
-def test_a_long_key_is_held_by_its_digest_and_can_be_taken_back() -> None:
-    book = LabelTopic()
-    book.put(b"k" * 10**6, b"{")
-    assert len(book.snapshot().refused[0].key) == MAX_KEY_BYTES
-    book.put(b"k" * 10**6, None)
-    assert book.snapshot().refused == ()
-
-
 def test_room_is_for_ten_thousand_pairs() -> None:
     book = LabelTopic()
     for n in range(MAX_PAIRS + 5):

@@ -2,7 +2,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from urllib.robotparser import RobotFileParser
 
 import pytest
 from hypothesis import given
@@ -84,15 +83,6 @@ def test_a_pattern_equals_a_regular_expression(pattern: str, path: str) -> None:
     path = f"/{path}".rstrip("?")
     fits = re.match(inner + ("$" if ends else ""), path) is not None
     assert allowed(f"User-agent: *\nDisallow: {pattern}", path) == (not fits)
-
-
-@given(st.lists(st.sampled_from(["/a", "/b", "/ab", "/a/b"]), max_size=3), PATHS)
-def test_plain_rules_mean_what_python_reads(rules: list[str], path: str) -> None:
-    text = "\n".join(["User-agent: *", *(f"Disallow: {rule}" for rule in rules)])
-    theirs = RobotFileParser()
-    theirs.parse(text.splitlines())
-    path = f"/{path}".rstrip("?")
-    assert allowed(text, path) == theirs.can_fetch("newsift", SITE + path)
 
 
 def test_rules_and_bytes_above_the_limits_are_ignored() -> None:

@@ -2,26 +2,19 @@ import json
 import signal
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
 from encoder import Encoder
 from newsift.statistics.labels import Label
-from newsift.statistics.promise import confidence_of_version, labels_missing
 from newsift.statistics.queues import is_certify_post
-from tests.broker.clients import until
 from tests.newsift.cli.events.ferry import (
     ARTICLES,
     KEY,
-    add_ferry_posts,
     add_posts,
     add_seeds,
-    certifying,
-    first_cut,
     is_on,
-    label,
-    match_all,
     published,
     sample_posts,
 )
@@ -29,9 +22,7 @@ from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
-from tests.worker.processes import started
 from tests.worker.small import ControlTopic
-from worker.match.records import MatchRecord
 from worker.posts.outcome import Post
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import Profile, parse_control_record
@@ -145,26 +136,25 @@ def versions(kafka: Kafka) -> list[Profile]:
     return [each for each in result if isinstance(each, Profile)]
 
 
-@pytest.mark.slow
-def test_every_learns_again_until_sigterm(kafka: Kafka) -> None:
+def test_every_learns_again_until_sigterm(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pause(_: float) -> None:
+        if len(versions(kafka)) == 2:
+            signal.raise_signal(signal.SIGTERM)
+        text = "Ferry Astrid Vane on fire, lifeboat {} of the Astrid Vane reached Port Maren"
+        kafka.fill(POSTS, [json.dumps({"id": f"n{n}", "text": text.format(n)}).encode()
+                           for n in range(8)])  # fmt: skip
+
+    monkeypatch.setattr("newsift.cli.events.time", SimpleNamespace(sleep=pause))
     add_seeds(kafka)
     now = int(time.time() * 1000)  # the event begins after a day without it
     for post in [post for post in sample_posts() if not is_on(post)][:80]:
         kafka.send(POSTS, json.dumps(post).encode(), at=now - 30 * HOUR)
     for post in filter(is_on, sample_posts()):
         kafka.send(POSTS, json.dumps(post).encode(), at=now - HOUR)
-    process = started("events", "learn", "ferry", "--yes", "--every", "1s")
-    try:
-        until(lambda: len(versions(kafka)) == 1, 60)
-        for n in range(8):
-            text = f"Ferry Astrid Vane on fire, lifeboat {n} of the Astrid Vane reached Port Maren"
-            kafka.send(POSTS, json.dumps({"id": f"new{n}", "text": text}).encode())
-        until(lambda: len(versions(kafka)) >= 2, 60)
-        process.send_signal(signal.SIGTERM)
-        _, message = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert (process.returncode, "Traceback" in message) == (0, False), message
+    done = newsift("events", "learn", "ferry", "--yes", "--every", "1s")
+    assert (done.code, "Traceback" in done.err) == (0, False), done.err
     assert versions(kafka)[-1].before
 
 
@@ -177,23 +167,17 @@ def test_every_publishes_nothing_without_enough_history(newsift: Command, kafka:
     assert versions(kafka) == []
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "seeds").mkdir()
+def test_learns_the_same_from_files_and_topic(
+    newsift: Command, tmp_path: Path, kafka: Kafka
+) -> None:
+    posts, folder = tmp_path / "posts.jsonl", tmp_path / "seeds"
+    folder.mkdir()
     for name, (title, text) in ARTICLES.items():
         record = {"title": title, "text": text, "event": "ferry"}
-        (tmp_path / "seeds" / f"{name}.json").write_text(json.dumps(record))
+        (folder / f"{name}.json").write_text(json.dumps(record))
     lines = [json.dumps(post) for post in sample_posts()]
-    (tmp_path / "posts.jsonl").write_text("\n".join([*lines, "{broken"]) + "\n")
-    return tmp_path
-
-
-def ids(found: list[dict[str, Any]]) -> list[str]:
-    return [match["match_id"] for row in found for match in row["matches"]]
-
-
-def test_learns_the_same_from_files_and_topic(newsift: Command, folder: Path, kafka: Kafka) -> None:
-    posts, seeds = folder / "posts.jsonl", ("--seeds", folder / "seeds")
+    posts.write_text("\n".join([*lines, "{broken"]) + "\n")
+    seeds = ("--seeds", folder)
     plain = rows(newsift("filter", posts, *seeds).out)
     result = rows(newsift("filter", posts, *seeds, "--learn").out)
     assert {match["seed_id"] for row in result for match in row["matches"]} == {"profile|ferry"}
@@ -203,60 +187,11 @@ def test_learns_the_same_from_files_and_topic(newsift: Command, folder: Path, ka
     assert wrong[1] < wrong[0]
     assert right[1] >= right[0] - 2
     other = newsift("filter", "-", *seeds, "--learn-from", posts, stdin=posts.read_bytes())
-    assert ids(rows(other.out)) == ids(result)
+    assert [row["matches"] for row in rows(other.out)] == [row["matches"] for row in result]
     add_seeds(kafka)
     add_posts(kafka)
     (row,) = rows(newsift("events", "learn", "ferry", "--yes", "--json").out)
     assert {m["seed_version"] for each in result for m in each["matches"]} == {row["version"]}
-
-
-ONE = confidence_of_version(0.9, 1)
-
-
-@pytest.fixture
-def matched(kafka: Kafka, enc: Encoder, newsift: Command) -> list[MatchRecord]:
-    """The matches of an event that has learned from the background."""
-    add_seeds(kafka)
-    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
-    add_ferry_posts(kafka)
-    return match_all(kafka, enc)
-
-
-def test_counts_missing_labels_then_sets_a_threshold(
-    newsift: Command, kafka: Kafka, matched: list[MatchRecord]
-) -> None:
-    bare = published(kafka)
-    done = newsift("events", "promise", "ferry", "--yes", "--json")
-    assert done.code == 0, done.err
-    needed = labels_missing(0, 0, 0.8, ONE)
-    (row,) = rows(done.out)
-    assert (row["threshold"], row["missing"], row["set"]) == (None, needed, False)
-    assert published(kafka) == bare
-
-    own = list(certifying(matched))
-    assert len(own) > 26
-    cut = first_cut(own)
-    first = [record for record in own if record.matches[0].score >= cut]
-    for record in first[: needed - 1]:
-        label(kafka, record, "on")
-    done = newsift("events", "promise", "ferry", "--yes", "--json")
-    assert rows(done.out)[0]["missing"] == 1
-    label(kafka, first[needed - 1], "on")
-    done = newsift("events", "promise", "ferry", "--yes", "--json")
-    (row,) = rows(done.out)
-    assert row["set"] is True
-    assert row["threshold"] == cut
-    made = published(kafka)
-    assert made.threshold == row["threshold"]
-    assert made.promise is not None
-    assert (made.promise["version"], made.promise["labels"]) == (1, needed)
-    assert made.version == bare.version
-
-    (listed,) = rows(newsift("events", "list", "--json").out)
-    assert (listed["promise"], listed["lapsed"]) == (made.promise, None)
-    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 2
-    assert newsift("events", "forget", "ferry", "--yes").code == 0
-    assert published(kafka) == bare
 
 
 def test_without_a_profile_one_comes_first(newsift: Command, kafka: Kafka) -> None:
@@ -270,12 +205,11 @@ def test_without_a_profile_one_comes_first(newsift: Command, kafka: Kafka) -> No
     assert "no post has matched this version" in done.err
 
 
-def test_a_promise_lapses_when_few_posts_pass(
-    newsift: Command, kafka: Kafka, matched: list[MatchRecord]
-) -> None:
-    bare = published(kafka)
+def test_a_promise_lapses_when_few_posts_pass(newsift: Command, kafka: Kafka) -> None:
+    add_seeds(kafka)
+    assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
     promise = {"precision": 0.8, "confidence": 0.9, "version": 1, "rate": 0.02}
-    record = bare.record() | {"threshold": 0.2, "promise": promise}
+    record = published(kafka).record() | {"threshold": 0.2, "promise": promise}
     kafka.send(SEEDS, json.dumps(record).encode(), KEY)
     assert rows(newsift("events", "list", "--json").out)[0]["lapsed"] is None
     old = int(time.time() * 1000) - 2 * HOUR

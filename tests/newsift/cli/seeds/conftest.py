@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +16,8 @@ from tests.worker.web_side import serving
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read_in_process: None) -> Iterator[Site]:
+def site(monkeypatch: pytest.MonkeyPatch, read_in_process: None) -> Iterator[Site]:
     """A site of this machine, as if it stood in the open web and did not mind haste."""
-    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
     follow = newsift.cli.seeds
     monkeypatch.setattr(follow, "PUBLIC_FEEDS", RequestLimits(allow=lambda _: True))
     monkeypatch.setattr(follow, "PoliteWeb", partial(PoliteWeb, pause_s=0.0))

@@ -1,15 +1,14 @@
 import json
-import socket
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.articles import WebPage, extract_in_process
+from newsift.files.articles import extract_in_process
 from newsift.web.client import RequestLimits, fetch
+from tests.newsift.worker_web import dripping
 from tests.worker.fake import Command
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.web_side import web_server
@@ -71,21 +70,9 @@ def test_refuses_what_holds_no_article(web: str, name: str, message: str) -> Non
 )
 def test_closes_a_connection_that_drips_for_ever(scheme: str, head: bytes) -> None:
     """Else whoever follows a feed for months would gather such connections."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        broken = threading.Event()
-
-        def drip() -> None:
-            connection, _ = server.accept()
-            with connection, suppress(OSError):
-                connection.sendall(head)
-                while not broken.wait(0.01):
-                    connection.sendall(b"x")
-            broken.set()
-
-        threading.Thread(target=drip, daemon=True).start()
-        url = f"{scheme}://127.0.0.1:{server.getsockname()[1]}/"
+    with dripping(head) as (port, broken):
         with pytest.raises(InputError):
-            fetch(url, RequestLimits(max_seconds=0.3, allow=lambda _: True))
+            fetch(f"{scheme}://127.0.0.1:{port}/", replace(HERE, max_seconds=0.3))
         assert broken.wait(30)
 
 
@@ -114,26 +101,18 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_used(web: str) -> No
     assert len(answers) == 1
 
 
-@pytest.fixture
-def open_web(web: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    def any_page(url: str, _: RequestLimits) -> WebPage:
-        return fetch(url, HERE)
-
-    monkeypatch.setattr("newsift.operations.seed_drafts.fetch", any_page)
-    return web
-
-
 @pytest.mark.parametrize(
     ("answer", "code", "published"), [("y\n", 0, 1), ("n\n", 0, 0), ("\n", 0, 0), ("", 130, 0)]
 )
 def test_shows_the_page_and_asks_before_it_publishes(
-    newsift: Command, kafka: Kafka, open_web: str, monkeypatch: pytest.MonkeyPatch,
+    newsift: Command, kafka: Kafka, web: str, monkeypatch: pytest.MonkeyPatch,
     answer: str, code: int, published: int,
 ) -> None:  # fmt: skip
+    monkeypatch.setattr("newsift.operations.seed_drafts.fetch", lambda url, _: fetch(url, HERE))
     for name in ("seeds", "seed_preview"):  # else they import the stand-in, and keep it
         import_module(f"newsift.cli.{name}")
     monkeypatch.setattr("newsift.cli.terminal.at_terminal", lambda: True)
-    done = newsift("seeds", "add", "--url", f"{open_web}/gzip", stdin=answer.encode())
+    done = newsift("seeds", "add", "--url", f"{web}/gzip", stdin=answer.encode())
     assert done.code == code
     assert ("interrupted" in done.err) == (code == 130)
     assert ("nothing was published" in done.err) == (code == 0 and not published)

@@ -149,14 +149,6 @@ def numbers(start: int, end: int) -> list[str]:
     return [str(number) for number in range(start, end)]
 
 
-def documented_check() -> Callable[[str, str, bytes], bool]:
-    [code] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    names: dict[str, Any] = {}
-    exec(code, names)
-    result: Callable[[str, str, bytes], bool] = names["is_from_newsift"]
-    return result
-
-
 def committed(kafka: Kafka, group: str = "newsift-watch") -> int:
     with consumer(kafka.address, group_id=group) as client:
         return client.committed(TopicPartition(MATCHES, 0)) or 0
@@ -180,7 +172,10 @@ def test_each_match_is_posted_once_signed_and_in_order(kafka: Kafka, tmp_path: P
     assert first.headers["Newsift-Schema"] == "newsift.match/1"
     assert "Cookie" not in receiver.requests[-1].headers
     assert not Post(first.headers, first.body + b" ").is_signed
-    check = documented_check()
+    [code] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    check = names["is_from_newsift"]
     assert check(SECRET, first.headers["Newsift-Signature"], first.body)
     assert not check("another", first.headers["Newsift-Signature"], first.body)
 

@@ -27,10 +27,6 @@ def add_an_article(page: Page) -> None:
     expect(page.get_by_text("it is on the topic")).to_be_visible()
 
 
-def matched_posts(place: Place) -> set[str]:
-    return {row["post"]["id"] for row in place.values("matches")}
-
-
 def judge(page: Page, place: Place) -> None:
     page.get_by_role("link", name="Judge").click()
     post = page.locator(".post .words")
@@ -65,7 +61,9 @@ def test_an_event_from_its_first_article_to_a_file_and_through_the_loss_of_a_wor
     expect(page.locator("article.match").first).to_contain_text("plain", timeout=SETTLED_MS)
     judge(page, place)
     rows = save_csv(page)
-    assert {row["post_id"] for row in rows} == matched_posts(place)
+    assert {row["post_id"] for row in rows} == {
+        row["post"]["id"] for row in place.values("matches")
+    }
     texts = {row["text"].removeprefix("'") for row in rows}  # no cell is a formula
     assert texts <= {str(post["text"]) for post in posts}
     worker.kill()

@@ -288,21 +288,10 @@ def test_a_client_that_disconnects_leaves_nothing_open(caplog: pytest.LogCapture
     assert "was not sent to its end" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("name", "plain", "full"),
-    [
-        ("newsift-ferry.csv", "newsift-ferry.csv", "newsift-ferry.csv"),
-        ("newsift-../../etc/passwd.csv", "newsift-..-..-etc-passwd.csv", None),
-        ('a";x=\r\nSet-Cookie: b.db', "a-x-Set-Cookie-b.db", None),
-        ("newsift-überfall.svg", "newsift-berfall.svg", "newsift-überfall.svg"),
-        ("newsift-\u202egnp.csv", "newsift-gnp.csv", "newsift-gnp.csv"),
-    ],
-)
-def test_a_file_name_has_a_plain_form(name: str, plain: str, full: str | None) -> None:
-    text = Attachment(name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
-    assert f'filename="{plain}"' in text
-    if full is not None:
-        assert unquote(text.rpartition("''")[2]) == full
+def test_a_file_name_keeps_its_letters_beside_a_plain_form() -> None:
+    text = Attachment("newsift-\u202eüber.csv", "text/csv", io.BytesIO()).headers
+    plain, _, full = text["Content-Disposition"].rpartition("''")
+    assert (unquote(full), 'filename="newsift-ber.csv"' in plain) == ("newsift-über.csv", True)
 
 
 @given(st.text(max_size=300))

@@ -2,7 +2,6 @@ import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +23,7 @@ GROUP = "newsift-ingest"
 
 
 @pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path / "state"))
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "127.0.0.1:1")
     monkeypatch.setattr("newsift.operations.cluster_status.RATE_INTERVAL_S", 0.05)
 
