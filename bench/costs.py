@@ -112,12 +112,12 @@ class FittedRuns(NamedTuple):
     few: Run
     first: Run  # as many as each cost the same
     many: Run
-    matching: Run  # few seeds, which more posts match
+    matching: Run  # the first seeds, which more posts match, and many posts match several
 
     @classmethod
     def up_to(cls, seeds: int) -> "FittedRuns":
-        few = min(FEW, seeds)
-        return cls(Run(few), Run(min(FIRST_SEEDS, seeds)), Run(seeds), Run(few, 10 * SHARE))
+        first = min(FIRST_SEEDS, seeds)
+        return cls(Run(min(FEW, seeds)), Run(first), Run(seeds), Run(first, 10 * SHARE))
 
     def costs(
         self, readings: Mapping[Run, Reading], encode_us: float, posts: Sizes, matches: Sizes
@@ -129,7 +129,9 @@ class FittedRuns(NamedTuple):
         more_match_us = match_us
         if beyond := self.many.seeds - self.first.seeds:
             more_match_us = max(0.0, many.cpu_us - first.cpu_us) / beyond
-        matched_us = max(0.0, matching.cpu_us - few.cpu_us) / (self.matching.share - self.few.share)
+        matched_us = max(0.0, matching.cpu_us - first.cpu_us) / (
+            self.matching.share - self.first.share
+        )
         start_s = max(0.0, many.start_s - few.start_s) / more
         memory_mb = max(0.0, many.memory_mb - few.memory_mb) / more
         others = encode_us + self.few.seeds * match_us + self.few.share * matched_us
