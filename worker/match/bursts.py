@@ -151,14 +151,14 @@ class Burst:
 class StoryCounts:
     """New story groups by event and minute, in one partition."""
 
-    def __init__(self, begun: int) -> None:
-        """`begun` is the minute of the assignment; earlier ones are unknown."""
-        self.begun = begun
+    def __init__(self, start: int) -> None:
+        """`start` is the minute of the assignment; earlier ones are unknown."""
+        self.start = start
         self._counts: dict[str, Counter[int]] = {}
 
     def add(self, event: str, minute: int, count: int, now: int) -> None:
         """A minute in the future counts as the present one."""
-        if minute > self.begun and minute >= now - HISTORY_MINUTES - MAX_LATE_MINUTES:
+        if minute > self.start and minute >= now - HISTORY_MINUTES - MAX_LATE_MINUTES:
             self._counts.setdefault(event, Counter())[min(minute, now)] += count
 
     def stories(self, event: str) -> Counter[int]:
@@ -181,7 +181,7 @@ class Bursts:
 
     def __init__(self) -> None:
         self._now = 0
-        self._reported: dict[str, int] = {}
+        self._report_minutes: dict[str, int] = {}
 
     def add(
         self,
@@ -194,7 +194,9 @@ class Bursts:
             self._now, first = now, now - HISTORY_MINUTES - MAX_LATE_MINUTES
             for counts in partitions.values():
                 counts.drop_before(first)
-            self._reported = {e: minute for e, minute in self._reported.items() if minute >= first}
+            self._report_minutes = {
+                e: minute for e, minute in self._report_minutes.items() if minute >= first
+            }
         minutes = set()
         for (partition, event, minute), count in stories.items():
             if partition in partitions:
@@ -206,19 +208,19 @@ class Bursts:
         return [burst for burst in bursts if burst is not None]
 
     def _burst(self, partitions: Collection[StoryCounts], event: str, minute: int) -> Burst | None:
-        part = [counts for counts in partitions if minute - counts.begun - 1 >= MIN_HISTORY_MINUTES]
-        minutes = min([HISTORY_MINUTES, *(minute - counts.begun - 1 for counts in part)])
+        part = [counts for counts in partitions if minute - counts.start - 1 >= MIN_HISTORY_MINUTES]
+        minutes = min([HISTORY_MINUTES, *(minute - counts.start - 1 for counts in part)])
         total: Counter[int] = Counter()
         for counts in part:
             total.update(counts.stories(event))
         stories = total[minute]
         if stories < MIN_STORIES or minute < self._now - MAX_LATE_MINUTES:
             return None
-        if minute < self._reported.get(event, minute - HISTORY_MINUTES) + HISTORY_MINUTES:
+        if minute < self._report_minutes.get(event, minute - HISTORY_MINUTES) + HISTORY_MINUTES:
             return None
         before = sum(total[past] for past in range(minute - minutes, minute))
         burst = Burst(event, minute, stories, before, minutes)
         if burst.chance >= MAX_FALSE_ALARM:
             return None
-        self._reported[event] = minute
+        self._report_minutes[event] = minute
         return burst

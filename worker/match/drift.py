@@ -74,7 +74,7 @@ class Drift:
         """`rate` is that of each automatic threshold; None where only a total rate is promised."""
         self._high_scores_of, self._rate, self._threshold = high_scores, rate, threshold
         self._lock = Lock()
-        self._watched: WatchedSeeds | None = None
+        self._current: WatchedSeeds | None = None
         self._ready: WatchedSeeds | None = None
         self._counts = np.zeros((4, 0))
 
@@ -109,16 +109,16 @@ class Drift:
         Posts that were matched with an older seed set are not counted.
         """
         with self._lock:
-            if (watched := self._activate(seeds)) is None or not len(watched.vectors):
+            if (current := self._activate(seeds)) is None or not len(current.vectors):
                 return
-            high = (sample.similarity(watched.vectors) >= watched.high_scores).sum(axis=0)  # [w]
-            rows = watched.event_rows
+            high = (sample.similarity(current.vectors) >= current.high_scores).sum(axis=0)  # [w]
+            rows = current.event_rows
             of_events = np.bincount(rows, high) / np.bincount(rows)  # [e]
-            passes = hits[: len(watched.vectors)].tolist()
+            passes = hits[: len(current.vectors)].tolist()
             self._counts[0] += posts
             self._counts[1] += [
                 *passes,
-                *(posts_by_event.get(event, 0) for event in watched.events),
+                *(posts_by_event.get(event, 0) for event in current.events),
             ]
             self._counts[2] += len(sample)
             self._counts[3] += [*high, *of_events]
@@ -127,19 +127,19 @@ class Drift:
 
     def measures(self) -> list[DriftMeasure]:
         with self._lock:
-            if self._watched is None:
+            if self._current is None:
                 return []
-            posts, passes, sampled, high = self._counts
-            promised = posts * self._watched.rates
-            promised = np.where(promised >= MIN_PROMISED_PASSES, promised, np.nan)
-            enough = np.where(sampled >= MIN_SAMPLED_POSTS, sampled, np.nan)
-            rows = zip(self._watched.names, passes / promised, high / enough, strict=True)
+            posts, passes, sample_sizes, high = self._counts
+            promises = posts * self._current.rates
+            promises = np.where(promises >= MIN_PROMISED_PASSES, promises, np.nan)
+            enough = np.where(sample_sizes >= MIN_SAMPLED_POSTS, sample_sizes, np.nan)
+            rows = zip(self._current.names, passes / promises, high / enough, strict=True)
             return [DriftMeasure(*name, float(x), float(y)) for name, x, y in rows]
 
     def _calibrate(self, keys: Sequence[Key], vectors: Embeddings) -> F32:
         """Computes the high scores of new seeds only."""
         high_scores: dict[Key, np.float32] = {}
-        for before in filter(None, (self._watched, self._ready)):
+        for before in filter(None, (self._current, self._ready)):
             high_scores |= dict(zip(before.keys, before.high_scores, strict=False))
         new = [row for row, key in enumerate(keys) if key not in high_scores]
         fresh = self._high_scores_of(vectors[new])
@@ -148,15 +148,15 @@ class Drift:
 
     def _activate(self, seeds: SeedSet) -> WatchedSeeds | None:
         """Seeds that did not change keep their counts."""
-        watched, ready = self._watched, self._ready
-        if watched is not None and watched.seeds is seeds:
-            return watched
+        current, ready = self._current, self._ready
+        if current is not None and current.seeds is seeds:
+            return current
         if ready is None or ready.seeds is not seeds:
             return None
-        columns = dict(zip(watched.keys if watched else (), self._counts.T, strict=True))
+        columns = dict(zip(current.keys if current else (), self._counts.T, strict=True))
         rows = [columns.get(key, np.zeros(4)) for key in ready.keys]
         self._counts = np.array(rows).reshape(-1, 4).T.copy()  # [4, w + e]
-        self._watched = ready
+        self._current = ready
         return ready
 
     def _promised_rate(self, seed: SeedOrProfile) -> float:
@@ -167,13 +167,13 @@ class Drift:
 
 def describe_drift(measures: Iterable[DriftMeasure]) -> str:
     """Empty if too few posts were counted."""
-    measured = [
+    measures = [
         measure for measure in measures if not (isnan(measure.passes) and isnan(measure.high))
     ]
-    if not measured:
+    if not measures:
         return ""
-    high = max(measured, key=lambda measure: -1 if isnan(measure.high) else measure.high)
-    passes = max(measured, key=lambda measure: -1 if isnan(measure.passes) else measure.passes)
+    high = max(measures, key=lambda measure: -1 if isnan(measure.high) else measure.high)
+    passes = max(measures, key=lambda measure: -1 if isnan(measure.passes) else measure.passes)
     if high.high >= ALERT_HIGH_SHARE:
         return (
             f"{high.high:.0%} of the posts score as high with {high.name} as {HIGH_SHARE:.0%} "

@@ -94,8 +94,8 @@ class StoryGroups:
             if row not in older and first not in self._firsts:
                 break
             number = self._count + row
-            stored = FirstMatch(match, FIRST_OVERHEAD_BYTES + sizes[row])
-            first, group = self._join(number, stored, older.get(row, [first]))
+            first_match = FirstMatch(match, FIRST_OVERHEAD_BYTES + sizes[row])
+            first, group = self._join(number, first_match, older.get(row, [first]))
             groups.append(group)
             if first != number or row in has_words:
                 firsts[key] = first

@@ -42,7 +42,7 @@ POSTS_AT_ONCE = 288  # rounded up to whole tiles
 SEEDS_AT_ONCE = 512  # whole panels
 
 
-_built: "WeakKeyDictionary[Embeddings, SeedIndex]" = WeakKeyDictionary()  # by part
+_indexes: "WeakKeyDictionary[Embeddings, SeedIndex]" = WeakKeyDictionary()  # by part
 
 
 class SweepResult(NamedTuple):
@@ -81,13 +81,13 @@ class SeedIndex:
         longest = int(np.diff(seeds.lexical.indptr).max(initial=0))
         lists = Lists(fixed(column), fixed(starts), fixed(rows), fixed(weights))
         exact = ScoredRows.of(seeds.dense, seeds.lexical)
-        rounded = RoundedMatrix.of(matrix, tile)
-        return cls(exact, seeds.mix, len(common), rounded, lists, rounding(longest))
+        rounded_matrix = RoundedMatrix.of(matrix, tile)
+        return cls(exact, seeds.mix, len(common), rounded_matrix, lists, rounding(longest))
 
     def sweep_limits(self, thresholds: F32, expiry: I64, most: int, chosen: I64) -> SweepLimits:
-        padded = np.full(self.matrix.room, np.inf, np.float32)
-        padded[: len(thresholds)] = thresholds
-        return SweepLimits(fixed(padded), fixed(expiry), most, fixed(chosen))
+        padded_thresholds = np.full(self.matrix.room, np.inf, np.float32)
+        padded_thresholds[: len(thresholds)] = thresholds
+        return SweepLimits(fixed(padded_thresholds), fixed(expiry), most, fixed(chosen))
 
     def sweep(self, posts: Embeddings, times: I64, limits: SweepLimits) -> SweepResult:
         """Compares posts, with their times, with all seeds of the index."""
@@ -96,7 +96,7 @@ class SeedIndex:
         if self.columns:
             rows = np.pad(rows, ((0, 0), (0, self.columns)))
             write_columns(exact, self.lists.column, rows)
-        rounded, tile = self.matrix.rounded(rows), self.matrix.tile
+        rounded_rows, tile = self.matrix.rounded(rows), self.matrix.tile
         totals = SweepTotals(
             np.full(len(posts), OUT_OF_REACH),
             np.zeros(len(posts), np.int64),
@@ -106,10 +106,10 @@ class SeedIndex:
         count = max(len(posts), 1)
         turns = -(-count // POSTS_AT_ONCE)
         at_once = round_up(-(-count // turns), tile.rows)  # so that no turn is left with a few
-        slack = rounded.errors + np.float32(self.rounding)
+        slack = rounded_rows.errors + np.float32(self.rounding)
         matrix = (self.matrix.panels, self.matrix.scale, self.matrix.excess)
         pairs, scores = sweep(
-            *(tile, exact, rounded.groups, rounded.scales, slack, fixed(times)),
+            *(tile, exact, rounded_rows.groups, rounded_rows.scales, slack, fixed(times)),
             *(self.rows, *matrix, self.lists, self.mix),
             *(limits, totals, at_once, SEEDS_AT_ONCE),
         )
@@ -119,9 +119,9 @@ class SeedIndex:
 
 def index_of(part: Embeddings) -> SeedIndex:
     """Built once for each part."""
-    index = _built.get(part)
+    index = _indexes.get(part)
     if index is None:
-        index = _built[part] = SeedIndex.build(part)
+        index = _indexes[part] = SeedIndex.build(part)
     return index
 
 

@@ -49,8 +49,8 @@ class Edges:
         earlier: StratumEnds,
     ) -> tuple[Self, StratumEnds]:
         """Returns the edges, and the lower ends of the strata for the next set."""
-        chosen = _choose_events(seeds)
-        places = [place for event_places in chosen.values() for place in event_places]
+        places_of = _choose_events(seeds)
+        places = [place for event_places in places_of.values() for place in event_places]
         names = [(seeds.seeds[place].id, seeds.seeds[place].version) for place in places]
         new = [n for n, name in enumerate(names) if name not in earlier]
         rows = seeds.vectors[np.array([places[n] for n in new], np.int64)]
@@ -59,10 +59,10 @@ class Edges:
         table = np.array([every[name] for name in names], np.float32).reshape(-1, len(rates))
         thresholds = seeds.thresholds[np.array(places, np.int64)][:, None]
         edges = np.minimum.accumulate(np.hstack([thresholds, table]), axis=1)  # [m, 1 + s]
-        starts = np.cumsum([0, *map(len, chosen.values())]).astype(np.int64)
+        starts = np.cumsum([0, *map(len, places_of.values())]).astype(np.int64)
         marks_of_seeds = [[*name, *edge] for name, edge in zip(names, edges.tolist(), strict=True)]
         marks = tuple(marks_of_seeds[begin:end] for begin, end in pairwise(starts.tolist()))
-        result = cls(tuple(chosen), starts, np.array(places, np.int64), edges, marks)
+        result = cls(tuple(places_of), starts, np.array(places, np.int64), edges, marks)
         return result, {name: every[name] for name in names}
 
 
@@ -102,14 +102,14 @@ def _choose_events(seeds: SeedSet) -> dict[str, list[int]]:
     by_event: defaultdict[str, list[int]] = defaultdict(list)
     for place, seed in enumerate(seeds.seeds):
         by_event[seed.event].append(place)
-    learned = {seed.event for seed in seeds.seeds if isinstance(seed, Profile)}
-    chosen: dict[str, list[int]] = {}
+    with_profile = {seed.event for seed in seeds.seeds if isinstance(seed, Profile)}
+    places_of: dict[str, list[int]] = {}
     room = MAX_SEEDS
-    for event in sorted(by_event, key=lambda event: (event not in learned, event)):
-        if len(by_event[event]) <= room and len(chosen) < MAX_EVENTS:
+    for event in sorted(by_event, key=lambda event: (event not in with_profile, event)):
+        if len(by_event[event]) <= room and len(places_of) < MAX_EVENTS:
             room -= len(by_event[event])
-            chosen[event] = by_event[event]
-    return chosen
+            places_of[event] = by_event[event]
+    return places_of
 
 
 @jit()
@@ -163,10 +163,10 @@ class NearWatch:
             if self._edges is None or seeds is not self._seeds:
                 ready = self._ready
                 if ready is None or ready[0] is not seeds:
-                    built = Edges.build(
+                    edges = Edges.build(
                         seeds, self._thresholds_at, STRATUM_RATES, self._earlier_ends
                     )
-                    ready = seeds, *built
+                    ready = seeds, *edges
                 _, self._edges, self._earlier_ends = ready
                 pairs = zip(self._edges.events, self._edges.marks, strict=True)
                 names = [_sample_name(event, mark) for event, mark in pairs]

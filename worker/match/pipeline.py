@@ -164,19 +164,19 @@ class Pipeline:
         edges: Edges | None = None,
     ) -> Outcome:  # fmt: skip
         """`now` gives the time as RFC 3339; `edges` turn on near misses."""
-        batch, started = BatchState(messages), self._timer()
+        batch, start = BatchState(messages), self._timer()
         self._decode(batch)
-        started = self._lap(batch, "decode", started)
+        start = self._lap(batch, "decode", start)
         if not len(seeds):
             batch.outcome.without_seeds = len(batch.posts)
             batch.posts.clear()
-        embedded = list(self._encode(batch, seeds))
-        started = self._lap(batch, "encode", started)
+        parts = list(self._encode(batch, seeds))
+        start = self._lap(batch, "encode", start)
         moment = cache(now)
-        for rows, vectors in embedded:
+        for rows, vectors in parts:
             self._match(batch, rows, vectors, seeds, moment, edges)
         batch.outcome.records.sort(key=lambda record: record.source)
-        self._lap(batch, "match", started)
+        self._lap(batch, "match", start)
         return batch.outcome
 
     def posts_in(
@@ -188,11 +188,11 @@ class Pipeline:
         for rows, vectors in self._encode(batch, seeds):
             yield [batch.posts[row] for row in rows], vectors
 
-    def _lap(self, batch: BatchState, stage: str, started: float) -> float:
-        ended = self._timer()
-        batch.outcome.seconds[stage] = ended - started
+    def _lap(self, batch: BatchState, stage: str, start: float) -> float:
+        end = self._timer()
+        batch.outcome.seconds[stage] = end - start
         crashpoint.reached(STAGES[stage])
-        return ended
+        return end
 
     def _decode(self, batch: BatchState) -> None:
         posts, rules = batch.posts, (self._form, self._limits, self._langs)
@@ -259,17 +259,17 @@ class Pipeline:
         matching = [rows[post] for post in posts.tolist()]
         pairs = list(zip(which.tolist(), matches.seeds.tolist(), strict=True))
         why = self._explain(batch, matching, pairs, seeds)
-        listed = [
+        listing = [
             to_match(
                 *(batch.posts[matching[at]], seeds.seeds[seed], self._enc.digest),
                 *(score, seeds.thresholds[seed], words),
             )
             for (at, seed), score, words in zip(pairs, matches.scores, why, strict=True)
         ]
-        spans = [*starts.tolist(), len(listed)]
+        spans = [*starts.tolist(), len(listing)]
         return [
             to_match_record(
-                *(row, batch.messages[row], batch.posts[row], listed[start:end], count),
+                *(row, batch.messages[row], batch.posts[row], listing[start:end], count),
                 *(seeds.digest, self._enc.digest, now()),
             )
             for row, (start, end), count in zip(

@@ -227,11 +227,11 @@ def select_why_tokens(parts: Sequence[tuple[str, float]]) -> list[tuple[str, flo
     sizes = [-abs(part) for _, part in parts]
     for index in sorted(range(len(parts)), key=sizes.__getitem__):
         word, part = parts[index]
-        rounded = round(part, 6)
-        if len(tokens) == MAX_WHY_TOKENS or not rounded or abs(rounded) < least:
+        rounded_part = round(part, 6)
+        if len(tokens) == MAX_WHY_TOKENS or not rounded_part or abs(rounded_part) < least:
             break
         if not _is_punctuation(word):
-            tokens.append((word, rounded))
+            tokens.append((word, rounded_part))
             least = MIN_WHY_SHARE * abs(tokens[0][1])
     return tokens
 

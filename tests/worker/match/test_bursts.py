@@ -66,19 +66,19 @@ def test_the_interval_of_a_share_is_scipys(positives: int, n: int) -> None:
     assert clopper_pearson(positives, n, 0.1) == pytest.approx((expected.low, expected.high))
 
 
-BEGUN = 1_000_000
+FIRST_START = 1_000_000
 
 
 class Watch:
     """The bursts of an event, from its new stories by minute after the start."""
 
-    def __init__(self, *begun: int) -> None:
+    def __init__(self, *starts: int) -> None:
         self.bursts = Bursts()
-        self.partitions = {n: StoryCounts(BEGUN + at) for n, at in enumerate(begun or [0])}
+        self.partitions = {n: StoryCounts(FIRST_START + at) for n, at in enumerate(starts or [0])}
 
     def add(self, counts: dict[int, int], now: int, partition: int = 0) -> list[Burst]:
-        stories = Counter({(partition, "e", BEGUN + at): n for at, n in counts.items()})
-        return self.bursts.add(self.partitions, stories, BEGUN + now)
+        stories = Counter({(partition, "e", FIRST_START + at): n for at, n in counts.items()})
+        return self.bursts.add(self.partitions, stories, FIRST_START + now)
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.3, 1.0, 7.0])
@@ -98,7 +98,7 @@ def test_a_steady_rate_raises_no_more_false_alarms_than_stated(rate: float, minu
 def test_five_stories_after_a_silent_hour_are_one_burst() -> None:
     watch = Watch()
     assert watch.add({61: 4}, 61) == []
-    assert watch.add({61: 1}, 61) == [Burst("e", BEGUN + 61, 5, 0, 60)]
+    assert watch.add({61: 1}, 61) == [Burst("e", FIRST_START + 61, 5, 0, 60)]
     assert watch.add({61: 50}, 61) == []
     assert watch.add({62: 90}, 62) == []
     # The hour before was not silent.
@@ -115,36 +115,39 @@ def test_a_busy_event_needs_more() -> None:
 def test_a_short_history_raises_no_burst_and_the_first_minute_does_not_count() -> None:
     assert Watch().add({MIN_HISTORY_MINUTES: 1000}, MIN_HISTORY_MINUTES) == []
     result = Watch().add({MIN_HISTORY_MINUTES + 1: 1000, 0: 9}, MIN_HISTORY_MINUTES + 1)
-    assert result == [Burst("e", BEGUN + 11, 1000, 0, 10)]
+    assert result == [Burst("e", FIRST_START + 11, 1000, 0, 10)]
 
 
 def test_late_stories_are_history_and_early_ones_count_now() -> None:
     watch = Watch()
     assert watch.add({61: 100}, 62 + MAX_LATE_MINUTES) == []
     assert watch.add({62 + MAX_LATE_MINUTES: 5}, 62 + MAX_LATE_MINUTES) == []
-    assert Watch().add({900: 5}, 61) == [Burst("e", BEGUN + 61, 5, 0, 60)]  # a clock that is wrong
+    assert Watch().add({900: 5}, 61) == [
+        Burst("e", FIRST_START + 61, 5, 0, 60)
+    ]  # a clock that is wrong
     assert Watch().add({-5: 100}, 61) == []
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(-200, 200), st.integers(1, 9))))
 def test_memory_is_bounded_by_events_and_minutes(news: list[tuple[str, int, int]]) -> None:
-    bursts, partition = Bursts(), StoryCounts(BEGUN)
+    bursts, partition = Bursts(), StoryCounts(FIRST_START)
     for now, (event, minute, count) in enumerate(news, 100):
-        bursts.add({0: partition}, {(0, event, BEGUN + minute): count}, BEGUN + now)
+        bursts.add({0: partition}, {(0, event, FIRST_START + minute): count}, FIRST_START + now)
         minutes = [minute for counts in partition._counts.values() for minute in counts]
         assert len(partition._counts) <= 2
         assert all(
-            now - HISTORY_MINUTES - MAX_LATE_MINUTES <= minute - BEGUN <= now for minute in minutes
+            now - HISTORY_MINUTES - MAX_LATE_MINUTES <= minute - FIRST_START <= now
+            for minute in minutes
         )
-    bursts.add({0: partition}, {}, BEGUN + 10_000)
-    assert (partition._counts, bursts._reported) == ({}, {})
+    bursts.add({0: partition}, {}, FIRST_START + 10_000)
+    assert (partition._counts, bursts._report_minutes) == ({}, {})
 
 
 def test_each_event_is_tested_by_itself() -> None:
     rng = np.random.default_rng(1)
-    news = Counter({(0, "calm", BEGUN + m): int(rng.poisson(3)) for m in range(1, 62)})
-    news[0, "loud", BEGUN + 61] = 7
-    result = Bursts().add({0: StoryCounts(BEGUN)}, news, BEGUN + 61)
+    news = Counter({(0, "calm", FIRST_START + m): int(rng.poisson(3)) for m in range(1, 62)})
+    news[0, "loud", FIRST_START + 61] = 7
+    result = Bursts().add({0: StoryCounts(FIRST_START)}, news, FIRST_START + 61)
     assert [burst.event for burst in result] == ["loud"]
 
 
@@ -154,7 +157,7 @@ def test_partitions_count_together_once_each_has_enough_history() -> None:
     assert watch.add({30: 3}, 30, 1) == []
     watch = Watch(0, 20)
     assert watch.add({31: 3}, 31, 0) == []
-    assert watch.add({31: 3}, 31, 1) == [Burst("e", BEGUN + 31, 6, 0, 10)]
+    assert watch.add({31: 3}, 31, 1) == [Burst("e", FIRST_START + 31, 6, 0, 10)]
 
 
 def test_stories_of_a_partition_that_is_gone_do_not_count() -> None:
