@@ -93,11 +93,10 @@ def evaluate(
     models: tuple[str, ...], data: Path, split: str, peers: bool, draws: int, rate: float,
     mix: float | None, device: str, wrong: int, card: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Judge models on pairs of post and article, and on crises, beside what one could take instead.
+    """Evaluate models on pairs of post and article and on crises, beside alternatives.
 
-    A MODEL is a name or a directory; the default one if none is given. The first is the one with
-    which the others are compared. Pairs of the test split belong to articles that no recipe here
-    trains on.
+    A MODEL is a name or a directory; by default the model that ships. The others are compared with
+    the first. No recipe trains on the articles of the test split.
     """
     from train.loop.progress import ProgressLog
     from train.protocol.evaluate import Evaluation, judge_all

@@ -30,13 +30,13 @@ LONG_RUNNING = {"collect", "watch", "desk", "broker"}
 # Headings of `newsift --help`, with the names of the commands and what they do.
 GROUPS = {
     "Start": {
-        "demo": "Show newsift at work on a stream of sample posts.",
+        "demo": "Run newsift on a stream of sample posts.",
         "filter": "Filter files of posts, without a broker.",
         "seeds": "List, add, change and remove seed articles.",
         "broker": "Run a Kafka broker in memory, to try things out.",
         "worker": "Filter the posts topic: faust -A worker worker.",
         "collect": "Bring posts from a platform to the posts topic.",
-        "desk": "Open the page to watch, judge and steer by.",
+        "desk": "Watch and judge matches, and edit seeds, in the browser.",
     },
     "Watch": {
         "matches": "Print matches as they arrive.",

@@ -241,11 +241,11 @@ def _threshold_text(threshold: float | None) -> str | None:
 
 @click.group()
 def background() -> None:
-    """Build the posts that automatic thresholds are found on, or show what they are worth.
+    """Build a background, the posts that automatic thresholds are computed from, or describe one.
 
     A threshold is the score that one background post in 1,000 reaches (matching.background_rate).
-    The model brings everyday posts for it; a stream of news, of another language or of one
-    community has its own.
+    The model ships everyday posts for this. Build a background of your own for a stream that
+    differs: news, another language, one community.
     """
 
 
@@ -255,7 +255,7 @@ def background() -> None:
 @click.option("--out", type=PATH, default=Path(f"background{SUFFIX}"), show_default=True,
               help="Write them to this file.")  # fmt: skip
 @click.option("--posts", "most", type=click.IntRange(1, MAX_POSTS), default=DEFAULT_POSTS,
-              show_default=True, help="The largest number of posts.")  # fmt: skip
+              show_default=True, help="At most this many posts.")  # fmt: skip
 @ONE_JSON
 @kafka_options
 def build(
@@ -263,9 +263,9 @@ def build(
 ) -> None:
     """Draw posts from FILE, as `filter` reads it, or from the topic, and write their embeddings.
 
-    Of the topic each offset that it still holds is as likely to be read as another, and what scores
-    well above a seed's automatic threshold is left out: it would raise that threshold. Copies are
-    left out, and nobody has a second post in it before everyone had a first. Name the file as
+    From the topic, each offset that it still holds is equally likely to be read. Posts that score
+    well above a seed's automatic threshold are left out, since they would raise it. Copies are left
+    out too, and no author gets a second post before every author has one. To use the file, set
     matching.background in the configuration of every worker.
     """
     if bool(files) == from_topic:
@@ -288,7 +288,7 @@ def build(
     refuse_small(source, len(builder.vectors), rate, config.matching.rate_key)
     builder.save(out, source)
     print_background(file_fields(out, rate), as_json)
-    notify(f"it is in force where a configuration says matching.background: {out.resolve()}")
+    notify(f"to use it, set matching.background: {out.resolve()}")
 
 
 @background.command("show")
@@ -296,9 +296,9 @@ def build(
 @ONE_JSON
 @kafka_options
 def show_background(file: Path | None, as_json: bool, config: Config) -> None:
-    """Show a background, how wide its thresholds are, and what those of the seeds become with it.
+    """Show a background, the accuracy of its thresholds, and the seeds' thresholds with it.
 
-    Without FILE it is the one of the configuration, else the model's own.
+    Without FILE, show the configured background, or the model's own.
     """
     file, enc = file or config.matching.background, load_encoder(config)
     rate = config.matching.automatic_rate
@@ -310,7 +310,7 @@ def show_background(file: Path | None, as_json: bool, config: Config) -> None:
                 seed_state(cluster, config), enc, config.matching, file
             )
     except NewsiftError as error:
-        notify(f"no thresholds of seeds: {error}")
+        notify(f"the seeds' thresholds cannot be shown: {error}")
     print_background(fields, as_json)
 
 

@@ -40,7 +40,7 @@ from worker.text import escape_invisible
 
 @click.group()
 def collect() -> None:
-    """Read posts from a source and publish them to the posts topic, until the command is ended.
+    """Read posts from a source and publish them to the posts topic, until the command is stopped.
 
     The position that the broker has acknowledged is stored in a file, and the next start resumes
     there, so nothing is lost that the platform still has. SIGTERM ends the command in order.

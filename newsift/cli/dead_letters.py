@@ -89,9 +89,9 @@ def retry(
 ) -> None:
     """Publish dead letters to the posts topic again, unchanged, at most three times each.
 
-    Each is listed once the broker has it. A letter that was published again before is not published
-    twice: the posts since the oldest of these letters are read to find out. Two retries on one
-    machine run one after the other.
+    Each letter is listed when the broker has acknowledged it. A letter that was retried before is
+    not published twice: the posts since the oldest of these letters are read to check. Two retries
+    on one machine run one after the other.
     """
     if bool(names) + all_letters + (reason is not None) != 1:
         raise click.UsageError("name dead letters, or give --all, or --reason CODE")

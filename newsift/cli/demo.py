@@ -293,16 +293,16 @@ DRAIN_QUIET_S = 0.3  # without a new match, after which the demo ends
 @click.option("--desk", "with_desk", is_flag=True, help="Show it in the browser, until Ctrl-C.")
 @model_options
 def demo(seconds: float, port: int, with_desk: bool, model: ModelConfig) -> None:
-    """Show newsift at work: sample posts come in, matches come out.
+    """Run newsift on sample posts and show the matches.
 
     Starts a Kafka broker in memory and the worker, `faust -A worker worker`, publishes sample
     articles and sends sample posts, some of them broken. During the run one article is added and
-    one is removed. At the end it prints precision and recall, and stops what it started. Articles
+    one is removed. At the end it prints precision and recall and stops broker and worker. Articles
     and posts are invented; the network is not used.
 
-    With --desk all of it can be seen, judged and changed in the browser: half of the posts, with
-    the labels of one judge, are there at the start, and the others come one each second. Ctrl-C
-    ends it; nothing is kept.
+    With --desk you watch, judge and change it in the browser: half of the posts, with the labels of
+    one judge, are there at the start, and the others arrive one each second. Ctrl-C ends it;
+    nothing is saved.
     """
     if with_desk:
         from newsift.cli.demo_desk import show_desk

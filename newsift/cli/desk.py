@@ -46,10 +46,10 @@ SAVE_INTERVAL_S = 1.0
     "--port", type=click.IntRange(0, 65_535), metavar="PORT",
     help="Where it is served; 6067, or the next free one.",
 )  # fmt: skip
-@click.option("--read-only", is_flag=True, help="Show everything, and let nobody change anything.")
+@click.option("--read-only", is_flag=True, help="Show everything; refuse every change.")
 @click.option(
     "--no-token", is_flag=True,
-    help="Ask nobody for a token: every user of this machine may then use the desk.",
+    help="Require no token: every user of this machine may then use the desk.",
 )  # fmt: skip
 @click.option(
     "--file", "files", type=PATH, multiple=True, metavar="FILE",
@@ -74,14 +74,14 @@ def desk(
 ) -> None:  # fmt: skip
     """Serve the desk: a page in the browser to watch and judge matches, and to edit seeds.
 
-    It is for this machine alone, and for who opens the printed address, which holds a token made
-    for this start. With desk.token that token is asked for instead, and is not printed; desk.host
-    then may be another address.
+    By default only this machine can reach it, through the printed address, which holds a token made
+    at this start. With desk.token, the desk asks for that token instead and prints none; then
+    desk.host may be another address.
 
-    With --file it needs no Kafka: it runs a broker in memory and a worker itself, and the posts of
-    FILE are the stream, again after each change of the articles. Formats are those of
-    `newsift filter`. With --project, articles, profiles and labels are saved within a second, and
-    the next desk on that folder goes on with them.
+    With --file it needs no Kafka: it runs a broker in memory and a worker itself. The posts of FILE
+    are the stream, and all are matched again after each change of the articles. Formats are those
+    of `newsift filter`. With --project, articles, profiles and labels are saved within a second,
+    and the next desk on that folder continues with them.
     """
     check_access(config, no_token)
     if not files and folder is None:

@@ -58,7 +58,7 @@ NAME = click.argument("name", metavar="EVENT")
 
 @click.group()
 def events() -> None:
-    """Show what events have learned from their posts, let them learn, and what is promised."""
+    """Show and make the profiles that events learn, and set promises of precision."""
 
 
 @events.command("list")
@@ -84,7 +84,7 @@ def list_events(as_json: bool, config: Config) -> None:
 @JSON
 @kafka_options
 def show_event(name: str, as_json: bool, config: Config) -> None:
-    """Show what EVENT has learned: words, numbers, and the versions before."""
+    """Show what EVENT has learned: words, numbers, and earlier versions."""
     with connected(config) as cluster:
         context = ModelContext(config)
         event = require_event(read_events(SeedTopic(cluster, config), context)[0], name)
@@ -152,12 +152,21 @@ def thresholds_text(thresholds: Sequence[float]) -> str:
 
 @events.command("learn")
 @NAME
-@click.option("--since", "span", metavar="SPAN", help="Of the stream so much; 24h if not given.")
-@click.option("--labels", is_flag=True, help="And from what people said of posts.")
 @click.option(
-    "--background", is_flag=True, help="Without a stream: the seeds and what they are not."
+    "--since",
+    "span",
+    metavar="SPAN",
+    help="How much of the stream to read, back from now; by default 24h.",
 )
-@click.option("--every", metavar="SPAN", help="Go on so often, for as long as it is safe: 30m.")
+@click.option("--labels", is_flag=True, help="Learn from labels too.")
+@click.option(
+    "--background", is_flag=True, help="Read no stream; use the seeds and the background alone."
+)
+@click.option(
+    "--every",
+    metavar="SPAN",
+    help="Learn again at this interval, such as 30m, as long as it is safe.",
+)
 @YES
 @JSON
 @kafka_options
@@ -167,9 +176,9 @@ def learn_event(
 ) -> None:  # fmt: skip
     """Make a profile of EVENT, show what it changes, and publish it.
 
-    It is made of the mean of the event's seeds, less the everyday posts that are nearest to it, and
-    of the best posts of the topic, as far as they agree and are more than before. A profile with a
-    promise is left alone.
+    A profile is the mean of the event's seeds, minus the everyday posts that are nearest to it,
+    plus the best posts of the topic, if these agree and are more than usual. A profile with a
+    promise is not changed.
     """
     require_yes(yes, "learn")
     if background and (every or span):
@@ -261,7 +270,7 @@ def print_proposal(proposal: Proposal) -> None:
 @YES
 @kafka_options
 def forget(name: str, yes: bool, config: Config) -> None:
-    """Go back to the version of EVENT's profile before; without one the seeds serve again."""
+    """Go back to the previous version of EVENT's profile, or to its seeds if there is none."""
     require_yes(yes, "forget")
     with seed_topic(config) as topic:
         context = ModelContext(config)
@@ -285,8 +294,20 @@ def forget(name: str, yes: bool, config: Config) -> None:
 
 @events.command()
 @NAME
-@click.option("--precision", type=SHARE, default=0.8, show_default=True, help="Of the matches.")
-@click.option("--confidence", type=SHARE, default=0.9, show_default=True, help="Of the promise.")
+@click.option(
+    "--precision",
+    type=SHARE,
+    default=0.8,
+    show_default=True,
+    help="The promised share of right matches.",
+)
+@click.option(
+    "--confidence",
+    type=SHARE,
+    default=0.9,
+    show_default=True,
+    help="The probability that the promise holds.",
+)
 @since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
 @YES
 @JSON
@@ -295,12 +316,12 @@ def promise(
     name: str, precision: float, confidence: float, start: int | None, yes: bool, as_json: bool,
     config: Config,
 ) -> None:  # fmt: skip
-    """Say the threshold above which EVENT's matches are right, and set it.
+    """Compute the threshold above which EVENT's matches have a promised precision, and set it.
 
-    What it promises is shown by the labels of `newsift labels ask EVENT`, or it says how many are
-    missing if none is wrong. It is of one version of the profile, which learning leaves alone from
-    then on; it lapses when so few posts pass that most would pass without the event too. `newsift
-    events forget` gives it up.
+    The labels of `newsift labels ask EVENT` prove the promise; if there are too few, the command
+    shows how many more are needed if none of them is wrong. A promise belongs to one version of the
+    profile, which learning does not change any more. It lapses when so few posts pass that most of
+    them would pass without the event too. `newsift events forget` withdraws it.
     """
     with connected(config) as cluster:
         context, topic = ModelContext(config), SeedTopic(cluster, config)

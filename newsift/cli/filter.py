@@ -48,9 +48,13 @@ RejectedRow = tuple[FileMessage, str]  # with the reason
 @click.argument("files", nargs=-1, type=PATH)
 @click.option("--seeds", required=True, multiple=True, type=PATH, metavar="PATH",
               help="A seed article, or a folder of them; may be repeated.")  # fmt: skip
-@click.option("--event", help="The event of all seeds; else the record's, the folder's, the id.")
+@click.option(
+    "--event", help="The event of all seeds; by default that of the record or folder, else the id."
+)
 @click.option("--force", is_flag=True, help="Take what looks like no article, or has < 40 words.")
-@click.option("--threshold", type=SHARE, help="The score that is a match; automatic if not given.")
+@click.option(
+    "--threshold", type=SHARE, help="The lowest score that matches; by default automatic."
+)
 @click.option("--rate", type=SHARE, help="For automatic thresholds: the share of everyday posts.")
 @click.option("--why/--no-why", default=None, help="Whether to name the words of each match.")
 @click.option("--learn", is_flag=True, help="Let events learn in a first pass over FILES.")

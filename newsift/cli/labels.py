@@ -44,7 +44,7 @@ UNDO_KEYS, QUIT_KEYS, ESCAPE = ("z", "\x7f", "\x08"), ("q", "\x04"), "\x1b"
 MAX_POST_LINES = 40  # the lines of a longer post are joined
 KEY_HELP = "[y] on  [n] off  [u] unsure  [z] undo  [q] quit"
 DEFAULT_SPAN = "24h"
-EVENT = click.option("--event", metavar="NAME", help="Only this event's.")
+EVENT = click.option("--event", metavar="NAME", help="Only of this event.")
 
 
 @click.group()
@@ -64,10 +64,10 @@ def labels() -> None:
 def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: Config) -> None:
     """Ask whether posts are on EVENT, one at a time; each answer is published at once.
 
-    certify draws matches at random, one of those that say the same, so that the answers can show
-    a threshold's precision. learn asks about matches and near misses next to the threshold, whose
-    answers a profile can learn from. No answer serves both. Keys: y on, n off, u unsure, z undo,
-    q quit.
+    The queue certify draws matches at random, one of each story, so that the answers can prove the
+    precision of a threshold. The queue learn asks about matches and near misses next to the
+    threshold; a profile can learn from the answers. No answer serves both. Keys: y on, n off, u
+    unsure, z undo, q quit.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError(
@@ -154,9 +154,9 @@ class Session:
 @JSON
 @kafka_options
 def list_labels(event: str | None, as_json: bool, config: Config) -> None:
-    """Count the labels of each event and person, and say how far two people agree (Cohen's κ).
+    """Count the labels of each event and person, and show how well two people agree (Cohen's κ).
 
-    κ is 1 where they always agree, and 0 where they agree as often as chance would.
+    κ is 1 if they always agree, and 0 if they agree as often as by chance.
     """
     by_event = _by_event(config, event)
     counts = [{"event": n} | row for n, part in by_event.items() for row in count_labels(part)]
@@ -205,8 +205,8 @@ def export_labels(file: Path, event: str | None, config: Config) -> None:
 def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None:
     """Publish the labels of FILE, CSV or JSON lines, and read them back.
 
-    Nothing is published before every line is understood. They count as given: they may train, and
-    never certify, as only a random draw does.
+    Nothing is published unless every line can be read. Imported labels can train a profile, but
+    cannot prove a promise, as only a random draw can.
     """
     labels = read_labels(file, by or current_user(), rfc3339(now_ms()), config.limits)
     events = Counter(label.event for label in labels.values())

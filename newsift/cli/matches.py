@@ -38,7 +38,7 @@ match_filter_options = option_group(
     MatchFilter,
     click.option("--seed", "seeds", multiple=True, metavar="ID",
                  help="Only matches with this seed."),
-    click.option("--event", "events", multiple=True, metavar="NAME", help="Only this event's."),
+    click.option("--event", "events", multiple=True, metavar="NAME", help="Only of this event."),
     click.option("--new", is_flag=True, help="Only the first of the matches that repeat one text."),
 )  # fmt: skip
 

@@ -48,9 +48,11 @@ def _check_digest(_ctx: click.Context, _param: click.Parameter, digest: str | No
 @click.argument("source", metavar="FILE|URL")
 @click.option(
     "--digest", metavar="HEX", callback=_check_digest,
-    help="The SHA-256 that the file has to have; needed with a URL.",
+    help="The SHA-256 of the file; required with a URL.",
 )  # fmt: skip
-@click.option("--name", metavar="NAME", help="Its name here; else the file's, without .tar.")
+@click.option(
+    "--name", metavar="NAME", help="The model's name; by default the file's, without .tar."
+)
 def add_model(source: str, digest: str | None, name: str | None) -> None:
     """Add a model that `newsift models pack` has packed, from a file or an https address.
 
@@ -81,7 +83,7 @@ def remove_model(name: str) -> None:
 @models.command("pack")
 @click.argument("directory", type=PATH)
 @click.option("--out", required=True, metavar="FILE", type=PATH,
-              help="Where to; named NAME.tar, it is added as NAME.")  # fmt: skip
+              help="The file to write; NAME.tar is added as NAME.")  # fmt: skip
 def pack_model(directory: Path, out: Path) -> None:
     """Pack a model directory and its card into one file, and print the file's SHA-256.
 

@@ -266,7 +266,7 @@ output_options = option_group(
     "output",
     Output,
     click.option("--json", "as_json", is_flag=True, help="Print the records as JSON lines."),
-    click.option("--csv", "as_csv", is_flag=True, help="Print one row a match."),
+    click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row for each match."),
     click.option("--out", "path", type=PATH, metavar="FILE", help="Write to this file, by its "
                  "ending: .csv .tsv .jsonl .json (.gz, .zst) .parquet .db"),
     click.option("--per", type=click.Choice(get_args(Per)),

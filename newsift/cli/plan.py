@@ -24,7 +24,7 @@ HEADER = (
 @click.option("--seeds", "seeds", metavar="N", type=int, multiple=True, required=True,
               help="Seeds. May be repeated.")  # fmt: skip
 @click.option("--share", type=float,
-              help="Share of the posts that match; else that of the costs.")  # fmt: skip
+              help="Share of the posts that match; by default that of the costs.")  # fmt: skip
 @click.option(
     "--burst", "factor", metavar="FACTOR", type=float,
     help=f"A burst of so many times the rate, for {BURST_S // 60} minutes.",
@@ -33,10 +33,15 @@ HEADER = (
     "--drain",
     metavar="SECONDS",
     type=float,
-    help="Enough workers that the burst is done so many seconds after its end.",
+    help="Plan for no waiting post this many seconds after the burst.",
 )
-@click.option("--costs", "file", metavar="FILE", type=PATH,
-              help="What `newsift bench costs --out` wrote; else costs that ship.")  # fmt: skip
+@click.option(
+    "--costs",
+    "file",
+    metavar="FILE",
+    type=PATH,
+    help="A file of `newsift bench costs --out`; by default the costs that ship.",
+)
 @JSON
 def plan(
     rates: Sequence[float], seeds: Sequence[int], share: float | None, factor: float | None,

@@ -78,7 +78,7 @@ class SendableRows:
 )
 @click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
               help="Skip the first N posts, to continue where it ended.")  # fmt: skip
-@click.option("--check", is_flag=True, help="Read the files to their ends, and send nothing.")
+@click.option("--check", is_flag=True, help="Read the files to their end; publish nothing.")
 @file_options
 @kafka_options
 def replay(
@@ -88,8 +88,8 @@ def replay(
     """Publish the posts of files to the posts topic; - is standard input.
 
     Records of a platform are published unchanged; rows of tables and lines of text become plain
-    posts. The key of a record is the post's id. All files are read to the end first, and what
-    `--check` refuses is not published.
+    posts. The key of a record is the post's id. All files are read to the end first; if `--check`
+    would refuse them, nothing is published.
     """
     sources = find_files(files)
     if DASH in sources:

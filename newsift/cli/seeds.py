@@ -106,7 +106,7 @@ def _table_row(row: SeedRow, default: float | None) -> SeedRow:
 @JSON
 @kafka_options
 def show_seed(name: str, as_json: bool, config: Config) -> None:
-    """Show one seed whole."""
+    """Show a seed with its whole text."""
     from newsift.operations.model_context import full_seed_row
 
     with seed_topic(config) as topic:
@@ -126,20 +126,28 @@ def show_seed(name: str, as_json: bool, config: Config) -> None:
 
 @seeds.command()
 @click.argument("files", nargs=-1, metavar="FILE…", type=PATH)
-@click.option("--url", help="Fetch the page, by HTTPS_PROXY if that is set, and take its article.")
-@click.option("--intranet", is_flag=True, help="Let --url be a host of your own network.")
-@click.option("--id", "name", metavar="ID", help="The seed's id; else the file's name.")
-@click.option("--event", help="The event they are about; else the record's, the folder's, the id.")
-@click.option("--title", help="The title; else a first line '# …', or the page's.")
-@click.option("--threshold", type=float, help="The score that matches; else automatic.")
-@click.option("--expires-at", metavar="TIME", help="When it ends: 7d, or in RFC 3339.")
+@click.option(
+    "--url", help="Fetch the page, through HTTPS_PROXY if it is set, and use its article."
+)
+@click.option("--intranet", is_flag=True, help="Allow --url to be on a host of your own network.")
+@click.option("--id", "name", metavar="ID", help="The seed's id; by default the file's name.")
+@click.option(
+    "--event", help="The event; by default that of the record or folder, else the seed's id."
+)
+@click.option("--title", help="The title; by default a first line '# …', or the page's title.")
+@click.option(
+    "--threshold", type=float, help="The lowest score that matches; by default automatic."
+)
+@click.option(
+    "--expires-at", metavar="TIME", help="When the seed expires: 7d, or a time in RFC 3339."
+)
 @click.option("--yes", is_flag=True, help="Publish the article of --url without asking.")
 @click.option(
     "--force", is_flag=True, help="Publish what looks like no article, or has fewer than 40 words."
 )
 @click.option(
     "--preview/--no-preview", default=None,
-    help="Say the automatic threshold, and what would have matched; as a rule without --json.",
+    help="Show the automatic threshold and what would have matched; default without --json.",
 )  # fmt: skip
 @JSON
 @kafka_options
@@ -150,13 +158,13 @@ def add(
 ) -> None:  # fmt: skip
     """Publish articles: text, Markdown, JSON, saved pages, folders of them, or the page at --url.
 
-    A FILE that is - is one article on standard input. Of a page, saved or at --url, the article is
-    taken; where that looks like a notice, a menu or a stub it is refused, and so is an article of
-    fewer than 40 words. A subfolder of a folder is an event of its name.
+    The FILE - is one article on standard input. From a page, saved or at --url, the article is
+    extracted. What looks like a notice, a menu or a stub is refused, and so is an article of fewer
+    than 40 words. Each subfolder of a folder is an event with the subfolder's name.
 
-    The posts of the last 24 hours are tried on it: 20,000 of them at most and for 5 seconds, 5,000
-    and 2 seconds without a terminal. --no-preview, or --json, publishes and is done.
-    Where an event has several seeds and no profile, one of them all is offered.
+    A preview then compares posts of the last 24 hours with it: at most 20,000 posts and 5 seconds,
+    or 5,000 posts and 2 seconds without a terminal. --no-preview and --json skip the preview. If an
+    event has several seeds and no profile, a profile made from all of them is offered.
     """
     if bool(files) == (url is not None):
         raise click.UsageError("give files, or --url with one address")
@@ -210,19 +218,23 @@ def print_publication(
 
 @seeds.command("set")
 @click.argument("name", metavar="ID")
-@click.option("--threshold", metavar="SCORE", help="The score that matches, or 'auto'.")
+@click.option("--threshold", metavar="SCORE", help="The lowest score that matches, or 'auto'.")
 @click.option("--event", help="The event it is about.")
 @click.option("--title", help="The title; this changes the seed's version.")
-@click.option("--url", help="The article's address, for the record.")
-@click.option("--expires-at", metavar="TIME", help="When it ends: 7d, RFC 3339, or 'never'.")
-@click.option("--paused/--resumed", default=None, help="Match nothing for now, or go on.")
+@click.option("--url", help="The article's address.")
+@click.option(
+    "--expires-at",
+    metavar="TIME",
+    help="When the seed expires: 7d, a time in RFC 3339, or 'never'.",
+)
+@click.option("--paused/--resumed", default=None, help="Pause the seed, or resume it.")
 @JSON
 @kafka_options
 def change(
     name: str, threshold: str | None, event: str | None, title: str | None, url: str | None,
     expires_at: str | None, paused: bool | None, as_json: bool, config: Config,
 ) -> None:  # fmt: skip
-    """Publish a seed's latest record again with changes; what is not named stays as it is."""
+    """Change a seed: publish its latest record again with these changes."""
     texts = {"event": event, "title": title, "url": url}
     changes: dict[str, Any] = {key: value for key, value in texts.items() if value is not None}
     if threshold is not None:
@@ -251,7 +263,7 @@ def change(
 @click.argument("names", nargs=-1, required=True, metavar="ID…")
 @kafka_options
 def remove(names: tuple[str, ...], config: Config) -> None:
-    """Delete seeds; all of them, or none if one is unknown."""
+    """Delete seeds. If one of the ids is unknown, none is deleted."""
     with seed_topic(config) as topic:
         state = topic.state()
         topic.publish(dict.fromkeys(find_key(state, name) for name in names), state)
@@ -262,33 +274,40 @@ def remove(names: tuple[str, ...], config: Config) -> None:
 
 @seeds.command()
 @click.argument("feed", metavar="FEED")
-@click.option("--event", help="The event that the articles are about; else each its own.")
+@click.option("--event", help="The event of the articles; by default each article is one.")
 @click.option("--keep", default="14d", metavar="SPAN", show_default=True,
               help="How long after its publication an article is a seed.")  # fmt: skip
-@click.option("--every", default="15m", metavar="SPAN", show_default=True,
-              help="How often to ask the feed, unless it wants to be asked less.")  # fmt: skip
+@click.option(
+    "--every",
+    default="15m",
+    metavar="SPAN",
+    show_default=True,
+    help="How often to fetch the feed, unless it asks for a longer interval.",
+)
 @click.option("--most", default=20, type=click.IntRange(1), metavar="N", show_default=True,
-              help="Articles read at a time; the others wait for the next.")  # fmt: skip
-@click.option("--once", is_flag=True, help="Ask one time and stop: for cron.")
-@click.option("--dry-run", "dry", is_flag=True, help="Ask one time, and publish and keep nothing.")
-@click.option("--intranet", is_flag=True,
-              help="Let FEED be a host of your own network; no other there is asked.")  # fmt: skip
+              help="Articles read in one round; the others wait for the next.")  # fmt: skip
+@click.option("--once", is_flag=True, help="Fetch once and stop, for cron.")
+@click.option("--dry-run", "dry", is_flag=True, help="Fetch once; publish and store nothing.")
+@click.option(
+    "--intranet",
+    is_flag=True,
+    help="Allow FEED on a host of your own network; no other host there is asked.",
+)
 @click.option(
     "--state",
     metavar="FILE",
     type=PATH,
-    help="What is known of the feed; else in the state folder.",
+    help="The file of the feed's state; by default one in the state folder.",
 )
 @kafka_options
 def follow(
     feed: str, event: str | None, keep: str, every: str, most: int, once: bool, dry: bool,
     intranet: bool, state: Path | None, config: Config,
 ) -> None:  # fmt: skip
-    """Publish the articles that FEED, RSS or Atom, names, and go on with those that come.
+    """Publish the articles of FEED (RSS or Atom), and new ones as they appear.
 
-    Each is read as by `seeds add --url`. What a site asks of programs is kept to: robots.txt and
-    its Crawl-delay, Retry-After, the feed's own interval. An article that is corrected replaces its
-    seed's text.
+    Each article is read as by `seeds add --url`. Requests obey robots.txt with its Crawl-delay,
+    Retry-After, and the feed's own interval. A corrected article replaces the text of its seed.
     """
     parse_event({"event": event})
     options = FollowOptions(event, round(parse_seconds(keep, "--keep") * 1000), most, dry)
@@ -297,7 +316,7 @@ def follow(
     web = PoliteWeb(PUBLIC_FEEDS, address if intranet else None)
     file = state or default_feed_state(feed, config)
     with end_on_sigterm(), feed_state(feed, file, dry) as (last_state, store):
-        notify(f"following {feed}; what is known of it is in {file}")
+        notify(f"following {feed}; its state is in {file}")
         follower = Follower(web, last_state, options, config, store, click.echo)
         FollowLoop(follower, pause, once or dry, names_versions=True).run()
 
@@ -308,9 +327,8 @@ def follow(
 def export(file: Path, config: Config) -> None:
     """Write the latest record of every seed to FILE, or to standard output, as JSON lines.
 
-    A FILE whose name ends with .json gets one array.
-
-    Refused seeds are among them. Keys and values are kept to the byte: text as it is, else base64.
+    A FILE whose name ends in .json gets one array. Refused seeds are included. Keys and values are
+    exact: text as it is, other bytes in base64.
     """
     check_targets({"FILE": file}, [])
     check_ending("FILE", file, ENDINGS)
@@ -325,13 +343,13 @@ def export(file: Path, config: Config) -> None:
 @click.argument("file", metavar="FILE", type=PATH)
 @click.option(
     "--preview/--no-preview", default=None,
-    help="Say what the events would have matched; as a rule at a terminal.",
+    help="Show what the events would have matched; default at a terminal.",
 )  # fmt: skip
 @kafka_options
 def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
     """Publish the records of an exported FILE, or of standard input, and read them back.
 
-    Nothing is published before every line is understood. Seeds that are not in FILE stay.
+    Nothing is published unless every line can be read. Seeds that are not in FILE stay.
     """
     records = read_records(file)
     without_key = records.pop(b"", None)

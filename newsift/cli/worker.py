@@ -16,9 +16,9 @@ WORKER_ARGUMENTS = ("-A", "worker", "worker")
 @CONFIG
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[FAUST'S OPTIONS]")
 def worker(kafka: str | None, config_file: Path | None, options: tuple[str, ...]) -> None:
-    """Match the posts topic with the seed articles, until it is ended.
+    """Match the posts topic with the seed articles, until the worker is stopped.
 
-    It becomes `faust -A worker worker`, in the same process, with all options of Faust: `-l info`
+    Runs `faust -A worker worker` in this process, with all options of Faust: `-l info`
     is the log level, `-f FILE` the log file, `-p PORT` the port of its web server. Missing topics
     are created. Exit code 0 after SIGTERM, 1 if it fails while running, 2 if it cannot start.
     """

@@ -32,11 +32,11 @@ LOCAL = "127.0.0.1"
 @click.option("--webhook", metavar="URL", help="Where each match is POSTed as JSON, signed.")
 @click.option(
     "--secret-file", metavar="FILE", type=PATH,
-    help="The secret that signs; else NEWSIFT_WEBHOOK_SECRET.",
+    help="A file with the secret that signs; by default NEWSIFT_WEBHOOK_SECRET holds it.",
 )  # fmt: skip
 @click.option(
     "--listen", metavar="HOST:PORT",
-    help="Serve the matches as events at /matches; a port alone is on 127.0.0.1.",
+    help="Serve the matches as events at /matches; a port alone means 127.0.0.1.",
 )  # fmt: skip
 @click.option(
     "--group", default=GROUP, show_default=True, metavar="NAME",
