@@ -260,5 +260,5 @@ def parse_numbers(text: str, option: str) -> tuple[int, ...]:
     except ValueError:
         counts = ()
     if not counts or counts[0] < 1:
-        raise click.BadParameter(f"{text!r} is no list such as 1,2", param_hint=option)
+        raise click.BadParameter(f"{text!r} is not a list such as 1,2", param_hint=option)
     return counts

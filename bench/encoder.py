@@ -383,7 +383,7 @@ def measure_encoder(
     }
     if odd := only - ROWS.keys() - parts.keys():
         names = ", ".join(sorted({*ROWS, *parts}))
-        raise InputError(f"--only: {', '.join(sorted(odd))} is no row; choose from {names}")
+        raise InputError(f"--only: {', '.join(sorted(odd))} is not a row; choose from {names}")
     keys = [(name, t) for t in threads for name in ROWS if not only or name in only]
     reports = [speed(work, keys, rounds, seconds, report)] if keys else []
     for name, make in parts.items():

@@ -411,7 +411,7 @@ class StreamOptions:
 
 def measure_stream(options: StreamOptions, report: Report) -> list[ResultTable]:
     if unknown := options.only - set(PARTS):
-        raise InputError(f"--only: {', '.join(sorted(unknown))} is no part; choose from {PARTS}")
+        raise InputError(f"--only: {', '.join(sorted(unknown))} is not a part; choose from {PARTS}")
     with broker(options.kafka) as kafka:
         stage = StreamStage(options, kafka, report)
         return [stage.where(), *(getattr(stage, part)() for part in filter(options.wants, PARTS))]

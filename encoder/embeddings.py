@@ -101,7 +101,7 @@ def embeddings_writer(
 def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
     """Read the metadata and the arrays of a file of embeddings."""
     if path.exists() and not path.is_file():
-        raise InputError("it is no regular file")
+        raise InputError("it is not a regular file")
     with safe_open(path, framework="numpy") as file:
         note = file.metadata() or {}
         if note.get("format") != FORMAT:
@@ -314,7 +314,7 @@ def thresholds(
     For a multilingual background it is the maximum over the languages.
     """
     if not 0 < rate < 1:
-        raise InputError(f"rate: {rate!r} is no share between 0 and 1")
+        raise InputError(f"rate: {rate!r} is not a share between 0 and 1")
     articles._same_model(background)
     refuse_odd(articles=articles, background=background)
     if round(rate * len(background)) < 1:

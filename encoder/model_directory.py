@@ -53,7 +53,7 @@ class Manifest(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         odd = (self.files.keys() ^ NEEDED) - {IDF} or self.checks.keys() ^ {ARTICLE_CHECK}
         if odd:
-            raise ValueError(f"{', '.join(sorted(odd))} is missing, or is no file of a model")
+            raise ValueError(f"{', '.join(sorted(odd))} is missing, or is not a file of a model")
 
 
 def digest_of(manifest: Mapping[str, Any]) -> str:
@@ -187,7 +187,7 @@ def write_model(path: str | Path, model: Model) -> str:
 def write_directory(path: Path, files: Mapping[str, bytes], manifest: Mapping[str, Any]) -> None:
     """Write files and a manifest; an older model directory is replaced atomically."""
     if path.exists() and not (path / MANIFEST).exists():
-        raise ModelError(f"{path}: exists and is no model directory; name another place")
+        raise ModelError(f"{path}: exists and is not a model directory; name another place")
     noted = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

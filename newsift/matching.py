@@ -68,7 +68,7 @@ def read_articles(articles: Any) -> Iterator[tuple[str, str, bytes]]:
         try:
             value = json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
         except TypeError as error:
-            raise InputError(f"{place}: is no seed record ({error})") from error
+            raise InputError(f"{place}: is not a seed record ({error})") from error
         yield place, seed_id, value
 
 

@@ -186,7 +186,7 @@ def read_yaml(file: Path) -> object:
         hint = f"did you mean {near[0]!r}?" if near else f"those that ship: {', '.join(names)}"
         raise InputError(f"recipe {str(file)!r}: no such file; {hint}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: is no YAML ({' '.join(str(error).split())})") from error
+        raise InputError(f"{file}: is not YAML ({' '.join(str(error).split())})") from error
 
 
 def parse(values: object, source: str) -> Recipe:

@@ -82,7 +82,7 @@ def validate_options(order: TrainingOptions) -> None:
         raise DeviceError("device: no CUDA here; use --device cpu")
     sign = BASELINE if order.recipe.encoder in COMPARED else MANIFEST
     if order.out.exists() and not (order.out / sign).exists():
-        raise ModelError(f"{order.out}: exists and is no model directory; name another place")
+        raise ModelError(f"{order.out}: exists and is not a model directory; name another place")
     try:
         order.out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=order.out.parent):

@@ -41,7 +41,7 @@ def read_background(
 def file_mark(file: str | Path) -> str:
     """The first digits of the SHA-256 of a file, as in seed_set."""
     if Path(file).exists() and not Path(file).is_file():
-        raise InputError(f"{file}: is no regular file; {REMEDY}")
+        raise InputError(f"{file}: is not a regular file; {REMEDY}")
     try:
         with Path(file).open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()[:MARK_DIGITS]

@@ -126,4 +126,4 @@ def refuse_public_content(folder: Path) -> None:
             if stat.S_ISDIR(facts.st_mode):
                 refuse_public_content(Path(entry.path))
             elif not stat.S_ISREG(facts.st_mode):
-                raise InputError(f"{entry.path}: is no regular file")
+                raise InputError(f"{entry.path}: is not a regular file")

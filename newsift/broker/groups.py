@@ -380,7 +380,7 @@ class Groups(dict[str, ConsumerGroup]):
             else self.get_or_create(name)
         )
         if generation < 0 and not group.members:
-            return  # a consumer that is no member, and only stores its offsets
+            return  # a consumer that is not a member, and only stores its offsets
         group.heartbeat(group.require_member(member, generation, instance_id))
         if group.state is GroupState.COMPLETING:
             raise RequestError(Code.REBALANCE_IN_PROGRESS, f"group {name} is rebalancing")

@@ -41,7 +41,7 @@ class Settings:
         if not self.host:
             raise ConfigError("host: is empty; use 0.0.0.0 to listen on every address")
         if not 0 <= self.port <= 65535:
-            raise ConfigError(f"port: {self.port} is no port; use one up to 65535, or 0 for any")
+            raise ConfigError(f"port: {self.port} is not a port; use one up to 65535, or 0 for any")
         for name, low in {"retention_bytes": MIB, "partitions": 1}.items():
             if (value := getattr(self, name)) < low:
                 raise ConfigError(f"{name}: {value!r} is too small; use {low} or more")

@@ -36,21 +36,22 @@ def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:  #
 
     \b
     Its limits:
-    - All is in memory: topics, records, groups and their offsets end with the process. Started
-      again it is empty: restart the workers too, and publish the seeds again. Beyond
-      --retention-mb the oldest records of topics that are not compacted are forgotten, and no
-      other: retention.ms and retention.bytes change nothing. A full compacted topic refuses more.
-    - A request has at most 64 MiB (1 MiB without records) and names at most 10,000 things; a
-      batch unpacks to at most 64 MiB and 131,072 records and headers. Beyond: MESSAGE_TOO_LARGE
-      for a batch, INVALID_REQUEST for the first of too many names, and the connection is kept; one
-      that is too long, or malformed, ends its connection, as in Apache Kafka.
-    - 512 connections. Each has 30 s to send a request or take an answer, and 10 minutes between
+    - Everything is in memory: topics, records, groups and their offsets are lost when the process
+      ends. After a restart, restart the workers too and publish the seeds again. Beyond
+      --retention-mb the oldest records are deleted, except those of compacted topics; retention.ms
+      and retention.bytes have no effect. A full compacted topic refuses more records.
+    - A request has at most 64 MiB (1 MiB without records) and at most 10,000 items; a batch
+      unpacks to at most 64 MiB and 131,072 records and headers. A batch beyond that is refused
+      with MESSAGE_TOO_LARGE, too many items with INVALID_REQUEST; the connection stays open. A
+      request that is too long or malformed closes it, as in Apache Kafka.
+    - 512 connections. Each has 30 s to send a request or read an answer, and 10 minutes between
       two requests. Incomplete requests and unsent answers have at most 256 MiB together.
-    - One node, one replica. No TLS, no login, no rights: keep it on 127.0.0.1.
+    - One node, one replica. No TLS, no login, no access control: bind it to 127.0.0.1.
     - No transactions; a transactional producer is refused. Every offset is a stable one.
     - No topic ids, fetch sessions, quotas or tiered storage, and no newer group protocol
       (KIP-848); clients fall back by themselves.
-    - Batches are kept as they come: no topic can ask for another compression, or another time.
+    - Batches are stored as they were sent: a topic's compression.type and message.timestamp.type
+      can have only their defaults.
 
     For anything that matters, use Apache Kafka: newsift runs on both unchanged.
     """  # noqa: D301 - the backspace tells click to keep the lines of the list

@@ -63,7 +63,7 @@ FIRST_X_ID, FIRST_MASTODON_ID = 1_890_000_000_000_000_000, 113_000_000_000_000_0
 
 BROKEN_MESSAGES: tuple[bytes | None, ...] = (
     b'{"id": "poison-1", "text": "cut off in the mid',
-    b'["a list", "is no post"]',
+    b'["a list", "is not a post"]',
     b'{"id": "poison-2", "text": ' + b"[" * 500 + b"]" * 500 + b"}",
     b'{"id": "poison-3", "text": "caf\xe9 on fire"}',
     b'{"id": "poison-4", "text": "half of an emoji: \\ud83d"}',

@@ -35,7 +35,7 @@ def show_desk(config: Config) -> None:
             drafts = read_seed_files([SAMPLES / "seeds"])
             SeedTopic(cluster, local).publish({draft.key: draft.value for draft in drafts})
             LabelTopic(cluster, local).publish(labels_of(past, {draft.id for draft in drafts}))
-        notify("the samples come in; half of the posts are judged already, the others are yours")
+        notify("the samples arrive; half of the posts are judged already; judge the others")
         services = worker, ThreadService(partial(publish_samples, local, past, future))
         serve(local, None, False, Desk(local), services, on_open=open_page)
 

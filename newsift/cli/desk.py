@@ -109,7 +109,7 @@ def desk(
                 lambda: local_desk.changes.notify("health"),
             )
             if folder is None:
-                notify("articles and labels end with this desk; --project DIR keeps them")
+                notify("articles and labels are lost when this desk ends; --project DIR saves them")
             saving = partial(save_project, project, local_desk)
             services = worker, ThreadService(stream.run), ThreadService(saving)
             try:

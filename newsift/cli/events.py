@@ -277,9 +277,9 @@ def forget(name: str, yes: bool, config: Config) -> None:
         events, state = read_events(topic, context)
         event = require_event(events, name)
         if event.state == NO_PROFILE:
-            raise InputError(f"event {name!r}: has no profile, its seeds serve")
+            raise InputError(f"event {name!r}: has no profile, its seeds are used")
         before = previous_profile(event.profile)
-        target = "the version before" if before else "no profile: its seeds serve"
+        target = "the version before" if before else "no profile: its seeds are used"
         if not confirm_publish(yes, f"Go back to {target}?"):
             return
         value = before.value(config.limits) if before else None
@@ -289,7 +289,7 @@ def forget(name: str, yes: bool, config: Config) -> None:
     version = event.profile.version if event.profile else "-"
     click.echo(f"{one_line(name)}  {version}  back to {target}")
     if event.why:
-        notify(f"it is {event.state}: {event.why}; the seeds serve")
+        notify(f"it is {event.state}: {event.why}; the seeds are used")
 
 
 @events.command()
@@ -349,7 +349,7 @@ def _publish_first_profile(
     as_json: bool,
 ) -> None:  # fmt: skip
     """A promise needs a profile, and labels of the profile's own matches."""
-    notify("a promise is of a profile: this one, of the seeds and the background, comes first")
+    notify("a promise needs a profile: this one, of the seeds and the background, comes first")
     proposal = propose_profile(context, event, None, ([], []), attempts_of(event.profile))
     if not as_json:
         print_proposal(proposal)

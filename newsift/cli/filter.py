@@ -107,7 +107,7 @@ def filter_posts(
         state = state.with_profiles(_learn_profiles(posts, state, context))
     pipeline, seed_set = load_pipeline(state, config)
     for idle in describe_idle_profiles(seed_set):
-        notify(f"{idle}; its seeds serve")
+        notify(f"{idle}; its seeds are used")
     total = Totals(share_read(inputs))
     rejected_output = open_output(rejected) if rejected else nullcontext()
     format_time = post_time if output.to_terminal else None
@@ -116,7 +116,7 @@ def filter_posts(
         rejected_output as rejected_file,
     ):
         if rejected_file is not None and rejected_file.isatty():
-            raise InputError("--rejected: these bytes could steer a terminal; name a file")
+            raise InputError("--rejected: these bytes could control a terminal; give a file")
         try:
             for batch in chain.from_iterable(inputs):
                 outcome = _filter_batch(

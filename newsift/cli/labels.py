@@ -72,7 +72,7 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError(
             "labels ask: needs a terminal; label in a file (`newsift matches --csv`, with a column "
-            "'label') and bring it by `newsift labels import FILE`"
+            "'label') and publish it with `newsift labels import FILE`"
         )
     name = by or current_user()
     check_names(**{"EVENT": event, "--by": name})
@@ -167,7 +167,7 @@ def list_labels(event: str | None, as_json: bool, config: Config) -> None:
         print_json([*counts, *pairs])
         return
     if not counts:
-        notify("no label yet; `newsift labels ask EVENT` asks for some")
+        notify("no labels yet; run `newsift labels ask EVENT`")
         return
     _print_table(counts)
     if pairs:

@@ -111,8 +111,8 @@ def _batches(
         if sys.stderr.isatty():
             where = config.kafka.bootstrap_servers
             notify(
-                f"matches of {where} as they come, Ctrl-C ends; --since 1h or --no-follow prints "
-                "those that are there"
+                f"matches of {where} as they arrive; Ctrl-C ends; --since 1h or --no-follow "
+                "prints stored ones"
             )
         batches = cluster.follow(topic, ends if offsets is None else offsets)
     else:

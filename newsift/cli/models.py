@@ -40,7 +40,7 @@ def _check_digest(_ctx: click.Context, _param: click.Parameter, digest: str | No
     if digest is None:
         return None
     if len(digest) != 64 or set(digest.lower()) - set("0123456789abcdef"):
-        raise click.BadParameter(f"{digest!r} is no SHA-256; give its 64 hex digits")
+        raise click.BadParameter(f"{digest!r} is not a SHA-256; give its 64 hex digits")
     return digest.lower()
 
 

@@ -112,7 +112,7 @@ def replay(
 
 
 def _count_posts(inputs: Sequence[FileMessages]) -> int:
-    """Count the posts; 0 if one of the inputs is no file.
+    """Count the posts; 0 if one of the inputs is not a file.
 
     All files are read to their ends, so that a broken one is refused before a post is sent.
     """

@@ -99,7 +99,7 @@ def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: st
         for score, text in matches.best:
             notify(f"  {score:.2f}  {shorten(one_line(text), width)}")
     if len(events) > MAX_EVENTS:
-        notify(f"{len(events) - MAX_EVENTS} more events; --json --preview tells of all")
+        notify(f"{len(events) - MAX_EVENTS} more events; --json --preview lists all")
 
 
 def _count(posts: int) -> str:

@@ -81,7 +81,7 @@ class NewsFeed:
 
 
 def read_feed(body: bytes, url: str, content_type: str) -> NewsFeed:
-    """Raises InputError for a page that is no feed."""
+    """Raises InputError for a page that is not a feed."""
     document = _parse(CHARACTER_REFERENCE.sub(_valid_reference, body), url, content_type)
     if not (document.get("version") or document.entries):
         raise InputError(f"{url}: {_remedy(document.feed, url)}")
@@ -162,16 +162,16 @@ def _value(item: dict[str, Any], key: str) -> Any:
 
 
 def _remedy(page: dict[str, Any], url: str) -> str:
-    """A page that is no feed often links to its feeds."""
+    """A page that is not a feed often links to its feeds."""
     feeds = [
         urljoin(url, link["href"]) for link in _value(page, "links") or []
         if link.get("type") in FEED_TYPES and link.get("href")
     ]  # fmt: skip
     if not feeds:
-        return "is no feed (RSS or Atom); look on the site for the address of one"
+        return "is not a feed (RSS or Atom); look on the site for the address of one"
     unique = dict.fromkeys(feeds[:MAX_NAMED_FEEDS])
     names = ", ".join(one_line(feed[:MAX_URL_CHARS]) for feed in unique)
-    return f"is no feed, but the page names these: {names}"
+    return f"is not a feed, but the page names these: {names}"
 
 
 FIRST_RETRY_MS = HOUR_MS // 4
@@ -281,5 +281,5 @@ def parse_feed_state(content: bytes, where: str) -> FeedState:
         return msgspec.json.decode(content, type=FeedState)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise InputError(
-            f"{where}: is no state of a feed; move it away, and the feed is read from the start"
+            f"{where}: is not a state of a feed; move it away, and the feed is read from the start"
         ) from None

@@ -51,7 +51,7 @@ def read_token(variable: str, file: Path | None, env: Mapping[str, str] = os.env
     if not value:
         raise ConfigError(f"{variable}: is not set; set it to the token, or give --token-file FILE")
     if not (value.isascii() and value.isprintable()):
-        raise ConfigError(f"{variable}: is no token; set it to the token alone")
+        raise ConfigError(f"{variable}: is not a token; set it to the token alone")
     return Secret(value)
 
 
@@ -181,7 +181,7 @@ class EventParser:
 
 
 class UnreadableFrameError(LostError):
-    """A frame is no text or too large. A retry would get the same frame again."""
+    """A frame is not text or too large. A retry would get the same frame again."""
 
 
 async def socket_texts(

@@ -169,7 +169,7 @@ def parse_status_id(status: bytes) -> str | None:
 
 
 def event_value(name: str, data: bytes) -> bytes:
-    """A server-sent event as one JSON object; a payload that is no status stays a string."""
+    """A server-sent event as one JSON object; a payload that is not a status stays a string."""
     if name not in STATUS_EVENTS or parse_status_id(data) is None:
         data = msgspec.json.encode(data.decode("utf-8", "replace"))
     return b'{"event":%b,"payload":%b}' % (msgspec.json.encode(name), data)
@@ -359,7 +359,7 @@ class Instance(msgspec.Struct):
             url = URL(urls.streaming)
             return http_url(url).origin()
         except ValueError as error:
-            message = f"{host.authority}: configuration.urls.streaming is no address"
+            message = f"{host.authority}: configuration.urls.streaming is not an address"
             raise LostError(MALFORMED, message) from error
 
     def require_enabled(self, stream: PublicStream, place: str) -> None:

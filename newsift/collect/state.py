@@ -110,7 +110,7 @@ def read_state(path: Path, source: str) -> StateFile | None:
         return None
     except STATE_ERRORS as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"--state: {path} is no state file ({reason}); {remedy}") from error
+        raise InputError(f"--state: {path} is not a state file ({reason}); {remedy}") from error
     if state.schema != SCHEMA:
         raise InputError(f"--state: {path} has the schema {state.schema!r}; {remedy}")
     if state.source != source:

@@ -132,7 +132,7 @@ def parse_post_id(line: bytes, place: str) -> str | None:
 def refusal_error(
     status: int, headers: Mapping[str, str], body: bytes, place: str
 ) -> LostError | AccessError:
-    """The error for an answer that is no stream: LostError if a retry may help."""
+    """The error for an answer that is not a stream: LostError if a retry may help."""
     try:
         problem = msgspec.json.decode(body, type=Problem)
         detail = problem.message()
@@ -205,7 +205,7 @@ def _parse_array(path: Path, text: str) -> Iterator[tuple[str, StreamRule]]:
     try:
         rules = msgspec.json.decode(text, type=list[StreamRule])
     except msgspec.MsgspecError as error:
-        raise InputError(f"--rules: {path} is no list of rules ({error})") from error
+        raise InputError(f"--rules: {path} is not a list of rules ({error})") from error
     for number, rule in enumerate(rules, 1):
         yield f"{path} rule {number}", rule
 
@@ -222,7 +222,7 @@ def _parse_lines(path: Path, text: str) -> Iterator[tuple[str, StreamRule]]:
         try:
             yield place, msgspec.json.decode(line, type=StreamRule)
         except msgspec.MsgspecError as error:
-            message = f"--rules: {place} is no rule ({error}); give value and tag"
+            message = f"--rules: {place} is not a rule ({error}); give value and tag"
             raise InputError(message) from error
 
 

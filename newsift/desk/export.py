@@ -64,7 +64,7 @@ class Selection:
 
     @classmethod
     def parse(cls, event: str, since: str, until: str, threshold: float | None) -> Self:
-        """Times are RFC 3339; an empty one is no bound."""
+        """Times are RFC 3339; an empty one is not a bound."""
         start, end = _parse_time("since", since), _parse_time("until", until)
         if start is not None and end is not None and start >= end:
             raise InputError(f"until: {until} is not after since, {since}; give a later time")
@@ -97,7 +97,7 @@ def _parse_time(name: str, text: str) -> int | None:
     if not text:
         return None
     if (moment := utc(text)) is None:
-        raise InputError(f"{name}: {text[:40]!r} is no time; write 2026-11-22T09:30:00Z")
+        raise InputError(f"{name}: {text[:40]!r} is not a time; write 2026-11-22T09:30:00Z")
     return milliseconds(moment)
 
 
@@ -172,9 +172,9 @@ class Exports:
         """A file without a name, with the labels of each post."""
         with self._lock:
             if user in self._users:
-                raise InputError("export: one is under way for you; wait for its end")
+                raise InputError("export: one of yours is running; wait until it ends")
             if len(self._users) >= MAX_FILES:
-                raise InputError(f"export: {MAX_FILES} are under way; wait for the end of one")
+                raise InputError(f"export: {MAX_FILES} are running; wait until one ends")
             self._users.add(user)
         try:
             with tempfile.TemporaryDirectory(prefix="newsift-desk-") as folder:

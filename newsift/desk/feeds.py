@@ -49,7 +49,7 @@ class FeedSubscription(msgspec.Struct, frozen=True):
     by: str
 
     def options(self) -> FollowOptions:
-        """Raises for a field that is no address, event name or span of time."""
+        """Raises for a field that is not an address, event name or span of time."""
         if len(self.feed) > MAX_ADDRESS_CHARS:
             raise InputError(f"feed: {len(self.feed)} characters, {MAX_ADDRESS_CHARS} are allowed")
         parse_web_address(self.feed)
@@ -213,5 +213,6 @@ class FeedList:
         except (OSError, msgspec.MsgspecError) as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(
-                f"{self._file}: is no list of feeds ({reason}); move it away, and follow them again"
+                f"{self._file}: is not a list of feeds ({reason}); move it away, and follow the "
+                "feeds again"
             ) from None

@@ -32,7 +32,7 @@ class FileProgress(msgspec.Struct, frozen=True):
     name: str
     state: Literal["waiting", "reading", "read"]  # waiting: for the first article
     posts: int = 0
-    bad: int = 0  # rows that are no posts
+    bad: int = 0  # rows that are not posts
     share: float = 0.0
     seconds_left: float | None = None
 

@@ -139,7 +139,7 @@ class LabelSession:
             if step not in self._undoable:
                 return False
             if step != self._undoable[-1]:
-                raise InputError("undo: something was answered since, in another tab; look again")
+                raise InputError("undo: another tab has answered since; load the page again")
             self._answers.undo()
             self._undoable.pop()
             self._changes += 1

@@ -127,11 +127,11 @@ def read_description(folder: Path) -> Description:
         other_files = sorted(entry.name for entry in folder.iterdir() if entry.name != LOCK_FILE)
         if other_files:
             raise InputError(
-                f"--project: {folder} is no project, it holds {other_files[0]}; {remedy}"
+                f"--project: {folder} is not a project, it holds {other_files[0]}; {remedy}"
             ) from None
         return Description()
     except (OSError, msgspec.MsgspecError, InputError) as error:
-        raise InputError(f"--project: {file} is no project ({error}); {remedy}") from error
+        raise InputError(f"--project: {file} is not a project ({error}); {remedy}") from error
     if description.schema != SCHEMA:
         raise InputError(
             f"--project: {file} has the schema {description.schema!r}, and this version reads "

@@ -68,7 +68,7 @@ class Training:
     def begin(self, learning: LearnOptions, by: str) -> None:
         with self._lock:
             if busy := self.busy_event:
-                raise InputError(f"event {busy!r} learns now; one at a time, wait until it is done")
+                raise InputError(f"event {busy!r} is learning; wait until it is done")
             self._last = run = TrainingRun(learning, by, time.monotonic())
         self._executor.submit(self._run, run)
 
@@ -92,7 +92,7 @@ class Training:
             topic.publish({proposal.event.key: proposal.value}, view.state)
             latest = self._view(topic).events.get(event, proposal.event)
             if latest.why:
-                notify(f"the profile is {latest.state}, the seeds serve: {latest.why}")
+                notify(f"the profile is {latest.state}, the seeds are used: {latest.why}")
         with self._lock:
             if self._last is run:  # no other has begun
                 self._last = None
@@ -105,9 +105,9 @@ class Training:
             view = self._view(topic)
             current = require_event(view.events, event)
             if (current.profile.version if current.profile else "") != version:
-                raise InputError(f"event {event!r}: its profile is another one by now; look again")
+                raise InputError(f"event {event!r}: its profile has changed; load the page again")
             if current.state == NO_PROFILE:
-                raise InputError(f"event {event!r}: has no profile, its seeds serve")
+                raise InputError(f"event {event!r}: has no profile, its seeds are used")
             before = previous_profile(current.profile)
             value = before.value(context.config.limits) if before else None
             topic.publish({current.key: value}, view.state)

@@ -33,7 +33,7 @@ MIN_ARTICLE_WORDS = 40
 MAX_PAYWALL_WORDS, MAX_ERROR_PAGE_WORDS = 250, 150
 OPENING_CHARS = 200  # in which a page names an error
 MAX_NOTICE_WORDS = 200  # of a line that asks for consent
-MIN_PROSE_WORDS = 60  # a text with so many words in sentences is no menu
+MIN_PROSE_WORDS = 60  # a text with so many words in sentences is not a menu
 MAX_MENU_LINE_WORDS = 8
 MIN_MENU_LINES = 5
 WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
@@ -104,7 +104,7 @@ def remove_notices(text: str) -> str:
 
 
 def rejection_reason(title: str, text: str, rest_of_page: str = "") -> str | None:
-    """What the text looks like if it is no article, else None.
+    """What the text looks like if it is not an article, else None.
 
     `rest_of_page` may hold the text of a paywall, which is not in the extracted text.
     """

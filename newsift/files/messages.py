@@ -234,4 +234,4 @@ def _title(message: FileMessage) -> str:
     try:
         return TITLED_RECORD.decode(message.value).title or ""
     except msgspec.MsgspecError:
-        raise ValueError(f"{message.place} has a 'title' that is no text") from None
+        raise ValueError(f"{message.place} has a 'title' that is not text") from None

@@ -54,7 +54,7 @@ class ParquetTable:
             raise FormatError("Parquet is read from its end; give it as a file, unpacked")
         with file.open("rb") as raw:
             if raw.read(len(MAGIC)) != MAGIC:
-                raise FormatError("is no Parquet, or it is packed; give it unpacked")
+                raise FormatError("is not Parquet, or it is packed; give it unpacked")
         if find_spec("pyarrow") is None:
             message = "Parquet needs pyarrow; install newsift with its extra: newsift[parquet]"
             raise FormatError(message)

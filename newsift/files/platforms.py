@@ -357,7 +357,7 @@ class ObjectReader:
             return message
         if isinstance(message.reading, PassedOver) and kind is None:
             return message  # its platform is unknown
-        detail = f"value: is no post of --format {self._platform}"
+        detail = f"value: is not a post of --format {self._platform}"
         return self._maker.rejected(message.offset + 1, message.raw, detail)
 
     def _by_columns(self, value: bytes, number: int) -> FileMessage:
@@ -367,7 +367,7 @@ class ObjectReader:
             row = ANYTHING.decode(value)
             columns = PostColumns.from_header(list(row), self._options)
             if not isinstance(row[columns.text], str | None):
-                raise FormatError(f"{columns.text}: is no text; name another with --text-column")
+                raise FormatError(f"{columns.text}: is not text; name another with --text-column")
             post = columns.post(row, self._maker.corrector)
         except FormatError as error:
             return self._maker.rejected(number, value, f"value: {error}", Reason.NO_TEXT)

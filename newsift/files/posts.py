@@ -95,7 +95,7 @@ def _refuse_binary(start: bytes) -> None:
     if start[TAR_MAGIC_OFFSET:].startswith(TAR_MAGIC):
         raise FormatError("is a tar archive; unpack it")
     if b"\0" in start[:MAX_CHECKED_BYTES].partition(b"\n")[0]:
-        raise FormatError("holds NUL bytes and is no text; convert it", first_line(start))
+        raise FormatError("holds NUL bytes and is not text; convert it", first_line(start))
 
 
 def _format_of_objects(start: bytes) -> str:
@@ -189,7 +189,7 @@ class FileMessages:
 
     @property
     def size(self) -> int:
-        """The number of bytes; 0 if the input is no file."""
+        """The number of bytes; 0 if the input is not a file."""
         return self._file.stat().st_size if self.is_file else 0
 
     def check(self) -> None:

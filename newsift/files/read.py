@@ -236,7 +236,7 @@ def _wait_for_writer(file: Path, descriptor: int) -> bytes:
     if stat.S_ISREG(mode):
         return b""
     if not stat.S_ISFIFO(mode):
-        raise InputError(f"{file}: is no regular file and no pipe")
+        raise InputError(f"{file}: is not a regular file and no pipe")
     deadline = time.monotonic() + MAX_WRITER_WAIT_S
     while time.monotonic() < deadline:
         try:

@@ -308,7 +308,7 @@ class Table:
                 self._feed.fail("a cell is too large, or its quote is never closed")
             if message.startswith(CARRIAGE_RETURN):
                 message = "a carriage return alone ends no line; save it with line feeds"
-            self._feed.fault = self._feed.fault or f"is no CSV ({message})"
+            self._feed.fault = self._feed.fault or f"is not CSV ({message})"
             return []
 
     def _rows(self, cells: list[str]) -> Iterator[TableRow]:

@@ -40,7 +40,7 @@ def check_targets(targets: Mapping[str, Path], sources: Sequence[Path]) -> None:
             raise InputError(f"{option} {path}: is an input itself; name another file")
     paths = [path for path in targets.values() if path == DASH or is_replaced(path)]
     if len(set(paths)) < len(paths):
-        raise InputError(f"{' and '.join(targets)}: mean the same; name two files")
+        raise InputError(f"{' and '.join(targets)}: are the same file; name two files")
 
 
 def is_replaced(path: Path) -> bool:

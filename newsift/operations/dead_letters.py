@@ -249,6 +249,6 @@ def retry_lock(config: Config) -> Iterator[None]:
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
         except BlockingIOError:
-            notify("another retry is under way; waiting for its end")
+            notify("another retry is running; waiting until it ends")
             fcntl.lockf(lock, fcntl.LOCK_EX, 1, place)
         yield

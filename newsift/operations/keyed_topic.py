@@ -70,7 +70,7 @@ class KeyedTopic(Generic[StateT]):
     def _refuse_conflict(self, records: Mapping[bytes, bytes | None], state: StateT) -> None:
         end = self.cluster.ends(self._topic)
         if any(end.get(part, 0) < offset for part, offset in state.offsets.items()):
-            raise ConflictError(f"{self._topic}: was made again since it was read; try again")
+            raise ConflictError(f"{self._topic}: was recreated since it was read; try again")
         start = self.cluster.beginnings(self._topic) | dict(state.offsets)
         for batch in self.cluster.read(self._topic, start, end):
             for record in batch:

@@ -96,7 +96,7 @@ def unpack(file: BinaryIO, into: Path) -> None:
 
 
 def _not_a_model(why: str) -> ModelError:
-    return ModelError(one_line(f"is no model as `newsift models pack` packs it: {why}"))
+    return ModelError(one_line(f"is not a model as `newsift models pack` packs it: {why}"))
 
 
 def download(
@@ -111,7 +111,7 @@ def download(
             raise InputError(f"{url}: took too long; {REMEDY}")
         try:
             file.write(piece)
-        except OSError as error:  # a disk that is full is no fault of the web
+        except OSError as error:  # a disk that is full is not a fault of the web
             message = f"{file.name}: cannot be written ({error.strerror}); make room"
             raise InputError(message) from error
         progress.add(len(piece), "bytes")
@@ -205,7 +205,7 @@ def _open_packed(path: Path, source: str) -> Iterator[BufferedReader]:
     with file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_MODEL_BYTES:
-            rule = f"is no regular file of at most {MAX_MODEL_BYTES / 2**20:g} MiB"
+            rule = f"is not a regular file of at most {MAX_MODEL_BYTES / 2**20:g} MiB"
             raise InputError(f"{source}: {rule}; `newsift models pack` makes one")
         yield file
 

@@ -59,11 +59,11 @@ class SeedDraft:
     record: dict[str, Any]
     source: str  # for messages
     ignored: tuple[str, ...] = ()  # keys of its source
-    doubt: str | None = None  # what its text looks like if it is no article
+    doubt: str | None = None  # what its text looks like if it is not an article
 
     @property
     def objection(self) -> str | None:
-        """Why this may be no article, or None."""
+        """Why this may not be an article, or None."""
         text = self.record.get("text")
         has_text = isinstance(text, str) and bool(text.strip())
         return self.doubt or (too_few_words(str(text)) if has_text else None)
@@ -210,14 +210,14 @@ def _drafts_from_json(text: str, file: Path, name: str, by_line: bool) -> Iterat
         try:
             value = json.loads(row)
         except (ValueError, RecursionError):
-            raise InputError(f"{file}: is no JSON; fix it") from None
+            raise InputError(f"{file}: is not JSON; fix it") from None
         items += value if isinstance(value, list) else [value]
     if not items:
         raise InputError(f"{file}: holds no seed")
     for number, item in enumerate(items, 1):
         source = f"{file}" if len(items) == 1 else f"{file}, seed {number}"
         if not isinstance(item, dict):
-            raise InputError(f'{source}: is no JSON object; write {{"text": …, "title": …}}')
+            raise InputError(f'{source}: is not a JSON object; write {{"text": …, "title": …}}')
         if item.keys() >= EXPORT_KEYS and "text" not in item:
             yield _draft_from_export(item, source)
             continue
@@ -272,5 +272,5 @@ def parse_record_object(name: str, value: bytes | None) -> dict[str, Any]:
         return parse_object(value or b"")
     except InputError:
         raise InputError(
-            f"seed {name!r}: its record is no JSON object; add the seed again"
+            f"seed {name!r}: its record is not a JSON object; add the seed again"
         ) from None

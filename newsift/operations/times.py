@@ -40,8 +40,8 @@ def _milliseconds(text: str, option: str, direction: int) -> int:
             moment = date.timestamp() if date.tzinfo else moment
     if moment * 1000 >= LAST_MS + 1:
         raise InputError(
-            f"{option} {text!r}: is no time; give a span as 90s, 30m, 2h or 7d, or a moment with "
-            "its zone as 2026-01-31T12:00:00Z"
+            f"{option} {text!r}: is not a time; give a span as 90s, 30m, 2h or 7d, or a moment "
+            "with its zone as 2026-01-31T12:00:00Z"
         )
     return max(int(moment * 1000), 0)
 
@@ -50,6 +50,6 @@ def parse_seconds(text: str, option: str) -> float:
     span = SPAN.fullmatch(text.strip())
     length = float(span[1]) * UNITS[span[2]] if span else 0.0
     if length < 1:
-        problem = "is no span of time of a second or more; give one as 90s, 30m, 2h or 7d"
+        problem = "is not a span of time of a second or more; give one as 90s, 30m, 2h or 7d"
         raise InputError(f"{option} {text!r}: {problem}")
     return length

@@ -22,7 +22,7 @@ ANSWER_S = 1.0
 LOCAL_ADDRESSES = tuple(f"127.0.0.1:{port}" for port in range(DEFAULT_PORT, DEFAULT_PORT + 10))
 DRIFT_METRICS = {"newsift_pass_ratio": "passes", "newsift_high_share": "high"}
 TOO_FEW = "too few posts have come to tell"
-# Of a server that does not answer, or is no worker.
+# Of a server that does not answer, or is not a worker.
 ANSWER_ERRORS = (
     OSError, HTTPException, msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError,
 )  # fmt: skip
@@ -101,7 +101,7 @@ def read_drift(addresses: Iterable[str]) -> str | None:
 
 
 def parse_drift(page: str) -> Iterable[DriftMeasure] | None:
-    """The drift of seeds and events in a page of metrics; None if it is no worker's."""
+    """The drift of seeds and events in a page of metrics; None if it is not a worker's."""
     rows: defaultdict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
     names = set()
     for family in text_string_to_metric_families(page):

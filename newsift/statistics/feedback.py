@@ -149,7 +149,7 @@ def profile_threshold(vector: EventVector, background: Embeddings, rate: float) 
 
 
 def drop_copies(posts: Embeddings, order: Sequence[int], count: int, others: Embeddings) -> I64:
-    """The first `count` posts that are no copies of each other or of `others`."""
+    """The first `count` posts that are not copies of each other or of `others`."""
     rows: list[int] = []
     for start in range(0, len(order), PAGE_POSTS):
         page = np.array(order[start : start + PAGE_POSTS])

@@ -107,7 +107,8 @@ class RequestLimits:
 
     def check(self, host: str, address: str) -> None:
         if not self.allow(address):
-            raise InputError(f"{host} is at {address}, which is no public address; {self.remedy}")
+            problem = f"{host} is at {address}, which is not a public address"
+            raise InputError(f"{problem}; {self.remedy}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +188,9 @@ def parse_web_address(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise InputError(f"{url}: is no address of the web ({error})") from error
+        raise InputError(f"{url}: is not an address of the web ({error})") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"{url}: is no address of the web; give one as https://…")
+        raise InputError(f"{url}: is not an address of the web; give one as https://…")
     if parts.username is not None or parts.password is not None:
         raise InputError(f"{parts.scheme}://…@{parts.hostname}: holds a login; give one without")
     return parts
@@ -253,7 +254,7 @@ def send(
 def _resolve_and_check(target: URL, limits: RequestLimits) -> list[str]:
     host = target.raw_host or ""
     if host.replace(".", "").isdigit() and literal_address(host) is None:
-        raise InputError(f"{target}: is no address of the web; give one as https://…")
+        raise InputError(f"{target}: is not an address of the web; give one as https://…")
     addresses = limits.resolve(host, target.port or 0)
     if not addresses:
         raise OSError("the name has no address")

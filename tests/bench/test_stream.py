@@ -162,5 +162,5 @@ def test_posts_of_all_files_in_a_fixed_shuffled_order(folder: Path) -> None:
 
 def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n{"text":\n')
-    with pytest.raises(InputError, match=r"a\.jsonl:2: is no JSON object"):
+    with pytest.raises(InputError, match=r"a\.jsonl:2: is not a JSON object"):
         read_posts(tmp_path, 9)

@@ -47,9 +47,9 @@ def field_faults(value: Any, kind: Any, types: dict[str, Any], path: str = "") -
         return
     if isinstance(kind, str):
         if not isinstance(value, SCALARS[kind]) or (isinstance(value, bool) and kind != "boolean"):
-            yield f"{path}: {value!r} is no {kind}"
+            yield f"{path}: {value!r} is not {kind}"
     elif not isinstance(value, type(kind)):
-        yield f"{path}: is no {'list' if isinstance(kind, list) else 'mapping'}"
+        yield f"{path}: is not {'list' if isinstance(kind, list) else 'mapping'}"
     elif isinstance(kind, list):
         for number, item in enumerate(value):
             yield from field_faults(item, kind[0], types, f"{path}[{number}]")

@@ -40,7 +40,7 @@ def scaler_faults(item: Object, workloads: Sequence[Workload]) -> Iterator[str]:
         yield f"scaleTargetRef: there is no {kind} {target.get('name')} ({named[2]})"
         return
     if not work.is_worker:
-        yield f"scaleTargetRef: {work.title} is no worker; two collectors never share a state"
+        yield f"scaleTargetRef: {work.title} is not a worker; two collectors never share a state"
     if "replicas" in mapping(work.item, "spec"):
         yield f"{work.title} states replicas, so each apply sets them back; remove them by a patch"
     try:
@@ -105,12 +105,12 @@ def _trigger_faults(trigger: Object, config: Config) -> Iterator[str]:
         yield f"bootstrapServers: {servers} names no namespace, and KEDA is in another one"
     threshold = str(metadata.get("lagThreshold"))
     if not threshold.isdecimal() or int(threshold) < 1:
-        yield f"lagThreshold: {metadata.get('lagThreshold')} is no number of posts above 0"
+        yield f"lagThreshold: {metadata.get('lagThreshold')} is not a number of posts above 0"
     for name, harm in HARMFUL.items():
         if str(metadata.get(name, "false")).lower() not in ("false", ""):
             yield f"{name}: {harm}"
     if trigger.get("metricType", "AverageValue") != "AverageValue":
-        yield f"metricType: {trigger['metricType']} is no lag for each worker; leave it out"
+        yield f"metricType: {trigger['metricType']} is not a lag for each worker; leave it out"
     yield from _login_faults(trigger, metadata, config)
 
 

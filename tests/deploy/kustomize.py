@@ -59,7 +59,7 @@ def read_documents(file: Path, build: Build) -> list[Object]:
     objects = [document for document in documents if document is not None]
     for document in objects:
         if not isinstance(document, dict):
-            build.faults.append(f"{file.name}: holds what is no mapping")
+            build.faults.append(f"{file.name}: holds what is not a mapping")
     return [document for document in objects if isinstance(document, dict)]
 
 

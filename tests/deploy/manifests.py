@@ -95,7 +95,7 @@ def check_fields(stack: Stack) -> Iterator[str]:
     for item in stack.objects:
         api, kind, _ = identity(item)
         if (own := types.get(f"{api}/{kind}")) is None:
-            yield f"{title(item)}: {api} {kind} is no kind that this check has the fields of"
+            yield f"{title(item)}: {api} {kind} is not a kind that this check has the fields of"
         else:
             yield from (f"{title(item)}: {fault}" for fault in field_faults(item, own, types))
 
@@ -138,8 +138,8 @@ def check_pods(stack: Stack) -> Iterator[str]:
         ]
         if work.item.get("kind") == "StatefulSet" and spec.get("serviceName") not in heads:
             yield (
-                f"{work.title}: serviceName: {spec.get('serviceName')} is no Service of its pods "
-                "with clusterIP None"
+                f"{work.title}: serviceName: {spec.get('serviceName')} is not a Service of its "
+                "pods with clusterIP None"
             )
 
 

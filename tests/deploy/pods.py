@@ -20,7 +20,7 @@ WORKER = (["faust", "-A", "worker", "worker"], ["newsift", "worker"])
 INSTANCE = "NEWSIFT_KAFKA__INSTANCE_ID"
 SHORT = "NEWSIFT_KAFKA"
 PASSWORD = "NEWSIFT_KAFKA__PASSWORD"
-# Variables that are no key of config.yaml.
+# Variables that are not keys of config.yaml.
 VARIABLES = {
     SHORT, "NEWSIFT_CONFIG", "NEWSIFT_CACHE", "NEWSIFT_STATE", "NEWSIFT_DEBUG",
     "NEWSIFT_MASTODON_TOKEN", "NEWSIFT_X_TOKEN", "NEWSIFT_WEBHOOK_SECRET",
@@ -185,7 +185,7 @@ def check_command(work: Workload) -> Iterator[str]:
         yield f"has {len(work.containers)} containers, and one is expected"
     if work.is_collector:
         if not {*work.command[2:3]} <= {*SOURCES} or len(work.command) < 3:
-            yield f"command: {' '.join(work.command)} is no source; take one of {SOURCES}"
+            yield f"command: {' '.join(work.command)} is not a source; take one of {SOURCES}"
     elif not work.is_worker:
         yield f"command: {' '.join(work.command)} is neither a worker nor a collector"
 
@@ -285,7 +285,7 @@ def check_environment(work: Workload) -> Iterator[str]:
         section, _, key = name.removeprefix("NEWSIFT_").lower().partition("__")
         is_key = name in VARIABLES or (name.isupper() and key in KEYS.get(section, {}))
         if name.upper().startswith("NEWSIFT") and not is_key:
-            yield f"env: {name} is no key of the configuration, and would be passed over or refused"
+            yield f"env: {name} is not a key of the configuration, and would be ignored or refused"
         if SECRET.search(name) and "value" in entry and not name.endswith("_FILE"):
             yield f"env: {name} is a secret; read it from a Secret"
         if ("value" in entry) == bool(entry.get("valueFrom")):
@@ -320,13 +320,14 @@ def check_instance(work: Workload) -> Iterator[str]:
     if fields != ["metadata.name"]:
         yield f"env: {INSTANCE} is not the pod's name (fieldRef metadata.name)"
     if work.item.get("kind") != "StatefulSet":
-        yield "is no StatefulSet, so a pod that is replaced gets another name and instance id"
+        yield "is not a StatefulSet, so a pod that is replaced gets another name and instance id"
 
 
 def check_volumes(work: Workload) -> Iterator[str]:
     mounts = items(work.main, "volumeMounts")
     used = {str(mount.get("name")) for mount in mounts}
-    yield from (f"volumeMounts: {name} is no volume" for name in sorted(used - set(work.volumes)))
+    for name in sorted(used - set(work.volumes)):
+        yield f"volumeMounts: {name} is not a volume"
     yield from (f"volumes: {name} is mounted nowhere" for name in sorted(set(work.volumes) - used))
     own = [str(volume.get("name")) for volume in items(work.pod, "volumes")]
     if len(own) + len(items(work.item, "spec", "volumeClaimTemplates")) > len(work.volumes):

@@ -248,7 +248,7 @@ def test_a_failed_write_keeps_the_old_model(
 def test_a_folder_that_is_no_model_is_not_overwritten(model: Model, tmp_path: Path) -> None:
     (tmp_path / "theses").mkdir()
     (tmp_path / "theses" / "chapter.txt").write_text("years of work")
-    with pytest.raises(ModelError, match="is no model directory"):
+    with pytest.raises(ModelError, match="is not a model directory"):
         write_model(tmp_path / "theses", model)
     assert (tmp_path / "theses" / "chapter.txt").read_text() == "years of work"
     shutil.rmtree(tmp_path / "theses")

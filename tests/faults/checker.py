@@ -25,7 +25,7 @@ class Sent:
 
     @property
     def outcomes(self) -> list[frozenset[str]]:
-        """The sets of matches it may come to; an empty one is no record."""
+        """The sets of matches it may come to; an empty one is not a record."""
         return [self.match_ids] if self.instead is None else [self.match_ids, self.instead]
 
 

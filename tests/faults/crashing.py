@@ -19,7 +19,7 @@ from typing import Any
 
 VARIABLE = "NEWSIFT_TEST_FAULT"
 UNBEARABLE = "unbearable"  # a post whose text holds this never fits into memory
-INFINITE = "infinite"  # one whose embedding is no number
+INFINITE = "infinite"  # one whose embedding is not a number
 UNLUCKY = "unlucky"  # one that makes the encoder raise
 SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "stop": signal.SIGSTOP}
 

@@ -1,4 +1,4 @@
-"""Messages that are no posts, with their reasons, and unusual texts that are posts."""
+"""Messages that are not posts, with their reasons, and unusual texts that are posts."""
 
 MAX_BYTES = 200_000  # limits.post_bytes in the stories
 

@@ -29,7 +29,7 @@ class Texts(NamedTuple):
     """The texts in their order, and what each must come to."""
 
     texts: Sequence[str]
-    unreadable: frozenset[int]  # the texts that are part of a message that is no JSON
+    unreadable: frozenset[int]  # the texts that are part of a message that is not JSON
     matches: Mapping[str, Sequence[Met]]  # by seed_set
     model: str  # its digest
 

@@ -188,7 +188,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "no words": (POSTS, ["city", "🔥"], {}, r"articles\[1\]: text: holds no word"),
     "a seed's threshold": (POSTS, [{"text": "a", "threshold": 2}], {}, r"articles\[0\]: threshold"),
     "a threshold": (POSTS, ARTICLES, {"threshold": 0}, "threshold: 0 is not above 0 and at most 1"),
-    "a rate": (POSTS, ARTICLES, {"rate": 2}, "rate: 2 is no share between 0 and 1"),
+    "a rate": (POSTS, ARTICLES, {"rate": 2}, "rate: 2 is not a share between 0 and 1"),
 }
 
 

@@ -1,4 +1,4 @@
-"""A worker's own web server without the worker, and one that is no worker's."""
+"""A worker's own web server without the worker, and one that is not a worker's."""
 
 import asyncio
 import socket

@@ -190,7 +190,7 @@ def test_an_unusable_output_is_refused_before_the_first_step(
     train: Trainings, tmp_path: Path
 ) -> None:
     (tmp_path / "taken").mkdir()
-    refused(train(out="taken"), "exists and is no model directory")
+    refused(train(out="taken"), "exists and is not a model directory")
     (tmp_path / "file").write_text("")
     refused(train(out="file/model"), "cannot be written")
     refused(train("--work", tmp_path / "file" / "run"), "cannot be made")

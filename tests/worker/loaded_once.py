@@ -19,7 +19,7 @@ def enc() -> Encoder:
 @pytest.fixture(autouse=True)
 def loaded_once(enc: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     def load(name: str = "default", **_: Any) -> Encoder:
-        read_manifest(model_directory(name))  # refuses what is no model
+        read_manifest(model_directory(name))  # refuses what is not a model
         return enc
 
     monkeypatch.setattr(encoder, "load", load)

@@ -53,8 +53,8 @@ def test_an_unusable_file_is_refused(file: Path, tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for path, message in {
         tmp_path / "gone": "cannot be read (No such file or directory); build one with",
-        tmp_path: "is no regular file; build one with",
-        pipe: "is no regular file; build one with",
+        tmp_path: "is not a regular file; build one with",
+        pipe: "is not a regular file; build one with",
         broken: "cannot be read as embeddings",
         other: "made with model",
         few: "200 posts are too few for matching.background_rate 0.01, with 2 of them",

@@ -129,7 +129,7 @@ def rows(file: Path, skips: SkippedRows) -> Iterator[tuple[int, Row]]:
             if isinstance(row, dict):
                 yield number, row
             else:
-                skips.add(file, number, "is no JSON object")
+                skips.add(file, number, "is not a JSON object")
 
 
 def read_rows(file: Path, skips: SkippedRows, make: Callable[[Row], T]) -> Iterator[T]:
@@ -157,7 +157,7 @@ def _story(row: Row) -> TrainingArticle:
         row.get("title") or "",
     )
     if not isinstance(title, str):
-        raise ValueError("has a 'title' that is no text")
+        raise ValueError("has a 'title' that is not text")
     return TrainingArticle(title, text)
 
 

@@ -77,7 +77,7 @@ def read_case(folder: Path, skips: SkippedRows) -> Case:
     events = tuple(dict.fromkeys(event for event, _ in seeds))
     files = sorted(folder.glob("posts.*"))
     if not seeds or not files:
-        raise InputError(f"{folder}: is no case study; it needs seeds/EVENT.md and posts.jsonl")
+        raise InputError(f"{folder}: is not a case study; it needs seeds/EVENT.md and posts.jsonl")
     posts = tuple(read_rows(files[0], skips, lambda row: _post(row, events)))
     if not posts:
         raise InputError(f"{files[0]}: holds no post with a text and an event of seeds/")

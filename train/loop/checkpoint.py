@@ -38,7 +38,7 @@ class Checkpoint:
             with safe_open(file, framework="pt") as reader:
                 note = reader.metadata() or {}
                 if note.get("format") != FORMAT:
-                    raise InputError(f"{file}: is no {FORMAT}; remove it to start again")
+                    raise InputError(f"{file}: is not {FORMAT}; remove it to start again")
                 tensors = {name: reader.get_tensor(name) for name in reader.keys()}  # noqa: SIM118
             return cls(tensors, json.loads(note["values"]))
         except (SafetensorError, OSError, ValueError, KeyError) as error:

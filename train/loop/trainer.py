@@ -175,7 +175,7 @@ class Trainer:
             self._restore(last)
         except (KeyError, TypeError, RuntimeError) as error:
             raise InputError(
-                f"{self._work / LAST}: is no state of this model; remove it to start again"
+                f"{self._work / LAST}: is not a state of this model; remove it to start again"
             ) from error
         self._progress_log.line(f"going on from step {self.progress.step:,}")
 

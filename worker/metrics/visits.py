@@ -179,7 +179,7 @@ def body_length(head: bytes) -> int:
         raise HeadError(HTTPStatus.LENGTH_REQUIRED, reason)
     length = lines.get(b"content-length", b"0")
     if not CONTENT_LENGTH.fullmatch(length):
-        raise HeadError(HTTPStatus.BAD_REQUEST, "content-length: is no number")
+        raise HeadError(HTTPStatus.BAD_REQUEST, "content-length: is not a number")
     if int(length) and (b"upgrade" in lines or head.startswith(b"CONNECT ")):
         raise HeadError(HTTPStatus.BAD_REQUEST, "upgrade: is not taken with a body")
     return int(length)

@@ -153,7 +153,7 @@ class Site:
                 f"{self.port_key}: {port} is not allowed for this user; give 1024 or more"
             )
         return ConfigError(
-            f"{self.host_key}: {self._config.host} is no address of this host "
+            f"{self.host_key}: {self._config.host} is not an address of this host "
             f"({error.strerror or error}); give 127.0.0.1, or 0.0.0.0 for all"
         )
 

@@ -62,7 +62,7 @@ def read(value: bytes, langs: Languages = ALL_LANGUAGES) -> Reading:
         return _read_commit(second.did, second, langs)
     if event.frame == "error":
         return NO_POST
-    return rejection(Reason.UNKNOWN_FORM, "kind: missing; this is no event of the Jetstream")
+    return rejection(Reason.UNKNOWN_FORM, "kind: missing; this is not an event of the Jetstream")
 
 
 def _read_commit(did: str | None, commit: Commit | None, langs: Languages) -> Reading:

@@ -14,7 +14,7 @@ class Reason(StrEnum):
     BAD_JSON = "bad_json"  # cut off, or not JSON at all
     WRONG_TYPE = "wrong_type"  # no object, or a key that is used has a value of another type
     TOO_DEEP = "too_deep"  # objects and arrays nested beyond the limit, anywhere in it
-    INVALID_UTF8 = "invalid_utf8"  # a byte anywhere in the value that is no UTF-8
+    INVALID_UTF8 = "invalid_utf8"  # a byte anywhere in the value that is not UTF-8
     LONE_SURROGATE = "lone_surrogate"  # half of an escaped pair: \ud83d alone
     NO_ID = "no_id"  # missing, null or empty
     NO_TEXT = "no_text"  # missing, null or no string

@@ -70,7 +70,7 @@ class Keys(msgspec.Struct, gc=False):
         return bool((kind == b'"message"' and self.payload) or (kind == b'"error"' and self.error))
 
     def is_notice(self) -> bool:
-        """Whether X's streams use a key for something that is no post."""
+        """Whether X's streams use a key for something that is not a post."""
         values = (
             self.delete, self.scrub_geo, self.limit, self.status_withheld, self.user_withheld,
             self.disconnect, self.warning,

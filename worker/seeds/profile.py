@@ -55,7 +55,8 @@ class EventVector:
         for name, kind in VECTOR_TYPES.items():
             array = getattr(self, name)
             if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
-                raise InputError(f"vectors: {name} is no flat array of {kind.__name__}; {REMEDY}")
+                problem = f"{name} is not a flat array of {kind.__name__}"
+                raise InputError(f"vectors: {problem}; {REMEDY}")
             object.__setattr__(self, name, read_only(array))
         axes, words = len(self.dense), len(self.slots)
         if not 0 < axes <= MAX_AXES or words > MAX_WORDS or words != len(self.weights):
@@ -91,7 +92,7 @@ class EventVector:
         heavy = np.sort(np.argsort(-np.abs(weights), kind="stable")[:MAX_WORDS])
         size = vector_length(dense, weights[heavy])
         if not 0 < size < np.inf:
-            raise InputError(f"vectors: {size:.4g} long, which is no direction")
+            raise InputError(f"vectors: {size:.4g} long, which is not a direction")
         unit_dense = np.asarray(dense / size, np.float32)
         unit_weights = np.asarray(weights[heavy] / size, np.float32)
         return cls(unit_dense, slots[heavy], unit_weights)
@@ -186,7 +187,7 @@ class Profile:
         if not self.seeds:
             raise InputError("seeds: names none; name those that the event was learned from")
         if not all(isinstance(version, str) for version in self.seeds.values()):
-            raise InputError("seeds: a version is no string; write {seed id: seed_version}")
+            raise InputError("seeds: a version is not a string; write {seed id: seed_version}")
         if not self.model:
             raise InputError("model: missing; give the digest of the model it was learned with")
         if len(self.before) > MAX_EARLIER_VERSIONS:
@@ -267,7 +268,7 @@ def profile_fields(values: dict[str, Any]) -> dict[str, Any]:
     """Raises for a value of the wrong type."""
     before = _typed_value(values, "before", list, [])
     if not all(isinstance(version, dict) for version in before):
-        raise InputError("before: a version is no object; leave it out")
+        raise InputError("before: a version is not an object; leave it out")
     return {
         "event": parse_event(values),
         "vectors": parse_string(values, "vectors", MAX_VECTOR_CHARS),

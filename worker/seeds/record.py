@@ -80,7 +80,7 @@ def parse_string(values: dict[str, Any], key: str, most: int) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{key}: holds a lone surrogate, which is no character") from None
+        raise InputError(f"{key}: holds a lone surrogate, which is not a character") from None
     return value
 
 
@@ -118,7 +118,7 @@ def parse_milliseconds(values: dict[str, Any], key: str) -> int | None:
 
 def _refuse_time(key: str, quote: str) -> NoReturn:
     raise InputError(
-        f"{key}: {quote} is no RFC 3339 time, as 2026-01-31T12:00:00Z, of the years 1 to 9999"
+        f"{key}: {quote} is not an RFC 3339 time, as 2026-01-31T12:00:00Z, of the years 1 to 9999"
     )
 
 

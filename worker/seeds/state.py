@@ -42,7 +42,7 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class StaleProfile:
-    """A profile that is not in force; its seeds serve instead."""
+    """A profile that is not in force; its seeds are used instead."""
 
     id: str
     reason: str

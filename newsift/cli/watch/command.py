@@ -91,12 +91,14 @@ def watch(
 
 def parse_webhook_url(url: str) -> URL:
     if (url_parts := parse_address(url, "http", "https")) is None:
-        raise InputError("--webhook: is no address; give one as https://newsroom.example/matches")
+        raise InputError(
+            "--webhook: is not an address; give one as https://newsroom.example/matches"
+        )
     return url_parts
 
 
 def parse_listen(text: str) -> WebConfig:
     host, colon, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port) < 2**16 and bool(host) == bool(colon)):
-        raise InputError(f"--listen {text!r}: is no address; give a port, or as 127.0.0.1:6068")
+        raise InputError(f"--listen {text!r}: is not an address; give a port, or as 127.0.0.1:6068")
     return WebConfig(host=host.strip("[]") or LOCAL, port=int(port))

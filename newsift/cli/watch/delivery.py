@@ -301,7 +301,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         place, notices = partition_of(record), notices_of(record, self._filters)
         if notices is None:
             self._metrics.unread.inc()
-            log.warning("%s-%d-%d is no match: it is passed over", *place, record.offset)
+            log.warning("%s-%d-%d is not a match: it is passed over", *place, record.offset)
         self.queues.take(place, record.offset, notices or {})
 
     def _seek(self, offsets: Offsets, epoch: int) -> None:

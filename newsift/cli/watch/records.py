@@ -30,7 +30,7 @@ WATCH_METRICS = (
     ),
     MetricSpec(f"{PREFIX}attempts_failed_total", Counter, "Attempts that are made again"),
     MetricSpec(
-        f"{PREFIX}records_unread_total", Counter, "Records of the topic that are no matches"
+        f"{PREFIX}records_unread_total", Counter, "Records of the topic that are not matches"
     ),
     MetricSpec(f"{PREFIX}offsets_lost_total", Counter, "Offsets deleted before they were read"),
     MetricSpec(f"{PREFIX}events_waiting", Gauge, "Events of which something waits"),
@@ -75,7 +75,7 @@ class Notice:
 
 
 def notices_of(record: Any, filters: MatchFilter) -> dict[str, Notice] | None:
-    """By event; None if it is no match record."""
+    """By event; None if it is not a match record."""
     match_record = match_record_in(record)
     if match_record is None:
         return None

@@ -55,7 +55,7 @@ class MatchStream(Site):
         try:
             resume_at = parse_event_id(request.headers.get("Last-Event-ID", ""))
         except ValueError:
-            return json_answer({"reason": "Last-Event-ID: is no id of this server"}, 400)
+            return json_answer({"reason": "Last-Event-ID: is not an id of this server"}, 400)
         if self.streams >= MAX_LISTENERS:
             reason = f"{MAX_LISTENERS} listen already; come again later"
             return json_answer({"reason": reason}, 503)

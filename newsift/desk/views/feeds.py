@@ -85,7 +85,7 @@ def _row(article: FollowedArticle, seeds: dict[str, str]) -> dict[str, Any]:
 def _sleep_or_refuse(seconds: float) -> None:
     if seconds > MAX_PAUSE_S:
         raise RunError(
-            f"the site wants {seconds:,.0f} s between two requests; followed, it gets them"
+            f"the site asks for {seconds:,.0f} s between two requests; newsift keeps them"
         )
     time.sleep(seconds)
 

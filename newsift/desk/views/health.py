@@ -71,7 +71,7 @@ def retry(desk: Desk, request: Retry) -> dict[str, Any]:
     if request.reason is not None and request.reason not in RETRYABLE_REASONS:
         raise InputError(f"reason: {request.reason[:40]!r} is none; give one of those listed")
     if not desk.health.retrying.acquire(blocking=False):
-        raise InputError("retry: another one is under way; wait for its end")
+        raise InputError("retry: another one is running; wait until it ends")
     names: list[str] = []
 
     def note(letter: DeadLetter) -> None:

@@ -243,7 +243,7 @@ def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
     view = desk.model.view()
     event = require_event(view.events, request.event).require_seeds()
     if event.state == NO_PROFILE:
-        raise InputError("a promise is of a profile: that comes first, see Learned")
+        raise InputError("a promise needs a profile; make one under Learned")
     profile = require_profile(event)
     test = _promise_test(desk, profile, request.precision, request.confidence)
     if test.result.threshold is None:

@@ -70,7 +70,7 @@ def publish(desk: Desk, request: VersionAction) -> dict[str, Any]:
 def forget(desk: Desk, request: VersionAction) -> dict[str, Any]:
     event = desk.training.forget(request.event, request.version)
     if event.why:
-        notify(f"it is {event.state}: {event.why}; the seeds serve")
+        notify(f"it is {event.state}: {event.why}; the seeds are used")
     return _event_row(event)
 
 

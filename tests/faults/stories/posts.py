@@ -1,4 +1,4 @@
-"""What is wrong with the posts: they fit nowhere, are no posts, or are strange."""
+"""What is wrong with the posts: they fit nowhere, are not posts, or are strange."""
 
 import json
 from collections import Counter

@@ -99,7 +99,7 @@ OPEN, TOKEN = {"NEWSIFT_DESK__HOST": "0.0.0.0"}, {"NEWSIFT_DESK__TOKEN": "a" * 3
         (
             ["--port", "0"],
             TOKEN | {"NEWSIFT_DESK__HOST": "192.0.2.1"},
-            "is no address of this host",
+            "is not an address of this host",
         ),
         (["--port", "TAKEN"], {}, " is taken; free it"),
     ],

@@ -56,7 +56,7 @@ def test_batches_are_bounded_and_in_order(
 
 BAD = [
     (b'{"text": "ok"}\n{"text": 3}', "line 2: text: expected a string or null, found an integer"),
-    (b'{"text": "ok"}\n\n{"text": "a", "title": 1}', "line 3 has a 'title' that is no text"),
+    (b'{"text": "ok"}\n\n{"text": "a", "title": 1}', "line 3 has a 'title' that is not text"),
     (b"fine\n\xff\xfe", "line 2: is not UTF-8 at byte 1"),
     (b"fine\n" + b"long " * 300, "line 2: is longer than 16 MiB"),
 ]

@@ -158,7 +158,7 @@ async def test_two_hosts_that_refuse_end_it_and_one_that_is_not_there_does_not()
 
 
 async def unreadable(request: web.Request, _socket: web.WebSocketResponse) -> None:
-    """A text that is no UTF-8."""
+    """A text that is not UTF-8."""
     assert request.transport is not None
     request.transport.write(b"\x81\x02\xff\xfe")
     await asyncio.sleep(0.05)

@@ -171,7 +171,7 @@ def test_encodings(body: bytes, kind: str) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"%PDF-1.4", b"\0" * 1000, b"<html></html>", b"<a/>"])
 def test_refuses_what_is_no_feed(body: bytes) -> None:
-    with pytest.raises(InputError, match="is no feed"):
+    with pytest.raises(InputError, match="is not a feed"):
         read(body)
 
 
@@ -179,7 +179,7 @@ def test_the_name_of_a_file_is_not_opened(tmp_path: Path) -> None:
     file = tmp_path / "inside.xml"
     file.write_bytes(rss())
     for body in (str(file).encode(), file.as_uri().encode()):
-        with pytest.raises(InputError, match="is no feed"):
+        with pytest.raises(InputError, match="is not a feed"):
             read(body)
 
 
@@ -309,7 +309,7 @@ def test_the_state_is_read_as_it_was_stored_and_no_other() -> None:
     result.etag, result.failures = '"x"', 3
     assert parse_feed_state(msgspec.json.encode(result), "here") == result
     for junk in (b"", b"{", b"[]", b"\xff"):
-        with pytest.raises(InputError, match="here: is no state of a feed; move it away"):
+        with pytest.raises(InputError, match="here: is not a state of a feed; move it away"):
             parse_feed_state(junk, "here")
 
 

@@ -272,7 +272,7 @@ def test_hostile_ones_are_refused_and_reach_nothing(tmp_path: Path, kind: str) -
     into = tmp_path / "into"
     into.mkdir()
     ends = b"" if kind in ("no end", "nothing") else bytes(1024)
-    with pytest.raises(ModelError, match="is no model as"):
+    with pytest.raises(ModelError, match="is not a model as"):
         unpack(io.BytesIO(HOSTILE[kind]() + (b"" if kind == "cut" else ends)), into)
     assert [path.name for path in tmp_path.iterdir()] == ["into"]
     assert {path.name for path in into.iterdir()} <= {"manifest.json"}

@@ -161,7 +161,7 @@ def test_a_secure_page_comes_through_a_tunnel(proxy: ProxySide) -> None:
 def test_an_address_of_the_own_network_is_refused_before_a_proxy(
     proxy: ProxySide, scheme: str, host: str
 ) -> None:
-    with pytest.raises(InputError, match="which is no public address"):
+    with pytest.raises(InputError, match="which is not a public address"):
         fetch(f"{scheme}://{host}/article", UNKNOWN)
     assert proxy.asked == []
 
@@ -171,7 +171,7 @@ def test_no_proxy_goes_straight_and_is_checked(
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "inside.test")
     here = RequestLimits(resolve=lambda *_: ["127.0.0.1"])
-    with pytest.raises(InputError, match=r"inside\.test is at 127\.0\.0\.1, which is no public"):
+    with pytest.raises(InputError, match=r"inside\.test is at 127\.0\.0\.1, which is not a public"):
         fetch(f"http://inside.test:{web}/article", here)
     own = RequestLimits(resolve=lambda *_: ["127.0.0.1"], allow=PrivateFirst())
     assert b"Astrid Vane" in fetch(f"http://inside.test:{web}/article", own).body

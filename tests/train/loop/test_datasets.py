@@ -245,9 +245,9 @@ def test_unusable_rows_are_counted_and_named(tmp_path: Path) -> None:
     passed = SkippedRows()
     assert list(read_pairs(file, passed)) == [PAIR, PAIR]
     assert passed.count == 5
-    assert passed.examples[0] == "p.jsonl:2: is no JSON object"
+    assert passed.examples[0] == "p.jsonl:2: is not a JSON object"
     assert passed.examples[2] == "p.jsonl:4: has no text under 'article'"
-    assert passed.examples[-1] == "p.jsonl:8: has a 'title' that is no text"
+    assert passed.examples[-1] == "p.jsonl:8: has a 'title' that is not text"
 
 
 @pytest.mark.parametrize(

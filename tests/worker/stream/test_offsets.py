@@ -32,7 +32,7 @@ async def poll_again(bench: Bench) -> None:
 
 
 async def test_with_nothing_in_flight_the_position_is_committed(bench: Bench) -> None:
-    """A marker of a transaction is no record: it only moves the position."""
+    """A marker of a transaction is not a record: it only moves the position."""
     bench.consumer.ends[PLACE] = 6
     bench.feed(5)
     bench.ledger.finish(await bench.take())

@@ -187,7 +187,7 @@ def _decode_names(header: Header, body: Bytes) -> None:
         for _ in DefaultRecordBatch(b"".join((uncompressed_header(header, body), body))):
             pass
     except UnicodeDecodeError as error:
-        raise bad_batch("the name of a header is no UTF-8") from error
+        raise bad_batch("the name of a header is not UTF-8") from error
 
 
 def _base_offset(data: memoryview) -> int:

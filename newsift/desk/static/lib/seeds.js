@@ -55,7 +55,7 @@ export function pauseSeed({ id, mark, state }) {
   return perform("/api/seeds/set", { id, mark, paused }, done);
 }
 
-// Null for an empty field; the desk refuses a text that is no number.
+// Null for an empty field; the desk refuses a text that is not a number.
 export function thresholdOf(text) {
   if (String(text).trim() === "") return null;
   const value = Number(String(text).replace(",", "."));

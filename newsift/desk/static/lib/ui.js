@@ -53,7 +53,7 @@ export function ExternalLink({ href, children }) {
   try {
     isSafe = ["http:", "https:"].includes(new URL(href).protocol);
   } catch {
-    // It is no address.
+    // It is not an address.
   }
   if (!isSafe) return html`<span>${children}</span>`;
   return html`<a href=${href} target="_blank" rel="noopener noreferrer nofollow">${children}</a>`;

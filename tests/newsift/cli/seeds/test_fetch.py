@@ -40,7 +40,7 @@ def test_reads_an_article_in_any_transfer_form(web: str, name: str) -> None:
         ("nothing", "answers 404 Not Found"),
         ("pdf", "is application/pdf, not text"),
         ("pdf-as-html", "pdf-as-html: is a PDF; save the text"),
-        ("redirect-to-file", "file:///etc/hostname: is no address of the web"),
+        ("redirect-to-file", "file:///etc/hostname: is not an address of the web"),
         ("drip-head", "cannot be fetched"),
         ("brotli", "is packed as 'br'"),
         ("bomb", "is larger than 1 MiB"),

@@ -225,7 +225,7 @@ def test_obeys_retry_after(once: Any, site: Site) -> None:
         (Reply(status=410), 1, "410 Gone"),
         (Reply(status=500), 1, "answers 500"),
         (Reply(b"<html><head><link rel='alternate' type='application/atom+xml' href='/atom'>"),
-         2, "is no feed, but the page names these: http://127.0.0.1"),
+         2, "is not a feed, but the page names these: http://127.0.0.1"),
     ],
 )  # fmt: skip
 def test_a_feed_that_cannot_be_read_is_one_line(
@@ -239,8 +239,8 @@ def test_a_feed_that_cannot_be_read_is_one_line(
 
 
 LINKS = [
-    ("javascript:alert(1)", "is no address of the web"),
-    ("file:///etc/passwd", "is no address of the web"),
+    ("javascript:alert(1)", "is not an address of the web"),
+    ("file:///etc/passwd", "is not an address of the web"),
     ("http://[::1/", "entries without an address that can be read: 1"),
     ("https://me:secret@news.test/", "holds a login"),
     ("/gone", "answers 404"),
@@ -351,5 +351,5 @@ def test_refuses_links_into_the_own_network(
     }
     done = once()
     assert done.code == 0
-    assert done.err.count("which is no public address") == 2
+    assert done.err.count("which is not a public address") == 2
     assert seeds_of(kafka) == {}

@@ -78,7 +78,7 @@ def test_files_are_read_and_a_doubtful_article_needs_consent(window: Window, pla
         {"name": "broken.json", "mimeType": "", "buffer": b"{"},
     ]
     page.get_by_label("Or files").set_input_files(files)
-    expect(page.get_by_text("broken.json: is no JSON; fix it")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("broken.json: is not JSON; fix it")).to_be_visible(timeout=30_000)
     publish = page.get_by_role("button", name="Publish 2 seeds")
     expect(publish).to_be_disabled()
     page.get_by_label("Publish all the same").check()

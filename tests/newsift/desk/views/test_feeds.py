@@ -77,8 +77,8 @@ def test_a_preview_publishes_nothing(
     ("endpoint", "values", "text"),
     [
         ("preview", {"feed": "{url}/a"}, "no feed"),
-        ("preview", {"feed": "file:///etc/passwd"}, "is no address of the web"),
-        ("follow", {"keep": "14"}, "keep '14': is no span"),
+        ("preview", {"feed": "file:///etc/passwd"}, "is not an address of the web"),
+        ("follow", {"keep": "14"}, "keep '14': is not a span"),
         ("follow", {"event": "x" * 300}, "event: 300 characters"),
     ],
 )
@@ -94,11 +94,11 @@ def test_a_feed_of_the_own_network_is_refused(
     ask: Client, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeping_feed, "PUBLIC_LIMITS", RequestLimits())
-    with pytest.raises(InputError, match="is no public address"):
+    with pytest.raises(InputError, match="is not a public address"):
         ask("/api/feeds/preview", feed=f"{site.url}/feed")
     ask("/api/feeds/follow", feed=f"{site.url}/feed")
     row = followed(ask, site, "ended")
-    assert "is no public address" in row["why"]
+    assert "is not a public address" in row["why"]
     assert site.asked == []
 
 

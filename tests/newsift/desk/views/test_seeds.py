@@ -220,14 +220,14 @@ def test_a_page_is_fetched(ask: Client, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_page_of_the_own_network_is_refused(ask: Client) -> None:
-    with pytest.raises(InputError, match="which is no public address"):
+    with pytest.raises(InputError, match="which is not a public address"):
         ask("/api/seeds/read", url="http://169.254.169.254/latest")
 
 
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [
-        ("a.json", b"[" * 100_000, "a.json: is no JSON"),
+        ("a.json", b"[" * 100_000, "a.json: is not JSON"),
         ("a.jsonl", b'{"text": "x", "id": "a"}\n' * 101, "101 seeds, 100 are read here at a time"),
         ("a.txt", b"a" * (2**19 + 1), "a.txt: limits.article_bytes: "),
         ("-", b"text", "give a text, an address, or a file"),

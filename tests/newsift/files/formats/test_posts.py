@@ -69,7 +69,7 @@ REFUSED = [
     ("a.csv.zst", WIDE_WINDOW, "a window that takes more memory than there is"),
     ("a.csv", b"id,words,day\n1,a,b\n", "line 1: has no column of texts ('id', 'words', 'day')"),
     ("a.csv", b"id,words,day\n1,a,b\n", "; name it with --text-column"),
-    ("a.csv", b"id,text\0\n", "line 1: holds NUL bytes and is no text"),
+    ("a.csv", b"id,text\0\n", "line 1: holds NUL bytes and is not text"),
     ("a.csv", b"PK\x03\x04\0\0", "is a ZIP archive or a spreadsheet; unpack it, or save it as CSV"),
     ("a.tar", b"outbox.json" + b"0" * 246 + b"ustar", "is a tar archive"),
     ("a.csv.gz", gzip.compress(TABLE * 99)[:-9], "the gzip input is damaged or cut off after line"),

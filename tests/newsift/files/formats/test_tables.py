@@ -68,7 +68,7 @@ def test_wild_text_has_the_cells_that_csv_finds_or_a_fault(wild: str, size: int)
 def test_a_bad_row_costs_only_its_own_lines() -> None:
     _, result = read(b'id,text\n1,a\n2,"b"c\n3\n4,d,e\n5,"f\ng"\n6,h\n')
     assert [(row.number, row.fault) for row in result] == [
-        (2, ""), (3, "is no CSV (',' expected after '\"')"), (4, "has 1 cells, the header 2"),
+        (2, ""), (3, "is not CSV (',' expected after '\"')"), (4, "has 1 cells, the header 2"),
         (5, "has 3 cells, the header 2"), (6, ""), (8, ""),
     ]  # fmt: skip
     assert [row.raw for row in result if row.fault] == [b'2,"b"c', b"3", b"4,d,e"]

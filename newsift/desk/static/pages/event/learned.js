@@ -68,7 +68,7 @@ function Learn({ data, session }) {
 function Versions({ data, session }) {
   const [isConfirming, setConfirming] = useState(false);
   if (!data.has_profile) return null;
-  const target = data.back_to ? "the version before" : "no profile: its seeds serve";
+  const target = data.back_to ? "the version before" : "no profile: its seeds are used";
   const question = { event: data.event, version: data.version ?? "" };
   const go = () => perform("/api/learned/forget", question, `back to ${target}`);
   const version = ({ at, by, method, labels }) =>
@@ -76,7 +76,7 @@ function Versions({ data, session }) {
       ${by && html` by <bdi>${by}</bdi>`}${method && `, of ${method}`}
       ${labels > 0 && `, ${plural(labels, "label")}`}</li>`;
   const versions = html`<ol>${data.before.map(version)}</ol>`;
-  const none = paragraph("quiet", "None: before this profile its seeds served.");
+  const none = paragraph("quiet", "None: before this profile its seeds were used.");
   const consequence = data.back_to
     ? "The version before takes the place of this profile."
     : "The profile is deleted, and posts are compared with the seeds again.";

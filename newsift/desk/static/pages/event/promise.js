@@ -55,7 +55,7 @@ function FirstProfile({ event, session }) {
 function Present({ test: { promise, threshold, stale } }) {
   const state = threshold ? `is set to ${threshold.toFixed(4)}` : "is automatic";
   const remedy = "Let it learn again, and judge its matches.";
-  const problem = `The profile is not in force, the seeds serve: ${stale}. ${remedy}`;
+  const problem = `The profile is not in force, the seeds are used: ${stale}. ${remedy}`;
   return html`${promise && html`<${Promised} promise=${promise} threshold=${threshold} />`}
     ${paragraph("quiet", !promise && `Nothing is promised yet: the threshold ${state}.`)}
     ${paragraph("refused", stale && problem)}`;

@@ -37,7 +37,7 @@ function Thresholds({ data, event, session }) {
   const [choice, setChoice] = useState(null);
   const at = choice ?? inRange(data.thresholds[0]);
   const reading = readAt(data, at);
-  const problem = data.why && `The profile is ${data.state}, its seeds serve: ${data.why}`;
+  const problem = data.why && `The profile is ${data.state}, its seeds are used: ${data.why}`;
   const compared = data.state === "in force" ? "the profile" : plural(data.compared, "seed");
   return html`
     ${data.messages.map((line) => paragraph("refused", line))}
