@@ -59,7 +59,7 @@ def test_a_file_that_holds_no_embeddings_is_refused(tmp_path: Path) -> None:
         Embeddings.load(tmp_path / "missing")
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
-        with pytest.raises(InputError, match="no regular file"):
+        with pytest.raises(InputError, match="not a regular file"):
             Embeddings.load(path)
 
 

@@ -153,7 +153,7 @@ def test_retries_take_turns(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.Mo
     with retry_lock(config):
         second = started("dead-letters", "retry", "--all")
         assert second.stderr is not None
-        assert "another retry is under way" in second.stderr.readline()
+        assert "another retry is running" in second.stderr.readline()
         kafka.send(POSTS, BAD, b"k", headers=[("attempt", b"2"), ("retry.of", name.encode())])
     out, err = second.communicate(timeout=60)
     assert (second.returncode, out) == (0, "")

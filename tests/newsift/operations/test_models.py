@@ -167,7 +167,7 @@ def test_a_killed_add_is_swept(state: Path, file: Path, web: WebSide, packed: Pa
     ["http://example.org/m.tar", "ftp://127.0.0.1/m.tar", "file:///etc/passwd", "http://10.0.0.1/"],
 )
 def test_refuses_an_address_that_is_neither_https_nor_local(url: str) -> None:
-    with pytest.raises(InputError, match=r"is not https://|no address of the web"):
+    with pytest.raises(InputError, match=r"is not https://|not an address of the web"):
         download(url, io.BytesIO())
 
 

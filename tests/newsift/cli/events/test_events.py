@@ -198,7 +198,7 @@ def test_without_a_profile_one_comes_first(newsift: Command, kafka: Kafka) -> No
     add_seeds(kafka)
     done = newsift("events", "promise", "ferry", "--yes")
     assert done.code == 0, done.err
-    assert "a promise is of a profile" in done.err
+    assert "a promise needs a profile" in done.err
     assert "newsift labels ask ferry" in done.err
     assert published(kafka).promise is None
     done = newsift("events", "promise", "ferry", "--yes")

@@ -125,7 +125,7 @@ def test_a_figure_has_every_post_and_needs_no_other_file(
 def test_a_user_exports_one_file_at_a_time(desk: Desk, kafka: Kafka) -> None:
     publish(kafka, MADE[:3])
     first = ask(desk, export.matches, by="anna")
-    with pytest.raises(InputError, match="one is under way for you"):
+    with pytest.raises(InputError, match="one of yours is running"):
         ask(desk, export.matches, by="anna")
     other = ask(desk, export.matches, by="bea")
     first.content.close()

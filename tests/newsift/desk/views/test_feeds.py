@@ -76,7 +76,7 @@ def test_a_preview_publishes_nothing(
 @pytest.mark.parametrize(
     ("endpoint", "values", "text"),
     [
-        ("preview", {"feed": "{url}/a"}, "no feed"),
+        ("preview", {"feed": "{url}/a"}, "not a feed"),
         ("preview", {"feed": "file:///etc/passwd"}, "is not an address of the web"),
         ("follow", {"keep": "14"}, "keep '14': is not a span"),
         ("follow", {"event": "x" * 300}, "event: 300 characters"),

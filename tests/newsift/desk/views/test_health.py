@@ -107,7 +107,7 @@ def test_each_dead_letter_is_sent_again_once(desk: Desk, kafka: Kafka, newsift: 
     reject(kafka, 9, None, Reason.POST_BYTES)
     assert ask(desk, health.retry, names=[names[0]])["names"] == [names[0]]
     assert newsift("dead-letters", "retry", names[1]).code == 0
-    with desk.health.retrying, pytest.raises(InputError, match="another one is under way"):
+    with desk.health.retrying, pytest.raises(InputError, match="another one is running"):
         ask(desk, health.retry, every=True)
     assert ask(desk, health.retry, reason="no_id")["names"] == []
     result = ask(desk, health.retry, every=True)

@@ -242,7 +242,7 @@ def test_the_page_promises_what_the_command_promises(
     ferry_desk: Desk, kafka: Kafka, enc: Encoder, newsift: Command
 ) -> None:
     assert promise_of(ferry_desk) == {"profile": None, "loading": False}
-    with pytest.raises(InputError, match="a promise is of a profile"):
+    with pytest.raises(InputError, match="a promise needs a profile"):
         set_promise(ferry_desk, threshold=0.5)
     with pytest.raises(InputError, match="precision"):
         promise_of(ferry_desk, precision="1")

@@ -203,5 +203,5 @@ def test_a_platform_that_is_named_takes_no_other_s_posts(read: Read, name: str) 
         if other == name:
             assert posts(read(content, format=name))
         else:
-            with pytest.raises(InputError, match=f"no post of --format {name}"):
+            with pytest.raises(InputError, match=f"not a post of --format {name}"):
                 read(content, format=name)

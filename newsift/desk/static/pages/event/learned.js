@@ -29,7 +29,7 @@ function Profile({ data }) {
   }
   const state = `A profile is in force in the place of ${seeds}; threshold
     ${thresholdWords(data.thresholds)}, ${data.automatic ? "automatic" : "set"}.`;
-  const problem = `The profile is ${data.profile}: ${data.why}. Its seeds serve: ${seeds}.`;
+  const problem = `The profile is ${data.profile}: ${data.why}. Its seeds are used: ${seeds}.`;
   return html`<h2>What it has learned</h2>
     ${data.why ? paragraph("refused", problem) : paragraph("", state)}
     <${Words} creation=${data.creation} />
