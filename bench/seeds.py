@@ -1,7 +1,7 @@
 """`newsift bench seeds`: what many seeds cost, and how many posts still match any of them.
 
-The seeds are passages of real articles, the posts those of news publishers. All times are of the
-processor, on one thread.
+The seeds are passages of real articles, the posts those of news publishers. Times are CPU times on
+one thread.
 """
 
 import gc
@@ -63,7 +63,7 @@ def measure_seeds(
 
 
 def passages_of(articles: Path | None) -> Iterator[str]:
-    """The texts of articles in passages of as many words, each once."""
+    """Distinct passages of WORDS words each, cut from the articles."""
     texts = dict.fromkeys(
         " ".join(words[at : at + WORDS])
         for _, text in read_articles(articles, 10**9)
@@ -89,13 +89,13 @@ def _row(
         seeds = embedder.make(topic.snapshot())
         prepare_index(seeds)
         changes.append(process_time() - start)
-    cost, pass_count = _match(seeds, vectors)
+    post_s, share = _match(seeds, vectors)
     total = SeedEmbedder(enc, RATE, None, total=True).make(topic.snapshot())
-    _, passed_total = _match(total, vectors)
+    _, share_with_total = _match(total, vectors)
     return [
         len(seeds), round(start_s, 1), round(1000 * float(np.median(changes)), 1),
-        round(1e6 * cost, 1), round(memory_bytes / 1024 / len(seeds), 1),
-        round(100 * pass_count, 2), round(100 * passed_total, 2), round(total.raised, 3),
+        round(1e6 * post_s, 1), round(memory_bytes / 1024 / len(seeds), 1),
+        round(100 * share, 2), round(100 * share_with_total, 2), round(total.raised, 3),
     ]  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def _record(number: int, text: str, offset: int | None = None) -> ControlRecord:
 
 
 def _match(seeds: SeedSet, vectors: Embeddings) -> tuple[float, float]:
-    """Seconds of the processor for a post, and the share of the posts that match."""
+    """CPU seconds for a post, and the share of the posts that match."""
     matcher, times = Matcher(seeds, most=10), np.zeros(BATCH, np.int64)
     matcher.match(vectors[:BATCH], times[: len(vectors[:BATCH])])
     start, matched = process_time(), 0

@@ -54,7 +54,7 @@ def bare_value(context: Any, builder: Any, typ: Any, value: Any) -> Any:
 
 @intrinsic
 def bare(context: Any, arrays: Any) -> Any:
-    """Convert an array, or a named tuple of arrays, to pointers; the caller keeps it alive."""
+    """Convert an array, or a named tuple of arrays, to pointers; the caller keeps them alive."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return bare_value(context, builder, arrays, values[0])

@@ -43,7 +43,7 @@ def collect() -> None:
     """Read posts from a source and publish them to the posts topic, until the command is stopped.
 
     The position that the broker has acknowledged is stored in a file, and the next start resumes
-    there, so nothing is lost that the platform still has. SIGTERM ends the command in order.
+    there, so nothing is lost that the platform still has. SIGTERM stops the command cleanly.
     Metrics and health are served like the worker's, on the first free port from 6066.
     """
 
@@ -66,7 +66,7 @@ def token_option(variable: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """--token-file FILE; the environment variable `variable` may hold the token instead."""
     return click.option(
         "--token-file", metavar="FILE", type=FILE,
-        help=f"A file with the token alone; by default {variable} holds it.",
+        help=f"A file that holds the token alone; by default {variable} holds it.",
     )  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Co
         asyncio.run(print_frames(source, last_state.mark if last_state else None, config))
         return
     with open_state(file, source.name) as state_file:
-        notify(f"its position is stored in {file}")
+        notify(f"the position in {source.name} is stored in {file}")
         if asyncio.run(publish_frames(source, state_file, config))[:1] == [signal.SIGINT]:
             raise KeyboardInterrupt
 
@@ -136,7 +136,7 @@ async def publish_frames(source: LiveSource, state: FileStore, config: Config) -
 @collect.command()
 @click.option(
     "--url", "urls", multiple=True, metavar="URL",
-    help="A Jetstream, with the path of v1 or v2. May be repeated: when one fails, the next is "
+    help="A Jetstream, with its path of v1 or v2. May be repeated: if one fails, the next is "
     f"used.  [default: {HOSTS[0]}, and three more]",
 )  # fmt: skip
 @click.option(
@@ -159,7 +159,7 @@ def bluesky(
 
     A Jetstream serves them to anyone, through one of two interfaces: /subscribe (v1) and
     /xrpc/network.bsky.jetstream.subscribeEvents (v2). It keeps a day and a half of posts: a command
-    that is started again within that time loses nothing, also with another host.
+    that is started again within that time loses nothing, even with another host.
     """
     source = Bluesky(urls, collections, langs, config.stream.stall_s)
     run_source(source, state, dry_run, config)
@@ -201,15 +201,15 @@ def mastodon(
 )  # fmt: skip
 @click.option(
     "--rules", metavar="FILE", type=FILE,
-    help="Synchronise the rules of X with this file: one rule on each line, its tag after a tab. "
-    "With --dry-run: show the changes, and end.",
+    help="Make the rules on X those of this file: one rule on each line, its tag after a tab. "
+    "With --dry-run: show the changes and exit.",
 )  # fmt: skip
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N",
-    help="End after N posts, each of which X charges: $0.005.",
+    help="Stop after N posts; X charges $0.005 for each.",
 )  # fmt: skip
 @token_option(X_TOKEN)
-@click.option("--list-rules", is_flag=True, help="Print the rules that X has, and end.")
+@click.option("--list-rules", is_flag=True, help="Print the rules that X has, and exit.")
 @STATE
 @DRY_RUN
 @kafka_options
@@ -257,7 +257,7 @@ def escaped_rule(line: str) -> str:
 
 @collect.command()
 @click.argument("place", metavar="FOLDER")
-@click.option("--once", is_flag=True, help="End when all present files are sent.")
+@click.option("--once", is_flag=True, help="Stop when all files that are there now are sent.")
 @file_options
 @STATE
 @DRY_RUN
@@ -276,7 +276,9 @@ def files(
     if place != place.encode("utf-8", "replace").decode():
         raise InputError(f"{place!r}: its name is not in UTF-8; rename it, or link to it")
     if (files_now := scan_folder(place)) is None:
-        raise InputError(f"{place}: there is no such folder; make it, or give a pattern in quotes")
+        raise InputError(
+            f"{place}: there is no such folder; create it, or give a pattern in quotes"
+        )
     if not (files_now or once):
         notify(f"{place}: holds no file of posts yet; waiting for some")
     file = state or default_state(f"files-{json_digest(place)[:12]}")
@@ -284,7 +286,7 @@ def files(
     texts: set[str] = set()
 
     def notify_once(message: str) -> None:
-        """Show each message for the first file alone; what follows the file's name decides."""
+        """Show each message for the first file alone; the texts after the names are compared."""
         text = message.partition(": ")[2]
         if text not in texts:
             texts.add(text)

@@ -46,7 +46,7 @@ from worker.text import one_line, shorten
 
 PRESENCE_S = 15.0  # A page counts as open for this time after a request.
 POLL_S, TOPICS_POLL_S = 5.0, 30.0
-NOT_YET = "it is not looked at yet"
+NOT_YET = "it is not checked yet"
 MAX_LAG_POINTS = 180  # a quarter of an hour
 MAX_RATE_INTERVAL_S = 30.0
 MIN_GROWTH_S = 60.0  # A lag that grows for a shorter time is not a problem.
@@ -105,7 +105,7 @@ class PolledValue(Generic[T]):
         self._viewers, self._every_s = viewers, every_s
         self.value: T | None = None
         self.away = NOT_YET
-        self.since = time.time()  # when `away` became empty, or not
+        self.since = time.time()  # when `away` last became empty or got a reason
 
     def start(self) -> None:
         Thread(target=self._run, name=f"desk-{self.name}", daemon=True).start()
@@ -133,7 +133,7 @@ class PolledValue(Generic[T]):
 def group_row(
     state: str, members: list[Row], rows: list[Row], posts: Mapping[str, float] | None
 ) -> Row:
-    """Bounded: the partitions with the largest lag come first."""
+    """At most MAX_GROUP_ROWS rows of each kind; partitions with the largest lag first."""
     lag_of = {row["partition"]: row["lag"] for row in rows}
     by_lag = sorted(rows, key=lambda row: (-row["lag"], row["partition"]))
     return {
@@ -151,11 +151,15 @@ def group_row(
 
 
 def is_growing(lags: Sequence[tuple[float, int]]) -> bool:
-    """The lag has risen in the last minute, and never fallen."""
+    """The lag was read throughout the last minute, has risen in it, and has never fallen."""
     if not lags or lags[-1][0] - lags[0][0] < MIN_GROWTH_S:
         return False
-    recent = [lag for time_s, lag in lags if lags[-1][0] - time_s <= MIN_GROWTH_S]
-    return recent[-1] > recent[0] and all(after >= before for before, after in pairwise(recent))
+    recent = [(time_s, lag) for time_s, lag in lags if lags[-1][0] - time_s <= MIN_GROWTH_S]
+    return (
+        recent[-1][1] > recent[0][1]
+        and recent[-1][0] - recent[0][0] > MIN_GROWTH_S - MAX_RATE_INTERVAL_S
+        and all(after >= before for (_, before), (_, after) in pairwise(recent))
+    )
 
 
 def query_workers(addresses: Iterable[str]) -> list[Row]:
@@ -175,7 +179,7 @@ def query_worker(address: str) -> Row:
         return row | (read_metrics(body.decode()) if status == 200 else {})
     except ANSWER_ERRORS as error:
         failure = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return row | {"away": f"no worker answers ({failure})"[:MAX_REASON_CHARS]}
+        return row | {"away": f"this worker does not answer ({failure})"[:MAX_REASON_CHARS]}
 
 
 def read_metrics(page: str) -> Row:
@@ -226,10 +230,10 @@ def _group_problems(snapshot: HealthSnapshot) -> Iterator[str]:
         if not group["all_members"]:
             yield "no worker runs, so nothing is matched; start one with: faust -A worker worker"
         elif snapshot.grows:
-            yield (
-                f"posts come faster than they are read: {group['lag']:,} wait; start another "
-                f"worker, up to {group['all_partitions']:,} in all"
-            )
+            remedy = f"start another worker, up to {group['all_partitions']:,} in all"
+            if group["all_members"] >= group["all_partitions"]:
+                remedy = "each partition has a worker, so add partitions or faster machines"
+            yield f"posts come faster than they are read: {group['lag']:,} wait; {remedy}"
 
 
 def _worker_problems(rows: Sequence[Row]) -> Iterator[str]:
@@ -256,7 +260,7 @@ def _topic_problems(snapshot: HealthSnapshot) -> Iterator[str]:
     if left_out := snapshot.labels_left_out:
         yield (
             f"{left_out:,} labels are left out, as there is no room for them; "
-            "see on Judge who gave most of them, or change topics.labels"
+            "the page Judge shows who gave most of them; or change topics.labels"
         )
 
 
@@ -265,7 +269,7 @@ def summarise(snapshot: HealthSnapshot) -> Row:
     problems = list_problems(snapshot)
     state, text = ("bad", f"{len(problems)} problem{'s' * (len(problems) > 1)}")
     if snapshot.away == NOT_YET:
-        state, text = "unknown", "looking"
+        state, text = "unknown", "checking"
     elif snapshot.away:
         text = "broker away"
     elif snapshot.group is not None and not snapshot.group["all_members"]:
@@ -315,7 +319,7 @@ class HealthMonitor:
         self._viewers.note()
 
     def stop(self) -> None:
-        """May be called without polling."""
+        """May be called even if polling never started."""
         self._viewers.close()
         self.letters_follower.stop()
 
@@ -361,7 +365,7 @@ class HealthMonitor:
         return group_row(state, members, partition_rows(now, members), rates)
 
     def _read_topics(self) -> list[Row]:
-        """Wrong settings; a missing topic of labels is none, because the first label creates it."""
+        """Wrong settings. A missing labels topic is not one: the first label creates it."""
         labels = self._config.topics.labels, "topic"
         problems = check_topics(self._config)
         return [

@@ -36,7 +36,7 @@ def json_line(value: bytes) -> bytes:
 
 Cell = str | int | float | None
 
-# Before the sign of a formula, a spreadsheet ignores these characters or splits at them: "; =1".
+# Before the sign of a formula, a spreadsheet ignores these, or starts a cell after them: "; =1".
 BEFORE_FORMULA = re.compile(r'(?<![;\s\0"])[;\s\0"]*+(?=[=+\-@＝＋－＠])')
 CELL_SEPARATORS = ";\t\r\n"  # some spreadsheets split a cell here, even inside quotes
 NUMBER = re.compile(r"[+-]?+[0-9]++(?:[.,][0-9]++)?+(?:[eE][+-]?+[0-9]++)?+")
@@ -75,7 +75,7 @@ def escape_formulas(cell: Cell) -> Cell:
 
 
 def unescape_formulas(cell: str) -> str:
-    """The inverse of escape_formulas."""
+    """Without the first apostrophe of escape_formulas; those inside a cell stay."""
     bare = cell.removeprefix("'")
     return bare if bare != cell and escape_formulas(bare) == cell else cell
 
@@ -134,7 +134,7 @@ class Layout:
         if len(self.user_columns) > MAX_USER_COLUMNS:
             raise InputError(
                 f"the input has {len(self.user_columns):,} columns; a table keeps at most "
-                f"{MAX_USER_COLUMNS:,}: leave some out, or name a file that ends in .jsonl"
+                f"{MAX_USER_COLUMNS:,}: leave some out, or write to a file that ends in .jsonl"
             )
         names, unique = set(RESERVED_NAMES), list[str]()
         for name in self.user_columns:
@@ -200,7 +200,7 @@ def format_why(match: Match) -> str:
 
 
 def clean_cell(cell: Cell) -> Cell:
-    """A cell that every format can hold: valid UTF-8, and numbers of 64 bits."""
+    """A cell that every format can hold: valid UTF-8; integers beyond 64 bits become None."""
     if isinstance(cell, str):
         return cell.encode("utf-8", "replace").decode()
     if isinstance(cell, int) and not -(2**63) <= cell < 2**63:

@@ -12,13 +12,13 @@ from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
 IN_FORCE, PROFILE_STALE, PROFILE_REFUSED, NO_PROFILE = "in force", "stale", "refused", "none"
-MAX_ATTEMPTS = 10**6
+MAX_COUNT = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class EventState:
     name: str
-    seeds: tuple[Seed, ...] = ()  # that match, by id
+    seeds: tuple[Seed, ...] = ()  # neither paused nor refused, by id
     profile: Profile | None = None
     state: str = NO_PROFILE  # of the profile
     why: str = ""  # it is stale or refused
@@ -73,7 +73,7 @@ def require_event(events: Mapping[str, EventState], name: str) -> EventState:
 
 
 def attempts_of(profile: Profile | None) -> int:
-    """How often the event has looked for a burst."""
+    """How often the event was tested for a burst."""
     return _count_in(profile.made if profile else {}, "attempts")
 
 
@@ -89,9 +89,9 @@ def promises_of(profile: Profile | None) -> int:
 
 
 def _count_in(record: dict[str, Any], name: str) -> int:
-    """Anybody may have written the record."""
+    """0 if the record, which anybody may have written, has no such count."""
     count = record.get(name)
-    return min(max(count, 0), MAX_ATTEMPTS) if type(count) is int else 0
+    return min(max(count, 0), MAX_COUNT) if type(count) is int else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,11 @@ class PromiseTarget:
         cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9
     ) -> Self:
         version = (profile.promise or {}).get("version") if profile else None
-        if type(version) is int and 0 < version <= MAX_ATTEMPTS:
+        if type(version) is int and 0 < version <= MAX_COUNT:
             return cls(precision, confidence, version)
         return cls(precision, confidence, promises_of(profile) + 1)
 
     @property
     def test_confidence(self) -> float:
-        """All versions together have the stated confidence."""
+        """Of this test, so that all versions together have the stated confidence."""
         return confidence_of_version(self.confidence, self.version)

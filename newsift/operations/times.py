@@ -26,7 +26,7 @@ def parse_since(text: str) -> int:
 
 
 def parse_until(text: str, option: str = "--expires-at") -> int:
-    """Milliseconds of a time: a span from now on, or RFC 3339."""
+    """Milliseconds of a time: a span from now, or RFC 3339."""
     return _milliseconds(text.strip(), option, 1)
 
 
@@ -40,8 +40,8 @@ def _milliseconds(text: str, option: str, direction: int) -> int:
             moment = date.timestamp() if date.tzinfo else moment
     if moment * 1000 >= LAST_MS + 1:
         raise InputError(
-            f"{option} {text!r}: is not a time; give a span as 90s, 30m, 2h or 7d, or a moment "
-            "with its zone as 2026-01-31T12:00:00Z"
+            f"{option} {text!r}: is not a time; give a span such as 90s, 30m, 2h or 7d, or a "
+            "time with its zone such as 2026-01-31T12:00:00Z"
         )
     return max(int(moment * 1000), 0)
 
@@ -50,6 +50,6 @@ def parse_seconds(text: str, option: str) -> float:
     span = SPAN.fullmatch(text.strip())
     length = float(span[1]) * UNITS[span[2]] if span else 0.0
     if length < 1:
-        problem = "is not a span of time of a second or more; give one as 90s, 30m, 2h or 7d"
+        problem = "is not a span of time of a second or more; give one such as 90s, 30m, 2h or 7d"
         raise InputError(f"{option} {text!r}: {problem}")
     return length

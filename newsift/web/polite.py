@@ -25,7 +25,7 @@ MAX_DELAY_S = 600.0
 MAX_RULES = 10_000  # of one program; the others are ignored
 SECONDS = re.compile(r"\d{1,9}(\.\d{1,6})?", re.ASCII)
 ALL_PROGRAMS = "*"
-SAFE_CHARACTERS = "/%:@!$&'()*+,;=~?"
+SAFE_CHARACTERS = "/%:@!&'()+,;=~?"  # * and $ are operators of a rule, and encoded elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Robots:
                 has_rule = True
                 for name in names if value else ():
                     if len(rules[name]) < MAX_RULES:
-                        rules[name].append((_normalise_path(value), key == "allow"))
+                        rules[name].append((_normalise_rule(value), key == "allow"))
             elif key == "crawl-delay":
                 has_rule = True
                 seconds = min(float(value), MAX_DELAY_S) if SECONDS.fullmatch(value) else 0.0
@@ -80,6 +80,12 @@ def _parse_lines(body: bytes) -> list[tuple[str, str]]:
 def _normalise_path(path: str) -> str:
     """All spellings of a path, with or without %XX, become one."""
     return quote(unquote(path), safe=SAFE_CHARACTERS)
+
+
+def _normalise_rule(rule: str) -> str:
+    """An encoded * or $ is no operator, and a $ is one at the end alone."""
+    parts = map(_normalise_path, rule.removesuffix("$").split("*"))
+    return "*".join(parts) + ("$" if rule.endswith("$") else "")
 
 
 def _matches(rule: str, path: str) -> bool:
@@ -144,7 +150,7 @@ class PoliteWeb:
     _sites: dict[str, SiteState] = field(default_factory=dict, init=False)
 
     def get(self, url: str, headers: Mapping[str, str] = PAGE_HEADERS) -> WebAnswer:
-        """Raises InputError if robots.txt forbids it or it fails."""
+        """Raises InputError if robots.txt forbids the address or the request fails."""
         permanent_url, is_permanent, limits = url, True, self.limits
         if self._may_be_private(url):
             limits = replace(limits, allow=PrivateFirst())

@@ -59,7 +59,7 @@ def test_an_unknown_row_or_a_senseless_list_of_threads_is_refused(place: Path) -
     for odd in ("0", "1,x", ""):
         done = CliRunner().invoke(bench, ["encoder", f"--threads={odd}"])
         assert done.exit_code == 2
-        assert "no list such as 1,2" in done.output
+        assert "not a list such as 1,2" in done.output
 
 
 @pytest.mark.slow

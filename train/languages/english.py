@@ -60,7 +60,7 @@ def gather_english(
     exclusions: set[str],
     most: Mapping[str, int] = MOST,
 ) -> dict[str, list[str]]:
-    """Select distinct English texts of each kind; `excluded` holds normalised texts."""
+    """Select distinct English texts of each kind; `exclusions` holds normalised texts."""
     sources, exclusions = list(sources), set(exclusions)
     by_kind: dict[str, list[str]] = {}
     for kind, limit in most.items():

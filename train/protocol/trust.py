@@ -103,7 +103,7 @@ def marks(news: frozenset[str]) -> dict[str, Callable[[str], bool]]:
         "a hashtag": lambda post: "#" in readable(post),
         "a retweet": lambda post: bool(RETWEET.search(post)),
     }
-    return {"a word that no news has": foreign} | tests if news else tests
+    return {"a word that no article has": foreign} | tests if news else tests
 
 
 def recall_by_group(
@@ -209,7 +209,7 @@ class Trust:
 
     reliability: Mapping[str, list[Bin]]
     groups: Mapping[str, GroupRecall]
-    wrong: Mapping[str, Mapping[str, int]]  # number of each kind among the 200 highest
+    wrong: Mapping[str, Mapping[str, int]]  # number of each kind among the MAX_WRONG highest
     examples: list[Wrong]
 
 
@@ -234,7 +234,7 @@ class TrustReporter:
         return Trust(bins, groups, {"other articles": kinds_of(wrong)}, wrong[: self.examples])
 
     def event(self, score: F32, crisis: CrisisSet) -> Trust:
-        """Report on a crisis; a post is found if it reaches the threshold of a report."""
+        """Report on a crisis; a post is found if it reaches the threshold of any seed."""
         cuts = self.encoder.thresholds(self.encoder.articles(crisis.seeds), self.rate)
         on, off = len(crisis.on), len(crisis.off)
         hits: Bool = (score[:on] >= cuts).max(1)

@@ -56,7 +56,7 @@ class Keys(msgspec.Struct, gc=False):
     def has_x_key(self) -> bool:
         """Whether a key of X's API v2 alone is present; older tweets had only `author_id`.
 
-        Other forms may have an `author_id` too, but hardly one as long as a tweet's id.
+        Other forms may have an `author_id` too, but hardly an id as long as a tweet's.
         """
         return bool(
             self.edit_history_tweet_ids or self.note_tweet or self.conversation_id
@@ -70,7 +70,7 @@ class Keys(msgspec.Struct, gc=False):
         return bool((kind == b'"message"' and self.payload) or (kind == b'"error"' and self.error))
 
     def is_notice(self) -> bool:
-        """Whether X's streams use a key for something that is not a post."""
+        """Whether it is a message of X's streams that is not a post, such as a deletion."""
         values = (
             self.delete, self.scrub_geo, self.limit, self.status_withheld, self.user_withheld,
             self.disconnect, self.warning,
@@ -87,8 +87,8 @@ NOTICE = "notice"
 def recognise_form(value: bytes) -> str | None:
     """The form of a message; NOTICE for other messages of X's streams; None if unknown.
 
-    Keys decide, hardly their values, so that an odd value under an unused key cannot reject a plain
-    post.
+    Keys decide, and values only rarely, so that an odd value under an unused key cannot reject a
+    plain post.
     """
     keys = KEYS.decode(value)
     if keys.text:

@@ -68,7 +68,7 @@ class App(faust.App):  # type: ignore[misc]
 
 
 class Batches(faust.Channel):  # type: ignore[misc]
-    """The agent's channel: the oldest batch of the ledger that waits.
+    """The agent's channel: the oldest waiting batch of the ledger.
 
     Faust's own queue stays empty: Faust's rebalance clears queues, and a put without a subscriber
     is dropped. A batch waits in the ledger until the agent takes it.
@@ -79,7 +79,7 @@ class Batches(faust.Channel):  # type: ignore[misc]
         self._ledger = ledger
 
     def clone(self, **_: Any) -> "Batches":
-        """All workers of the agent share one ledger."""
+        """All instances of the agent share one ledger."""
         return self
 
     def get_topic_name(self) -> str:
@@ -147,7 +147,7 @@ class StreamService(faust.Service):  # type: ignore[misc]
             dog.observe(Observation(backlogs, parts.paused, parts.flow.finished))
 
     async def _backlogs(self, parts: WorkerParts) -> dict[int, Backlog]:
-        """The lag of each partition whose broker answers."""
+        """The backlog of each partition; empty if the broker does not answer."""
         try:
             async with asyncio.timeout(self._app.config.kafka.request_timeout_s):
                 backlogs = await parts.positions.backlogs()

@@ -36,7 +36,7 @@ from worker.simd.registers import (
 )
 
 F64 = NDArray[np.float64]
-binding.initialize_native_asmparser()  # of the instruction below
+binding.initialize_native_asmparser()  # for the assembly of DOT below
 INT8_TILE, INT16_TILE = Tile(2, 4), Tile(2, 2)
 TILE = INT8_TILE if FEATURES.get("avx512vnni") else INT16_TILE
 SHIFT = 128  # makes int8 factors of rows unsigned, as the instruction needs them

@@ -96,7 +96,7 @@ async def list_groups(cluster: Cluster, call: Call) -> Any:
 async def describe_groups(cluster: Cluster, call: Call) -> Any:
     groups = []
     for name in call.body.groups:
-        try:  # for an oversized request `cluster.groups` raises for every access
+        try:  # `cluster.groups` raises at every access for an oversized request
             group = cluster.groups.get(name)
             groups.append(_describe(group) if group else _describe_missing(name, call.version))
         except RequestError as error:
@@ -184,7 +184,7 @@ def _describe_missing(name: str, version: int) -> Any:
 
 
 async def join_group(cluster: Cluster, call: Call) -> Any:
-    """Answered when all members have joined."""
+    """The answer is sent when all members have joined."""
     try:
         join = _read_join(cluster, call)
         group = cluster.groups.get_or_create(call.body.group_id)
@@ -205,7 +205,7 @@ async def join_group(cluster: Cluster, call: Call) -> Any:
 
 
 async def sync_group(cluster: Cluster, call: Call) -> Any:
-    """Answered when the leader has assigned the partitions."""
+    """The answer is sent when the leader has assigned the partitions."""
     body = call.body
     try:
         group, member = _current_member(cluster, body)

@@ -19,7 +19,7 @@ function addressParts() {
   try {
     return location.hash.replace(/^#\//, "").split("/").map(decodeURIComponent);
   } catch {
-    return [""]; // Somebody else made the address.
+    return [""]; // The address is not encoded as the desk does it.
   }
 }
 
@@ -96,18 +96,18 @@ function Login({ again }) {
     <label>The desk's token <input type="password" value=${token}
       onInput=${(event) => setToken(event.target.value)}
       onKeyDown=${(event) => event.key === "Enter" && enter()} /></label>
-    <p>The address that the desk printed at its start has the token, or its operator has set
-      one.</p>
+    <p>The address that the desk printed at its start contains the token, unless its operator has
+      set another.</p>
     <${Button} kind="main" run=${enter}>Enter<//>
   </main><${Notices} />`;
 }
 
 
 const KEYS = [
-  ["j, k", "the next post, the last one"],
-  ["Enter", "all of a post, with its scores"],
+  ["j, k", "the next post, the previous one"],
+  ["Enter", "the whole post, with its scores"],
   ["o", "open the post on its platform"],
-  ["p", "pause, and go on"],
+  ["p", "pause, or resume"],
   ["y, n, u", "Matches and Judge: on the event, off, unsure"],
   ["z", "Judge: undo"],
   ["?", "this list"],
@@ -126,7 +126,7 @@ function KeyList() {
 }
 
 function Desk() {
-  useLatest("storage", userName); // Another tab may change the name.
+  useLatest("storage", userName); // The name may change here or in another tab.
   const [session, setSession] = useState(null);
   const [error, setError] = useState(null);
   const [name, ...rest] = useLatest("hashchange", addressParts);

@@ -84,9 +84,7 @@ def _row(article: FollowedArticle, seeds: dict[str, str]) -> dict[str, Any]:
 
 def _sleep_or_refuse(seconds: float) -> None:
     if seconds > MAX_PAUSE_S:
-        raise RunError(
-            f"the site asks for {seconds:,.0f} s between two requests; newsift keeps them"
-        )
+        raise RunError(f"the site asks for a pause of {seconds:,.0f} s, too long for a preview")
     time.sleep(seconds)
 
 

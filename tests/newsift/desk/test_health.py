@@ -63,7 +63,7 @@ def test_an_unreachable_worker_hides_no_other() -> None:
     with worker_web(full(), Health("")) as address:
         rows = query_workers([nobody, address])
     assert [row["address"] for row in rows] == [nobody, address]
-    assert "no worker answers" in rows[0]["away"]
+    assert "this worker does not answer" in rows[0]["away"]
     assert rows[1]["ready"]
 
 
@@ -214,3 +214,7 @@ def test_texts_of_strangers_are_single_lines_of_bounded_length() -> None:
 )
 def test_a_lag_grows_if_it_never_falls(lags: list[int], expected: bool) -> None:
     assert is_growing([(100.0 + 5 * n, lag) for n, lag in enumerate(lags)]) is expected
+
+
+def test_a_lag_grows_only_while_it_is_read() -> None:
+    assert not is_growing([(0.0, 0), (1000.0, 5), (1005.0, 9)])

@@ -45,7 +45,7 @@ def test_a_bin_holds_its_scores_and_is_as_precise_as_a_stream() -> None:
 @pytest.mark.parametrize(
     ("mark", "shows", "hides"),
     [
-        ("a word that no news has", "the flud is here", "the #flud @flud of http://t.co/flud"),
+        ("a word that no article has", "the flud is here", "the #flud @flud of http://t.co/flud"),
         ("written as spoken (u, gonna, sooo)", "Sooo wet", "So wet"),
         ("no capital letter", "flood http://t.co/ABC", "Flood"),
         ("at most 7 words", "a b c d e f g", "a b c d e f g h"),

@@ -21,7 +21,7 @@ GZIP_WINDOW_BITS = 31  # For zlib this means a gzip header and trailer.
 
 
 def unpack(codec: int, data: Bytes, limit: int) -> Bytes:
-    """Refuses more bytes than the limit, and damaged ones."""
+    """Raises for damaged data, and for more bytes than the limit."""
     parts: list[bytes] = []
     room = limit
     try:
@@ -44,7 +44,7 @@ def _copy(data: Bytes, _limit: int) -> Iterator[bytes]:
 
 
 def _gzip(data: Bytes, limit: int) -> Iterator[bytes]:
-    """Every member of the file; in pieces, because zlib copies what follows a member."""
+    """Every member of the data; in pieces, because zlib copies what follows a member."""
     view, start, room, member = memoryview(data), 0, limit, None
     while start < len(view):
         member = member or zlib.decompressobj(GZIP_WINDOW_BITS)

@@ -80,7 +80,7 @@ def test_an_unreachable_broker_hides_no_other_part(
     assert "nobody listens there" in result["broker"]["away"]
     assert "lag" not in result["broker"]
     assert result["collectors"]["away"] == ""
-    assert "no worker answers" in result["workers"]["rows"][0]["away"]
+    assert "this worker does not answer" in result["workers"]["rows"][0]["away"]
     assert len(result["problems"]) == 1
     summary: Any = call(other, health.summary)
     assert summary["text"] == "broker away"
