@@ -110,9 +110,9 @@ class FittedRuns(NamedTuple):
     """The runs that costs are computed from."""
 
     few: Run
-    first: Run  # as many as each cost the same
+    first: Run  # FIRST_SEEDS seeds, as far as there are so many
     many: Run
-    matching: Run  # the first seeds, which more posts match, and many posts match several
+    matching: Run  # as many seeds, which more posts match, and many match several
 
     @classmethod
     def up_to(cls, seeds: int) -> "FittedRuns":

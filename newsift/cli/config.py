@@ -47,7 +47,7 @@ def check_config(config_file: Path | None, kafka: str | None) -> None:
         if getattr(getattr(source.config, section), name) != key.default
     ]  # fmt: skip
     summary = f"not by default: {', '.join(own_keys)}" if own_keys else "every key has its default"
-    click.echo(escape_invisible(f"{source.file or 'the defaults'}: right; {summary}"), err=True)
+    click.echo(escape_invisible(f"{source.file or 'the defaults'}: valid; {summary}"), err=True)
 
 
 @click.command()

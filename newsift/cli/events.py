@@ -277,7 +277,7 @@ def forget(name: str, yes: bool, config: Config) -> None:
         events, state = read_events(topic, context)
         event = require_event(events, name)
         if event.state == NO_PROFILE:
-            raise InputError(f"event {name!r}: has no profile, its seeds are used")
+            raise InputError(f"event {name!r}: has no profile; its seeds are used")
         before = previous_profile(event.profile)
         target = "the version before" if before else "no profile: its seeds are used"
         if not confirm_publish(yes, f"Go back to {target}?"):

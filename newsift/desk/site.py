@@ -180,8 +180,9 @@ class DeskSite(Site):
             )
         except Exception as error:  # noqa: BLE001 - other requests are answered nevertheless
             outcome = failure_text(error, f"{endpoint.path} failed")
-            of_user, is_known = (InputError, ConflictError), isinstance(error, NewsiftError)
-            status = 409 if isinstance(error, of_user) else 502 if is_known else 500
+            status = 502 if isinstance(error, NewsiftError) else 500
+            if isinstance(error, InputError | ConflictError):
+                status = 409
             return _json_refusal(status, outcome)
         finally:
             if endpoint.audit_name:

@@ -107,7 +107,7 @@ class Training:
             if (current.profile.version if current.profile else "") != version:
                 raise InputError(f"event {event!r}: its profile has changed; load the page again")
             if current.state == NO_PROFILE:
-                raise InputError(f"event {event!r}: has no profile, its seeds are used")
+                raise InputError(f"event {event!r}: has no profile; its seeds are used")
             before = previous_profile(current.profile)
             value = before.value(context.config.limits) if before else None
             topic.publish({current.key: value}, view.state)

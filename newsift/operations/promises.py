@@ -92,8 +92,9 @@ def read_pass_rates(
             passes.update({(match.seed_id, match.seed_version) for match in record.matches})
 
     def rate(profile: Profile) -> float | None:
-        is_known = posts >= MIN_POSTS_FOR_RATE
-        return passes[profile.id, profile.version] / posts if is_known else None
+        if posts < MIN_POSTS_FOR_RATE:
+            return None
+        return passes[profile.id, profile.version] / posts
 
     return rate
 
