@@ -56,14 +56,21 @@ def mark_numbers(text: str) -> NDArray[np.int64]:
     return positions - np.maximum.accumulate(np.where(marks, -1, positions))
 
 
-def most_marks(text: str) -> int:
-    """The maximum of combining marks on a letter; 0 or 1 if no letter has two."""
-    return int(mark_numbers(text).max()) if TWO_MARKS.search(text) else 0
+def marks_beyond(text: str, limit: int) -> int:
+    """The maximum of combining marks on a letter if it exceeds a limit of 1 or more; otherwise 0."""
+    if text.isascii():
+        return 0
+    # A mark takes two bytes or more. The pattern costs six times as much as this bound.
+    may_exceed = len(text.encode("utf-8", "surrogatepass")) - len(text) > limit
+    if not (may_exceed and TWO_MARKS.search(text)):
+        return 0
+    most = int(mark_numbers(text).max())
+    return most if most > limit else 0
 
 
 def limit_marks(text: str) -> str:
     """Remove marks beyond MAX_MARKS per letter: normalising n marks takes n² steps."""
-    if len(text) <= MAX_MARKS or most_marks(text) <= MAX_MARKS:
+    if not marks_beyond(text, MAX_MARKS):
         return text
     within_limit = mark_numbers(text) <= MAX_MARKS
     return "".join(compress(text, within_limit.tolist()))

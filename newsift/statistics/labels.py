@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from encoder.errors import InputError, one_line
-from encoder.support.letters import most_marks
+from encoder.support.letters import marks_beyond
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.posts.checks import refusal
 from worker.posts.outcome import Post, PostId
@@ -157,7 +157,7 @@ def _check(label: Label, limits: Limits) -> None:
         parse_milliseconds({"queue.until": label.queue.until}, "queue.until")
     if label.drawn == "certify" and label.probability is None:
         raise InputError("probability: missing; a random draw says with which one it was made")
-    if (marks := most_marks(label.post.text)) > limits.marks:
+    if marks := marks_beyond(label.post.text, limits.marks):
         problem = f"post.text: a letter has {marks} combining marks, {limits.marks} are allowed"
         raise InputError(f"limits.marks: {problem}")
 

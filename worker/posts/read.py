@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from encoder.support.letters import most_marks
+from encoder.support.letters import marks_beyond
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.posts import bluesky, mastodon, plain, x, x1
 from worker.posts.checks import diagnose, refusal, rejection
@@ -29,6 +29,7 @@ READERS: dict[str | None, Callable[[bytes], Reading]] = {
     NOTICE: lambda _: NO_POST,
     None: lambda value: _reject_unknown(value),
 }
+PLAIN_FORMS = ("auto", "plain")
 NAMED_KEYS_BYTES = 2**16  # An error names the keys of a value up to this size.
 ANY_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 MISSING_REASONS = (Reason.NO_ID, Reason.NO_TEXT)
@@ -45,9 +46,20 @@ def read_post(
     if len(value) > limits.post_bytes:
         detail = f"value: {len(value)} bytes, more than {limits.post_bytes}"
         return rejection(Reason.POST_BYTES, detail)
-    bad = refusal(value, limits)
-    if bad is not None:
-        return bad
+    outcome = plain.read_only_plain(value) if form in PLAIN_FORMS else None
+    if outcome is None:
+        outcome = refusal(value, limits) or _read_form(value, form, limits, langs)
+    if not isinstance(outcome, Post):
+        return outcome
+    if not langs.accepts(outcome.lang):
+        return OTHER_LANGUAGE
+    if marks := marks_beyond(outcome.text, limits.marks):
+        detail = f"text: a letter has {marks} combining marks, more than {limits.marks}"
+        return rejection(Reason.MARKS, detail)
+    return outcome
+
+
+def _read_form(value: bytes, form: str, limits: Limits, langs: Languages) -> Reading:
     try:
         match recognise_form(value) if form == "auto" else form:
             case "bluesky":
@@ -56,18 +68,11 @@ def read_post(
                 outcome = mastodon.read(value, limits)
             case other:
                 outcome = READERS[other](value)
-        if not isinstance(outcome, Post):
-            return outcome if form == "auto" else _check_form(value, form, outcome)
+        if isinstance(outcome, Post) or form == "auto":
+            return outcome
+        return _check_form(value, form, outcome)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         return diagnose(value, error)
-    return _check_marks(outcome, limits.marks) if langs.accepts(outcome.lang) else OTHER_LANGUAGE
-
-
-def _check_marks(post: Post, most: int) -> Reading:
-    """Rejects a post with too many combining marks on a letter."""
-    if post.text.isascii() or (marks := most_marks(post.text)) <= most:
-        return post
-    return rejection(Reason.MARKS, f"text: a letter has {marks} combining marks, more than {most}")
 
 
 def _check_form(value: bytes, form: str, outcome: Reading) -> Reading:

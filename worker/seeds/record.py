@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, TypeVar
 
 from encoder.errors import InputError
-from encoder.support.letters import most_marks
+from encoder.support.letters import marks_beyond
 from encoder.text.clean import ARTICLE_CHARS
 from worker.config.limits import DEFAULT_LIMITS, Limits
 
@@ -218,6 +218,6 @@ def _make_seed(name: str, values: dict[str, Any], limits: Limits) -> Seed:
 
 def _check_marks(seed: Seed, most: int) -> None:
     for name, text in (("title", seed.title), ("text", seed.text)):
-        if (marks := most_marks(text)) > most:
+        if marks := marks_beyond(text, most):
             fault = f"{name}: a letter has {marks} combining marks, {most} are allowed"
             raise InputError(f"limits.marks: {fault}")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.model.config import AstConfig, Side
-from encoder.support.letters import MAX_MARKS, fold, is_mark, limit_marks, most_marks
+from encoder.support.letters import MAX_MARKS, fold, is_mark, limit_marks, marks_beyond
 from encoder.text.clean import clean_article, clean_chunk
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
@@ -49,8 +49,10 @@ def test_the_cost_of_cleaning_is_linear(side: Side, end: str) -> None:
 MARKED = st.text("ab\u0301\u0316\u0344\u0f73\u1d165\U0001d165\u0e31\u200b\u05b0", max_size=8)
 
 
-@given(st.lists(st.tuples(MARKED, st.integers(1, 40))))
-def test_combining_marks_are_counted_and_cut_like_a_slow_walk(parts: list[tuple[str, int]]) -> None:
+@given(st.lists(st.tuples(MARKED, st.integers(1, 40))), st.integers(1, 40))
+def test_combining_marks_are_counted_and_cut_like_a_slow_walk(
+    parts: list[tuple[str, int]], limit: int
+) -> None:
     text = "".join(part * times for part, times in parts)
     shortened, most, count = [], 0, 0
     for char in text:
@@ -58,7 +60,7 @@ def test_combining_marks_are_counted_and_cut_like_a_slow_walk(parts: list[tuple[
         most = max(most, count)
         shortened.extend([char] if count <= MAX_MARKS else [])
     assert limit_marks(text) == "".join(shortened)
-    assert most_marks(text) == (most if most > 1 else 0)
+    assert marks_beyond(text, limit) == (most if most > limit else 0)
 
 
 def test_every_combining_mark_of_unicode_is_counted() -> None:
@@ -68,7 +70,7 @@ def test_every_combining_mark_of_unicode_is_counted() -> None:
         if unicodedata.combining(unicodedata.normalize("NFD", c)[0])
     ]  # fmt: skip
     assert marks == slowly
-    assert [c for c in slowly if most_marks(2 * c) != 2] == []
+    assert [c for c in slowly if marks_beyond(2 * c, 1) != 2] == []
 
 
 def test_marks_above_the_limit_are_dropped() -> None:

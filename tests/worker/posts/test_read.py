@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.worker.messages import EXAMPLES, Example
@@ -260,6 +260,31 @@ def test_a_converted_time_is_the_same_moment(moment: datetime, minutes: int) -> 
     assert text.endswith("Z")
     since = zoned - datetime(1970, 1, 1, tzinfo=UTC)
     assert abs(milliseconds(text) - since / timedelta(milliseconds=1)) < 1
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
+SOME_KEYS = st.dictionaries(
+    st.sampled_from(["id", "text", "author", "created_at", "lang", "url", "content", "extra"]),
+    SCALARS | st.text(min_size=1) | st.lists(SCALARS, max_size=2),
+)
+
+
+@given(SOME_KEYS, st.sampled_from(FORMATS), st.booleans())
+@example({"id": "1", "text": "words", "lang": "fr"}, "plain", False)
+@example({"id": "1", "text": "a" + 31 * "\u0301"}, "auto", True)
+def test_plain_posts_are_read_the_same_when_a_space_hides_their_usual_start(
+    message: dict[str, object], form: str, ascii_only: bool
+) -> None:
+    ordered = {key: message[key] for key in ("id", "text") if key in message} | message
+    value = json.dumps(ordered, ensure_ascii=ascii_only).encode("utf-8", "replace")
+    langs = Languages.parse("en")
+    assert read_post(value, form, langs=langs) == read_post(b" " + value, form, langs=langs)
 
 
 def slow_depth(value: object) -> int:
