@@ -57,7 +57,7 @@ def mark_numbers(text: str) -> NDArray[np.int64]:
 
 
 def marks_beyond(text: str, limit: int) -> int:
-    """The maximum of combining marks on a letter if it exceeds a limit of 1 or more; otherwise 0."""
+    """The most combining marks on a letter if that exceeds a limit of 1 or more; otherwise 0."""
     if text.isascii():
         return 0
     # A mark takes two bytes or more. The pattern costs six times as much as this bound.
