@@ -134,6 +134,11 @@ def post_text(post: str) -> str:
     return RETWEET.sub(" ", text) if "RT" in text else text
 
 
+def post_texts(posts: list[str]) -> list[str]:
+    """`post_text` of each; most posts stay as they are."""
+    return [post_text(post) if "RT" in post or len(post) > POST_CHARS else post for post in posts]
+
+
 def post_chunks(post: str) -> list[str]:
     return post_text(post).split()
 

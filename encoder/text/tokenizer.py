@@ -17,7 +17,7 @@ from encoder.text.clean import (
     article_text,
     clean_chunk,
     post_chunks,
-    post_text,
+    post_texts,
     validate_texts,
 )
 from encoder.text.fast_clean import MISSED, expand, make_buffers, plain_characters, scan
@@ -63,9 +63,7 @@ class Tokenizer:
         self._lexicon, self._characters = make_lexicon(vocabulary, idf), plain_characters()
 
     def posts(self, texts: Sequence[str]) -> Tokens:
-        return self._tokens(
-            [post_text(text) for text in validate_texts(texts, Side.POST)], Side.POST
-        )
+        return self._tokens(post_texts(validate_texts(texts, Side.POST)), Side.POST)
 
     def articles(self, texts: Sequence[Article]) -> Tokens:
         """Tokenize articles, each a text or a (title, text)."""

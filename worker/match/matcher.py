@@ -138,6 +138,7 @@ def common_slots(lengths: I32, seeds: int) -> I64:
 
 NO_SEED_EXPIRY = np.iinfo(np.int64).min  # A row without a seed has always expired.
 MAX_BLOCK_SCORES = 2**22  # for each thread
+MIN_THREAD_SCORES = 2**17  # With fewer, a thread costs more than it saves.
 UNLIMITED = 2**31
 
 
@@ -225,9 +226,12 @@ class Matcher:
 
     def _blocks(self, posts: Embeddings, timestamps: I64) -> list[BlockMatches]:
         """Blocks of posts whose scores fit the memory."""
-        most = self._threads * round_up(1 + MAX_BLOCK_SCORES // len(self.seeds), POSTS_AT_ONCE)
-        parts = self._threads * -(-len(posts) // most)  # as many for each thread
+        threads = min(self._threads, 1 + len(posts) * len(self.seeds) // MIN_THREAD_SCORES)
+        most = threads * round_up(1 + MAX_BLOCK_SCORES // len(self.seeds), POSTS_AT_ONCE)
+        parts = threads * -(-len(posts) // most)  # as many for each thread
         step = max(POSTS_AT_ONCE, -(-len(posts) // max(parts, 1)))
+        if step >= len(posts):
+            return [self._block(posts, timestamps)]
 
         def block(start: int) -> BlockMatches:
             rows = slice(start, start + step)
@@ -237,7 +241,7 @@ class Matcher:
             return matched
 
         starts = range(0, max(len(posts), 1), step)
-        if self._threads == 1 or len(starts) == 1:
+        if threads == 1:
             return [block(start) for start in starts]
         return list(match_threads(self._threads).map(block, starts))
 

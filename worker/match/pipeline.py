@@ -1,7 +1,7 @@
 """The stages of a batch: decode, encode, match; a message that fails becomes a dead letter."""
 
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
@@ -75,6 +75,7 @@ class Outcome:
     """The records to send, in message order, and counts."""
 
     read: int = 0
+    timestamps: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # [read], or negative
     records: list[Record] = field(default_factory=list)
     matched: int = 0  # posts
     without_seeds: int = 0
@@ -109,7 +110,7 @@ class BatchState:
     def __init__(self, messages: Sequence[Message]) -> None:
         self.messages = messages
         self.posts: dict[int, Post] = {}  # by the number of the message
-        self.outcome = Outcome(read=len(messages))
+        self.outcome = Outcome(len(messages), timestamps_of(messages))
 
     def reject(self, index: int, reason: Reason, detail: str) -> None:
         self.posts.pop(index, None)
@@ -214,7 +215,7 @@ class Pipeline:
 
         def embed(rows: Sequence[int]) -> Embeddings:
             """A text that repeats is embedded once."""
-            texts, index = deduplicate(batch.posts[row].text for row in rows)
+            texts, index = deduplicate([batch.posts[row].text for row in rows])
             vectors = self._enc.posts(texts)
             return vectors if len(texts) == len(rows) else vectors[index]
 
@@ -236,7 +237,8 @@ class Pipeline:
         now: Callable[[], str], edges: Edges | None,
     ) -> None:  # fmt: skip
         """A post that fails becomes a dead letter."""
-        times = np.array([post_time(batch.messages[row]) for row in rows], np.int64)
+        times = batch.outcome.timestamps[rows]
+        times = np.where(times < 0, BEFORE_ANY_EXPIRY, times)
 
         def match(at: Sequence[int]) -> tuple[list[Record], SeedPairs]:
             matcher = Matcher(seeds, self._enc.threads, self._max_matches, edges)
@@ -287,8 +289,8 @@ class Pipeline:
         """The words that made the score of each pair; a repeated text is explained once."""
         if not (self._why and pairs):
             return [[] for _ in pairs]
-        texts, index = deduplicate(batch.posts[row].text for row in rows)
-        unique, places = deduplicate((index[at], seed) for at, seed in pairs)
+        texts, index = deduplicate([batch.posts[row].text for row in rows])
+        unique, places = deduplicate([(index[at], seed) for at, seed in pairs])
         seed_numbers, seed_index = np.unique([seed for _, seed in unique], return_inverse=True)
         pairs = [(text, at) for (text, _), at in zip(unique, seed_index.tolist(), strict=True)]
         parts = self._enc.contributions(texts, seeds.vectors[seed_numbers], pairs)
@@ -322,14 +324,13 @@ class Pipeline:
             self._records(batch, [0], as_if, seeds, str)
 
 
-def deduplicate(items: Iterable[T]) -> tuple[list[T], Sequence[int]]:
+def deduplicate(items: list[T]) -> tuple[list[T], Sequence[int]]:
     """Distinct items in order of first occurrence, and the position of each item."""
-    every = list(items)
-    distinct = list(dict.fromkeys(every))
-    if len(distinct) == len(every):
-        return every, range(len(every))
+    distinct = list(dict.fromkeys(items))
+    if len(distinct) == len(items):
+        return items, range(len(items))
     places = {item: place for place, item in enumerate(distinct)}
-    return distinct, [places[item] for item in every]
+    return distinct, [places[item] for item in items]
 
 
 def read_safely(
@@ -348,7 +349,9 @@ def select_rows(vectors: Embeddings, rows: I64) -> Embeddings:
     return vectors if len(rows) == len(vectors) else vectors[rows]
 
 
-def post_time(message: Message) -> int:
-    """Kafka's timestamp; without one, a time before anything expires."""
-    timestamp_ms = message.timestamp
-    return BEFORE_ANY_EXPIRY if timestamp_ms is None or timestamp_ms < 0 else timestamp_ms
+def timestamps_of(messages: Sequence[Message]) -> I64:
+    """Milliseconds by Kafka's clock; negative without one: [n]."""
+    stamps = [message.timestamp for message in messages]
+    if None in stamps:
+        stamps = [-1 if stamp is None else stamp for stamp in stamps]
+    return np.array(stamps, np.int64)

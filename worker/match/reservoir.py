@@ -7,6 +7,7 @@ workers' samples are a sample of all.
 """
 
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from itertools import chain, repeat
 
 import msgspec
@@ -124,13 +125,17 @@ class NearMisses:
         """53 bits, which JSON preserves."""
         if len(post.id) > MAX_ID_CHARS:
             return int(MAX_PRIORITY)
-        return int(draw_key((post.platform, post.id), self._nonce)[:16], 16) >> 11
+        name = f"{post.platform} {post.id}".encode("utf-8", "surrogatepass")
+        digest = blake2b(name, digest_size=8, key=self._nonce.encode()).digest()
+        return int.from_bytes(digest) >> 11
 
     def _keep(self, cell: int, key: int, near: NearMiss) -> None:
+        if key >= self._last[cell]:
+            return
         misses = self._samples[cell]
         misses[key] = near
         if len(misses) > MAX_SAMPLE:
-            del misses[max(misses)]
+            del misses[int(self._last[cell])]
         if len(misses) == MAX_SAMPLE:
             self._last[cell] = max(misses)
 

@@ -51,7 +51,7 @@ def read_post(
         outcome = refusal(value, limits) or _read_form(value, form, limits, langs)
     if not isinstance(outcome, Post):
         return outcome
-    if not langs.accepts(outcome.lang):
+    if langs.codes and not langs.accepts(outcome.lang):
         return OTHER_LANGUAGE
     if marks := marks_beyond(outcome.text, limits.marks):
         detail = f"text: a letter has {marks} combining marks, more than {limits.marks}"

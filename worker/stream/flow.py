@@ -5,17 +5,18 @@ import logging
 import os
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings
+from encoder.model.weights import I64
 from worker import crashpoint
 from worker.config import TopicsConfig
 from worker.kafka.delivery import Delivery
@@ -196,9 +197,7 @@ class Flow:
             return
         crashpoint.reached("produced")
         time_s = time.time()
-        self._metrics.batch(
-            outcome, seconds_since((message.timestamp for message in batch.messages), time_s)
-        )
+        self._metrics.batch(outcome, seconds_since(outcome.timestamps, time_s))
         self._metrics.progress(time_s)
         self._report_bursts(outcome, int(time_s // 60))
         self.finished += 1
@@ -265,10 +264,10 @@ def smaller_record(record: ProducerRecord) -> ProducerRecord | None:
     return replace(record, headers=worker_headers)
 
 
-def seconds_since(timestamps: Iterable[int | None], time_s: float) -> npt.NDArray[np.float64]:
-    """[n]; a missing timestamp is None or -1."""
-    stamps = [stamp for stamp in timestamps if stamp is not None and stamp >= 0]
-    return np.maximum(time_s - np.array(stamps, float) / 1000, 0)
+def seconds_since(timestamps: I64, time_s: float) -> NDArray[np.float64]:
+    """A missing timestamp, which is negative, is left out."""
+    seconds: NDArray[np.float64] = time_s - timestamps[timestamps >= 0] / 1000
+    return np.maximum(seconds, 0)
 
 
 def now() -> str:

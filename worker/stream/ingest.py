@@ -101,9 +101,9 @@ class Ingest:
 
     async def _take(self, records: Sequence[Any]) -> None:
         """Adds records to the ledger and remembers the read positions."""
+        self._report_unreadable(records)
         for part in split_by_size(records, self._batch_bytes):
             self._positions.take(part)
-            self._report_unreadable(part)
             crashpoint.reached("ingested")
         epoch = self._ledger.epoch
         offsets = await self._consumer.positions()
@@ -152,10 +152,9 @@ class Ingest:
 
     def _report_unreadable(self, records: Sequence[Any]) -> None:
         """Counts and logs record batches that could not be read."""
-        for record in records:
-            if isinstance(record, Unreadable):
-                log.error("%s", record)
-                self._metrics.unreadable("posts", record.count)
+        for record in [record for record in records if isinstance(record, Unreadable)]:
+            log.error("%s", record)
+            self._metrics.unreadable("posts", record.count)
 
 
 def record_sizes(records: Sequence[Any]) -> list[int]:
@@ -165,8 +164,12 @@ def record_sizes(records: Sequence[Any]) -> list[int]:
 
 def split_by_size(records: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     """Runs of at most this many bytes, each of at least one record."""
+    sizes = record_sizes(records)
+    if records and sum(sizes) <= size:
+        yield records
+        return
     start = total = 0
-    for index, record_size in enumerate(record_sizes(records)):
+    for index, record_size in enumerate(sizes):
         if total + record_size > size and index > start:
             yield records[start:index]
             start, total = index, 0

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from worker.match.records import Message
 
 Offsets = dict[TopicPartition, int]
+PLACE, OFFSET = attrgetter("topic", "partition"), attrgetter("offset")
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +31,7 @@ class Batch:
     arrived: float = field(default_factory=perf_counter)
 
     def __post_init__(self) -> None:
-        last = {(message.topic, message.partition): message.offset for message in self.messages}
+        last = dict(zip(map(PLACE, self.messages), map(OFFSET, self.messages), strict=True))
         self.ends = {TopicPartition(*place): offset + 1 for place, offset in last.items()}
 
 

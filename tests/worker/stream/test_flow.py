@@ -16,7 +16,7 @@ from worker.config import TopicsConfig
 from worker.kafka.producer import ProducerRecord
 from worker.match.drift import Drift
 from worker.match.near import NearWatch
-from worker.match.pipeline import Outcome, Pipeline
+from worker.match.pipeline import Outcome, Pipeline, timestamps_of
 from worker.match.records import MatchRecord, Record, to_dead_letter
 from worker.metrics.registry import Metrics
 from worker.posts.read import Reason
@@ -42,7 +42,7 @@ class FakePipeline:
         if self.error is not None:
             raise self.error
         records = [Record("match", None, b"", [], n) for n in range(len(messages))]
-        return Outcome(read=len(messages), records=records)
+        return Outcome(len(messages), timestamps_of(messages), records)
 
 
 class FakeDelivery:
