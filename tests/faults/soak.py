@@ -4,7 +4,8 @@ python -m tests.faults.soak --hours 2 [--seed N] [--rate 5000] [--kafka apache|e
 
 Workers 1 and 2 have instance ids. Worker 0 is never killed, so that one life is long enough to
 tell whether memory grows. Each worker reaches the broker through a network that can be cut, and
-the desk is open all the time. DIR gets samples.jsonl, result.json, table.md, soak.svg and the logs.
+the desk is open all the time: matches are labelled there, and an event learns. Of Apache Kafka the
+disk for dead letters can be full. DIR gets samples.jsonl, result.json, table.md, soak.svg and logs.
 """
 # ruff: noqa: T201 - a command that prints a table
 
@@ -20,10 +21,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
+from urllib.error import HTTPError
+from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import yaml
@@ -31,16 +34,18 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from bench.texts import SAMPLES, read_articles, read_posts
-from tests.broker.clients import admin, consumer, create, write_keyed
+from tests.broker.clients import admin, consumer, create, read_to_end, write_keyed
 from tests.broker.kafka import ApacheKafka, answers, free_ports
 from tests.broker.server import Server, opened
-from tests.faults.expected import Oracle, SeedWanted, seed_set
+from tests.faults import letter_disk
+from tests.faults.expected import Oracle, ProfileWanted, SeedWanted, seed_set
+from tests.faults.letter_disk import LetterDisk
 from tests.faults.messages import BAD_SEEDS
 from tests.faults.network import Network
 from tests.faults.process import Worker, resident
-from tests.faults.rolling import Load, post_templates
+from tests.faults.rolling import OFFSETS, Load, post_templates
 from tests.faults.soak_report import curves, growth, read, report
-from tests.faults.tally import Reader, Tally, Texts
+from tests.faults.tally import Met, Reader, Tally, Texts
 from tests.newsift.desk.place import DeskProcess
 
 MAX_WORKERS = 4
@@ -58,8 +63,12 @@ GAP_S = (5.0, 45.0)  # between faults
 SAMPLE_S = 10.0
 BURST, BURST_S = 10, 10.0
 JUMPS_S = (1800, 0, -86_400, 0)  # Kafka refuses what is more than an hour ahead
+FULL_S = (20.0, 60.0)  # a disk
+FORGOTTEN = 0.5  # of the times that an event has learned something
 PATIENCE_S = 120.0
+DESK_S = 60.0
 DRAIN_S = 1800.0
+JUDGE, LABELS = "soak", 12  # new labels of each lesson
 PAGES = ("api/events", "api/health", "api/seeds", "api/dead-letters", "api/matches?event=changing")
 
 
@@ -69,11 +78,12 @@ class Event(NamedTuple):
     dice: int
 
 
-def schedule(seed: int, seconds: float) -> Iterator[Event]:
+def schedule(seed: int, seconds: float, kinds: Iterable[str]) -> Iterator[Event]:
     """Rounds in which each kind of fault comes once, in a random order."""
+    kinds = sorted(kinds)
     dice, at = random.Random(seed), CALM_S
     while True:
-        for kind in dice.sample(sorted(FAULTS), len(FAULTS)):
+        for kind in dice.sample(kinds, len(kinds)):
             at += dice.uniform(*GAP_S)
             if at > seconds:
                 return
@@ -81,32 +91,47 @@ def schedule(seed: int, seconds: float) -> Iterator[Event]:
 
 
 class Seeds:
-    """What the control topic may state: a seed in two versions, a profile or none."""
+    """What the control topic states: a seed in two versions, what an event has learned, or not."""
 
     def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
         texts = [f"{title}\n{text}" for title, text in read_articles(SAMPLES / "seeds", 5)]
         self.lasting = [oracle.seed(f"lasting-{n}", text) for n, text in enumerate(texts[:3])]
         self.versions = [oracle.seed("changing", text) for text in texts[3:]]
-        self.profile = oracle.profile(self.lasting[0], texts[1])
-        self.version, self.learned = 0, False
+        self.version = 0
+        self.profile: ProfileWanted | None = None
+
+    @property
+    def event(self) -> str:
+        """The one that learns."""
+        return self.lasting[0].id
+
+    @property
+    def threshold(self) -> float:
+        """Of what it learns."""
+        return self.lasting[0].threshold
+
+    def learned(self, record: bytes | None) -> None:
+        """The profile as the control topic has it, or none."""
+        self.profile = self._oracle.learned(record, self.threshold) if record else None
 
     def now(self) -> list[SeedWanted]:
-        return self._stated(self.version, self.learned)
+        return self._stated(self.version)
 
-    def _stated(self, version: int, learned: bool) -> list[SeedWanted]:
-        first: SeedWanted = self.profile if learned else self.lasting[0]
-        return [first, *self.lasting[1:], self.versions[version]]
+    def _stated(self, version: int) -> list[SeedWanted]:
+        return [self.profile or self.lasting[0], *self.lasting[1:], self.versions[version]]
 
-    def expected(self, oracle: Oracle, texts: Sequence[str]) -> Texts:
+    def expected(self) -> dict[str, list[Met]]:
+        """What each text meets, with either version, by seed_set."""
         matches = {}
-        for version, learned in itertools.product((0, 1), (False, True)):
-            seeds = self._stated(version, learned)
-            rows = zip(*(oracle.matching(seed).tolist() for seed in seeds), strict=True)
+        for version in range(len(self.versions)):
+            seeds = self._stated(version)
+            rows = zip(*(self._oracle.matching(seed).tolist() for seed in seeds), strict=True)
             matches[seed_set(seeds)] = [
                 frozenset((s.id, s.version) for s, met in zip(seeds, row, strict=True) if met)
                 for row in rows
             ]
-        return Texts(texts, UNREADABLE, matches, oracle.digest)
+        return matches
 
 
 class Soak:
@@ -119,14 +144,21 @@ class Soak:
         posts, _ = read_posts(None, TEXTS)
         oracle = Oracle(folder, "default", posts, SHARE)
         self.seeds = Seeds(oracle)
-        texts = self.seeds.expected(oracle, posts)
+        texts = Texts(posts, UNREADABLE, {**self.seeds.expected()}, oracle.digest)
         self.tally, self._share = Tally(texts), float(texts.must.mean())
         self.topics = {role: f"soak-{role}" for role in ("posts", "matches", "rejected")}
-        for topic in self.topics.values():
-            create(server.address, topic, PARTITIONS, **CONFIGS)
+        sizes = dict.fromkeys(self.topics.values(), PARTITIONS)
         self.topics |= {"seeds": "soak-seeds", "labels": "soak-labels"}
+        self.disk = None
+        if isinstance(server, ApacheKafka):
+            self.disk = LetterDisk(server, self.topics["rejected"])
+            self.disk.place(sizes | dict.fromkeys(("soak-seeds", "soak-labels", OFFSETS.topic), 1))
+        for role in ("posts", "matches"):
+            create(server.address, self.topics[role], PARTITIONS, **CONFIGS)
+        self.create_letters()
         for role in ("seeds", "labels"):
-            create(server.address, self.topics[role], 1, cleanup_policy="compact")
+            topic, configs = self.topics[role], {"cleanup_policy": "compact"}
+            create(server.address, topic, 1, segment_bytes=f"{SEGMENT}", **configs)
         self.publish(*self.seeds.now())
         messages = [
             template.removesuffix(b"}") if row in UNREADABLE else template
@@ -160,12 +192,37 @@ class Soak:
             },
             "topics": self.topics,
             "model": {"device": "cpu", "threads": 1},
+            "matching": {"threshold": self.seeds.threshold},
             "web": {"port": self._ports[n]},
             "desk": {"workers": ports},
         }  # fmt: skip
         file = self._folder / f"worker-{n}.yaml"
         file.write_text(yaml.safe_dump(settings), "utf-8")
         return file
+
+    def create_letters(self) -> None:
+        topic, configs = self.topics["rejected"], CONFIGS
+        if self.disk is not None:
+            self.disk.place({topic: PARTITIONS})
+            configs = configs | letter_disk.CONFIGS
+        create(self.server.address, topic, PARTITIONS, **configs)
+
+    def ask_desk(self, path: str, **action: object) -> Any:
+        """The desk's answer, to an action if there is one."""
+        body = json.dumps(action | {"by": JUDGE}).encode() if action else None
+        headers = self._desk.login | {"Content-Type": "application/json"}
+        try:
+            with urlopen(Request(self._desk.url + path, body, headers), timeout=DESK_S) as answer:
+                return json.load(answer)["answer"]
+        except HTTPError as error:
+            raise OSError(f"{path}: {error.read().decode()}") from None
+
+    def read_profile(self) -> None:
+        """What the event has learned by now, and what each text has to come to with it."""
+        key = f"profile|{self.seeds.event}".encode()
+        records = read_to_end(self.server.address, self.topics["seeds"])
+        self.seeds.learned(next((row.value for row in reversed(records) if row.key == key), None))
+        self.tally.expect(self.seeds.expected())
 
     def publish(self, *seeds: SeedWanted) -> None:
         self.control(*((seed.id.encode(), seed.value) for seed in seeds))
@@ -245,16 +302,16 @@ class Soak:
         self._samples.flush()
         self.faults = []
         for page in () if self.away else PAGES:
-            request = Request(self._desk.url + page, headers=self._desk.login)
-            with suppress(OSError), urlopen(request, timeout=5) as answer:
-                self.fired["the desk answered"] += bool(json.load(answer))
+            with suppress(OSError):
+                self.ask_desk(page)
+                self.fired["the desk answered"] += 1
 
     def cause(self, event: Event) -> None:
         self.tried[event.kind] += 1
         self.note(event.kind)
         try:
             self.fired[event.kind] += FAULTS[event.kind](self, random.Random(event.dice))
-        except KafkaError as error:
+        except (KafkaError, OSError) as error:
             self.note(f"{event.kind}: {error!r}")
 
     def close(self) -> None:
@@ -336,9 +393,20 @@ def lose_dead_letters(soak: Soak, dice: random.Random) -> bool:
         soak.wait(dice.uniform(5, 15))
         gone = topic not in client.list_topics()
     if gone:
-        create(soak.server.address, topic, PARTITIONS, **CONFIGS)
+        soak.create_letters()
     soak.may_repeat(len(soak.workers))
     return gone
+
+
+def fill_disk(soak: Soak, dice: random.Random) -> bool:
+    """That of the dead letters; freed after a while, and the broker restarted."""
+    disk = soak.disk
+    assert disk is not None
+    disk.fill()
+    full = soak.until(lambda: disk.failed() == ["letters"])
+    soak.wait(dice.uniform(*FULL_S))
+    restart_broker(soak, dice)
+    return full and soak.until(lambda: not disk.failed())
 
 
 def replace_seed(soak: Soak, dice: random.Random) -> bool:
@@ -348,11 +416,28 @@ def replace_seed(soak: Soak, dice: random.Random) -> bool:
 
 
 def learn_profile(soak: Soak, dice: random.Random) -> bool:
-    """Publish what an event has learned, or withdraw it."""
-    soak.seeds.learned ^= True
-    profile = soak.seeds.profile
-    soak.control((profile.id.encode(), profile.value if soak.seeds.learned else None))
-    return in_force(soak)
+    """As a person does at the desk: label matches, learn, and use it; or go back one version."""
+    event = {"event": soak.seeds.event}
+    page = "api/{}?" + urlencode(event)
+    learned, before = soak.ask_desk(page.format("learned")), seed_set(soak.seeds.now())
+    try:
+        if learned["has_profile"] and dice.random() < FORGOTTEN:
+            version = learned["version"]
+            soak.ask_desk("api/learned/forget", version=version, **event)
+        else:
+            for story in soak.ask_desk(page.format("matches"))["stories"][:LABELS]:
+                verdict = dice.choice(("on", "on", "off"))
+                post = {name: story[name] for name in ("platform", "id")}
+                soak.ask_desk("api/judge/mark", verdict=verdict, **post, **event)
+            soak.ask_desk("api/learned/learn", hours=0, labels=True, **event)
+            soak.until(lambda: not soak.ask_desk(page.format("learned"))["busy"])
+            run = soak.ask_desk(page.format("learned"))["run"]
+            version = run["proposal"]["version"]
+            soak.ask_desk("api/learned/publish", version=version, **event)
+    finally:
+        soak.read_profile()
+    soak.note(f"{before} to {seed_set(soak.seeds.now())}")
+    return in_force(soak) and seed_set(soak.seeds.now()) != before
 
 
 def rewrite_control(soak: Soak, dice: random.Random) -> bool:
@@ -401,8 +486,9 @@ FAULTS: dict[str, Callable[[Soak, random.Random], bool]] = {
     "the network slow": slow_network,
     "a clock jumps": jump_clock,
     "no topic for dead letters": lose_dead_letters,
+    "no room for dead letters": fill_disk,
     "a seed replaced": replace_seed,
-    "a profile comes or goes": learn_profile,
+    "a profile learned": learn_profile,
     "the control topic rewritten": rewrite_control,
     "scaled": scale,
     "a burst": burst,
@@ -416,7 +502,8 @@ def run(soak: Soak, seed: int, seconds: float) -> dict[str, Any]:
     soak.began = time.monotonic()
     soak.reader.start()
     soak.load.start()
-    for event in schedule(seed, seconds):
+    kinds = [kind for kind, cause in FAULTS.items() if soak.disk or cause is not fill_disk]
+    for event in schedule(seed, seconds, kinds):
         if soak.now > seconds:
             break
         soak.wait(max(event.at - soak.now, 0))
@@ -456,7 +543,9 @@ def main() -> int:
     logging.disable()  # what clients say of a broker that is away
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = stack.enter_context(opened(options.kafka, folder, auto_create=False))
+        server = stack.enter_context(
+            opened(options.kafka, folder, auto_create=False, **letter_disk.disks(folder))
+        )
         network = stack.enter_context(Network(server.address).open())
         samples = stack.enter_context((options.out / "samples.jsonl").open("w", encoding="utf-8"))
         soak = Soak(server, network, folder, samples, options.rate)

@@ -52,8 +52,8 @@ def test_a_tally_detects_a_wrong_dead_letter_and_a_post_that_nobody_wrote() -> N
 
 
 def test_a_seed_decides_the_faults_and_each_comes_soon() -> None:
-    events = list(schedule(7, 900))
-    assert events == list(schedule(7, 900)) != list(schedule(8, 900))
+    events = list(schedule(7, 900, FAULTS))
+    assert events == list(schedule(7, 900, FAULTS)) != list(schedule(8, 900, FAULTS))
     assert {event.kind for event in events} == set(FAULTS)
 
 
