@@ -190,7 +190,7 @@ class Soak:
                 "bootstrap_servers": self.server.address, "group": GROUP,
                 "instance_id": f"worker-{n}" if n in WITH_IDS else None,
             },
-            "topics": self.topics,
+            "topics": self.topics | {"partitions": PARTITIONS},
             "model": {"device": "cpu", "threads": 1},
             "matching": {"threshold": self.seeds.threshold},
             "web": {"port": self._ports[n]},
@@ -252,6 +252,11 @@ class Soak:
                     self._sample()
             time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))
         return result
+
+    def ready(self) -> bool:
+        """Whether as many workers run as should, and each has come to the posts."""
+        workers = self.workers.values()
+        return len(workers) == self.size and all("ready:" in each.output for each in workers)
 
     def _supervise(self) -> None:
         assert self.load.is_alive() or self.load.rate == 0 or not self.load.ident, "the load ended"
@@ -326,10 +331,8 @@ class Soak:
 
 def kill_worker(soak: Soak, dice: random.Random) -> bool:
     soak.size = max(soak.size, 2)
-    soak.until(lambda: len(soak.workers) == soak.size)
-    n = dice.randrange(1, soak.size)
-    soak.until(lambda: "ready:" in soak.workers[n].output)
-    worker = soak.workers.pop(n)
+    soak.until(soak.ready)
+    worker = soak.workers.pop(dice.randrange(1, soak.size))
     worker.kill()
     soak.may_repeat(1)
     return worker.process.poll() == -signal.SIGKILL
@@ -383,6 +386,7 @@ def jump_clock(soak: Soak, dice: random.Random) -> bool:
 
 def lose_dead_letters(soak: Soak, dice: random.Random) -> bool:
     """Delete their topic once all are read, and make it again."""
+    soak.until(soak.ready)  # a worker that starts would make it
     soak.load.rate, topic = 0, soak.topics["rejected"]
     read = soak.until(lambda: soak.tally.verdict(soak.load.sent).missing == 0)
     with admin(soak.server.address) as client:
@@ -498,7 +502,7 @@ FAULTS: dict[str, Callable[[Soak, random.Random], bool]] = {
 def run(soak: Soak, seed: int, seconds: float) -> dict[str, Any]:
     """The result, with what is wrong."""
     soak.wait(1)
-    soak.until(lambda: all("ready:" in each.output for each in soak.workers.values()))
+    soak.until(soak.ready)
     soak.began = time.monotonic()
     soak.reader.start()
     soak.load.start()
