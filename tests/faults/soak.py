@@ -26,7 +26,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 from urllib.error import HTTPError
-from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import yaml
@@ -56,6 +55,11 @@ UNREADABLE = frozenset(range(7, TEXTS, 400))
 SHARE = 0.03  # of the texts that match a seed
 SEGMENT, RETAINED = 2**25, 2**29  # bytes of a partition
 CONFIGS = {"retention_ms": "-1", "retention_bytes": f"{RETAINED}", "segment_bytes": f"{SEGMENT}"}
+STATE = {"cleanup_policy": "compact", "segment_bytes": f"{SEGMENT}"}
+TOPICS = {
+    "posts": (PARTITIONS, CONFIGS), "matches": (PARTITIONS, CONFIGS),
+    "seeds": (1, STATE), "labels": (1, STATE),
+}  # fmt: skip
 GROUP = "soak"
 WINDOW = 3 * 4096  # posts that one worker may have in flight, by its default settings
 CALM_S = 60.0  # before the first fault
@@ -66,7 +70,7 @@ JUMPS_S = (1800, 0, -86_400, 0)  # Kafka refuses what is more than an hour ahead
 FULL_S = (20.0, 60.0)  # a disk
 FORGOTTEN = 0.5  # of the times that an event has learned something
 PATIENCE_S = 120.0
-DESK_S = 60.0
+DESK_S = 20.0
 DRAIN_S = 1800.0
 JUDGE, LABELS = "soak", 12  # new labels of each lesson
 PAGES = ("api/events", "api/health", "api/seeds", "api/dead-letters", "api/matches?event=changing")
@@ -146,19 +150,15 @@ class Soak:
         self.seeds = Seeds(oracle)
         texts = Texts(posts, UNREADABLE, {**self.seeds.expected()}, oracle.digest)
         self.tally, self._share = Tally(texts), float(texts.must.mean())
-        self.topics = {role: f"soak-{role}" for role in ("posts", "matches", "rejected")}
-        sizes = dict.fromkeys(self.topics.values(), PARTITIONS)
-        self.topics |= {"seeds": "soak-seeds", "labels": "soak-labels"}
-        self.disk = None
+        self.topics = {role: f"soak-{role}" for role in (*TOPICS, "rejected")}
+        self.disk: LetterDisk | None = None
         if isinstance(server, ApacheKafka):
             self.disk = LetterDisk(server, self.topics["rejected"])
-            self.disk.place(sizes | dict.fromkeys(("soak-seeds", "soak-labels", OFFSETS.topic), 1))
-        for role in ("posts", "matches"):
-            create(server.address, self.topics[role], PARTITIONS, **CONFIGS)
+            sizes = {self.topics[role]: count for role, (count, _) in TOPICS.items()}
+            self.disk.place({OFFSETS.topic: 1, **sizes})
+        for role, (count, configs) in TOPICS.items():
+            create(server.address, self.topics[role], count, **configs)
         self.create_letters()
-        for role in ("seeds", "labels"):
-            topic, configs = self.topics[role], {"cleanup_policy": "compact"}
-            create(server.address, topic, 1, segment_bytes=f"{SEGMENT}", **configs)
         self.publish(*self.seeds.now())
         messages = [
             template.removesuffix(b"}") if row in UNREADABLE else template
@@ -420,28 +420,28 @@ def replace_seed(soak: Soak, dice: random.Random) -> bool:
 
 
 def learn_profile(soak: Soak, dice: random.Random) -> bool:
-    """As a person does at the desk: label matches, learn, and use it; or go back one version."""
-    event = {"event": soak.seeds.event}
-    page = "api/{}?" + urlencode(event)
-    learned, before = soak.ask_desk(page.format("learned")), seed_set(soak.seeds.now())
+    """As a person does at the desk: label matches, learn and use it, or go back a version."""
+    before, event = soak.seeds.profile, soak.seeds.event
+    page = f"api/learned?event={event}"
     try:
-        if learned["has_profile"] and dice.random() < FORGOTTEN:
-            version = learned["version"]
-            soak.ask_desk("api/learned/forget", version=version, **event)
+        if before and dice.random() < FORGOTTEN:
+            soak.ask_desk("api/learned/forget", event=event, version=before.version)
         else:
-            for story in soak.ask_desk(page.format("matches"))["stories"][:LABELS]:
+            for post in soak.ask_desk(f"api/matches?event={event}")["stories"][:LABELS]:
+                names = {"platform": post["platform"], "id": post["id"]}
                 verdict = dice.choice(("on", "on", "off"))
-                post = {name: story[name] for name in ("platform", "id")}
-                soak.ask_desk("api/judge/mark", verdict=verdict, **post, **event)
-            soak.ask_desk("api/learned/learn", hours=0, labels=True, **event)
-            soak.until(lambda: not soak.ask_desk(page.format("learned"))["busy"])
-            run = soak.ask_desk(page.format("learned"))["run"]
-            version = run["proposal"]["version"]
-            soak.ask_desk("api/learned/publish", version=version, **event)
+                soak.ask_desk("api/judge/mark", event=event, verdict=verdict, **names)
+            soak.ask_desk("api/learned/learn", event=event, hours=0, labels=True)
+            soak.until(lambda: soak.ask_desk(page)["run"]["ended"])
+            version = soak.ask_desk(page)["run"]["proposal"]["version"]
+            soak.ask_desk("api/learned/publish", event=event, version=version)
     finally:
         soak.read_profile()
-    soak.note(f"{before} to {seed_set(soak.seeds.now())}")
-    return in_force(soak) and seed_set(soak.seeds.now()) != before
+    after = soak.seeds.profile
+    soak.note(
+        f"{soak.seeds.event}: {after.id} {after.version}" if after else f"{event}: no profile"
+    )
+    return in_force(soak) and after != before
 
 
 def rewrite_control(soak: Soak, dice: random.Random) -> bool:
