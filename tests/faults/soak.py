@@ -438,9 +438,7 @@ def learn_profile(soak: Soak, dice: random.Random) -> bool:
     finally:
         soak.read_profile()
     after = soak.seeds.profile
-    soak.note(
-        f"{soak.seeds.event}: {after.id} {after.version}" if after else f"{event}: no profile"
-    )
+    soak.note(f"{event}: {after.version if after else 'no profile'}")
     return in_force(soak) and after != before
 
 
