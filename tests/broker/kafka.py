@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -163,6 +164,12 @@ class ApacheKafka:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def limit_files(self, size: int) -> None:
+        """Until the next start no file grows beyond this: writes fail as on a full disk."""
+        if self._process is not None:
+            _, most = resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, most))
 
     def _command(self, main: str, *arguments: str) -> list[str]:
         return [tool("java"), *JVM, "-cp", self._classpath, main, *arguments]

@@ -19,7 +19,10 @@ class Server(Protocol):
 
 
 @contextmanager
-def opened(kind: str, folder: Path, *, auto_create: bool = True) -> Iterator[Server]:
+def opened(
+    kind: str, folder: Path, *, auto_create: bool = True, **settings: str
+) -> Iterator[Server]:
+    """`settings` are of Apache Kafka alone."""
     if kind == "embedded":
         from newsift.broker.server import running
 
@@ -28,9 +31,8 @@ def opened(kind: str, folder: Path, *, auto_create: bool = True) -> Iterator[Ser
         return
     from tests.broker.kafka import ApacheKafka
 
-    kafka = ApacheKafka(
-        folder, secure=True, **{"auto.create.topics.enable": str(auto_create).lower()}
-    )
+    settings |= {"auto.create.topics.enable": str(auto_create).lower()}
+    kafka = ApacheKafka(folder, secure=True, **settings)
     try:
         kafka.start()
         yield kafka

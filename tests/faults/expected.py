@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
 import encoder
 from encoder import Embeddings
 from encoder.model_directory import write_model
+from encoder.score.exact import pair_scores
 from encoder.score.lexical import SparseRows
 from tests.encoder.small import WORDS, small_model
 
@@ -44,6 +45,7 @@ class SeedWanted:
 class ProfileWanted(SeedWanted):
     seeds: dict[str, str] | None = None
     model: str = ""
+    record: bytes = b""  # as it was read from the topic
 
     @property
     def version(self) -> str:
@@ -51,6 +53,8 @@ class ProfileWanted(SeedWanted):
 
     @property
     def value(self) -> bytes:
+        if self.record:
+            return self.record
         row: dict[str, Any] = {"event": self.id.removeprefix("profile|"), "vectors": self.text}
         row |= {"seeds": self.seeds, "model": self.model, "threshold": self.threshold}
         return json.dumps(row).encode()
@@ -93,8 +97,10 @@ class Oracle:
 
     def matching(self, seed: SeedWanted) -> NDArray[np.bool_]:
         """Which of its texts match the seed."""
-        scores = self._posts.similarity(self._article(seed))[:, 0]
-        return scores >= np.float32(seed.threshold)
+        posts, article = self._posts, self._article(seed)
+        pairs = np.stack([np.arange(len(posts)), np.zeros(len(posts), np.int64)], axis=1)
+        sides = (posts.dense, posts.lexical), (article.dense, article.lexical)
+        return pair_scores(*sides, posts.mix, pairs) >= np.float32(seed.threshold)
 
     @property
     def digest(self) -> str:
@@ -112,15 +118,27 @@ class Oracle:
         weights = both[self._enc.dim :][slots]
         named = {"dense": dense, "slots": slots.astype(np.int32), "weights": weights}
         text = base64.b64encode(save(named)).decode()
-        near, same = (np.float32(part**0.5) for part in (1 - self._enc.mix, self._enc.mix))
-        words = SparseRows(np.array([0, len(slots)]), named["slots"], weights / same)
-        row = Embeddings(dense[None] / near, words, self._enc.mix, self._enc.digest)
-        made = ProfileWanted(
-            *(f"profile|{seed.id}", "", text, self._threshold(row)),
+        threshold = self._threshold(self._profile_row(text))
+        return ProfileWanted(
+            f"profile|{seed.id}", "", text, threshold,
             seeds={seed.id: seed.version}, model=self._enc.digest,
         )  # fmt: skip
-        self._articles[made.version] = row
-        return made
+
+    def learned(self, record: bytes, threshold: float) -> ProfileWanted:
+        """A profile as the topic has it; with this threshold if the record has none."""
+        row = json.loads(record)
+        return ProfileWanted(
+            f"profile|{row['event']}", "", row["vectors"], row.get("threshold") or threshold,
+            seeds=row["seeds"], model=row["model"], record=record,
+        )  # fmt: skip
+
+    def _profile_row(self, text: str) -> Embeddings:
+        arrays = load(base64.b64decode(text))
+        near, same = (np.float32(part**0.5) for part in (1 - self._enc.mix, self._enc.mix))
+        dense = np.asarray(arrays["dense"] / near, np.float32)
+        weights = np.asarray(arrays["weights"] / same, np.float32)
+        words = SparseRows(np.array([0, len(weights)]), arrays["slots"], weights)
+        return Embeddings(dense[None], words, self._enc.mix, self._enc.digest)
 
     def _threshold(self, article: Embeddings) -> float:
         scores = np.sort(self._posts.similarity(article)[:, 0])
@@ -133,7 +151,11 @@ class Oracle:
 
     def _article(self, seed: SeedWanted) -> encoder.Embeddings:
         if seed.version not in self._articles:
-            self._articles[seed.version] = self._enc.articles([(seed.title, seed.text)])
+            self._articles[seed.version] = (
+                self._profile_row(seed.text)
+                if isinstance(seed, ProfileWanted)
+                else self._enc.articles([(seed.title, seed.text)])
+            )
         return self._articles[seed.version]
 
 

@@ -4,7 +4,8 @@ python -m tests.faults.soak --hours 2 [--seed N] [--rate 5000] [--kafka apache|e
 
 Workers 1 and 2 have instance ids. Worker 0 is never killed, so that one life is long enough to
 tell whether memory grows. Each worker reaches the broker through a network that can be cut, and
-the desk is open all the time. DIR gets samples.jsonl, result.json, table.md, soak.svg and the logs.
+the desk is open all the time: matches are labelled there, and an event learns. Of Apache Kafka the
+disk for dead letters can be full. DIR gets samples.jsonl, result.json, table.md, soak.svg and logs.
 """
 # ruff: noqa: T201 - a command that prints a table
 
@@ -20,10 +21,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import yaml
@@ -31,16 +33,18 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from bench.texts import SAMPLES, read_articles, read_posts
-from tests.broker.clients import admin, consumer, create, write_keyed
+from tests.broker.clients import admin, consumer, create, read_to_end, write_keyed
 from tests.broker.kafka import ApacheKafka, answers, free_ports
 from tests.broker.server import Server, opened
-from tests.faults.expected import Oracle, SeedWanted, seed_set
+from tests.faults import letter_disk
+from tests.faults.expected import Oracle, ProfileWanted, SeedWanted, seed_set
+from tests.faults.letter_disk import LetterDisk
 from tests.faults.messages import BAD_SEEDS
 from tests.faults.network import Network
 from tests.faults.process import Worker, resident
-from tests.faults.rolling import Load, post_templates
+from tests.faults.rolling import OFFSETS, Load, post_templates
 from tests.faults.soak_report import curves, growth, read, report
-from tests.faults.tally import Reader, Tally, Texts
+from tests.faults.tally import Met, Reader, Tally, Texts
 from tests.newsift.desk.place import DeskProcess
 
 MAX_WORKERS = 4
@@ -51,6 +55,11 @@ UNREADABLE = frozenset(range(7, TEXTS, 400))
 SHARE = 0.03  # of the texts that match a seed
 SEGMENT, RETAINED = 2**25, 2**29  # bytes of a partition
 CONFIGS = {"retention_ms": "-1", "retention_bytes": f"{RETAINED}", "segment_bytes": f"{SEGMENT}"}
+STATE = {"cleanup_policy": "compact", "segment_bytes": f"{SEGMENT}"}
+TOPICS = {
+    "posts": (PARTITIONS, CONFIGS), "matches": (PARTITIONS, CONFIGS),
+    "seeds": (1, STATE), "labels": (1, STATE),
+}  # fmt: skip
 GROUP = "soak"
 WINDOW = 3 * 4096  # posts that one worker may have in flight, by its default settings
 CALM_S = 60.0  # before the first fault
@@ -58,8 +67,12 @@ GAP_S = (5.0, 45.0)  # between faults
 SAMPLE_S = 10.0
 BURST, BURST_S = 10, 10.0
 JUMPS_S = (1800, 0, -86_400, 0)  # Kafka refuses what is more than an hour ahead
+FULL_S = (20.0, 60.0)  # a disk
+FORGOTTEN = 0.5  # of the times that an event has learned something
 PATIENCE_S = 120.0
+DESK_S = 20.0
 DRAIN_S = 1800.0
+JUDGE, LABELS = "soak", 12  # new labels of each lesson
 PAGES = ("api/events", "api/health", "api/seeds", "api/dead-letters", "api/matches?event=changing")
 
 
@@ -69,11 +82,12 @@ class Event(NamedTuple):
     dice: int
 
 
-def schedule(seed: int, seconds: float) -> Iterator[Event]:
+def schedule(seed: int, seconds: float, kinds: Iterable[str]) -> Iterator[Event]:
     """Rounds in which each kind of fault comes once, in a random order."""
+    kinds = sorted(kinds)
     dice, at = random.Random(seed), CALM_S
     while True:
-        for kind in dice.sample(sorted(FAULTS), len(FAULTS)):
+        for kind in dice.sample(kinds, len(kinds)):
             at += dice.uniform(*GAP_S)
             if at > seconds:
                 return
@@ -81,32 +95,47 @@ def schedule(seed: int, seconds: float) -> Iterator[Event]:
 
 
 class Seeds:
-    """What the control topic may state: a seed in two versions, a profile or none."""
+    """What the control topic states: a seed in two versions, what an event has learned, or not."""
 
     def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
         texts = [f"{title}\n{text}" for title, text in read_articles(SAMPLES / "seeds", 5)]
         self.lasting = [oracle.seed(f"lasting-{n}", text) for n, text in enumerate(texts[:3])]
         self.versions = [oracle.seed("changing", text) for text in texts[3:]]
-        self.profile = oracle.profile(self.lasting[0], texts[1])
-        self.version, self.learned = 0, False
+        self.version = 0
+        self.profile: ProfileWanted | None = None
+
+    @property
+    def event(self) -> str:
+        """The one that learns."""
+        return self.lasting[0].id
+
+    @property
+    def threshold(self) -> float:
+        """Of what it learns."""
+        return self.lasting[0].threshold
+
+    def learned(self, record: bytes | None) -> None:
+        """The profile as the control topic has it, or none."""
+        self.profile = self._oracle.learned(record, self.threshold) if record else None
 
     def now(self) -> list[SeedWanted]:
-        return self._stated(self.version, self.learned)
+        return self._stated(self.version)
 
-    def _stated(self, version: int, learned: bool) -> list[SeedWanted]:
-        first: SeedWanted = self.profile if learned else self.lasting[0]
-        return [first, *self.lasting[1:], self.versions[version]]
+    def _stated(self, version: int) -> list[SeedWanted]:
+        return [self.profile or self.lasting[0], *self.lasting[1:], self.versions[version]]
 
-    def expected(self, oracle: Oracle, texts: Sequence[str]) -> Texts:
+    def expected(self) -> dict[str, list[Met]]:
+        """What each text meets, with either version, by seed_set."""
         matches = {}
-        for version, learned in itertools.product((0, 1), (False, True)):
-            seeds = self._stated(version, learned)
-            rows = zip(*(oracle.matching(seed).tolist() for seed in seeds), strict=True)
+        for version in range(len(self.versions)):
+            seeds = self._stated(version)
+            rows = zip(*(self._oracle.matching(seed).tolist() for seed in seeds), strict=True)
             matches[seed_set(seeds)] = [
                 frozenset((s.id, s.version) for s, met in zip(seeds, row, strict=True) if met)
                 for row in rows
             ]
-        return Texts(texts, UNREADABLE, matches, oracle.digest)
+        return matches
 
 
 class Soak:
@@ -119,14 +148,17 @@ class Soak:
         posts, _ = read_posts(None, TEXTS)
         oracle = Oracle(folder, "default", posts, SHARE)
         self.seeds = Seeds(oracle)
-        texts = self.seeds.expected(oracle, posts)
+        texts = Texts(posts, UNREADABLE, {**self.seeds.expected()}, oracle.digest)
         self.tally, self._share = Tally(texts), float(texts.must.mean())
-        self.topics = {role: f"soak-{role}" for role in ("posts", "matches", "rejected")}
-        for topic in self.topics.values():
-            create(server.address, topic, PARTITIONS, **CONFIGS)
-        self.topics |= {"seeds": "soak-seeds", "labels": "soak-labels"}
-        for role in ("seeds", "labels"):
-            create(server.address, self.topics[role], 1, cleanup_policy="compact")
+        self.topics = {role: f"soak-{role}" for role in (*TOPICS, "rejected")}
+        self.disk: LetterDisk | None = None
+        if isinstance(server, ApacheKafka):
+            self.disk = LetterDisk(server, self.topics["rejected"])
+            sizes = {self.topics[role]: count for role, (count, _) in TOPICS.items()}
+            self.disk.place({OFFSETS.topic: 1, **sizes})
+        for role, (count, configs) in TOPICS.items():
+            create(server.address, self.topics[role], count, **configs)
+        self.create_letters()
         self.publish(*self.seeds.now())
         messages = [
             template.removesuffix(b"}") if row in UNREADABLE else template
@@ -158,14 +190,39 @@ class Soak:
                 "bootstrap_servers": self.server.address, "group": GROUP,
                 "instance_id": f"worker-{n}" if n in WITH_IDS else None,
             },
-            "topics": self.topics,
+            "topics": self.topics | {"partitions": PARTITIONS},
             "model": {"device": "cpu", "threads": 1},
+            "matching": {"threshold": self.seeds.threshold},
             "web": {"port": self._ports[n]},
             "desk": {"workers": ports},
         }  # fmt: skip
         file = self._folder / f"worker-{n}.yaml"
         file.write_text(yaml.safe_dump(settings), "utf-8")
         return file
+
+    def create_letters(self) -> None:
+        topic, configs = self.topics["rejected"], CONFIGS
+        if self.disk is not None:
+            self.disk.place({topic: PARTITIONS})
+            configs = configs | letter_disk.CONFIGS
+        create(self.server.address, topic, PARTITIONS, **configs)
+
+    def ask_desk(self, path: str, **action: object) -> Any:
+        """The desk's answer, to an action if there is one."""
+        body = json.dumps(action | {"by": JUDGE}).encode() if action else None
+        headers = self._desk.login | {"Content-Type": "application/json"}
+        try:
+            with urlopen(Request(self._desk.url + path, body, headers), timeout=DESK_S) as answer:
+                return json.load(answer)["answer"]
+        except HTTPError as error:
+            raise OSError(f"{path}: {error.read().decode()}") from None
+
+    def read_profile(self) -> None:
+        """What the event has learned by now, and what each text has to come to with it."""
+        key = f"profile|{self.seeds.event}".encode()
+        records = read_to_end(self.server.address, self.topics["seeds"])
+        self.seeds.learned(next((row.value for row in reversed(records) if row.key == key), None))
+        self.tally.expect(self.seeds.expected())
 
     def publish(self, *seeds: SeedWanted) -> None:
         self.control(*((seed.id.encode(), seed.value) for seed in seeds))
@@ -195,6 +252,11 @@ class Soak:
                     self._sample()
             time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))
         return result
+
+    def ready(self) -> bool:
+        """Whether as many workers run as should, and each has come to the posts."""
+        workers = self.workers.values()
+        return len(workers) == self.size and all("ready:" in each.output for each in workers)
 
     def _supervise(self) -> None:
         assert self.load.is_alive() or self.load.rate == 0 or not self.load.ident, "the load ended"
@@ -245,16 +307,16 @@ class Soak:
         self._samples.flush()
         self.faults = []
         for page in () if self.away else PAGES:
-            request = Request(self._desk.url + page, headers=self._desk.login)
-            with suppress(OSError), urlopen(request, timeout=5) as answer:
-                self.fired["the desk answered"] += bool(json.load(answer))
+            with suppress(OSError):
+                self.ask_desk(page)
+                self.fired["the desk answered"] += 1
 
     def cause(self, event: Event) -> None:
         self.tried[event.kind] += 1
         self.note(event.kind)
         try:
             self.fired[event.kind] += FAULTS[event.kind](self, random.Random(event.dice))
-        except KafkaError as error:
+        except (KafkaError, OSError) as error:
             self.note(f"{event.kind}: {error!r}")
 
     def close(self) -> None:
@@ -269,10 +331,8 @@ class Soak:
 
 def kill_worker(soak: Soak, dice: random.Random) -> bool:
     soak.size = max(soak.size, 2)
-    soak.until(lambda: len(soak.workers) == soak.size)
-    n = dice.randrange(1, soak.size)
-    soak.until(lambda: "ready:" in soak.workers[n].output)
-    worker = soak.workers.pop(n)
+    soak.until(soak.ready)
+    worker = soak.workers.pop(dice.randrange(1, soak.size))
     worker.kill()
     soak.may_repeat(1)
     return worker.process.poll() == -signal.SIGKILL
@@ -326,6 +386,7 @@ def jump_clock(soak: Soak, dice: random.Random) -> bool:
 
 def lose_dead_letters(soak: Soak, dice: random.Random) -> bool:
     """Delete their topic once all are read, and make it again."""
+    soak.until(soak.ready)  # a worker that starts would make it
     soak.load.rate, topic = 0, soak.topics["rejected"]
     read = soak.until(lambda: soak.tally.verdict(soak.load.sent).missing == 0)
     with admin(soak.server.address) as client:
@@ -336,9 +397,20 @@ def lose_dead_letters(soak: Soak, dice: random.Random) -> bool:
         soak.wait(dice.uniform(5, 15))
         gone = topic not in client.list_topics()
     if gone:
-        create(soak.server.address, topic, PARTITIONS, **CONFIGS)
+        soak.create_letters()
     soak.may_repeat(len(soak.workers))
     return gone
+
+
+def fill_disk(soak: Soak, dice: random.Random) -> bool:
+    """That of the dead letters; freed after a while, and the broker restarted."""
+    disk = soak.disk
+    assert disk is not None
+    disk.fill()
+    full = soak.until(lambda: disk.failed() == ["letters"])
+    soak.wait(dice.uniform(*FULL_S))
+    restart_broker(soak, dice)
+    return full and soak.until(lambda: not disk.failed())
 
 
 def replace_seed(soak: Soak, dice: random.Random) -> bool:
@@ -348,11 +420,26 @@ def replace_seed(soak: Soak, dice: random.Random) -> bool:
 
 
 def learn_profile(soak: Soak, dice: random.Random) -> bool:
-    """Publish what an event has learned, or withdraw it."""
-    soak.seeds.learned ^= True
-    profile = soak.seeds.profile
-    soak.control((profile.id.encode(), profile.value if soak.seeds.learned else None))
-    return in_force(soak)
+    """As a person does at the desk: label matches, learn and use it, or go back a version."""
+    before, event = soak.seeds.profile, soak.seeds.event
+    page = f"api/learned?event={event}"
+    try:
+        if before and dice.random() < FORGOTTEN:
+            soak.ask_desk("api/learned/forget", event=event, version=before.version)
+        else:
+            for post in soak.ask_desk(f"api/matches?event={event}")["stories"][:LABELS]:
+                names = {"platform": post["platform"], "id": post["id"]}
+                verdict = dice.choice(("on", "on", "off"))
+                soak.ask_desk("api/judge/mark", event=event, verdict=verdict, **names)
+            soak.ask_desk("api/learned/learn", event=event, hours=0, labels=True)
+            soak.until(lambda: soak.ask_desk(page)["run"]["ended"])
+            version = soak.ask_desk(page)["run"]["proposal"]["version"]
+            soak.ask_desk("api/learned/publish", event=event, version=version)
+    finally:
+        soak.read_profile()
+    after = soak.seeds.profile
+    soak.note(f"{event}: {after.version if after else 'no profile'}")
+    return in_force(soak) and after != before
 
 
 def rewrite_control(soak: Soak, dice: random.Random) -> bool:
@@ -401,8 +488,9 @@ FAULTS: dict[str, Callable[[Soak, random.Random], bool]] = {
     "the network slow": slow_network,
     "a clock jumps": jump_clock,
     "no topic for dead letters": lose_dead_letters,
+    "no room for dead letters": fill_disk,
     "a seed replaced": replace_seed,
-    "a profile comes or goes": learn_profile,
+    "a profile learned": learn_profile,
     "the control topic rewritten": rewrite_control,
     "scaled": scale,
     "a burst": burst,
@@ -412,11 +500,12 @@ FAULTS: dict[str, Callable[[Soak, random.Random], bool]] = {
 def run(soak: Soak, seed: int, seconds: float) -> dict[str, Any]:
     """The result, with what is wrong."""
     soak.wait(1)
-    soak.until(lambda: all("ready:" in each.output for each in soak.workers.values()))
+    soak.until(soak.ready)
     soak.began = time.monotonic()
     soak.reader.start()
     soak.load.start()
-    for event in schedule(seed, seconds):
+    kinds = [kind for kind, cause in FAULTS.items() if soak.disk or cause is not fill_disk]
+    for event in schedule(seed, seconds, kinds):
         if soak.now > seconds:
             break
         soak.wait(max(event.at - soak.now, 0))
@@ -456,7 +545,9 @@ def main() -> int:
     logging.disable()  # what clients say of a broker that is away
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = stack.enter_context(opened(options.kafka, folder, auto_create=False))
+        server = stack.enter_context(
+            opened(options.kafka, folder, auto_create=False, **letter_disk.disks(folder))
+        )
         network = stack.enter_context(Network(server.address).open())
         samples = stack.enter_context((options.out / "samples.jsonl").open("w", encoding="utf-8"))
         soak = Soak(server, network, folder, samples, options.rate)

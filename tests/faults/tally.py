@@ -1,14 +1,14 @@
 """The checker of a soak: hours of posts, each with one byte for how often it came out.
 
-The posts repeat some texts, and each has a number. What a text must come to was computed once, for
-each set of seeds that the control topic may state.
+The posts repeat some texts, and each has a number. What a text must come to is computed once for
+each set of seeds that the control topic states.
 """
 
 import json
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ class Texts(NamedTuple):
 
     texts: Sequence[str]
     unreadable: frozenset[int]  # the texts that are part of a message that is not JSON
-    matches: Mapping[str, Sequence[Met]]  # by seed_set
+    matches: MutableMapping[str, Sequence[Met]]  # by seed_set
     model: str  # its digest
 
     @property
@@ -53,17 +53,39 @@ class Tally:
         self._texts = texts
         self._counts = bytearray()  # by number of the post
         self.matches = self.letters = self.wrong = 0
-        self.examples: list[str] = []
+        self._examples: list[str] = []
+        self._early: list[Mapping[str, Any]] = []  # matches of seeds that are not expected yet
+        self._lock = threading.Lock()
+
+    @property
+    def examples(self) -> list[str]:
+        """Of what is wrong."""
+        early = {record["seed_set"] for record in self._early}
+        return [*self._examples, *(f"no seeds are known as {name}" for name in sorted(early))]
+
+    def expect(self, matches: Mapping[str, Sequence[Met]]) -> None:
+        """What the texts come to with more sets of seeds; a match may have been read before."""
+        with self._lock:
+            self._texts.matches.update(matches)
+            early, self._early = self._early, []
+            for record in early:
+                self._check(record)
 
     def match(self, record: Mapping[str, Any]) -> None:
-        self.matches += 1
+        with self._lock:
+            self.matches += 1
+            self._check(record)
+
+    def _check(self, record: Mapping[str, Any]) -> None:
+        if record["seed_set"] not in self._texts.matches:
+            self._early.append(record)
+            return
         post, texts = record["post"], self._texts
         number = int(post["id"])
         row = number % len(texts.texts)
         text, met = texts.texts[row], {(m["seed_id"], m["seed_version"]) for m in record["matches"]}
-        stated = texts.matches.get(record["seed_set"])
         named = ["plain", post["id"], text]
-        if stated is None or row in texts.unreadable or not met or met != stated[row]:
+        if row in texts.unreadable or not met or met != texts.matches[record["seed_set"]][row]:
             self._is_wrong(f"post {number} meets {sorted(met)} in {record['seed_set']}")
         elif post["text"] != text or record["matched"] != len(met):
             self._is_wrong(f"post {number}: another text or count of matches")
@@ -72,25 +94,30 @@ class Tally:
         self._count(number)
 
     def letter(self, value: bytes | None, reason: str) -> None:
-        self.letters += 1
         number = NUMBER.search(value or b"")
-        if number is None or int(number[1]) % len(self._texts.texts) not in self._texts.unreadable:
-            self._is_wrong(f"a dead letter of a post: {reason}, {value!r}")
-            return
-        if reason != REASON:
-            self._is_wrong(f"the dead letter of {int(number[1])} has the reason {reason}")
-        self._count(int(number[1]))
+        with self._lock:
+            self.letters += 1
+            if number is None or not self._is_unreadable(int(number[1])):
+                self._is_wrong(f"a dead letter of a post: {reason}, {value!r}")
+                return
+            if reason != REASON:
+                self._is_wrong(f"the dead letter of {int(number[1])} has the reason {reason}")
+            self._count(int(number[1]))
+
+    def _is_unreadable(self, number: int) -> bool:
+        return number % len(self._texts.texts) in self._texts.unreadable
 
     def verdict(self, sent: int) -> Verdict:
-        counts = np.zeros(max(sent, len(self._counts)), np.uint8)
-        counts[: len(self._counts)] = np.frombuffer(self._counts, np.uint8)
-        must = np.resize(self._texts.must, sent)
+        with self._lock:
+            counts = np.zeros(max(sent, len(self._counts)), np.uint8)
+            counts[: len(self._counts)] = np.frombuffer(self._counts, np.uint8)
+            must = np.resize(self._texts.must, sent)
         unwritten = int(np.count_nonzero(counts[sent:]))
         return Verdict(
             int(must.sum()),
             int(np.count_nonzero(must & (counts[:sent] == 0))),
             int(np.maximum(counts, 1).sum()) - len(counts),
-            self.wrong + unwritten,
+            self.wrong + unwritten + len(self._early),
         )
 
     def _count(self, number: int) -> None:
@@ -100,8 +127,8 @@ class Tally:
 
     def _is_wrong(self, what: str) -> None:
         self.wrong += 1
-        if len(self.examples) < EXAMPLES:
-            self.examples.append(what)
+        if len(self._examples) < EXAMPLES:
+            self._examples.append(what)
 
 
 def match_id(named: list[str], match: Mapping[str, str], model: str) -> str:
