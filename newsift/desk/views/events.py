@@ -81,8 +81,8 @@ def events(desk: Desk, request: EventsRequest) -> Json:
         "more_refused": max(len(refusals) - MAX_REFUSED, 0),
         "since": rfc3339(desk.matches.since),
         "ready": follower.ready.is_set() and desk.matches_follower.ready.is_set(),
-        "away": follower.away or desk.matches_follower.away,
-        "model": desk.model.away,
+        "error": follower.error or desk.matches_follower.error,
+        "model": desk.model.error,
     }
 
 
@@ -182,7 +182,7 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
         "languages": sorted(name for name in counts.languages if name),
         "platforms": sorted(counts.platforms),
         "since": rfc3339(desk.matches.since),
-        "away": desk.matches_follower.away,
+        "error": desk.matches_follower.error,
         "ready": desk.matches_follower.ready.is_set(),
     }
 

@@ -41,7 +41,7 @@ def feed_list(desk: Desk, _request: EmptyRequest) -> list[dict[str, Any]]:
     return desk.feeds.rows()
 
 
-@post_endpoint("/api/feeds/preview", FeedAction, "feeds look")
+@post_endpoint("/api/feeds/preview", FeedAction, "feeds.preview")
 def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
     """Publishes nothing."""
     subscription = request.subscription()
@@ -88,13 +88,13 @@ def _sleep_or_refuse(seconds: float) -> None:
     time.sleep(seconds)
 
 
-@post_endpoint("/api/feeds/follow", FeedAction, "seeds follow")
+@post_endpoint("/api/feeds/follow", FeedAction, "feeds.follow")
 def follow(desk: Desk, request: FeedAction) -> None:
     """While the desk is open, and again at its next start."""
     desk.feeds.follow(request.subscription())
 
 
-@post_endpoint("/api/feeds/stop", StopAction, "seeds follow no more")
+@post_endpoint("/api/feeds/stop", StopAction, "feeds.stop")
 def stop(desk: Desk, request: StopAction) -> None:
     """The seeds of the feed stay."""
     desk.feeds.end(request.feed)

@@ -79,7 +79,7 @@ def question(desk: Desk, request: QueueRequest) -> dict[str, Any]:
 def _outcome(state: dict[str, Any]) -> str:
     if state["published"]:
         return DONE_OUTCOME
-    return f"not published: {state.get('missed') or 'it stands already'}"
+    return f"not published: {state.get('missed') or 'the same label exists'}"
 
 
 @post_endpoint("/api/judge/answer", AnswerRequest, "labels.answer", _outcome)
@@ -104,8 +104,8 @@ def undo(desk: Desk, request: UndoRequest) -> dict[str, Any]:
 
 
 @post_endpoint(
-    "/api/judge/redraw", QueueAction, "labels.draw",
-    lambda is_ended: DONE_OUTCOME if is_ended else "nothing done: the queue has gone before",
+    "/api/judge/redraw", QueueAction, "labels.redraw",
+    lambda is_ended: DONE_OUTCOME if is_ended else "nothing done: the queue no longer exists",
 )  # fmt: skip
 def redraw(desk: Desk, request: QueueAction) -> bool:
     return desk.queues.discard(_queue_key(request), request.queue)
@@ -174,7 +174,7 @@ def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
             for first, *others in disputes[:MAX_DISPUTED]
         ],
         "all_disputed": len(disputes),
-        "away": desk.mirrors.labels_follower.away if counts else "",
+        "error": desk.mirrors.labels_follower.error if counts else "",
     }
 
 

@@ -40,18 +40,18 @@ class VersionAction(Action, frozen=True, kw_only=True):
 @get_endpoint("/api/learned", EventRequest)
 def learning_state(desk: Desk, request: EventRequest) -> dict[str, Any]:
     if desk.model.context is None:
-        return {"away": desk.model.away}
+        return {"error": desk.model.error}
     event = require_event(desk.model.view().events, request.event)
     run = desk.training.run_of(request.event)
     return {
-        "away": "",
+        "error": "",
         **_event_row(event),
         "busy": desk.training.busy_event,
         "run": _run_row(run) if run else None,
     }
 
 
-@post_endpoint("/api/learned/learn", LearnAction, "events.lesson")
+@post_endpoint("/api/learned/learn", LearnAction, "events.learn")
 def learn(desk: Desk, request: LearnAction) -> None:
     """Begins a run, which publishes nothing."""
     if request.hours not in STREAM_HOURS:
@@ -61,7 +61,7 @@ def learn(desk: Desk, request: LearnAction) -> None:
     desk.changes.notify("events")
 
 
-@post_endpoint("/api/learned/publish", VersionAction, "events.learn")
+@post_endpoint("/api/learned/publish", VersionAction, "events.publish")
 def publish(desk: Desk, request: VersionAction) -> dict[str, Any]:
     return _event_row(desk.training.publish(request.event, request.version))
 

@@ -154,7 +154,7 @@ class ThresholdAction(Action, frozen=True, kw_only=True):
 @get_endpoint("/api/scores", EventRequest)
 def scores(desk: Desk, request: EventRequest) -> dict[str, Any]:
     if desk.model.context is None:
-        return {"away": desk.model.away}
+        return {"error": desk.model.error}
     measure = desk.scores.measure(request.event)
     labels, matches = desk.mirrors.labels.event_labels(request.event), desk.scores.matches(measure)
     data = FigureData(
@@ -162,17 +162,17 @@ def scores(desk: Desk, request: EventRequest) -> dict[str, Any]:
         desk.stream.near_misses(request.event), desk.stream.stream_rate(), now_ms(),
         desk.pass_rate(measure.event.profile),
     )  # fmt: skip
-    return {"away": "", **figure_fields(data)}
+    return {"error": "", **figure_fields(data)}
 
 
 @get_endpoint("/api/scores/near", EventRequest)
 def near(desk: Desk, request: EventRequest) -> dict[str, Any]:
     if desk.model.context is None:
-        return {"away": desk.model.away}
+        return {"error": desk.model.error}
     measure, near = desk.scores.measure(request.event), desk.stream.near_misses(request.event)
     verdict_of = joint_verdicts(desk.mirrors.labels.event_labels(request.event))
     return {
-        "away": "",
+        "error": "",
         "near": near_rows(measure, near.answers, verdict_of),
         "count": sum(stratum.count for answer in near.answers for stratum in answer.strata),
         "messages": near.messages,

@@ -102,8 +102,8 @@ def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
         "one_in": round(1 / desk.config.matching.automatic_rate),
         "rate_of_all": desk.config.matching.total_rate is not None,
         "left_out": control.left_out,
-        "away": desk.mirrors.seeds_follower.away,
-        "model": desk.model.away,
+        "error": desk.mirrors.seeds_follower.error,
+        "model": desk.model.error,
         "removed": next(map(_removal_row, reversed(desk.editor.removals)), None),
     }
 
@@ -143,7 +143,7 @@ def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
     return _page_row(row | {"configured": desk.config.matching.threshold}, control)
 
 
-@post_endpoint("/api/seeds/set", ChangeAction, "seeds set")
+@post_endpoint("/api/seeds/set", ChangeAction, "seeds.set")
 def change(desk: Desk, request: ChangeAction) -> dict[str, Any]:
     values = msgspec.structs.asdict(request)
     changes = {
@@ -159,13 +159,13 @@ def change(desk: Desk, request: ChangeAction) -> dict[str, Any]:
     return {"id": seed.id, "version": seed.version}
 
 
-@post_endpoint("/api/seeds/remove", RemoveAction, "seeds remove")
+@post_endpoint("/api/seeds/remove", RemoveAction, "seeds.remove")
 def remove(desk: Desk, request: RemoveAction) -> dict[str, Any]:
     """Can be undone while the desk is open."""
     return _removal_row(desk.editor.remove(request.id, request.mark, request.by))
 
 
-@post_endpoint("/api/seeds/undo", UndoAction, "seeds undo")
+@post_endpoint("/api/seeds/undo", UndoAction, "seeds.undo")
 def undo(desk: Desk, request: UndoAction) -> dict[str, Any]:
     return _removal_row(desk.editor.undo(request.number))
 
@@ -232,7 +232,7 @@ class DraftsAction(Action, frozen=True, kw_only=True):
         return list(by_id.values())
 
 
-@post_endpoint("/api/seeds/read", ArticleSource, "seeds read")
+@post_endpoint("/api/seeds/read", ArticleSource, "seeds.read")
 def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
     """Publishes nothing."""
     drafts = _read_source(request)
@@ -268,7 +268,7 @@ def _read_source(request: ArticleSource) -> list[SeedDraft]:
     return list(read_drafts(WebPage(name, request.content), Path(name)))
 
 
-@post_endpoint("/api/seeds/check", DraftsAction, "seeds check")
+@post_endpoint("/api/seeds/check", DraftsAction, "seeds.check")
 def check(desk: Desk, request: DraftsAction) -> list[dict[str, Any]]:
     drafts = request.all()
     control = desk.mirrors.control
@@ -303,12 +303,12 @@ def _check_row(
         "doubt": draft.objection,
         "notes": [*notes, NOT_ENGLISH] if looks_foreign(seed.text) else notes,
         "auto_threshold": thresholds.get(seed.id),
-        "away": desk.model.away,
+        "error": desk.model.error,
         "words": words,
     }
 
 
-@post_endpoint("/api/seeds/try", DraftsAction, "seeds try")
+@post_endpoint("/api/seeds/try", DraftsAction, "seeds.try")
 def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     """What the events would have matched in the last hours."""
     drafts = request.all()
@@ -329,7 +329,7 @@ def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     return {"events": _event_count_rows(state, seeds), "matches": matches}
 
 
-@post_endpoint("/api/seeds/publish", DraftsAction, "seeds add")
+@post_endpoint("/api/seeds/publish", DraftsAction, "seeds.add")
 def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     drafts = request.all()
     seeds = [parse_seed(draft, desk.config) for draft in drafts]

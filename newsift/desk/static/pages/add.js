@@ -154,7 +154,7 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
     latest.current += 1;
     return () => clearTimeout(timer);
   }, [version]);
-  const isLoading = drafts.some((draft) => draft.check?.away?.includes("loaded"));
+  const isLoading = drafts.some((draft) => draft.check?.error?.includes("loaded"));
   useEffect(() => {
     const timer = isLoading && setTimeout(check, LOADING_MS);
     return () => clearTimeout(timer);
@@ -241,7 +241,7 @@ function Draft({ draft, event, configured, edit, drop }) {
 }
 
 function Doubts({ check, doubt, ignored }) {
-  const { refused, notes, published, away, doubt: reason } = check ?? { doubt };
+  const { refused, notes, published, error, doubt: reason } = check ?? { doubt };
   const verb = /^\d/.test(reason) ? "has" : "looks like";
   const remedy = "Correct the text, or publish it all the same below.";
   const keys = ignored?.length > 0 && `Left out, as a seed has no such keys: ${ignored.join(", ")}`;
@@ -251,7 +251,7 @@ function Doubts({ check, doubt, ignored }) {
     ${notes?.map((text) => paragraph("warn", `It ${text}.`))}
     ${paragraph("warn", published === "replaced" && replaces)}
     ${paragraph("quiet", published === "unchanged" && "This very seed is on the topic already.")}
-    ${paragraph("quiet quoted", keys)}${paragraph("quiet", away)}`;
+    ${paragraph("quiet quoted", keys)}${paragraph("quiet", error)}`;
 }
 
 // What the events of new articles would have matched in the last hours.

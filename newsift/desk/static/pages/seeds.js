@@ -87,8 +87,8 @@ function Overview({ data, session, remove }) {
     <span class="quoted">${removed?.id} was removed by ${removed?.by}.</span>
     <${Button} run=${() => undoRemoval(removed)}>Undo<//></p>`;
   const leftOut = `${plural(data.left_out, "record")} had no room here.`;
-  const away = data.away && `The seeds are not up to date: ${data.away}`;
-  return html`${paragraph("refused", away, "status")}
+  const warning = data.error && `The seeds are not up to date: ${data.error}`;
+  return html`${paragraph("refused", warning, "status")}
     ${paragraph("refused", data.left_out > 0 && leftOut)}
     ${removed && !session.read_only && undo}
     ${refused.length > 0 && html`<${RefusedSeeds} data=${data} remove=${remove} />`}

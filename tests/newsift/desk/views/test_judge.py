@@ -156,7 +156,7 @@ def answer(labels: list[Label], away: str = "") -> Any:
         labels=SimpleNamespace(
             event_labels=lambda event: tuple(labels) if event == "storm" else ()
         ),
-        labels_follower=SimpleNamespace(away=away),
+        labels_follower=SimpleNamespace(error=away),
     )
     desk: Any = SimpleNamespace(mirrors=mirrors)
     return call(desk, judges, event="storm")
@@ -190,12 +190,12 @@ def test_the_answer_is_bounded() -> None:
     verdicts: tuple[Verdict, Verdict] = ("on", "off")
     labels = [given_label(post, f"p{by:03}{EVIL}", verdicts[by % 2])
               for by in range(MAX_PEOPLE + 5) for post in range(MAX_DISPUTED + 5)]  # fmt: skip
-    result = answer(labels, "away")
+    result = answer(labels, "no broker")
     assert (len(result["counts"]), result["people"]) == (MAX_PEOPLE, MAX_PEOPLE + 5)
     assert (len(result["disputed"]), result["all_disputed"]) == (MAX_DISPUTED, MAX_DISPUTED + 5)
     assert len(result["pairs"]) == 190
     assert max(len(post["labels"]) for post in result["disputed"]) == 20
-    assert result["away"] == "away"
+    assert result["error"] == "no broker"
 
 
 __all__ = ["enc", "loaded_once"]

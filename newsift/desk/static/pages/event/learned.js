@@ -17,7 +17,7 @@ export default function Learned({ event, session }) {
   const parts = html`<${Profile} data=${data} /><${Learn} data=${data} session=${session} />
     <${Versions} data=${data} session=${session} />`;
   return html`<${LoadStatus} answer=${data} error=${error} />
-    ${paragraph("refused", data?.away, "status")}
+    ${paragraph("refused", data?.error, "status")}
     ${data?.event && parts}`;
 }
 

@@ -130,12 +130,12 @@ function Count({ data, count }) {
     ${plural(Math.max(data.total, count), "story", "stories")}
       ${data.ready ? "" : ", still reading"},
     since <${Time} at=${data.since} />
-    ${data.away && html` <span class="bad">the topic is not followed: ${data.away}</span>`}</span>`;
+    ${data.error && html` <span class="bad">the topic is not followed: ${data.error}</span>`}</span>`;
 }
 
 function Nothing({ data, filtered }) {
   if (data.newer) return null;
-  if (filtered) return paragraph("card", "No match is like that. Take a filter away.");
+  if (filtered) return paragraph("card", "No match passes these filters. Remove one.");
   if (!data.ready) return paragraph("card", "The matches are being read.");
   return paragraph("card", "Nothing has matched in the last day. Matches show here by themselves.");
 }
