@@ -276,7 +276,7 @@ def forget(name: str, yes: bool, config: Config) -> None:
         context = ModelContext(config)
         events, state = read_events(topic, context)
         event = require_event(events, name)
-        if event.state == NO_PROFILE:
+        if event.profile_status == NO_PROFILE:
             raise InputError(f"event {name!r}: has no profile; its seeds are used")
         before = previous_profile(event.profile)
         target = "the version before" if before else "no profile: its seeds are used"
@@ -289,7 +289,7 @@ def forget(name: str, yes: bool, config: Config) -> None:
     version = event.profile.version if event.profile else "-"
     click.echo(f"{one_line(name)}  {version}  back to {target}")
     if event.why:
-        notify(f"it is {event.state}: {event.why}; the seeds are used")
+        notify(f"it is {event.profile_status}: {event.why}; the seeds are used")
 
 
 @events.command()
@@ -327,7 +327,7 @@ def promise(
         context, topic = ModelContext(config), SeedTopic(cluster, config)
         events, state = read_events(topic, context)
         event = require_event(events, name).require_seeds()
-        if event.state == NO_PROFILE:
+        if event.profile_status == NO_PROFILE:
             _publish_first_profile(topic, state, context, event, yes, as_json)
             return
         profile = require_profile(event)

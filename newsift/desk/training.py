@@ -92,7 +92,7 @@ class Training:
             topic.publish({proposal.event.key: proposal.value}, view.state)
             latest = self._view(topic).events.get(event, proposal.event)
             if latest.why:
-                notify(f"the profile is {latest.state}, the seeds are used: {latest.why}")
+                notify(f"the profile is {latest.profile_status}, the seeds are used: {latest.why}")
         with self._lock:
             if self._last is run:  # no other has begun
                 self._last = None
@@ -106,7 +106,7 @@ class Training:
             current = require_event(view.events, event)
             if (current.profile.version if current.profile else "") != version:
                 raise InputError(f"event {event!r}: its profile has changed; load the page again")
-            if current.state == NO_PROFILE:
+            if current.profile_status == NO_PROFILE:
                 raise InputError(f"event {event!r}: has no profile; its seeds are used")
             before = previous_profile(current.profile)
             value = before.value(context.config.limits) if before else None

@@ -356,7 +356,7 @@ class ProfileTraining:
         self._topic.publish({proposal.event.key: proposal.value}, state)
         event = read_events(self._topic, self._context)[0].get(proposal.event.name, proposal.event)
         if event.why:
-            notify(f"the profile is {event.state}, the seeds are used: {event.why}")
+            notify(f"the profile is {event.profile_status}, the seeds are used: {event.why}")
 
 
 def read_events(

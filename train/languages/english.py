@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from train.data.readers import MIRRORED, SkippedRows, bare, files
+from train.data.readers import LINKS_AND_MENTIONS, SkippedRows, copy_key, files
 from train.data.readers import rows as data_rows
 from train.languages.gather import ENGLISH, write
 from train.languages.sources import Clones, TextSource, read_sources
@@ -66,7 +66,7 @@ def gather_english(
     for kind, limit in most.items():
         texts = filter(is_english, read_texts(sources, clones, kind))
         by_kind[kind] = choose_texts(texts, ENGLISH, exclusions, limit)
-        exclusions |= set(map(bare, by_kind[kind]))
+        exclusions |= set(map(copy_key, by_kind[kind]))
     return by_kind
 
 
@@ -77,7 +77,7 @@ def data_keys(data: Path) -> set[str]:
         for _, row in data_rows(file, SkippedRows()):
             for text in row.values():
                 if isinstance(text, str):
-                    keys.update(map(bare, (text, *sentences(text))))
+                    keys.update(map(copy_key, (text, *sentences(text))))
     return keys
 
 
@@ -98,7 +98,7 @@ def clean(text: str) -> str:
 
 def is_english(text: str) -> bool:
     """Whether a text is probably complete and English; links and mentions are ignored."""
-    plain = MIRRORED.sub(" ", text).strip()
+    plain = LINKS_AND_MENTIONS.sub(" ", text).strip()
     words = WORD.findall(plain.lower())
     letters = sum(char.isascii() and char.isalpha() for char in plain)
     return (

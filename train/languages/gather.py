@@ -21,7 +21,7 @@ from train.data.readers import (
     Pair,
     SkippedRows,
     TrainingArticle,
-    bare,
+    copy_key,
     files,
     read_posts,
     split_pairs,
@@ -104,7 +104,7 @@ def write_judged(sources: SourceTexts, folder: Path) -> set[str]:
     ]
     write(folder / "originals.jsonl.gz", originals)
     write(folder / "topics.jsonl.gz", topics)
-    return {bare(row["text"]) for row in (*originals, *topics)}
+    return {copy_key(row["text"]) for row in (*originals, *topics)}
 
 
 def pairs(sources: SourceTexts, judged_keys: set[str]) -> list[Row]:
@@ -118,7 +118,7 @@ def pairs(sources: SourceTexts, judged_keys: set[str]) -> list[Row]:
         free = {
             pair.post: pair.story.text
             for pair in split_pairs(both)["train"]
-            if not judged_keys & {bare(pair.post), bare(pair.story.text), ""}
+            if not judged_keys & {copy_key(pair.post), copy_key(pair.story.text), ""}
         }
         rows += [
             {"post": text, "article": free[text], "lang": language}

@@ -10,7 +10,7 @@ from html import unescape
 from itertools import islice
 from typing import Any, NamedTuple
 
-from train.data.readers import MIRRORED, bare, share
+from train.data.readers import LINKS_AND_MENTIONS, copy_key, share
 from train.languages.sources import TextSource
 
 CONLLU_TEXT = re.compile(r"^# text = (.+)$", re.MULTILINE)
@@ -79,7 +79,7 @@ def choose_texts(texts: Iterable[str], language: str, keys: set[str], most: int)
     least = MIN_CHARS_DENSE if language in DENSE else MIN_CHARS
     selection: dict[str, str] = {}
     for text in texts:
-        key = bare(text)
+        key = copy_key(text)
         if least <= len(text) <= MAX_CHARS and key and key not in keys:
             selection.setdefault(key, text)
     return list(islice(shuffle(selection.values()), most))
@@ -111,9 +111,9 @@ def make_crisis(rows: Iterable[tuple[str, ...]]) -> Crisis:
     """Sort the rows of a crisis by source and label; copies of a headline are removed."""
     headlines, on, off = dict[str, str](), list[str](), list[str]()
     for text, source, label in rows:
-        name, key = label.strip(), bare(text)
+        name, key = label.strip(), copy_key(text)
         if key and source == MEDIA and name == RELATED[0] and len(headlines) < HEADLINES:
-            headlines.setdefault(key, " ".join(MIRRORED.sub(" ", unescape(text)).split()))
+            headlines.setdefault(key, " ".join(LINKS_AND_MENTIONS.sub(" ", unescape(text)).split()))
         elif key and key not in headlines and name in (*RELATED, UNRELATED):
             (off if name == UNRELATED else on).append(text)
     return Crisis(list(headlines.values()), on, off)

@@ -6,7 +6,7 @@ from math import isnan
 from train.protocol.evaluate import SetResult
 from train.protocol.metrics import R_PRECISION_AT, Interval
 from train.protocol.sets import PREVALENCE
-from train.protocol.trust import KINDS, MAX_WRONG, Trust
+from train.protocol.trust import KINDS, MAX_ERRORS, Trust
 
 RANKED = ("mAP", "AUC", "mRP", "macro AP")
 EVENT = ("AUC off", "AUC background", "AP off", "AP background", "P@R80", "precision", "recall")
@@ -69,11 +69,11 @@ def examples(results: Sequence[SetResult]) -> str:
     """Format the highest-scoring wrong posts of each set, with their main words."""
     lines = []
     for one in results:
-        for wrong in one.trust.examples if one.trust else ():
-            words = ", ".join(f"{visible(word)} {100 * part:.1f}" for word, part in wrong.words)
-            score = f"{100 * wrong.score:.1f}, threshold {100 * wrong.threshold:.1f}"
-            lines += [f"{one.name}: {score}; {wrong.carrier}: {words}"]
-            lines += [f"  article: {visible(wrong.title)}", f"  post: {visible(wrong.post)}"]
+        for error in one.trust.examples if one.trust else ():
+            words = ", ".join(f"{visible(word)} {100 * part:.1f}" for word, part in error.words)
+            score = f"{100 * error.score:.1f}, threshold {100 * error.threshold:.1f}"
+            lines += [f"{one.name}: {score}; {error.kind}: {words}"]
+            lines += [f"  article: {visible(error.title)}", f"  post: {visible(error.post)}"]
     return "\n".join(lines)
 
 
@@ -111,7 +111,7 @@ def as_markdown(results: Sequence[SetResult]) -> str:
     for title, columns in (
         (f"Precision by score where {rate} (number on topic, number off topic)", by_score(trust)),
         ("Share of posts found at the automatic threshold (of how many)", by_group(trust)),
-        (f"The {MAX_WRONG} highest wrong posts above it, by what carries them", kinds(trust)),
+        (f"The {MAX_ERRORS} highest-scoring false positives, by their main word", kinds(trust)),
     ):
         parts += [f"**{title}:**", *grid(columns)] if columns else []
     return "\n\n".join(parts)
@@ -185,7 +185,7 @@ def kinds(trust: Mapping[str, Trust]) -> Columns:
     return {
         f"{name}, {where}": {kind: str(counts[kind]) for kind in KINDS}
         for name, one in trust.items()
-        for where, counts in one.wrong.items()
+        for where, counts in one.errors.items()
     }
 
 

@@ -111,15 +111,15 @@ def redraw(desk: Desk, request: QueueAction) -> bool:
     return desk.queues.discard(_queue_key(request), request.queue)
 
 
-class MarkRequest(Action, frozen=True, kw_only=True):
+class LabelRequest(Action, frozen=True, kw_only=True):
     event: str
     platform: str
     id: str
     verdict: Verdict
 
 
-@post_endpoint("/api/judge/mark", MarkRequest, "labels.mark")
-def mark(desk: Desk, request: MarkRequest) -> bool:
+@post_endpoint("/api/judge/label", LabelRequest, "labels.add")
+def label_match(desk: Desk, request: LabelRequest) -> bool:
     """Label a match of the list: as given, or drawn as this judge's label was before.
 
     False if the judge has this label already.
@@ -242,7 +242,7 @@ def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
     desk.mirrors.require_current()
     view = desk.model.view()
     event = require_event(view.events, request.event).require_seeds()
-    if event.state == NO_PROFILE:
+    if event.profile_status == NO_PROFILE:
         raise InputError("a promise needs a profile; make one under Learned")
     profile = require_profile(event)
     test = _promise_test(desk, profile, request.precision, request.confidence)

@@ -70,7 +70,7 @@ def publish(desk: Desk, request: VersionAction) -> dict[str, Any]:
 def forget(desk: Desk, request: VersionAction) -> dict[str, Any]:
     event = desk.training.forget(request.event, request.version)
     if event.why:
-        notify(f"it is {event.state}: {event.why}; the seeds are used")
+        notify(f"it is {event.profile_status}: {event.why}; the seeds are used")
     return _event_row(event)
 
 
@@ -81,7 +81,7 @@ def _event_row(event: EventState) -> dict[str, Any]:
     back = previous_profile(profile)
     return {
         **{name: row[name] for name in names},
-        "has_profile": event.state != NO_PROFILE,
+        "has_profile": event.profile_status != NO_PROFILE,
         "seeds": [shorten(name, MAX_NAME_CHARS) for name in row["seeds"][:MAX_SEEDS]],
         "all_seeds": len(row["seeds"]),
         "thresholds": row["thresholds"][:1] + row["thresholds"][-1:],

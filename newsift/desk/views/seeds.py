@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from encoder.errors import InputError
 from newsift.desk.api import Action, get_endpoint, post_endpoint
-from newsift.desk.seed_editor import Removal, mark_of
+from newsift.desk.seed_editor import Removal, etag_of
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
 from newsift.files.article_checks import looks_foreign, rejection_reason
@@ -63,10 +63,10 @@ class SeedRequest(msgspec.Struct, frozen=True):
 
 
 class ChangeAction(Action, frozen=True, kw_only=True):
-    """Refused if the record has another mark; null deletes a key."""
+    """Refused if the record has another etag; null deletes a key."""
 
     id: str
-    mark: str
+    etag: str
     threshold: float | UnsetType | None = UNSET
     event: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
@@ -76,7 +76,7 @@ class ChangeAction(Action, frozen=True, kw_only=True):
 
 class RemoveAction(Action, frozen=True, kw_only=True):
     id: str
-    mark: str
+    etag: str
 
 
 class UndoAction(Action, frozen=True, kw_only=True):
@@ -120,11 +120,11 @@ def _list_row(row: SeedRow, control: ControlState) -> SeedRow:
 
 
 def _page_row(row: SeedRow, control: ControlState) -> SeedRow:
-    """The mark of the record takes the place of its key."""
+    """The etag of the record takes the place of its key."""
     fields = row.copy()
     record = control.records.get(fields.pop("key"))
-    mark = mark_of(record.value if record else None)
-    return fields | {"is_profile": str(row["id"]).startswith(PROFILE_PREFIX), "mark": mark}
+    etag = etag_of(record.value if record else None)
+    return fields | {"is_profile": str(row["id"]).startswith(PROFILE_PREFIX), "etag": etag}
 
 
 @get_endpoint("/api/seed", SeedRequest)
@@ -155,14 +155,14 @@ def change(desk: Desk, request: ChangeAction) -> dict[str, Any]:
         changes["expires_at"] = rfc3339(parse_until(changes["expires_at"], "ends"))
     if "paused" in changes:
         changes["paused"] = changes["paused"] or None
-    seed = desk.editor.change(request.id, request.mark, changes)
+    seed = desk.editor.change(request.id, request.etag, changes)
     return {"id": seed.id, "version": seed.version}
 
 
 @post_endpoint("/api/seeds/remove", RemoveAction, "seeds.remove")
 def remove(desk: Desk, request: RemoveAction) -> dict[str, Any]:
     """Can be undone while the desk is open."""
-    return _removal_row(desk.editor.remove(request.id, request.mark, request.by))
+    return _removal_row(desk.editor.remove(request.id, request.etag, request.by))
 
 
 @post_endpoint("/api/seeds/undo", UndoAction, "seeds.undo")
@@ -200,7 +200,7 @@ class DraftRequest(msgspec.Struct, frozen=True):
     source: str
     doubt: str | None = None
     edits: Edits = Edits()
-    mark: str = ""  # of the record that it would replace
+    etag: str = ""  # of the record that it would replace
 
     def draft(self) -> SeedDraft:
         record = parse_object(self.value.encode("utf-8", "surrogatepass"))
@@ -285,8 +285,8 @@ def _check_row(
     desk: Desk, draft: SeedDraft, control: ControlState, refusals: Mapping[str, str],
     thresholds: AutoThresholds,
 ) -> dict[str, Any]:  # fmt: skip
-    mark = mark_of(control.value(draft.key))
-    row = {"id": draft.id, "mark": mark, "published": draft_status(draft, control)}
+    etag = etag_of(control.value(draft.key))
+    row = {"id": draft.id, "etag": etag, "published": draft_status(draft, control)}
     try:
         seed = parse_seed(draft, desk.config)
     except InputError as error:
@@ -337,11 +337,11 @@ def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
         draft_thresholds(context, drafts)
     if not request.force:
         require_articles(drafts, FORCE_REMEDY)
-    marks = {
-        draft.key: draft_request.mark
+    etags = {
+        draft.key: draft_request.etag
         for draft, draft_request in zip(drafts, request.drafts, strict=True)
     }
-    before = desk.editor.publish({draft.key: draft.value for draft in drafts}, marks)
+    before = desk.editor.publish({draft.key: draft.value for draft in drafts}, etags)
     rows = [
         {"id": seed.id, "version": seed.version, "published": draft_status(draft, before)}
         for draft, seed in zip(drafts, seeds, strict=True)

@@ -50,7 +50,7 @@ const toQuestion = (drafts) =>
   drafts.map(({ id, value, source, doubt, edits, check }) => {
     const sent = { ...edits };
     if ("threshold" in sent) sent.threshold = thresholdOf(sent.threshold);
-    return { id, value, source, doubt, edits: sent, mark: check?.mark ?? "" };
+    return { id, value, source, doubt, edits: sent, etag: check?.etag ?? "" };
   });
 
 export function Add() {

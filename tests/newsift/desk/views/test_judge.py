@@ -71,18 +71,18 @@ def test_a_label_from_the_list_keeps_how_the_post_was_drawn(kafka: Kafka) -> Non
 
     with open_desk(matches=True) as desk:
 
-        def mark(post: str, verdict: str) -> Any:
-            return does(desk, judging.mark, by="ann", platform="x", id=post, verdict=verdict)
+        def label(post: str, verdict: str) -> Any:
+            return does(desk, judging.label_match, by="ann", platform="x", id=post, verdict=verdict)
 
         state = asks(desk)
         first = state["question"]["id"]
         listed = next(name for name in NAMES if name != first)
-        assert mark(listed, "on") is True
+        assert label(listed, "on") is True
         says(desk, state, "on")
         until(lambda: len(desk.mirrors.labels.event_labels("storm")) == 2)
-        assert (mark(first, "on"), mark(first, "off")) == (False, True)
+        assert (label(first, "on"), label(first, "off")) == (False, True)
         with pytest.raises(InputError, match="judge another"):
-            mark("nowhere", "on")
+            label("nowhere", "on")
         until(
             lambda: (
                 {each.label for each in desk.mirrors.labels.event_labels("storm")} == {"on", "off"}

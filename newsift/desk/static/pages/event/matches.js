@@ -51,23 +51,23 @@ function useCardKeys(list) {
 }
 
 // y, n and u label the post that has the focus.
-function useMarkKeys(event, stories, session) {
+function useLabelKeys(event, stories, session) {
   if (session.read_only) return {};
-  const mark = (verdict) => (press) => {
+  const label = (verdict) => (press) => {
     const card = activeCard();
     const post = stories.find((each) => keyOf(each) === card?.dataset.card);
     if (!post || press.repeat) return;
     const { platform, id } = post;
-    perform("/api/judge/mark", { event, platform, id, verdict }, `labelled: ${verdict}`);
+    perform("/api/judge/label", { event, platform, id, verdict }, `labelled: ${verdict}`);
   };
-  return { y: mark("on"), n: mark("off"), u: mark("unsure") };
+  return { y: label("on"), n: label("off"), u: label("unsure") };
 }
 
-// Calls `changed` when the mark enters the view or leaves it.
-function useVisible(mark, changed) {
+// Calls `changed` when the element enters the view or leaves it.
+function useVisible(top, changed) {
   useEffect(() => {
     const observer = new IntersectionObserver(([entry]) => changed.current(entry.isIntersecting));
-    observer.observe(mark.current);
+    observer.observe(top.current);
     return () => observer.disconnect();
   }, []);
 }
@@ -82,7 +82,7 @@ const addressOf = (event, filters) => {
 export default function Matches({ event, session, filters: inAddress }) {
   const [filters, setFilters] = useState(() => readFilters(inAddress));
   const { error, hold, setHold, stories, data } = useStories(event, filters);
-  const mark = useRef();
+  const top = useRef();
   const list = useRef();
   const changed = useRef();
   const stop = (by) => data && !hold && setHold({ seen: data.seen, skip: 0, by });
@@ -99,8 +99,8 @@ export default function Matches({ event, session, filters: inAddress }) {
     history.replaceState(null, "", addressOf(event, next));
   };
   changed.current = (above) => (above ? hold?.by === "scroll" && setHold(null) : stop("scroll"));
-  useVisible(mark, changed);
-  useKeys({ ...useCardKeys(list), ...useMarkKeys(event, stories, session), p: toggle });
+  useVisible(top, changed);
+  useKeys({ ...useCardKeys(list), ...useLabelKeys(event, stories, session), p: toggle });
   const fresh = html`<button type="button" class="main fresh" onClick=${resume}>
     ${number(data?.newer)}${data?.newer >= MAX_STORIES ? " or more" : ""} new</button>`;
   const story = (each) =>
@@ -108,7 +108,7 @@ export default function Matches({ event, session, filters: inAddress }) {
   const nothing = html`<${Nothing} data=${data} filtered=${filters !== UNFILTERED} />`;
   return html`<${Filters} now=${filters} data=${data} change=${filter} />
     <${LoadStatus} answer=${data} error=${error} />
-    <div class="row bar" ref=${mark}>
+    <div class="row bar" ref=${top}>
       <${Count} data=${data} count=${stories.length} />
       <button type="button" aria-pressed=${!!hold} onClick=${toggle}>
         ${hold ? "Go on" : "Pause"}${" "}<kbd>p</kbd></button>
@@ -224,7 +224,7 @@ function Story({ event, post, threshold }) {
     setWhole(!whole);
   };
   const isBelow = threshold !== null && post.score < threshold; // The threshold was raised since.
-  const version = [event, post.count, post.marks, post.score, post.why, whole, copies, isBelow];
+  const version = [event, post.count, post.labels, post.score, post.why, whole, copies, isBelow];
   const others = html`<button type="button" class="link" aria-expanded=${copies}
     onClick=${() => setCopies(!copies)}>and ${number(more)} more that
     ${more === 1 ? " says" : " say"} the same</button>`;
@@ -245,20 +245,20 @@ function Story({ event, post, threshold }) {
   );
 }
 
-const MARKS = { on: "good", off: "bad" };
+const LABEL_COLOURS = { on: "good", off: "bad" };
 
 function Post({ post }) {
   const came = html`came <${Time} at=${post.at} />`;
   const reach = `the score; ${score(post.threshold)} has to be reached`;
-  const mark = ({ label, by }) =>
-    html`<span class=${`badge ${MARKS[label] ?? ""}`}>${label}: <bdi>${by}</bdi></span>`;
+  const badge = ({ label, by }) =>
+    html`<span class=${`badge ${LABEL_COLOURS[label] ?? ""}`}>${label}: <bdi>${by}</bdi></span>`;
   return html`<p class="row about">
       <span class="badge">${post.platform}</span>
       ${post.author && html`<bdi class="author">${post.author}</bdi>`}
       <span class="quiet">${post.created_at ? html`<${Time} at=${post.created_at} />` : came}
         ${post.lang && ` · ${post.lang}`}</span>
       <span class="grow"></span>
-      ${post.marks.map(mark)}
+      ${post.labels.map(badge)}
       ${!post.new && html`<span class="quiet">said before</span>`}
       <span title=${reach}>${score(post.score)}</span>
       ${post.url && html`<${ExternalLink} href=${post.url}>open<//>`}
