@@ -70,7 +70,7 @@ class Entry:
     link: str
     title: str
     published: int | None  # milliseconds
-    mark: str  # a digest, which changes when the feed corrects the entry
+    digest: str  # changes when the feed corrects the entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class FollowedArticle(msgspec.Struct):
     link: str
     title: str
     published: int
-    mark: str  # of the latest entry about it
+    digest: str  # of the latest entry about it
     seen: int  # when the feed last listed it
     read: int | None = None
     news: bool = False  # whether the entry has changed since the article was read
@@ -242,12 +242,12 @@ class FeedState(msgspec.Struct):
             names.add(name)
             if (article := self.articles.get(name)) is not None:
                 article.seen = now
-                if article.mark != entry.mark:
-                    article.mark, article.news = entry.mark, True
+                if article.digest != entry.digest:
+                    article.digest, article.news = entry.digest, True
             elif (at := min(entry.published or now, now)) + keep > now:
                 new_count += 1
                 link = clean_link(entry.link)
-                self.articles[name] = FollowedArticle(link, entry.title, at, entry.mark, now)
+                self.articles[name] = FollowedArticle(link, entry.title, at, entry.digest, now)
         remaining = [
             (name, article) for name, article in self.articles.items()
             if article.seen >= now - keep or article.seed is not None

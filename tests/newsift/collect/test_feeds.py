@@ -124,10 +124,10 @@ def test_reads_the_interval_of_a_feed(head: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "change", [("It burns.", "It burnt."), ("on the", "on a"), ("08:30", "08:31")]
 )
-def test_the_mark_changes_with_an_entry(change: tuple[str, str]) -> None:
+def test_the_digest_changes_with_an_entry(change: tuple[str, str]) -> None:
     was, now = read(rss()).entries, read(rss().decode().replace(*change).encode()).entries
-    assert was[0].mark != now[0].mark
-    assert was[1].mark == now[1].mark
+    assert was[0].digest != now[0].digest
+    assert was[1].digest == now[1].digest
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ NOW = 1_800_000_000_000
 FEED = "https://news.test/feed"
 
 
-def entry(name: object, published: int | None = NOW, mark: str = "m") -> Entry:
-    return Entry(f"https://news.test/{name}", f"Title {name}", published, mark)
+def entry(name: object, published: int | None = NOW, digest: str = "m") -> Entry:
+    return Entry(f"https://news.test/{name}", f"Title {name}", published, digest)
 
 
 def followed(*entries: Entry, at: int = NOW) -> FeedState:
