@@ -44,7 +44,7 @@ from encoder.model.config import AstConfig, Side
 from encoder.model.siamese import Siamese
 from encoder.model.star import Attention
 from encoder.model.weights import F32, I32, I64, Weights, random_weights
-from encoder.support.threads import Crew
+from encoder.support.threads import ThreadPool
 from encoder.text.tokenizer import Tokenizer, Tokens
 from train.teacher.minilm import Teacher
 
@@ -204,14 +204,14 @@ class BenchRow(NamedTuple):
 
 def over_ids(work: Workload, path: Backend | Published, threads: int = 1) -> Run:
     """A run that takes the next batches of ids through a path, one on each thread."""
-    batches, crew = work.id_batches(BATCH), Crew(threads)
+    batches, pool = work.id_batches(BATCH), ThreadPool(threads)
 
     def forward(batch: IdBatch) -> int:
         ids, offsets = batch
         path.forward(ids, offsets, Side.POST)
         return len(offsets) - 1
 
-    return lambda: sum(crew.map(forward, islice(batches, threads)))
+    return lambda: sum(pool.map(forward, islice(batches, threads)))
 
 
 def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object]) -> Run:

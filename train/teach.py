@@ -19,11 +19,11 @@ from encoder.errors import InputError
 from encoder.model.config import AstConfig
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
+from train.command import run_command
 from train.data.corpus import Corpus, read_corpus
 from train.data.readers import SkippedRows, share
 from train.loop.token_rows import bf16_autocast
 from train.model.start import blocks_of, frequent_words
-from train.plainly import plainly
 from train.recipe import read_recipe
 from train.teacher.minilm import WIDTH, Teacher, blocks_by_length, chunks, readable
 from train.teacher.store import (
@@ -124,4 +124,4 @@ def texts(corpus: Corpus) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    plainly(main)
+    run_command(main)

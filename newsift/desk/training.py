@@ -36,7 +36,7 @@ class TrainingRun:
     start: float  # by the monotonic clock
     end: float | None = None
     proposal: Proposal | None = None
-    danger: str = ""  # why the proposal should be checked before it is published
+    risk: str = ""  # why the proposal should be checked before it is published
     messages: tuple[str, ...] = ()
     refusal: str = ""
 
@@ -99,7 +99,7 @@ class Training:
         return latest
 
     def forget(self, event: str, version: str) -> EventState:
-        """Restores the version before this one, or the seeds."""
+        """Restores the previous version, or the seeds."""
         context = self._model.wait()
         with self._editor.topic() as topic:
             view = self._view(topic)
@@ -130,7 +130,7 @@ class Training:
                 proposal, _ = ProfileTraining(cluster, context, run.learning).propose()
             report_stream(proposal)
             # without a stream there is nothing to compare with
-            danger = publication_risk(proposal) if run.learning.span else ""
-            return replace(run, proposal=proposal, danger=danger)
+            risk = publication_risk(proposal) if run.learning.span else ""
+            return replace(run, proposal=proposal, risk=risk)
         except Exception as error:  # noqa: BLE001 - it is logged and shown
             return replace(run, refusal=failure_text(error, "training failed"))

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import click
 
+from train.command import run_command
 from train.data.readers import LINKS_AND_MENTIONS, SkippedRows, copy_key, files
 from train.data.readers import rows as data_rows
 from train.languages.gather import ENGLISH, write
 from train.languages.sources import Clones, TextSource, read_sources
 from train.languages.texts import choose_texts, rows, sentences, shuffle
-from train.plainly import plainly
 
 SOURCES_FILE = Path(__file__).with_name("english.yaml")
 SENTENCES = "sentences"
@@ -111,4 +111,4 @@ def is_english(text: str) -> bool:
 
 
 if __name__ == "__main__":
-    plainly(main)
+    run_command(main)

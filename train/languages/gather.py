@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from encoder.support.files import write_atomically
+from train.command import run_command
 from train.data.readers import (
     CLAIMS,
     REPORTS,
@@ -28,7 +29,6 @@ from train.data.readers import (
 )
 from train.languages.sources import Clones, TextSource, Use, read_sources
 from train.languages.texts import choose_texts, crisis_rows, make_crisis, rows, sentences, shuffle
-from train.plainly import plainly
 
 ENGLISH = "en"
 PARTS = ("judged", "tweets", "pairs", "crisis")
@@ -173,4 +173,4 @@ def write(file: Path, rows: Iterable[Row]) -> None:
 
 
 if __name__ == "__main__":
-    plainly(main)
+    run_command(main)

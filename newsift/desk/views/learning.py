@@ -142,7 +142,7 @@ def _run_row(run: TrainingRun) -> dict[str, Any]:
         "ended": run.end is not None,
         "refusal": run.refusal,
         "messages": run.messages,
-        "danger": run.danger,
+        "risk": run.risk,
         "proposal": _proposal_row(run.proposal) if run.proposal else None,
     }
 
@@ -153,7 +153,7 @@ def _proposal_row(proposal: Proposal) -> dict[str, Any]:
         **{name: value for name, value in row.items() if name != "made"},
         **{
             name: [post | {"text": shorten(post["text"], MAX_TEXT_CHARS)} for post in row[name]]
-            for name in ("come", "go")
+            for name in ("new_matches", "lost_matches")
         },
         "threshold": {name: [*cuts[:1], *cuts[-1:]] for name, cuts in row["threshold"].items()},
         "creation": creation_row(row["made"]),

@@ -253,7 +253,7 @@ def test_the_token_loss_is_the_cosine_to_the_teachers_states(
             for i in at:
                 row = store.read(posts.states[text] + np.array([i]))[0]
                 goal = torch.from_numpy(row) @ DIRECTIONS
-                state = tokens.adams["embedding"].table[texts[text][i]]
+                state = tokens.optimizers["embedding"].table[texts[text][i]]
                 gaps.append(1 - torch.cosine_similarity(state, goal, dim=0).item())
     assert len(gaps) > 20
     expected = without.loss.item() + 2.0 * float(np.mean(gaps))

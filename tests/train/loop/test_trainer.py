@@ -190,7 +190,7 @@ def test_parameters_that_do_not_learn_are_not_averaged(tmp_path: Path) -> None:
 def test_a_folder_of_another_run_is_refused(tmp_path: Path, other: dict[str, Any]) -> None:
     Trainer(fresh(), recipe(), Towards(), judge, tmp_path).run()
     chosen: dict[str, Any] = {"recipe": recipe(), "data": ""} | other
-    with pytest.raises(InputError, match=f"a run with other {next(iter(other))}; name another"):
+    with pytest.raises(InputError, match=f"a run with another {next(iter(other))}; name another"):
         Trainer(fresh(), chosen["recipe"], Towards(), judge, tmp_path, data=chosen["data"])
 
 

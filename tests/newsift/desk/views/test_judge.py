@@ -232,7 +232,7 @@ def publish_profile(desk: Desk) -> str:
     run = desk.training.run_of("ferry")
     assert run is not None
     assert run.proposal is not None
-    assert (run.refusal, run.danger) == ("", "")
+    assert (run.refusal, run.risk) == ("", "")
     version = run.proposal.profile.version
     call(desk, publish, **values, version=version)
     return version
