@@ -117,11 +117,11 @@ class Encoder:
         """
         words, row = self._tokenizer.words(text, Side.POST), self._tokenizer.posts([text]).lexical
         weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
-        weighted = [(word.text, weights.get(word.slot, 0.0)) for word in words]
+        weighted_words = [(word.text, weights.get(word.slot, 0.0)) for word in words]
         room, ends = self.model.weights.config.post_tokens, accumulate(len(w.ids) for w in words)
         read = sum(end <= room for end in ends)
-        unread = [CUT, *weighted[read:]] if read < len(weighted) else []
-        return [*weighted[:read], *unread, *([CUT] if len(text) > POST_CHARS else [])]
+        unread = [CUT, *weighted_words[read:]] if read < len(weighted_words) else []
+        return [*weighted_words[:read], *unread, *([CUT] if len(text) > POST_CHARS else [])]
 
     def explain(
         self, text: str, articles: Embeddings | None = None, k: int = 0

@@ -64,8 +64,8 @@ def main(
         if tokens.kind != WordPiece.kind:
             raise InputError(f"--states: the teacher of {tokens.kind!r} tokens has no states")
         teacher = Teacher(device=device)
-        stored = TokenStates(store.folder / STATES, WIDTH)
-        add_states(corpus, tokens.whole_words, stored, states, teacher)
+        state_store = TokenStates(store.folder / STATES, WIDTH)
+        add_states(corpus, tokens.whole_words, state_store, states, teacher)
     missing = store.missing(texts(corpus))
     read = reader(tokens.kind, device)
     progress = TeachProgress(len(missing))
@@ -79,13 +79,13 @@ class TeachProgress:
     """Formats the number of texts, the speed and the time left."""
 
     def __init__(self, count: int) -> None:
-        self._count, self._done, self._start = count, 0, time.monotonic()
+        self._count, self._done_count, self._start = count, 0, time.monotonic()
 
     def add(self, texts: int) -> str:
-        self._done += texts
-        rate = self._done / (time.monotonic() - self._start)
-        left = (self._count - self._done) / rate / 60
-        return f"{self._done:,} of {self._count:,} texts, {rate:.0f}/s, {left:.0f} min left"
+        self._done_count += texts
+        rate = self._done_count / (time.monotonic() - self._start)
+        left = (self._count - self._done_count) / rate / 60
+        return f"{self._done_count:,} of {self._count:,} texts, {rate:.0f}/s, {left:.0f} min left"
 
 
 def add_states(

@@ -29,7 +29,7 @@ class StateFile(msgspec.Struct):
     cursor: Cursor
     place: str
     at: float | None = None
-    saved: str = ""
+    saved_at: str = ""
     gaps: int = 0  # since the file was created
     gap_seconds: float = 0.0  # of the gaps whose length is known
 
@@ -166,7 +166,7 @@ def list_collectors() -> Iterator[dict[str, Any]]:
             "source": state.source if state else file.stem.removeprefix("collect-"),
             "running": _is_locked(file.with_name(name + LOCK_SUFFIX)),
             "last_post_at": last_post_at,
-            "saved_at": state.saved if state else None,
+            "saved_at": state.saved_at if state else None,
             "gaps": state.gaps if state else 0,
             "gap_seconds": state.gap_seconds if state else 0.0,
             "state": str(file),

@@ -29,7 +29,7 @@ PARTS = ("tweets", "pairs", "crisis", "articles")  # of a data folder, without `
 TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 WORD = re.compile(r"[a-z']+")
 WRONG_ENCODING = re.compile(r"[\x80-\x9f\ufffd]|â€|Ã.|ðŸ|\\u[0-9a-f]{4}")
-TRUNCATED = ("…", "...")
+ELLIPSES = ("…", "...")
 MIN_WORDS = 4
 COMMON_EVERY = 8  # words
 MIN_LETTERS = 0.72  # of the characters that are not spaces
@@ -105,7 +105,7 @@ def is_english(text: str) -> bool:
         len(words) >= MIN_WORDS
         and sum(word in COMMON for word in words) >= len(words) // COMMON_EVERY
         and letters >= MIN_LETTERS * len("".join(plain.split()))
-        and not plain.endswith(TRUNCATED)
+        and not plain.endswith(ELLIPSES)
         and not WRONG_ENCODING.search(text)
     )
 

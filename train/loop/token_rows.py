@@ -131,16 +131,16 @@ class TokenTable:
     def run(
         self, tensors: dict[str, Tensor], block: tuple[Tensor, Tensor, Side]
     ) -> tuple[Tensor, Tensor]:
-        """Compute token states [N, d] and text vectors [n, d], with `named` as the tables."""
+        """Compute token states [N, d] and text vectors [n, d], with `tensors` as the tables."""
         ids, offsets, side = block
-        embedded = F.embedding(ids, tensors[VECTORS])
+        token_vectors = F.embedding(ids, tensors[VECTORS])
         if not self.star and GATES in tensors:
             mean = self.model.get_submodule(RESIDUAL)
             gates = {GATES.removeprefix(f"{RESIDUAL}."): tensors[GATES]}
-            return embedded, functional_call(mean, gates, (embedded, ids, offsets, side))
+            return token_vectors, functional_call(mean, gates, (token_vectors, ids, offsets, side))
         with bf16_autocast(self.device, self._in_bf16):
             if not isinstance(self.model, Siamese):
-                return embedded, functional_call(self.model, tensors, block).float()
+                return token_vectors, functional_call(self.model, tensors, block).float()
             below = {f"model.{name}": rows for name, rows in tensors.items()}
             states, vectors = functional_call(States(self.model), below, block)
             return states.float(), vectors.float()

@@ -8,8 +8,10 @@ from train.protocol.metrics import R_PRECISION_AT, Interval
 from train.protocol.sets import PREVALENCE
 from train.protocol.trust import KINDS, MAX_ERRORS, Trust
 
-RANKED = ("mAP", "AUC", "mRP", "macro AP")
-EVENT = ("AUC off", "AUC background", "AP off", "AP background", "P@R80", "precision", "recall")
+RANKING_METRICS = ("mAP", "AUC", "mRP", "macro AP")
+EVENT_METRICS = (
+    "AUC off", "AUC background", "AP off", "AP background", "P@R80", "precision", "recall",
+)  # fmt: skip
 PER_MILLE = "passed in 1,000, a seed"
 
 
@@ -38,10 +40,10 @@ def _pairs(one: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
     names = list(one.figures)
     at = [r for r in R_PRECISION_AT if any(not isnan(f[f"P@{r}"]) for f in one.figures.values())]
     precision = [[str(r), *(percent(one.figures[n][f"P@{r}"]) for n in names)] for r in at]
-    rows = [[n, *(percent(one.figures[n][key]) for key in RANKED)] for n in names]
+    rows = [[n, *(percent(one.figures[n][key]) for key in RANKING_METRICS)] for n in names]
     return [
         (f"{one.name}: r-precision, {one.size}", ["r", *names], precision),
-        (f"{one.name}: {one.size}", ["", *RANKED], rows),
+        (f"{one.name}: {one.size}", ["", *RANKING_METRICS], rows),
     ]
 
 
@@ -49,9 +51,9 @@ def _crisis(one: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
     rows = []
     for name, figures in one.figures.items():
         pass_rate = figures.get(PER_MILLE)
-        cells = [percent(figures.get(key)) for key in EVENT]
+        cells = [percent(figures.get(key)) for key in EVENT_METRICS]
         rows.append([name, *cells, "–" if pass_rate is None else f"{pass_rate:.2f}"])
-    return [(f"{one.name}: {one.size}", ["", *EVENT, PER_MILLE], rows)]
+    return [(f"{one.name}: {one.size}", ["", *EVENT_METRICS, PER_MILLE], rows)]
 
 
 def between(value: Interval) -> str:

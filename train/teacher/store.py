@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from encoder.errors import InputError
-from encoder.model.weights import F32, I8, I32, I64, quantised_rows
+from encoder.model.weights import F32, I8, I32, I64, quantise_rows
 from encoder.score.lexical import spans
 from encoder.text.vocabulary import Vocabulary, WordPiece
 
@@ -143,7 +143,7 @@ class TokenStates:
 
     def add(self, texts: Sequence[I32], states: Sequence[F32]) -> None:
         """Store the states [pieces, width] of each new text."""
-        codes, scales = quantised_rows(np.concatenate(states))
+        codes, scales = quantise_rows(np.concatenate(states))
         lengths = np.array(list(map(len, texts)), np.int32)
         if codes.shape != (lengths.sum(), self.width):
             raise InputError(f"states: {list(codes.shape)} of {lengths.sum()} pieces")

@@ -177,7 +177,7 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
         "threshold": threshold_now(desk, request.event),
         "total": page.total,
         "newer": page.newer,
-        "seen": page.last,
+        "up_to": page.last,
         "skip": request.skip,
         "languages": sorted(name for name in counts.languages if name),
         "platforms": sorted(counts.platforms),

@@ -56,7 +56,7 @@ def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
             follower.read_due_articles()
         except NewsiftError as error:
             notify(str(error))
-    articles = sorted(state.articles.values(), key=attrgetter("published"), reverse=True)
+    articles = sorted(state.articles.values(), key=attrgetter("published_at"), reverse=True)
     seeds = follower.index.by_link
     return {
         "total": len(articles),
@@ -76,7 +76,7 @@ def _row(article: FollowedArticle, seeds: dict[str, str]) -> dict[str, Any]:
     return {
         "title": article.title,
         "link": article.link,
-        "published": rfc3339(article.published),
+        "published": rfc3339(article.published_at),
         "state": state,
         "why": article.refusal or "",
     }

@@ -79,15 +79,15 @@ def question(desk: Desk, request: QueueRequest) -> dict[str, Any]:
 def _outcome(state: dict[str, Any]) -> str:
     if state["published"]:
         return DONE_OUTCOME
-    return f"not published: {state.get('missed') or 'the same label exists'}"
+    return f"not published: {state.get('problem') or 'the same label exists'}"
 
 
 @post_endpoint("/api/judge/answer", AnswerRequest, "labels.answer", _outcome)
 def answer(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
-    """`missed` is the reason if the answer was not published."""
+    """`problem` is the reason if the answer was not published."""
     queue = _session(desk, request)
     outcome = queue.answer(request.post_id, request.verdict)
-    return queue.state() | {"missed": outcome.problem, "published": outcome.is_new}
+    return queue.state() | {"problem": outcome.problem, "published": outcome.is_new}
 
 
 @post_endpoint("/api/judge/correct", AnswerRequest, "labels.correct", _outcome)

@@ -249,8 +249,8 @@ def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
             "value": draft.value.decode(),
             "source": draft.source,
             "doubt": draft.doubt,
-            "ignored": [
-                escape_invisible(name[:MAX_NAME_CHARS]) for name in draft.ignored[:MAX_DRAFTS]
+            "ignored_keys": [
+                escape_invisible(name[:MAX_NAME_CHARS]) for name in draft.ignored_keys[:MAX_DRAFTS]
             ],
         }
         for draft in drafts

@@ -275,7 +275,7 @@ def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("fast", [False, True])
 def test_bfloat16_is_used_where_it_is_fast(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("train.loop.token_rows.FAST", fast)
+    monkeypatch.setattr("train.loop.token_rows.HAS_FAST_BF16", fast)
     batch = Flat(np.arange(16, dtype=np.int32), np.array([0, 3, 3, 9, 11, 16]))
     model = fresh()
     with torch.no_grad():

@@ -220,7 +220,7 @@ function Draft({ draft, event, configured, edit, drop }) {
     <h2 class="quoted">${now.title || id}</h2>
     <p class="quiet">from <span class="quoted">${source}</span>${record.url && link} · ${words} ·
       event <span class="quoted">${event || record.event || id}</span></p>
-    <${Doubts} check=${check} doubt=${doubt} ignored=${draft.ignored} />
+    <${Doubts} check=${check} doubt=${doubt} keys=${draft.ignored_keys} />
     <div class="fields">
       <${Field} label="Title"><input maxlength="1024" ...${field("title")} /><//>
       <${Field} label="Id"><input maxlength="256" value=${id}
@@ -240,7 +240,7 @@ function Draft({ draft, event, configured, edit, drop }) {
   </article>`;
 }
 
-function Doubts({ check, doubt, ignored }) {
+function Doubts({ check, doubt, keys: ignored }) {
   const { refused, notes, published, error, doubt: reason } = check ?? { doubt };
   const verb = /^\d/.test(reason) ? "has" : "looks like";
   const remedy = "Correct the text, or publish it all the same below.";

@@ -23,10 +23,10 @@ const activeCard = () => document.activeElement?.closest("article[data-card]");
 
 // A live list shows the latest answer; on hold its order stays, and counts and labels are updated.
 function useStories(event, filters) {
-  const [hold, setHold] = useState(null); // {seen, skip, by}
+  const [hold, setHold] = useState(null); // {up_to, skip, by}
   const rows = useRef({ list: [] });
   const question = useMemo(
-    () => ({ ...filters, event, seen: hold?.seen, skip: hold?.skip, count: STORIES_PER_PAGE }),
+    () => ({ ...filters, event, up_to: hold?.up_to, skip: hold?.skip, count: STORIES_PER_PAGE }),
     [event, filters, hold],
   );
   const [answer, error] = useAnswer("/api/matches", question, PARTS, REFRESH_MS);
@@ -85,7 +85,7 @@ export default function Matches({ event, session, filters: inAddress }) {
   const top = useRef();
   const list = useRef();
   const changed = useRef();
-  const stop = (by) => data && !hold && setHold({ seen: data.seen, skip: 0, by });
+  const stop = (by) => data && !hold && setHold({ up_to: data.up_to, skip: 0, by });
   const resume = () => {
     setHold(null);
     const inList = document.activeElement?.closest("article, .fresh");
@@ -144,7 +144,7 @@ function Pages({ data, hold, setHold }) {
   const skip = hold?.skip ?? 0;
   if (!data || (data.total <= STORIES_PER_PAGE && !skip)) return null;
   const turn = (to) => {
-    setHold({ seen: hold?.seen ?? data.seen, skip: to, by: "page" });
+    setHold({ up_to: hold?.up_to ?? data.up_to, skip: to, by: "page" });
     scrollTo({ top: 0 });
   };
   const end = Math.min(skip + STORIES_PER_PAGE, data.total);

@@ -54,7 +54,7 @@ async function sendNext() {
     outbox.retryMs = Math.min(2 * outbox.retryMs, MAX_RETRY_MS);
     return notifyListeners();
   }
-  const why = error?.message ?? answer?.missed;
+  const why = error?.message ?? answer?.problem;
   if (why && !listeners.size) notify(`Not saved: ${item.text ?? "that"}: ${why}`, true);
   Object.assign(outbox, { items: outbox.items.slice(1), problem: "", retryMs: FIRST_RETRY_MS });
   notifyListeners(item, answer, error);
@@ -106,7 +106,7 @@ export function useQueue(event, kind, by) {
       old?.queue === next.queue && next.change < old.change ? old : { ...old, ...next },
     );
   useOutbox((item, answer, failure) => {
-    const why = failure?.message ?? answer?.missed;
+    const why = failure?.message ?? answer?.problem;
     const entry = { ...item.question, text: item.text, why };
     if (why) setMissed((all) => [...all.slice(1 - MAX_MISSED), entry]);
     if (failure || !answer) refresh();
