@@ -259,9 +259,9 @@ class FeedState(msgspec.Struct):
 
     def due_articles(self, now: int, keep: int, most: int) -> list[FollowedArticle]:
         """The articles to read now, new ones first."""
-        listed = (each for each in self.articles.values() if each.seen_at == self.seen_at)
+        entries = (each for each in self.articles.values() if each.seen_at == self.seen_at)
         candidates = [
-            article for article in listed if article.published_at + keep > now and article.due(now)
+            article for article in entries if article.published_at + keep > now and article.due(now)
         ]
         return sorted(candidates, key=lambda article: (article.read or 0, -article.published_at))[
             :most

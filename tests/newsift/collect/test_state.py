@@ -24,9 +24,9 @@ def test_a_stored_position_is_read_by_the_next(tmp_path: Path) -> None:
     with open_state(file, "bluesky") as state:
         assert state.position == POSITION
         state.store(SourcePosition("109", "mastodon.test"))
-    assert json.loads(file.read_bytes()) | {"saved": ""} == {
+    assert json.loads(file.read_bytes()) | {"saved_at": ""} == {
         "schema": "newsift.collect/1", "source": "bluesky", "cursor": "109",
-        "place": "mastodon.test", "at": None, "saved": "", "gaps": 1, "gap_seconds": 2.5,
+        "place": "mastodon.test", "at": None, "saved_at": "", "gaps": 1, "gap_seconds": 2.5,
     }  # fmt: skip
     assert file.stat().st_mode & 0o777 == 0o600
 
