@@ -42,8 +42,8 @@ STATES_BLOCK = 4096  # texts
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
-@click.option("--cache", type=click.Path(path_type=Path), help="Where the vectors are kept.")
-@click.option("--recipe", default="default", show_default=True, help="Whose tokens name it.")
+@click.option("--cache", type=click.Path(path_type=Path), help="The folder of the vectors.")
+@click.option("--recipe", default="default", show_default=True, help="It names the tokens.")
 @click.option(
     "--states",
     type=click.IntRange(0),

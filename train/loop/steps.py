@@ -94,11 +94,6 @@ def vector_loss(vectors: Tensor, teacher: Tensor) -> Tensor:
     return alone + 2 * between
 
 
-def state_loss(states: Tensor, teacher: Tensor) -> Tensor:
-    """Distance of token states to the teacher's: both [N, d]."""
-    return 1 - F.cosine_similarity(states, teacher, dim=1).mean()
-
-
 def agree(score: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     """KL divergence from the teacher's scores, over articles and over posts."""
     return _diverge(score, teacher, temperature) + _diverge(score.T, teacher.T, temperature)
@@ -190,7 +185,8 @@ class BatchSampler:
             if start >= 0
         ]
         goal = self._project(torch.from_numpy(np.concatenate(teacher))).to(states.device)
-        return state_loss(states[torch.from_numpy(starts >= 0).to(states.device)], goal)
+        rows = states[torch.from_numpy(starts >= 0).to(states.device)]  # [N, d], as `goal`
+        return 1 - F.cosine_similarity(rows, goal, dim=1).mean()
 
     def _pair_step(self, table: TokenTable, rng: np.random.Generator) -> Step:
         """Train pairs of post and article, and of headline and body."""
