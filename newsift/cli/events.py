@@ -279,7 +279,7 @@ def forget(name: str, yes: bool, config: Config) -> None:
         if event.profile_status == NO_PROFILE:
             raise InputError(f"event {name!r}: has no profile; its seeds are used")
         before = previous_profile(event.profile)
-        target = "the previous version" if before else "its seeds: it has no other profile"
+        target = "the previous version" if before else "no profile: its seeds are used"
         if not confirm_publish(yes, f"Go back to {target}?"):
             return
         value = before.value(config.limits) if before else None

@@ -68,7 +68,7 @@ function Learn({ data, session }) {
 function Versions({ data, session }) {
   const [isConfirming, setConfirming] = useState(false);
   if (!data.has_profile) return null;
-  const target = data.back_to ? "the previous version" : "its seeds: it has no other profile";
+  const target = data.back_to ? "the previous version" : "no profile: its seeds are used";
   const question = { event: data.event, version: data.version ?? "" };
   const go = () => perform("/api/learned/forget", question, `back to ${target}`);
   const version = ({ at, by, method, labels }) =>
@@ -117,7 +117,7 @@ function Proposal({ data, run, proposal, session }) {
   const question = { event: data.event, version: proposal.version };
   const publish = () => perform("/api/learned/publish", question, "the profile is published");
   const replaced = data.has_profile
-    ? "the profile that the event has, which is kept as a version before"
+    ? "the profile that the event has, which is kept as a previous version"
     : plural(data.all_seeds, "seed");
   const lost = data.automatic === false ? "; the one that was set is gone" : "";
   const button = html`<button type="button" class="main" onClick=${() => setConfirming(true)}>
