@@ -89,8 +89,8 @@ def event_part(crises: list[CrisisScene], draws: int, report: Report) -> ResultT
     rows: list[list[Cell]] = []
     for rare in RARE:
         report(f"one post in {rare} on the event")
-        drawn = [scene.draw(rare, seed) for scene in crises for seed in range(draws)]
-        each = [[outcome(draw, some) for some in backgrounds(draw)] for draw in drawn]
+        all_draws = [scene.draw(rare, seed) for scene in crises for seed in range(draws)]
+        each = [[outcome(draw, some) for some in backgrounds(draw)] for draw in all_draws]
         cells: list[Cell] = [f"{news:.2f} · {on:.2f}" for news, on in np.mean(each, axis=0)]
         rows.append([f"1 in {rare}" if rare else "none", *cells])
     names = ["the model's", "all kept", *(f"from {factor}" for factor in FACTORS)]

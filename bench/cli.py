@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from bench.measure import ResultTable
-from bench.texts import SHARED
+from bench.texts import SHARED_DATA
 from train.loop.progress import ProgressLog
 
 Option = TypeVar("Option", bound=Callable[..., Any])
@@ -22,7 +22,7 @@ ARTICLES = click.option(
     help="A file or folder of articles, in the format of --data.",
 )  # fmt: skip
 CRISIS_DATA = click.option(
-    "--data", type=click.Path(path_type=Path, exists=True), default=SHARED,
+    "--data", type=click.Path(path_type=Path, exists=True), default=SHARED_DATA,
     show_default="../shared/data",
     help="A data folder of training, with crises and news.",
 )  # fmt: skip
@@ -190,8 +190,8 @@ def languages(model: str, data: Path | None, as_json: bool) -> None:
     from bench.judged import measure_judged
     from bench.languages import measure_languages
 
-    judged = [measure_judged(model, data)] if data else []
-    print_tables([measure_languages(model), *judged], as_json)
+    tables = [measure_judged(model, data)] if data else []
+    print_tables([measure_languages(model), *tables], as_json)
 
 
 @bench.command()

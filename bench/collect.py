@@ -23,7 +23,7 @@ SAMPLE_S = 0.05
 GOAL = 5_000  # events a second on one core
 
 
-class Collected(NamedTuple):
+class CollectSpeed(NamedTuple):
     """Events a second by the clock, and the microseconds of CPU for one."""
 
     rate: float
@@ -34,13 +34,13 @@ def measure_collect(
     kafka: str | None, data: Path | None, events: int, rounds: int, report: Report
 ) -> list[ResultTable]:
     """Measure both interfaces in turn, the Jetstream and the broker in processes of their own."""
-    rates_by_interface: dict[str, list[Collected]] = {name: [] for name in INTERFACES}
+    rates_by_interface: dict[str, list[CollectSpeed]] = {name: [] for name in INTERFACES}
     with broker(kafka) as address, replaying(events, data) as port:
         for number in range(rounds):
             for name, path in INTERFACES.items():
                 report(f"round {number + 1} of {rounds}: {name}")
                 rates_by_interface[name].append(
-                    collected(address, f"ws://127.0.0.1:{port}{path}", events)
+                    measure_speed(address, f"ws://127.0.0.1:{port}{path}", events)
                 )
     rows = [
         (name, *spread([one.rate for one in mine]), cpu, 1e6 / cpu)
@@ -90,7 +90,7 @@ def collector(kafka: str, url: str, topic: str) -> Iterator[WorkerProcess]:
             process.wait()
 
 
-def collected(kafka: str, url: str, events: int) -> Collected:
+def measure_speed(kafka: str, url: str, events: int) -> CollectSpeed:
     """The rate between the first sample with an acknowledgement and the last."""
     scene = StreamScene.fresh(kafka)
     scene.create("posts", PARTITIONS, {})
@@ -109,9 +109,10 @@ def collected(kafka: str, url: str, events: int) -> Collected:
     return between(samples)
 
 
-def between(samples: Sequence[tuple[float, float, int]]) -> Collected:
+def between(samples: Sequence[tuple[float, float, int]]) -> CollectSpeed:
     """The rate and the CPU between the first sample and the last."""
-    (began, cpu, first), (ended, spent, last) = samples[0], samples[-1]
+    (first_time, first_cpu, first), (last_time, last_cpu, last) = samples[0], samples[-1]
     if last - first < last / 4:
         raise NotAvailable(f"{last:,} events were over too soon to be timed; take more")
-    return Collected((last - first) / (ended - began), (spent - cpu) / (last - first) * 1e6)
+    count, seconds = last - first, last_time - first_time
+    return CollectSpeed(count / seconds, (last_cpu - first_cpu) / count * 1e6)

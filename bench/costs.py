@@ -80,7 +80,7 @@ class Sizes(NamedTuple):
     """Bytes of a record, and of a compressed one among others."""
 
     plain: float
-    packed: float
+    compressed: float
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> "Sizes":
@@ -147,8 +147,8 @@ class FittedRuns(NamedTuple):
             "memory_mb": few.memory_mb - self.few.seeds * memory_mb,
             "memory_kb": memory_mb * 1e3,
             "post_bytes": posts.plain,
-            "packed_post_bytes": posts.packed,
-            "packed_match_bytes": matches.packed,
+            "packed_post_bytes": posts.compressed,
+            "packed_match_bytes": matches.compressed,
         }
         return Costs(
             machine=describe()["cpu"],

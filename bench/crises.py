@@ -12,7 +12,7 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
-from train.data.readers import SkippedRows, bare, files, read_posts
+from train.data.readers import SkippedRows, copy_key, files, read_posts
 from train.protocol.metrics import auc_of
 from train.protocol.sets import read_crises
 
@@ -74,7 +74,7 @@ def scenes(enc: Encoder, data: Path) -> Iterator[CrisisScene]:
     skips = SkippedRows()
     if NEWS not in (names := files(data, "tweets")):
         raise InputError(f"--data: {data}/tweets holds no {NEWS}; give the folder of the data")
-    by_text = {bare(text): text for text in read_posts(names[NEWS], skips)}
+    by_text = {copy_key(text): text for text in read_posts(names[NEWS], skips)}
     news = exclude_background(
         enc.posts(text for key, text in by_text.items() if key), enc.background
     )

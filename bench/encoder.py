@@ -44,7 +44,7 @@ from encoder.model.config import AstConfig, Side
 from encoder.model.siamese import Siamese
 from encoder.model.star import Attention
 from encoder.model.weights import F32, I32, I64, Weights, random_weights
-from encoder.support.threads import Crew
+from encoder.support.threads import ThreadPool
 from encoder.text.tokenizer import Tokenizer, Tokens
 from train.teacher.minilm import Teacher
 
@@ -108,7 +108,7 @@ def cut(tokens: Tokens, low: int, high: int) -> IdBatch:
     return ids, offsets - offsets[0]
 
 
-class Published:
+class PaperForm:
     """The published form behind the interface of a backend; it has no residual."""
 
     def __init__(self, weights: Weights, dtype: torch.dtype = torch.float32) -> None:
@@ -202,16 +202,16 @@ class BenchRow(NamedTuple):
     prepare: Callable[[Workload, int], Run]
 
 
-def over_ids(work: Workload, path: Backend | Published, threads: int = 1) -> Run:
+def over_ids(work: Workload, path: Backend | PaperForm, threads: int = 1) -> Run:
     """A run that takes the next batches of ids through a path, one on each thread."""
-    batches, crew = work.id_batches(BATCH), Crew(threads)
+    batches, pool = work.id_batches(BATCH), ThreadPool(threads)
 
     def forward(batch: IdBatch) -> int:
         ids, offsets = batch
         path.forward(ids, offsets, Side.POST)
         return len(offsets) - 1
 
-    return lambda: sum(crew.map(forward, islice(batches, threads)))
+    return lambda: sum(pool.map(forward, islice(batches, threads)))
 
 
 def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object]) -> Run:
@@ -227,7 +227,7 @@ def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object
 
 def run_published(work: Workload) -> Run:
     """The published form, with new padding for every batch."""
-    return over_ids(work, Published(work.weights("paper")))
+    return over_ids(work, PaperForm(work.weights("paper")))
 
 
 def torch_path(work: Workload) -> Run:
@@ -336,7 +336,7 @@ print(json.dumps([loaded, embedded, time.process_time(), *megabytes, "torch" in 
 """
 
 
-STARTED = (
+START_ROWS = (
     "process start to loaded model, s",
     "process start to first embedding, s",
     "CPU time of all threads until then, s",
@@ -345,7 +345,7 @@ STARTED = (
 )
 
 Start = tuple[float, float, float, float, float, bool, str]
-"""One start: the figures of STARTED, whether torch was imported, and the path."""
+"""One start: the figures of START_ROWS, whether torch was imported, and the path."""
 
 
 def fresh_start(model: str) -> Start:
@@ -364,7 +364,7 @@ def fresh_start(model: str) -> Start:
 
 POSTS, EARLIER = 98_304, 32_768
 STARTS = 3
-CHECKED = 200  # posts whose vectors are compared with exact ones
+CHECK_POSTS = 200  # posts whose vectors are compared with exact ones
 
 
 def measure_encoder(
@@ -452,7 +452,7 @@ def fresh_starts(model: str) -> ResultTable:
     """The start of a fresh process: medians, after one that fills the caches."""
     _, *starts = [fresh_start(model) for _ in range(STARTS + 1)]
     *figures, torch, path = zip(*starts, strict=True)
-    rows = [(name, median(values)) for name, values in zip(STARTED, figures, strict=True)]
+    rows = [(name, median(values)) for name, values in zip(START_ROWS, figures, strict=True)]
     remark = f"torch imported: {'yes' if any(torch) else 'no'}; path: {path[0]}"
     title = f"Start, warm cache, median of {STARTS}"
     return ResultTable("start", title, ("", "fresh process"), rows, [remark])
@@ -460,6 +460,6 @@ def fresh_starts(model: str) -> ResultTable:
 
 def errors(work: Workload) -> ResultTable:
     """The largest errors of every path against float64."""
-    title = f"Largest error against float64, {CHECKED} posts and all their pairs"
+    title = f"Largest error against float64, {CHECK_POSTS} posts and all their pairs"
     header = ("path", "embedding, relative", "score")
-    return ResultTable("errors", title, header, deviations(work, CHECKED))
+    return ResultTable("errors", title, header, deviations(work, CHECK_POSTS))

@@ -14,14 +14,14 @@ from encoder.model.weights import F32
 from encoder.text.tokenizer import Tokens
 
 SIZES = (1, 64, 4096, 16_384, 65_536)  # posts in a batch
-CHECKED = 4096
-ALONE = 64
+CHECK_POSTS = 4096
+SINGLE_POSTS = 64  # that are encoded one by one
 
 
 def compare_with_gpu(
     cpu: Encoder, model: str, posts: Sequence[str], tokens: Tokens, seconds: float
 ) -> ResultTable:
-    """Rates by batch size, from ids to vectors and from texts to embeddings; and the bits."""
+    """Rates by batch size, from ids to vectors and from texts to embeddings, and differences."""
     if not torch.cuda.is_available():
         raise NotAvailable("gpu: no CUDA GPU answers on this machine")
     with load(model, device="cuda") as gpu:
@@ -60,17 +60,17 @@ def vectors(enc: Encoder, tokens: Tokens, size: int) -> F32:
 
 def bit_checks(cpu: Encoder, gpu: Encoder, tokens: Tokens) -> list[str]:
     """How far the GPU is from the kernel, and whether its bits depend on the run or the batch."""
-    count = min(CHECKED, len(tokens.offsets) - 1)
+    count = min(CHECK_POSTS, len(tokens.offsets) - 1)
     first, second = vectors(gpu, tokens, count), vectors(gpu, tokens, count)
     error = np.abs(unit_rows(vectors(cpu, tokens, count)) - unit_rows(first)).max()
-    bounds = pairwise(tokens.offsets[: ALONE + 1].tolist())
-    alone = [
+    bounds = pairwise(tokens.offsets[: SINGLE_POSTS + 1].tolist())
+    single = [
         gpu._backend.forward(tokens.ids[low:high], np.array([0, high - low]), Side.POST)
         for low, high in bounds
     ]
-    same_alone = np.concatenate(alone).tobytes() == first[: len(alone)].tobytes()
+    same_single = np.concatenate(single).tobytes() == first[: len(single)].tobytes()
     return [
         f"largest difference of a unit vector to the kernel's: {error:.1e}",
         f"same bits in two runs: {'yes' if first.tobytes() == second.tobytes() else 'no'}",
-        f"same bits alone as in a batch: {'yes' if same_alone else 'no'}",
+        f"same bits alone as in a batch: {'yes' if same_single else 'no'}",
     ]

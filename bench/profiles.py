@@ -30,7 +30,7 @@ class WayScores(NamedTuple):
     """The scores of all posts, and which reach the automatic threshold."""
 
     scores: F32
-    reached: NDArray[np.bool_]
+    reach: NDArray[np.bool_]
     beta: float = 0.0
 
 
@@ -187,14 +187,14 @@ def mean_of(scene: CrisisScene, row: str, draws: int, report: Report) -> Profile
     return mean_figures(each)
 
 
-def figures_of(draws: Sequence[CrisisDraw], judged: Sequence[WayScores]) -> ProfileFigures:
+def figures_of(draws: Sequence[CrisisDraw], scores_by_rate: Sequence[WayScores]) -> ProfileFigures:
     """The figures of one draw for each rate; only the precision is of every rate."""
     precision = tuple(
         draw.precision(scores.scores, rate)
-        for draw, scores, rate in zip(draws, judged, RATES, strict=True)
+        for draw, scores, rate in zip(draws, scores_by_rate, RATES, strict=True)
     )
-    draw, scores = draws[MIDDLE], judged[MIDDLE]
-    recall, passes = (float(scores.reached[rows].mean()) for rows in (draw.on, draw.news))
+    draw, scores = draws[MIDDLE], scores_by_rate[MIDDLE]
+    recall, passes = (float(scores.reach[rows].mean()) for rows in (draw.on, draw.news))
     return ProfileFigures(precision, draw.off_topic(scores.scores), recall, passes, scores.beta)
 
 

@@ -120,7 +120,7 @@ class CutOutcome(NamedTuple):
 Way = Callable[[F64, Bools, Promise, Generator], CutOutcome]
 
 
-def fixed(count: int, best: int | None = None) -> Way:
+def fixed_count(count: int, best: int | None = None) -> Way:
     """A fixed number of labels of random matches, or of the best ones, and one test at the end."""
 
     def way(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
@@ -141,12 +141,12 @@ def to_the_end(scores: F64, right: Bools, promise: Promise, random: Generator) -
 
 
 def _walk(scores: F64, right: Bools, promise: Promise, random: Generator, on: bool) -> CutOutcome:
-    labelled: set[int] = set()
+    labels_used: set[int] = set()
 
     def judge(place: int) -> bool | None:
-        if place not in labelled and len(labelled) == MANY:
+        if place not in labels_used and len(labels_used) == MANY:
             return None
-        labelled.add(place)
+        labels_used.add(place)
         return bool(right[place])
 
     hashes = [f"{place:09}" for place in random.permutation(len(scores))]
@@ -155,9 +155,9 @@ def _walk(scores: F64, right: Bools, promise: Promise, random: Generator, on: bo
     if on:
         for place in sorted(range(len(scores)), key=hashes.__getitem__):
             judge(place)
-        labels = {place: bool(right[place]) for place in labelled}
+        labels = {place: bool(right[place]) for place in labels_used}
         progress = cuts.progress(scores, hashes, labels.get)
-    return CutOutcome(progress.threshold, len(labelled))
+    return CutOutcome(progress.threshold, len(labels_used))
 
 
 def peeking(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
@@ -182,9 +182,9 @@ def as_labelled(scores: F64, right: Bools, promise: Promise, random: Generator) 
 
 
 WAYS: dict[str, Way] = {
-    "60 labels": fixed(FEW),
-    "200 labels": fixed(MANY),
-    "the 60 best matches": fixed(FEW, best=FEW),
+    "60 labels": fixed_count(FEW),
+    "200 labels": fixed_count(MANY),
+    "the 60 best matches": fixed_count(FEW, best=FEW),
     "a look after each, 200 at most": after_each,
     "the same, judged on to 200": to_the_end,
     "wrong: 60 labels, looked at after each": peeking,
@@ -222,8 +222,8 @@ class WayRow(NamedTuple):
     stream: str
     odds: str
     way: str
-    given: float
-    broken: float
+    given_share: float
+    broken_share: float
     labels: float
     recall: float
     oracle: float
@@ -234,8 +234,8 @@ def measure_promise(
 ) -> ResultTable:
     enc = encoder.load(model, device="cpu")
     streams = [flat(), *crises(enc, data, ODDS)]
-    promised = f"Precision {promise.precision:g} at {promise.confidence:g}"
-    title = f"{promised}, {repetitions:,} repetitions, model {model}"
+    goal = f"Precision {promise.precision:g} at {promise.confidence:g}"
+    title = f"{goal}, {repetitions:,} repetitions, model {model}"
     return ResultTable(
         "promise", title, HEADER, simulate(streams, repetitions, promise, report), REMARKS
     )

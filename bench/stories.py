@@ -22,7 +22,7 @@ CUTS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 NEAR, UNLIKE = 0.7, 0.4  # of the shingles of two posts that they share
 LETTERS, MIN_WORDS = 4, 4  # in a shingle; and words of a post that is compared
 RETWEET = re.compile(r"\b(?:rt|via)\b\s*:?\s*@\w+:?", re.IGNORECASE)
-ADDRESSED = re.compile(r"https?://\S*|@\w+")
+LINKS_AND_MENTIONS = re.compile(r"https?://\S*|@\w+")
 
 HEADER = ("event", "score", "retweets %", "same words %", "near copies %", "unlike %", "random ppm")
 GROUPS = ("event", "matches", "groups", "largest", "near copies together %", "unlike in one %")
@@ -158,7 +158,7 @@ def number_texts(texts: Sequence[str]) -> NDArray[np.int64]:
 
 def bare_words(text: str) -> str:
     """The words of a post in lower case, without RT, addresses and punctuation."""
-    return " ".join(re.findall(r"\w+", ADDRESSED.sub(" ", RETWEET.sub(" ", text)).lower()))
+    return " ".join(re.findall(r"\w+", LINKS_AND_MENTIONS.sub(" ", RETWEET.sub(" ", text)).lower()))
 
 
 def shared_shingles(texts: Sequence[str]) -> Matrix:

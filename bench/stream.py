@@ -306,31 +306,31 @@ print((len(texts) - 2000) / (time.perf_counter() - began))
 """
 
 
-class Measured(NamedTuple):
+class Speed(NamedTuple):
     rate: float  # posts a second
     cpu: float | None = None  # µs a post, where known
 
 
-Measure = Callable[[], Measured]
+Measure = Callable[[], Speed]
 
 
 def encoder_row(model: str, texts: Sequence[str]) -> Measure:
     """Text to embeddings in a fresh process, on all cores, without Kafka."""
 
-    def measure() -> Measured:
+    def measure() -> Speed:
         process = subprocess.run(
             [sys.executable, "-c", ENCODE, model], input=json.dumps(list(texts)),
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if process.returncode:
             raise NotAvailable(f"the encoder failed: {process.stderr.strip().splitlines()[-1]}")
-        return Measured(float(process.stdout))
+        return Speed(float(process.stdout))
 
     return measure
 
 
 def worker_row(scene: StreamScene, seeds: str, posts: int) -> Measure:
-    def measure() -> Measured:
+    def measure() -> Speed:
         with running_worker(scene, seeds) as worker:
             worker.wait_until_ready()
             return watch(worker, scene, posts)
@@ -338,7 +338,7 @@ def worker_row(scene: StreamScene, seeds: str, posts: int) -> Measure:
     return measure
 
 
-def watch(worker: WatchedWorker, scene: StreamScene, posts: int) -> Measured:
+def watch(worker: WatchedWorker, scene: StreamScene, posts: int) -> Speed:
     """The rate and the CPU between the first observed commit and the last."""
     with scene.commits(worker.group) as position:
         first = last = position()
@@ -357,7 +357,7 @@ def watch(worker: WatchedWorker, scene: StreamScene, posts: int) -> Measured:
     count = last - first
     if count < posts / 4:
         raise NotAvailable(f"{posts:,} posts were over too soon to be timed; take more")
-    return Measured(count / (end - start), (worker.cpu() - cpu) / count * 1e6)
+    return Speed(count / (end - start), (worker.cpu() - cpu) / count * 1e6)
 
 
 def empty_row(scene: StreamScene, posts: int) -> Measure:
@@ -368,7 +368,7 @@ def empty_row(scene: StreamScene, posts: int) -> Measure:
         "BENCH_POSTS": str(min(posts, EMPTY_POSTS)),
     }
 
-    def measure() -> Measured:
+    def measure() -> Speed:
         with tempfile.TemporaryDirectory() as folder:
             process = subprocess.run(
                 [*faust(), "-A", "bench.empty_agent", "--datadir", folder,
@@ -379,7 +379,7 @@ def empty_row(scene: StreamScene, posts: int) -> Measure:
         lines = [line for line in process.stdout.splitlines() if line.startswith("rate ")]
         if not lines:
             raise NotAvailable(f"Faust's empty agent ended with {process.returncode}")
-        return Measured(float(lines[-1].split()[1]))
+        return Speed(float(lines[-1].split()[1]))
 
     return measure
 
@@ -495,10 +495,8 @@ class StreamStage:
         return scene
 
 
-def rounds_of(
-    rows: Mapping[str, Measure], rounds: int, report: Report
-) -> dict[str, list[Measured]]:
-    results: dict[str, list[Measured]] = {name: [] for name in rows}
+def rounds_of(rows: Mapping[str, Measure], rounds: int, report: Report) -> dict[str, list[Speed]]:
+    results: dict[str, list[Speed]] = {name: [] for name in rows}
     for i in range(rounds):
         for name, measure in rows.items():
             report(f"round {i + 1} of {rounds}: {name}")
@@ -506,9 +504,9 @@ def rounds_of(
     return results
 
 
-def speed_part(results: Mapping[str, list[Measured]]) -> ResultTable:
+def speed_part(results: Mapping[str, list[Speed]]) -> ResultTable:
     """Ratios are to the first row, the encoder, and to the last, Faust's empty agent."""
-    rates = {name: [one.rate for one in measured] for name, measured in results.items()}
+    rates = {name: [one.rate for one in speeds] for name, speeds in results.items()}
     against = ("× encoder", "× empty agent")
     header = ("row", "posts/s", "lowest", "highest", *against, "CPU µs a post")
     first, *_, last = rates.values()

@@ -8,7 +8,7 @@ from encoder.errors import InputError
 from train.data.readers import KINDS, Row, SkippedRows, read_markdown, rows
 
 ROOT = Path(__file__).parents[1]
-SHARED = ROOT.parent / "shared" / "data"
+SHARED_DATA = ROOT.parent / "shared" / "data"
 SAMPLES = ROOT / "worker" / "samples"
 
 Article = tuple[str, str]
@@ -21,7 +21,7 @@ def read_posts(data: Path | None, count: int) -> tuple[list[str], str]:
     if not texts:
         raise InputError(f"--data: no post in {source}; give JSON lines with a key text")
     random.Random(0).shuffle(texts)
-    is_shared = source.is_relative_to(SHARED)
+    is_shared = source.is_relative_to(SHARED_DATA)
     return texts[:count], f"../{source.relative_to(ROOT.parent)}" if is_shared else str(source)
 
 
@@ -36,7 +36,7 @@ def read_articles(data: Path | None, count: int) -> list[Article]:
 
 def _source(data: Path | None, part: str, sample: Path) -> Path:
     """The file or folder to read; of a data folder of training, the part."""
-    folder = data or SHARED
+    folder = data or SHARED_DATA
     if (folder / part).is_dir():
         return folder / part
     return data or sample

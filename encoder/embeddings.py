@@ -284,9 +284,9 @@ class Embeddings:
             )
 
 
-def refuse_odd(**named: Embeddings) -> None:
+def refuse_odd(**by_name: Embeddings) -> None:
     """Raise InputError for rows that are not embeddings of texts."""
-    for name, embeddings in named.items():
+    for name, embeddings in by_name.items():
         if not embeddings.is_unit():
             raise InputError(f"{name}: a row is neither of length 1 nor zero; embed them again")
 

@@ -22,7 +22,7 @@ from encoder.score.lexical import NO_SLOT, SparseRows
 from encoder.support.jit_cache import announce_first_start
 from encoder.support.named import MODELS, model_directory
 from encoder.support.readonly import frozen
-from encoder.support.threads import Crew, PerProcess
+from encoder.support.threads import PerProcess, ThreadPool
 from encoder.text.clean import POST_CHARS, Article, validate_texts
 from encoder.text.tokenizer import Tokenizer, Tokens, Word
 
@@ -47,7 +47,7 @@ class Encoder:
             lambda: Tokenizer(model.vocabulary, model.idf, model.weights.config)
         )
         self._background = replace(model.background, mix=model.mix, digest=model.digest)
-        self._crew = Crew(self.threads)
+        self._thread_pool = ThreadPool(self.threads)
         _ = self._tokenizer
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class Encoder:
     def close(self) -> None:
         """End the threads; later calls are refused."""
         self._closed = True
-        self._crew.close()
+        self._thread_pool.close()
 
     def __enter__(self) -> Self:
         return self
@@ -117,11 +117,11 @@ class Encoder:
         """
         words, row = self._tokenizer.words(text, Side.POST), self._tokenizer.posts([text]).lexical
         weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
-        weighted = [(word.text, weights.get(word.slot, 0.0)) for word in words]
+        weighted_words = [(word.text, weights.get(word.slot, 0.0)) for word in words]
         room, ends = self.model.weights.config.post_tokens, accumulate(len(w.ids) for w in words)
         read = sum(end <= room for end in ends)
-        unread = [CUT, *weighted[read:]] if read < len(weighted) else []
-        return [*weighted[:read], *unread, *([CUT] if len(text) > POST_CHARS else [])]
+        unread = [CUT, *weighted_words[read:]] if read < len(weighted_words) else []
+        return [*weighted_words[:read], *unread, *([CUT] if len(text) > POST_CHARS else [])]
 
     def explain(
         self, text: str, articles: Embeddings | None = None, k: int = 0
@@ -173,7 +173,7 @@ class Encoder:
             dense_rows(forward, tokens.ids, tokens.offsets, side, lead, dense[part])
             return tokens.lexical
 
-        words = list(self._crew.map(embed_part, _parts(items, self.threads)))
+        words = list(self._thread_pool.map(embed_part, _parts(items, self.threads)))
         lexical = words[0] if len(words) == 1 else SparseRows.concat(words)
         return Embeddings(frozen(dense), lexical, self.mix, self.digest)
 

@@ -17,7 +17,7 @@ from safetensors.numpy import load, save
 from encoder.embeddings import Embeddings, unit_rows
 from encoder.errors import InputError, ModelError, one_line
 from encoder.model.config import MAX_TOKENS, AstConfig, Side
-from encoder.model.weights import F32, I32, I64, Weights, dequantised, quantised_rows
+from encoder.model.weights import F32, I32, I64, Weights, dequantise_rows, quantise_rows
 from encoder.score.lexical import Idf, SparseRows
 from encoder.support.files import read_regular
 from encoder.support.readonly import frozen
@@ -28,7 +28,7 @@ MANIFEST = "manifest.json"
 WEIGHTS, VOCABULARY, IDF = "model.safetensors", "vocabulary.txt", "idf.safetensors"
 BACKGROUND, CHECK = "background.safetensors", "check.safetensors"
 ARTICLE_CHECK = "check-articles.safetensors"
-NEEDED = {WEIGHTS, VOCABULARY, BACKGROUND, CHECK}
+REQUIRED_FILES = {WEIGHTS, VOCABULARY, BACKGROUND, CHECK}
 PICKLE_HEADS = (b"\x80", b"PK\x03\x04")
 MANIFEST_BYTES = 2**20
 FILE_BYTES = 2**31
@@ -51,7 +51,7 @@ class Manifest(msgspec.Struct, frozen=True):
     provenance: dict[str, Any]
 
     def __post_init__(self) -> None:
-        odd = (self.files.keys() ^ NEEDED) - {IDF} or self.checks.keys() ^ {ARTICLE_CHECK}
+        odd = (self.files.keys() ^ REQUIRED_FILES) - {IDF} or self.checks.keys() ^ {ARTICLE_CHECK}
         if odd:
             raise ValueError(f"{', '.join(sorted(odd))} is missing, or is not a file of a model")
 
@@ -188,13 +188,13 @@ def write_directory(path: Path, files: Mapping[str, bytes], manifest: Mapping[st
     """Write files and a manifest; an older model directory is replaced atomically."""
     if path.exists() and not (path / MANIFEST).exists():
         raise ModelError(f"{path}: exists and is not a model directory; name another place")
-    noted = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
+    manifest_bytes = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as staging:
             new = Path(staging) / "new"
             new.mkdir()
-            for name, content in {**files, MANIFEST: noted}.items():
+            for name, content in {**files, MANIFEST: manifest_bytes}.items():
                 (new / name).write_bytes(content)
             _swap(new, path, Path(staging) / "old")
     except OSError as error:
@@ -227,7 +227,7 @@ def read_model(path: str | Path) -> Model:
 def _contents(model: Model) -> dict[str, bytes]:
     arrays: Arrays = {k: np.ascontiguousarray(v) for k, v in model.weights.tensors.items()}
     rows = model.background.lexical
-    vectors, scale = quantised_rows(model.background.dense)
+    vectors, scale = quantise_rows(model.background.dense)
     background: Arrays = {
         "dense.int8": vectors,
         "dense.scale": scale,
@@ -270,7 +270,7 @@ def _model(manifest: Manifest, files: dict[str, bytes]) -> Model:
 
 
 def _background(manifest: Manifest, arrays: Arrays) -> Embeddings:
-    dense = unit_rows(dequantised(arrays["dense.int8"], arrays["dense.scale"]))
+    dense = unit_rows(dequantise_rows(arrays["dense.int8"], arrays["dense.scale"]))
     weights = arrays["lexical.weights"].astype(np.float32)
     words = SparseRows(arrays["lexical.indptr"], arrays["lexical.slots"], weights)
     ends = tuple(arrays["ends"].tolist()) if "ends" in arrays else ()

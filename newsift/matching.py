@@ -22,7 +22,7 @@ from encoder.text.clean import each_of, is_pair
 from worker.background_file import read_background
 from worker.match.matcher import Matcher
 from worker.match.records import match_id, select_why_tokens, shortest_float
-from worker.posts.outcome import Post as WorkerPost
+from worker.posts.outcome import Post
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import SeedOrProfile
@@ -34,12 +34,12 @@ InputItem: TypeAlias = str | tuple[str, str] | Mapping[str, Any] | list[Any]
 ID = "id"
 
 
-class Post(NamedTuple):
+class InputPost(NamedTuple):
     id: Any
     text: str
 
 
-def read_posts(posts: Any, text: str, id: str | None) -> Iterator[Post]:
+def read_posts(posts: Any, text: str, id: str | None) -> Iterator[InputPost]:
     """From two columns of a table, or from texts or dicts."""
     if hasattr(posts, "columns"):
         texts = _column(posts, text)
@@ -94,7 +94,7 @@ def _column(table: Any, name: str) -> Any:
     return table[name]
 
 
-def _post(item: Any, text: str, id: str, number: int) -> Post:
+def _post(item: Any, text: str, id: str, number: int) -> InputPost:
     content, name = (item.get(text), item.get(id)) if isinstance(item, Mapping) else (item, None)
     if not isinstance(content, str):
         kind = "no text" if content is None else type(content).__name__
@@ -102,7 +102,7 @@ def _post(item: Any, text: str, id: str, number: int) -> Post:
     if name is None or name != name:  # NaN, which stands for nothing in a table
         digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
         name = f"sha256:{digest[:16]}"
-    return Post(name, content)
+    return InputPost(name, content)
 
 
 def _record(item: Any, place: str, event: str | None, default_event: str) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def _load(model: str) -> Encoder:
     return encoder.load(model)
 
 
-def _blocks(posts: Any, text: str, id: str | None) -> Iterator[list[Post]]:
+def _blocks(posts: Any, text: str, id: str | None) -> Iterator[list[InputPost]]:
     read = read_posts(posts, text, id)
     while block := list(islice(read, BLOCK)):
         yield block
@@ -275,13 +275,13 @@ def _seeds(
     return seeds
 
 
-def _match_id(post: Post, platform: str, seed: SeedOrProfile, digest: str) -> str:
+def _match_id(post: InputPost, platform: str, seed: SeedOrProfile, digest: str) -> str:
     text = post.text.encode("utf-8", "replace").decode()  # a str of numpy or pandas, too
-    return match_id(WorkerPost(str(post.id), platform, text), seed, digest)
+    return match_id(Post(str(post.id), platform, text), seed, digest)
 
 
 def _result_rows(
-    enc: Encoder, matcher: Matcher, posts: list[Post], platform: str
+    enc: Encoder, matcher: Matcher, posts: list[InputPost], platform: str
 ) -> Iterator[dict[str, Any]]:
     """A row for each post: its best match, else the article with the highest score."""
     seeds, texts = matcher.seeds, [post.text for post in posts]

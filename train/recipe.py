@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from encoder.errors import InputError
 from encoder.model.config import AstConfig
-from train.model.encoders import COMPARED, ENCODERS
+from train.model.encoders import BASELINE_KINDS, ENCODERS
 
 RECIPES = Path(__file__).parent / "recipes"
 TEACHER = "teacher"
@@ -23,8 +23,8 @@ Share = Annotated[float, Meta(ge=0, lt=1)]
 Positive = Annotated[float, Meta(gt=0)]
 Weight = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
-TAUGHT = ("posts", "sentences", "articles", "claims")  # kinds of steps on texts alone
-KINDS = ("pairs", *TAUGHT, "cloze")
+TEXT_KINDS = ("posts", "sentences", "articles", "claims")  # kinds of steps on texts alone
+KINDS = ("pairs", *TEXT_KINDS, "cloze")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +124,11 @@ class Recipe:
             raise ValueError(f"encoder {self.encoder!r} is not one of {', '.join(ENCODERS)}")
         if not self.mix:
             raise ValueError("mix is empty; name at least one λ")
-        if not self.losses.vectors and any(map(self.has, TAUGHT)):
-            raise ValueError(f"batches: {', '.join(TAUGHT)} need losses.vectors above 0")
-        if self.losses.tokens and (self.encoder in COMPARED or self.tokens.kind != "wordpiece"):
+        if not self.losses.vectors and any(map(self.has, TEXT_KINDS)):
+            raise ValueError(f"batches: {', '.join(TEXT_KINDS)} need losses.vectors above 0")
+        if self.losses.tokens and (
+            self.encoder in BASELINE_KINDS or self.tokens.kind != "wordpiece"
+        ):
             raise ValueError(
                 "losses.tokens: needs an encoder with a star and tokens.kind wordpiece"
             )

@@ -21,7 +21,7 @@ from train.loop.dev import Dev
 from train.loop.progress import ProgressLog
 from train.loop.steps import BatchSampler
 from train.loop.trainer import Trainer
-from train.model.encoders import BASELINE, COMPARED, Baseline, make_encoder, write_baseline
+from train.model.encoders import BASELINE, BASELINE_KINDS, Baseline, make_encoder, write_baseline
 from train.model.export import CHECKED_TEXTS, export
 from train.model.start import StartingPoint, make_start
 from train.recipe import Recipe
@@ -80,7 +80,7 @@ def validate_options(order: TrainingOptions) -> None:
     """Check early what would fail after training: the output folder and the device."""
     if order.device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("device: no CUDA here; use --device cpu")
-    sign = BASELINE if order.recipe.encoder in COMPARED else MANIFEST
+    sign = BASELINE if order.recipe.encoder in BASELINE_KINDS else MANIFEST
     if order.out.exists() and not (order.out / sign).exists():
         raise ModelError(f"{order.out}: exists and is not a model directory; name another place")
     try:
@@ -150,8 +150,8 @@ def write_result(
         return write_baseline(order.out, baseline, {"dev": figures} | provenance)
     weights = model.weights()
     figures = dev.judge(Siamese.from_weights(weights).eval())
-    served = export(
+    contents = export(
         weights, start.vocabulary, start.idf, figures["mix"], background, {"dev": figures},
         provenance,
     )  # fmt: skip
-    return write_model(order.out, served)
+    return write_model(order.out, contents)

@@ -19,11 +19,11 @@ from encoder.errors import InputError
 from encoder.model.config import AstConfig
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
+from train.command import run_command
 from train.data.corpus import Corpus, read_corpus
 from train.data.readers import SkippedRows, share
 from train.loop.token_rows import bf16_autocast
 from train.model.start import blocks_of, frequent_words
-from train.plainly import plainly
 from train.recipe import read_recipe
 from train.teacher.minilm import WIDTH, Teacher, blocks_by_length, chunks, readable
 from train.teacher.store import (
@@ -42,8 +42,8 @@ STATES_BLOCK = 4096  # texts
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
-@click.option("--cache", type=click.Path(path_type=Path), help="Where the vectors are kept.")
-@click.option("--recipe", default="default", show_default=True, help="Whose tokens name it.")
+@click.option("--cache", type=click.Path(path_type=Path), help="The folder of the vectors.")
+@click.option("--recipe", default="default", show_default=True, help="It names the tokens.")
 @click.option(
     "--states",
     type=click.IntRange(0),
@@ -64,8 +64,8 @@ def main(
         if tokens.kind != WordPiece.kind:
             raise InputError(f"--states: the teacher of {tokens.kind!r} tokens has no states")
         teacher = Teacher(device=device)
-        stored = TokenStates(store.folder / STATES, WIDTH)
-        add_states(corpus, tokens.whole_words, stored, states, teacher)
+        state_store = TokenStates(store.folder / STATES, WIDTH)
+        add_states(corpus, tokens.whole_words, state_store, states, teacher)
     missing = store.missing(texts(corpus))
     read = reader(tokens.kind, device)
     progress = TeachProgress(len(missing))
@@ -79,13 +79,13 @@ class TeachProgress:
     """Formats the number of texts, the speed and the time left."""
 
     def __init__(self, count: int) -> None:
-        self._count, self._done, self._start = count, 0, time.monotonic()
+        self._count, self._done_count, self._start = count, 0, time.monotonic()
 
     def add(self, texts: int) -> str:
-        self._done += texts
-        rate = self._done / (time.monotonic() - self._start)
-        left = (self._count - self._done) / rate / 60
-        return f"{self._done:,} of {self._count:,} texts, {rate:.0f}/s, {left:.0f} min left"
+        self._done_count += texts
+        rate = self._done_count / (time.monotonic() - self._start)
+        left = (self._count - self._done_count) / rate / 60
+        return f"{self._done_count:,} of {self._count:,} texts, {rate:.0f}/s, {left:.0f} min left"
 
 
 def add_states(
@@ -124,4 +124,4 @@ def texts(corpus: Corpus) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    plainly(main)
+    run_command(main)

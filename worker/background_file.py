@@ -9,7 +9,7 @@ from encoder.errors import InputError, MismatchError
 from worker.errors import ConfigError
 from worker.seeds.background import RATE_KEY, OwnBackground, refuse_small
 
-MARK_DIGITS = 12
+DIGEST_DIGITS = 12
 BACKGROUND_KEY = "matching.background"
 REMEDY = "build one with `newsift background build`"
 
@@ -27,23 +27,23 @@ def read_background(
 ) -> OwnBackground:
     """The background in a file, checked against this model and this rate."""
     try:
-        mark = file_mark(file)
+        digest = file_digest(file)
         posts = Embeddings.load(file)
-        if file_mark(file) != mark:
+        if file_digest(file) != digest:
             raise InputError(f"{file}: was replaced while it was read; start again")
         refuse_other_model(file, posts, enc)
         refuse_small(file, len(posts), rate, rate_key)
     except (InputError, MismatchError) as error:
         raise ConfigError(f"{BACKGROUND_KEY}: {error}") from error
-    return OwnBackground(posts, mark)
+    return OwnBackground(posts, digest)
 
 
-def file_mark(file: str | Path) -> str:
+def file_digest(file: str | Path) -> str:
     """The first digits of the SHA-256 of a file, as in seed_set."""
     if Path(file).exists() and not Path(file).is_file():
         raise InputError(f"{file}: is not a regular file; {REMEDY}")
     try:
         with Path(file).open("rb") as content:
-            return hashlib.file_digest(content, "sha256").hexdigest()[:MARK_DIGITS]
+            return hashlib.file_digest(content, "sha256").hexdigest()[:DIGEST_DIGITS]
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}); {REMEDY}") from error

@@ -85,8 +85,8 @@ class PoolingStar(nn.Module):
         )  # lists of 2c+2, each [h, k, N]
         logits = torch.stack([(q * key).sum(1) for key in keys]) / math.sqrt(q.shape[1])
         logits = logits + self.near.unsqueeze(2)  # [2c+2, h, N]
-        closed = F.pad(texts.outside(self.window), (0, 0, 0, 0, 0, 1)).transpose(1, 2)
-        logits = logits.masked_fill(closed, -torch.inf)
+        outside = F.pad(texts.outside(self.window), (0, 0, 0, 0, 0, 1)).transpose(1, 2)
+        logits = logits.masked_fill(outside, -torch.inf)
         p = self.shares(entmax(logits, self.alpha[0].unsqueeze(1), dim=0))
         result = p[0].unsqueeze(1) * values[0]  # [h, k, N]
         for share, value in zip(p[1:], values[1:], strict=True):

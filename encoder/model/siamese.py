@@ -18,7 +18,7 @@ from encoder.model.weights import (
     SCALES,
     Weights,
     position_buckets,
-    quantised_rows,
+    quantise_rows,
     shapes,
 )
 
@@ -132,7 +132,7 @@ class Siamese(nn.Module):
         """Convert the parameters to the stored form."""
         parameters = dict(self.named_parameters())
         rows = self.embedding.detach().float().cpu().numpy()
-        codes, scales = quantised_rows(rows)
+        codes, scales = quantise_rows(rows)
         tensors: dict[str, NDArray[Any]] = {CODES: codes, SCALES: scales}
         for name in shapes(self.config, len(rows)):
             if name in tensors:

@@ -56,17 +56,17 @@ class Weights:
     @property
     def embedding(self) -> F32:
         """The token vectors [vocabulary, dim] in float32, computed at each call."""
-        return dequantised(self.tensors[CODES], self.tensors[SCALES])
+        return dequantise_rows(self.tensors[CODES], self.tensors[SCALES])
 
 
-def quantised_rows(rows: F32) -> tuple[I8, F32]:
+def quantise_rows(rows: F32) -> tuple[I8, F32]:
     """Quantise rows to int8 with one scale each."""
     scales = (np.abs(rows).max(axis=1, initial=0) / 127).astype(np.float32)  # [n]
     safe = np.where(scales > 0, scales, 1)[:, None]
     return np.rint(rows / safe).astype(np.int8), scales
 
 
-def dequantised(rows: I8, scales: F32) -> F32:
+def dequantise_rows(rows: I8, scales: F32) -> F32:
     if rows.dtype != np.int8 or rows.ndim != 2 or scales.shape != rows.shape[:1]:
         raise InputError(f"{rows.dtype} {rows.shape} by {scales.shape}: no int8 rows with a scale")
     return np.asarray(rows * scales[:, None], dtype=np.float32)
@@ -78,28 +78,28 @@ def shapes(config: AstConfig, vocabulary: int) -> dict[str, tuple[int, ...]]:
     `residual` is the gated mean, to which the star is added with a gain.
     """
     d, inner = config.dim, config.inner
-    named: dict[str, tuple[int, ...]] = {CODES: (vocabulary, d), SCALES: (vocabulary,)}
+    shape_of: dict[str, tuple[int, ...]] = {CODES: (vocabulary, d), SCALES: (vocabulary,)}
     for i in range(config.layers if config.star == "paper" else 0):
         for part in ("ring", "star"):
-            named[f"layers.{i}.{part}.alpha"] = (config.heads,)
+            shape_of[f"layers.{i}.{part}.alpha"] = (config.heads,)
             for p in PROJECTIONS:
                 out, into = (d, inner) if p == "output" else (inner, d)
-                named[f"layers.{i}.{part}.{p}.weight"] = (out, into)
-                named[f"layers.{i}.{part}.{p}.bias"] = (out,)
+                shape_of[f"layers.{i}.{part}.{p}.weight"] = (out, into)
+                shape_of[f"layers.{i}.{part}.{p}.bias"] = (out,)
     if config.star == "pooling":
-        named["pooling.alpha"] = (2, config.heads)  # of the ring, of the star
-        named["pooling.near"] = (2 * config.window + 2, config.heads)
-        named["pooling.norm.weight"] = named["pooling.norm.bias"] = (d,)
+        shape_of["pooling.alpha"] = (2, config.heads)  # of the ring, of the star
+        shape_of["pooling.near"] = (2 * config.window + 2, config.heads)
+        shape_of["pooling.norm.weight"] = shape_of["pooling.norm.bias"] = (d,)
         for p in (*PROJECTIONS, "star_query", "star_key"):
             out, into = (d, inner) if p == "output" else (inner, d)
-            named[f"pooling.{p}.weight"] = (out, into)
-            named[f"pooling.{p}.bias"] = (out,)
+            shape_of[f"pooling.{p}.weight"] = (out, into)
+            shape_of[f"pooling.{p}.bias"] = (out,)
     if config.residual:
         if config.star == "paper":
-            named["residual.gain"] = (d,)
-        named["residual.gates"] = (len(Side), vocabulary)
-        named["residual.positions"] = (len(Side), POSITION_BUCKETS)
-    return named
+            shape_of["residual.gain"] = (d,)
+        shape_of["residual.gates"] = (len(Side), vocabulary)
+        shape_of["residual.positions"] = (len(Side), POSITION_BUCKETS)
+    return shape_of
 
 
 def refuse_unfit(name: str, value: NDArray[Any], shape: tuple[int, ...]) -> None:
@@ -129,9 +129,9 @@ def random_weights(config: AstConfig, vocabulary: int, seed: int = 0) -> Weights
         scale = 1.0 if name == "embedding" else 1.5 * shape[-1] ** -0.5
         return (rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)).astype(np.float32)
 
-    named = shapes(config, vocabulary)
-    rows = draw("embedding", named.pop(CODES))
-    named.pop(SCALES)
-    tensors: dict[str, NDArray[Any]] = {name: draw(name, shape) for name, shape in named.items()}
-    tensors[CODES], tensors[SCALES] = quantised_rows(rows)
+    shape_of = shapes(config, vocabulary)
+    rows = draw("embedding", shape_of.pop(CODES))
+    shape_of.pop(SCALES)
+    tensors: dict[str, NDArray[Any]] = {name: draw(name, shape) for name, shape in shape_of.items()}
+    tensors[CODES], tensors[SCALES] = quantise_rows(rows)
     return Weights(config, tensors)

@@ -26,12 +26,12 @@ SHELL_GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
 
 def slot(word: str) -> int:
     """The slot of a word, ignoring case and accents; NO_SLOT without a letter or digit."""
-    folded = fold(word)
-    if not any(map(str.isalnum, folded)):
+    key = fold(word)
+    if not any(map(str.isalnum, key)):
         return NO_SLOT
     # crc32 alone is linear, so similar words would collide
-    mixed = crc32(folded.encode("utf-8", "replace")) * GOLDEN & 0xFFFFFFFF
-    return mixed >> (32 - SLOT_BITS)
+    hash = crc32(key.encode("utf-8", "replace")) * GOLDEN & 0xFFFFFFFF
+    return hash >> (32 - SLOT_BITS)
 
 
 def spans(starts: I64, lengths: I64) -> I64:
@@ -191,11 +191,11 @@ def sort_by_slot(slots: I32, idf: F32) -> None:
     """Sort both arrays by slot, in place. Shell sort, as it compiles fast."""
     for gap in SHELL_GAPS:
         for i in range(gap, len(slots)):
-            moved, its_idf, place = slots[i], idf[i], i
-            while place >= gap and slots[place - gap] > moved:
+            this_slot, this_idf, place = slots[i], idf[i], i
+            while place >= gap and slots[place - gap] > this_slot:
                 slots[place], idf[place] = slots[place - gap], idf[place - gap]
                 place -= gap
-            slots[place], idf[place] = moved, its_idf
+            slots[place], idf[place] = this_slot, this_idf
 
 
 @jit()
@@ -229,13 +229,13 @@ def invert(indptr: I64, slots: I32, weights: F32) -> tuple[I32, I32, F32]:
     for place in range(SLOTS):
         starts[place + 1] += starts[place]
     free = starts[:-1].copy()
-    rows, ordered = np.empty_like(slots), np.empty_like(weights)
+    rows, by_slot = np.empty_like(slots), np.empty_like(weights)
     for row in range(len(indptr) - 1):
         for e in range(indptr[row], indptr[row + 1]):
             at = free[slots[e]]
             free[slots[e]] += 1
-            rows[at], ordered[at] = row, weights[e]
-    return starts, rows, ordered
+            rows[at], by_slot[at] = row, weights[e]
+    return starts, rows, by_slot
 
 
 @jit()

@@ -27,10 +27,10 @@ def jit(*, fast: bool = False, inline: bool = False) -> Callable[[Callable[..., 
     if inline:
         options["inline"] = "always"
 
-    def compiled(function: Callable[..., Any]) -> Any:
+    def decorate(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
         if FOLDER is not None and dispatcher is not function:
             dispatcher._cache = FunctionCache(function)
         return dispatcher
 
-    return compiled
+    return decorate

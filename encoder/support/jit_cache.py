@@ -27,7 +27,7 @@ from encoder.support.files import cache_root, private_folder, refuse_public_cont
 
 NAME = re.compile(r"jit-[0-9a-f]{16}")
 ROOT = Path(__file__).parents[2]
-COMPILED = ("encoder", "worker/simd")  # folders with compiled functions
+COMPILED_FOLDERS = ("encoder", "worker/simd")
 IMPORT = re.compile(r"^[ \t]*from ((?:encoder|worker)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 COMPILES = re.compile(r"^from encoder\.support\.jit import jit$", re.MULTILINE)
 NEWEST = 4
@@ -38,7 +38,8 @@ log = logging.getLogger("newsift.encoder")
 
 def sources_digest() -> str:
     """A digest of all compiled sources: numba does not notice a change in an imported function."""
-    files = {_module(file): file for name in COMPILED for file in (ROOT / name).rglob("*.py")}
+    paths = (path for folder in COMPILED_FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    files = {_module(path): path for path in paths}
     texts = {module: file.read_bytes() for module, file in files.items()}
     queue = [module for module, text in texts.items() if COMPILES.search(text.decode())]
     modules: set[str] = set()
@@ -112,8 +113,8 @@ def _remove_old(root: Path) -> None:
     by_age = sorted(
         ((path.stat().st_mtime, path) for path in paths if not path.is_symlink()), reverse=True
     )
-    for used, path in by_age[NEWEST:]:
-        if path.stat().st_uid != os.geteuid() or time.time() - used < UNUSED_S:
+    for used_at, path in by_age[NEWEST:]:
+        if path.stat().st_uid != os.geteuid() or time.time() - used_at < UNUSED_S:
             continue
         with suppress(OSError):
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -8,10 +8,10 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-REMEMBERED = 2**14
+MAX_ENTRIES = 2**14
 MAX_MARKS = 30  # combining marks per letter, as in Unicode's stream-safe text format
 BEYOND_MARKS = 0x1F000
-RARE = "\U000101fd-\U0001d244\U0001e000-\U0001e94a"  # ranges of all marks beyond the first plane
+RARE_MARKS = "\U000101fd-\U0001d244\U0001e000-\U0001e94a"  # all marks beyond the first plane
 
 
 class Characters(dict[int, str]):
@@ -22,7 +22,7 @@ class Characters(dict[int, str]):
         self.rule = rule
 
     def __missing__(self, code: int) -> str:
-        if len(self) >= REMEMBERED:
+        if len(self) >= MAX_ENTRIES:
             self.clear()  # rare characters must not fill it for ever
         value = self[code] = self.rule(chr(code))
         return value
@@ -44,8 +44,8 @@ MARKS = list(filter(is_mark, map(chr, range(0x300, BEYOND_MARKS))))
 IS_MARK = np.zeros(BEYOND_MARKS + 1, np.bool_)
 IS_MARK[list(map(ord, MARKS))] = True
 # Beyond the first plane a few long ranges: a pattern of many short ones is slow.
-COMMON = "".join(char for char in MARKS if char < "\U00010000")
-TWO_MARKS = re.compile(f"[{COMMON}{RARE}]{{2}}")
+COMMON_MARKS = "".join(char for char in MARKS if char < "\U00010000")
+TWO_MARKS = re.compile(f"[{COMMON_MARKS}{RARE_MARKS}]{{2}}")
 
 
 def mark_numbers(text: str) -> NDArray[np.int64]:
@@ -80,6 +80,6 @@ def fold(word: str) -> str:
     """Lower-case a word and remove accents, as in BERT's uncased vocabularies."""
     if word.isascii():
         return word.lower()
-    bare = unicodedata.normalize("NFD", limit_marks(word)).translate(WITHOUT_ACCENTS)
+    base = unicodedata.normalize("NFD", limit_marks(word)).translate(WITHOUT_ACCENTS)
     # str.lower alone turns a final Σ into ς
-    return bare.replace("Σ", "σ").lower()
+    return base.replace("Σ", "σ").lower()

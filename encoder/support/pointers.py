@@ -29,37 +29,37 @@ def pointer_model(manager: Any, typ: Pointer) -> Any:
     return models.PrimitiveModel(manager, typ, element.as_pointer())
 
 
-def bare_type(typ: Any) -> Any:
+def pointer_type(typ: Any) -> Any:
     """Replace arrays by pointers, in tuples too."""
     if isinstance(typ, types.Array):
         return Pointer(typ.dtype)
     if isinstance(typ, BaseTuple):
         return BaseTuple.from_types(
-            [bare_type(t) for t in typ], getattr(typ, "instance_class", None)
+            [pointer_type(t) for t in typ], getattr(typ, "instance_class", None)
         )
     return typ
 
 
-def bare_value(context: Any, builder: Any, typ: Any, value: Any) -> Any:
+def pointer_value(context: Any, builder: Any, typ: Any, value: Any) -> Any:
     if isinstance(typ, types.Array):
         return context.make_array(typ)(context, builder, value).data
     if isinstance(typ, BaseTuple):
         parts = [
-            bare_value(context, builder, part, builder.extract_value(value, i))
+            pointer_value(context, builder, part, builder.extract_value(value, i))
             for i, part in enumerate(typ)
         ]
-        return context.make_tuple(builder, bare_type(typ), parts)
+        return context.make_tuple(builder, pointer_type(typ), parts)
     return value
 
 
 @intrinsic
-def bare(context: Any, arrays: Any) -> Any:
+def pointers_to(context: Any, arrays: Any) -> Any:
     """Convert an array, or a named tuple of arrays, to pointers; the caller keeps them alive."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return bare_value(context, builder, arrays, values[0])
+        return pointer_value(context, builder, arrays, values[0])
 
-    return bare_type(arrays)(arrays), codegen
+    return pointer_type(arrays)(arrays), codegen
 
 
 def element_address(builder: Any, signature: Any, values: Any) -> Any:

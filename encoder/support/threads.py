@@ -38,7 +38,7 @@ class PerProcess(Generic[T]):
         return instance[1] if instance is not None and instance[0] == os.getpid() else None
 
 
-class Crew:
+class ThreadPool:
     """A thread pool; threads start on first use and end with `close`."""
 
     def __init__(self, count: int) -> None:
@@ -122,7 +122,7 @@ def _words(file: Path, separator: str | None = None) -> list[str]:
 
 
 @cache
-def libraries() -> ThreadpoolController:
+def blas_libraries() -> ThreadpoolController:
     """The loaded BLAS libraries; cached, as the search takes milliseconds."""
     return ThreadpoolController()
 
@@ -137,7 +137,7 @@ class BlasLimit:
     def begin(self) -> None:
         with self._lock:
             if self._blocks == 0:
-                self._set = libraries().limit(limits=1, user_api="blas")
+                self._set = blas_libraries().limit(limits=1, user_api="blas")
             self._blocks += 1
 
     def end(self) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from encoder.model.weights import I32, I64
 from encoder.score.lexical import NO_SLOT
 from encoder.support.jit import jit
-from encoder.support.pointers import bare
+from encoder.support.pointers import pointers_to
 from encoder.text.clean import to_plain
 from encoder.text.fast_wordpiece import ELLIPSIS, alphanumeric, write_word
 
@@ -328,7 +328,12 @@ def scan(
     most = (len(text) + len(bounds)) // 2
     places, misses = np.empty(most, np.int64), np.empty(2 * most, np.int64)
     bodies, ends = np.empty(len(text) + 64, np.int32), np.empty_like(bounds[1:])
-    data, chars, words, buffers = bare(text), bare(characters), bare(lexicon), bare(scratch)
+    data, chars, words, buffers = (
+        pointers_to(text),
+        pointers_to(characters),
+        pointers_to(lexicon),
+        pointers_to(scratch),
+    )
     end = chunks = missed = 0
     for i in range(len(ends)):
         at, stop = bounds[i], bounds[i + 1]
@@ -343,7 +348,7 @@ def scan(
             needed = end + NUMBERS_PER_BYTE * (at - start) + 2
             if needed > len(bodies):
                 bodies = grow(bodies, needed)
-            last = encode_chunk(words, chars, buffers, data, start, at, bare(bodies), end)
+            last = encode_chunk(words, chars, buffers, data, start, at, pointers_to(bodies), end)
             places[chunks] = MISSED if last == OTHER else end
             if last == OTHER:
                 misses[missed], misses[missed + 1] = start, at

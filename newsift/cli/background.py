@@ -27,7 +27,7 @@ from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.statistics.background import SPARE_FACTOR, PostSampler, match_seeds, take_author_turns
-from worker.background_file import file_mark, refuse_other_model
+from worker.background_file import file_digest, refuse_other_model
 from worker.config import Config, MatchingConfig
 from worker.kafka.reading import Offsets, TopicReader, connected, records_between
 from worker.match.pipeline import read_safely
@@ -180,7 +180,7 @@ class BackgroundBuilder:
 
 
 def file_fields(file: Path, rate: float) -> Row:
-    posts, digest = Embeddings.load(file), file_mark(file)
+    posts, digest = Embeddings.load(file), file_digest(file)
     note, _ = read_tensors(file)
     fields = {"file": str(file), "sha256": digest} | _size_fields(posts, rate)
     fields |= {name: note[name] for name in TEXT_FIELDS if name in note}
@@ -203,7 +203,7 @@ def compare_thresholds(
     rate, total = matching.automatic_rate, matching.total_rate is not None
     background = None
     if file is not None:
-        background = OwnBackground(Embeddings.load(file), file_mark(file))
+        background = OwnBackground(Embeddings.load(file), file_digest(file))
         refuse_other_model(file, background.posts, enc)
     seed_sets = [SeedEmbedder(enc, rate, None, b, total).make(state) for b in (background, None)]
     thresholds, by_model = (seeds.threshold_of for seeds in seed_sets)

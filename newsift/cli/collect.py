@@ -21,8 +21,8 @@ from newsift.collect.collector import Collector, CollectorMetrics, TopicOutlet, 
 from newsift.collect.folder import FileLedger, Folder, scan_folder
 from newsift.collect.http import connection_errors, read_token
 from newsift.collect.mastodon import STREAM_PATHS, Mastodon, stream_address
-from newsift.collect.source import LiveSource, SourceMark
-from newsift.collect.state import FileStore, MarkStore, default_state, open_state, read_state
+from newsift.collect.source import LiveSource, SourcePosition
+from newsift.collect.state import FileStore, PositionStore, default_state, open_state, read_state
 from newsift.collect.x import MAX_STALL_S, STREAM_URL, XStream
 from newsift.files.posts import FileMessages, refuse_many_bad
 from newsift.files.tables import FileOptions
@@ -75,7 +75,7 @@ def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Co
     file = state or default_state(source.name)
     if dry_run:
         last_state = read_state(file, source.name)
-        asyncio.run(print_frames(source, last_state.mark if last_state else None, config))
+        asyncio.run(print_frames(source, last_state.position if last_state else None, config))
         return
     with open_state(file, source.name) as state_file:
         notify(f"the position in {source.name} is stored in {file}")
@@ -83,10 +83,10 @@ def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Co
             raise KeyboardInterrupt
 
 
-async def print_frames(source: LiveSource, mark: SourceMark | None, config: Config) -> None:
+async def print_frames(source: LiveSource, position: SourcePosition | None, config: Config) -> None:
     """It stores nothing, so a signal may end it at any point."""
     with FileIO(STDOUT, "w", closefd=False) as out:
-        state, metrics = MarkStore(mark), CollectorMetrics(source.name)
+        state, metrics = PositionStore(position), CollectorMetrics(source.name)
         collector = Collector(source, partial(write_lines, out), metrics, config.stream, state)
         async with client_session(stream_timeout(config.stream.stall_s)) as client:
             await collector.run(client)

@@ -10,7 +10,7 @@ from encoder.errors import NewsiftError
 from encoder.support.named import model_directory
 from newsift.cli.options import CONFIG, KAFKA, ONE_JSON
 from newsift.cli.topics import check as check_topics
-from worker.background_file import BACKGROUND_KEY, file_mark
+from worker.background_file import BACKGROUND_KEY, file_digest
 from worker.config import KEYS
 from worker.config.load import load, with_servers
 from worker.config.text import read_template, render_config, to_values
@@ -37,7 +37,7 @@ def check_config(config_file: Path | None, kafka: str | None) -> None:
         raise ConfigError(f"{source.origins['model.name']}: model.name: {error}") from error
     if file := source.config.matching.background:
         try:
-            file_mark(file)
+            file_digest(file)
         except NewsiftError as error:
             raise ConfigError(
                 f"{source.origins[BACKGROUND_KEY]}: {BACKGROUND_KEY}: {error}"
@@ -46,7 +46,7 @@ def check_config(config_file: Path | None, kafka: str | None) -> None:
         f"{section}.{name}" for section, keys in KEYS.items() for name, key in keys.items()
         if getattr(getattr(source.config, section), name) != key.default
     ]  # fmt: skip
-    summary = f"not by default: {', '.join(own_keys)}" if own_keys else "every key has its default"
+    summary = f"not the default: {', '.join(own_keys)}" if own_keys else "every key has its default"
     click.echo(escape_invisible(f"{source.file or 'the defaults'}: valid; {summary}"), err=True)
 
 

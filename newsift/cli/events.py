@@ -132,12 +132,12 @@ def _promise_text(promise: Any) -> str:
 
 
 def words_text(words: Any) -> str:
-    """Words with their moves; a record may hold anything."""
+    """Words with the changes of their weights; a record may hold anything."""
     texts = []
     for pair in words[:MAX_WORDS] if isinstance(words, list) else ():
         if isinstance(pair, list | tuple) and len(pair) == 2:
-            word, move = pair
-            number = f" {move:+.3f}" if isinstance(move, float | int) else ""
+            word, change = pair
+            number = f" {change:+.3f}" if isinstance(change, float | int) else ""
             texts.append(f"{shorten(one_line(str(word)), 40)}{number}")
     return "  ".join(texts)
 
@@ -197,24 +197,24 @@ def learn_once(training: ProfileTraining, yes: bool, as_json: bool, again: bool 
     """Show a proposal, and publish it on consent. Returns whether learning may go on."""
     proposal, state = training.propose()
     report_stream(proposal)
-    danger = publication_risk(proposal) if again and yes else ""
+    risk = publication_risk(proposal) if again and yes else ""
     if not as_json:
         print_proposal(proposal)
     further = ", and those to come while it is safe" if again else ""
     question = f"Publish this profile of {proposal.event.name!r}{further}?"
-    consent = proposal.is_news and not danger and confirm_publish(yes, question)
+    consent = proposal.is_news and not risk and confirm_publish(yes, question)
     if consent:
         training.publish(proposal, state)
         notify_version(state)
     elif not proposal.is_news:
         notify("nothing new: the profile stays as it is")
-    if danger:
-        notify(f"nothing was published, it would not be safe: {danger}")
+    if risk:
+        notify(f"nothing was published, it would not be safe: {risk}")
     if as_json:
         print_json([proposal_row(proposal, consent)])
     elif consent:
         notify(f"published: {proposal.profile.id} {proposal.profile.version}")
-    return consent or not (proposal.is_news or danger)
+    return consent or not (proposal.is_news or risk)
 
 
 def learn_repeatedly(training: ProfileTraining, every: float) -> None:
@@ -226,8 +226,8 @@ def learn_repeatedly(training: ProfileTraining, every: float) -> None:
         while True:
             time.sleep(every)
             proposal, state = training.propose()
-            if danger := publication_risk(proposal):
-                notify(f"stopped, the profile stays as it is: {danger}")
+            if risk := publication_risk(proposal):
+                notify(f"stopped, the profile stays as it is: {risk}")
                 return
             if proposal.is_news:
                 try:
@@ -250,16 +250,16 @@ def print_proposal(proposal: Proposal) -> None:
     fields = {"event": proposal.event.name, "learned from": origin}
     fields |= {name: words_text(creation[name]) for name in ("gained", "lost")}
     fields["threshold"] = " → ".join(map(thresholds_text, proposal.thresholds))
-    was, will = proposal.background_rates
-    fields["background"] = f"{was:.1f} → {will:.1f} of 1,000 posts pass"
+    before, after = proposal.background_rates
+    fields["background"] = f"{before:.1f} → {after:.1f} of 1,000 posts pass"
     if comparison.read:
-        was, will = comparison.passes
-        fields["stream"] = f"{was:,} → {will:,} of {comparison.read:,} posts pass"
+        before, after = comparison.passes
+        fields["stream"] = f"{before:,} → {after:,} of {comparison.read:,} posts pass"
         if proposal.hours >= 1 / 60:
-            rates = f"{was / proposal.hours:,.1f} → {will / proposal.hours:,.1f}"
+            rates = f"{before / proposal.hours:,.1f} → {after / proposal.hours:,.1f}"
             fields["stream"] += f", {rates} an hour"
     print_fields(fields)
-    for sign, posts in (("+", comparison.come), ("-", comparison.go)):
+    for sign, posts in (("+", comparison.new_matches), ("-", comparison.lost_matches)):
         for candidate in posts:
             text = shorten(one_line(candidate.post.text), MAX_POST_CHARS)
             click.echo(f"  {sign} {candidate.score:.2f}  {text}")
@@ -276,10 +276,10 @@ def forget(name: str, yes: bool, config: Config) -> None:
         context = ModelContext(config)
         events, state = read_events(topic, context)
         event = require_event(events, name)
-        if event.state == NO_PROFILE:
+        if event.profile_status == NO_PROFILE:
             raise InputError(f"event {name!r}: has no profile; its seeds are used")
         before = previous_profile(event.profile)
-        target = "the version before" if before else "no profile: its seeds are used"
+        target = "the previous version" if before else "no profile: its seeds are used"
         if not confirm_publish(yes, f"Go back to {target}?"):
             return
         value = before.value(config.limits) if before else None
@@ -289,7 +289,7 @@ def forget(name: str, yes: bool, config: Config) -> None:
     version = event.profile.version if event.profile else "-"
     click.echo(f"{one_line(name)}  {version}  back to {target}")
     if event.why:
-        notify(f"it is {event.state}: {event.why}; the seeds are used")
+        notify(f"it is {event.profile_status}: {event.why}; the seeds are used")
 
 
 @events.command()
@@ -327,7 +327,7 @@ def promise(
         context, topic = ModelContext(config), SeedTopic(cluster, config)
         events, state = read_events(topic, context)
         event = require_event(events, name).require_seeds()
-        if event.state == NO_PROFILE:
+        if event.profile_status == NO_PROFILE:
             _publish_first_profile(topic, state, context, event, yes, as_json)
             return
         profile = require_profile(event)
@@ -336,12 +336,12 @@ def promise(
         evidence = read_evidence(cluster, config, profile, target, begin)
         if not as_json:
             click.echo(_evidence_text(target, evidence))
-        set_it = _confirm_threshold(profile, evidence, yes)
-        if set_it:
+        consent = _confirm_threshold(profile, evidence, yes)
+        if consent:
             set_promise(topic, state, context, profile, target, evidence)
             notify_version(state)
     if as_json:
-        print_json([promise_row(name, target, evidence, set_it)])
+        print_json([promise_row(name, target, evidence, consent)])
 
 
 def _publish_first_profile(
@@ -365,10 +365,10 @@ def _publish_first_profile(
 def _evidence_text(target: PromiseTarget, evidence: PromiseEvidence) -> str:
     promise = f"precision {target.precision:g} at {target.confidence:.0%} confidence"
     labels = f"{evidence.labels} labels, {evidence.on} of them on the event"
-    of = f"{labels}, of {evidence.matches} matches"
+    evidence_text = f"{labels}, of {evidence.matches} matches"
     if evidence.threshold is None:
-        return f"{promise}: not shown by {of}"
-    return f"{promise}: shown from {evidence.threshold:.4f} on, by {of}"
+        return f"{promise}: not shown by {evidence_text}"
+    return f"{promise}: shown from {evidence.threshold:.4f} on, by {evidence_text}"
 
 
 def _confirm_threshold(profile: Profile, evidence: PromiseEvidence, yes: bool) -> bool:

@@ -58,8 +58,8 @@ def publish_drafts(
     for draft, seed, status in zip(drafts, seeds, statuses, strict=True):
         if not as_json:
             print_publication(seed, status, config, auto)
-        if draft.ignored:
-            keys = ", ".join(draft.ignored)
+        if draft.ignored_keys:
+            keys = ", ".join(draft.ignored_keys)
             notify(f"{draft.source}: ignored: {keys}; a seed has {', '.join(SEED_KEYS)}")
     preview = preview_published(topic, context, after, seeds, preview_limits()) if context else None
     if as_json:

@@ -37,7 +37,7 @@ from newsift.collect.source import (
     Gap,
     LostError,
     SourceFrame,
-    SourceMark,
+    SourcePosition,
 )
 from newsift.web.addresses import excerpt, http_url
 from worker.errors import AccessError
@@ -119,16 +119,18 @@ class JetstreamHost:
         # Posts of all languages arrive every second.
         self.expects_traffic = key not in url.query and POST_COLLECTION in collections
 
-    def cursor_after(self, mark: SourceMark | None) -> int | None:
+    def cursor_after(self, position: SourcePosition | None) -> int | None:
         """The cursor to resume from; None if only new posts can be read."""
-        if mark is None:
+        if position is None:
             return None
-        if mark.place == self.place:
-            if not isinstance(mark.cursor, int) or not 0 <= mark.cursor <= MAX_CURSOR:
-                raise InputError(f"--state: the cursor {mark.cursor!r} belongs to no Jetstream; "
-                                 "delete the file to start from new posts")  # fmt: skip
-            return mark.cursor
-        return time_cursor(mark.at)
+        if position.place == self.place:
+            if not isinstance(position.cursor, int) or not 0 <= position.cursor <= MAX_CURSOR:
+                raise InputError(
+                    f"--state: the cursor {position.cursor!r} belongs to no Jetstream; delete the "
+                    "file to start from new posts"
+                )
+            return position.cursor
+        return time_cursor(position.at)
 
     def parse(self, value: bytes) -> SourceFrame | JetstreamNotice:
         """An unreadable message becomes a frame without key and cursor."""
@@ -222,10 +224,10 @@ class Bluesky:
         self._retry_at = [0.0] * len(self._hosts)  # the time before which a host is not asked
         self._has_failed = False
         self._refusing = set[int]()  # indexes of hosts that refused since the last connection
-        # The mark before an unreadable frame, and the seconds that are skipped after it.
-        self._unread_after: SourceMark | None = None
+        # The position before an unreadable frame, and the seconds that are skipped after it.
+        self._unread_after: SourcePosition | None = None
         self._skip_s = 0.0
-        self._fallback_cursors: list[int | None] = []  # tried in turn instead of the mark's cursor
+        self._fallback_cursors: list[int | None] = []  # tried in turn before the position's
         self._stall_s = stall_s
         self._backoff = Backoff(0.25, 30.0)  # as in the Jetstream's own client
 
@@ -237,24 +239,24 @@ class Bluesky:
     def backoff(self, error: LostError) -> Backoff:
         return self._backoff
 
-    async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
+    async def arrivals(self, session: ClientSession, position: SourcePosition | None) -> Arrivals:
         try:
-            async with aclosing(self._arrivals(session, mark)) as arrivals:
+            async with aclosing(self._arrivals(session, position)) as arrivals:
                 async for arrival in arrivals:
                     yield arrival
         except LostError as lost:
             if isinstance(lost, UnreadableFrameError):
-                self._skip_unreadable(mark)
+                self._skip_unreadable(position)
             self._retry_at[self._host_index] = monotonic() + lost.wait
             lost.wait = max(0.0, min(self._retry_at) - monotonic())
             raise
 
-    def _skip_unreadable(self, mark: SourceMark | None) -> None:
-        """Skip a growing span while unreadable frames follow the same mark."""
-        is_repeated = mark is not None and mark == self._unread_after
+    def _skip_unreadable(self, position: SourcePosition | None) -> None:
+        """Skip a growing span while unreadable frames follow the same position."""
+        is_repeated = position is not None and position == self._unread_after
         self._fallback_cursors = []
         self._skip_s = min(max(1.0, 2 * self._skip_s), MAX_SKIP_S) if is_repeated else 0.0
-        self._unread_after = mark
+        self._unread_after = position
 
     def _choose_host(self) -> JetstreamHost:
         """The previous host, or the next after a failure; hosts that asked to wait come last."""
@@ -266,24 +268,24 @@ class Bluesky:
         self._has_failed = True  # until the first frame arrives
         return self._hosts[self._host_index]
 
-    async def _arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
+    async def _arrivals(self, session: ClientSession, position: SourcePosition | None) -> Arrivals:
         host = self._choose_host()
-        async with self._connection(session, host, mark) as (socket, cursor):
+        async with self._connection(session, host, position) as (socket, cursor):
             yield ()
-            is_first, starts_late = True, cursor != host.cursor_after(mark)
+            is_first, starts_late = True, cursor != host.cursor_after(position)
             async for message in self._messages(socket, host):
                 frame = host.parse(message)
                 if isinstance(frame, JetstreamNotice):
                     if frame.name == CURSOR_TOO_OLD:
-                        self._use_fallback_cursors(cursor, frame.text, mark)
+                        self._use_fallback_cursors(cursor, frame.text, position)
                     _handle_notice(frame, host.place)
                     starts_late = starts_late or frame.name == OUTDATED_CURSOR
                     continue
                 if is_first and frame.cursor is not None:
                     is_first, self._has_failed, self._fallback_cursors = False, False, []
-                    if mark is None or frame.cursor != mark.cursor:
+                    if position is None or frame.cursor != position.cursor:
                         self._unread_after, self._skip_s = None, 0.0
-                    if mark is not None and (gap := _gap(host, mark, frame.at, starts_late)):
+                    if position and (gap := _gap(host, position, frame.at, starts_late)):
                         yield gap
                 yield (frame,)
 
@@ -300,7 +302,7 @@ class Bluesky:
             raise
 
     def _use_fallback_cursors(
-        self, cursor: int | None, message: str, mark: SourceMark | None
+        self, cursor: int | None, message: str, position: SourcePosition | None
     ) -> None:
         """The next cursor: the oldest one in the host's message, one by time, then new posts."""
         if cursor is None:
@@ -309,29 +311,29 @@ class Bluesky:
             del self._fallback_cursors[0]
             return
         oldest = next((int(n) for n in NUMBER.findall(message) if int(n) > cursor), None)
-        time = None if mark is None else time_cursor(mark.at)
+        time = None if position is None else time_cursor(position.at)
         self._fallback_cursors = [value for value in (oldest, time) if value is not None] + [None]
 
     @asynccontextmanager
     async def _connection(
-        self, session: ClientSession, host: JetstreamHost, mark: SourceMark | None
+        self, session: ClientSession, host: JetstreamHost, position: SourcePosition | None
     ) -> AsyncIterator[tuple[ClientWebSocketResponse, int | None]]:
         """An open web socket, and the cursor that it was opened with."""
-        if mark is not None and not self._fallback_cursors:
-            if self._skip_s and (later := time_cursor(mark.at, self._skip_s)):
+        if position is not None and not self._fallback_cursors:
+            if self._skip_s and (later := time_cursor(position.at, self._skip_s)):
                 self._fallback_cursors = [later, None]
-            elif mark.place != host.place:
-                self._fallback_cursors = [host.cursor_after(mark), None]
+            elif position.place != host.place:
+                self._fallback_cursors = [host.cursor_after(position), None]
         while True:
             cursor = (
-                self._fallback_cursors[0] if self._fallback_cursors else host.cursor_after(mark)
+                self._fallback_cursors[0] if self._fallback_cursors else host.cursor_after(position)
             )
             try:
                 socket = await self._connect(session, host, cursor)
                 break
             except CursorTooOldError as error:
                 log.warning("%s no longer has the posts after cursor %s", host.place, cursor)
-                self._use_fallback_cursors(cursor, str(error), mark)
+                self._use_fallback_cursors(cursor, str(error), position)
         try:
             yield socket, cursor
         finally:
@@ -392,13 +394,13 @@ def _handle_notice(notice: JetstreamNotice, place: str) -> None:
 
 
 def _gap(
-    host: JetstreamHost, mark: SourceMark, first_at: float | None, starts_late: bool
+    host: JetstreamHost, position: SourcePosition, first_at: float | None, starts_late: bool
 ) -> Gap | None:
-    if host.cursor_after(mark) is None:
-        return Gap(f"{host.place} cannot continue from {mark.cursor} of {mark.place}")
-    seconds = None if mark.at is None or first_at is None else max(first_at - mark.at, 0.0)
+    if host.cursor_after(position) is None:
+        return Gap(f"{host.place} cannot continue from {position.cursor} of {position.place}")
+    seconds = None if position.at is None or first_at is None else max(first_at - position.at, 0.0)
     # v1 skips without a notice.
     has_skipped = not host.is_v2 and seconds is not None and seconds > MAX_QUIET_S
     if not starts_late and not has_skipped:
         return None
-    return Gap(f"{host.place} no longer has all posts after cursor {mark.cursor}", seconds)
+    return Gap(f"{host.place} no longer has all posts after cursor {position.cursor}", seconds)

@@ -24,9 +24,9 @@ from newsift.collect.source import (
     LostError,
     SourceEndedError,
     SourceFrame,
-    SourceMark,
+    SourcePosition,
 )
-from newsift.collect.state import MarkStore
+from newsift.collect.state import PositionStore
 from worker.config import Config, StreamConfig
 from worker.errors import AccessError
 from worker.kafka.delivery import Delivery
@@ -204,9 +204,9 @@ log = logging.getLogger("newsift.collect")
 class Collector:
     """Delivers the frames of a source and stores the acknowledged position.
 
-    One task receives frames and reconnects, one delivers them in order, and one stores the mark.
-    A connection is opened only after all frames of the one before are acknowledged, and resumes at
-    the mark, so that the platform sends nothing twice.
+    One task receives frames and reconnects, one delivers them in order, one stores the position. A
+    connection is opened only after all frames of the one before are acknowledged, and resumes at
+    the position, so that the platform sends nothing twice.
     """
 
     def __init__(
@@ -215,13 +215,13 @@ class Collector:
         deliver: Deliver,
         metrics: CollectorMetrics,
         config: StreamConfig,
-        mark_store: MarkStore,
+        position_store: PositionStore,
     ) -> None:
         self._source, self._deliver, self._metrics, self._config = source, deliver, metrics, config
-        self._mark_store, self._mark = mark_store, mark_store.mark
+        self._position_store, self._position = position_store, position_store.position
         self._inbox = Inbox(config.in_flight * config.batch_bytes)
         self._used_backoffs: list[Backoff] = []  # since the last progress
-        self._stop_requested, self._mark_changed = asyncio.Event(), asyncio.Event()
+        self._stop_requested, self._position_changed = asyncio.Event(), asyncio.Event()
         self._is_finished = asyncio.Event()
         self._connected_at, self._disconnected_at = inf, -inf
         self.not_ready_reason = "it is starting"  # empty while connected
@@ -248,7 +248,7 @@ class Collector:
         stopping = asyncio.create_task(self._stop_requested.wait())
         receiving = asyncio.create_task(self._receive(client))
         sending = asyncio.create_task(self._send())
-        storing = asyncio.create_task(self._store_marks())
+        storing = asyncio.create_task(self._store_positions())
         tasks = stopping, receiving, sending, storing
         try:
             first, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -260,7 +260,7 @@ class Collector:
             for task in (stopping, receiving, sending):
                 task.cancel()
             self._is_finished.set()
-            self._mark_changed.set()
+            self._position_changed.set()
             await asyncio.gather(*tasks, return_exceptions=True)
         storing.result()
 
@@ -301,11 +301,11 @@ class Collector:
                 await self._pause(error)
 
     async def _read_connection(self, client: ClientSession) -> None:
-        async with aclosing(self._source.arrivals(client, self._mark)) as arrivals:
+        async with aclosing(self._source.arrivals(client, self._position)) as arrivals:
             async for arrival in arrivals:
                 if isinstance(arrival, Gap):
                     self._metrics.count_gap(arrival)
-                    self._mark_store.count_gap(arrival)
+                    self._position_store.count_gap(arrival)
                     span = "" if arrival.seconds is None else f", {arrival.seconds:,.0f} s of them"
                     name, why = self._source.name, arrival.why
                     log.error("posts of %s are lost for good%s: %s", name, span, why)
@@ -335,36 +335,36 @@ class Collector:
         self._used_backoffs.clear()
 
     async def _send(self) -> None:
-        """Deliver frames in order, and move the mark once they are acknowledged."""
+        """Deliver frames in order, and move the position once they are acknowledged."""
         while True:
             frames = await self._inbox.take(self._config.batch_posts, self._config.batch_bytes)
             await self._deliver(frames)
             self._metrics.count_acknowledged(frames)
-            self._move_mark(frames)
+            self._move_position(frames)
             await self._inbox.release(frames)
             self._metrics["in_flight_bytes"].set(self._inbox.bytes)
 
-    def _move_mark(self, frames: list[SourceFrame]) -> None:
+    def _move_position(self, frames: list[SourceFrame]) -> None:
         """A new cursor, or frames without one, count as progress."""
         last = next((frame for frame in reversed(frames) if frame.cursor is not None), None)
-        if last is None or self._mark is None or last.cursor != self._mark.cursor:
+        if last is None or self._position is None or last.cursor != self._position.cursor:
             self._reset_backoffs()
         if last is not None:
             assert last.cursor is not None
-            self._mark = SourceMark(last.cursor, self._source.place, last.at)
-            self._mark_changed.set()
+            self._position = SourcePosition(last.cursor, self._source.place, last.at)
+            self._position_changed.set()
 
-    async def _store_marks(self) -> None:
-        """Store the mark at intervals when it has moved, and at the end."""
+    async def _store_positions(self) -> None:
+        """Store the position at intervals when it has moved, and at the end."""
         while not self._is_finished.is_set():
-            await self._mark_changed.wait()
-            self._mark_changed.clear()
-            await self._store_mark()
+            await self._position_changed.wait()
+            self._position_changed.clear()
+            await self._store_position()
             with suppress(TimeoutError):
                 async with asyncio.timeout(STORE_INTERVAL_S):
                     await self._is_finished.wait()
-        await self._store_mark()
+        await self._store_position()
 
-    async def _store_mark(self) -> None:
-        if self._mark is not None and self._mark != self._mark_store.mark:
-            await asyncio.to_thread(self._mark_store.store, self._mark)
+    async def _store_position(self) -> None:
+        if self._position is not None and self._position != self._position_store.position:
+            await asyncio.to_thread(self._position_store.store, self._position)

@@ -69,8 +69,8 @@ COUNT = re.compile(r"\d{1,6}", re.ASCII)
 class Entry:
     link: str
     title: str
-    published: int | None  # milliseconds
-    mark: str  # a digest, which changes when the feed corrects the entry
+    published_at: int | None  # milliseconds
+    digest: str  # changes when the feed corrects the entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def read_feed(body: bytes, url: str, content_type: str) -> NewsFeed:
         raise InputError(f"{url}: {_remedy(document.feed, url)}")
     entries = [_entry(item, url) for item in document.entries]
     usable = [entry for entry in entries if 0 < len(entry.link.encode()) <= MAX_URL_CHARS]
-    newest = sorted(usable, key=lambda entry: -(entry.published or 0))[:MAX_ENTRIES]
+    newest = sorted(usable, key=lambda entry: -(entry.published_at or 0))[:MAX_ENTRIES]
     return NewsFeed(tuple(newest), _interval(document.feed), len(entries) - len(usable))
 
 
@@ -185,9 +185,9 @@ class FollowedArticle(msgspec.Struct):
 
     link: str
     title: str
-    published: int
-    mark: str  # of the latest entry about it
-    seen: int  # when the feed last listed it
+    published_at: int
+    digest: str  # of the latest entry about it
+    seen_at: int  # when the feed last listed it
     read: int | None = None
     news: bool = False  # whether the entry has changed since the article was read
     again: int = 0  # how often the article was read after the first time
@@ -224,16 +224,16 @@ class FeedState(msgspec.Struct):
     feed: str  # the user's address of it
     address: str  # the same, or the target of its permanent redirects
     etag: str | None = None
-    modified: str | None = None
+    last_modified: str | None = None
     interval: float = 0.0  # seconds between two requests that the feed asks for
     failures: int = 0  # consecutive ones
     wait_until: int = 0
-    seen: int = 0  # when its entries were last read
+    seen_at: int = 0  # when its entries were last read
     articles: dict[str, FollowedArticle] = msgspec.field(default_factory=dict)
 
     def note(self, entries: Iterable[Entry], now: int, keep: int) -> int:
         """Add the entries of a feed. Returns how many articles are new and recent enough."""
-        self.seen, new_count = now, 0
+        self.seen_at, new_count = now, 0
         names = set[str]()
         for entry in entries:
             name = link_identity(entry.link)
@@ -241,29 +241,29 @@ class FeedState(msgspec.Struct):
                 continue
             names.add(name)
             if (article := self.articles.get(name)) is not None:
-                article.seen = now
-                if article.mark != entry.mark:
-                    article.mark, article.news = entry.mark, True
-            elif (at := min(entry.published or now, now)) + keep > now:
+                article.seen_at = now
+                if article.digest != entry.digest:
+                    article.digest, article.news = entry.digest, True
+            elif (at := min(entry.published_at or now, now)) + keep > now:
                 new_count += 1
                 link = clean_link(entry.link)
-                self.articles[name] = FollowedArticle(link, entry.title, at, entry.mark, now)
+                self.articles[name] = FollowedArticle(link, entry.title, at, entry.digest, now)
         remaining = [
             (name, article) for name, article in self.articles.items()
-            if article.seen >= now - keep or article.seed is not None
+            if article.seen_at >= now - keep or article.seed is not None
         ]  # fmt: skip
         if len(remaining) > MAX_ARTICLES:  # the oldest without a seed go
-            remaining.sort(key=lambda item: (item[1].seed is None, -item[1].seen))
+            remaining.sort(key=lambda item: (item[1].seed is None, -item[1].seen_at))
         self.articles = dict(remaining[:MAX_ARTICLES])
         return new_count
 
     def due_articles(self, now: int, keep: int, most: int) -> list[FollowedArticle]:
         """The articles to read now, new ones first."""
+        entries = (each for each in self.articles.values() if each.seen_at == self.seen_at)
         candidates = [
-            article for article in self.articles.values()
-            if article.seen == self.seen and article.published + keep > now and article.due(now)
-        ]  # fmt: skip
-        return sorted(candidates, key=lambda article: (article.read or 0, -article.published))[
+            article for article in entries if article.published_at + keep > now and article.due(now)
+        ]
+        return sorted(candidates, key=lambda article: (article.read or 0, -article.published_at))[
             :most
         ]
 
@@ -271,7 +271,7 @@ class FeedState(msgspec.Struct):
         """The articles whose seeds should have expired by then."""
         return [
             article for article in self.articles.values()
-            if article.seed is not None and article.published + keep <= before
+            if article.seed is not None and article.published_at + keep <= before
         ]  # fmt: skip
 
 

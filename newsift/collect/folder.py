@@ -24,7 +24,7 @@ from newsift.collect.source import (
     LostError,
     SourceEndedError,
     SourceFrame,
-    SourceMark,
+    SourcePosition,
 )
 from newsift.files.messages import FileMessage
 from newsift.files.read import files_in_folder, glob_files
@@ -327,13 +327,13 @@ class Folder:
         """Never used, as reading a folder raises no LostError."""
         return Backoff(self.scan_interval_s, self.scan_interval_s)
 
-    async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
-        if mark is not None and mark.place != self.place:
+    async def arrivals(self, session: ClientSession, position: SourcePosition | None) -> Arrivals:
+        if position is not None and position.place != self.place:
             raise InputError(
-                f"--state: belongs to the folder {mark.place!r}; give each folder its own file"
+                f"--state: belongs to the folder {position.place!r}; give each folder its own file"
             )
-        position = None if mark is None else FilePosition.parse(mark.cursor)
-        await asyncio.to_thread(self.ledger.load, position)
+        file_position = None if position is None else FilePosition.parse(position.cursor)
+        await asyncio.to_thread(self.ledger.load, file_position)
         yield ()
         steps = self._steps()
         try:
@@ -397,7 +397,7 @@ class Folder:
     def _frames_of_file(
         self, entry: LedgerEntry, file: FileVersion, rows_sent: int
     ) -> Iterator[list[SourceFrame]]:
-        """The frames after the rows that were sent; the last one marks the file as done."""
+        """The frames after the rows that were sent; the last one means that the file is done."""
         rows = 0
         try:
             for batch in self.read(Path(file.path)):

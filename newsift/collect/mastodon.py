@@ -41,7 +41,7 @@ from newsift.collect.source import (
     Gap,
     LostError,
     SourceFrame,
-    SourceMark,
+    SourcePosition,
     seconds_since,
 )
 from newsift.files.platforms import IdObject
@@ -435,15 +435,15 @@ class Mastodon:
         self._address, self._max_pages = address, max_pages
         self._headers = {"Authorization": f"Bearer {token.reveal()}"}
         self._statuses = RecentStatuses()
-        self._reported_foreign_mark: SourceMark | None = None
+        self._reported_foreign_position: SourcePosition | None = None
         self._backoff = Backoff(0.5, 60.0)
         self._limited_backoff = Backoff(30.0, 300.0)  # after too many requests
 
-    async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
-        """The statuses of the timeline since the mark, then those of the stream."""
+    async def arrivals(self, session: ClientSession, position: SourcePosition | None) -> Arrivals:
+        """The statuses of the timeline since the position, then those of the stream."""
         with connection_errors(self.place):
             url = await self._stream_url(session)
-            timeline = await self._open_timeline(session, mark)
+            timeline = await self._open_timeline(session, position)
             async for frames in self._timeline_frames(timeline):
                 yield frames
             connect = self._websocket_events if is_websocket(url) else self._sse_events
@@ -451,7 +451,7 @@ class Mastodon:
                 await anext(stream)  # an empty list: the stream is connected
                 async for frames in self._timeline_frames(timeline):
                     yield frames
-                if gap := self._gap(timeline, mark):
+                if gap := self._gap(timeline, position):
                     yield gap
                 yield self._statuses.cursor_frame()  # the stream misses nothing from here on
                 async for events in stream:
@@ -496,13 +496,15 @@ class Mastodon:
             async for text in socket_texts(socket, str(url.host)):
                 yield [_parse_socket_event(text, str(url.host))]
 
-    async def _open_timeline(self, session: ClientSession, mark: SourceMark | None) -> Timeline:
-        """The timeline since the mark, or since now."""
+    async def _open_timeline(
+        self, session: ClientSession, position: SourcePosition | None
+    ) -> Timeline:
+        """The timeline since the position, or since now."""
         url = self._address.stream.timeline(self._address.host)
         after_id = ""
-        if mark is not None and mark.place == self.place:
-            self._statuses.raise_latest_id(str(mark.cursor))
-            after_id = id_before(str(mark.cursor), OVERLAP_S)
+        if position is not None and position.place == self.place:
+            self._statuses.raise_latest_id(str(position.cursor))
+            after_id = id_before(str(position.cursor), OVERLAP_S)
         elif self._statuses.latest_id is None:
             # If this fails, the stream starts nevertheless.
             with suppress(LostError), connection_errors(self.place):
@@ -517,18 +519,18 @@ class Mastodon:
             batch = [self._statuses.status_frame(status, id) for id, status in page]
             yield [frame for frame in batch if frame is not None]
 
-    def _gap(self, timeline: Timeline, mark: SourceMark | None) -> Gap | None:
+    def _gap(self, timeline: Timeline, position: SourcePosition | None) -> Gap | None:
         """The missed posts that the timeline does not have.
 
-        A mark of another instance is reported only once.
+        A position of another instance is reported only once.
         """
-        if mark is None or mark == self._reported_foreign_mark:
+        if position is None or position == self._reported_foreign_position:
             return None
-        if mark.place != self.place:
-            self._reported_foreign_mark = mark
-            why = f"the state belongs to {mark.place}, whose ids mean nothing to {self.place}"
-            return Gap(why, seconds_since(mark.at))
-        seconds = seconds_since(time_of_id(timeline.after_id) or mark.at)
+        if position.place != self.place:
+            self._reported_foreign_position = position
+            why = f"the state belongs to {position.place}, whose ids mean nothing to {self.place}"
+            return Gap(why, seconds_since(position.at))
+        seconds = seconds_since(time_of_id(timeline.after_id) or position.at)
         if timeline.pages_left <= 0:
             pages = f"{self._max_pages:,} pages of the timeline"
             return Gap(f"more posts were missed than {pages} hold", seconds)

@@ -1,4 +1,4 @@
-"""The interface between the collector and its sources: frames, marks, gaps, errors."""
+"""The interface between the collector and its sources: frames, positions, gaps, errors."""
 
 import random
 from collections.abc import AsyncGenerator, Sequence
@@ -30,7 +30,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceMark:
+class SourcePosition:
     """The acknowledged position in a source."""
 
     cursor: Cursor
@@ -108,11 +108,11 @@ class LiveSource(Protocol):
         """The host or folder that the cursors belong to."""
         ...
 
-    def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
-        """The frames of one connection, from the mark's post on; LostError at its end.
+    def arrivals(self, session: ClientSession, position: SourcePosition | None) -> Arrivals:
+        """The frames of one connection, from the position's post on; LostError at its end.
 
-        Without a mark it starts with new posts. A Gap is yielded where posts since the mark are
-        lost. An empty list says that the connection is open.
+        Without a position it starts with new posts. A Gap is yielded where posts since the position
+        are lost. An empty list says that the connection is open.
         """
         ...
 

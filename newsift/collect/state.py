@@ -12,7 +12,7 @@ import msgspec
 
 from encoder.errors import InputError
 from encoder.support.files import exclusive, read_regular, state_folder, write_atomically
-from newsift.collect.source import Cursor, Gap, SourceMark
+from newsift.collect.source import Cursor, Gap, SourcePosition
 from worker.errors import RunError
 from worker.posts.times import rfc3339
 
@@ -29,13 +29,13 @@ class StateFile(msgspec.Struct):
     cursor: Cursor
     place: str
     at: float | None = None
-    saved: str = ""
+    saved_at: str = ""
     gaps: int = 0  # since the file was created
     gap_seconds: float = 0.0  # of the gaps whose length is known
 
     @property
-    def mark(self) -> SourceMark:
-        return SourceMark(self.cursor, self.place, self.at)
+    def position(self) -> SourcePosition:
+        return SourcePosition(self.cursor, self.place, self.at)
 
 
 STATE_ERRORS = (OSError, RecursionError, msgspec.MsgspecError)
@@ -50,38 +50,38 @@ def default_state(name: str) -> Path:
     return state_folder() / f"collect-{name}.json"
 
 
-class MarkStore:
-    """A collector's last mark; this one stores nothing, as a dry run needs it."""
+class PositionStore:
+    """A collector's last position; this one stores nothing, as a dry run needs it."""
 
-    def __init__(self, mark: SourceMark | None) -> None:
-        self.mark = mark
+    def __init__(self, position: SourcePosition | None) -> None:
+        self.position = position
 
-    def store(self, mark: SourceMark) -> None: ...
+    def store(self, position: SourcePosition) -> None: ...
 
     def count_gap(self, gap: Gap) -> None:
-        """The count is stored with the next mark."""
+        """The count is stored with the next position."""
 
 
-class FileStore(MarkStore):
+class FileStore(PositionStore):
     def __init__(self, path: Path, source: str) -> None:
         self._path, self._source = path, source
         state = read_state(path, source)
-        super().__init__(state.mark if state else None)
+        super().__init__(state.position if state else None)
         self._gaps, self._gap_seconds = (state.gaps, state.gap_seconds) if state else (0, 0.0)
         if state:
             self._write(state)  # a file that cannot be written is refused before anything is sent
 
-    def store(self, mark: SourceMark) -> None:
+    def store(self, position: SourcePosition) -> None:
         now = rfc3339(round(time.time() * 1000))
         state = StateFile(
-            SCHEMA, self._source, mark.cursor, mark.place, mark.at, now,
+            SCHEMA, self._source, position.cursor, position.place, position.at, now,
             self._gaps, self._gap_seconds,
         )  # fmt: skip
         try:
             self._write(state)
         except InputError as error:  # it could be written at the start, so the command has failed
             raise RunError(f"{error}, then restart the collector") from error
-        self.mark = mark
+        self.position = position
 
     def _write(self, state: StateFile) -> None:
         try:
@@ -166,7 +166,7 @@ def list_collectors() -> Iterator[dict[str, Any]]:
             "source": state.source if state else file.stem.removeprefix("collect-"),
             "running": _is_locked(file.with_name(name + LOCK_SUFFIX)),
             "last_post_at": last_post_at,
-            "saved_at": state.saved if state else None,
+            "saved_at": state.saved_at if state else None,
             "gaps": state.gaps if state else 0,
             "gap_seconds": state.gap_seconds if state else 0.0,
             "state": str(file),

@@ -38,7 +38,7 @@ from newsift.collect.source import (
     LostError,
     SourceEndedError,
     SourceFrame,
-    SourceMark,
+    SourcePosition,
     seconds_since,
 )
 from newsift.files.platforms import IdObject
@@ -457,7 +457,7 @@ class XStream:
     def backoff(self, error: LostError) -> Backoff:
         return self._backoffs.get(error.reason, self._backoffs[CLOSED])
 
-    async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
+    async def arrivals(self, session: ClientSession, position: SourcePosition | None) -> Arrivals:
         """X sends no post twice, so each connection after the first starts with a Gap."""
         reset_at = 0.0
         try:
@@ -467,9 +467,9 @@ class XStream:
                 async with request as answer:
                     await self._check(answer)
                     reset_at = time() + seconds_until_reset(answer.headers)
-                    if mark is not None:
-                        self._newest_id = self._newest_id or str(mark.cursor)
-                        last = max(self._active_at or 0.0, mark.at or 0.0)
+                    if position is not None:
+                        self._newest_id = self._newest_id or str(position.cursor)
+                        last = max(self._active_at or 0.0, position.at or 0.0)
                         yield Gap("X sends no post twice", seconds_since(last or None))
                     async with (
                         self.rules.watching_file(session),
@@ -518,7 +518,7 @@ class XStream:
         return frames, None
 
     def _keep_alive_frame(self) -> SourceFrame:
-        """A frame without a post that moves the time of the mark."""
+        """A frame without a post that moves the time of the position."""
         self._active_at = time()
         return SourceFrame(b"", None, self._newest_id or LOWEST_ID, self._active_at)
 

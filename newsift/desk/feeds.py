@@ -90,7 +90,7 @@ class FollowedFeed:
             **msgspec.to_builtins(self.subscription),
             "state": self._status,
             "why": self._why,
-            "last": rfc3339(state.seen) if state and state.seen else None,
+            "last": rfc3339(state.seen_at) if state and state.seen_at else None,
             "again": rfc3339(state.wait_until) if state and state.wait_until else None,
             "articles": len(articles),
             "seed_articles": sum(article.seed is not None for article in articles),

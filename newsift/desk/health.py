@@ -94,7 +94,7 @@ class ViewerPresence:
 
 
 class PolledValue(Generic[T]):
-    """The latest value; `away` is the reason if the last poll failed."""
+    """The latest value; `error` is the reason if the last poll failed."""
 
     def __init__(
         self, name: str, poll_once: Callable[[], T], viewers: ViewerPresence,
@@ -104,8 +104,8 @@ class PolledValue(Generic[T]):
         self.name, self._poll_once, self._on_change = name, poll_once, on_change
         self._viewers, self._every_s = viewers, every_s
         self.value: T | None = None
-        self.away = NOT_YET
-        self.since = time.time()  # when `away` last became empty or got a reason
+        self.error = NOT_YET
+        self.since = time.time()  # when `error` last became empty or got a reason
 
     def start(self) -> None:
         Thread(target=self._run, name=f"desk-{self.name}", daemon=True).start()
@@ -118,16 +118,16 @@ class PolledValue(Generic[T]):
 
     def poll(self) -> None:
         try:
-            self.value, away = self._poll_once(), ""
-        except Exception as error:  # noqa: BLE001 - it is logged and shown
-            away = failure_text(error, f"{self.name}: cannot be polled")
-        if bool(away) != bool(self.away) or self.away == NOT_YET:
+            self.value, error = self._poll_once(), ""
+        except Exception as failure:  # noqa: BLE001 - it is logged and shown
+            error = failure_text(failure, f"{self.name}: cannot be polled")
+        if bool(error) != bool(self.error) or self.error == NOT_YET:
             self.since = time.time()
-        self.away = away
+        self.error = error
 
     def row(self) -> Row:
-        since = None if self.away == NOT_YET else rfc3339(int(self.since * 1000))
-        return {"away": self.away, "since": since}
+        since = None if self.error == NOT_YET else rfc3339(int(self.since * 1000))
+        return {"error": self.error, "since": since}
 
 
 def group_row(
@@ -168,8 +168,8 @@ def query_workers(addresses: Iterable[str]) -> list[Row]:
 
 
 def query_worker(address: str) -> Row:
-    """`away` is the reason if the worker does not answer."""
-    row: Row = {"address": address, "away": "", "ready": False, "reason": "", "drift": None}
+    """`error` is the reason if the worker does not answer."""
+    row: Row = {"address": address, "error": "", "ready": False, "reason": "", "drift": None}
     try:
         status, body = http_get(address, "/readyz", WORKER_ANSWER_S)
         answer = msgspec.json.decode(body)
@@ -179,7 +179,7 @@ def query_worker(address: str) -> Row:
         return row | (read_metrics(body.decode()) if status == 200 else {})
     except ANSWER_ERRORS as error:
         failure = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return row | {"away": f"this worker does not answer ({failure})"[:MAX_REASON_CHARS]}
+        return row | {"error": f"this worker does not answer ({failure})"[:MAX_REASON_CHARS]}
 
 
 def read_metrics(page: str) -> Row:
@@ -205,7 +205,7 @@ def read_metrics(page: str) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class HealthSnapshot:
-    away: str  # why the broker does not answer, if so
+    broker_error: str  # why the broker does not answer, if so
     group: Row | None = None
     grows: bool = False
     workers: Sequence[Row] = ()
@@ -214,10 +214,10 @@ class HealthSnapshot:
 
 
 def list_problems(snapshot: HealthSnapshot) -> list[str]:
-    if snapshot.away == NOT_YET:
+    if snapshot.broker_error == NOT_YET:
         return []
-    if snapshot.away:
-        problems = iter([f"the broker does not answer: {snapshot.away}"])
+    if snapshot.broker_error:
+        problems = iter([f"the broker does not answer: {snapshot.broker_error}"])
     else:
         workers = _worker_problems(snapshot.workers)
         problems = chain(_group_problems(snapshot), workers, _topic_problems(snapshot))
@@ -237,7 +237,7 @@ def _group_problems(snapshot: HealthSnapshot) -> Iterator[str]:
 
 
 def _worker_problems(rows: Sequence[Row]) -> Iterator[str]:
-    workers = [row for row in rows if not row["away"]]
+    workers = [row for row in rows if not row["error"]]
     for row in workers:
         worker = f"the worker at {row['address']}"
         if not row["ready"]:
@@ -268,10 +268,10 @@ def summarise(snapshot: HealthSnapshot) -> Row:
     """The status in the head of every page."""
     problems = list_problems(snapshot)
     state, text = ("bad", f"{len(problems)} problem{'s' * (len(problems) > 1)}")
-    if snapshot.away == NOT_YET:
+    if snapshot.broker_error == NOT_YET:
         state, text = "unknown", "checking"
-    elif snapshot.away:
-        text = "broker away"
+    elif snapshot.broker_error:
+        text = "no broker"
     elif snapshot.group is not None and not snapshot.group["all_members"]:
         text = "no worker"
     elif not problems:
@@ -290,14 +290,18 @@ class HealthMonitor:
         self._lag_points: deque[tuple[float, int]] = deque(maxlen=MAX_LAG_POINTS)
         self._last_offsets: OffsetSnapshot | None = None
 
-        def poll(name: str, poll_once: Callable[[], T], every_s: float = POLL_S) -> PolledValue[T]:
+        def polled_value(
+            name: str, poll_once: Callable[[], T], every_s: float = POLL_S
+        ) -> PolledValue[T]:
             return PolledValue(name, poll_once, self._viewers, on_change, every_s)
 
-        self._group = poll("broker", self._read_group)
-        self._topics = poll("topics", self._read_topics, TOPICS_POLL_S)
+        self._group = polled_value("broker", self._read_group)
+        self._topics = polled_value("topics", self._read_topics, TOPICS_POLL_S)
         cluster_id = partial(kafka_cluster_id, config)
-        self._workers = poll("workers", lambda: query_workers(worker_addresses(config, cluster_id)))
-        self._collectors = poll(
+        self._workers = polled_value(
+            "workers", lambda: query_workers(worker_addresses(config, cluster_id))
+        )
+        self._collectors = polled_value(
             "collectors", lambda: list(islice(list_collectors(), MAX_COLLECTORS))
         )
         self.letters = DeadLetterList(config)
@@ -349,7 +353,7 @@ class HealthMonitor:
             "workers": self._workers.row() | {"rows": snapshot.workers},
             "topics": self._topics.row() | {"rows": snapshot.topics},
             "collectors": self._collectors.row() | {"rows": self._collectors.value or []},
-            "sources": [{"name": name, "away": why} for name, why in self._sources().items()],
+            "sources": [{"name": name, "error": why} for name, why in self._sources().items()],
         }
 
     def _read_group(self) -> Row:
@@ -377,12 +381,12 @@ class HealthMonitor:
             return list(self._lag_points)
 
     def _snapshot(self) -> HealthSnapshot:
-        away = self._group.away
+        error = self._group.error
         return HealthSnapshot(
-            away,
-            group=None if away else self._group.value,
-            grows=not away and is_growing(self._lags()),
+            error,
+            group=None if error else self._group.value,
+            grows=not error and is_growing(self._lags()),
             workers=self._workers.value or [],
-            topics=(self._topics.value or []) if not self._topics.away else [],
+            topics=(self._topics.value or []) if not self._topics.error else [],
             labels_left_out=self._labels().left_out,
         )

@@ -227,7 +227,7 @@ class StoryFilter(Struct, frozen=True, kw_only=True):
     text: Annotated[str, Meta(max_length=MAX_SEARCH_CHARS)] = ""
     order: Literal["time", "score"] = "time"
     # The number of the last match on the page; later ones are only counted.
-    seen: Annotated[int, Meta(ge=0, le=MAX_JSON_INTEGER)] = MAX_JSON_INTEGER
+    up_to: Annotated[int, Meta(ge=0, le=MAX_JSON_INTEGER)] = MAX_JSON_INTEGER
     skip: Annotated[int, Meta(ge=0, le=10**6)] = 0
     count: Annotated[int, Meta(ge=1, le=100)] = 50
 
@@ -250,8 +250,8 @@ class StoryFilter(Struct, frozen=True, kw_only=True):
 class StoryPage:
     stories: list[tuple[MatchRow, Story]]  # each with its first accepted post
     total: int  # stories on all pages
-    newer: int  # stories since `seen`
-    last: int  # number of the newest match, for `seen`
+    newer: int  # stories since `up_to`
+    last: int  # number of the newest match, for `up_to`
 
 
 def filter_stories(stories: Iterable[Story], story_filter: StoryFilter, now: int) -> StoryPage:
@@ -261,7 +261,7 @@ def filter_stories(stories: Iterable[Story], story_filter: StoryFilter, now: int
         row = next((row for row in rows if story_filter.accepts(row, now)), None)
         if row is not None:
             matching.append((row, story))
-    earlier = [(row, story) for row, story in matching if row.number <= story_filter.seen]
+    earlier = [(row, story) for row, story in matching if row.number <= story_filter.up_to]
     by_score = story_filter.order == "score"
 
     def rank(pair: tuple[MatchRow, Story]) -> tuple[float, int, int]:

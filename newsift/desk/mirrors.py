@@ -31,20 +31,20 @@ class TopicConsumer(Protocol):
 
 
 class TopicFollower:
-    """Reads a topic for a consumer; `away` is the reason if it cannot."""
+    """Reads a topic for a consumer; `error` is the reason if it cannot."""
 
     def __init__(
         self, config: Config, topic: str, consumer: TopicConsumer, on_change: Callable[[], None],
         *, retry_s: float = RETRY_S, partitions_s: float = PARTITIONS_CHECK_S,
     ) -> None:  # fmt: skip
-        """`on_change` is called after new records, and when `away` or `ready` changes."""
+        """`on_change` is called after new records, and when `error` or `ready` changes."""
         self._config, self._topic = config, topic
         self._consumer, self._on_change = consumer, on_change
         self._retry_s, self._partitions_s = retry_s, partitions_s
         self._offsets: Offsets = {}
         self._stop_event = Event()
         self.ready = Event()  # all records that were there at the start are read
-        self.away, self.missing = NOT_READ, False
+        self.error, self.missing = NOT_READ, False
         self._thread = Thread(target=self._run, name=f"desk-{topic}", daemon=True)
 
     def start(self) -> None:
@@ -61,7 +61,7 @@ class TopicFollower:
             self._offsets.get(partition, 0) < offset for partition, offset in end.items()
         ):
             if time.monotonic() > deadline or self._stop_event.is_set():
-                raise BrokerError(f"{self._topic}: {self.away or NOT_CAUGHT_UP}")
+                raise BrokerError(f"{self._topic}: {self.error or NOT_CAUGHT_UP}")
             time.sleep(POLL_S)
 
     def _run(self) -> None:
@@ -70,13 +70,13 @@ class TopicFollower:
                 with connected(self._config) as cluster:
                     self._follow(cluster)
             except Exception as error:  # noqa: BLE001 - it is logged and shown
-                self._set_away(failure_text(error, f"{self._topic} is not followed"))
+                self._set_error(failure_text(error, f"{self._topic} is not followed"))
             self._stop_event.wait(self._retry_s)
 
     def _follow(self, cluster: TopicReader) -> None:
         while not cluster.exists(self._topic):
             self.missing = True
-            self._set_away(str(cluster.missing_error(self._topic)))
+            self._set_error(str(cluster.missing_error(self._topic)))
             if self._stop_event.wait(self._retry_s):
                 return
         self.missing = False
@@ -103,8 +103,8 @@ class TopicFollower:
             self._offsets = {}
             return False
         self._offsets = positions
-        is_news = bool(batch or self.away)
-        self.away = ""
+        is_news = bool(batch or self.error)
+        self.error = ""
         if not self.ready.is_set() and all(
             positions[partition] >= offset for partition, offset in end.items()
         ):
@@ -114,10 +114,10 @@ class TopicFollower:
             self._on_change()
         return True
 
-    def _set_away(self, why: str) -> None:
-        if self.away != why:
+    def _set_error(self, why: str) -> None:
+        if self.error != why:
             log.warning("%s: %s", self._topic, why)
-            self.away = why
+            self.error = why
             self._on_change()
 
 
@@ -193,9 +193,9 @@ class TopicMirrors:
 
     def require_current(self) -> None:
         """Raises if a topic cannot be read; the topic of labels may be missing."""
-        if why := self.seeds_follower.away:
+        if why := self.seeds_follower.error:
             raise BrokerError(why)
-        if (why := self.labels_follower.away) and not self.labels_follower.missing:
+        if (why := self.labels_follower.error) and not self.labels_follower.missing:
             raise BrokerError(why)
 
     def start(self) -> None:

@@ -68,7 +68,7 @@ def _has_expired(row: SeedRow, now: str) -> bool:
 
 
 class DeskModel:
-    """`away` is the reason while the model is not loaded."""
+    """`error` is the reason while the model is not loaded."""
 
     def __init__(
         self, config: Config, control: Callable[[], ControlState], on_change: Callable[[], None]
@@ -80,7 +80,7 @@ class DeskModel:
         self._view: ControlView | None = None
         self._view_without_model: ControlView | None = None
         self._load_end = Event()
-        self.away = STILL_LOADING
+        self.error = STILL_LOADING
 
     def start(self) -> None:
         Thread(target=self._load, name="desk-model", daemon=True).start()
@@ -88,7 +88,7 @@ class DeskModel:
     def wait(self, seconds: float = MAX_LOAD_WAIT_S) -> ModelContext:
         self._load_end.wait(seconds)
         if self.context is None:
-            raise InputError(f"model: {self.away}")
+            raise InputError(f"model: {self.error}")
         return self.context
 
     def view(self) -> ControlView:
@@ -116,9 +116,9 @@ class DeskModel:
         try:
             context = ModelContext(self._config)
             context.enc.compile_explanations()
-            self.context, self.away = context, ""
+            self.context, self.error = context, ""
         except Exception as error:  # noqa: BLE001 - it is logged and shown
-            self.away = failure_text(error, "the model is not loaded")
-            log.warning("the model is not loaded: %s", self.away)
+            self.error = failure_text(error, "the model is not loaded")
+            log.warning("the model is not loaded: %s", self.error)
         self._load_end.set()
         self._on_change()

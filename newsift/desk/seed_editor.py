@@ -16,7 +16,7 @@ from worker.config import Config
 from worker.seeds.profile import SeedOrProfile
 from worker.seeds.state import ControlState
 
-MARK_DIGITS = 16
+ETAG_DIGITS = 16
 MAX_REMOVALS = 20
 CHANGED_BY_OTHERS = "has been changed by somebody since you looked at it; look again"
 
@@ -30,13 +30,13 @@ class Removal:
     value: bytes  # of the record that was removed
 
 
-def mark_of(value: bytes | None) -> str:
+def etag_of(value: bytes | None) -> str:
     """Names a record; empty where there is none."""
-    return "" if value is None else hashlib.sha256(value).hexdigest()[:MARK_DIGITS]
+    return "" if value is None else hashlib.sha256(value).hexdigest()[:ETAG_DIGITS]
 
 
-def require_mark(state: ControlState, key: bytes, mark: str) -> bytes:
-    if mark_of(state.value(key)) != mark:
+def require_etag(state: ControlState, key: bytes, etag: str) -> bytes:
+    if etag_of(state.value(key)) != etag:
         name = key.decode(errors="backslashreplace")
         raise InputError(f"seed {name!r}: {CHANGED_BY_OTHERS}")
     return key
@@ -57,10 +57,10 @@ class SeedEditor:
         with turn, seed_topic(self._config) as topic:
             yield topic
 
-    def remove(self, name: str, mark: str, by: str) -> Removal:
+    def remove(self, name: str, etag: str, by: str) -> Removal:
         with self.topic() as topic:
             state = topic.state()
-            key = require_mark(state, find_key(state, name), mark)
+            key = require_etag(state, find_key(state, name), etag)
             topic.publish({key: None}, state)
             removal = Removal(next(self._numbers), name, by, key, state.value(key) or b"")
             self.removals = [*self.removals, removal][-MAX_REMOVALS:]
@@ -81,18 +81,18 @@ class SeedEditor:
                 raise InputError(f"seed {removal.name!r}: exists again; it is left as it is")
             return removal
 
-    def change(self, name: str, mark: str, changes: Mapping[str, Any]) -> SeedOrProfile:
+    def change(self, name: str, etag: str, changes: Mapping[str, Any]) -> SeedOrProfile:
         """None deletes a key."""
         with self.topic() as topic:
             state = topic.state()
-            require_mark(state, find_key(state, name), mark)
+            require_etag(state, find_key(state, name), etag)
             return change_seeds(topic, state, [name], changes, self._config)[0]
 
-    def publish(self, records: Mapping[bytes, bytes], marks: Mapping[bytes, str]) -> ControlState:
-        """Returns the state before; each record must still have its mark."""
+    def publish(self, records: Mapping[bytes, bytes], etags: Mapping[bytes, str]) -> ControlState:
+        """Returns the state before; each record must still have its etag."""
         with self.topic() as topic:
             before = topic.state()
             for key in records:
-                require_mark(before, key, marks[key])
+                require_etag(before, key, etags[key])
             topic.publish(records, before)
             return before

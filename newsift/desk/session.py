@@ -70,7 +70,7 @@ class Desk:
     def pass_rate(self, profile: Profile | None) -> float | None:
         """The share of the last hour's posts that match; None if it is unknown."""
         follower = self.matches_follower
-        if profile is None or follower.away or not follower.ready.is_set():
+        if profile is None or follower.error or not follower.ready.is_set():
             return None
         count = self.matches.pass_count(profile.event, profile.version)
         posts = self.stream.stream_rate().last_hour
@@ -80,8 +80,8 @@ class Desk:
         """What the desk reads, and the reason why it cannot, or ""."""
         topics, labels = self.config.topics, self.mirrors.labels_follower
         return {
-            topics.matches: self.matches_follower.away,
-            topics.seeds: self.mirrors.seeds_follower.away,
-            topics.labels: "" if labels.missing else labels.away,  # the first label creates it
-            "the model": self.model.away,
+            topics.matches: self.matches_follower.error,
+            topics.seeds: self.mirrors.seeds_follower.error,
+            topics.labels: "" if labels.missing else labels.error,  # the first label creates it
+            "the model": self.model.error,
         }

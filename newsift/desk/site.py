@@ -173,7 +173,7 @@ class DeskSite(Site):
         except InputError as error:
             return _action_refusal(endpoint, request, 400, str(error))
         visit.disable_timeout()
-        outcome = "the desk was ended meanwhile"
+        outcome = "no result: the desk stopped before"
         try:
             body, outcome = await asyncio.get_running_loop().run_in_executor(
                 self._desk.executor, self._call, endpoint, values

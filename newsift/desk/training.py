@@ -36,7 +36,7 @@ class TrainingRun:
     start: float  # by the monotonic clock
     end: float | None = None
     proposal: Proposal | None = None
-    danger: str = ""  # why the proposal should be checked before it is published
+    risk: str = ""  # why the proposal should be checked before it is published
     messages: tuple[str, ...] = ()
     refusal: str = ""
 
@@ -92,21 +92,21 @@ class Training:
             topic.publish({proposal.event.key: proposal.value}, view.state)
             latest = self._view(topic).events.get(event, proposal.event)
             if latest.why:
-                notify(f"the profile is {latest.state}, the seeds are used: {latest.why}")
+                notify(f"the profile is {latest.profile_status}, the seeds are used: {latest.why}")
         with self._lock:
             if self._last is run:  # no other has begun
                 self._last = None
         return latest
 
     def forget(self, event: str, version: str) -> EventState:
-        """Restores the version before this one, or the seeds."""
+        """Restores the previous version, or the seeds."""
         context = self._model.wait()
         with self._editor.topic() as topic:
             view = self._view(topic)
             current = require_event(view.events, event)
             if (current.profile.version if current.profile else "") != version:
                 raise InputError(f"event {event!r}: its profile has changed; load the page again")
-            if current.state == NO_PROFILE:
+            if current.profile_status == NO_PROFILE:
                 raise InputError(f"event {event!r}: has no profile; its seeds are used")
             before = previous_profile(current.profile)
             value = before.value(context.config.limits) if before else None
@@ -130,7 +130,7 @@ class Training:
                 proposal, _ = ProfileTraining(cluster, context, run.learning).propose()
             report_stream(proposal)
             # without a stream there is nothing to compare with
-            danger = publication_risk(proposal) if run.learning.span else ""
-            return replace(run, proposal=proposal, danger=danger)
+            risk = publication_risk(proposal) if run.learning.span else ""
+            return replace(run, proposal=proposal, risk=risk)
         except Exception as error:  # noqa: BLE001 - it is logged and shown
             return replace(run, refusal=failure_text(error, "training failed"))

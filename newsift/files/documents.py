@@ -66,10 +66,10 @@ class Scanner:
     def scan(self, chunk: bytes) -> tuple[bytes, Punctuation]:
         """The scanned part of the chunk, without a final half of an escape, and its punctuation."""
         data = self._pending_escape + chunk
-        bare = data.replace(rb"\\", b"__").replace(rb"\"", b"__")
-        self._pending_escape = b"\\" if bare.endswith(b"\\") else b""
-        size = len(bare) - len(self._pending_escape)
-        codes = np.frombuffer(bare, np.uint8, size)
+        plain = data.replace(rb"\\", b"__").replace(rb"\"", b"__")
+        self._pending_escape = b"\\" if plain.endswith(b"\\") else b""
+        size = len(plain) - len(self._pending_escape)
+        codes = np.frombuffer(plain, np.uint8, size)
         in_string = np.bitwise_xor.accumulate(codes == QUOTE) ^ self._in_string
         positions = np.flatnonzero((SIGN_OF_BYTE[codes] > 0) & ~in_string)
         signs = SIGN_OF_BYTE[codes[positions]]
@@ -95,19 +95,19 @@ class ItemParser:
         self.count = 0
 
     def feed(self, chunk: bytes) -> list[Item]:
-        data, marks = self._scanner.scan(chunk)
-        if len(marks) and int(marks.depths.min()) < 0:
+        data, punctuation = self._scanner.scan(chunk)
+        if len(punctuation) and int(punctuation.depths.min()) < 0:
             raise self._error("closes more than it opens")
         self._chunk_start = len(self._buffer)
         self._buffer += data
         items_out: list[Item] = []
         index = 0
-        while index < len(marks):
+        while index < len(punctuation):
             if self._level:
-                index = self._read_list(marks, index, items_out)
+                index = self._read_list(punctuation, index, items_out)
             else:
-                index = self._find_list(marks, index, items_out)
-        self._forget()
+                index = self._find_list(punctuation, index, items_out)
+        self._trim_buffer()
         return items_out
 
     def end(self) -> None:
@@ -121,23 +121,24 @@ class ItemParser:
         message = f"the JSON {problem} after item {self.count}"
         return FormatError(f"{message}; fix it, or name the format with --format")
 
-    def _read_list(self, marks: Punctuation, start: int, items_out: list[Item]) -> int:
-        """Read the items of the current list. Returns the index of the next mark."""
-        ends, commas = marks.ends(self._level), marks.commas(self._level)
+    def _read_list(self, punctuation: Punctuation, start: int, items_out: list[Item]) -> int:
+        """Read the items of the current list. Returns the index of the next sign."""
+        ends, commas = punctuation.ends(self._level), punctuation.commas(self._level)
         place = int(np.searchsorted(ends, start))
-        end = int(ends[place]) if place < len(ends) else len(marks)
+        end = int(ends[place]) if place < len(ends) else len(punctuation)
         between = commas[np.searchsorted(commas, start) : np.searchsorted(commas, end)]
-        for position in marks.positions[between].tolist():
+        for position in punctuation.positions[between].tolist():
             self._take(self._chunk_start + position, items_out)
-        if end == len(marks):
+        if end == len(punctuation):
             return end
-        position = self._chunk_start + int(marks.positions[end])
+        position = self._chunk_start + int(punctuation.positions[end])
         if self._buffer[position : position + 1] != b"]":
             raise self._error("closes a list as an object")
         is_empty = not self._buffer[self._item_start : position].strip(WHITESPACE)
         if not (self._is_first_item and is_empty):
             self._take(position, items_out)
-        self._item_start, self._level, self._had_list = position + 1, 0, bool(marks.depths[end])
+        self._item_start, self._level = position + 1, 0
+        self._had_list = bool(punctuation.depths[end])
         self._opens.clear()  # a second list gets no prefix, which would be copied to its items
         return end + 1
 
@@ -147,24 +148,24 @@ class ItemParser:
         self.count += 1
         items_out.append(Item(value, self._prefix))
 
-    def _find_list(self, marks: Punctuation, start: int, items_out: list[Item]) -> int:
+    def _find_list(self, punctuation: Punctuation, start: int, items_out: list[Item]) -> int:
         """Go to the next list of posts, or past documents without one."""
-        for index in marks.candidates[bisect_left(marks.candidates, start) :]:
-            position = self._chunk_start + int(marks.positions[index])
-            depth = int(marks.depths[index])
-            if marks.signs[index] == CLOSING:
+        for index in punctuation.candidates[bisect_left(punctuation.candidates, start) :]:
+            position = self._chunk_start + int(punctuation.positions[index])
+            depth = int(punctuation.depths[index])
+            if punctuation.signs[index] == CLOSING:
                 self._end_document(position, items_out)
                 continue
             self._opens[depth] = position
             before = max(0, position - MAX_KEY_BYTES)
-            if marks.signs[index] == LIST_START and (
+            if punctuation.signs[index] == LIST_START and (
                 depth == 1 or LIST_KEYS.search(self._buffer, before, position)
             ):
                 parent = self._opens.get(depth - 1)
                 self._prefix = b"" if parent is None else bytes(self._buffer[parent:position])
                 self._level, self._item_start, self._is_first_item = depth, position + 1, True
                 return index + 1
-        return len(marks)
+        return len(punctuation)
 
     def _end_document(self, position: int, items_out: list[Item]) -> None:
         """A document without a list of posts is an item itself."""
@@ -174,7 +175,7 @@ class ItemParser:
         self._item_start, self._had_list = position + 1, False
         self._opens.clear()
 
-    def _forget(self) -> None:
+    def _trim_buffer(self) -> None:
         """Drop the bytes that are no longer needed. Raises FormatError if too many are left."""
         del self._buffer[: self._item_start]
         self._opens = {

@@ -33,7 +33,7 @@ LENGTH_BYTES = 8  # before each message of the subprocess
 
 class ParquetHeader(msgspec.Struct):
     names: list[str] = []
-    nested: dict[str, str] = {}  # the types of nested columns, by name
+    nested_types: dict[str, str] = {}  # the types of nested columns, by name
     rows: int = 0
     fault: str | None = None
 
@@ -64,14 +64,14 @@ class ParquetTable:
         header = HEADER.decode(self._message())
         if header.fault:
             raise FormatError(header.fault)
-        self.header, self.rows, self._nested = header.names, header.rows, header.nested
+        self.header, self.rows, self._nested_types = header.names, header.rows, header.nested_types
         if len(self.header) > MAX_COLUMNS or len(set(self.header)) < len(self.header):
             columns = f"{len(self.header):,} columns ({list_names(self.header)})"
             raise FormatError(f"has {columns}, too many or two of one name; write fewer")
 
     def refuse_nested(self, name: str) -> None:
         """Raises FormatError for a column of lists or structures."""
-        if type_ := self._nested.get(name):
+        if type_ := self._nested_types.get(name):
             raise FormatError(f"{name!r} holds {type_}, no texts; name others with --text-column")
 
     def batches(self) -> Iterator[list[dict[str, str] | None]]:
@@ -146,8 +146,10 @@ def _messages(
         # Repeated texts of these columns are held only once.
         table = ParquetFile(file, read_dictionary=texts, **options)
         schema = table.schema_arrow
-        nested = {field.name: str(field.type) for field in schema if types.is_nested(field.type)}
-        yield ParquetHeader(list(schema.names), nested, max(int(table.metadata.num_rows), 1))
+        nested_types = {
+            field.name: str(field.type) for field in schema if types.is_nested(field.type)
+        }
+        yield ParquetHeader(list(schema.names), nested_types, max(int(table.metadata.num_rows), 1))
     except pyarrow.ArrowMemoryError:
         raise
     except faults as error:

@@ -18,10 +18,10 @@ from worker.errors import OutputError
 
 T = TypeVar("T")
 Guard = Callable[[], AbstractContextManager[object]]
-Packer = Callable[[IO[bytes]], AbstractContextManager[Any]]
+Compressor = Callable[[IO[bytes]], AbstractContextManager[Any]]
 
 NEW_FILE_MODE = 0o666
-PACKERS: Mapping[str, Packer] = {
+COMPRESSORS: Mapping[str, Compressor] = {
     ".gz": lambda file: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
     ".zst": lambda file: zstandard.ZstdCompressor().stream_writer(file, closefd=False),
 }
@@ -80,7 +80,7 @@ def open_target(path: Path) -> Iterator[IO[bytes]]:
     if path == DASH:
         yield sys.stdout.buffer
         return
-    pack = PACKERS.get(path.suffix.lower(), nullcontext)
+    pack = COMPRESSORS.get(path.suffix.lower(), nullcontext)
     with (
         _raw(_resolve(path)) as raw,
         io.BufferedWriter(_NamedFile(raw, path)) as file,

@@ -23,7 +23,7 @@ from newsift.files.rows import (
 )
 from newsift.files.sqlite import check_fts5, database
 from newsift.files.write import (
-    PACKERS,
+    COMPRESSORS,
     Guard,
     end_on_interrupt,
     is_replaced,
@@ -158,15 +158,15 @@ FORMATS: Mapping[str, Format] = {
     ".db": database,
 }
 TEXT_ENDINGS = (".csv", ".tsv", ".jsonl", ".json")  # files with them may be compressed
-UNKNOWN_ENDINGS = ("", ".txt")  # JSON lines are written
+JSON_LINES_ENDINGS = ("", ".txt")  # besides .jsonl
 UNCOMPRESSED_FORMATS = (parquet_table, database)
 
 
 def _ending(path: Path) -> tuple[str, bool]:
     """The ending in lower case without .gz or .zst, and whether there was one of these."""
     name = Path(path.name.lower())
-    is_packed = name.suffix in PACKERS
-    return (Path(name.stem).suffix if is_packed else name.suffix), is_packed
+    is_compressed = name.suffix in COMPRESSORS
+    return (Path(name.stem).suffix if is_compressed else name.suffix), is_compressed
 
 
 def format_by_ending(path: Path) -> Format | None:
@@ -176,15 +176,15 @@ def format_by_ending(path: Path) -> Format | None:
 
 def check_ending(option: str, path: Path, endings: Collection[str] = tuple(FORMATS)) -> None:
     """Raises InputError for a regular file with an unknown ending."""
-    ending, is_packed = _ending(path)
+    ending, is_compressed = _ending(path)
     texts = [e for e in endings if e in TEXT_ENDINGS]
     if path == DASH or not is_replaced(path) or ending in texts:
         return
-    if not is_packed and ending in (*endings, *UNKNOWN_ENDINGS):
+    if not is_compressed and ending in (*endings, *JSON_LINES_ENDINGS):
         return
     raise InputError(
         f"{option} {path}: is of no known format; end it with {' '.join(endings)} "
-        f"({' and '.join(PACKERS)} after {' '.join(texts)})"
+        f"({' and '.join(COMPRESSORS)} after {' '.join(texts)})"
     )
 
 
@@ -199,7 +199,7 @@ def json_file(path: Path) -> Iterator[Callable[[bytes], object]]:
 def check_format(option: str, path: Path) -> None:
     """Raises InputError if this format cannot be written to this file."""
     format_, target = format_by_ending(path), f"{option} {path}"
-    if format_ in UNCOMPRESSED_FORMATS and path.suffix.lower() in PACKERS:
+    if format_ in UNCOMPRESSED_FORMATS and path.suffix.lower() in COMPRESSORS:
         raise InputError(f"{target}: cannot be compressed; leave {path.suffix} out")
     check_ending(option, path)
     if format_ is database and not is_replaced(path):

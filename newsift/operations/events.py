@@ -20,8 +20,8 @@ class EventState:
     name: str
     seeds: tuple[Seed, ...] = ()  # neither paused nor refused, by id
     profile: Profile | None = None
-    state: str = NO_PROFILE  # of the profile
-    why: str = ""  # it is stale or refused
+    profile_status: str = NO_PROFILE
+    why: str = ""  # the profile is stale or refused
     thresholds: tuple[float, ...] = ()  # rising
 
     @property
@@ -46,12 +46,12 @@ def events_of(state: ControlState, seeds: SeedSet) -> dict[str, EventState]:
     for name, profile in state.profiles.items():
         status, reason = why.get(profile.id, (IN_FORCE, ""))
         event = events.get(name, EventState(name))
-        events[name] = replace(event, profile=profile, state=status, why=reason)
+        events[name] = replace(event, profile=profile, profile_status=status, why=reason)
     for refusal in state.refused.values():
         if refusal.id.startswith(PROFILE_PREFIX):
             name = refusal.id.removeprefix(PROFILE_PREFIX)
             event = events.get(name, EventState(name))
-            events[name] = replace(event, state=PROFILE_REFUSED, why=refusal.reason)
+            events[name] = replace(event, profile_status=PROFILE_REFUSED, why=refusal.reason)
     thresholds = thresholds_by_event(seeds)
     return {
         name: replace(events[name], thresholds=thresholds.get(name, ())) for name in sorted(events)

@@ -131,7 +131,7 @@ class Follower:
     def fetch_feed(self) -> None:
         conditions = {
             "If-None-Match": self.feed.etag,
-            "If-Modified-Since": self.feed.modified,
+            "If-Modified-Since": self.feed.last_modified,
         }
         headers = {name: value for name, value in conditions.items() if value is not None}
         answer = self.web.get(
@@ -143,7 +143,7 @@ class Follower:
             page = msgspec.json.decode(content, type=NewsFeed)
             new = self.feed.note(page.entries, now_ms(), self.options.keep)
             self.feed.etag = answer.headers.get("ETag")
-            self.feed.modified = answer.headers.get("Last-Modified")
+            self.feed.last_modified = answer.headers.get("Last-Modified")
             self.feed.interval = page.interval
             if page.without_link and new:
                 notify(f"entries without an address that can be read: {page.without_link:,}")
@@ -232,7 +232,7 @@ class Follower:
         state: ControlState,
     ) -> str:  # fmt: skip
         """People's changes of a seed stay."""
-        ends = rfc3339(article.published + self.options.keep)
+        ends = rfc3339(article.published_at + self.options.keep)
         record = content | {"event": self.options.event, "expires_at": ends}
         identity = link_identity(content["url"])
         name = article.seed or seed_id(content["title"], content["url"])

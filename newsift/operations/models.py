@@ -22,7 +22,7 @@ from encoder.model_directory import (
     IDF,
     MANIFEST,
     MANIFEST_BYTES,
-    NEEDED,
+    REQUIRED_FILES,
     read_directory,
     read_manifest,
     read_model,
@@ -33,7 +33,7 @@ from newsift.operations.messages import ProgressLine
 from newsift.web.addresses import literal_address
 from newsift.web.client import MAX_REDIRECTS, RequestLimits, parse_web_address, send
 
-MODEL_FILES = {MANIFEST, *NEEDED, IDF, ARTICLE_CHECK, CARD}
+MODEL_FILES = {MANIFEST, *REQUIRED_FILES, IDF, ARTICLE_CHECK, CARD}
 TAR_BLOCK_BYTES, EMPTY_TAR_BLOCK = 512, bytes(512)
 COPY_STEP_BYTES = 2**20
 MAX_MODEL_BYTES = 2**30

@@ -62,16 +62,16 @@ class Comparison:
     after: SeedSet
     read: int = 0  # posts
     passes: list[int] = field(default_factory=lambda: [0, 0])
-    come: list[Candidate] = field(default_factory=list)  # the best that pass after alone
-    go: list[Candidate] = field(default_factory=list)  # the best that pass before alone
+    new_matches: list[Candidate] = field(default_factory=list)  # the best
+    lost_matches: list[Candidate] = field(default_factory=list)  # the best
 
     def add(self, posts: Sequence[Post], vectors: Embeddings) -> None:
         before, old_scores = match_posts(self.before, vectors)
         passes, new_scores = match_posts(self.after, vectors)
         self.read += len(posts)
         self.passes = [self.passes[0] + int(before.sum()), self.passes[1] + int(passes.sum())]
-        self.come = _best_posts(self.come, posts, passes & ~before, new_scores)
-        self.go = _best_posts(self.go, posts, before & ~passes, old_scores)
+        self.new_matches = _best_posts(self.new_matches, posts, passes & ~before, new_scores)
+        self.lost_matches = _best_posts(self.lost_matches, posts, before & ~passes, old_scores)
 
     def background_rates(self, background: Embeddings) -> tuple[float, float]:
         """How many of 1,000 calibration posts pass, before and after."""
@@ -356,7 +356,7 @@ class ProfileTraining:
         self._topic.publish({proposal.event.key: proposal.value}, state)
         event = read_events(self._topic, self._context)[0].get(proposal.event.name, proposal.event)
         if event.why:
-            notify(f"the profile is {event.state}, the seeds are used: {event.why}")
+            notify(f"the profile is {event.profile_status}, the seeds are used: {event.why}")
 
 
 def read_events(
@@ -431,8 +431,8 @@ def proposal_row(proposal: Proposal, is_published: bool) -> dict[str, Any]:
         "hours": round(proposal.hours, 4),
         "passes": pair(comparison.passes),
         "per_1000_of_the_background": pair(proposal.background_rates),
-        "come": [_post_row(post) for post in comparison.come],
-        "go": [_post_row(post) for post in comparison.go],
+        "new_matches": [_post_row(post) for post in comparison.new_matches],
+        "lost_matches": [_post_row(post) for post in comparison.lost_matches],
         "made": proposal.profile.made,
     }
 

@@ -104,8 +104,8 @@ def lapse_reason(event: EventState, rate: float | None) -> str:
     profile = event.profile
     if profile is None or profile.promise is None:
         return ""
-    if event.state != IN_FORCE:
-        return f"its profile is {event.state}"
+    if event.profile_status != IN_FORCE:
+        return f"its profile is {event.profile_status}"
     precision, before = profile.promise.get("precision"), profile.promise.get("rate")
     if not (isinstance(precision, float) and isinstance(before, float)):
         return "its record cannot be read"
@@ -124,7 +124,8 @@ def require_profile(event: EventState) -> Profile:
     if event.profile is None or event.why:
         why = f" ({event.why})" if event.why else ""
         raise InputError(
-            f"event {event.name!r}: its profile is {event.state}{why}; let the event learn one"
+            f"event {event.name!r}: its profile is {event.profile_status}{why}; let the "
+            "event learn one"
         )
     return event.profile
 
@@ -211,7 +212,7 @@ def event_row(event: EventState, lapse: str = "") -> dict[str, Any]:
     return {
         "event": event.name,
         "seeds": [seed.id for seed in event.seeds],
-        "profile": event.state,
+        "profile": event.profile_status,
         "why": event.why or None,
         "version": profile.version if profile else None,
         "threshold": thresholds[0] if len(thresholds) == 1 else None,

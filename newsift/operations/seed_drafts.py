@@ -58,7 +58,7 @@ class SeedDraft:
     id: str
     record: dict[str, Any]
     source: str  # for messages
-    ignored: tuple[str, ...] = ()  # keys of its source
+    ignored_keys: tuple[str, ...] = ()  # keys of its source
     doubt: str | None = None  # what its text looks like if it is not an article
 
     @property

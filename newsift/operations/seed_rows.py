@@ -46,8 +46,8 @@ def seed_row(resolution: Resolution, record: ControlRecord, whole: bool = False)
     status = resolution.status(content.id, now_ms())
     if status.reason:
         return row | {"state": status.state, "reason": status.reason}
-    if status.by:
-        return row | {"state": status.state, "by": status.by}
+    if status.replaced_by:
+        return row | {"state": status.state, "replaced_by": status.replaced_by}
     end = None if status.ends_at is None else rfc3339(status.ends_at)
     return row | {"state": status.state, "expires_at": end}
 

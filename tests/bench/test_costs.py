@@ -50,7 +50,7 @@ def test_its_posts_are_read_as_bluesky_s_and_compress_as_ids_do() -> None:
     assert len({post.id for post in posts}) == 300
     sizes = Sizes.of(records)
     assert 350 < sizes.plain < 400
-    assert 60 < sizes.packed < 100  # 89 of its letters have 5 bits of chance
+    assert 60 < sizes.compressed < 100  # 89 of its letters have 5 bits of chance
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import torch
 from click.testing import CliRunner
 
 from bench.cli import bench
-from bench.encoder import ROWS, Published, fresh_start
+from bench.encoder import ROWS, PaperForm, fresh_start
 from bench.measure import NotAvailable
 from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
@@ -89,7 +89,7 @@ def test_computes_what_the_paper_says_whatever_the_padding(
     config = AstConfig(dim=12, heads=3, head_dim=5, window=window, layers=layers)
     weights = random_weights(config, 50, seed=window)
     ids, offsets = texts
-    result = Published(weights, torch.float64).forward(ids, offsets)
+    result = PaperForm(weights, torch.float64).forward(ids, offsets)
     for i, y in enumerate(result):
         exact = reference(weights, ids[offsets[i] : offsets[i + 1]].tolist(), Side.POST)
         np.testing.assert_allclose(y, exact, atol=1e-7)  # α comes by its sigmoid
@@ -97,6 +97,6 @@ def test_computes_what_the_paper_says_whatever_the_padding(
 
 def test_single_precision_stays_close_to_double(texts: tuple[I32, I64]) -> None:
     weights = random_weights(AstConfig(dim=12, heads=3, head_dim=5), 50)
-    single = Published(weights).forward(*texts)
+    single = PaperForm(weights).forward(*texts)
     assert single.dtype == np.float32
-    np.testing.assert_allclose(single, Published(weights, torch.float64).forward(*texts), atol=1e-4)
+    np.testing.assert_allclose(single, PaperForm(weights, torch.float64).forward(*texts), atol=1e-4)

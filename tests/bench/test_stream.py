@@ -15,7 +15,7 @@ from bench.cli import bench
 from bench.collect import between
 from bench.jetstream import V1, V2, events
 from bench.measure import NotAvailable, Run, interleave, number, percentile, rate_of, set_threads
-from bench.stream import Measured, rounds_of, speed_part, threshold_for
+from bench.stream import Speed, rounds_of, speed_part, threshold_for
 from bench.texts import read_posts
 from encoder.errors import InputError
 from encoder.model_directory import write_model
@@ -36,9 +36,9 @@ def test_the_threshold_lets_the_share_pass(tmp_path: Path) -> None:
 def test_every_row_runs_once_a_round() -> None:
     ran: Counter[str] = Counter()
 
-    def row(name: str, rate: float) -> Measured:
+    def row(name: str, rate: float) -> Speed:
         ran[name] += 1
-        return Measured(rate * ran[name], 5.0)
+        return Speed(rate * ran[name], 5.0)
 
     rows = {"a": lambda: row("a", 100), "b": lambda: row("b", 50), "c": lambda: row("c", 10)}
     result = rounds_of(rows, 3, lambda line: None)

@@ -29,18 +29,18 @@ def configured(file: Path | None, **more: object) -> Config:
 
 def test_thresholds_come_from_the_file_and_the_seed_set_names_it(file: Path) -> None:
     enc, book = small_encoder(), book_of(**{name: {"text": t} for name, t in ARTICLES.items()})
-    mark = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
     made = build_pipeline(enc, configured(file))[1].make(book.snapshot())
     usual = build_pipeline(enc, configured(None))[1].make(book.snapshot())
 
     scores = np.sort(made.embeddings.similarity(enc.posts(background(500))), axis=1)  # [k, 500]
     np.testing.assert_allclose(made.thresholds, scores[:, -5], atol=1e-6)
     assert made.thresholds.tolist() != usual.thresholds.tolist()
-    rows = [[s.id, s.version, f"auto 0.010000 {mark}"] for s in made.seeds]
+    rows = [[s.id, s.version, f"auto 0.010000 {digest}"] for s in made.seeds]
     text = str(rows).replace("'", '"').replace(", ", ",")
     assert made.digest == hashlib.sha256(text.encode()).hexdigest()[:12]
     assert made.digest != usual.digest
-    assert read_background(file, enc, 0.01).mark == mark
+    assert read_background(file, enc, 0.01).digest == digest
 
 
 def test_an_unusable_file_is_refused(file: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from train.data.readers import (
     Pair,
     SkippedRows,
     TrainingArticle,
-    bare,
+    copy_key,
     crisis_posts,
     files,
     pair_sets,
@@ -102,15 +102,15 @@ class HeldOutKeys:
     def __init__(
         self, pairs: Iterable[Pair], posts: Iterable[str], stories: Iterable[TrainingArticle]
     ) -> None:
-        self._keys = {bare(post) for post in posts}
+        self._keys = {copy_key(post) for post in posts}
         for pair in pairs:
-            self._keys |= {bare(pair.post), *story_keys(pair.story)}
+            self._keys |= {copy_key(pair.post), *story_keys(pair.story)}
         for story in stories:
             self._keys |= story_keys(story)
         self._keys.discard("")
 
     def allows_post(self, post: str) -> bool:
-        return bare(post) not in self._keys
+        return copy_key(post) not in self._keys
 
     def allows_story(self, story: TrainingArticle) -> bool:
         return not story_keys(story) & self._keys
@@ -125,7 +125,7 @@ class HeldOutKeys:
 
 def story_keys(story: TrainingArticle) -> set[str]:
     """Return the normalised title, lead and text; a copy shares one of them."""
-    return {bare(story.title), bare(story.text[:LEAD]), bare(story.text)} - {""}
+    return {copy_key(story.title), copy_key(story.text[:LEAD]), copy_key(story.text)} - {""}
 
 
 def read_articles(data: Path, skips: SkippedRows) -> Iterator[TrainingArticle]:

@@ -223,8 +223,8 @@ def reports(data: Path, skips: SkippedRows) -> dict[str, list[TrainingArticle]]:
 Split = Literal["train", "dev", "test"]
 DEV, TEST = 0.1, 0.3  # hashes below the first are dev, below the second test, the rest train
 TEST_EVENTS, DEV_EVENTS = 0.35, 0.6
-MIRRORED = re.compile(r"https?://\S*|\bRT\b:?\s*(?=@)|@\w+:?")
-MARKS = re.compile(r"[\W_]+")
+LINKS_AND_MENTIONS = re.compile(r"https?://\S*|\bRT\b:?\s*(?=@)|@\w+:?")
+PUNCTUATION = re.compile(r"[\W_]+")
 
 
 def share(text: str) -> float:
@@ -232,14 +232,14 @@ def share(text: str) -> float:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
 
 
-def bare(text: str) -> str:
+def copy_key(text: str) -> str:
     """Normalise a text to find near-copies: no links, RT, mentions or punctuation."""
-    return MARKS.sub(" ", MIRRORED.sub(" ", unescape(text))).strip().casefold()
+    return PUNCTUATION.sub(" ", LINKS_AND_MENTIONS.sub(" ", unescape(text))).strip().casefold()
 
 
 def story_key(story: TrainingArticle) -> str:
     """Return the key that copies of an article share: its title, else its lead."""
-    return bare(story.title) or bare(story.text[:400])
+    return copy_key(story.title) or copy_key(story.text[:400])
 
 
 def split_of(key: str) -> Split:
@@ -261,7 +261,7 @@ def split_pairs(pairs: Iterable[Pair]) -> dict[Split, list[Pair]]:
     posts: set[str] = set()
     texts: set[str] = set()
     for name in ("test", "dev", "train"):
-        keys = [(bare(pair.post), bare(pair.story.text), pair) for pair in splits[name]]
+        keys = [(copy_key(pair.post), copy_key(pair.story.text), pair) for pair in splits[name]]
         free = [one for one in keys if one[0] not in posts and one[1] not in texts]
         posts.update(post for post, _, _ in free)
         texts.update(text for _, text, _ in free)
@@ -273,5 +273,5 @@ def without_copies(posts: Iterable[CrisisPost]) -> list[CrisisPost]:
     """Remove posts without words, and copies within an event."""
     first: dict[tuple[str, str], CrisisPost] = {}
     for post in posts:
-        first.setdefault((post.event, bare(post.text)), post)
+        first.setdefault((post.event, copy_key(post.text)), post)
     return [post for (_, key), post in first.items() if key]

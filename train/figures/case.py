@@ -28,7 +28,7 @@ from train.figures.subject import GREY, MissingDataError, Sheet, Subject, fonts,
 SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
 NONE = -1  # the number of no event
 OFF_TOPIC = "off-topic"
-LISTED = 10  # most similar posts, and as many least similar
+LIST_SIZE = 10  # most similar posts, and as many least similar
 POST_COLUMNS = 84
 EVENT_COLUMNS = 20
 LINE = 0.105  # inches
@@ -54,7 +54,7 @@ class Result:
 
     case: Case
     score: F32  # [n], the maximum over all seeds
-    labelled: I64  # [n]
+    labels: I64  # [n]
     matched: I64  # [n]
 
 
@@ -111,7 +111,7 @@ def decide(scores: F32, cuts: F32, owner: I64) -> I64:
 def confusion(result: Result) -> I64:
     """Count posts by label (row) and matched event (column); the last is none."""
     table = np.zeros([len(result.case.events) + 1] * 2, np.int64)
-    np.add.at(table, (result.labelled, result.matched), 1)
+    np.add.at(table, (result.labels, result.matched), 1)
     return table
 
 
@@ -155,7 +155,7 @@ def posts_sheet(result: Result) -> Sheet:
     """The most and the least similar posts as a table."""
     lines = post_table(result)
     height = LINE * (len(lines) + 1)
-    figure = page(height, arranged=False)
+    figure = page(height, constrained=False)
     figure.text(
         0.01, 1 - LINE / height, "\n".join(lines), va="top", fontsize=6,
         fontfamily=["DejaVu Sans Mono", *fonts()],
@@ -168,10 +168,11 @@ def post_table(result: Result) -> list[str]:
     order = np.argsort(-result.score, kind="stable").tolist()
     names = [*result.case.events, "none"]  # NONE is the last
     lines = [f"{'score':>7}  {'labelled':<19}{'matched for':<19}post"]
-    for title, selection in (("Most similar", order[:LISTED]), ("Least similar", order[-LISTED:])):
+    ends = (("Most similar", order[:LIST_SIZE]), ("Least similar", order[-LIST_SIZE:]))
+    for title, selection in ends:
         lines += ["", title, "-" * len(title)]
         for i in selection:
-            label, matched = (names[numbers[i]] for numbers in (result.labelled, result.matched))
+            label, matched = (names[numbers[i]] for numbers in (result.labels, result.matched))
             post = shorten(result.case.posts[i].text, POST_COLUMNS)
             lines.append(f"{result.score[i]:>7.4f}  {label:<18} {matched:<18} {post}")
     return lines

@@ -201,12 +201,12 @@ def draw_reliability(subject: Subject) -> list[Sheet]:
     for line in range(lines):
         axes[2 * line, 0].set_ylabel(f"precision where one in {1 / PREVALENCE:.0f} is on topic")
         axes[2 * line + 1, 0].set_ylabel("number")
-    named = {
+    handles = {
         label: handle
         for one in axes.ravel()
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(named.values(), named.keys(), loc="outside upper center", ncols=len(named))
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles))
     return [Sheet("reliability", "Precision by score on what never trained", figure)]
 
 

@@ -85,9 +85,9 @@ def paper() -> Iterator[None]:
         yield
 
 
-def page(height: float, width: float = WIDTH, arranged: bool = True) -> Figure:
-    """Create an empty figure, in inches; `arranged` enables automatic layout."""
-    return Figure(figsize=(width, height), layout="constrained" if arranged else None)
+def page(height: float, width: float = WIDTH, constrained: bool = True) -> Figure:
+    """Create an empty figure, in inches; `constrained` enables automatic layout."""
+    return Figure(figsize=(width, height), layout="constrained" if constrained else None)
 
 
 def shorten(text: str, columns: int = 40, lines: int = 1) -> str:

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import click
 
-from train.data.readers import MIRRORED, SkippedRows, bare, files
+from train.command import run_command
+from train.data.readers import LINKS_AND_MENTIONS, SkippedRows, copy_key, files
 from train.data.readers import rows as data_rows
 from train.languages.gather import ENGLISH, write
 from train.languages.sources import Clones, TextSource, read_sources
 from train.languages.texts import choose_texts, rows, sentences, shuffle
-from train.plainly import plainly
 
 SOURCES_FILE = Path(__file__).with_name("english.yaml")
 SENTENCES = "sentences"
@@ -29,7 +29,7 @@ PARTS = ("tweets", "pairs", "crisis", "articles")  # of a data folder, without `
 TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 WORD = re.compile(r"[a-z']+")
 WRONG_ENCODING = re.compile(r"[\x80-\x9f\ufffd]|â€|Ã.|ðŸ|\\u[0-9a-f]{4}")
-TRUNCATED = ("…", "...")
+ELLIPSES = ("…", "...")
 MIN_WORDS = 4
 COMMON_EVERY = 8  # words
 MIN_LETTERS = 0.72  # of the characters that are not spaces
@@ -66,7 +66,7 @@ def gather_english(
     for kind, limit in most.items():
         texts = filter(is_english, read_texts(sources, clones, kind))
         by_kind[kind] = choose_texts(texts, ENGLISH, exclusions, limit)
-        exclusions |= set(map(bare, by_kind[kind]))
+        exclusions |= set(map(copy_key, by_kind[kind]))
     return by_kind
 
 
@@ -77,7 +77,7 @@ def data_keys(data: Path) -> set[str]:
         for _, row in data_rows(file, SkippedRows()):
             for text in row.values():
                 if isinstance(text, str):
-                    keys.update(map(bare, (text, *sentences(text))))
+                    keys.update(map(copy_key, (text, *sentences(text))))
     return keys
 
 
@@ -98,17 +98,17 @@ def clean(text: str) -> str:
 
 def is_english(text: str) -> bool:
     """Whether a text is probably complete and English; links and mentions are ignored."""
-    plain = MIRRORED.sub(" ", text).strip()
+    plain = LINKS_AND_MENTIONS.sub(" ", text).strip()
     words = WORD.findall(plain.lower())
     letters = sum(char.isascii() and char.isalpha() for char in plain)
     return (
         len(words) >= MIN_WORDS
         and sum(word in COMMON for word in words) >= len(words) // COMMON_EVERY
         and letters >= MIN_LETTERS * len("".join(plain.split()))
-        and not plain.endswith(TRUNCATED)
+        and not plain.endswith(ELLIPSES)
         and not WRONG_ENCODING.search(text)
     )
 
 
 if __name__ == "__main__":
-    plainly(main)
+    run_command(main)

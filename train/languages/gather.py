@@ -15,20 +15,20 @@ from typing import Any
 import click
 
 from encoder.support.files import write_atomically
+from train.command import run_command
 from train.data.readers import (
     CLAIMS,
     REPORTS,
     Pair,
     SkippedRows,
     TrainingArticle,
-    bare,
+    copy_key,
     files,
     read_posts,
     split_pairs,
 )
 from train.languages.sources import Clones, TextSource, Use, read_sources
 from train.languages.texts import choose_texts, crisis_rows, make_crisis, rows, sentences, shuffle
-from train.plainly import plainly
 
 ENGLISH = "en"
 PARTS = ("judged", "tweets", "pairs", "crisis")
@@ -104,7 +104,7 @@ def write_judged(sources: SourceTexts, folder: Path) -> set[str]:
     ]
     write(folder / "originals.jsonl.gz", originals)
     write(folder / "topics.jsonl.gz", topics)
-    return {bare(row["text"]) for row in (*originals, *topics)}
+    return {copy_key(row["text"]) for row in (*originals, *topics)}
 
 
 def pairs(sources: SourceTexts, judged_keys: set[str]) -> list[Row]:
@@ -118,7 +118,7 @@ def pairs(sources: SourceTexts, judged_keys: set[str]) -> list[Row]:
         free = {
             pair.post: pair.story.text
             for pair in split_pairs(both)["train"]
-            if not judged_keys & {bare(pair.post), bare(pair.story.text), ""}
+            if not judged_keys & {copy_key(pair.post), copy_key(pair.story.text), ""}
         }
         rows += [
             {"post": text, "article": free[text], "lang": language}
@@ -173,4 +173,4 @@ def write(file: Path, rows: Iterable[Row]) -> None:
 
 
 if __name__ == "__main__":
-    plainly(main)
+    run_command(main)

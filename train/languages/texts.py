@@ -10,11 +10,11 @@ from html import unescape
 from itertools import islice
 from typing import Any, NamedTuple
 
-from train.data.readers import MIRRORED, bare, share
+from train.data.readers import LINKS_AND_MENTIONS, copy_key, share
 from train.languages.sources import TextSource
 
 CONLLU_TEXT = re.compile(r"^# text = (.+)$", re.MULTILINE)
-NAMED = re.compile(r"^# sent_id = (\S+)$", re.MULTILINE)
+CONLLU_ID = re.compile(r"^# sent_id = (\S+)$", re.MULTILINE)
 SENTENCE_END = re.compile(r"(?<=[.!?؟])\s+|(?<=[。！？])")
 DENSE = {"zh", "zh-tw", "ja", "ko", "th"}  # short texts are informative
 MIN_CHARS, MIN_CHARS_DENSE, MAX_CHARS = 20, 8, 600
@@ -25,15 +25,15 @@ csv.field_size_limit(2**26)
 
 def rows(source: TextSource, path: str, raw: bytes) -> Iterator[tuple[str, ...]]:
     """Read the rows of one file, as tuples of a text or of columns."""
-    unpacked = gzip.decompress(raw) if path.endswith(".gz") else raw
-    text = unpacked.decode("utf-8-sig", "replace")
+    content = gzip.decompress(raw) if path.endswith(".gz") else raw
+    text = content.decode("utf-8-sig", "replace")
     if source.form == "table":
         return _columns(source, path, text)
     if source.form == "json":
         keys = set(source.fields)
         return ((value,) for content in _json(text) for value in _under(content, keys))
     if source.form == "conllu":
-        return zip(CONLLU_TEXT.findall(text), NAMED.findall(text), strict=True)
+        return zip(CONLLU_TEXT.findall(text), CONLLU_ID.findall(text), strict=True)
     if source.form == "pattern":
         return ((match[1],) for match in re.finditer(source.pattern, text, re.MULTILINE))
     lines = (line.strip() for line in text.split("\n"))
@@ -79,7 +79,7 @@ def choose_texts(texts: Iterable[str], language: str, keys: set[str], most: int)
     least = MIN_CHARS_DENSE if language in DENSE else MIN_CHARS
     selection: dict[str, str] = {}
     for text in texts:
-        key = bare(text)
+        key = copy_key(text)
         if least <= len(text) <= MAX_CHARS and key and key not in keys:
             selection.setdefault(key, text)
     return list(islice(shuffle(selection.values()), most))
@@ -90,8 +90,8 @@ def shuffle(texts: Iterable[str]) -> Iterator[str]:
     return iter(sorted(texts, key=lambda text: share(f"drawn {text}")))
 
 
-RELATED = ("Related and informative", "Related - but not informative")
-UNRELATED = "Not related"
+ON_TOPIC_LABELS = ("Related and informative", "Related - but not informative")
+OFF_TOPIC_LABEL = "Not related"
 MEDIA = "Media"
 HEADLINES = 10
 OTHERS = 2_000  # posts on other crises, per crisis
@@ -111,11 +111,11 @@ def make_crisis(rows: Iterable[tuple[str, ...]]) -> Crisis:
     """Sort the rows of a crisis by source and label; copies of a headline are removed."""
     headlines, on, off = dict[str, str](), list[str](), list[str]()
     for text, source, label in rows:
-        name, key = label.strip(), bare(text)
-        if key and source == MEDIA and name == RELATED[0] and len(headlines) < HEADLINES:
-            headlines.setdefault(key, " ".join(MIRRORED.sub(" ", unescape(text)).split()))
-        elif key and key not in headlines and name in (*RELATED, UNRELATED):
-            (off if name == UNRELATED else on).append(text)
+        name, key = label.strip(), copy_key(text)
+        if key and source == MEDIA and name == ON_TOPIC_LABELS[0] and len(headlines) < HEADLINES:
+            headlines.setdefault(key, " ".join(LINKS_AND_MENTIONS.sub(" ", unescape(text)).split()))
+        elif key and key not in headlines and name in (*ON_TOPIC_LABELS, OFF_TOPIC_LABEL):
+            (off if name == OFF_TOPIC_LABEL else on).append(text)
     return Crisis(list(headlines.values()), on, off)
 
 

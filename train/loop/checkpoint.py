@@ -1,4 +1,4 @@
-"""The state of a run on disk: whole or not at all, and nothing in it is ever unpickled."""
+"""Checkpoints: written atomically, in safetensors, so that reading one runs no code of it."""
 
 import json
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ class Checkpoint:
 
     def write(self, file: Path) -> None:
         """Put the state in place of the file in one step; a full disk leaves the old one."""
-        note = {"format": FORMAT, "values": json.dumps(dict(self.values))}
+        metadata = {"format": FORMAT, "values": json.dumps(dict(self.values))}
         parts = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
-        write_atomically(file, save(parts, metadata=note))
+        write_atomically(file, save(parts, metadata=metadata))
 
     @classmethod
     def read(cls, file: Path) -> "Checkpoint | None":
@@ -36,11 +36,11 @@ class Checkpoint:
             return None
         try:
             with safe_open(file, framework="pt") as reader:
-                note = reader.metadata() or {}
-                if note.get("format") != FORMAT:
+                metadata = reader.metadata() or {}
+                if metadata.get("format") != FORMAT:
                     raise InputError(f"{file}: is not {FORMAT}; remove it to start again")
                 tensors = {name: reader.get_tensor(name) for name in reader.keys()}  # noqa: SIM118
-            return cls(tensors, json.loads(note["values"]))
+            return cls(tensors, json.loads(metadata["values"]))
         except (SafetensorError, OSError, ValueError, KeyError) as error:
             raise InputError(
                 f"{file}: cannot be read; remove it to start again ({error})"

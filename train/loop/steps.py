@@ -26,27 +26,27 @@ THRESHOLD = 0.3  # the decision boundary of `pairwise_sigmoid`
 
 @dataclass(frozen=True, slots=True)
 class ScoreBatch:
-    """The scores of posts with articles, and masks of positives and excluded pairs.
+    """The scores of posts with articles, and masks of positives and near-copies.
 
-    `own[i, j]`: post i is about article j. `excluded[i, j]`: j is a near-copy of an article of i,
+    `own[i, j]`: post i is about article j. `near_copy[i, j]`: j is a near-copy of an article of i,
     so it is not a negative.
     """
 
     score: Tensor  # [n, k]
     own: Tensor  # bool [n, k]
-    excluded: Tensor  # bool [n, k]
+    near_copy: Tensor  # bool [n, k]
 
     @property
-    def foreign(self) -> Tensor:  # bool [n, k]
+    def negative(self) -> Tensor:  # bool [n, k]
         """The negatives of each post."""
-        return ~(self.own | self.excluded)
+        return ~(self.own | self.near_copy)
 
 
-def mine_pairs(score: Tensor, own: Tensor, foreign: Tensor) -> tuple[Tensor, Tensor]:
+def mine_pairs(score: Tensor, own: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
     """Mine positives farther than the closest negative, and vice versa: [n, k]."""
     farthest = score.masked_fill(~own, torch.inf).min(1, keepdim=True).values  # [n, 1]
-    closest = score.masked_fill(~foreign, -torch.inf).max(1, keepdim=True).values  # [n, 1]
-    return own & (score < closest + EPSILON), foreign & (score > farthest - EPSILON)
+    closest = score.masked_fill(~negative, -torch.inf).max(1, keepdim=True).values  # [n, 1]
+    return own & (score < closest + EPSILON), negative & (score > farthest - EPSILON)
 
 
 def triplet(batch: ScoreBatch, margin: float) -> Tensor:
@@ -55,22 +55,22 @@ def triplet(batch: ScoreBatch, margin: float) -> Tensor:
     Every post is an anchor, then every article. For unit vectors |a − b|² = 2 − 2·cos.
     """
     sides = (
-        (batch.score, batch.own, batch.foreign), (batch.score.T, batch.own.T, batch.foreign.T)
+        (batch.score, batch.own, batch.negative), (batch.score.T, batch.own.T, batch.negative.T)
     )  # fmt: skip
     return torch.stack([_one_side(*side, margin) for side in sides]).mean()
 
 
-def _one_side(score: Tensor, own: Tensor, foreign: Tensor, margin: float) -> Tensor:
+def _one_side(score: Tensor, own: Tensor, negative: Tensor, margin: float) -> Tensor:
     with torch.no_grad():
-        own, foreign = mine_pairs(score, own, foreign)
-    gap = 2 * (score.unsqueeze(1) - score.unsqueeze(2)) + margin  # [n, own, foreign]
-    gap = gap[own.unsqueeze(2) & foreign.unsqueeze(1)].relu()
+        own, negative = mine_pairs(score, own, negative)
+    gap = 2 * (score.unsqueeze(1) - score.unsqueeze(2)) + margin  # [n, own, negative]
+    gap = gap[own.unsqueeze(2) & negative.unsqueeze(1)].relu()
     return gap.sum() / (gap > 0).sum().clamp(min=1)
 
 
 def contrastive(batch: ScoreBatch, temperature: float) -> Tensor:
     """Cross entropy of each post's article among all articles, and of each article's post."""
-    score = (batch.score / temperature).masked_fill(batch.excluded & ~batch.own, NEVER)
+    score = (batch.score / temperature).masked_fill(batch.near_copy & ~batch.own, NEVER)
     return (_pick(score, batch.own) + _pick(score.T, batch.own.T)) / 2
 
 
@@ -84,7 +84,7 @@ def pairwise_sigmoid(batch: ScoreBatch, temperature: float) -> Tensor:
     """Binary cross entropy of all pairs, per post."""
     logit = (batch.score - THRESHOLD) / temperature
     loss = F.binary_cross_entropy_with_logits(logit, batch.own.float(), reduction="none")
-    return (loss * (batch.own | batch.foreign)).sum() / len(logit)
+    return (loss * (batch.own | batch.negative)).sum() / len(logit)
 
 
 def vector_loss(vectors: Tensor, teacher: Tensor) -> Tensor:
@@ -92,11 +92,6 @@ def vector_loss(vectors: Tensor, teacher: Tensor) -> Tensor:
     alone = 1 - (vectors * teacher).sum(1).mean()
     between: Tensor = (vectors @ vectors.T - teacher @ teacher.T).square().mean()
     return alone + 2 * between
-
-
-def state_loss(states: Tensor, teacher: Tensor) -> Tensor:
-    """Distance of token states to the teacher's: both [N, d]."""
-    return 1 - F.cosine_similarity(states, teacher, dim=1).mean()
 
 
 def agree(score: Tensor, teacher: Tensor, temperature: float) -> Tensor:
@@ -190,7 +185,8 @@ class BatchSampler:
             if start >= 0
         ]
         goal = self._project(torch.from_numpy(np.concatenate(teacher))).to(states.device)
-        return state_loss(states[torch.from_numpy(starts >= 0).to(states.device)], goal)
+        rows = states[torch.from_numpy(starts >= 0).to(states.device)]  # [N, d], as `goal`
+        return 1 - F.cosine_similarity(rows, goal, dim=1).mean()
 
     def _pair_step(self, table: TokenTable, rng: np.random.Generator) -> Step:
         """Train pairs of post and article, and of headline and body."""

@@ -14,14 +14,14 @@ from encoder.model.siamese import Siamese
 from encoder.model.weights import I32, I64
 from train.model.export import text_blocks
 
-FEATURES = ("avx512bf16", "amx-bf16")
-FAST = any(binding.get_host_cpu_features().get(feature) for feature in FEATURES)
+BF16_FEATURES = ("avx512bf16", "amx-bf16")
+HAS_FAST_BF16 = any(binding.get_host_cpu_features().get(feature) for feature in BF16_FEATURES)
 
 
 def bf16_autocast(device: str | torch.device, enabled: bool = True) -> torch.autocast:
     """Compute products in bf16 within the block, on devices where that is faster."""
     kind = torch.device(device).type
-    return torch.autocast(kind, torch.bfloat16, enabled=enabled and FAST and kind == "cpu")
+    return torch.autocast(kind, torch.bfloat16, enabled=enabled and HAS_FAST_BF16 and kind == "cpu")
 
 
 AT_ONCE = {"cpu": 2**13, "cuda": 2**22}  # tokens; more are not faster
@@ -62,8 +62,8 @@ class StepRows:
     """The table rows of some batches, as leaves of one step's graph."""
 
     def __init__(self, table: "TokenTable", batches: tuple[Flat, ...]) -> None:
-        every = np.concatenate([batch.ids for batch in batches])
-        rows, place = np.unique(every, return_inverse=True)
+        ids = np.concatenate([batch.ids for batch in batches])
+        rows, place = np.unique(ids, return_inverse=True)
         device = table.device
         self.rows = torch.from_numpy(rows).long().to(device)
         self._place = torch.from_numpy(place).to(device)
@@ -71,7 +71,7 @@ class StepRows:
         self._batches = batches
         self._table = table
         self.leaves = {
-            name: adam.table[self.rows].requires_grad_() for name, adam in table.adams.items()
+            name: adam.table[self.rows].requires_grad_() for name, adam in table.optimizers.items()
         }
 
     def embed(self, batch: int, side: Side) -> Tensor:
@@ -101,22 +101,22 @@ class StepRows:
         """Update the rows by their gradients."""
         for name, leaf in self.leaves.items():
             if leaf.grad is not None:
-                self._table.adams[name].step(self.rows, leaf.grad, rate)
+                self._table.optimizers[name].step(self.rows, leaf.grad, rate)
 
 
 class TokenTable:
     """A model whose token vectors and gates are trained row by row.
 
-    With `in_halves` the star's matrix products are in bf16; what is kept never is.
+    With `in_bf16` the star's matrix products are in bf16; parameters stay in float32.
     """
 
-    def __init__(self, model: nn.Module, in_halves: bool = False) -> None:
+    def __init__(self, model: nn.Module, in_bf16: bool = False) -> None:
         self.model = model
-        self._in_halves = in_halves and isinstance(model, Siamese) and model.config.has_star
+        self._in_bf16 = in_bf16 and isinstance(model, Siamese) and model.config.has_star
         parameters = dict(model.named_parameters())
-        self.adams = {VECTORS: RowAdam(parameters[VECTORS].detach())}
+        self.optimizers = {VECTORS: RowAdam(parameters[VECTORS].detach())}
         if GATES in parameters:  # turned, they have a row for each token too: [vocabulary, sides]
-            self.adams[GATES] = RowAdam(parameters[GATES].detach().T)
+            self.optimizers[GATES] = RowAdam(parameters[GATES].detach().T)
         self.rest = {
             name: parameter
             for name, parameter in parameters.items()
@@ -131,16 +131,16 @@ class TokenTable:
     def run(
         self, tensors: dict[str, Tensor], block: tuple[Tensor, Tensor, Side]
     ) -> tuple[Tensor, Tensor]:
-        """Compute token states [N, d] and text vectors [n, d], with `named` as the tables."""
+        """Compute token states [N, d] and text vectors [n, d], with `tensors` as the tables."""
         ids, offsets, side = block
-        embedded = F.embedding(ids, tensors[VECTORS])
+        token_vectors = F.embedding(ids, tensors[VECTORS])
         if not self.star and GATES in tensors:
             mean = self.model.get_submodule(RESIDUAL)
             gates = {GATES.removeprefix(f"{RESIDUAL}."): tensors[GATES]}
-            return embedded, functional_call(mean, gates, (embedded, ids, offsets, side))
-        with bf16_autocast(self.device, self._in_halves):
+            return token_vectors, functional_call(mean, gates, (token_vectors, ids, offsets, side))
+        with bf16_autocast(self.device, self._in_bf16):
             if not isinstance(self.model, Siamese):
-                return embedded, functional_call(self.model, tensors, block).float()
+                return token_vectors, functional_call(self.model, tensors, block).float()
             below = {f"model.{name}": rows for name, rows in tensors.items()}
             states, vectors = functional_call(States(self.model), below, block)
             return states.float(), vectors.float()

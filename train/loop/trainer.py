@@ -18,13 +18,12 @@ from train.loop.token_rows import TABLES, TokenTable
 from train.recipe import Recipe, Steps
 
 LAST, BEST, LOG = "last.safetensors", "best.safetensors", "log.jsonl"
-STAR = ("star.", "pooling.", "residual.gain")
+STAR_PREFIXES = ("star.", "pooling.", "residual.gain")  # of parameter names
 
+MakeStep = Callable[[TokenTable, int], Step]
+"""Makes the step of this number; deterministic."""
 
-Draw = Callable[[TokenTable, int], Step]
-"""Returns the step of a number; deterministic."""
-
-Judge = Callable[[nn.Module], dict[str, float]]
+Evaluate = Callable[[nn.Module], dict[str, float]]
 """Returns the figures of a model on the dev split; `score` is the criterion."""
 
 
@@ -35,9 +34,9 @@ class RunProgress:
     step: int = 0
     best: float = float("-inf")
     best_step: int = 0
-    worse: int = 0  # evaluations since the best one
-    averaged: int = 0
-    stopped: bool = False
+    since_best: int = 0  # evaluations
+    average_count: int = 0  # models in the average
+    is_over: bool = False  # for lack of progress
     losses: dict[str, list[float]] = field(default_factory=dict)  # since the last evaluation
     log: list[dict[str, Any]] = field(default_factory=list)  # a line for each evaluation
 
@@ -46,14 +45,14 @@ class Trainer:
     """Trains a model by a recipe; a run in the same folder is resumed."""
 
     def __init__(
-        self, model: nn.Module, recipe: Recipe, draw: Draw, judge: Judge, work: Path,
+        self, model: nn.Module, recipe: Recipe, make_step: MakeStep, evaluate: Evaluate, work: Path,
         progress_log: ProgressLog | None = None, data: str = "",
     ) -> None:  # fmt: skip
         self.model, self.recipe = model, recipe
-        self._draw, self._judge, self._work = draw, judge, work
+        self._make_step, self._evaluate_model, self._work = make_step, evaluate, work
         self._progress_log = progress_log or ProgressLog()
         self._origin = {"recipe": recipe.digest, "data": data}
-        self._table = TokenTable(model, in_halves=True)
+        self._table = TokenTable(model, in_bf16=True)
         self._adam = torch.optim.Adam(parameter_groups(self._table, recipe.steps))
         self._rates = [group["lr"] for group in self._adam.param_groups]
         self._average: dict[str, Tensor] = {}
@@ -64,14 +63,14 @@ class Trainer:
         """Train to the end and return the best model."""
         steps = self.recipe.steps
         pace = Pace(self.progress.step, steps.count)
-        while self.progress.step < steps.count and not self.progress.stopped:
+        while self.progress.step < steps.count and not self.progress.is_over:
             self._step()
-            first = self.progress.step
-            if first % steps.judge_every == 0 or first == steps.count:
+            step = self.progress.step
+            if step % steps.judge_every == 0 or step == steps.count:
                 self._evaluate(pace)
-            if first % steps.keep_every == 0 or first == steps.count or self.progress.stopped:
+            if step % steps.keep_every == 0 or step == steps.count or self.progress.is_over:
                 self._save()
-            self._progress_log.progress(pace.text(first))
+            self._progress_log.progress(pace.text(step))
         best = Checkpoint.read(self._work / BEST)
         if best is None:
             raise InputError(f"{self._work / BEST}: is missing; remove {self._work} to start again")
@@ -81,16 +80,16 @@ class Trainer:
     def _step(self) -> None:
         steps = self.recipe.steps
         self._table.star = self.progress.step >= steps.joins
-        step = self._draw(self._table, self.progress.step)
+        step = self._make_step(self._table, self.progress.step)
         self._refuse(step.kind, "loss", step.loss)
         self._adam.zero_grad()
         step.loss.backward()  # type: ignore[no-untyped-call]
         length = nn.utils.clip_grad_norm_(self._table.rest.values(), self.recipe.steps.clip)
         self._refuse(step.kind, "gradient", length + step.rows.gradient_sum())
         scale = schedule(steps, self.progress.step)
-        late = schedule(steps, self.progress.step, steps.joins)
+        star_scale = schedule(steps, self.progress.step, steps.joins)
         for group, rate in zip(self._adam.param_groups, self._rates, strict=True):
-            group["lr"] = rate * (late if group["star"] else scale)
+            group["lr"] = rate * (star_scale if group["star"] else scale)
         self._adam.step()
         step.rows.step(self.recipe.steps.table_rate * scale)
         self.progress.step += 1
@@ -110,29 +109,30 @@ class Trainer:
         steps, step = self.recipe.steps, self.progress.step
         if step <= steps.average_from * steps.count or step % steps.average_every:
             return
-        self.progress.averaged += 1
+        self.progress.average_count += 1
         for name, value in self.model.named_parameters():
             if name in self._table.rest or name in TABLES:
                 mean = self._average.setdefault(name, torch.zeros_like(value))
-                mean += (value.detach() - mean) / self.progress.averaged
+                mean += (value.detach() - mean) / self.progress.average_count
 
     def _evaluate(self, pace: Pace) -> None:
         """Evaluate the model, or its average if there is one, and save the best."""
-        own = {name: value.clone() for name, value in self.model.state_dict().items()}
-        candidate = own | self._average
+        current = {name: value.clone() for name, value in self.model.state_dict().items()}
+        candidate = current | self._average
         self.model.load_state_dict(candidate)
-        figures = self._judge(self.model.eval())
-        self.model.train().load_state_dict(own)
+        figures = self._evaluate_model(self.model.eval())
+        self.model.train().load_state_dict(current)
         progress, steps = self.progress, self.recipe.steps
         if progress.step <= steps.joins < steps.count:
             pass  # a model without its star does not count
         elif figures["score"] >= progress.best:  # without dev data the last is the best
-            progress.best, progress.best_step, progress.worse = figures["score"], progress.step, 0
+            progress.best, progress.best_step = figures["score"], progress.step
+            progress.since_best = 0
             Checkpoint(candidate, {"step": progress.step} | figures).write(self._work / BEST)
         else:
-            progress.worse += 1
+            progress.since_best += 1
         patience = steps.patience
-        progress.stopped = bool(patience) and progress.worse >= patience
+        progress.is_over = bool(patience) and progress.since_best >= patience
         self._log(figures)
         summary = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
         self._progress_log.line(f"{pace.text(progress.step)}: {summary}")
@@ -150,9 +150,9 @@ class Trainer:
         for i, state in self._adam.state_dict()["state"].items():
             tensors |= {f"adam/{i}/{key}": value for key, value in state.items()}
         tensors |= {f"average/{name}": value for name, value in self._average.items()}
-        for name, rows in self._table.adams.items():
+        for name, rows in self._table.optimizers.items():
             tensors |= {f"{name}/first": rows.first, f"{name}/second": rows.second}
-        counts = {name: rows.steps for name, rows in self._table.adams.items()}
+        counts = {name: rows.steps for name, rows in self._table.optimizers.items()}
         values = self._origin | {"progress": asdict(self.progress), "row steps": counts}
         Checkpoint(tensors, values).write(self._work / LAST)
 
@@ -168,8 +168,8 @@ class Trainer:
         for key, value in self._origin.items():
             if last.values.get(key) != value:
                 raise InputError(
-                    f"{self._work}: holds a run with other {key}; name another place with --work, "
-                    "or remove it to start again"
+                    f"{self._work}: holds a run with another {key}; name another folder with "
+                    "--work, or remove it to start again"
                 )
         try:
             self._restore(last)
@@ -177,7 +177,7 @@ class Trainer:
             raise InputError(
                 f"{self._work / LAST}: is not a state of this model; remove it to start again"
             ) from error
-        self._progress_log.line(f"going on from step {self.progress.step:,}")
+        self._progress_log.line(f"resuming from step {self.progress.step:,}")
 
     def _restore(self, last: Checkpoint) -> None:
         self.progress = RunProgress(**last.values["progress"])
@@ -189,7 +189,7 @@ class Trainer:
         self._adam.load_state_dict(self._adam.state_dict() | {"state": state})
         average = select_prefix(last.tensors, "average/")
         self._average = {name: value.to(self._table.device) for name, value in average.items()}
-        for name, rows in self._table.adams.items():
+        for name, rows in self._table.optimizers.items():
             rows.first.copy_(last.tensors[f"{name}/first"])
             rows.second.copy_(last.tensors[f"{name}/second"])
             rows.steps = last.values["row steps"][name]
@@ -202,7 +202,7 @@ def parameter_groups(table: TokenTable, steps: Steps) -> list[dict[str, Any]]:
     return [
         {"params": [parameter], "lr": rates[star], "star": star}
         for name, parameter in rest.items()
-        for star in (name.startswith(STAR),)
+        for star in (name.startswith(STAR_PREFIXES),)
     ]
 
 

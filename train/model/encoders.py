@@ -104,23 +104,23 @@ class Gru(TableEncoder):
         return out.index_put((nonempty.nonzero()[:, 0],), last.transpose(0, 1).flatten(1))
 
 
-COMPARED: dict[str, Callable[[AstConfig, F32], nn.Module]] = {
+BASELINE_KINDS: dict[str, Callable[[AstConfig, F32], nn.Module]] = {
     "cnn": Cnn,
     "gru": Gru,
     "bi-gru": partial(Gru, both_ways=True),
     "mean": Mean,
 }
-ENCODERS = ("ast", *FIXED_ALPHA, *COMPARED)
+ENCODERS = ("ast", *FIXED_ALPHA, *BASELINE_KINDS)
 
 
 def make_encoder(kind: str, config: AstConfig, vectors: F32, seed: int) -> nn.Module:
     """Create an encoder with random weights."""
     if kind not in ENCODERS:
         raise InputError(f"encoder: {kind!r} is not one of {', '.join(ENCODERS)}")
-    if kind in COMPARED:
+    if kind in BASELINE_KINDS:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return COMPARED[kind](config, vectors)
+            return BASELINE_KINDS[kind](config, vectors)
     model = Siamese.initial(config, vectors, seed)
     if kind in FIXED_ALPHA:  # ablation: one fixed α for all heads
         for module in model.modules():

@@ -121,9 +121,10 @@ def make_start(
     else:
         vocabulary, vectors = from_file(tokens, file, config)
     pieces, words = frequencies(vocabulary, texts, config)
+    is_word = np.array([line not in SPECIAL for line in vocabulary.lines()], np.float32)
     return StartingPoint(
         vocabulary, Idf(idf_of(words)), vectors,
-        np.maximum(idf_of(pieces) * word_mask(vocabulary), MIN_GATE),
+        np.maximum(idf_of(pieces) * is_word, MIN_GATE),
         None if directions is None else torch.from_numpy(directions),
     )  # fmt: skip
 
@@ -237,11 +238,6 @@ def word_shares(reader: Tokenizer, texts: list[str], fewest: int = 1) -> Shares:
     for tokens in map(reader.posts, blocks_of(texts)):
         counts += np.bincount(tokens.lexical.slots, minlength=SLOTS)
     return np.where(counts < fewest, 0, counts) / max(len(texts), 1)
-
-
-def word_mask(vocabulary: Vocabulary) -> F32:
-    """Return 0 for special tokens, 1 for all others: [vocabulary]."""
-    return np.array([line not in SPECIAL for line in vocabulary.lines()], np.float32)
 
 
 def distinct_pieces(tokens: Tokens, size: int) -> NDArray[np.int64]:

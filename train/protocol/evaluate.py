@@ -144,7 +144,7 @@ def judge_set(
     size = f"{len(pairs.posts):,} posts × {len(pairs.stories):,} articles, {len(pairs.own):,} pairs"
     result = SetResult("pairs", pairs.name, size)
     small = len(pairs.posts) * len(pairs.stories) <= DRAWN_PAIRS
-    drawn = []
+    ap_figures = []
     for name, scorer in scorers.items():
         log.progress(f"{pairs.name}: {name}")
         score = scorer(pairs.posts, pairs.stories)
@@ -152,12 +152,12 @@ def judge_set(
         if reporter and result.trust is None:
             result.trust = reporter.pairs(score, pairs)
         if draws and small:
-            drawn.append(ap_figure(score, pairs.label))
+            ap_figures.append(ap_figure(score, pairs.label))
         del score  # frees memory for the next scorer's
-    if drawn:
+    if ap_figures:
         log.progress(f"{pairs.name}: {draws} draws")
         stories = clusters_of([story_key(story) for story in pairs.stories])
-        intervals = compare_scorers(drawn, clusters_of(pairs.posts), stories, draws)
+        intervals = compare_scorers(ap_figures, clusters_of(pairs.posts), stories, draws)
         result.intervals["mAP"] = dict(zip(scorers, intervals, strict=True))
     return result
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from encoder.model.weights import F32, I64
-from train.data.readers import bare
+from train.data.readers import copy_key
 
 Bool = NDArray[np.bool_]
 Floats = NDArray[Any]
@@ -88,7 +88,7 @@ class Interval:
 def clusters_of(texts: Sequence[str]) -> I64:
     """Assign texts to clusters; texts that differ only in links and mentions share one."""
     names: dict[str, int] = {}
-    return np.array([names.setdefault(bare(text), len(names)) for text in texts], np.int64)
+    return np.array([names.setdefault(copy_key(text), len(names)) for text in texts], np.int64)
 
 
 def draw_counts(cluster: I64, rng: np.random.Generator) -> I64:

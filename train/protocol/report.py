@@ -6,10 +6,12 @@ from math import isnan
 from train.protocol.evaluate import SetResult
 from train.protocol.metrics import R_PRECISION_AT, Interval
 from train.protocol.sets import PREVALENCE
-from train.protocol.trust import KINDS, MAX_WRONG, Trust
+from train.protocol.trust import KINDS, MAX_ERRORS, Trust
 
-RANKED = ("mAP", "AUC", "mRP", "macro AP")
-EVENT = ("AUC off", "AUC background", "AP off", "AP background", "P@R80", "precision", "recall")
+RANKING_METRICS = ("mAP", "AUC", "mRP", "macro AP")
+EVENT_METRICS = (
+    "AUC off", "AUC background", "AP off", "AP background", "P@R80", "precision", "recall",
+)  # fmt: skip
 PER_MILLE = "passed in 1,000, a seed"
 
 
@@ -38,10 +40,10 @@ def _pairs(one: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
     names = list(one.figures)
     at = [r for r in R_PRECISION_AT if any(not isnan(f[f"P@{r}"]) for f in one.figures.values())]
     precision = [[str(r), *(percent(one.figures[n][f"P@{r}"]) for n in names)] for r in at]
-    rows = [[n, *(percent(one.figures[n][key]) for key in RANKED)] for n in names]
+    rows = [[n, *(percent(one.figures[n][key]) for key in RANKING_METRICS)] for n in names]
     return [
         (f"{one.name}: r-precision, {one.size}", ["r", *names], precision),
-        (f"{one.name}: {one.size}", ["", *RANKED], rows),
+        (f"{one.name}: {one.size}", ["", *RANKING_METRICS], rows),
     ]
 
 
@@ -49,9 +51,9 @@ def _crisis(one: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
     rows = []
     for name, figures in one.figures.items():
         pass_rate = figures.get(PER_MILLE)
-        cells = [percent(figures.get(key)) for key in EVENT]
+        cells = [percent(figures.get(key)) for key in EVENT_METRICS]
         rows.append([name, *cells, "–" if pass_rate is None else f"{pass_rate:.2f}"])
-    return [(f"{one.name}: {one.size}", ["", *EVENT, PER_MILLE], rows)]
+    return [(f"{one.name}: {one.size}", ["", *EVENT_METRICS, PER_MILLE], rows)]
 
 
 def between(value: Interval) -> str:
@@ -69,11 +71,11 @@ def examples(results: Sequence[SetResult]) -> str:
     """Format the highest-scoring wrong posts of each set, with their main words."""
     lines = []
     for one in results:
-        for wrong in one.trust.examples if one.trust else ():
-            words = ", ".join(f"{visible(word)} {100 * part:.1f}" for word, part in wrong.words)
-            score = f"{100 * wrong.score:.1f}, threshold {100 * wrong.threshold:.1f}"
-            lines += [f"{one.name}: {score}; {wrong.carrier}: {words}"]
-            lines += [f"  article: {visible(wrong.title)}", f"  post: {visible(wrong.post)}"]
+        for error in one.trust.examples if one.trust else ():
+            words = ", ".join(f"{visible(word)} {100 * part:.1f}" for word, part in error.words)
+            score = f"{100 * error.score:.1f}, threshold {100 * error.threshold:.1f}"
+            lines += [f"{one.name}: {score}; {error.kind}: {words}"]
+            lines += [f"  article: {visible(error.title)}", f"  post: {visible(error.post)}"]
     return "\n".join(lines)
 
 
@@ -111,7 +113,7 @@ def as_markdown(results: Sequence[SetResult]) -> str:
     for title, columns in (
         (f"Precision by score where {rate} (number on topic, number off topic)", by_score(trust)),
         ("Share of posts found at the automatic threshold (of how many)", by_group(trust)),
-        (f"The {MAX_WRONG} highest wrong posts above it, by what carries them", kinds(trust)),
+        (f"The {MAX_ERRORS} highest-scoring false positives, by their main word", kinds(trust)),
     ):
         parts += [f"**{title}:**", *grid(columns)] if columns else []
     return "\n\n".join(parts)
@@ -185,7 +187,7 @@ def kinds(trust: Mapping[str, Trust]) -> Columns:
     return {
         f"{name}, {where}": {kind: str(counts[kind]) for kind in KINDS}
         for name, one in trust.items()
-        for where, counts in one.wrong.items()
+        for where, counts in one.errors.items()
     }
 
 

@@ -35,10 +35,10 @@ def share_of(hits: int, count: int) -> Interval:
     """A share with its 95 % Wilson interval; [0, 1] without observations."""
     if not count:
         return Interval(float("nan"), 0.0, 1.0)
-    share, doubt = hits / count, NORMAL**2 / count
-    middle = (share + doubt / 2) / (1 + doubt)
-    aside = sqrt(doubt * share * (1 - share) + doubt**2 / 4) / (1 + doubt)
-    return Interval(share, max(0.0, middle - aside), min(1.0, middle + aside))
+    share, z2 = hits / count, NORMAL**2 / count
+    centre = (share + z2 / 2) / (1 + z2)
+    margin = sqrt(z2 * share * (1 - share) + z2**2 / 4) / (1 + z2)
+    return Interval(share, max(0.0, centre - margin), min(1.0, centre + margin))
 
 
 def reliability(on: F32, other: F32) -> list[Bin]:
@@ -46,16 +46,16 @@ def reliability(on: F32, other: F32) -> list[Bin]:
 
     The share and its interval are estimated in the data, then reweighted to the stream.
     """
-    places = [np.floor(np.asarray(kind, np.float64) / STEP + 1e-6) for kind in (on, other)]
+    bin_numbers = [np.floor(np.asarray(kind, np.float64) / STEP + 1e-6) for kind in (on, other)]
     bins = []
-    for place in np.unique(np.concatenate(places)).tolist():
-        mine, theirs = (int((kind == place).sum()) for kind in places)
-        interval = share_of(mine, mine + theirs)
-        mixed = (
+    for number in np.unique(np.concatenate(bin_numbers)).tolist():
+        on_count, other_count = (int((kind == number).sum()) for kind in bin_numbers)
+        interval = share_of(on_count, on_count + other_count)
+        precisions = (
             precision_of(share / max(len(on), 1), (1 - share) / max(len(other), 1))
             for share in (interval.value, interval.low, interval.high)
         )
-        bins.append(Bin(round(place * STEP, 2), mine, theirs, Interval(*mixed)))
+        bins.append(Bin(round(number * STEP, 2), on_count, other_count, Interval(*precisions)))
     return bins
 
 
@@ -90,10 +90,10 @@ def plain(word: str) -> str:
     return word.replace("’", "'").lower()
 
 
-def marks(news: frozenset[str]) -> dict[str, Callable[[str], bool]]:
+def style_tests(news: frozenset[str]) -> dict[str, Callable[[str], bool]]:
     """Return tests of writing style by name."""
 
-    def foreign(post: str) -> bool:
+    def has_rare_word(post: str) -> bool:
         return any(plain(word) not in news for word in LOWER.findall(readable(post)))
 
     tests: dict[str, Callable[[str], bool]] = {
@@ -103,7 +103,7 @@ def marks(news: frozenset[str]) -> dict[str, Callable[[str], bool]]:
         "a hashtag": lambda post: "#" in readable(post),
         "a retweet": lambda post: bool(RETWEET.search(post)),
     }
-    return {"a word that no article has": foreign} | tests if news else tests
+    return {"a word that no article has": has_rare_word} | tests if news else tests
 
 
 def recall_by_group(
@@ -114,8 +114,8 @@ def recall_by_group(
     groups = {"all": np.ones(len(posts), np.bool_)}
     for year in sorted({year for year in when if year is not None}):
         groups[str(year)] = np.array([one == year for one in when], np.bool_)
-    for name, shows in marks(news).items():
-        groups[name] = np.array([shows(post) for post in posts], np.bool_)
+    for name, has_style in style_tests(news).items():
+        groups[name] = np.array([has_style(post) for post in posts], np.bool_)
     return {
         name: GroupRecall(int(own.sum()), share_of(int(matched[own].sum()), int(own.sum())))
         for name, own in groups.items()
@@ -123,7 +123,7 @@ def recall_by_group(
     }
 
 
-MAX_WRONG = 200  # of a set, by falling score
+MAX_ERRORS = 200  # of a set, by falling score
 WORDS = 4
 LEAD = 80  # characters of an article without a title
 KINDS = ("a shared name", "a shared number", "another shared word", "a word of the post alone")
@@ -132,7 +132,7 @@ INSIDE = re.compile(r"(?<=[a-z,;] )[A-Z]\w+")  # a capital inside a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class FalsePositive:
     """A false positive."""
 
     score: float
@@ -140,22 +140,22 @@ class Wrong:
     title: str
     post: str
     words: list[tuple[str, float]]  # with the highest contributions
-    carrier: str  # one of KINDS
+    kind: str  # of the word with the highest contribution, one of KINDS
 
 
-def highest_wrong(
+def highest_errors(
     enc: Encoder,
     posts: Sequence[str],
     stories: Sequence[TrainingArticle],
     score: F32,
     cuts: F32,
     right: Bool,
-) -> list[Wrong]:
+) -> list[FalsePositive]:
     """Return the highest-scoring false positives; `right` [posts, articles] marks true pairs."""
     passing = np.where((score >= cuts) & ~right, score, -np.inf)
     best = passing.max(1)
     order = [
-        i for i in np.argsort(-best, kind="stable")[:MAX_WRONG].tolist() if np.isfinite(best[i])
+        i for i in np.argsort(-best, kind="stable")[:MAX_ERRORS].tolist() if np.isfinite(best[i])
     ]
     pairs = [(n, int(passing[i].argmax())) for n, i in enumerate(order)]
     worst = [posts[i] for i in order]
@@ -164,10 +164,10 @@ def highest_wrong(
     examples = []
     for (n, k), parts in zip(pairs, contributions, strict=True):
         words = heaviest(parts)
-        kind = carrier(words[0][0] if words else "", names[k])
+        kind = word_kind(words[0][0] if words else "", names[k])
         title = stories[k].title or stories[k].text[:LEAD]
         own = float(score[order[n], k]), float(cuts[k])
-        examples.append(Wrong(*own, title, worst[n], words, kind))
+        examples.append(FalsePositive(*own, title, worst[n], words, kind))
     return examples
 
 
@@ -187,7 +187,7 @@ def names_of(story: TrainingArticle) -> Mapping[str, bool]:
     return {word: word in inside - small for word in map(str.lower, WORD.findall(text))}
 
 
-def carrier(word: str, names: Mapping[str, bool]) -> str:
+def word_kind(word: str, names: Mapping[str, bool]) -> str:
     """Classify a word of a post by its occurrence in the article, as one of KINDS."""
     parts = [part for part in WORD.findall(word.lower()) if part in names]
     if not parts:
@@ -197,9 +197,9 @@ def carrier(word: str, names: Mapping[str, bool]) -> str:
     return KINDS[1] if any(c.isdigit() for part in parts for c in part) else KINDS[2]
 
 
-def kinds_of(wrong: Sequence[Wrong]) -> dict[str, int]:
+def kinds_of(errors: Sequence[FalsePositive]) -> dict[str, int]:
     """Count the false positives of each kind."""
-    counts = Counter(one.carrier for one in wrong)
+    counts = Counter(one.kind for one in errors)
     return {kind: counts[kind] for kind in KINDS}
 
 
@@ -209,8 +209,8 @@ class Trust:
 
     reliability: Mapping[str, list[Bin]]
     groups: Mapping[str, GroupRecall]
-    wrong: Mapping[str, Mapping[str, int]]  # number of each kind among the MAX_WRONG highest
-    examples: list[Wrong]
+    errors: Mapping[str, Mapping[str, int]]  # by kind, of the MAX_ERRORS highest false positives
+    examples: list[FalsePositive]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +229,9 @@ class TrustReporter:
         years = pairs.years or (None,) * len(pairs.posts)
         hits: Bool = ((score >= cuts) & label).max(1)
         groups = recall_by_group(pairs.posts, years, hits, self.news)
-        wrong = highest_wrong(self.encoder, pairs.posts, pairs.stories, score, cuts, label)
+        errors = highest_errors(self.encoder, pairs.posts, pairs.stories, score, cuts, label)
         bins = by_pairs(score, pairs)
-        return Trust(bins, groups, {"other articles": kinds_of(wrong)}, wrong[: self.examples])
+        return Trust(bins, groups, {"other articles": kinds_of(errors)}, errors[: self.examples])
 
     def event(self, score: F32, crisis: CrisisSet) -> Trust:
         """Report on a crisis; a post is found if it reaches the threshold of any seed."""
@@ -239,13 +239,13 @@ class TrustReporter:
         on, off = len(crisis.on), len(crisis.off)
         hits: Bool = (score[:on] >= cuts).max(1)
         groups = recall_by_group(crisis.on, [None] * on, hits, self.news)
-        wrong = {}
+        errors = {}
         parts = {"off topic": crisis.off, "background": crisis.background}
         for (kind, posts), rows in zip(parts.items(), np.split(score[on:], [off]), strict=True):
             right = np.zeros(rows.shape, np.bool_)
-            wrong[kind] = highest_wrong(self.encoder, posts, crisis.seeds, rows, cuts, right)
-        examples = [one for some in wrong.values() for one in some[: self.examples]]
-        counts = {kind: kinds_of(some) for kind, some in wrong.items()}
+            errors[kind] = highest_errors(self.encoder, posts, crisis.seeds, rows, cuts, right)
+        examples = [one for some in errors.values() for one in some[: self.examples]]
+        counts = {kind: kinds_of(some) for kind, some in errors.items()}
         return Trust(by_kind(score, crisis), groups, counts, examples)
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from encoder.errors import InputError
-from encoder.model.weights import F32, I8, I32, I64, quantised_rows
+from encoder.model.weights import F32, I8, I32, I64, quantise_rows
 from encoder.score.lexical import spans
 from encoder.text.vocabulary import Vocabulary, WordPiece
 
-KEY = 16
+KEY_BYTES = 16
 
 
 class VectorStore:
@@ -29,14 +29,16 @@ class VectorStore:
         except OSError as error:
             raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
         keys = self._keys.read_bytes()
-        self._place = {keys[i * KEY : (i + 1) * KEY]: i for i in range(self._whole())}
+        self._rows = {
+            keys[i * KEY_BYTES : (i + 1) * KEY_BYTES]: i for i in range(self._entry_count())
+        }
 
     def __len__(self) -> int:
-        return len(self._place)
+        return len(self._rows)
 
     def missing(self, texts: Iterable[str]) -> list[str]:
         """Return the distinct texts without a vector."""
-        return [text for text in dict.fromkeys(texts) if text_key(text) not in self._place]
+        return [text for text in dict.fromkeys(texts) if text_key(text) not in self._rows]
 
     def add(self, texts: Sequence[str], vectors: F32) -> None:
         """Store the vectors [n, width] of new texts."""
@@ -48,44 +50,44 @@ class VectorStore:
         try:
             with self._keys.open("ab") as keys, self._vectors.open("ab") as values:
                 fcntl.flock(keys, fcntl.LOCK_EX)
-                self._cut()
+                self._truncate()
                 values.write(vectors.astype(np.float16).tobytes())
                 values.flush()
                 keys.write(b"".join(names))
         except OSError as error:
             raise InputError(f"{self.folder}: cannot be written ({error.strerror})") from error
-        self._place |= {name: len(self._place) + i for i, name in enumerate(names)}
+        self._rows |= {name: len(self._rows) + i for i, name in enumerate(names)}
 
     def get(self, texts: Sequence[str]) -> F32:
         """Return the vectors [n, width]; a text without one raises InputError."""
         if not texts:
             return np.zeros((0, self.width), np.float32)
         try:
-            places = [self._place[text_key(text)] for text in texts]
+            rows = [self._rows[text_key(text)] for text in texts]
         except KeyError:
-            lacking = len(self.missing(texts))
+            count = len(self.missing(texts))
             raise InputError(
-                f"{self.folder}: {lacking:,} texts have no vector from the teacher; run "
+                f"{self.folder}: {count:,} texts have no vector from the teacher; run "
                 "`python -m train.teach` to its end"
             ) from None
-        rows = np.memmap(self._vectors, np.float16, "r", shape=(len(self), self.width))
-        return rows[places].astype(np.float32)
+        vectors = np.memmap(self._vectors, np.float16, "r", shape=(len(self), self.width))
+        return vectors[rows].astype(np.float32)
 
-    def _whole(self) -> int:
+    def _entry_count(self) -> int:
         """Count the complete entries."""
-        bytes_each = ((self._keys, KEY), (self._vectors, 2 * self.width))
+        bytes_each = ((self._keys, KEY_BYTES), (self._vectors, 2 * self.width))
         return min(file.stat().st_size // size for file, size in bytes_each)
 
-    def _cut(self) -> None:
+    def _truncate(self) -> None:
         """Truncate incomplete entries; raise InputError if another process has added entries."""
-        if self._whole() != len(self):
+        if self._entry_count() != len(self):
             raise InputError(f"{self.folder}: another process adds to it; start again after it")
-        os.truncate(self._keys, len(self) * KEY)
+        os.truncate(self._keys, len(self) * KEY_BYTES)
         os.truncate(self._vectors, len(self) * 2 * self.width)
 
 
 def text_key(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY).digest()
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
 
 
 STATES = "states"  # the folder of the states, inside that of the vectors
@@ -98,7 +100,7 @@ class TokenStates:
 
     def __init__(self, folder: Path, width: int) -> None:
         self.folder, self.width = folder, width
-        files = {"keys": KEY, "lengths": 4, "scales": 4, "codes": width}
+        files = {"keys": KEY_BYTES, "lengths": 4, "scales": 4, "codes": width}
         self._files = {folder / name: size for name, size in files.items()}
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -111,14 +113,14 @@ class TokenStates:
     def _load(self) -> None:
         """Load the complete entries."""
         keys, lengths, scales, codes = self._files
-        texts = min(keys.stat().st_size // KEY, lengths.stat().st_size // 4)
+        texts = min(keys.stat().st_size // KEY_BYTES, lengths.stat().st_size // 4)
         ends = np.cumsum(np.fromfile(lengths, np.int32, texts), dtype=np.int64)
         rows = min(scales.stat().st_size // 4, codes.stat().st_size // self.width)
         self._ends = ends[: np.searchsorted(ends, rows, "right")]
         names = keys.read_bytes()
         starts = np.append(0, self._ends).tolist()
         self._starts: dict[bytes, int] = {
-            names[i * KEY : (i + 1) * KEY]: starts[i] for i in range(len(self._ends))
+            names[i * KEY_BYTES : (i + 1) * KEY_BYTES]: starts[i] for i in range(len(self._ends))
         }
         self.scales: F32 = np.zeros(0, np.float32)
         self.codes: I8 = np.zeros((0, self.width), np.int8)
@@ -143,7 +145,7 @@ class TokenStates:
 
     def add(self, texts: Sequence[I32], states: Sequence[F32]) -> None:
         """Store the states [pieces, width] of each new text."""
-        codes, scales = quantised_rows(np.concatenate(states))
+        codes, scales = quantise_rows(np.concatenate(states))
         lengths = np.array(list(map(len, texts)), np.int32)
         if codes.shape != (lengths.sum(), self.width):
             raise InputError(f"states: {list(codes.shape)} of {lengths.sum()} pieces")
@@ -152,7 +154,7 @@ class TokenStates:
         try:
             with next(iter(self._files)).open("ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                self._cut()
+                self._truncate()
                 for file, part in reversed(list(zip(self._files, parts, strict=True))):
                     with file.open("ab") as out:
                         out.write(part)
@@ -160,7 +162,7 @@ class TokenStates:
             raise InputError(f"{self.folder}: cannot be written ({error.strerror})") from error
         self._load()
 
-    def _cut(self) -> None:
+    def _truncate(self) -> None:
         """Truncate incomplete entries."""
         counts = (len(self), len(self), self.rows, self.rows)
         for (file, size), count in zip(self._files.items(), counts, strict=True):
@@ -168,20 +170,20 @@ class TokenStates:
 
 
 def pieces_key(pieces: I32) -> bytes:
-    return hashlib.blake2b(np.asarray(pieces, np.int32).tobytes(), digest_size=KEY).digest()
+    return hashlib.blake2b(np.asarray(pieces, np.int32).tobytes(), digest_size=KEY_BYTES).digest()
 
 
 class Pieces:
     """The teacher's word pieces of each token of a vocabulary."""
 
-    def __init__(self, vocabulary: Vocabulary, own: int) -> None:
-        """The first `own` entries are the teacher's; the others are whole words."""
+    def __init__(self, vocabulary: Vocabulary, count: int) -> None:
+        """The first `count` entries are the teacher's; the others are whole words."""
         lines = vocabulary.lines()
-        teacher = WordPiece.from_lines(lines[:own])
-        cut = [(i,) for i in range(own)] + [teacher.pieces(word) for word in lines[own:]]
-        self.counts: I64 = np.array(list(map(len, cut)), np.int64)  # [vocabulary]
+        teacher = WordPiece.from_lines(lines[:count])
+        pieces = [(i,) for i in range(count)] + [teacher.pieces(word) for word in lines[count:]]
+        self.counts: I64 = np.array(list(map(len, pieces)), np.int64)  # [vocabulary]
         self._starts: I64 = np.cumsum(self.counts) - self.counts
-        self._flat = np.array([piece for word in cut for piece in word], np.int32)
+        self._flat = np.array([piece for word in pieces for piece in word], np.int32)
 
     def of(self, tokens: I32) -> I32:
         return self._flat[spans(self._starts[tokens], self.counts[tokens])]

@@ -19,10 +19,10 @@ HASH_PARTS = 8  # The first part separates events; the others calibrate.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnBackground:
-    """A background file's posts; `mark` has the first 12 hex digits of its SHA-256."""
+    """A background file's posts; `digest` has the first 12 hex digits of its SHA-256."""
 
     posts: Embeddings
-    mark: str
+    digest: str
 
 
 def split_background(background: Embeddings) -> tuple[Embeddings, Embeddings]:

@@ -69,8 +69,8 @@ class SeedEmbedder:
     ) -> None:  # fmt: skip
         """`rate` is that of each seed or, with `total`, of all seeds together."""
         self._enc, self._rate, self._threshold, self._total = enc, rate, threshold, total
-        file_mark = own_background.mark if own_background else ""
-        self._mark = f"{'total' if total else 'auto'} {rate:.6f} {file_mark}".rstrip()
+        file_digest = own_background.digest if own_background else ""
+        self._auto_text = f"{'total' if total else 'auto'} {rate:.6f} {file_digest}".rstrip()
         self._background = own_background.posts if own_background else None  # else the model's
         self._nothing = EmbeddedPart.build(enc.articles([]), [])
         self._parts: list[EmbeddedPart] = []
@@ -299,7 +299,7 @@ class SeedEmbedder:
         for seed in seeds:
             row = rows.get(seed.id)
             if row is None or row[0] is not seed:
-                row = rows[seed.id] = seed, digest_row(seed, self._threshold, self._mark)
+                row = rows[seed.id] = seed, digest_row(seed, self._threshold, self._auto_text)
             yield row[1]
 
     def _is_automatic(self, seed: SeedOrProfile) -> bool:

@@ -36,7 +36,7 @@ class Status(NamedTuple):
 
     state: str  # live | expired | paused | replaced | stale | refused | unknown
     reason: str = ""  # of the last three
-    by: str = ""  # the profile in the seed's place
+    replaced_by: str = ""  # the profile in the seed's place
     ends_at: int | None = None  # milliseconds; None for never
 
 
@@ -152,7 +152,7 @@ class ControlState:
                 for name in profile.seeds:
                     del compared[name]
                     end = self.seeds[name].expires_at
-                    idle[name] = Status("replaced", by=profile.id, ends_at=end)
+                    idle[name] = Status("replaced", replaced_by=profile.id, ends_at=end)
                 compared[profile.id] = profile
                 ends[profile.id] = latest_end(self.seeds[name].expires_at for name in profile.seeds)
         return Resolution(self, compared, ends, idle)

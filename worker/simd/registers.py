@@ -27,7 +27,7 @@ from numba.extending import (
 )
 from numba.extending import lower_getattr_generic as lower_attribute
 
-from encoder.support.pointers import bare_value
+from encoder.support.pointers import pointer_value
 
 
 class StaticType(types.Type):
@@ -247,7 +247,7 @@ def maximum(context: Any, x: Any, y: Any) -> Any:
 
 def element_at(context: Any, builder: Any, typ: Any, array: Any, at: Any, offset: int = 0) -> Any:
     """A pointer to array[at + offset]."""
-    data = bare_value(context, builder, typ, array)
+    data = pointer_value(context, builder, typ, array)
     return builder.gep(builder.gep(data, [at]), [ir.Constant(at.type, offset)])
 
 

@@ -71,12 +71,12 @@ function Head({ page, session }) {
   const link = ([name, [title]]) =>
     title &&
     html`<a href=${`#/${name}`} aria-current=${page === name ? "page" : undefined}>${title}</a>`;
-  const away = html`<span class="badge bad" role="alert">the desk does not answer</span>`;
+  const silence = html`<span class="badge bad" role="alert">the desk does not answer</span>`;
   return html`<header>
     <a class="brand" href="#/"><img src="/icon.svg" alt="" width="24" height="24" /> newsift</a>
     <nav aria-label="Pages">${Object.entries(PAGES).map(link)}</nav>
     ${session.read_only && html`<span class="badge">read-only</span>`}
-    ${online ? html`<${Health} />` : away}
+    ${online ? html`<${Health} />` : silence}
     <label class="who">You are <input value=${userName()} maxlength="80" onChange=${rename}
       autocomplete="off" /></label>
   </header>`;

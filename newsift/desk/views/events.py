@@ -34,12 +34,12 @@ MAX_REFUSED = 10
 MAX_REASON_CHARS = 200
 MAX_LIST_TEXT_CHARS = 600
 MAX_WORD_CHARS, MAX_NAME_CHARS = 60, 200
-MAX_MARKS = 6
+MAX_LABELS = 6
 # An event has the first state that one of its records has.
 STATES = ("live", "paused", "expired", "refused")
 PostName = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
 Json = dict[str, Any]
-Marks = Mapping[PostId, list[Json]]
+LabelRows = Mapping[PostId, list[Json]]
 
 
 @get_endpoint("/api/session", EmptyRequest)
@@ -81,8 +81,8 @@ def events(desk: Desk, request: EventsRequest) -> Json:
         "more_refused": max(len(refusals) - MAX_REFUSED, 0),
         "since": rfc3339(desk.matches.since),
         "ready": follower.ready.is_set() and desk.matches_follower.ready.is_set(),
-        "away": follower.away or desk.matches_follower.away,
-        "model": desk.model.away,
+        "error": follower.error or desk.matches_follower.error,
+        "model": desk.model.error,
     }
 
 
@@ -92,7 +92,7 @@ def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
     profiles = (row for row in rows if row["id"].startswith(PROFILE_PREFIX))
     row = next(map(profile_row, profiles), None)
     profile = desk.mirrors.control.profiles.get(name) if row else None
-    event = EventState(name, profile=profile, state=row["state"] if row else NO_PROFILE)
+    event = EventState(name, profile=profile, profile_status=row["state"] if row else NO_PROFILE)
     counts = desk.matches.counts(name)
     return {
         "event": name,
@@ -168,30 +168,30 @@ class PostRequest(Struct, frozen=True):
 def matches(desk: Desk, request: MatchesRequest) -> Json:
     counts = desk.matches.counts(request.event)
     page = desk.matches.find(request.event, request)
-    marks = marks_by_post(desk, request.event)
+    labels = labels_by_post(desk, request.event)
     return {
         "stories": [
-            post_row(row, request.event, marks) | {"count": story.count}
+            post_row(row, request.event, labels) | {"count": story.count}
             for row, story in page.stories
         ],
         "threshold": threshold_now(desk, request.event),
         "total": page.total,
         "newer": page.newer,
-        "seen": page.last,
+        "up_to": page.last,
         "skip": request.skip,
         "languages": sorted(name for name in counts.languages if name),
         "platforms": sorted(counts.platforms),
         "since": rfc3339(desk.matches.since),
-        "away": desk.matches_follower.away,
+        "error": desk.matches_follower.error,
         "ready": desk.matches_follower.ready.is_set(),
     }
 
 
 @get_endpoint("/api/story", StoryRequest)
 def story(desk: Desk, request: StoryRequest) -> list[Json]:
-    marks = marks_by_post(desk, request.event)
+    labels = labels_by_post(desk, request.event)
     rows = desk.matches.copies(request.event, request.group)
-    return [post_row(row, request.event, marks) for row in rows]
+    return [post_row(row, request.event, labels) for row in rows]
 
 
 @get_endpoint("/api/match", PostRequest)
@@ -205,7 +205,7 @@ def match(desk: Desk, request: PostRequest) -> Json:
     event_matches = [hit for hit in record.matches if hit.event == request.event]
     names = {shorten(hit.event, MAX_NAME_CHARS) for hit in record.matches}
     source = record.source
-    return post_row(row, request.event, marks_by_post(desk, request.event), MAX_POST_CHARS) | {
+    return post_row(row, request.event, labels_by_post(desk, request.event), MAX_POST_CHARS) | {
         "seeds": [
             {
                 "id": shorten(hit.seed_id, MAX_NAME_CHARS),
@@ -223,15 +223,15 @@ def match(desk: Desk, request: PostRequest) -> Json:
     }
 
 
-def marks_by_post(desk: Desk, event: str) -> Marks:
+def labels_by_post(desk: Desk, event: str) -> LabelRows:
     by_post: defaultdict[PostId, list[Json]] = defaultdict(list)
     for label in desk.mirrors.labels.event_labels(event):
-        if len(marks := by_post[label.post_id]) < MAX_MARKS:
-            marks.append({"by": shorten(label.by, MAX_WORD_CHARS), "label": label.label})
+        if len(labels := by_post[label.post_id]) < MAX_LABELS:
+            labels.append({"by": shorten(label.by, MAX_WORD_CHARS), "label": label.label})
     return by_post
 
 
-def post_row(row: MatchRow, event: str, marks: Marks, most: int = MAX_LIST_TEXT_CHARS) -> Json:
+def post_row(row: MatchRow, event: str, labels: LabelRows, most: int = MAX_LIST_TEXT_CHARS) -> Json:
     """Bounded: all texts are of strangers."""
     record, post = row.record, row.record.post
     best = max((m for m in record.matches if m.event == event), key=lambda m: m.score)
@@ -245,7 +245,7 @@ def post_row(row: MatchRow, event: str, marks: Marks, most: int = MAX_LIST_TEXT_
         "new": row.new,
         "group": row.group,
         "why": shorten_words(best.why),
-        "marks": marks.get(row.post_id, []),
+        "labels": labels.get(row.post_id, []),
     }
 
 

@@ -77,7 +77,7 @@ def summary(desk: Desk, request: ExportRequest) -> dict[str, Any]:
         "first": rfc3339(counts.first) if counts.posts else None,
         "last": rfc3339(counts.last) if counts.posts else None,
         "labels": len(_labels(desk, request.event)),
-        "model": desk.model.away,
+        "model": desk.model.error,
     }
 
 

@@ -41,7 +41,7 @@ def feed_list(desk: Desk, _request: EmptyRequest) -> list[dict[str, Any]]:
     return desk.feeds.rows()
 
 
-@post_endpoint("/api/feeds/preview", FeedAction, "feeds look")
+@post_endpoint("/api/feeds/preview", FeedAction, "feeds.preview")
 def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
     """Publishes nothing."""
     subscription = request.subscription()
@@ -56,7 +56,7 @@ def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
             follower.read_due_articles()
         except NewsiftError as error:
             notify(str(error))
-    articles = sorted(state.articles.values(), key=attrgetter("published"), reverse=True)
+    articles = sorted(state.articles.values(), key=attrgetter("published_at"), reverse=True)
     seeds = follower.index.by_link
     return {
         "total": len(articles),
@@ -76,7 +76,7 @@ def _row(article: FollowedArticle, seeds: dict[str, str]) -> dict[str, Any]:
     return {
         "title": article.title,
         "link": article.link,
-        "published": rfc3339(article.published),
+        "published": rfc3339(article.published_at),
         "state": state,
         "why": article.refusal or "",
     }
@@ -88,13 +88,13 @@ def _sleep_or_refuse(seconds: float) -> None:
     time.sleep(seconds)
 
 
-@post_endpoint("/api/feeds/follow", FeedAction, "seeds follow")
+@post_endpoint("/api/feeds/follow", FeedAction, "feeds.follow")
 def follow(desk: Desk, request: FeedAction) -> None:
     """While the desk is open, and again at its next start."""
     desk.feeds.follow(request.subscription())
 
 
-@post_endpoint("/api/feeds/stop", StopAction, "seeds follow no more")
+@post_endpoint("/api/feeds/stop", StopAction, "feeds.stop")
 def stop(desk: Desk, request: StopAction) -> None:
     """The seeds of the feed stay."""
     desk.feeds.end(request.feed)

@@ -47,8 +47,8 @@ def summary(desk: Desk, _request: EmptyRequest) -> dict[str, Any]:
 def letters(desk: Desk, _request: EmptyRequest) -> dict[str, Any]:
     desk.health.note_viewer(letters=True)
     follower = desk.health.letters_follower
-    away = "" if follower.away == NOT_READ else follower.away
-    return desk.health.letters.summary() | {"away": away, "ready": follower.ready.is_set()}
+    error = "" if follower.error == NOT_READ else follower.error
+    return desk.health.letters.summary() | {"error": error, "ready": follower.ready.is_set()}
 
 
 @get_endpoint("/api/dead-letters/one", LetterPlace)

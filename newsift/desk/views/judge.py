@@ -79,15 +79,15 @@ def question(desk: Desk, request: QueueRequest) -> dict[str, Any]:
 def _outcome(state: dict[str, Any]) -> str:
     if state["published"]:
         return DONE_OUTCOME
-    return f"not published: {state.get('missed') or 'it stands already'}"
+    return f"not published: {state.get('problem') or 'the same label exists'}"
 
 
 @post_endpoint("/api/judge/answer", AnswerRequest, "labels.answer", _outcome)
 def answer(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
-    """`missed` is the reason if the answer was not published."""
+    """`problem` is the reason if the answer was not published."""
     queue = _session(desk, request)
     outcome = queue.answer(request.post_id, request.verdict)
-    return queue.state() | {"missed": outcome.problem, "published": outcome.is_new}
+    return queue.state() | {"problem": outcome.problem, "published": outcome.is_new}
 
 
 @post_endpoint("/api/judge/correct", AnswerRequest, "labels.correct", _outcome)
@@ -104,22 +104,22 @@ def undo(desk: Desk, request: UndoRequest) -> dict[str, Any]:
 
 
 @post_endpoint(
-    "/api/judge/redraw", QueueAction, "labels.draw",
-    lambda is_ended: DONE_OUTCOME if is_ended else "nothing done: the queue has gone before",
+    "/api/judge/redraw", QueueAction, "labels.redraw",
+    lambda is_ended: DONE_OUTCOME if is_ended else "nothing done: the queue no longer exists",
 )  # fmt: skip
 def redraw(desk: Desk, request: QueueAction) -> bool:
     return desk.queues.discard(_queue_key(request), request.queue)
 
 
-class MarkRequest(Action, frozen=True, kw_only=True):
+class LabelRequest(Action, frozen=True, kw_only=True):
     event: str
     platform: str
     id: str
     verdict: Verdict
 
 
-@post_endpoint("/api/judge/mark", MarkRequest, "labels.mark")
-def mark(desk: Desk, request: MarkRequest) -> bool:
+@post_endpoint("/api/judge/label", LabelRequest, "labels.add")
+def label_match(desk: Desk, request: LabelRequest) -> bool:
     """Label a match of the list: as given, or drawn as this judge's label was before.
 
     False if the judge has this label already.
@@ -174,7 +174,7 @@ def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
             for first, *others in disputes[:MAX_DISPUTED]
         ],
         "all_disputed": len(disputes),
-        "away": desk.mirrors.labels_follower.away if counts else "",
+        "error": desk.mirrors.labels_follower.error if counts else "",
     }
 
 
@@ -242,7 +242,7 @@ def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
     desk.mirrors.require_current()
     view = desk.model.view()
     event = require_event(view.events, request.event).require_seeds()
-    if event.state == NO_PROFILE:
+    if event.profile_status == NO_PROFILE:
         raise InputError("a promise needs a profile; make one under Learned")
     profile = require_profile(event)
     test = _promise_test(desk, profile, request.precision, request.confidence)

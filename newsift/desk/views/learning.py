@@ -40,18 +40,18 @@ class VersionAction(Action, frozen=True, kw_only=True):
 @get_endpoint("/api/learned", EventRequest)
 def learning_state(desk: Desk, request: EventRequest) -> dict[str, Any]:
     if desk.model.context is None:
-        return {"away": desk.model.away}
+        return {"error": desk.model.error}
     event = require_event(desk.model.view().events, request.event)
     run = desk.training.run_of(request.event)
     return {
-        "away": "",
+        "error": "",
         **_event_row(event),
         "busy": desk.training.busy_event,
         "run": _run_row(run) if run else None,
     }
 
 
-@post_endpoint("/api/learned/learn", LearnAction, "events.lesson")
+@post_endpoint("/api/learned/learn", LearnAction, "events.learn")
 def learn(desk: Desk, request: LearnAction) -> None:
     """Begins a run, which publishes nothing."""
     if request.hours not in STREAM_HOURS:
@@ -61,7 +61,7 @@ def learn(desk: Desk, request: LearnAction) -> None:
     desk.changes.notify("events")
 
 
-@post_endpoint("/api/learned/publish", VersionAction, "events.learn")
+@post_endpoint("/api/learned/publish", VersionAction, "events.publish")
 def publish(desk: Desk, request: VersionAction) -> dict[str, Any]:
     return _event_row(desk.training.publish(request.event, request.version))
 
@@ -70,7 +70,7 @@ def publish(desk: Desk, request: VersionAction) -> dict[str, Any]:
 def forget(desk: Desk, request: VersionAction) -> dict[str, Any]:
     event = desk.training.forget(request.event, request.version)
     if event.why:
-        notify(f"it is {event.state}: {event.why}; the seeds are used")
+        notify(f"it is {event.profile_status}: {event.why}; the seeds are used")
     return _event_row(event)
 
 
@@ -81,7 +81,7 @@ def _event_row(event: EventState) -> dict[str, Any]:
     back = previous_profile(profile)
     return {
         **{name: row[name] for name in names},
-        "has_profile": event.state != NO_PROFILE,
+        "has_profile": event.profile_status != NO_PROFILE,
         "seeds": [shorten(name, MAX_NAME_CHARS) for name in row["seeds"][:MAX_SEEDS]],
         "all_seeds": len(row["seeds"]),
         "thresholds": row["thresholds"][:1] + row["thresholds"][-1:],
@@ -142,7 +142,7 @@ def _run_row(run: TrainingRun) -> dict[str, Any]:
         "ended": run.end is not None,
         "refusal": run.refusal,
         "messages": run.messages,
-        "danger": run.danger,
+        "risk": run.risk,
         "proposal": _proposal_row(run.proposal) if run.proposal else None,
     }
 
@@ -153,7 +153,7 @@ def _proposal_row(proposal: Proposal) -> dict[str, Any]:
         **{name: value for name, value in row.items() if name != "made"},
         **{
             name: [post | {"text": shorten(post["text"], MAX_TEXT_CHARS)} for post in row[name]]
-            for name in ("come", "go")
+            for name in ("new_matches", "lost_matches")
         },
         "threshold": {name: [*cuts[:1], *cuts[-1:]] for name, cuts in row["threshold"].items()},
         "creation": creation_row(row["made"]),

@@ -73,14 +73,14 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
     hours = max(data.now - since, 0) / HOUR_MS
     return {
         "event": event.name,
-        "state": event.state,
+        "state": event.profile_status,
         "why": event.why,
         "compared": len(measure.seeds),
         "thresholds": [thresholds[0], thresholds[-1]] if thresholds else [],
         "is_automatic": measure.is_automatic,
         "automatic": [*measure.automatic[:1], *measure.automatic[-1:]],
         "configured": measure.context.config.matching.threshold,
-        "promise": promise_row(event, data.rate) if event.state == IN_FORCE else None,
+        "promise": promise_row(event, data.rate) if event.profile_status == IN_FORCE else None,
         "background_posts": len(measure.background),
         "matched": sum(story.match.posts for story in stories),
         "hours": hours,
@@ -90,7 +90,7 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         "background": [1000 * share for share in share_above(edges, measure.background)],
         "hourly": _hourly_rates(edges, data, near, since),
         "floor": _finite(near.floor),
-        "marks": [[post.score, post.verdict] for post in data.labelled_scores],
+        "labelled_scores": [[post.score, post.verdict] for post in data.labelled_scores],
         "summaries": [asdict(summary) for summary in score_summaries(data.labelled_scores, draws)],
         "lowest_covered": _finite(draws.lowest_covered),
         "messages": [*data.near.messages, *filter(None, [data.stream.why])],
@@ -154,7 +154,7 @@ class ThresholdAction(Action, frozen=True, kw_only=True):
 @get_endpoint("/api/scores", EventRequest)
 def scores(desk: Desk, request: EventRequest) -> dict[str, Any]:
     if desk.model.context is None:
-        return {"away": desk.model.away}
+        return {"error": desk.model.error}
     measure = desk.scores.measure(request.event)
     labels, matches = desk.mirrors.labels.event_labels(request.event), desk.scores.matches(measure)
     data = FigureData(
@@ -162,17 +162,17 @@ def scores(desk: Desk, request: EventRequest) -> dict[str, Any]:
         desk.stream.near_misses(request.event), desk.stream.stream_rate(), now_ms(),
         desk.pass_rate(measure.event.profile),
     )  # fmt: skip
-    return {"away": "", **figure_fields(data)}
+    return {"error": "", **figure_fields(data)}
 
 
 @get_endpoint("/api/scores/near", EventRequest)
 def near(desk: Desk, request: EventRequest) -> dict[str, Any]:
     if desk.model.context is None:
-        return {"away": desk.model.away}
+        return {"error": desk.model.error}
     measure, near = desk.scores.measure(request.event), desk.stream.near_misses(request.event)
     verdict_of = joint_verdicts(desk.mirrors.labels.event_labels(request.event))
     return {
-        "away": "",
+        "error": "",
         "near": near_rows(measure, near.answers, verdict_of),
         "count": sum(stratum.count for answer in near.answers for stratum in answer.strata),
         "messages": near.messages,
@@ -187,7 +187,7 @@ def set_threshold(desk: Desk, request: ThresholdAction) -> dict[str, Any]:
     ids = [seed.id for seed in measure.seeds]
     if not ids:
         raise InputError(f"event {request.event!r}: no seed of it matches; add one or resume it")
-    promise = measure.event.state == IN_FORCE and promise_row(measure.event, None)
+    promise = measure.event.profile_status == IN_FORCE and promise_row(measure.event, None)
     with desk.editor.topic() as topic:
         change_seeds(topic, topic.state(), ids, {"threshold": request.threshold}, desk.config)
     if promise:

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from encoder.errors import InputError
 from newsift.desk.api import Action, get_endpoint, post_endpoint
-from newsift.desk.seed_editor import Removal, mark_of
+from newsift.desk.seed_editor import Removal, etag_of
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
 from newsift.files.article_checks import looks_foreign, rejection_reason
@@ -63,10 +63,10 @@ class SeedRequest(msgspec.Struct, frozen=True):
 
 
 class ChangeAction(Action, frozen=True, kw_only=True):
-    """Refused if the record has another mark; null deletes a key."""
+    """Refused if the record has another etag; null deletes a key."""
 
     id: str
-    mark: str
+    etag: str
     threshold: float | UnsetType | None = UNSET
     event: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
@@ -76,7 +76,7 @@ class ChangeAction(Action, frozen=True, kw_only=True):
 
 class RemoveAction(Action, frozen=True, kw_only=True):
     id: str
-    mark: str
+    etag: str
 
 
 class UndoAction(Action, frozen=True, kw_only=True):
@@ -102,8 +102,8 @@ def seed_list(desk: Desk, request: SeedSearch) -> dict[str, Any]:
         "one_in": round(1 / desk.config.matching.automatic_rate),
         "rate_of_all": desk.config.matching.total_rate is not None,
         "left_out": control.left_out,
-        "away": desk.mirrors.seeds_follower.away,
-        "model": desk.model.away,
+        "error": desk.mirrors.seeds_follower.error,
+        "model": desk.model.error,
         "removed": next(map(_removal_row, reversed(desk.editor.removals)), None),
     }
 
@@ -120,11 +120,11 @@ def _list_row(row: SeedRow, control: ControlState) -> SeedRow:
 
 
 def _page_row(row: SeedRow, control: ControlState) -> SeedRow:
-    """The mark of the record takes the place of its key."""
+    """The etag of the record takes the place of its key."""
     fields = row.copy()
     record = control.records.get(fields.pop("key"))
-    mark = mark_of(record.value if record else None)
-    return fields | {"is_profile": str(row["id"]).startswith(PROFILE_PREFIX), "mark": mark}
+    etag = etag_of(record.value if record else None)
+    return fields | {"is_profile": str(row["id"]).startswith(PROFILE_PREFIX), "etag": etag}
 
 
 @get_endpoint("/api/seed", SeedRequest)
@@ -143,7 +143,7 @@ def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
     return _page_row(row | {"configured": desk.config.matching.threshold}, control)
 
 
-@post_endpoint("/api/seeds/set", ChangeAction, "seeds set")
+@post_endpoint("/api/seeds/set", ChangeAction, "seeds.set")
 def change(desk: Desk, request: ChangeAction) -> dict[str, Any]:
     values = msgspec.structs.asdict(request)
     changes = {
@@ -155,17 +155,17 @@ def change(desk: Desk, request: ChangeAction) -> dict[str, Any]:
         changes["expires_at"] = rfc3339(parse_until(changes["expires_at"], "ends"))
     if "paused" in changes:
         changes["paused"] = changes["paused"] or None
-    seed = desk.editor.change(request.id, request.mark, changes)
+    seed = desk.editor.change(request.id, request.etag, changes)
     return {"id": seed.id, "version": seed.version}
 
 
-@post_endpoint("/api/seeds/remove", RemoveAction, "seeds remove")
+@post_endpoint("/api/seeds/remove", RemoveAction, "seeds.remove")
 def remove(desk: Desk, request: RemoveAction) -> dict[str, Any]:
     """Can be undone while the desk is open."""
-    return _removal_row(desk.editor.remove(request.id, request.mark, request.by))
+    return _removal_row(desk.editor.remove(request.id, request.etag, request.by))
 
 
-@post_endpoint("/api/seeds/undo", UndoAction, "seeds undo")
+@post_endpoint("/api/seeds/undo", UndoAction, "seeds.undo")
 def undo(desk: Desk, request: UndoAction) -> dict[str, Any]:
     return _removal_row(desk.editor.undo(request.number))
 
@@ -200,7 +200,7 @@ class DraftRequest(msgspec.Struct, frozen=True):
     source: str
     doubt: str | None = None
     edits: Edits = Edits()
-    mark: str = ""  # of the record that it would replace
+    etag: str = ""  # of the record that it would replace
 
     def draft(self) -> SeedDraft:
         record = parse_object(self.value.encode("utf-8", "surrogatepass"))
@@ -232,7 +232,7 @@ class DraftsAction(Action, frozen=True, kw_only=True):
         return list(by_id.values())
 
 
-@post_endpoint("/api/seeds/read", ArticleSource, "seeds read")
+@post_endpoint("/api/seeds/read", ArticleSource, "seeds.read")
 def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
     """Publishes nothing."""
     drafts = _read_source(request)
@@ -249,8 +249,8 @@ def read(desk: Desk, request: ArticleSource) -> list[dict[str, Any]]:
             "value": draft.value.decode(),
             "source": draft.source,
             "doubt": draft.doubt,
-            "ignored": [
-                escape_invisible(name[:MAX_NAME_CHARS]) for name in draft.ignored[:MAX_DRAFTS]
+            "ignored_keys": [
+                escape_invisible(name[:MAX_NAME_CHARS]) for name in draft.ignored_keys[:MAX_DRAFTS]
             ],
         }
         for draft in drafts
@@ -268,7 +268,7 @@ def _read_source(request: ArticleSource) -> list[SeedDraft]:
     return list(read_drafts(WebPage(name, request.content), Path(name)))
 
 
-@post_endpoint("/api/seeds/check", DraftsAction, "seeds check")
+@post_endpoint("/api/seeds/check", DraftsAction, "seeds.check")
 def check(desk: Desk, request: DraftsAction) -> list[dict[str, Any]]:
     drafts = request.all()
     control = desk.mirrors.control
@@ -285,8 +285,8 @@ def _check_row(
     desk: Desk, draft: SeedDraft, control: ControlState, refusals: Mapping[str, str],
     thresholds: AutoThresholds,
 ) -> dict[str, Any]:  # fmt: skip
-    mark = mark_of(control.value(draft.key))
-    row = {"id": draft.id, "mark": mark, "published": draft_status(draft, control)}
+    etag = etag_of(control.value(draft.key))
+    row = {"id": draft.id, "etag": etag, "published": draft_status(draft, control)}
     try:
         seed = parse_seed(draft, desk.config)
     except InputError as error:
@@ -303,12 +303,12 @@ def _check_row(
         "doubt": draft.objection,
         "notes": [*notes, NOT_ENGLISH] if looks_foreign(seed.text) else notes,
         "auto_threshold": thresholds.get(seed.id),
-        "away": desk.model.away,
+        "error": desk.model.error,
         "words": words,
     }
 
 
-@post_endpoint("/api/seeds/try", DraftsAction, "seeds try")
+@post_endpoint("/api/seeds/try", DraftsAction, "seeds.try")
 def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     """What the events would have matched in the last hours."""
     drafts = request.all()
@@ -329,7 +329,7 @@ def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     return {"events": _event_count_rows(state, seeds), "matches": matches}
 
 
-@post_endpoint("/api/seeds/publish", DraftsAction, "seeds add")
+@post_endpoint("/api/seeds/publish", DraftsAction, "seeds.add")
 def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     drafts = request.all()
     seeds = [parse_seed(draft, desk.config) for draft in drafts]
@@ -337,11 +337,11 @@ def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
         draft_thresholds(context, drafts)
     if not request.force:
         require_articles(drafts, FORCE_REMEDY)
-    marks = {
-        draft.key: draft_request.mark
+    etags = {
+        draft.key: draft_request.etag
         for draft, draft_request in zip(drafts, request.drafts, strict=True)
     }
-    before = desk.editor.publish({draft.key: draft.value for draft in drafts}, marks)
+    before = desk.editor.publish({draft.key: draft.value for draft in drafts}, etags)
     rows = [
         {"id": seed.id, "version": seed.version, "published": draft_status(draft, before)}
         for draft, seed in zip(drafts, seeds, strict=True)

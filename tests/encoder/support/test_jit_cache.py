@@ -180,7 +180,7 @@ def compiles(file: Path) -> bool:
 def test_each_edit_of_compiled_code_makes_another_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in jit_cache.COMPILED:
+    for name in jit_cache.COMPILED_FOLDERS:
         ignored = shutil.ignore_patterns("models", "__pycache__")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
     here = tmp_path / "encoder"

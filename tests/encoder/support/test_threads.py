@@ -5,7 +5,13 @@ from threading import Barrier, Event
 
 import pytest
 
-from encoder.support.threads import Crew, PerProcess, available_cpus, libraries, one_thread
+from encoder.support.threads import (
+    PerProcess,
+    ThreadPool,
+    available_cpus,
+    blas_libraries,
+    one_thread,
+)
 
 V1 = {"cpu/x/cpu.cfs_period_us": "100000\n"}  # of the first version of cgroups
 HERE = len(os.sched_getaffinity(0))
@@ -56,32 +62,32 @@ def test_a_forked_child_makes_its_own() -> None:
 
 
 def test_a_crew_answers_in_order_also_after_a_shutdown() -> None:
-    crew, jobs = Crew(2), range(20)
+    pool, jobs = ThreadPool(2), range(20)
     squares = [n * n for n in jobs]
-    assert list(crew.map(lambda n: n * n, jobs)) == squares
-    crew._pool.get().shutdown()
-    assert list(crew.map(lambda n: n * n, jobs)) == squares
-    crew.close()
-    crew.close()
+    assert list(pool.map(lambda n: n * n, jobs)) == squares
+    pool._pool.get().shutdown()
+    assert list(pool.map(lambda n: n * n, jobs)) == squares
+    pool.close()
+    pool.close()
 
 
 def test_a_crew_works_in_parallel_and_takes_few_jobs_in_advance() -> None:
-    crew, both, taken = Crew(2), Barrier(2, timeout=10), list[int]()
+    pool, both, taken = ThreadPool(2), Barrier(2, timeout=10), list[int]()
 
     def jobs() -> Iterator[int]:
         for n in range(100):
             taken.append(n)
             yield n
 
-    answers = crew.map(lambda _: both.wait() in (0, 1), jobs())
+    answers = pool.map(lambda _: both.wait() in (0, 1), jobs())
     assert next(answers)
     assert len(taken) == 4
     assert all(answers)
-    crew.close()
+    pool.close()
 
 
 def test_the_error_of_a_job_is_raised_and_no_other_job_starts() -> None:
-    crew, begun, failed = Crew(2), list[int](), Event()
+    pool, begun, failed = ThreadPool(2), list[int](), Event()
 
     def work(n: int) -> None:
         begun.append(n)
@@ -90,18 +96,18 @@ def test_the_error_of_a_job_is_raised_and_no_other_job_starts() -> None:
         failed.wait(10)
 
     with pytest.raises(ZeroDivisionError):
-        list(crew.map(work, [0, *[1] * 50]))
+        list(pool.map(work, [0, *[1] * 50]))
     failed.set()
-    crew.close()
+    pool.close()
     assert len(begun) <= 4
 
 
 def threads() -> set[int]:
-    return {result["num_threads"] for result in libraries().info() if result["user_api"] == "blas"}
+    return {row["num_threads"] for row in blas_libraries().info() if row["user_api"] == "blas"}
 
 
 def test_overlapping_blocks_run_on_one_thread_and_restore_the_limit() -> None:
-    with libraries().limit(limits=2, user_api="blas"):
+    with blas_libraries().limit(limits=2, user_api="blas"):
         before = threads()
         first, second = one_thread(), one_thread()
         first.__enter__()

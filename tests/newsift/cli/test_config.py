@@ -15,7 +15,7 @@ def test_check_names_changed_keys(newsift: Command, monkeypatch: pytest.MonkeyPa
     Path("config.yaml").write_text("log: {level: info}\nweb: {port: 80}\n")
     monkeypatch.setenv("NEWSIFT_MATCHING__THRESHOLD", "0.5")
     done = newsift("config", "check")
-    assert done.err == "config.yaml: valid; not by default: matching.threshold, web.port\n"
+    assert done.err == "config.yaml: valid; not the default: matching.threshold, web.port\n"
 
 
 def test_show_can_be_read_again(newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:

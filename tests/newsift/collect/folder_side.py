@@ -1,4 +1,4 @@
-"""A folder of files of posts, and a source that watches it: what it hands on, what is marked."""
+"""A folder of files of posts, and a source that watches it: what it hands on, the positions."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from typing import cast
 from aiohttp import ClientSession
 
 from newsift.collect.folder import FileLedger, Folder, SettleTimer
-from newsift.collect.source import SourceEndedError, SourceFrame, SourceMark
+from newsift.collect.source import SourceEndedError, SourceFrame, SourcePosition
 from newsift.files.posts import FileMessages
 from newsift.files.tables import FileOptions
 from worker.config.limits import Limits
@@ -42,8 +42,8 @@ def watched(place: Path, state: Path) -> Folder:
     return Folder(str(place), read, ledger, True, SettleTimer(5.0), scan_interval_s=0.01)
 
 
-async def frames_of(source: Folder, mark: SourceMark | None) -> AsyncIterator[SourceFrame]:
-    arrivals = source.arrivals(NOBODY, mark)
+async def frames_of(source: Folder, position: SourcePosition | None) -> AsyncIterator[SourceFrame]:
+    arrivals = source.arrivals(NOBODY, position)
     try:
         async for frames in arrivals:
             for frame in cast("list[SourceFrame]", frames):
@@ -54,16 +54,18 @@ async def frames_of(source: Folder, mark: SourceMark | None) -> AsyncIterator[So
         await arrivals.aclose()
 
 
-def all_of(source: Folder, mark: SourceMark | None = None) -> tuple[list[str], SourceMark | None]:
+def all_of(
+    source: Folder, position: SourcePosition | None = None
+) -> tuple[list[str], SourcePosition | None]:
     async def everything() -> list[SourceFrame]:
-        return [frame async for frame in frames_of(source, mark)]
+        return [frame async for frame in frames_of(source, position)]
 
     frames = asyncio.run(everything())
     if frames:
-        mark = mark_of(source, frames[-1])
-    return [(frame.key or b"").decode() for frame in frames if frame.value], mark
+        position = position_of(source, frames[-1])
+    return [(frame.key or b"").decode() for frame in frames if frame.value], position
 
 
-def mark_of(source: Folder, frame: SourceFrame) -> SourceMark:
+def position_of(source: Folder, frame: SourceFrame) -> SourcePosition:
     assert frame.cursor is not None
-    return SourceMark(frame.cursor, source.place)
+    return SourcePosition(frame.cursor, source.place)

@@ -1,4 +1,4 @@
-"""A collector beside a test: what it delivers is kept, and what it marks."""
+"""A collector beside a test: what it delivers, and its positions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from prometheus_client.parser import text_string_to_metric_families
 
 from newsift.collect.collector import Collector, CollectorMetrics
-from newsift.collect.source import Gap, LiveSource, LostError, SourceFrame, SourceMark
-from newsift.collect.state import MarkStore
+from newsift.collect.source import Gap, LiveSource, LostError, SourceFrame, SourcePosition
+from newsift.collect.state import PositionStore
 from newsift.web.client import client_session, stream_timeout
 from worker.config import StreamConfig
 
@@ -17,12 +17,12 @@ PATIENCE_S = 60.0
 
 
 @dataclass
-class FakeOutlet(MarkStore):
-    """An outlet that keeps what is delivered, the marks too, and can be held up."""
+class FakeOutlet(PositionStore):
+    """An outlet that keeps what is delivered, the positions too, and can be held up."""
 
-    mark: SourceMark | None = None
+    position: SourcePosition | None = None
     frames: list[SourceFrame] = field(default_factory=list)
-    marks: list[SourceMark] = field(default_factory=list)
+    positions: list[SourcePosition] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     free: asyncio.Event = field(default_factory=asyncio.Event)
     tried: list[int] = field(default_factory=list)
@@ -40,10 +40,10 @@ class FakeOutlet(MarkStore):
         if not self.crashed:
             self.frames += frames
 
-    def store(self, mark: SourceMark) -> None:
-        self.mark = mark
+    def store(self, position: SourcePosition) -> None:
+        self.position = position
         if not self.crashed:
-            self.marks.append(mark)
+            self.positions.append(position)
 
     def count_gap(self, gap: Gap) -> None:
         self.gaps.append(gap)
@@ -79,10 +79,10 @@ class Collecting:
 
 @asynccontextmanager
 async def collecting(
-    source: LiveSource, mark: SourceMark | None = None, size: StreamConfig | None = None
+    source: LiveSource, position: SourcePosition | None = None, size: StreamConfig | None = None
 ) -> AsyncIterator[Collecting]:
     """Run a collector while the block lasts; it leaves in order at the end."""
-    outlet, metrics = FakeOutlet(mark), CollectorMetrics(source.name)
+    outlet, metrics = FakeOutlet(position), CollectorMetrics(source.name)
     collector = Collector(source, outlet.deliver, metrics, size or StreamConfig(), outlet)
     async with client_session(stream_timeout(60)) as client:
         task = asyncio.create_task(collector.run(client))
@@ -103,12 +103,12 @@ class Follower:
         self.gaps: list[Gap] = []
         self.lost: list[LostError] = []
 
-    def mark(self, place: str, upto: int | None = None) -> SourceMark | None:
+    def position(self, place: str, upto: int | None = None) -> SourcePosition | None:
         given = [f for f in self.frames[:upto] if f.cursor is not None]
         if not given:
             return None
         at = next((f.at for f in reversed(given) if f.at is not None), None)
-        return SourceMark(given[-1].cursor, place, at) if given[-1].cursor is not None else None
+        return SourcePosition(given[-1].cursor, place, at) if given[-1].cursor is not None else None
 
     def values(self) -> list[bytes]:
         return [frame.value for frame in self.frames]
@@ -129,9 +129,11 @@ async def first_of(source: LiveSource) -> Sequence[SourceFrame] | Gap:
 
 
 @asynccontextmanager
-async def follow(source: LiveSource, mark: SourceMark | None = None) -> AsyncIterator[Follower]:
+async def follow(
+    source: LiveSource, position: SourcePosition | None = None
+) -> AsyncIterator[Follower]:
     follower = Follower()
-    task = asyncio.create_task(_follow(source, mark, follower))
+    task = asyncio.create_task(_follow(source, position, follower))
     try:
         yield follower
     finally:
@@ -141,11 +143,13 @@ async def follow(source: LiveSource, mark: SourceMark | None = None) -> AsyncIte
             await task
 
 
-async def _follow(source: LiveSource, mark: SourceMark | None, follower: Follower) -> None:
+async def _follow(source: LiveSource, position: SourcePosition | None, follower: Follower) -> None:
     async with client_session(stream_timeout(PATIENCE_S)) as client:
         while True:
             try:
-                async for result in source.arrivals(client, follower.mark(source.place) or mark):
+                async for result in source.arrivals(
+                    client, follower.position(source.place) or position
+                ):
                     if isinstance(result, Gap):
                         follower.gaps.append(result)
                     else:

@@ -26,7 +26,7 @@ from newsift.collect.source import (
     STALLED,
     Backoff,
     SourceFrame,
-    SourceMark,
+    SourcePosition,
 )
 from tests.newsift.collect import jetstream_side as jet
 from tests.newsift.collect.following import Collecting, collecting
@@ -127,7 +127,7 @@ def test_one_value_changed_does_no_harm(version: int, data: st.DataObject) -> No
 def test_a_state_with_a_cursor_of_another_kind_is_refused(cursor: int | str) -> None:
     host = jetstream(1)
     with pytest.raises(InputError, match=r"^--state: the cursor .* delete the file"):
-        host.cursor_after(SourceMark(cursor, host.place))
+        host.cursor_after(SourcePosition(cursor, host.place))
 
 
 async def test_a_host_that_asks_to_wait_holds_up_no_other() -> None:
@@ -180,10 +180,10 @@ async def test_skips_a_bad_frame(
             await result.until(complete(result))
             assert result.counted("reconnects_total", reason=MALFORMED) == 3
             assert result.counted("gaps_total") == 1
-        mark = mark_of(side, 2)
-        assert mark.at is not None
+        position = position_of(side, 2)
+        assert position.at is not None
         assert side.cursors == [
-            None, side.cursor_of(2), side.cursor_of(2), round((mark.at + 1) * 1_000_000),
+            None, side.cursor_of(2), side.cursor_of(2), round((position.at + 1) * 1_000_000),
         ]  # fmt: skip
 
 
@@ -208,9 +208,11 @@ def complete(result: Collecting) -> Callable[[], bool]:
     return lambda: {address(n) for n in range(COUNT)} <= set(result.outlet.keys)
 
 
-def mark_of(side: JetstreamSide, number: int, place: str | None = None) -> SourceMark:
+def position_of(side: JetstreamSide, number: int, place: str | None = None) -> SourcePosition:
     here = f"127.0.0.1:{side.port}{side.path}"
-    return SourceMark(side.cursor_of(number), place or here, (jet.BASE + number * jet.STEP) / 1e6)
+    return SourcePosition(
+        side.cursor_of(number), place or here, (jet.BASE + number * jet.STEP) / 1e6
+    )
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -224,14 +226,14 @@ async def test_a_fault_loses_nothing(version: int, reason: str, fault: jet.Fault
             assert result.counted("gaps_total") == 0
         last = side.cursors[1]  # the second visit goes on where the first was acknowledged
         assert last in (None, side.cursor_of(4))
-        assert result.outlet.marks[-1].cursor == side.cursor_of(COUNT - 1)
+        assert result.outlet.positions[-1].cursor == side.cursor_of(COUNT - 1)
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_resumes_at_the_mark_inclusive(version: int) -> None:
+async def test_resumes_at_the_position_inclusive(version: int) -> None:
     async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
         url = side.url + ("?compress=" if version == 1 else "")  # v1 may deflate what it sends
-        async with collecting(source_of(url), mark_of(side, 7)) as result:
+        async with collecting(source_of(url), position_of(side, 7)) as result:
             await result.until(lambda: len(result.outlet.keys) == COUNT - 7)
         assert result.outlet.keys == [address(n) for n in range(7, COUNT)]
         assert side.cursors == [side.cursor_of(7)]
@@ -244,7 +246,7 @@ async def test_resumes_at_the_mark_inclusive(version: int) -> None:
 async def test_deleted_events_are_a_gap(version: int) -> None:
     async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
         side.floor = 8
-        async with collecting(source_of(side.url), mark_of(side, 2)) as result:
+        async with collecting(source_of(side.url), position_of(side, 2)) as result:
             await result.until(lambda: len(result.outlet.keys) == COUNT - 8)
             assert result.counted("gaps_total") == 1
             assert result.counted("gap_seconds_total") == 6 * jet.STEP / 1e6
@@ -254,8 +256,8 @@ async def test_deleted_events_are_a_gap(version: int) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 async def test_resumes_another_host_by_time_and_a_little_earlier(version: int) -> None:
     async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
-        mark = mark_of(side, 5, "another.test:443/subscribe")
-        async with collecting(source_of(side.url), mark) as result:
+        position = position_of(side, 5, "another.test:443/subscribe")
+        async with collecting(source_of(side.url), position) as result:
             await result.until(lambda: address(COUNT - 1) in result.outlet.keys)
             assert result.counted("gaps_total") == 0
         assert side.cursors == [jet.BASE + 5 * jet.STEP - 10_000_000]
@@ -306,13 +308,13 @@ async def test_nothing_is_missing(version: int, seed: int, monkeypatch: pytest.M
     seen: set[str] = set()
     async with serve_jetstream(JetstreamSide(version, MANY)) as side:
         number = {side.cursor_of(n): n for n in range(MANY)}
-        mark: SourceMark | None = None
+        position: SourcePosition | None = None
         for lap in range(ROUNDS + 1):
             side.faults.extend(some_fault(chance) for _ in range(FAULTS_EACH))
             source = Bluesky((side.url,), (), (), 0.05)
             pauses = Backoff(0.001, 0.01)
             source.backoff = lambda _, pauses=pauses: pauses  # type: ignore[misc, method-assign]
-            async with collecting(source, mark, SMALL) as result:
+            async with collecting(source, position, SMALL) as result:
                 if lap < ROUNDS:
                     await until_crash(result, chance)
                     result.outlet.free.clear()  # what is under way now is not acknowledged
@@ -323,7 +325,7 @@ async def test_nothing_is_missing(version: int, seed: int, monkeypatch: pytest.M
                     await result.until(lambda: address(MANY - 1) in result.outlet.keys)
             assert result.metrics.gaps == 0
             seen.update(result.outlet.keys)
-            mark = result.outlet.marks[-1] if result.outlet.marks else mark
-            if mark is not None:  # all that it passes over was delivered
-                assert {address(n) for n in range(number[int(mark.cursor)] + 1)} <= seen
+            position = result.outlet.positions[-1] if result.outlet.positions else position
+            if position is not None:  # all that it passes over was delivered
+                assert {address(n) for n in range(number[int(position.cursor)] + 1)} <= seen
     assert seen == {address(n) for n in range(MANY)}

@@ -14,7 +14,7 @@ from newsift.collect.source import (
     LostError,
     SourceEndedError,
     SourceFrame,
-    SourceMark,
+    SourcePosition,
 )
 from tests.newsift.collect.following import PATIENCE_S, collecting
 from tests.worker.kafka_side import POSTS, Kafka
@@ -54,12 +54,12 @@ class Played:
 
     def __init__(self, *connections: Sequence[Step]) -> None:
         self.script = list(connections)
-        self.marks: list[SourceMark | None] = []
+        self.positions: list[SourcePosition | None] = []
         self.yielded = 0
         self.pauses = Backoff(0.001, 0.004, jitter=0)
 
-    async def arrivals(self, session: ClientSession, mark: SourceMark | None) -> Arrivals:
-        self.marks.append(mark)
+    async def arrivals(self, session: ClientSession, position: SourcePosition | None) -> Arrivals:
+        self.positions.append(position)
         for step in self.script.pop(0) if self.script else ():
             if isinstance(step, Exception):
                 raise step
@@ -76,21 +76,21 @@ def frames(*cursors: int, size: int = 10) -> list[SourceFrame]:
     return [SourceFrame(b"x" * size, str(c).encode(), c, float(c)) for c in cursors]
 
 
-def cursors(marks: Sequence[SourceMark | None]) -> list[object]:
-    return [mark and mark.cursor for mark in marks]
+def cursors(positions: Sequence[SourcePosition | None]) -> list[object]:
+    return [position and position.cursor for position in positions]
 
 
 async def test_the_next_connection_begins_where_the_last_was_acknowledged() -> None:
     source = Played([frames(1, 2), frames(3)], [frames(3, 4), LostError(CLOSED, "gone")], [()])
     async with collecting(source) as result:
-        await result.until(lambda: len(source.marks) == 3)
-    assert cursors(source.marks) == [None, 3, 4]
+        await result.until(lambda: len(source.positions) == 3)
+    assert cursors(source.positions) == [None, 3, 4]
     assert result.outlet.keys == ["1", "2", "3", "3", "4"]
     assert result.metrics.sent_count == 5
-    assert result.outlet.marks[-1] == SourceMark(4, "played.test", 4.0)
+    assert result.outlet.positions[-1] == SourcePosition(4, "played.test", 4.0)
 
 
-async def test_nothing_is_marked_before_it_is_acknowledged() -> None:
+async def test_no_position_is_stored_before_it_is_acknowledged() -> None:
     source = Played([frames(1), LostError(CLOSED, "gone")], [()])
     async with collecting(source, size=StreamConfig(shutdown_s=2.1)) as result:
         result.outlet.free.clear()
@@ -98,8 +98,8 @@ async def test_nothing_is_marked_before_it_is_acknowledged() -> None:
         await result.until(lambda: bool(result.outlet.tried))
         for _ in range(20):
             await asyncio.sleep(0.002)
-        assert len(source.marks) == 1
-    assert (result.outlet.marks, result.outlet.frames) == ([], [])  # it left without
+        assert len(source.positions) == 1
+    assert (result.outlet.positions, result.outlet.frames) == ([], [])  # it left without
 
 
 async def test_leaving_waits_for_frames_in_flight() -> None:
@@ -110,7 +110,7 @@ async def test_leaving_waits_for_frames_in_flight() -> None:
         result.collector.stop()
         asyncio.get_running_loop().call_later(0.05, result.outlet.free.set)
     assert result.outlet.keys == ["1", "2"]
-    assert cursors(result.outlet.marks) == [2]
+    assert cursors(result.outlet.positions) == [2]
 
 
 async def test_waits_for_the_broker_after_the_last_frame() -> None:
@@ -123,7 +123,7 @@ async def test_waits_for_the_broker_after_the_last_frame() -> None:
         result.outlet.free.set()
         async with asyncio.timeout(PATIENCE_S):
             await result.task
-    assert cursors(result.outlet.marks) == [2]
+    assert cursors(result.outlet.positions) == [2]
 
 
 async def test_a_slow_broker_holds_the_source_up_in_bounded_memory() -> None:
@@ -142,12 +142,12 @@ async def test_a_slow_broker_holds_the_source_up_in_bounded_memory() -> None:
         assert result.counted("in_flight_bytes") == 0
 
 
-async def test_a_frame_without_a_value_only_moves_the_mark() -> None:
+async def test_a_frame_without_a_value_only_moves_the_position() -> None:
     async with collecting(Played([[*frames(1), SourceFrame(b"", cursor=9, at=9.0)]])) as result:
         await result.until(lambda: bool(result.outlet.frames))
     assert result.outlet.keys == ["1"]
     assert result.metrics.sent_count == 1
-    assert cursors(result.outlet.marks) == [9]
+    assert cursors(result.outlet.positions) == [9]
 
 
 class Noted(Backoff):
@@ -165,17 +165,19 @@ async def test_pauses_grow_until_a_new_cursor_is_acknowledged() -> None:
     source = Played([lost], [lost], [frames(5), lost], [frames(5), lost], [frames(6), lost], [()])
     source.pauses = pauses = Noted(1, 100, jitter=0)
     async with collecting(source) as result:
-        await result.until(lambda: len(source.marks) == 6)
+        await result.until(lambda: len(source.positions) == 6)
     assert pauses.noted == [1, 2, 1, 2, 1]  # 5 is news, 5 again is none, 6 is
 
 
 @pytest.mark.parametrize("error", [AccessError("refused"), RuntimeError("odd")])
-async def test_a_refusal_keeps_the_mark(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refusal_keeps_the_position(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("newsift.collect.collector.MAX_REFUSED_S", -1.0)  # it was long enough
     with pytest.raises(type(error)):
         async with collecting(Played([frames(1), error])) as result:
             await result.until(lambda: False)
-    assert cursors(result.outlet.marks) == [1] * len(result.outlet.frames)
+    assert cursors(result.outlet.positions) == [1] * len(result.outlet.frames)
 
 
 async def test_tries_again_a_host_that_refuses_after_it_accepted() -> None:
@@ -191,4 +193,4 @@ async def test_a_broker_that_fails_ends_it() -> None:
         async with collecting(Played([frames(1)])) as result:
             result.outlet.error = BrokerError("away for good")
             await result.until(lambda: False)
-    assert result.outlet.marks == []
+    assert result.outlet.positions == []

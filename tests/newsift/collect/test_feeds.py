@@ -97,9 +97,9 @@ def read(body: bytes, kind: str = XML) -> NewsFeed:
 @pytest.mark.parametrize("body", [rss().decode(), ATOM, RDF], ids=["rss", "atom", "rdf"])
 def test_reads_the_entries_of_a_feed(body: str) -> None:
     first, *more = read(body.encode()).entries
-    assert (first.link, first.published) == ("https://news.test/ferry", AT_MS)
+    assert (first.link, first.published_at) == ("https://news.test/ferry", AT_MS)
     assert first.title.startswith("Fire on ")
-    assert [(entry.link, entry.published) for entry in more] in (
+    assert [(entry.link, entry.published_at) for entry in more] in (
         [], [("https://news.test/relative", None)],
     )  # fmt: skip
 
@@ -124,10 +124,10 @@ def test_reads_the_interval_of_a_feed(head: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "change", [("It burns.", "It burnt."), ("on the", "on a"), ("08:30", "08:31")]
 )
-def test_the_mark_changes_with_an_entry(change: tuple[str, str]) -> None:
+def test_the_digest_changes_with_an_entry(change: tuple[str, str]) -> None:
     was, now = read(rss()).entries, read(rss().decode().replace(*change).encode()).entries
-    assert was[0].mark != now[0].mark
-    assert was[1].mark == now[1].mark
+    assert was[0].digest != now[0].digest
+    assert was[1].digest == now[1].digest
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_only_the_newest_of_a_great_many() -> None:
     more = "".join(item.format(i, f"{d:%a, %d %b %Y %H:%M:%S} GMT") for i, d in enumerate(days))
     feed = read(rss(more=more))
     assert len(feed.entries) == MAX_ENTRIES
-    assert feed.entries[0].published == AT_MS
+    assert feed.entries[0].published_at == AT_MS
     assert feed.entries[1].link.endswith(f"/{MAX_ENTRIES + 49}")
-    dates = [entry.published or 0 for entry in feed.entries]
+    dates = [entry.published_at or 0 for entry in feed.entries]
     assert dates == sorted(dates, reverse=True)
 
 
@@ -232,8 +232,8 @@ NOW = 1_800_000_000_000
 FEED = "https://news.test/feed"
 
 
-def entry(name: object, published: int | None = NOW, mark: str = "m") -> Entry:
-    return Entry(f"https://news.test/{name}", f"Title {name}", published, mark)
+def entry(name: object, published: int | None = NOW, digest: str = "m") -> Entry:
+    return Entry(f"https://news.test/{name}", f"Title {name}", published, digest)
 
 
 def followed(*entries: Entry, at: int = NOW) -> FeedState:
@@ -254,7 +254,7 @@ def test_the_newest_articles_are_due_first_up_to_a_number() -> None:
 def test_a_time_in_the_future_is_now_and_one_that_is_missing_is_when_it_was_first_seen() -> None:
     result = followed(entry("a", NOW + KEEP), entry("b", None))
     result.note([entry("a", NOW + KEEP), entry("b", None)], NOW + HOUR_MS, KEEP)
-    assert [article.published for article in result.articles.values()] == [NOW, NOW]
+    assert [article.published_at for article in result.articles.values()] == [NOW, NOW]
 
 
 @pytest.mark.parametrize(("age", "due"), [(KEEP - 1, 1), (KEEP, 0), (2 * KEEP, 0)])
@@ -301,7 +301,7 @@ def test_a_feed_that_names_others_each_time_fills_no_memory() -> None:
     for day in range(25):
         result.note([entry(f"{day}-{n}") for n in range(1000)], NOW + day, KEEP)
     assert len(result.articles) == MAX_ARTICLES
-    assert min(article.seen for article in result.articles.values()) == NOW + 15
+    assert min(article.seen_at for article in result.articles.values()) == NOW + 15
 
 
 def test_the_state_is_read_as_it_was_stored_and_no_other() -> None:

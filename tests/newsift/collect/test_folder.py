@@ -19,9 +19,9 @@ from newsift.collect.folder import (
     SettleTimer,
     scan_folder,
 )
-from newsift.collect.source import SourceMark
+from newsift.collect.source import SourcePosition
 from newsift.files.messages import FileMessage
-from tests.newsift.collect.folder_side import all_of, frames_of, mark_of, posts, put, watched
+from tests.newsift.collect.folder_side import all_of, frames_of, position_of, posts, put, watched
 
 
 @pytest.fixture
@@ -62,16 +62,16 @@ async def test_crashes_lose_nothing_and_repeat_little(place: Path, state: Path, 
     for number, size in enumerate(sizes):
         put(place, f"{number}.jsonl", posts(str(number), size), age=100 - number)
     expected = [f"{name}-{row}" for name, size in enumerate(sizes) for row in range(size)]
-    sent, mark, crashes, over = list[str](), None, -1, False
+    sent, position, crashes, over = list[str](), None, -1, False
     while not over:
         source, left, over = watched(place, state), dice.randint(1, 60), True
         crashes += 1
-        async for frame in frames_of(source, mark):
+        async for frame in frames_of(source, position):
             if frame.value:
                 sent.append((frame.key or b"").decode())
             left -= 1
             if dice.random() < 0.7:  # the others are sent and not yet acknowledged
-                mark = mark_of(source, frame)
+                position = position_of(source, frame)
             if left <= 0:
                 over = False
                 break
@@ -86,14 +86,14 @@ def test_reports_a_file_in_progress_that_has_gone(
 ) -> None:
     file = put(place, "a.jsonl", posts("a", 10))
     put(place, "b.jsonl", posts("b", 1), age=1000)
-    _, mark = all_of(watched(place, state))
-    assert mark is not None
-    number = int(str(mark.cursor).partition(":")[0])
+    _, position = all_of(watched(place, state))
+    assert position is not None
+    number = int(str(position.cursor).partition(":")[0])
     if change == "remove":
         file.unlink()
     else:
         put(place, "a.jsonl", posts("A", 2), age=40)
-    keys, _ = all_of(watched(place, state), SourceMark(f"{number}:4", mark.place))
+    keys, _ = all_of(watched(place, state), SourcePosition(f"{number}:4", position.place))
     assert keys == ([] if change == "remove" else ["A-0", "A-1"])
     assert "a.jsonl: is gone or changed; 4 rows were sent" in caplog.text
 
@@ -104,12 +104,12 @@ def test_every_file_once_the_oldest_first(place: Path, state: Path) -> None:
     put(place, "c.csv", b"id,text\nc-0,one\nc-1,two\n", age=60)
     put(place, "d.json", b"[" + b",".join(posts("d", 2).splitlines()) + b"]", age=10)
     source = watched(place, state)
-    keys, mark = all_of(source)
+    keys, position = all_of(source)
     assert keys == ["b-0", "b-1", "b-2", "c-0", "c-1", "a-0", "a-1", "d-0", "d-1"]
     assert source.counts["files"] == 4
-    assert all_of(watched(place, state), mark) == ([], mark)
+    assert all_of(watched(place, state), position) == ([], position)
     put(place, "e.jsonl", posts("e", 1))
-    assert all_of(watched(place, state), mark)[0] == ["e-0"]
+    assert all_of(watched(place, state), position)[0] == ["e-0"]
 
 
 def test_reads_each_file_once_and_ignores_hidden_and_others(place: Path, state: Path) -> None:
@@ -122,9 +122,9 @@ def test_reads_each_file_once_and_ignores_hidden_and_others(place: Path, state: 
     odd = put(place, "new\nline \udcff.jsonl", posts("a", 2))
     (place / "again.jsonl").symlink_to(odd)
     (place / "linked.jsonl").hardlink_to(odd)
-    keys, mark = all_of(watched(place, state))
+    keys, position = all_of(watched(place, state))
     assert keys == ["a-0", "a-1"]
-    assert all_of(watched(place, state), mark) == ([], mark)
+    assert all_of(watched(place, state), position) == ([], position)
 
 
 def test_reports_bad_file_once(place: Path, state: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -133,7 +133,7 @@ def test_reports_bad_file_once(place: Path, state: Path, caplog: pytest.LogCaptu
     unread = put(place, "c.jsonl", b"\x00\x01\x02", age=70)
     put(place, "d.jsonl", posts("d", 2), age=60)
     source = watched(place, state)
-    keys, mark = all_of(source)
+    keys, position = all_of(source)
     assert keys[-2:] == ["d-0", "d-1"]
     assert source.counts["not understood"] == 3
     for name in ("a.csv", "b.jsonl.gz", "c.jsonl"):
@@ -141,21 +141,21 @@ def test_reports_bad_file_once(place: Path, state: Path, caplog: pytest.LogCaptu
     assert sorted(file.name for file in place.iterdir()) == [
         "a.csv", "b.jsonl.gz", "c.jsonl", "d.jsonl",
     ]  # fmt: skip
-    assert all_of(watched(place, state), mark) == ([], mark)
+    assert all_of(watched(place, state), position) == ([], position)
     put(place, "c.jsonl", posts("c", 1), age=30)
     assert unread.exists()
-    assert all_of(watched(place, state), mark)[0] == ["c-0"]  # it was mended
+    assert all_of(watched(place, state), position)[0] == ["c-0"]  # it was mended
 
 
 def test_recognises_a_folder_that_was_copied_back(place: Path, state: Path, tmp_path: Path) -> None:
     """As one that is mounted anew: other inodes, the same names, sizes, times and contents."""
     put(place, "a.jsonl", posts("a", 2))
     put(place, "b.jsonl", posts("b", 2))
-    _, mark = all_of(watched(place, state))
+    _, position = all_of(watched(place, state))
     shutil.copytree(place, tmp_path / "copy")
     shutil.rmtree(place)
     shutil.copytree(tmp_path / "copy", place)
-    assert all_of(watched(place, state), mark) == ([], mark)
+    assert all_of(watched(place, state), position) == ([], position)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_refuses_another_state(
     place: Path, state: Path, cursor: str | int, of: str, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        all_of(watched(place, state), SourceMark(cursor, of or str(place)))
+        all_of(watched(place, state), SourcePosition(cursor, of or str(place)))
 
 
 def scan(folder: Path) -> list[FileVersion]:

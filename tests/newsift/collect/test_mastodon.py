@@ -24,7 +24,7 @@ from newsift.collect.mastodon import (
     stream_address,
     time_of_id,
 )
-from newsift.collect.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, SourceMark
+from newsift.collect.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, SourcePosition
 from newsift.web.client import client_session, stream_timeout
 from tests.newsift.collect.following import Follower, first_of, follow, until
 from tests.newsift.collect.mastodon_side import (
@@ -204,8 +204,8 @@ async def test_a_crash_loses_nothing(name: Callable[[float], str], acknowledged:
             await until(lambda: len(before.frames) == len(order))
         side.cut()
         await side.post(name(11))
-        mark = before.mark(source_of(side).place, acknowledged)
-        async with follow(source_of(side), mark) as after:
+        position = before.position(source_of(side).place, acknowledged)
+        async with follow(source_of(side), position) as after:
             await until(lambda: name(11) in after.keyed())
     result = {*ids(before.frames[:acknowledged]), *ids(after.frames)}
     assert result == {name(number) for number in range(1, 12)}
@@ -272,10 +272,10 @@ async def test_a_refusal_names_the_remedy(path: str, code: int, remedy: str) -> 
 
 
 async def test_more_pages_than_the_limit_are_a_gap() -> None:
-    mark = status_id(0)
+    position = status_id(0)
     async with serve_instance() as side:
         await side.post(*[status_id(second) for second in range(1, 301)])
-        start = SourceMark(mark, side.url.authority, 1.0)
+        start = SourcePosition(position, side.url.authority, 1.0)
         async with follow(source_of(side, max_pages=2), start) as follower:
             await until(lambda: follower.gaps)
             await side.post(status_id(301))
@@ -291,7 +291,7 @@ async def test_the_state_of_another_instance_is_one_gap() -> None:
         gone = [web.Response(status=404) for _ in range(20)]
         side.answers += [("/api/v1/timelines", answer) for answer in gone]
         async with follow(
-            source_of(side), SourceMark(status_id(0), "other.example", 1.0)
+            source_of(side), SourcePosition(status_id(0), "other.example", 1.0)
         ) as follower:
             for count in range(1, 4):
                 await side.opened.wait()
@@ -309,7 +309,7 @@ async def test_a_status_above_the_limit_is_a_gap(monkeypatch: pytest.MonkeyPatch
     async with serve_instance() as side:
         await side.post(*[status_id(second) for second in range(1, 4)])
         side.statuses[1] |= {"content": "x" * 20_000}
-        start = SourceMark(status_id(0), side.url.authority)
+        start = SourcePosition(status_id(0), side.url.authority)
         async with follow(source_of(side), start) as follower:
             await until(lambda: follower.gaps)
             await side.post(status_id(4))
@@ -348,7 +348,7 @@ async def test_a_page_that_is_not_full_may_not_be_the_last() -> None:
     async with serve_instance() as side:
         side.hidden = {every[7], every[50]}
         await side.post(*every)
-        start = SourceMark(status_id(0), side.url.authority)
+        start = SourcePosition(status_id(0), side.url.authority)
         async with follow(source_of(side), start) as follower:
             await until(lambda: follower.cursor_frames)
     assert ids(follower.frames) == [*every[:7], *every[8:50], *every[51:]]

@@ -8,25 +8,25 @@ from unittest.mock import Mock
 import pytest
 
 from encoder.errors import InputError
-from newsift.collect.source import Gap, SourceMark
+from newsift.collect.source import Gap, SourcePosition
 from newsift.collect.state import default_state, list_collectors, open_state
 from worker.errors import RunError
 
-MARK = SourceMark(1_725_911_162_329_308, "jetstream.test", 1_725_911_162.3)
+POSITION = SourcePosition(1_725_911_162_329_308, "jetstream.test", 1_725_911_162.3)
 
 
-def test_a_stored_mark_is_read_by_the_next(tmp_path: Path) -> None:
+def test_a_stored_position_is_read_by_the_next(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "state.json"
     with open_state(file, "bluesky") as state:
-        assert state.mark is None
+        assert state.position is None
         state.count_gap(Gap("too old", 2.5))
-        state.store(MARK)
+        state.store(POSITION)
     with open_state(file, "bluesky") as state:
-        assert state.mark == MARK
-        state.store(SourceMark("109", "mastodon.test"))
-    assert json.loads(file.read_bytes()) | {"saved": ""} == {
+        assert state.position == POSITION
+        state.store(SourcePosition("109", "mastodon.test"))
+    assert json.loads(file.read_bytes()) | {"saved_at": ""} == {
         "schema": "newsift.collect/1", "source": "bluesky", "cursor": "109",
-        "place": "mastodon.test", "at": None, "saved": "", "gaps": 1, "gap_seconds": 2.5,
+        "place": "mastodon.test", "at": None, "saved_at": "", "gaps": 1, "gap_seconds": 2.5,
     }  # fmt: skip
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -36,12 +36,12 @@ def test_a_full_disk_leaves_the_last_position(
 ) -> None:
     file = tmp_path / "state.json"
     with open_state(file, "bluesky") as state:
-        state.store(MARK)
+        state.store(POSITION)
         stored = file.read_bytes()
         monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "no space left")))
         with pytest.raises(RunError, match=re.escape(str(file))):
-            state.store(SourceMark("109", "mastodon.test"))
-        assert state.mark == MARK
+            state.store(SourcePosition("109", "mastodon.test"))
+        assert state.position == POSITION
     assert file.read_bytes() == stored
     with pytest.raises(InputError, match=re.escape(str(file))):
         open_state(file, "bluesky").__enter__()
@@ -70,16 +70,16 @@ def test_a_file_that_is_no_state_of_this_source_is_refused(tmp_path: Path, conte
     assert file.read_bytes() == content
     file.unlink()
     with open_state(file, "bluesky") as state:  # the refusal has left no lock
-        assert state.mark is None
+        assert state.position is None
 
 
 AT = 1_725_911_162.5
 TOLD = "2024-09-09T19:46:02.500Z"
 
 
-def test_lists_collectors_and_their_marks() -> None:
+def test_lists_collectors_and_their_positions() -> None:
     with open_state(default_state("bluesky"), "bluesky") as state:
-        state.store(SourceMark(17, "jetstream.test", AT))
+        state.store(SourcePosition(17, "jetstream.test", AT))
     with open_state(default_state("x"), "x"):
         rows = {row["source"]: row for row in list_collectors()}
     assert rows.keys() == {"bluesky", "x"}

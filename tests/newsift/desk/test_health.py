@@ -46,12 +46,12 @@ def full() -> Metrics:
 def test_a_worker_reports_its_state() -> None:
     with worker_web(Metrics(), Health("seeds are read")) as address:
         row = query_worker(address)
-    assert (row["away"], row["ready"], row["reason"]) == ("", False, "seeds are read")
+    assert (row["error"], row["ready"], row["reason"]) == ("", False, "seeds are read")
     with worker_web(full(), Health("")) as address:
         row = query_worker(address)
     assert row["drift"].startswith("event ferry passes 12 times")
-    assert {name: row[name] for name in ("away", "ready", "reason", "model", "seed_set")} == {
-        "away": "", "ready": True, "reason": "", "model": "ab" * 32, "seed_set": "5" * 12,
+    assert {name: row[name] for name in ("error", "ready", "reason", "model", "seed_set")} == {
+        "error": "", "ready": True, "reason": "", "model": "ab" * 32, "seed_set": "5" * 12,
     }  # fmt: skip
     assert (row["offsets_lost"], row["open_transaction_s"], row["paused"]) == (7, 150, 1)
     assert row["version"]
@@ -63,7 +63,7 @@ def test_an_unreachable_worker_hides_no_other() -> None:
     with worker_web(full(), Health("")) as address:
         rows = query_workers([nobody, address])
     assert [row["address"] for row in rows] == [nobody, address]
-    assert "this worker does not answer" in rows[0]["away"]
+    assert "this worker does not answer" in rows[0]["error"]
     assert rows[1]["ready"]
 
 
@@ -84,7 +84,7 @@ def test_any_answer_is_a_row(raw: bytes) -> None:
     with answering(raw) as address:
         row = query_worker(address)
     assert row["address"] == address
-    assert row["away"] or not row.get("model")
+    assert row["error"] or not row.get("model")
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_nothing_is_polled_while_no_page_is_open(
     polls: list[int] = []
     one = PolledValue("x", lambda: calls.append(1), viewers, lambda: polls.append(1), every_s=0.001)
     one.start()
-    assert one.row() == {"away": NOT_YET, "since": None}
+    assert one.row() == {"error": NOT_YET, "since": None}
     time.sleep(0.05)
     assert calls == []
     viewers.note()
@@ -124,7 +124,7 @@ def test_one_that_hangs_hides_no_other(viewers: ViewerPresence) -> None:
     works.start()
     viewers.note()
     until(lambda: (works.value or 0) > 3)
-    assert (hangs.away, works.away) == (NOT_YET, "")
+    assert (hangs.error, works.error) == (NOT_YET, "")
     stuck.set()
 
 
@@ -134,7 +134,7 @@ def test_a_failure_has_its_reason_and_since_when(viewers: ViewerPresence) -> Non
     polled = []
     for _ in range(4):
         one.poll()
-        polled.append((one.value, one.away, one.since))
+        polled.append((one.value, one.error, one.since))
     assert [row[:2] for row in polled] == [
         (1, ""), (1, "broker: away"), (1, "ValueError: odd"), (2, ""),
     ]  # fmt: skip
@@ -144,7 +144,7 @@ def test_a_failure_has_its_reason_and_since_when(viewers: ViewerPresence) -> Non
 
 
 GROUP = {"all_members": 1, "all_partitions": 4, "lag": 7}
-WORKER = {"address": "127.0.0.1:6066", "away": "", "ready": True, "reason": "", "paused": 0.0,
+WORKER = {"address": "127.0.0.1:6066", "error": "", "ready": True, "reason": "", "paused": 0.0,
           "model": "m"}  # fmt: skip
 TOPIC = {"topic": "tweets", "setting": "cleanup.policy", "actual": "compact", "required": "delete",
          "why": "w", "fix": "kafka-configs.sh", "serious": True}  # fmt: skip
@@ -159,7 +159,7 @@ def worker(**parts: Any) -> HealthSnapshot:
     "snapshot",
     [
         WELL,
-        worker(away="x", ready=False),  # the broker knows it, its web server is elsewhere
+        worker(error="x", ready=False),  # the broker knows it, its web server is elsewhere
         worker(offsets_lost=0.0, open_transaction_s=5.0),
         replace(WELL, topics=[TOPIC | {"serious": False}]),
     ],
@@ -180,7 +180,10 @@ def test_all_well(snapshot: HealthSnapshot) -> None:
         (worker(open_transaction_s=500.0), "transaction"),
         (replace(WELL, workers=[WORKER, WORKER | {"model": "n"}]), "run different models"),
         (replace(WELL, topics=[TOPIC]), "must be delete; kafka-configs.sh"),
-        (replace(WELL, away="nobody listens", topics=[TOPIC]), "does not answer: nobody listens"),
+        (
+            replace(WELL, broker_error="nobody listens", topics=[TOPIC]),
+            "does not answer: nobody listens",
+        ),
     ],
 )
 def test_each_problem_has_its_line(snapshot: HealthSnapshot, words: str) -> None:
@@ -190,7 +193,7 @@ def test_each_problem_has_its_line(snapshot: HealthSnapshot, words: str) -> None
 
 
 def test_the_state_is_unknown_before_the_first_poll() -> None:
-    assert summarise(replace(WELL, away=NOT_YET, group=None))["state"] == "unknown"
+    assert summarise(replace(WELL, broker_error=NOT_YET, group=None))["state"] == "unknown"
 
 
 def test_texts_of_strangers_are_single_lines_of_bounded_length() -> None:

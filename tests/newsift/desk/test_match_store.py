@@ -111,7 +111,7 @@ def test_a_held_page_counts_new_stories_and_does_not_show_them() -> None:
     store = store_of([record("1", 0.5, group="a"), record("2", 0.6, group="b")])
     earlier = store.find("ferry", StoryFilter()).last
     store.take(mail([record("3", 0.5, group="a"), record("4", 0.5, group="c")]))
-    result = store.find("ferry", StoryFilter(seen=earlier))
+    result = store.find("ferry", StoryFilter(up_to=earlier))
     assert ({s.group: s.count for _, s in result.stories}, result.newer) == ({"a": 2, "b": 1}, 1)
 
 

@@ -65,14 +65,14 @@ def test_a_follower_reads_all_records_and_then_is_ready(kafka: Kafka) -> None:
         assert Counter(recorder.values) == dict.fromkeys((b"%d" % n for n in range(700)), 3)
         kafka.send(MATCHES, b"later")
         until(lambda: b"later" in recorder.values)
-        assert (follower.away, recorder.begun) == ("", 1)
+        assert (follower.error, recorder.begun) == ("", 1)
 
 
 def test_a_missing_topic_is_logged_once_and_read_when_it_is_created(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     with followed("later", retry_s=0.05) as (follower, recorder):
-        until(lambda: "has no topic 'later'" in follower.away)
+        until(lambda: "has no topic 'later'" in follower.error)
         assert not follower.ready.is_set()
         create(str(kafka.address), "later")
         assert follower.ready.wait(DEADLINE_S)
@@ -173,14 +173,14 @@ def small(tmp_path: Path) -> Config:
 
 def test_a_model_is_loaded_in_the_background(small: Config) -> None:
     messages: list[str] = []
-    model = DeskModel(small, lambda: control(), lambda: messages.append(model.away))
-    assert "loaded" in model.away
+    model = DeskModel(small, lambda: control(), lambda: messages.append(model.error))
+    assert "loaded" in model.error
     with pytest.raises(InputError, match="model: the model is still being loaded"):
         model.wait(0)
     model.start()
     context = model.wait()
     assert model.context is context
-    assert (model.away, messages) == ("", [""])
+    assert (model.error, messages) == ("", [""])
     assert context.enc.digest == encoder.load(small.model.name, device="cpu").digest
 
 
@@ -199,7 +199,7 @@ def test_a_model_that_cannot_be_loaded_is_reported(
         model.wait()
     assert changed.wait(10)
     assert model.context is None
-    assert str(broken) in model.away
+    assert str(broken) in model.error
 
 
 def test_the_events_are_made_once_for_each_version_of_the_records(small: Config) -> None:

@@ -148,11 +148,11 @@ def scene(
     measure = make_measure(here.context, now, EVENT)
     flow = StreamRate(len(here.posts), NOW - HOURS * HOUR, NOW, 100)
     result = scored_matches(here.store, measure)
-    marks = EventScores(here.store, FixedModel(here.context, now)).labelled_scores(
+    labelled = EventScores(here.store, FixedModel(here.context, now)).labelled_scores(
         measure, result, labels
     )
     return FigureData(
-        measure, result, tuple(labels), marks, NearAnswers(tuple(answers), ()), flow, NOW
+        measure, result, tuple(labels), labelled, NearAnswers(tuple(answers), ()), flow, NOW
     )
 
 
@@ -258,10 +258,10 @@ def test_labels_stand_at_their_scores_and_only_drawn_ones_estimate_a_share(
     labels = [label(post, "off" if n % 5 == 4 else "on") for n, post in enumerate(drawn)]
     labels += [label(drawn[0], "off", "ben", "given"), label(below, "unsure", "ben", "learn")]
     data = figure_fields(scene(here, now, labels))
-    marks = {(round(score, 5), text) for score, text in data["marks"]}
-    assert len(data["marks"]) == len(drawn) + 1
-    assert (round(float(scores[below.id]), 5), "unsure") in marks
-    assert (round(float(scores[drawn[0].id]), 5), "unsure") in marks  # two people do not agree
+    labelled = {(round(score, 5), text) for score, text in data["labelled_scores"]}
+    assert len(data["labelled_scores"]) == len(drawn) + 1
+    assert (round(float(scores[below.id]), 5), "unsure") in labelled
+    assert (round(float(scores[drawn[0].id]), 5), "unsure") in labelled  # two people do not agree
     last = data["summaries"][-1]
     # The near miss lies below them.
     assert (last["random_labels"], last["share"]) == (

@@ -47,8 +47,8 @@ def shown(enc: Encoder, pool: PostPool, posts: list[Post]) -> None:
 
 @pytest.mark.parametrize(("event", "reason"), [
     (EventState("flood"), "is none; let"),
-    (EventState("flood", state="refused", why="no base64"), r"is refused \(no base64\); let"),
-    (EventState("flood", Mock(), state="stale", why="a seed"), r"is stale \(a seed\); let"),
+    (EventState("flood", profile_status="refused", why="bad"), r"is refused \(bad\); let"),
+    (EventState("flood", Mock(), profile_status="stale", why="old"), r"is stale \(old\); let"),
 ])  # fmt: skip
 def test_names_the_reason_why_there_is_no_profile(event: EventState, reason: str) -> None:
     with pytest.raises(InputError, match=reason):

@@ -175,12 +175,12 @@ def test_a_post_belongs_to_the_best_article_above_its_threshold() -> None:
 def test_the_confusion_matrix_is_that_of_scikit_learn() -> None:
     made = result()[0]
     table = case.confusion(made)
-    expected = confusion_matrix(made.labelled, made.matched, labels=[0, 1, 2, -1])
+    expected = confusion_matrix(made.labels, made.matched, labels=[0, 1, 2, -1])
     assert table.tolist() == expected.tolist()
     precision, recall = case.precision_and_recall(table)
     options = {"labels": [0, 1, 2], "average": "micro"}
-    assert precision == pytest.approx(precision_score(made.labelled, made.matched, **options))
-    assert recall == pytest.approx(recall_score(made.labelled, made.matched, **options))
+    assert precision == pytest.approx(precision_score(made.labels, made.matched, **options))
+    assert recall == pytest.approx(recall_score(made.labels, made.matched, **options))
     assert np.isnan(case.precision_and_recall(np.zeros((2, 2), np.int64))).all()
 
 

@@ -10,7 +10,7 @@ from encoder.errors import InputError
 from tests.train.folders import folder, read
 from tests.train.languages.test_gather import repository, source
 from train.data.corpus import read_corpus
-from train.data.readers import SkippedRows, bare
+from train.data.readers import SkippedRows, copy_key
 from train.languages import english
 from train.languages.english import MOST, data_keys, gather_english, is_english, main
 from train.languages.sources import Clones, TextSource, read_sources
@@ -48,7 +48,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[TextSource], Clo
 
 def test_each_kind_has_its_distinct_whole_texts(one: tuple[list[TextSource], Clones]) -> None:
     by_kind = gather_english(*one, set())
-    assert {bare(text) for text in by_kind["tweets"]} == set(map(bare, TWEETS))
+    assert {copy_key(text) for text in by_kind["tweets"]} == set(map(copy_key, TWEETS))
     assert len(by_kind["tweets"]) == len(TWEETS)
     assert sorted(by_kind["headlines"]) == [
         f"River town {i} counts the cost of its flood" for i in range(1, 6)

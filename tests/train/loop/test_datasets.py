@@ -27,7 +27,7 @@ from train.data.readers import (
     Pair,
     SkippedRows,
     TrainingArticle,
-    bare,
+    copy_key,
     read_crisis_posts,
     read_markdown,
     read_pairs,
@@ -72,7 +72,7 @@ def test_no_text_of_dev_and_test_is_trained_on(data: Path) -> None:
     assert {split_of_event(event) for event in EVENTS} == {"train", "dev", "test"}
     result = read_corpus(data, SkippedRows())
     trained = [*result.posts, *(pair.post for pair in result.pairs)]
-    assert not {bare(post) for post in trained} & {bare(post) for post in posts}
+    assert not {copy_key(post) for post in trained} & {copy_key(post) for post in posts}
     stories = [*result.articles, *result.claims, *(pair.story for pair in result.pairs)]
     assert not {title for title, _ in stories} & titles
     assert not {text for _, text in stories} & articles
@@ -130,7 +130,7 @@ def test_near_copies_of_any_held_out_text_are_recognized(
 ) -> None:
     away = HeldOutKeys([], [*posts, one], [TrainingArticle(one, "the body of it")])
     copy = form.format(one)
-    assert bool(bare(copy)) == (not away.allows_post(copy))
+    assert bool(copy_key(copy)) == (not away.allows_post(copy))
     assert not away.allows_story(TrainingArticle("x", "the body of it!"))
 
 
@@ -294,7 +294,9 @@ def test_splits_share_no_text_and_lose_only_copies(drawn: list[tuple[int, int]])
         for i, (p, s) in enumerate(drawn)
     ]
     splits = split_pairs(given_pairs)
-    posts = {name: {bare(pair.post) for pair in pairs_left} for name, pairs_left in splits.items()}
+    posts = {
+        name: {copy_key(pair.post) for pair in pairs_left} for name, pairs_left in splits.items()
+    }
     stories = {
         name: {story_key(pair.story) for pair in pairs_left} for name, pairs_left in splits.items()
     }
@@ -303,16 +305,18 @@ def test_splits_share_no_text_and_lose_only_copies(drawn: list[tuple[int, int]])
         assert not stories[a] & stories[b]
     pairs_left = [pair for split in splits.values() for pair in split]
     for lost in (pair for pair in given_pairs if pair not in pairs_left):
-        alike = (bare(lost.post), bare(lost.story.text))
-        assert any(bare(p.post) == alike[0] or bare(p.story.text) == alike[1] for p in pairs_left)
+        alike = (copy_key(lost.post), copy_key(lost.story.text))
+        assert any(
+            copy_key(p.post) == alike[0] or copy_key(p.story.text) == alike[1] for p in pairs_left
+        )
 
 
 def test_links_mentions_and_marks_do_not_distinguish_copies() -> None:
-    assert bare("RT @a: Flood in Calgary! https://t.co/x &amp; more") == bare(
+    assert copy_key("RT @a: Flood in Calgary! https://t.co/x &amp; more") == copy_key(
         "flood in calgary more"
     )
-    assert bare("flood @a in .@b_c: RT @d, calgary") == bare("flood in calgary")
-    assert bare("flood in calgary") != bare("flood in canmore")
+    assert copy_key("flood @a in .@b_c: RT @d, calgary") == copy_key("flood in calgary")
+    assert copy_key("flood in calgary") != copy_key("flood in canmore")
 
 
 def test_copies_within_an_event_are_dropped() -> None:

@@ -56,23 +56,23 @@ def batch(seed: int = 0, posts: int = 7, articles: int = 5) -> ScoreBatch:
     own = torch.zeros(posts, articles, dtype=torch.bool)
     own[torch.arange(posts), torch.arange(posts) % articles] = True
     own[0, 1] = True
-    excluded = torch.zeros_like(own)
-    excluded[2, 0] = excluded[3, 4] = True
-    return ScoreBatch(a @ b.T, own, excluded)
+    near_copy = torch.zeros_like(own)
+    near_copy[2, 0] = near_copy[3, 4] = True
+    return ScoreBatch(a @ b.T, own, near_copy)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_triplet_loss_is_the_papers(seed: int) -> None:
     scores = batch(seed)
     both = []
-    for score, own, foreign in (
-        (scores.score, scores.own, scores.foreign),
-        (scores.score.T, scores.own.T, scores.foreign.T),
+    for score, own, negative in (
+        (scores.score, scores.own, scores.negative),
+        (scores.score.T, scores.own.T, scores.negative.T),
     ):
         result = []
         for i in range(len(score)):
             positives = [j for j in range(score.shape[1]) if own[i, j]]
-            negatives = [j for j in range(score.shape[1]) if foreign[i, j]]
+            negatives = [j for j in range(score.shape[1]) if negative[i, j]]
             if not positives or not negatives:
                 continue
             farthest = min(float(score[i, j]) for j in positives)
@@ -92,8 +92,8 @@ def test_the_miner_equals_pytorch_metric_learning() -> None:
     vectors = unit_rows(12, seed=3)
     labels = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
     same = labels.unsqueeze(0) == labels.unsqueeze(1)
-    own, foreign = same & ~torch.eye(12, dtype=torch.bool), ~same
-    mine = mine_pairs(vectors @ vectors.T, own, foreign)
+    own, negative = same & ~torch.eye(12, dtype=torch.bool), ~same
+    mine = mine_pairs(vectors @ vectors.T, own, negative)
     a1, p, a2, n = MultiSimilarityMiner(epsilon=0.1)(vectors, labels)
     for result, first, second in ((mine[0], a1, p), (mine[1], a2, n)):
         expected = set(zip(first.tolist(), second.tolist(), strict=True))
@@ -103,14 +103,14 @@ def test_the_miner_equals_pytorch_metric_learning() -> None:
 def test_contrastive_is_the_cross_entropy_of_both_directions() -> None:
     scores = batch(1)
     total = []
-    for rows, own, excluded in (
-        (scores.score, scores.own, scores.excluded),
-        (scores.score.T, scores.own.T, scores.excluded.T),
+    for rows, own, near_copy in (
+        (scores.score, scores.own, scores.near_copy),
+        (scores.score.T, scores.own.T, scores.near_copy.T),
     ):  # fmt: skip
         sides = []
         for i in range(len(rows)):
             weights = [
-                0.0 if excluded[i, j] and not own[i, j] else math.exp(float(rows[i, j]) / 0.05)
+                0.0 if near_copy[i, j] and not own[i, j] else math.exp(float(rows[i, j]) / 0.05)
                 for j in range(rows.shape[1])
             ]
             mine = sum(w for j, w in enumerate(weights) if own[i, j])
@@ -123,7 +123,7 @@ def test_pairwise_sigmoid_is_the_cross_entropy_of_each_pair() -> None:
     scores, expected = batch(2), 0.0
     for i in range(7):
         for j in range(5):
-            if scores.own[i, j] or scores.foreign[i, j]:
+            if scores.own[i, j] or scores.negative[i, j]:
                 share = 1 / (1 + math.exp(-(float(scores.score[i, j]) - 0.3) / 0.05))
                 expected -= math.log(share if scores.own[i, j] else 1 - share)
     assert float(pairwise_sigmoid(scores, HEAT)) == pytest.approx(expected / 7)
@@ -136,11 +136,11 @@ def test_pairwise_sigmoid_is_the_cross_entropy_of_each_pair() -> None:
 def test_a_copy_of_the_own_article_is_never_a_negative(
     loss: Callable[[ScoreBatch], Tensor],
 ) -> None:
-    """Whatever the excluded article's vector is, the loss stays as it was."""
+    """Whatever the near-copy's vector is, the loss stays as it was."""
     score = (unit_rows(3, seed=8) @ unit_rows(3, seed=9).T).requires_grad_()
     own = torch.eye(3, dtype=torch.bool)
-    excluded = torch.tensor([[0, 1, 0], [0, 0, 0], [0, 0, 0]], dtype=torch.bool)
-    loss(ScoreBatch(score, own, excluded)).backward()  # type: ignore[no-untyped-call]
+    near_copy = torch.tensor([[0, 1, 0], [0, 0, 0], [0, 0, 0]], dtype=torch.bool)
+    loss(ScoreBatch(score, own, near_copy)).backward()  # type: ignore[no-untyped-call]
     assert score.grad is not None
     assert score.grad[0, 1] == 0
     assert score.grad.count_nonzero() > 3
@@ -253,7 +253,7 @@ def test_the_token_loss_is_the_cosine_to_the_teachers_states(
             for i in at:
                 row = store.read(posts.states[text] + np.array([i]))[0]
                 goal = torch.from_numpy(row) @ DIRECTIONS
-                state = tokens.adams["embedding"].table[texts[text][i]]
+                state = tokens.optimizers["embedding"].table[texts[text][i]]
                 gaps.append(1 - torch.cosine_similarity(state, goal, dim=0).item())
     assert len(gaps) > 20
     expected = without.loss.item() + 2.0 * float(np.mean(gaps))
@@ -265,8 +265,8 @@ def test_the_losses_are_summed_with_their_weights(recipe: Recipe) -> None:
     mine, theirs = (torch.tensor(unit(rng, n)) for n in (4, 3))
     own = torch.zeros((4, 3), dtype=torch.bool)
     own[torch.arange(4), torch.tensor([0, 1, 2, 2])] = True
-    excluded = torch.zeros_like(own)
-    excluded[0, 1] = True
+    near_copy = torch.zeros_like(own)
+    near_copy[0, 1] = True
     plan = only(recipe, "pairs", triplet=1, contrastive=2, sigmoid=3, scores=4)
     articles = [TrainingArticle("", text) for text in ("storm flood", "the river", "a match")]
     datasets = make_datasets(
@@ -276,7 +276,7 @@ def test_the_losses_are_summed_with_their_weights(recipe: Recipe) -> None:
     stories = replace(datasets.articles, teacher=torch.tensor(unit(rng, 3, WIDTH)))
     texts = Corpus([], [], [], [Pair("a b c", TrainingArticle("d", "e"))])
     sampler = BatchSampler(plan, make_datasets(texts, reader(), None), None)
-    batch = ScoreBatch(mine @ theirs.T, own, excluded)
+    batch = ScoreBatch(mine @ theirs.T, own, near_copy)
     assert posts.teacher is not None
     assert stories.teacher is not None
     lexical = torch.tensor(posts.words.dot(stories.words))

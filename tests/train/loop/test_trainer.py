@@ -190,7 +190,7 @@ def test_parameters_that_do_not_learn_are_not_averaged(tmp_path: Path) -> None:
 def test_a_folder_of_another_run_is_refused(tmp_path: Path, other: dict[str, Any]) -> None:
     Trainer(fresh(), recipe(), Towards(), judge, tmp_path).run()
     chosen: dict[str, Any] = {"recipe": recipe(), "data": ""} | other
-    with pytest.raises(InputError, match=f"a run with other {next(iter(other))}; name another"):
+    with pytest.raises(InputError, match=f"a run with another {next(iter(other))}; name another"):
         Trainer(fresh(), chosen["recipe"], Towards(), judge, tmp_path, data=chosen["data"])
 
 
@@ -275,7 +275,7 @@ def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("fast", [False, True])
 def test_bfloat16_is_used_where_it_is_fast(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("train.loop.token_rows.FAST", fast)
+    monkeypatch.setattr("train.loop.token_rows.HAS_FAST_BF16", fast)
     batch = Flat(np.arange(16, dtype=np.int32), np.array([0, 3, 3, 9, 11, 16]))
     model = fresh()
     with torch.no_grad():

@@ -8,15 +8,15 @@ from tests.encoder.small import small_model
 from train.data.readers import TrainingArticle
 from train.protocol.trust import (
     KINDS,
-    carrier,
     heaviest,
-    highest_wrong,
+    highest_errors,
     kinds_of,
-    marks,
     names_of,
     recall_by_group,
     reliability,
     share_of,
+    style_tests,
+    word_kind,
 )
 
 
@@ -43,7 +43,7 @@ def test_a_bin_holds_its_scores_and_is_as_precise_as_a_stream() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mark", "shows", "hides"),
+    ("style", "shows", "hides"),
     [
         ("a word that no article has", "the flud is here", "the #flud @flud of http://t.co/flud"),
         ("written as spoken (u, gonna, sooo)", "Sooo wet", "So wet"),
@@ -53,10 +53,10 @@ def test_a_bin_holds_its_scores_and_is_as_precise_as_a_stream() -> None:
         ("a retweet", "RT @a: flood", "ART @a"),
     ],
 )
-def test_a_mark_shows_in_one_post_and_not_in_the_other(mark: str, shows: str, hides: str) -> None:
-    seen = marks(frozenset({"the", "is", "here", "of"}))[mark]
-    assert seen(shows)
-    assert not seen(hides)
+def test_a_style_shows_in_one_post_and_not_in_the_other(style: str, shows: str, hides: str) -> None:
+    has_style = style_tests(frozenset({"the", "is", "here", "of"}))[style]
+    assert has_style(shows)
+    assert not has_style(hides)
 
 
 def test_recall_is_the_share_of_each_group() -> None:
@@ -90,7 +90,7 @@ def test_the_wrong_ones_above_the_threshold_come_by_falling_score(enc: encoder.E
     cuts = np.sort(score, axis=0)[1]  # all but the lowest reach it
     right = np.zeros(score.shape, np.bool_)
     right[0, 0] = True
-    result = highest_wrong(enc, POSTS, STORIES, score, cuts, right)
+    result = highest_errors(enc, POSTS, STORIES, score, cuts, right)
     expected = []
     for i, post in enumerate(POSTS):
         reached = [(score[i, k], k) for k in (0, 1) if score[i, k] >= cuts[k] and not right[i, k]]
@@ -105,7 +105,7 @@ def test_the_wrong_ones_above_the_threshold_come_by_falling_score(enc: encoder.E
         words = heaviest(enc.explain(one.post, articles, k)[:-1])
         assert [word for word, _ in one.words] == [word for word, _ in words]
     assert sum(kinds_of(result).values()) == len(result)
-    nothing = highest_wrong(enc, POSTS, STORIES, score, cuts, np.ones_like(right))
+    nothing = highest_errors(enc, POSTS, STORIES, score, cuts, np.ones_like(right))
     assert nothing == []
 
 
@@ -115,4 +115,4 @@ def test_the_wrong_ones_above_the_threshold_come_by_falling_score(enc: encoder.E
 )
 def test_what_is_shared_is_seen_in_the_article(word: str, kind: int) -> None:
     text = "Flood in a city: in 2013 the river hit Calgary, and Flood wardens saw a flood."
-    assert carrier(word, names_of(TrainingArticle("Calgary's River", text))) == KINDS[kind]
+    assert word_kind(word, names_of(TrainingArticle("Calgary's River", text))) == KINDS[kind]

@@ -11,7 +11,7 @@ from encoder.model.weights import F32, I32
 from encoder.text.vocabulary import Scripts, WordPiece
 from tests.train import tiny
 from train.teacher.minilm import BLOCK, CHUNK_WORDS, CHUNKS, WIDTH, chunks, with_cache
-from train.teacher.store import KEY, Pieces, TokenStates, TokenTargets, VectorStore
+from train.teacher.store import KEY_BYTES, Pieces, TokenStates, TokenTargets, VectorStore
 from train.teacher.use import Use, entries, letters
 
 
@@ -28,14 +28,16 @@ def test_vectors_are_found_by_their_text_after_a_restart(tmp_path: Path) -> None
     assert store.missing(["b", "x", "x", "c"]) == ["x"]
 
 
-@pytest.mark.parametrize(("keys", "values"), [(KEY * 2 + 5, 16), (KEY * 2, 13), (KEY * 3, 15)])
+@pytest.mark.parametrize(
+    ("keys", "values"), [(KEY_BYTES * 2 + 5, 16), (KEY_BYTES * 2, 13), (KEY_BYTES * 3, 15)]
+)
 def test_what_a_crash_cut_short_is_cut_off(tmp_path: Path, keys: int, values: int) -> None:
     VectorStore(tmp_path, 4).add(["a", "b", "c"], vectors(3))
     for name, size in (("keys", keys), ("vectors", values)):
         file = tmp_path / name
         file.write_bytes(file.read_bytes()[:size])
     store = VectorStore(tmp_path, 4)
-    whole = min(keys // KEY, values // 8)
+    whole = min(keys // KEY_BYTES, values // 8)
     assert len(store) == whole
     assert store.missing("abc") == list("abc"[whole:])
     store.add(list("abc"[whole:]), vectors(3)[whole:])
@@ -101,7 +103,8 @@ def test_states_are_there_by_the_pieces_after_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "size"), [("keys", KEY + 3), ("lengths", 7), ("scales", 4 * 4), ("codes", 4 * 4 + 1)]
+    ("name", "size"),
+    [("keys", KEY_BYTES + 3), ("lengths", 7), ("scales", 4 * 4), ("codes", 4 * 4 + 1)],
 )
 def test_what_a_crash_cut_short_is_added_again(tmp_path: Path, name: str, size: int) -> None:
     texts = [ids(1, 2, 3), ids(3, 4)]

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "/vendor/preact.js";
 
 const RETRY_MS = 2000;
-export const AWAY = "the desk does not answer; is `newsift desk` still running?";
+export const NO_ANSWER = "the desk does not answer; is `newsift desk` still running?";
 
 export class Refusal extends Error {
   constructor(status, reason) {
@@ -16,7 +16,7 @@ async function request(path, options) {
   try {
     response = await fetch(path, options);
   } catch {
-    throw new Refusal(0, AWAY);
+    throw new Refusal(0, NO_ANSWER);
   }
   const body = await response.json().catch(() => ({ reason: `HTTP ${response.status}` }));
   if (response.status === 401) dispatchEvent(new Event("newsift-token"));

@@ -46,13 +46,13 @@ export const Field = ({ label, note, children }) =>
 export const undoRemoval = ({ number, id }) =>
   perform("/api/seeds/undo", { number }, `${id} is back`);
 
-export const removeSeed = ({ id, mark }) =>
-  perform("/api/seeds/remove", { id, mark }, `${id} is removed`);
+export const removeSeed = ({ id, etag }) =>
+  perform("/api/seeds/remove", { id, etag }, `${id} is removed`);
 
-export function pauseSeed({ id, mark, state }) {
+export function pauseSeed({ id, etag, state }) {
   const paused = state !== "paused";
   const done = `${id} ${paused ? "is paused" : "goes on"}`;
-  return perform("/api/seeds/set", { id, mark, paused }, done);
+  return perform("/api/seeds/set", { id, etag, paused }, done);
 }
 
 // Null for an empty field; the desk refuses a text that is not a number.

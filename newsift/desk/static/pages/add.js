@@ -50,7 +50,7 @@ const toQuestion = (drafts) =>
   drafts.map(({ id, value, source, doubt, edits, check }) => {
     const sent = { ...edits };
     if ("threshold" in sent) sent.threshold = thresholdOf(sent.threshold);
-    return { id, value, source, doubt, edits: sent, mark: check?.mark ?? "" };
+    return { id, value, source, doubt, edits: sent, etag: check?.etag ?? "" };
   });
 
 export function Add() {
@@ -154,7 +154,7 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
     latest.current += 1;
     return () => clearTimeout(timer);
   }, [version]);
-  const isLoading = drafts.some((draft) => draft.check?.away?.includes("loaded"));
+  const isLoading = drafts.some((draft) => draft.check?.error?.includes("loaded"));
   useEffect(() => {
     const timer = isLoading && setTimeout(check, LOADING_MS);
     return () => clearTimeout(timer);
@@ -220,7 +220,7 @@ function Draft({ draft, event, configured, edit, drop }) {
     <h2 class="quoted">${now.title || id}</h2>
     <p class="quiet">from <span class="quoted">${source}</span>${record.url && link} · ${words} ·
       event <span class="quoted">${event || record.event || id}</span></p>
-    <${Doubts} check=${check} doubt=${doubt} ignored=${draft.ignored} />
+    <${Doubts} check=${check} doubt=${doubt} keys=${draft.ignored_keys} />
     <div class="fields">
       <${Field} label="Title"><input maxlength="1024" ...${field("title")} /><//>
       <${Field} label="Id"><input maxlength="256" value=${id}
@@ -240,8 +240,8 @@ function Draft({ draft, event, configured, edit, drop }) {
   </article>`;
 }
 
-function Doubts({ check, doubt, ignored }) {
-  const { refused, notes, published, away, doubt: reason } = check ?? { doubt };
+function Doubts({ check, doubt, keys: ignored }) {
+  const { refused, notes, published, error, doubt: reason } = check ?? { doubt };
   const verb = /^\d/.test(reason) ? "has" : "looks like";
   const remedy = "Correct the text, or publish it all the same below.";
   const keys = ignored?.length > 0 && `Left out, as a seed has no such keys: ${ignored.join(", ")}`;
@@ -251,7 +251,7 @@ function Doubts({ check, doubt, ignored }) {
     ${notes?.map((text) => paragraph("warn", `It ${text}.`))}
     ${paragraph("warn", published === "replaced" && replaces)}
     ${paragraph("quiet", published === "unchanged" && "This very seed is on the topic already.")}
-    ${paragraph("quiet quoted", keys)}${paragraph("quiet", away)}`;
+    ${paragraph("quiet quoted", keys)}${paragraph("quiet", error)}`;
 }
 
 // What the events of new articles would have matched in the last hours.

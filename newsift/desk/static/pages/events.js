@@ -43,7 +43,7 @@ export default function Events() {
     ${data.ready ? "." : "; they are still being read."}`;
   return html`<h1>Events</h1>
     <${ErrorText} error=${error} />
-    ${paragraph("refused", data.away && `Not up to date: ${data.away}`)}
+    ${paragraph("refused", data.error && `Not up to date: ${data.error}`)}
     ${isLong.current && find}
     <ul class="plain events">${data.events.map(row)}</ul>
     ${!data.events.length && html`<${Empty} data=${data} text=${text} />`}
@@ -54,7 +54,7 @@ export default function Events() {
 
 function Empty({ data, text }) {
   if (text) return paragraph("card", `No event has “${text}” in its name.`);
-  if (!data.ready) return data.away ? null : html`<${LoadingText} what="Reading the topics" />`;
+  if (!data.ready) return data.error ? null : html`<${LoadingText} what="Reading the topics" />`;
   return html`<div class="card"><h2>No event yet</h2>
     <p>An event begins with a seed: an article about it. Posts about the same are its matches,
       which appear here as they arrive.</p>

@@ -34,14 +34,14 @@ function Problems({ data }) {
   return html`<ul class="problems" aria-label="What to do">${data.problems.map(row)}</ul>`;
 }
 
-const Away = ({ data, what }) =>
-  data.away &&
+const Unreadable = ({ data }) =>
+  data.error &&
   data.since &&
-  html`<p class="refused">${what} away since <${Time} at=${data.since} />: ${quoted(data.away)}
+  html`<p class="refused">Not readable since <${Time} at=${data.since} />: ${quoted(data.error)}
     </p>`;
 
 function Broker({ data: { broker, kafka } }) {
-  const { away, since, rates } = broker;
+  const { error, since, rates } = broker;
   const pairs = rates && [
     ["Posts come in", `${number(rates.posts_in)} a second`],
     ["Posts are done", `${number(rates.posts_done)} a second`],
@@ -49,8 +49,8 @@ function Broker({ data: { broker, kafka } }) {
   ];
   return html`<section class="card" aria-labelledby="broker"><h2 id="broker">Broker</h2>
     <p class="quoted">${kafka}</p>
-    <${Away} data=${broker} what="The broker is" />
-    ${!away && since && html`<p>Connected since <${Time} at=${since} />.</p>`}
+    <${Unreadable} data=${broker} />
+    ${!error && since && html`<p>Connected since <${Time} at=${since} />.</p>`}
     ${pairs && html`<${Facts} kind="pairs" rows=${pairs} />`}
   </section>`;
 }
@@ -114,17 +114,17 @@ function Members({ data: { broker, group } }) {
 }
 
 function Workers({ data }) {
-  const isSilent = data.since && data.rows.every((row) => row.away);
+  const isSilent = data.since && data.rows.every((row) => row.error);
   const silence = html`No worker's web server answers: near misses, drift and readiness are unknown.
     ${" "}<code>desk.workers</code> names workers on other machines.`;
   return html`<section aria-labelledby="workers"><h2 id="workers">What workers report</h2>
-    <${Away} data=${data} what="They are" />
+    <${Unreadable} data=${data} />
     ${paragraph("quiet", isSilent && silence)}
     ${data.rows.map((row) => html`<${Worker} key=${row.address} row=${row} />`)}</section>`;
 }
 
 function Worker({ row }) {
-  const state = row.away ? "away" : row.ready ? "ready" : "not ready";
+  const state = row.error ? "does not answer" : row.ready ? "ready" : "not ready";
   const pairs = [
     ["Version", row.version],
     ["Model", row.model?.slice(0, 12)],
@@ -134,8 +134,8 @@ function Worker({ row }) {
   return html`<div class="card">
     <p class="row"><strong class="quoted">${row.address}</strong>
       <span class=${`badge ${row.ready ? "good" : "bad"}`}>${state}</span></p>
-    ${paragraph("quiet quoted", row.away)}${paragraph("quoted", row.reason)}
-    ${!row.away && html`<${Facts} kind="pairs" rows=${pairs} />`}
+    ${paragraph("quiet quoted", row.error)}${paragraph("quoted", row.reason)}
+    ${!row.error && html`<${Facts} kind="pairs" rows=${pairs} />`}
   </div>`;
 }
 
@@ -152,7 +152,7 @@ function Collectors({ data }) {
   const none = html`None has run here; <code>newsift collect</code> brings posts from a platform.`;
   return html`<section aria-labelledby="collectors">
     <h2 id="collectors">Collectors of this host</h2>
-    <${Away} data=${data} what="Their state files are" />
+    <${Unreadable} data=${data} />
     ${paragraph("quiet", !rows.length && data.since && none)}
     ${rows.length > 0 && html`<${Table} name="Sources" rows=${rows} heads=${heads} />`}</section>`;
 }
@@ -167,17 +167,17 @@ function Topics({ data }) {
         ${" "}${quoted(each.actual)}, required ${quoted(each.required)}</p>
       <p class="quiet quoted">${each.why}</p><p><code class="quoted">${each.fix}</code></p></div>`;
   return html`<section aria-labelledby="topics"><h2 id="topics">Topics</h2>
-    <${Away} data=${data} what="Their settings are" />
-    ${paragraph("quiet", !data.away && !data.rows.length && "All topics are as they should be.")}
-    ${!data.away && data.rows.map(row)}</section>`;
+    <${Unreadable} data=${data} />
+    ${paragraph("quiet", !data.error && !data.rows.length && "All topics are as they should be.")}
+    ${!data.error && data.rows.map(row)}</section>`;
 }
 
 function Sources({ rows }) {
-  const away = rows.filter((row) => row.away);
-  const row = ({ name, away: why }) =>
-    html`<li key=${name}><strong class="quoted">${name}</strong>: ${quoted(why)}</li>`;
+  const unreadable = rows.filter((row) => row.error);
+  const row = ({ name, error }) =>
+    html`<li key=${name}><strong class="quoted">${name}</strong>: ${quoted(error)}</li>`;
   const all = paragraph("quiet", `All of it: ${rows.map(({ name }) => name).join(", ")}.`);
   return html`<section aria-labelledby="sources"><h2 id="sources">What this desk reads</h2>
-    ${away.length ? html`<ul>${away.map(row)}</ul>` : all}
+    ${unreadable.length ? html`<ul>${unreadable.map(row)}</ul>` : all}
   </section>`;
 }

@@ -28,7 +28,7 @@ export function DeadLetters({ session }) {
     <p class="quiet">Messages that the workers could not work on. Another attempt sends the same
       bytes to the topic of posts, each letter once, and at most three attempts are made.</p>
     <${LoadStatus} answer=${data} error=${error} />
-    ${data?.away && html`<p class="refused">Not read: <span class="quoted">${data.away}</span></p>`}
+    ${data?.error && html`<p class="refused">Not read: <span class="quoted">${data.error}</span></p>`}
     ${data && letters}${choice && confirm}
     <div role="status">
       ${result && html`<${Result} result=${result} close=${() => setResult(null)} />`}</div>

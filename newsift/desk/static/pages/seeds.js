@@ -87,8 +87,8 @@ function Overview({ data, session, remove }) {
     <span class="quoted">${removed?.id} was removed by ${removed?.by}.</span>
     <${Button} run=${() => undoRemoval(removed)}>Undo<//></p>`;
   const leftOut = `${plural(data.left_out, "record")} had no room here.`;
-  const away = data.away && `The seeds are not up to date: ${data.away}`;
-  return html`${paragraph("refused", away, "status")}
+  const warning = data.error && `The seeds are not up to date: ${data.error}`;
+  return html`${paragraph("refused", warning, "status")}
     ${paragraph("refused", data.left_out > 0 && leftOut)}
     ${removed && !session.read_only && undo}
     ${refused.length > 0 && html`<${RefusedSeeds} data=${data} remove=${remove} />`}
@@ -103,7 +103,7 @@ function RefusedSeeds({ data: { refused, states }, remove }) {
   const row = (each) =>
     html`<li key=${each.id} class="row"><${State} row=${each} />
       <a class="quoted" href=${seedAddress(each.id)}>${each.id || "(no id)"}</a>
-      <span class="quoted">${each.reason}</span>${remove && each.mark && button(each)}</li>`;
+      <span class="quoted">${each.reason}</span>${remove && each.etag && button(each)}</li>`;
   return html`<section aria-label="Refused" class="card warn">
     <h2>Refused or stale: ${plural(all, "record")}</h2>
     <ul class="plain">${refused.map(row)}</ul>
@@ -196,7 +196,7 @@ function changeOf(name, value) {
 
 // The fields of a seed; what was typed stays when another person changes the seed.
 function Settings({ row }) {
-  const [{ mark, fields }, setState] = useState({ mark: row.mark, fields: fieldsOf(row) });
+  const [{ etag, fields }, setState] = useState({ etag: row.etag, fields: fieldsOf(row) });
   const [before, setBefore] = useState(fieldsOf(row));
   const [list] = useAnswer("/api/seeds", { most: 0 });
   const changed = Object.keys(fields).filter(
@@ -204,25 +204,25 @@ function Settings({ row }) {
   );
   const take = () => {
     setBefore(fieldsOf(row));
-    setState({ mark: row.mark, fields: fieldsOf(row) });
+    setState({ etag: row.etag, fields: fieldsOf(row) });
   };
   useEffect(() => {
-    if (row.mark !== mark && !changed.length) take();
-  }, [row.mark, mark]);
-  const field = fieldInputs(fields, (next) => setState({ mark, fields: next }));
+    if (row.etag !== etag && !changed.length) take();
+  }, [row.etag, etag]);
+  const field = fieldInputs(fields, (next) => setState({ etag, fields: next }));
   const save = async () => {
     const changes = Object.fromEntries(changed.map((name) => [name, changeOf(name, fields[name])]));
     if (typeof changes.threshold === "string") {
       return notify("threshold: give a score above 0, at most 1, or nothing for automatic", true);
     }
-    const question = { id: row.id, mark, ...changes };
+    const question = { id: row.id, etag, ...changes };
     const done = await perform("/api/seeds/set", question, `${row.id} is saved`);
-    if (done) setState({ mark: "", fields: before });
+    if (done) setState({ etag: "", fields: before });
   };
   const conflict = html`Somebody has changed this seed since you began.
     ${" "}<${Button} run=${take}>Show it as it is now<//>`;
   return html`<form class="card form" onSubmit=${(event) => event.preventDefault()}>
-    ${paragraph("refused", row.mark !== mark && changed.length > 0 && conflict, "alert")}
+    ${paragraph("refused", row.etag !== etag && changed.length > 0 && conflict, "alert")}
     <${EventNames} names=${list?.events} />
     <div class="fields">
       <${Field} label="Title" note="another title makes another version">

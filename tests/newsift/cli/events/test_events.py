@@ -85,7 +85,7 @@ def test_forget_goes_back_a_version_at_a_time(newsift: Command, kafka: Kafka) ->
     second = published(kafka)
     assert first.version != second.version
     done = newsift("events", "forget", "ferry", "--yes")
-    assert "back to the version before" in done.out
+    assert "back to the previous version" in done.out
     assert published(kafka) == first
     assert "its seeds are used" in newsift("events", "forget", "ferry", "--yes").out
     assert kafka.records(SEEDS)[-1].value is None

@@ -85,7 +85,7 @@ def test_list_shows_a_profile_in_the_place_of_its_seeds(
     }  # fmt: skip
     learned = result["profile|ferry"]
     assert (learned["seeds"], learned["seed_version"]) == (["fire", "rescue"], profile.version)
-    assert result["fire"]["by"] == "profile|ferry"
+    assert result["fire"]["replaced_by"] == "profile|ferry"
     assert newsift("seeds", "list").out.count("  for fire, rescue\n") == 1
     assert json.loads(newsift("status", "--json").out)["seeds"] == {
         "live": 2, "expired": 0, "paused": 0, "replaced": 2,

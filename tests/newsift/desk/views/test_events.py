@@ -16,7 +16,7 @@ from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
 from newsift.desk.views import scores
-from newsift.desk.views.events import MAX_LIST_TEXT_CHARS, MAX_MARKS, events, match, matches, story
+from newsift.desk.views.events import MAX_LABELS, MAX_LIST_TEXT_CHARS, events, match, matches, story
 from tests.broker.clients import until
 from tests.encoder.small import small_model
 from tests.newsift.desk.client import call, open_desk
@@ -260,15 +260,15 @@ def test_labels_stand_beside_their_posts(plain_desk: Desk, kafka: Kafka) -> None
     label(kafka, "1", "off", "ann")  # thinks again
     label(kafka, "1", "unsure", "b" * 200)
     label(kafka, "1", "on", "cid", event="quake")
-    for n in range(MAX_MARKS + 1):
+    for n in range(MAX_LABELS + 1):
         label(kafka, "2", "on", f"judge {n}")
-    until(lambda: len(plain_desk.mirrors.labels.event_labels("ferry")) == 2 + MAX_MARKS + 1)
+    until(lambda: len(plain_desk.mirrors.labels.event_labels("ferry")) == 2 + MAX_LABELS + 1)
     one, two = asks(plain_desk, story, group="a")
-    assert [(mark["by"], mark["label"]) for mark in one["marks"]] == [
+    assert [(label["by"], label["label"]) for label in one["labels"]] == [
         ("ann", "off"), ("b" * 59 + "…", "unsure"),
     ]  # fmt: skip
-    assert len(two["marks"]) == MAX_MARKS
-    assert asks(plain_desk)["stories"][0]["marks"] == one["marks"]
+    assert len(two["labels"]) == MAX_LABELS
+    assert asks(plain_desk)["stories"][0]["labels"] == one["labels"]
 
 
 def test_a_post_in_full_has_its_score_with_each_seed_of_the_event(

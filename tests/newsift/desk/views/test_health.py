@@ -77,13 +77,13 @@ def test_an_unreachable_broker_hides_no_other_part(
     monkeypatch.setenv("NEWSIFT_KAFKA", "127.0.0.1:1")
     other = Desk(load_config())
     result = looked(other)
-    assert "nobody listens there" in result["broker"]["away"]
+    assert "nobody listens there" in result["broker"]["error"]
     assert "lag" not in result["broker"]
-    assert result["collectors"]["away"] == ""
-    assert "this worker does not answer" in result["workers"]["rows"][0]["away"]
+    assert result["collectors"]["error"] == ""
+    assert "this worker does not answer" in result["workers"]["rows"][0]["error"]
     assert len(result["problems"]) == 1
     summary: Any = call(other, health.summary)
-    assert summary["text"] == "broker away"
+    assert summary["text"] == "no broker"
     other.stop()
 
 

@@ -71,18 +71,18 @@ def test_a_label_from_the_list_keeps_how_the_post_was_drawn(kafka: Kafka) -> Non
 
     with open_desk(matches=True) as desk:
 
-        def mark(post: str, verdict: str) -> Any:
-            return does(desk, judging.mark, by="ann", platform="x", id=post, verdict=verdict)
+        def label(post: str, verdict: str) -> Any:
+            return does(desk, judging.label_match, by="ann", platform="x", id=post, verdict=verdict)
 
         state = asks(desk)
         first = state["question"]["id"]
         listed = next(name for name in NAMES if name != first)
-        assert mark(listed, "on") is True
+        assert label(listed, "on") is True
         says(desk, state, "on")
         until(lambda: len(desk.mirrors.labels.event_labels("storm")) == 2)
-        assert (mark(first, "on"), mark(first, "off")) == (False, True)
+        assert (label(first, "on"), label(first, "off")) == (False, True)
         with pytest.raises(InputError, match="judge another"):
-            mark("nowhere", "on")
+            label("nowhere", "on")
         until(
             lambda: (
                 {each.label for each in desk.mirrors.labels.event_labels("storm")} == {"on", "off"}
@@ -156,7 +156,7 @@ def answer(labels: list[Label], away: str = "") -> Any:
         labels=SimpleNamespace(
             event_labels=lambda event: tuple(labels) if event == "storm" else ()
         ),
-        labels_follower=SimpleNamespace(away=away),
+        labels_follower=SimpleNamespace(error=away),
     )
     desk: Any = SimpleNamespace(mirrors=mirrors)
     return call(desk, judges, event="storm")
@@ -190,12 +190,12 @@ def test_the_answer_is_bounded() -> None:
     verdicts: tuple[Verdict, Verdict] = ("on", "off")
     labels = [given_label(post, f"p{by:03}{EVIL}", verdicts[by % 2])
               for by in range(MAX_PEOPLE + 5) for post in range(MAX_DISPUTED + 5)]  # fmt: skip
-    result = answer(labels, "away")
+    result = answer(labels, "no broker")
     assert (len(result["counts"]), result["people"]) == (MAX_PEOPLE, MAX_PEOPLE + 5)
     assert (len(result["disputed"]), result["all_disputed"]) == (MAX_DISPUTED, MAX_DISPUTED + 5)
     assert len(result["pairs"]) == 190
     assert max(len(post["labels"]) for post in result["disputed"]) == 20
-    assert result["away"] == "away"
+    assert result["error"] == "no broker"
 
 
 __all__ = ["enc", "loaded_once"]
@@ -232,7 +232,7 @@ def publish_profile(desk: Desk) -> str:
     run = desk.training.run_of("ferry")
     assert run is not None
     assert run.proposal is not None
-    assert (run.refusal, run.danger) == ("", "")
+    assert (run.refusal, run.risk) == ("", "")
     version = run.proposal.profile.version
     call(desk, publish, **values, version=version)
     return version

@@ -95,27 +95,27 @@ def test_a_change_is_that_of_the_command(ask: Client, kafka: Kafka, newsift: Com
     ]  # fmt: skip
     before: dict[str, Any] = {}
     for values, options in steps:
-        mark = listed_seed(ask, "mine", **before)["mark"]
-        ask("/api/seeds/set", id="mine", mark=mark, **values)
+        etag = listed_seed(ask, "mine", **before)["etag"]
+        ask("/api/seeds/set", id="mine", etag=etag, **values)
         assert newsift("seeds", "set", "theirs", *options).code == 0
         result = latest(kafka)
         assert result[b"mine"] == result[b"theirs"]
         before = {"threshold": 0.25}
-    mark = listed_seed(ask, "mine", state="paused")["mark"]
+    etag = listed_seed(ask, "mine", state="paused")["etag"]
     for wrong in ({"threshold": 2.0}, {"event": "é" * 121}, {"expires_at": "soon"}):
         with pytest.raises(InputError):
-            ask("/api/seeds/set", id="mine", mark=mark, **wrong)
-    ask("/api/seeds/set", id="mine", mark=mark, paused=False)
+            ask("/api/seeds/set", id="mine", etag=etag, **wrong)
+    ask("/api/seeds/set", id="mine", etag=etag, paused=False)
     assert listed_seed(ask, "mine", state="live")["event"] == "f"
 
 
 def test_the_second_of_two_changes_of_a_seed_is_refused(ask: Client, kafka: Kafka) -> None:
     kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"a")
-    seen_by_both = listed_seed(ask, "a")["mark"]
-    ask("/api/seeds/set", by="ada", id="a", mark=seen_by_both, event="ferry")
+    seen_by_both = listed_seed(ask, "a")["etag"]
+    ask("/api/seeds/set", by="ada", id="a", etag=seen_by_both, event="ferry")
     for act, more in (("set", {"event": "fire"}), ("remove", {})):
         with pytest.raises(InputError, match="'a': has been changed by somebody since you looked"):
-            ask(f"/api/seeds/{act}", by="ben", id="a", mark=seen_by_both, **more)
+            ask(f"/api/seeds/{act}", by="ben", id="a", etag=seen_by_both, **more)
     assert json.loads(latest(kafka)[b"a"] or b"")["event"] == "ferry"
 
 
@@ -128,7 +128,7 @@ def test_a_removed_seed_can_be_restored(
 ) -> None:
     kafka.send(SEEDS, value, key)
     name = key.decode("utf-8", "backslashreplace")
-    data = ask("/api/seeds/remove", by="ada", id=name, mark=listed_seed(ask, name)["mark"])
+    data = ask("/api/seeds/remove", by="ada", id=name, etag=listed_seed(ask, name)["etag"])
     assert latest(kafka)[key] is None
     answer = ask.until("/api/seeds", lambda answer: not answer["rows"])
     assert answer["removed"] == data == {"number": data["number"], "id": name, "by": "ada"}
@@ -141,7 +141,7 @@ def test_a_removed_seed_can_be_restored(
 
 def test_a_removal_is_not_undone_over_a_newer_seed(ask: Client, kafka: Kafka) -> None:
     kafka.send(SEEDS, b'{"text": "A ferry burns."}', b"a")
-    answer = ask("/api/seeds/remove", id="a", mark=listed_seed(ask, "a")["mark"])
+    answer = ask("/api/seeds/remove", id="a", etag=listed_seed(ask, "a")["etag"])
     kafka.send(SEEDS, b'{"text": "Another ferry."}', b"a")
     with pytest.raises(InputError, match="'a': exists again; it is left as it is"):
         ask("/api/seeds/undo", number=answer["number"])
@@ -172,9 +172,9 @@ def read_file(ask: Client, name: str, content: bytes) -> Any:
     return ask("/api/seeds/read", name=name, content=base64.b64encode(content).decode())
 
 
-def given(result: dict[str, Any], mark: str = "", **edits: Any) -> dict[str, Any]:
+def given(result: dict[str, Any], etag: str = "", **edits: Any) -> dict[str, Any]:
     remaining = {name: result[name] for name in ("id", "value", "source", "doubt")}
-    return remaining | {"edits": edits, "mark": mark}
+    return remaining | {"edits": edits, "etag": etag}
 
 
 def publish(ask: Client, *those: dict[str, Any], **more: Any) -> Any:
@@ -202,10 +202,10 @@ def test_a_draft_is_published_as_seeds_add_publishes_it(
     assert done.code == 0, done.err
     theirs = published(kafka)
     edits = {"event": "ferry", "threshold": 0.25}
-    marks = {row["id"]: row["mark"] for row in ask.until(
+    etags = {row["id"]: row["etag"] for row in ask.until(
         "/api/seeds", lambda answer: answer["total"] == len(theirs))["rows"]}  # fmt: skip
     result = read_file(ask, f"../{name}", content)
-    those = (given(each, marks[each["id"]], **edits) for each in result)
+    those = (given(each, etags[each["id"]], **edits) for each in result)
     text = publish(ask, *those, force=True)
     assert [row["published"] for row in text["seeds"]] == ["unchanged"] * len(theirs)
     assert [record.value for record in kafka.records(SEEDS)] == list(theirs.values()) * 2
@@ -305,15 +305,15 @@ def test_a_trial_shows_earlier_matches_and_publishes_nothing(
 def test_a_draft_does_not_replace_a_seed_that_changed_meanwhile(ask: Client, kafka: Kafka) -> None:
     (result,) = ask("/api/seeds/read", text=f"# {TITLE}\n\n{TEXT}")
     (row,) = ask("/api/seeds/check", by="ada", drafts=[given(result)])
-    assert (row["published"], row["mark"]) == ("new", "")
+    assert (row["published"], row["etag"]) == ("new", "")
     publish(ask, given(result, event="hers"), by="ben")
     with pytest.raises(InputError, match="has been changed by somebody since you looked at it"):
-        publish(ask, given(result, row["mark"], event="mine"), by="ada")
+        publish(ask, given(result, row["etag"], event="mine"), by="ada")
     checked = [given(result, event="mine")]
     (row,) = ask.until(
         "/api/seeds/check", lambda rows: rows[0]["published"] == "replaced", drafts=checked
     )
-    text = publish(ask, given(result, row["mark"], event="mine"), by="ada")
+    text = publish(ask, given(result, row["etag"], event="mine"), by="ada")
     assert text["seeds"][0]["published"] == "replaced"
 
 

@@ -1,6 +1,6 @@
 // Export: an event's matches, labels and figures, as files.
 import { html, useState } from "/vendor/preact.js";
-import { AWAY, useAnswer, userName } from "/lib/api.js";
+import { NO_ANSWER, useAnswer, userName } from "/lib/api.js";
 import { Button, fieldInputs, paragraph, notify, plural, LoadStatus, Time } from "/lib/ui.js";
 
 const REFRESH_MS = 10000;
@@ -19,7 +19,7 @@ async function save(what, question) {
   try {
     response = await fetch(address(what, question));
   } catch {
-    return notify(AWAY, true);
+    return notify(NO_ANSWER, true);
   }
   if (!response.ok) {
     const refusal = await response.json().catch(() => ({}));

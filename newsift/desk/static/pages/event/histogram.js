@@ -134,7 +134,7 @@ export function Histogram({ data, at, move }) {
   const [box, width] = useWidth();
   const scales = scalesOf(data, width);
   const [low, high] = data.thresholds.map(scales.x);
-  const mark = ([score, label]) =>
+  const dot = ([score, label]) =>
     html`<${Mark} x=${scales.x(score)} y=${FLOOR + LABEL_ROWS[label]} label=${label} />`;
   const bars = ([name, inset]) =>
     html`<${Bars} data=${data} scales=${scales} name=${name} inset=${inset} />`;
@@ -149,7 +149,7 @@ export function Histogram({ data, at, move }) {
     <${Unknown} data=${data} scales=${scales} />
     <${Axes} scales=${scales} width=${width} />
     ${Object.entries({ background: 0, near: 0.1, matches: 0.22 }).map(bars)}
-    <g class="verdict" aria-hidden="true">${data.marks.map(mark)}</g>
+    <g class="verdict" aria-hidden="true">${data.labelled_scores.map(dot)}</g>
     <line class="now" x1=${low} x2=${low} y1=${TOP} y2=${FLOOR} />
     ${high > low && between}
     <${Handle} data=${data} scales=${scales} at=${at} move=${move} />

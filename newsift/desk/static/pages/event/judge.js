@@ -180,7 +180,7 @@ function Judges({ event, by, judgeAgain }) {
 }
 
 function Labels({ data, by, judgeAgain }) {
-  const { counts, people, pairs, away, disputed, all_disputed: all } = data;
+  const { counts, people, pairs, error, disputed, all_disputed: all } = data;
   const rows = counts.map((row) => [name(row.by), ...COUNTS.map((key) => number(row[key]))]);
   const agreements = pairs.map((pair) => [
     name(pair.judge_a),
@@ -203,7 +203,7 @@ function Labels({ data, by, judgeAgain }) {
       rows=${rows} />
     ${paragraph("quiet", people > counts.length && `and ${number(people - counts.length)} more`)}
     ${pairs.length > 0 ? agreement : paragraph("quiet", noPairs)}
-    ${paragraph("refused", away && `These may be old: ${away}`)}
+    ${paragraph("refused", error && `These may be old: ${error}`)}
     ${disputed.length > 0 && differences}`;
 }
 

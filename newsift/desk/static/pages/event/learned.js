@@ -17,7 +17,7 @@ export default function Learned({ event, session }) {
   const parts = html`<${Profile} data=${data} /><${Learn} data=${data} session=${session} />
     <${Versions} data=${data} session=${session} />`;
   return html`<${LoadStatus} answer=${data} error=${error} />
-    ${paragraph("refused", data?.away, "status")}
+    ${paragraph("refused", data?.error, "status")}
     ${data?.event && parts}`;
 }
 
@@ -68,7 +68,7 @@ function Learn({ data, session }) {
 function Versions({ data, session }) {
   const [isConfirming, setConfirming] = useState(false);
   if (!data.has_profile) return null;
-  const target = data.back_to ? "the version before" : "no profile: its seeds are used";
+  const target = data.back_to ? "the previous version" : "no profile: its seeds are used";
   const question = { event: data.event, version: data.version ?? "" };
   const go = () => perform("/api/learned/forget", question, `back to ${target}`);
   const version = ({ at, by, method, labels }) =>
@@ -78,7 +78,7 @@ function Versions({ data, session }) {
   const versions = html`<ol>${data.before.map(version)}</ol>`;
   const none = paragraph("quiet", "None: before this profile its seeds were used.");
   const consequence = data.back_to
-    ? "The version before takes the place of this profile."
+    ? "The previous version takes the place of this profile."
     : "The profile is deleted, and posts are compared with the seeds again.";
   const confirm = html`<${Confirm} title="Go back?" yes="Go back" run=${go}
     close=${() => setConfirming(false)}>
@@ -117,7 +117,7 @@ function Proposal({ data, run, proposal, session }) {
   const question = { event: data.event, version: proposal.version };
   const publish = () => perform("/api/learned/publish", question, "the profile is published");
   const replaced = data.has_profile
-    ? "the profile that the event has, which is kept as a version before"
+    ? "the profile that the event has, which is kept as a previous version"
     : plural(data.all_seeds, "seed");
   const lost = data.automatic === false ? "; the one that was set is gone" : "";
   const button = html`<button type="button" class="main" onClick=${() => setConfirming(true)}>
@@ -125,11 +125,11 @@ function Proposal({ data, run, proposal, session }) {
   const confirm = html`<${Confirm} title="Publish this profile?" yes="Publish" run=${publish}
     close=${() => setConfirming(false)}>
     <p>It takes the place of ${replaced}. Scores are others from then on, and so are
-      thresholds${lost}.</p>${paragraph("refused", run.danger)}<//>`;
+      thresholds${lost}.</p>${paragraph("refused", run.risk)}<//>`;
   return html`<section class="card" aria-label="What it would learn">
     <h3>${proposal.is_news ? "What it would learn" : "Nothing new: the profile stays as it is"}</h3>
     ${run.messages.map((line) => paragraph("quiet", line))}
-    ${paragraph("refused", run.danger && `Look before you publish: ${run.danger}`)}
+    ${paragraph("refused", run.risk && `Look before you publish: ${run.risk}`)}
     <${Words} creation=${proposal.creation} />
     <${Change} proposal=${proposal} />
     <${Creation} creation=${proposal.creation} />
@@ -148,8 +148,8 @@ function Change({ proposal }) {
     read > 0 && [`Of ${number(read)} posts of the stream`, stream],
   ];
   return html`<${Facts} rows=${rows} />
-    <${Posts} title="Posts that come" posts=${proposal.come} />
-    <${Posts} title="Posts that go" posts=${proposal.go} />`;
+    <${Posts} title="Posts that match from then on" posts=${proposal.new_matches} />
+    <${Posts} title="Posts that no longer match" posts=${proposal.lost_matches} />`;
 }
 
 function Posts({ title, posts }) {

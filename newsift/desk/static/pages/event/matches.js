@@ -23,10 +23,10 @@ const activeCard = () => document.activeElement?.closest("article[data-card]");
 
 // A live list shows the latest answer; on hold its order stays, and counts and labels are updated.
 function useStories(event, filters) {
-  const [hold, setHold] = useState(null); // {seen, skip, by}
+  const [hold, setHold] = useState(null); // {up_to, skip, by}
   const rows = useRef({ list: [] });
   const question = useMemo(
-    () => ({ ...filters, event, seen: hold?.seen, skip: hold?.skip, count: STORIES_PER_PAGE }),
+    () => ({ ...filters, event, up_to: hold?.up_to, skip: hold?.skip, count: STORIES_PER_PAGE }),
     [event, filters, hold],
   );
   const [answer, error] = useAnswer("/api/matches", question, PARTS, REFRESH_MS);
@@ -51,23 +51,23 @@ function useCardKeys(list) {
 }
 
 // y, n and u label the post that has the focus.
-function useMarkKeys(event, stories, session) {
+function useLabelKeys(event, stories, session) {
   if (session.read_only) return {};
-  const mark = (verdict) => (press) => {
+  const label = (verdict) => (press) => {
     const card = activeCard();
     const post = stories.find((each) => keyOf(each) === card?.dataset.card);
     if (!post || press.repeat) return;
     const { platform, id } = post;
-    perform("/api/judge/mark", { event, platform, id, verdict }, `labelled: ${verdict}`);
+    perform("/api/judge/label", { event, platform, id, verdict }, `labelled: ${verdict}`);
   };
-  return { y: mark("on"), n: mark("off"), u: mark("unsure") };
+  return { y: label("on"), n: label("off"), u: label("unsure") };
 }
 
-// Calls `changed` when the mark enters the view or leaves it.
-function useVisible(mark, changed) {
+// Calls `changed` when the element enters the view or leaves it.
+function useVisible(top, changed) {
   useEffect(() => {
     const observer = new IntersectionObserver(([entry]) => changed.current(entry.isIntersecting));
-    observer.observe(mark.current);
+    observer.observe(top.current);
     return () => observer.disconnect();
   }, []);
 }
@@ -82,10 +82,10 @@ const addressOf = (event, filters) => {
 export default function Matches({ event, session, filters: inAddress }) {
   const [filters, setFilters] = useState(() => readFilters(inAddress));
   const { error, hold, setHold, stories, data } = useStories(event, filters);
-  const mark = useRef();
+  const top = useRef();
   const list = useRef();
   const changed = useRef();
-  const stop = (by) => data && !hold && setHold({ seen: data.seen, skip: 0, by });
+  const stop = (by) => data && !hold && setHold({ up_to: data.up_to, skip: 0, by });
   const resume = () => {
     setHold(null);
     const inList = document.activeElement?.closest("article, .fresh");
@@ -99,8 +99,8 @@ export default function Matches({ event, session, filters: inAddress }) {
     history.replaceState(null, "", addressOf(event, next));
   };
   changed.current = (above) => (above ? hold?.by === "scroll" && setHold(null) : stop("scroll"));
-  useVisible(mark, changed);
-  useKeys({ ...useCardKeys(list), ...useMarkKeys(event, stories, session), p: toggle });
+  useVisible(top, changed);
+  useKeys({ ...useCardKeys(list), ...useLabelKeys(event, stories, session), p: toggle });
   const fresh = html`<button type="button" class="main fresh" onClick=${resume}>
     ${number(data?.newer)}${data?.newer >= MAX_STORIES ? " or more" : ""} new</button>`;
   const story = (each) =>
@@ -108,7 +108,7 @@ export default function Matches({ event, session, filters: inAddress }) {
   const nothing = html`<${Nothing} data=${data} filtered=${filters !== UNFILTERED} />`;
   return html`<${Filters} now=${filters} data=${data} change=${filter} />
     <${LoadStatus} answer=${data} error=${error} />
-    <div class="row bar" ref=${mark}>
+    <div class="row bar" ref=${top}>
       <${Count} data=${data} count=${stories.length} />
       <button type="button" aria-pressed=${!!hold} onClick=${toggle}>
         ${hold ? "Go on" : "Pause"}${" "}<kbd>p</kbd></button>
@@ -130,12 +130,12 @@ function Count({ data, count }) {
     ${plural(Math.max(data.total, count), "story", "stories")}
       ${data.ready ? "" : ", still reading"},
     since <${Time} at=${data.since} />
-    ${data.away && html` <span class="bad">the topic is not followed: ${data.away}</span>`}</span>`;
+    ${data.error && html` <span class="bad">the topic is not followed: ${data.error}</span>`}</span>`;
 }
 
 function Nothing({ data, filtered }) {
   if (data.newer) return null;
-  if (filtered) return paragraph("card", "No match is like that. Take a filter away.");
+  if (filtered) return paragraph("card", "No match passes these filters. Remove one.");
   if (!data.ready) return paragraph("card", "The matches are being read.");
   return paragraph("card", "Nothing has matched in the last day. Matches show here by themselves.");
 }
@@ -144,7 +144,7 @@ function Pages({ data, hold, setHold }) {
   const skip = hold?.skip ?? 0;
   if (!data || (data.total <= STORIES_PER_PAGE && !skip)) return null;
   const turn = (to) => {
-    setHold({ seen: hold?.seen ?? data.seen, skip: to, by: "page" });
+    setHold({ up_to: hold?.up_to ?? data.up_to, skip: to, by: "page" });
     scrollTo({ top: 0 });
   };
   const end = Math.min(skip + STORIES_PER_PAGE, data.total);
@@ -224,7 +224,7 @@ function Story({ event, post, threshold }) {
     setWhole(!whole);
   };
   const isBelow = threshold !== null && post.score < threshold; // The threshold was raised since.
-  const version = [event, post.count, post.marks, post.score, post.why, whole, copies, isBelow];
+  const version = [event, post.count, post.labels, post.score, post.why, whole, copies, isBelow];
   const others = html`<button type="button" class="link" aria-expanded=${copies}
     onClick=${() => setCopies(!copies)}>and ${number(more)} more that
     ${more === 1 ? " says" : " say"} the same</button>`;
@@ -245,20 +245,20 @@ function Story({ event, post, threshold }) {
   );
 }
 
-const MARKS = { on: "good", off: "bad" };
+const LABEL_COLOURS = { on: "good", off: "bad" };
 
 function Post({ post }) {
   const came = html`came <${Time} at=${post.at} />`;
   const reach = `the score; ${score(post.threshold)} has to be reached`;
-  const mark = ({ label, by }) =>
-    html`<span class=${`badge ${MARKS[label] ?? ""}`}>${label}: <bdi>${by}</bdi></span>`;
+  const badge = ({ label, by }) =>
+    html`<span class=${`badge ${LABEL_COLOURS[label] ?? ""}`}>${label}: <bdi>${by}</bdi></span>`;
   return html`<p class="row about">
       <span class="badge">${post.platform}</span>
       ${post.author && html`<bdi class="author">${post.author}</bdi>`}
       <span class="quiet">${post.created_at ? html`<${Time} at=${post.created_at} />` : came}
         ${post.lang && ` · ${post.lang}`}</span>
       <span class="grow"></span>
-      ${post.marks.map(mark)}
+      ${post.labels.map(badge)}
       ${!post.new && html`<span class="quiet">said before</span>`}
       <span title=${reach}>${score(post.score)}</span>
       ${post.url && html`<${ExternalLink} href=${post.url}>open<//>`}

@@ -47,9 +47,9 @@ function FirstProfile({ event, session }) {
   const button = html`<${Button} run=${begin} disabled=${disabled}>See that profile<//>`;
   return html`<p>A promise is of a profile: one of the seeds and of everyday posts comes first.</p>
     <${ErrorText} error=${error} />
-    ${paragraph("refused", data?.away, "status")}
+    ${paragraph("refused", data?.error, "status")}
     ${data?.run && html`<${Run} data=${data} run=${data.run} session=${session} />`}
-    ${data?.away === "" && !data.run && button}`;
+    ${data?.error === "" && !data.run && button}`;
 }
 
 function Present({ test: { promise, threshold, stale } }) {

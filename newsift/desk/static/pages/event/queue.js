@@ -7,7 +7,7 @@ const STORAGE_KEY = "newsift.unsaved";
 const MAX_TEXT_CHARS = 200;
 const FIRST_RETRY_MS = 1000;
 const MAX_RETRY_MS = 15000;
-const RETRY_STATUSES = [0, 401, 502, 503]; // desk or broker away, session ended
+const RETRY_STATUSES = [0, 401, 502, 503]; // desk or broker does not answer, session ended
 const DRAWING_POLL_MS = 700; // while a queue is drawn
 const EMPTY_POLL_MS = 6000; // while a queue has no question
 const MAX_MISSED = 20;
@@ -54,7 +54,7 @@ async function sendNext() {
     outbox.retryMs = Math.min(2 * outbox.retryMs, MAX_RETRY_MS);
     return notifyListeners();
   }
-  const why = error?.message ?? answer?.missed;
+  const why = error?.message ?? answer?.problem;
   if (why && !listeners.size) notify(`Not saved: ${item.text ?? "that"}: ${why}`, true);
   Object.assign(outbox, { items: outbox.items.slice(1), problem: "", retryMs: FIRST_RETRY_MS });
   notifyListeners(item, answer, error);
@@ -106,7 +106,7 @@ export function useQueue(event, kind, by) {
       old?.queue === next.queue && next.change < old.change ? old : { ...old, ...next },
     );
   useOutbox((item, answer, failure) => {
-    const why = failure?.message ?? answer?.missed;
+    const why = failure?.message ?? answer?.problem;
     const entry = { ...item.question, text: item.text, why };
     if (why) setMissed((all) => [...all.slice(1 - MAX_MISSED), entry]);
     if (failure || !answer) refresh();

@@ -48,7 +48,7 @@ export const labelWords = ({ labels }) =>
   `${number(labels.on)} on, ${number(labels.off)} off, ${number(labels.unsure)} unsure`;
 
 export function shareWords(data, { labels, isReached }) {
-  if (!data.marks.length) return "nothing is labelled yet";
+  if (!data.labelled_scores.length) return "nothing is labelled yet";
   if (data.lowest_covered === null) return "unknown: no label of these matches was drawn at random";
   if (!isReached) return `unknown: labels drawn at random reach down to ${data.lowest_covered.toFixed(3)}`;
   if (!labels.share) return "unknown: no label up here was drawn at random";

@@ -23,7 +23,7 @@ const promiseWords = ({ precision, confidence }) =>
 export default function Scores({ event, session }) {
   const [data, error] = useAnswer("/api/scores", { event }, SCORES_PARTS, SCORES_REFRESH_MS);
   return html`<${LoadStatus} answer=${data} error=${error} />
-    ${paragraph("refused", data?.away, "status")}
+    ${paragraph("refused", data?.error, "status")}
     ${data?.edges && !data.compared && html`<${NoSeed} data=${data} />`}
     ${data?.compared > 0 && html`<${Thresholds} data=${data} event=${event} session=${session} />`}
     <${NearMisses} event=${event} />`;

@@ -1,4 +1,4 @@
-"""Commands of `python -m`: what newsift refuses is one line."""
+"""Runs a command of `python -m`."""
 
 import sys
 
@@ -7,7 +7,7 @@ import click
 from encoder.errors import NewsiftError
 
 
-def plainly(command: click.Command) -> None:
+def run_command(command: click.Command) -> None:
     """Run a command; an error of newsift is one line and an exit code."""
     try:
         command()
