@@ -118,13 +118,15 @@ def normalise(text: str) -> str:
 
 def clean_chunk(chunk: str, side: Side) -> str:
     """Clean one chunk; the result may be empty or contain several words."""
-    text = normalise(chunk)
-    if MAY_CONTAIN_URL(text):
-        text = URL.sub(" ", text)
-    if "#" in text:
-        text = HASHTAG.sub(expand_hashtag, text)
-    if "@" in text:
-        text = MENTION.sub(" ", text) if side is Side.POST else HANDLE.sub("", text)
+    text = chunk
+    if not (chunk.isascii() and chunk.isalnum()):  # a plain word needs none of these
+        text = normalise(chunk)
+        if MAY_CONTAIN_URL(text):
+            text = URL.sub(" ", text)
+        if "#" in text:
+            text = HASHTAG.sub(expand_hashtag, text)
+        if "@" in text:
+            text = MENTION.sub(" ", text) if side is Side.POST else HANDLE.sub("", text)
     return REPEATED_LETTERS.sub(r"\1\1", text) if side is Side.POST else text
 
 

@@ -46,4 +46,6 @@ SEPARATE = Characters(separate)
 
 def split_words(text: str) -> list[str]:
     """Split a text into words, punctuation and ideographs; case and accents are preserved."""
+    if text.isascii() and text.isalnum():
+        return [text]
     return text.translate(SEPARATE).split()

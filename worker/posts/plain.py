@@ -1,5 +1,7 @@
 """Plain posts: {"id", "text"} and optional keys."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from worker.posts.checks import make_post
@@ -19,13 +21,15 @@ class OnlyPlain(Plain, forbid_unknown_fields=True, gc=False):
     """A value without other keys is of no other form, and nests nothing."""
 
 
-DECODER = msgspec.json.Decoder(Plain)
-ONLY_PLAIN_DECODER = msgspec.json.Decoder(OnlyPlain)
+Decode = Callable[[bytes], Plain]
+decode: Decode = msgspec.json.Decoder(Plain).decode
+decode_only_plain: Decode = msgspec.json.Decoder(OnlyPlain).decode
 USUAL_STARTS = (b'{"id"', b'{"text"')  # of a plain post; most other forms start otherwise
 
 
-def read(value: bytes) -> Reading:
-    return make(DECODER.decode(value))
+def read(value: bytes, decode: Decode = decode) -> Reading:
+    post = decode(value)
+    return make_post("plain", post.id, post.text, post.author, post.created_at, post.lang, post.url)
 
 
 def read_only_plain(value: bytes) -> Reading | None:
@@ -33,10 +37,6 @@ def read_only_plain(value: bytes) -> Reading | None:
     if not value.startswith(USUAL_STARTS):
         return None  # an exception costs as much as the decoding
     try:
-        return make(ONLY_PLAIN_DECODER.decode(value))
+        return read(value, decode_only_plain)
     except (msgspec.MsgspecError, ValueError):
         return None
-
-
-def make(post: Plain) -> Reading:
-    return make_post("plain", post.id, post.text, post.author, post.created_at, post.lang, post.url)
