@@ -430,7 +430,7 @@ def learn_profile(soak: Soak, dice: random.Random) -> bool:
             for post in soak.ask_desk(f"api/matches?event={event}")["stories"][:LABELS]:
                 names = {"platform": post["platform"], "id": post["id"]}
                 verdict = dice.choice(("on", "on", "off"))
-                soak.ask_desk("api/judge/mark", event=event, verdict=verdict, **names)
+                soak.ask_desk("api/judge/label", event=event, verdict=verdict, **names)
             soak.ask_desk("api/learned/learn", event=event, hours=0, labels=True)
             soak.until(lambda: soak.ask_desk(page)["run"]["ended"])
             version = soak.ask_desk(page)["run"]["proposal"]["version"]
