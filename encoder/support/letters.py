@@ -60,7 +60,7 @@ def marks_beyond(text: str, limit: int) -> int:
     """The most combining marks on a letter if that exceeds a limit of 1 or more; otherwise 0."""
     if text.isascii():
         return 0
-    # A mark takes two bytes or more. The pattern costs six times as much as this bound.
+    # A mark takes two bytes or more. This bound costs less than the pattern.
     may_exceed = len(text.encode("utf-8", "surrogatepass")) - len(text) > limit
     if not (may_exceed and TWO_MARKS.search(text)):
         return 0
