@@ -30,8 +30,8 @@ def slot(word: str) -> int:
     if not any(map(str.isalnum, key)):
         return NO_SLOT
     # crc32 alone is linear, so similar words would collide
-    hash = crc32(key.encode("utf-8", "replace")) * GOLDEN & 0xFFFFFFFF
-    return hash >> (32 - SLOT_BITS)
+    mixed = crc32(key.encode("utf-8", "replace")) * GOLDEN & 0xFFFFFFFF
+    return mixed >> (32 - SLOT_BITS)
 
 
 def spans(starts: I64, lengths: I64) -> I64:

@@ -124,7 +124,7 @@ class Oracle:
             seeds={seed.id: seed.version}, model=self._enc.digest,
         )  # fmt: skip
 
-    def learned(self, record: bytes, threshold: float) -> ProfileWanted:
+    def parse_profile(self, record: bytes, threshold: float) -> ProfileWanted:
         """A profile as the topic has it; with this threshold if the record has none."""
         row = json.loads(record)
         return ProfileWanted(

@@ -19,7 +19,7 @@ CONFIGS = {
 }  # fmt: skip
 
 
-def disks(folder: Path) -> dict[str, str]:
+def directory_settings(folder: Path) -> dict[str, str]:
     """The settings of a broker with a second log directory."""
     first = str(folder / "data")
     return {"log.dirs": f"{first},{folder / 'letters'}", "metadata.log.dir": first}
@@ -45,7 +45,7 @@ class LetterDisk:
         """Until the broker's next start."""
         self._kafka.limit_files(LIMIT)
 
-    def failed(self) -> list[str]:
+    def offline_directories(self) -> list[str]:
         """The names of the log directories that the broker has taken offline."""
         with admin(self._kafka.address) as client:
             return [

@@ -67,8 +67,8 @@ GAP_S = (5.0, 45.0)  # between faults
 SAMPLE_S = 10.0
 BURST, BURST_S = 10, 10.0
 JUMPS_S = (1800, 0, -86_400, 0)  # Kafka refuses what is more than an hour ahead
-FULL_S = (20.0, 60.0)  # a disk
-FORGOTTEN = 0.5  # of the times that an event has learned something
+FULL_DISK_S = (20.0, 60.0)
+FORGET_SHARE = 0.5  # of the times that an event has learned something
 PATIENCE_S = 120.0
 DESK_S = 20.0
 DRAIN_S = 1800.0
@@ -115,9 +115,9 @@ class Seeds:
         """Of what it learns."""
         return self.lasting[0].threshold
 
-    def learned(self, record: bytes | None) -> None:
+    def set_profile(self, record: bytes | None) -> None:
         """The profile as the control topic has it, or none."""
-        self.profile = self._oracle.learned(record, self.threshold) if record else None
+        self.profile = self._oracle.parse_profile(record, self.threshold) if record else None
 
     def now(self) -> list[SeedWanted]:
         return self._stated(self.version)
@@ -221,7 +221,9 @@ class Soak:
         """What the event has learned by now, and what each text has to come to with it."""
         key = f"profile|{self.seeds.event}".encode()
         records = read_to_end(self.server.address, self.topics["seeds"])
-        self.seeds.learned(next((row.value for row in reversed(records) if row.key == key), None))
+        self.seeds.set_profile(
+            next((row.value for row in reversed(records) if row.key == key), None)
+        )
         self.tally.expect(self.seeds.expected())
 
     def publish(self, *seeds: SeedWanted) -> None:
@@ -253,7 +255,7 @@ class Soak:
             time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))
         return result
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether as many workers run as should, and each has come to the posts."""
         workers = self.workers.values()
         return len(workers) == self.size and all("ready:" in each.output for each in workers)
@@ -331,7 +333,7 @@ class Soak:
 
 def kill_worker(soak: Soak, dice: random.Random) -> bool:
     soak.size = max(soak.size, 2)
-    soak.until(soak.ready)
+    soak.until(soak.is_ready)
     worker = soak.workers.pop(dice.randrange(1, soak.size))
     worker.kill()
     soak.may_repeat(1)
@@ -386,7 +388,7 @@ def jump_clock(soak: Soak, dice: random.Random) -> bool:
 
 def lose_dead_letters(soak: Soak, dice: random.Random) -> bool:
     """Delete their topic once all are read, and make it again."""
-    soak.until(soak.ready)  # a worker that starts would make it
+    soak.until(soak.is_ready)  # a worker that starts would make it
     soak.load.rate, topic = 0, soak.topics["rejected"]
     read = soak.until(lambda: soak.tally.verdict(soak.load.sent).missing == 0)
     with admin(soak.server.address) as client:
@@ -407,10 +409,10 @@ def fill_disk(soak: Soak, dice: random.Random) -> bool:
     disk = soak.disk
     assert disk is not None
     disk.fill()
-    full = soak.until(lambda: disk.failed() == ["letters"])
-    soak.wait(dice.uniform(*FULL_S))
+    full = soak.until(lambda: disk.offline_directories() == ["letters"])
+    soak.wait(dice.uniform(*FULL_DISK_S))
     restart_broker(soak, dice)
-    return full and soak.until(lambda: not disk.failed())
+    return full and soak.until(lambda: not disk.offline_directories())
 
 
 def replace_seed(soak: Soak, dice: random.Random) -> bool:
@@ -424,7 +426,7 @@ def learn_profile(soak: Soak, dice: random.Random) -> bool:
     before, event = soak.seeds.profile, soak.seeds.event
     page = f"api/learned?event={event}"
     try:
-        if before and dice.random() < FORGOTTEN:
+        if before and dice.random() < FORGET_SHARE:
             soak.ask_desk("api/learned/forget", event=event, version=before.version)
         else:
             for post in soak.ask_desk(f"api/matches?event={event}")["stories"][:LABELS]:
@@ -500,7 +502,7 @@ FAULTS: dict[str, Callable[[Soak, random.Random], bool]] = {
 def run(soak: Soak, seed: int, seconds: float) -> dict[str, Any]:
     """The result, with what is wrong."""
     soak.wait(1)
-    soak.until(soak.ready)
+    soak.until(soak.is_ready)
     soak.began = time.monotonic()
     soak.reader.start()
     soak.load.start()
@@ -546,7 +548,9 @@ def main() -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(
-            opened(options.kafka, folder, auto_create=False, **letter_disk.disks(folder))
+            opened(
+                options.kafka, folder, auto_create=False, **letter_disk.directory_settings(folder)
+            )
         )
         network = stack.enter_context(Network(server.address).open())
         samples = stack.enter_context((options.out / "samples.jsonl").open("w", encoding="utf-8"))

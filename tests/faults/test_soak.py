@@ -67,12 +67,12 @@ def test_a_learned_profile_is_expected_as_the_topic_has_it(tmp_path: Path) -> No
     oracle = Oracle(tmp_path)
     made = oracle.profile(oracle.seeds[0], oracle.seeds[1].text)
     record = json.dumps(json.loads(made.value) | {"threshold": None, "before": []}).encode()
-    learned = oracle.learned(record, made.threshold)
+    learned = oracle.parse_profile(record, made.threshold)
     assert learned.value == record
     assert seed_set([learned]) == seed_set([made])
     assert 0 < oracle.matching(learned).sum() < len(post_texts())
     assert (oracle.matching(learned) == oracle.matching(made)).all()
-    assert not oracle.matching(oracle.learned(record, 0.999)).any()
+    assert not oracle.matching(oracle.parse_profile(record, 0.999)).any()
 
 
 def test_a_seed_decides_the_faults_and_each_comes_soon() -> None:

@@ -152,9 +152,10 @@ class Ingest:
 
     def _report_unreadable(self, records: Sequence[Any]) -> None:
         """Counts and logs record batches that could not be read."""
-        for record in [record for record in records if isinstance(record, Unreadable)]:
-            log.error("%s", record)
-            self._metrics.unreadable("posts", record.count)
+        for record in records:
+            if isinstance(record, Unreadable):
+                log.error("%s", record)
+                self._metrics.unreadable("posts", record.count)
 
 
 def record_sizes(records: Sequence[Any]) -> list[int]:
