@@ -110,13 +110,18 @@ class TokenStates:
             raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
         self._load()
 
-    def _load(self) -> None:
-        """Load the complete entries."""
+    def _read_ends(self) -> I64:
+        """Read where each complete entry's rows end: [texts]."""
         keys, lengths, scales, codes = self._files
         texts = min(keys.stat().st_size // KEY_BYTES, lengths.stat().st_size // 4)
         ends = np.cumsum(np.fromfile(lengths, np.int32, texts), dtype=np.int64)
         rows = min(scales.stat().st_size // 4, codes.stat().st_size // self.width)
-        self._ends = ends[: np.searchsorted(ends, rows, "right")]
+        return ends[: np.searchsorted(ends, rows, "right")]
+
+    def _load(self) -> None:
+        """Load the complete entries."""
+        keys, _, scales, codes = self._files
+        self._ends = self._read_ends()
         names = keys.read_bytes()
         starts = np.append(0, self._ends).tolist()
         self._starts: dict[bytes, int] = {
@@ -163,8 +168,11 @@ class TokenStates:
         self._load()
 
     def _truncate(self) -> None:
-        """Truncate incomplete entries."""
-        counts = (len(self), len(self), self.rows, self.rows)
+        """Truncate incomplete entries; raise InputError if another process has added entries."""
+        if len(self._read_ends()) != len(self._ends):
+            raise InputError(f"{self.folder}: another process adds to it; start again after it")
+        texts = len(self._ends)
+        counts = (texts, texts, self.rows, self.rows)
         for (file, size), count in zip(self._files.items(), counts, strict=True):
             os.truncate(file, count * size)
 

@@ -102,6 +102,14 @@ def test_states_are_there_by_the_pieces_after_a_restart(tmp_path: Path) -> None:
         assert near(one.read(np.arange(6)), np.concatenate([states(3), states(2, 1), states(1, 2)]))
 
 
+def test_of_two_that_add_states_the_second_is_refused(tmp_path: Path) -> None:
+    first, second = TokenStates(tmp_path, 4), TokenStates(tmp_path, 4)
+    first.add([ids(1)], [states(1)])
+    with pytest.raises(InputError, match="another process adds to it"):
+        second.add([ids(2)], [states(1)])
+    assert TokenStates(tmp_path, 4).start(ids(1)) == 0
+
+
 @pytest.mark.parametrize(
     ("name", "size"),
     [("keys", KEY_BYTES + 3), ("lengths", 7), ("scales", 4 * 4), ("codes", 4 * 4 + 1)],
